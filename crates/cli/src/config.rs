@@ -18,8 +18,8 @@ use lighthaul_base::position::fault_in;
 use lighthaul_transfer::error::{Code, Error};
 use toml::{Table, Value};
 
-use crate::places;
-use crate::print::print;
+use crate::output::print::print;
+use crate::paths;
 
 /// The commands that have options worth keeping.
 const SECTIONS: [&str; 11] = [
@@ -66,7 +66,7 @@ impl Config {
     /// Reads the host's file and then the user's, whose word counts; checks that `command` has the keys.
     pub(crate) fn load(command: &Command) -> Result<Self, Error> {
         let mut config = Self::default();
-        for path in places::configs() {
+        for path in paths::configs() {
             match fs::read_to_string(&path) {
                 Ok(text) => config.add(&path, &text, command)?,
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -145,7 +145,7 @@ impl Config {
 
     /// Prints what is in force where nobody types anything, and where it is from.
     pub(crate) fn show(&self, command: &Command) {
-        for path in places::configs() {
+        for path in paths::configs() {
             let there = if path.exists() { "" } else { " (missing)" };
             print(&format!("# {}{there}", path.display()));
         }
@@ -229,7 +229,7 @@ mod tests {
     use clap::{CommandFactory, FromArgMatches};
 
     use super::*;
-    use crate::args::{self, Cli};
+    use crate::grammar::cli::{self, Cli};
 
     fn read(texts: &[&str]) -> Result<Config, Error> {
         let mut config = Config::default();

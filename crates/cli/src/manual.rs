@@ -9,8 +9,8 @@ use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::VERSION;
 use serde_json::json;
 
-use crate::args::Cli;
-use crate::print::{print, print_json};
+use crate::grammar::cli::Cli;
+use crate::output::print::{print, print_json};
 
 /// Print what makes a shell complete this command.
 #[derive(Args, Debug)]

@@ -13,11 +13,11 @@ use lighthaul_transfer::protocol::Protocol;
 use lighthaul_transfer::{probe, protocol};
 use serde_json::json;
 
-use crate::args::{Probe, What};
-use crate::dial::dial;
-use crate::print::{print, print_json};
-use crate::reach::agreed;
-use crate::remote::Place;
+use crate::grammar::cli::{Probe, What};
+use crate::output::print::{print, print_json};
+use crate::remote::dial::dial;
+use crate::remote::place::Place;
+use crate::remote::reach::agreed;
 
 /// Measures what was asked for, one thing after the other.
 pub(crate) fn run(args: &Probe) -> Result<(), Error> {

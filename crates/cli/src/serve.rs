@@ -15,12 +15,13 @@ use lighthaul_transfer::error::{Code, Error};
 use sd_notify::NotifyState;
 use tracing::info;
 
-use crate::args::{Serve, ServeLimits};
-use crate::credential::{fingerprint, rights};
-use crate::dial::{load_key, unclear};
-use crate::key_args::{Allow, Deny, Key, Trust};
-use crate::print::{print, say};
-use crate::{log, places};
+use crate::grammar::cli::{Serve, ServeLimits};
+use crate::grammar::keys::{Allow, Deny, Key, Trust};
+use crate::keys::credential::{fingerprint, rights};
+use crate::output::log;
+use crate::output::print::{print, say};
+use crate::paths;
+use crate::remote::dial::{load_key, unclear};
 
 /// Serves until it is stopped.
 pub(crate) fn run(args: &Serve) -> Result<(), Error> {
@@ -48,10 +49,10 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
         return serve_once(settings, &mut stdout());
     }
     let _log = log::start(args.log_format)?;
-    let identity = load_key(&args.key.path.clone().unwrap_or_else(places::host_key))?;
+    let identity = load_key(&args.key.path.clone().unwrap_or_else(paths::host_key))?;
     let key = tls::fingerprint(&identity)?;
-    let allowed = args.allowed.clone().unwrap_or_else(places::allowed_keys);
-    let tokens = args.tokens.clone().unwrap_or_else(places::tokens);
+    let allowed = args.allowed.clone().unwrap_or_else(paths::allowed_keys);
+    let tokens = args.tokens.clone().unwrap_or_else(paths::tokens);
     check_lists(&[&allowed, &tokens])?;
     let root = args.root.as_deref().ok_or_else(|| {
         let text = "say which folder to serve: --root DIR (--root / serves the whole host)";
@@ -133,9 +134,9 @@ fn check_lists(paths: &[&Path]) -> Result<(), Error> {
 /// Prints a key's fingerprint.
 pub(crate) fn key(args: &Key) -> Result<(), Error> {
     let default = if args.host {
-        places::host_key
+        paths::host_key
     } else {
-        places::user_key
+        paths::user_key
     };
     let path = args.key.path.clone().unwrap_or_else(default);
     // a key that nobody serves with would be taken for the host's
@@ -163,7 +164,7 @@ fn existing_key(path: &Path) -> Result<Identity, Error> {
 
 /// Lists a key among those that may call.
 pub(crate) fn allow(args: &Allow) -> Result<(), Error> {
-    let path = args.allowed.clone().unwrap_or_else(places::allowed_keys);
+    let path = args.allowed.clone().unwrap_or_else(paths::allowed_keys);
     let rights = rights(&args.name, &args.rights);
     allowed::allow(&path, fingerprint(&args.key)?, &rights)
         .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))
@@ -171,14 +172,14 @@ pub(crate) fn allow(args: &Allow) -> Result<(), Error> {
 
 /// Lists a key among those that may not call.
 pub(crate) fn deny(args: &Deny) -> Result<(), Error> {
-    let path = args.allowed.clone().unwrap_or_else(places::allowed_keys);
+    let path = args.allowed.clone().unwrap_or_else(paths::allowed_keys);
     allowed::deny(&path, fingerprint(&args.key)?, &args.why)
         .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))
 }
 
 /// Lists a daemon's key among those that are known.
 pub(crate) fn trust(args: &Trust) -> Result<(), Error> {
-    let path = places::known_hosts();
+    let path = paths::known_hosts();
     let key = fingerprint(&args.key)?;
     let known = known::accept(&path, &args.host, key, args.replace)
         .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))?;

@@ -3,9 +3,9 @@
 use lighthaul_scheduler::word::{Bps, FlowAt, NewReservation, Provision, Shape};
 use lighthaul_transfer::error::Error;
 
-use super::args::{Book, Quote, Wanted};
 use super::reach::{failed, reach};
 use super::show;
+use crate::grammar::booking::{Book, Quote, Wanted};
 
 /// Books.
 pub(crate) fn book(args: &Book) -> Result<(), Error> {

@@ -7,11 +7,11 @@ use std::path::Path;
 use lighthaul_scheduler::word::{CalendarView, Moment};
 use lighthaul_transfer::error::{Code, Error};
 
-use super::args::Calendar;
 use super::axis::Axis;
 use super::reach::{failed, reach};
 use super::{blocks, chart, show};
-use crate::print::print;
+use crate::grammar::booking::Calendar;
+use crate::output::print::print;
 
 /// Draws calendars of links.
 pub(crate) fn run(args: &Calendar) -> Result<(), Error> {

@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::time::shown;
-use crate::files::args::Output;
-use crate::print::{print, print_json};
+use crate::grammar::files::Output;
+use crate::output::print::{print, print_json};
 
 /// Shows one reservation whole.
 pub(crate) fn reservation(reservation: &Reservation, output: Output) {

@@ -7,7 +7,7 @@ use jiff::tz::Offset;
 use lighthaul_scheduler::word::Moment;
 use lighthaul_scheduler::word::moment::NotAMoment;
 
-use crate::later::LocalTime;
+use crate::copy::retry::LocalTime;
 
 /// A moment: a local time, or one with an offset.
 #[derive(Clone, Copy, Debug)]

@@ -7,8 +7,8 @@ use lighthaul_transfer::checkup::word::Facts;
 use lighthaul_transfer::error::Code;
 use lighthaul_transfer::session::Session;
 
-use super::args::Doctor;
 use super::report::Report;
+use crate::grammar::doctor::Doctor;
 
 /// Looks at the path behind `session` and tells of every step; `device_mtu` is what this host's device
 /// takes.

@@ -7,10 +7,10 @@ use lighthaul_transfer::files::verb::Verb;
 use lighthaul_transfer::files::work::{Scope, work};
 use lighthaul_transfer::message::{MESSAGE_MAX, Message, Request};
 
-use super::args::{Ls, Mkdir, Places, Rm, Stat};
 use super::show::{Form, Shower};
-use crate::reach::{Via, ask, hello};
-use crate::remote::Place;
+use crate::grammar::files::{Ls, Mkdir, Places, Rm, Stat};
+use crate::remote::place::Place;
+use crate::remote::reach::{Via, ask, hello};
 
 /// Lists a folder.
 pub(crate) fn ls(args: &Ls) -> Result<u8, Error> {

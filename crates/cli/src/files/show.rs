@@ -8,9 +8,9 @@ use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::files::verb::{Answer, Kind, Listed};
 use serde_json::{Map, Value, json};
 
-use super::args::Output;
-use crate::name::{put, shown};
-use crate::print::say;
+use crate::grammar::files::Output;
+use crate::output::name::{put, shown};
+use crate::output::print::say;
 
 /// How an entry is shown to people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use lighthaul_gateway::kernel::error::Error as Kernel;
 use lighthaul_gateway::line::Line;
 use lighthaul_transfer::error::{Code, Error};
 
-use super::args::Gateway;
+use crate::grammar::gateway::Gateway;
 
 /// Gateways that share one channel, each with its whole rate for a part of the time.
 #[derive(Args, Clone, Debug)]

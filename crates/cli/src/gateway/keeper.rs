@@ -15,11 +15,11 @@ use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::session::Session;
 use tracing::{debug, info, warn};
 
-use super::args::Gateway;
-use crate::args::Far;
-use crate::dial::dial;
-use crate::passage::Through;
-use crate::remote::PORT;
+use crate::copy::passage::Through;
+use crate::grammar::cli::Far;
+use crate::grammar::gateway::Gateway;
+use crate::remote::dial::dial;
+use crate::remote::place::PORT;
 
 /// Connects again and again.
 pub(super) struct Keeper {

@@ -14,10 +14,10 @@ use lighthaul_transfer::hash;
 use lighthaul_transfer::sums::crew::{Foreman, work};
 use lighthaul_transfer::sums::take::{Taken, take};
 
-use super::args::{Hash, Verify};
 use super::line::Sum;
 use super::show::Shower;
-use crate::print::say;
+use crate::grammar::sums::{Hash, Verify};
+use crate::output::print::say;
 
 /// Compares files with a list; 12 if anything is not as it says.
 pub(crate) fn run(args: &Verify) -> Result<u8, Error> {

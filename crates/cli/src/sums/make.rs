@@ -11,11 +11,11 @@ use lighthaul_transfer::sums::crew::{Foreman, work};
 use lighthaul_transfer::sums::take::{Taken, Wanted, take};
 use serde_json::json;
 
-use super::args::Manifest;
 use super::line::line;
 use super::show::Shower;
 use super::walk::{Found, Walk};
-use crate::print::say;
+use crate::grammar::sums::Manifest;
+use crate::output::print::say;
 
 /// Writes a list of hashes.
 pub(crate) fn run(args: &Manifest) -> Result<u8, Error> {

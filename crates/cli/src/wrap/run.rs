@@ -7,8 +7,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::print::say;
-use crate::wrap::args::Wrap;
+use crate::grammar::wrap::Wrap;
+use crate::output::print::say;
 use crate::wrap::program;
 
 /// Becomes the command; answers a status only where that fails.

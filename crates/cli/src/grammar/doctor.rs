@@ -3,9 +3,9 @@
 use clap::Args;
 use lighthaul_base::Rate;
 
-use crate::args::Far;
-use crate::files::args::Output;
-use crate::passage::Through;
+use super::cli::Far;
+use super::files::Output;
+use crate::copy::passage::Through;
 
 /// Find out what is in the way of a copy.
 ///

@@ -20,7 +20,7 @@ use lighthaul_transfer::options::{Detail, Options};
 use lighthaul_transfer::{digest, filter};
 
 use super::rules::Rules;
-use crate::print::ask;
+use crate::output::print::ask;
 
 /// What somebody wants of a copy besides its places.
 #[derive(Args, Clone, Debug)]

@@ -7,7 +7,7 @@ use clap::Args;
 use lighthaul_gateway::entrance::Entrance;
 use lighthaul_gateway::target::Host;
 
-use crate::secret::Secret;
+use super::secret::Secret;
 
 /// Run a program whose TCP connections go through a gateway, though it knows of none.
 ///

@@ -11,9 +11,9 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{fmt, registry};
 
-use crate::args::LogFormat;
+use crate::grammar::cli::LogFormat;
 #[cfg(feature = "otel")]
-use crate::traces::Traces;
+use crate::output::traces::Traces;
 
 /// The variable that says what is logged, as in `debug` or `warn,lighthaul_daemon=debug`.
 const FILTER: &str = "LIGHTHAUL_LOG";

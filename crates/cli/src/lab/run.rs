@@ -11,9 +11,9 @@ use lighthaul_lab::emulate::{Lab, command_on};
 use lighthaul_lab::settings::{LinkSettings, Settings};
 use lighthaul_transfer::error::{Code, Error};
 
-use crate::args::{Lab as LabArgs, LabFlags};
-use crate::figures;
-use crate::print::say;
+use crate::grammar::cli::{Lab as LabArgs, LabFlags};
+use crate::lab::figures;
+use crate::output::print::say;
 
 /// Runs the command between test hosts; answers its exit status.
 pub(crate) fn run(args: &LabArgs) -> Result<u8, Error> {

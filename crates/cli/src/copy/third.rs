@@ -8,11 +8,11 @@ use lighthaul_transfer::message::Request;
 use lighthaul_transfer::relay::Relay;
 use lighthaul_transfer::watch::Summary;
 
-use crate::args::Cp;
-use crate::cp::{hello, one_base, to};
-use crate::print::Printer;
-use crate::reach::reach;
-use crate::remote::{PORT, Place};
+use super::run::{hello, one_base, to};
+use crate::grammar::cli::Cp;
+use crate::output::print::Printer;
+use crate::remote::place::{PORT, Place};
+use crate::remote::reach::reach;
 
 /// Has the far side of `sources` send to that of `target`.
 pub(crate) fn copy(

@@ -13,8 +13,8 @@ use lighthaul_transfer::options::{Action, Planned};
 use lighthaul_transfer::watch::{Motion, Sight, Start, Summary};
 use serde_json::{Value, json};
 
-use crate::args::Progress;
-use crate::name::{put, shown};
+use crate::grammar::cli::Progress;
+use crate::output::name::{put, shown};
 use crate::sums::line;
 
 /// Says one line on standard error. What a peer wrote into it cannot move the terminal or begin another line.

@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 use lighthaul_scheduler::word::FlowAt;
 use lighthaul_transfer::error::{Code, Error};
 
-use crate::args::Cp;
-use crate::remote::Place;
+use crate::grammar::cli::Cp;
+use crate::remote::place::Place;
 
 /// From where to where, as people and the scheduler call it.
 pub(super) struct Ends {

@@ -12,15 +12,15 @@ use lighthaul_transfer::protocol::Protocol;
 use lighthaul_transfer::watch::Summary;
 use serde_json::json;
 
-use super::args::Asking;
 use super::ends::Ends;
-use super::reach::{failed, reach};
 use super::rehearsal::Rehearsal;
-use super::time::{Time, shown};
-use crate::args::Cp;
-use crate::files::args::Output;
-use crate::later::{self, sleep};
-use crate::print::Printer;
+use super::retry::{self, sleep};
+use crate::booking::reach::{failed, reach};
+use crate::booking::time::{Time, shown};
+use crate::grammar::booking::Asking;
+use crate::grammar::cli::Cp;
+use crate::grammar::files::Output;
+use crate::output::print::Printer;
 
 /// What a copy is, once it is known what moves it.
 pub(super) type Copy = fn(&Cp, &mut Printer) -> Result<Summary, Error>;
@@ -28,7 +28,7 @@ pub(super) type Copy = fn(&Cp, &mut Printer) -> Result<Summary, Error>;
 /// Runs `copy`, on a circuit of its own if one is asked for.
 pub(crate) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summary, Error> {
     if !args.booked.book || args.choice.dry_run.is_some() {
-        return later::run(args, printer, copy);
+        return retry::run(args, printer, copy);
     }
     args.choice.confirm(&args.paths)?;
     let mut args = args.clone();
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summar
     let rehearsal = Rehearsal::of(&args, &ends.sources, &ends.target, copy)?;
     if rehearsal.bytes == 0 {
         printer.note("lighthaul: there is nothing to send, so nothing is booked");
-        return later::run(&args, printer, copy);
+        return retry::run(&args, printer, copy);
     }
     let mut circuit = Circuit::book(&args, &ends, rehearsal)?;
     circuit.announce(printer);
@@ -205,7 +205,7 @@ impl Circuit {
             (start, Ok(vector)) => (start, vector),
             (_, Err(why)) => {
                 printer.warn(&format!("{why}: the copy goes on without"));
-                return later::run(&ordinary, printer, copy);
+                return retry::run(&ordinary, printer, copy);
             }
         };
         let end = start.0.saturating_add(vector.end().as_nanos());
@@ -215,7 +215,7 @@ impl Circuit {
             protocol: Some(Protocol::Vbtp.to_string()),
             ..args.clone()
         };
-        later::run(args, printer, |_, printer| {
+        retry::run(args, printer, |_, printer| {
             let is_over = unix_nanos().saturating_add(nanos_of(CALL)) >= end;
             copy(if is_over { &ordinary } else { &booked }, printer)
         })

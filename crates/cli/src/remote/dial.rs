@@ -10,11 +10,12 @@ use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::Message;
 use lighthaul_transfer::session::Session;
 
-use crate::args::Far;
-use crate::passage::Through;
-use crate::print::say;
-use crate::remote::PORT;
-use crate::{credential, places};
+use crate::copy::passage::Through;
+use crate::grammar::cli::Far;
+use crate::keys::credential;
+use crate::output::print::say;
+use crate::paths;
+use crate::remote::place::PORT;
 
 /// Calls the daemon at `host` and `port`. What is called for the first time is known from then on,
 /// unless somebody wants to know it before.
@@ -24,7 +25,7 @@ pub(crate) fn dial(
     host: &str,
     port: u16,
 ) -> Result<Session, Error> {
-    let identity = load_key(&far.key.path.clone().unwrap_or_else(places::user_key))?;
+    let identity = load_key(&far.key.path.clone().unwrap_or_else(paths::user_key))?;
     let credential = credential::ours(far)?;
     // whoever gets a token can use it, so it is not said to somebody who was never met
     let strict = far.strict || matches!(credential, Some(Credential::Token(_)));
@@ -78,7 +79,7 @@ fn check(far: &Far, strict: bool, name: &str, shown: Fingerprint) -> Result<(), 
             "{name} shows the key {shown}, but {known} is expected: somebody may be in between; \
              if its key did change, accept it with `lighthaul trust --replace {name} {shown}`"
         ),
-        Known::Unclear(nth) => return Err(unclear(&places::known_hosts(), nth, name)),
+        Known::Unclear(nth) => return Err(unclear(&paths::known_hosts(), nth, name)),
     };
     Err(Error::new(Code::Permission, text))
 }
@@ -106,7 +107,7 @@ pub(crate) fn judge(
             Err(e) => Err(Error::new(Code::Usage, format!("{e}"))),
         };
     }
-    let path = places::known_hosts();
+    let path = paths::known_hosts();
     let look = if strict { known::look } else { known::meet };
     look(&path, name, shown).map_err(|e| {
         let what = "cannot keep known keys (give this one with --pin instead) in";

@@ -14,8 +14,8 @@ use lighthaul_lab::settings::{LinkSettings, Settings};
 use lighthaul_transfer::error::{Code, Error};
 use serde_json::Value;
 
-use crate::args::LabFigures;
-use crate::print::{print, say};
+use crate::grammar::cli::LabFigures;
+use crate::output::print::{print, say};
 
 /// Draws the figures of a folder again, and says what is not as it was accepted.
 pub(crate) fn run(args: &LabFigures) -> Result<u8, Error> {

@@ -11,19 +11,19 @@ use lighthaul_scheduler::word::Moment;
 use lighthaul_transfer::join::JOINS_MAX;
 use lighthaul_transfer::protocol::{AUTO, Protocol};
 
-use crate::booking::args::{Book, Booked, Calendar, Cancel, Quote, Reservations, Scheduler};
-use crate::choice::Choice;
-use crate::doctor::args::Doctor;
-use crate::files::args::{Ls, Mkdir, Rm, Stat};
-use crate::gateway::args::{Action, Gateway};
-use crate::key_args::{Allow, Deny, Key, Sign, Token, Trust};
-use crate::later::Later;
+use super::booking::{Book, Booked, Calendar, Cancel, Quote, Reservations, Scheduler};
+use super::choice::Choice;
+use super::doctor::Doctor;
+use super::files::{Ls, Mkdir, Rm, Stat};
+use super::gateway::{Action, Gateway};
+use super::keys::{Allow, Deny, Key, Sign, Token, Trust};
+use super::stream::Stream;
+use super::sums::{Manifest, Verify};
+use super::wrap::Wrap;
+use crate::copy::passage::Through;
+use crate::copy::retry::Later;
 use crate::manual::{Completions, Man};
-use crate::passage::Through;
-use crate::reach::Via;
-use crate::stream::args::Stream;
-use crate::sums::args::{Manifest, Verify};
-use crate::wrap::args::Wrap;
+use crate::remote::reach::Via;
 
 /// Moves bulk data between sites as fast as the path and both hosts allow, verified end to end.
 #[derive(Debug, Parser)]

@@ -10,9 +10,9 @@ use lighthaul_circuit::flow::Flow;
 use lighthaul_circuit::reservation::State;
 use lighthaul_scheduler::word::{Bytes, Span};
 
-use super::time::Time;
-use crate::args::{KeyFile, LogFormat};
-use crate::files::args::Output;
+use super::cli::{KeyFile, LogFormat};
+use super::files::Output;
+use crate::booking::time::Time;
 
 /// Book capacity of links for those who ask for it.
 ///

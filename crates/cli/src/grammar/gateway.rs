@@ -11,10 +11,10 @@ use lighthaul_gateway::entrance::Entrance;
 use lighthaul_gateway::ports::Ports;
 use lighthaul_gateway::prefix::Prefix;
 
-use super::cluster::Together;
-use crate::args::{Far, LogFormat};
-use crate::booking::args::At;
-use crate::secret::Secret;
+use super::booking::At;
+use super::cli::{Far, LogFormat};
+use super::secret::Secret;
+use crate::gateway::cluster::Together;
 
 /// Carry connections of unmodified programs over a long path, to and from another gateway
 ///

@@ -20,15 +20,15 @@ use lighthaul_transfer::send::walk::Walk;
 use lighthaul_transfer::session::Session;
 use lighthaul_transfer::watch::Summary;
 
-use crate::args::{Cp, Digest};
-use crate::booking::copy as booked;
-use crate::choice::args::{DryRun, Verify};
-use crate::later;
-use crate::passage;
-use crate::print::{Printer, Proof, Settings};
-use crate::reach::{agreed, reach};
-use crate::remote::Place;
-use crate::third;
+use super::circuit as booked;
+use super::passage;
+use super::retry;
+use super::third;
+use crate::grammar::choice::{DryRun, Verify};
+use crate::grammar::cli::{Cp, Digest};
+use crate::output::print::{Printer, Proof, Settings};
+use crate::remote::place::Place;
+use crate::remote::reach::{agreed, reach};
 
 /// Copies, shows how it goes, and answers the exit status.
 pub(crate) fn run(args: &Cp) -> u8 {
@@ -54,11 +54,11 @@ pub(crate) fn run(args: &Cp) -> u8 {
         });
     let (result, failures) = match result {
         Ok((summary, failures)) => (Ok(summary), failures),
-        Err(error) => (Err(later::with_command(args, error)), None),
+        Err(error) => (Err(retry::with_command(args, error)), None),
     };
     printer.finish(&result);
     if let (Ok(summary), Some(file)) = (&result, failures)
-        && let Err(error) = later::note_failures(args, &file, summary)
+        && let Err(error) = retry::note_failures(args, &file, summary)
     {
         printer.note(&format!("lighthaul: {error}"));
     }

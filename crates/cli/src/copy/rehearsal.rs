@@ -12,12 +12,12 @@ use lighthaul_transfer::manifest::Kind;
 use lighthaul_transfer::protocol::Protocol;
 use lighthaul_transfer::send::walk::{Found, Walk};
 
-use super::copy::Copy;
-use crate::args::Cp;
-use crate::choice::args::DryRun;
-use crate::cp::options;
-use crate::print::Printer;
-use crate::remote::Place;
+use super::circuit::Copy;
+use super::run::options;
+use crate::grammar::choice::DryRun;
+use crate::grammar::cli::Cp;
+use crate::output::print::Printer;
+use crate::remote::place::Place;
 
 /// What is known of a copy before it is made.
 #[derive(Clone, Copy, Debug)]

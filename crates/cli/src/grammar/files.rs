@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::reach::Via;
+use crate::remote::reach::Via;
 
 /// List a folder here or on another host.
 ///

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use lighthaul_transfer::hash;
 
-use crate::args::Progress;
-use crate::files::args::Output;
+use super::cli::Progress;
+use super::files::Output;
 
 /// Compare the files of a folder with a list of their hashes.
 ///

@@ -14,11 +14,11 @@ use lighthaul_scheduler::identity::tokens::{self, Entry};
 use lighthaul_transfer::credential::Credential;
 use lighthaul_transfer::error::{Code, Error};
 
-use crate::args::Far;
-use crate::dial::load_key;
-use crate::key_args::{Granted, Sign, Token};
-use crate::places;
-use crate::print::print;
+use crate::grammar::cli::Far;
+use crate::grammar::keys::{Granted, Sign, Token};
+use crate::output::print::print;
+use crate::paths;
+use crate::remote::dial::load_key;
 
 /// How long what is signed holds unless somebody says otherwise: 30 days.
 const SIGNED_SECONDS: u64 = 30 * 86_400;
@@ -29,7 +29,7 @@ pub(crate) fn token(args: &Token) -> Result<(), Error> {
     if let Some(role) = args.role {
         return scheduler_token(args, role, &token);
     }
-    let path = args.tokens.clone().unwrap_or_else(places::tokens);
+    let path = args.tokens.clone().unwrap_or_else(paths::tokens);
     let rights = rights(&args.name, &args.rights);
     allowed::allow(&path, Fingerprint::of_token(&token), &rights)
         .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))?;
@@ -39,7 +39,7 @@ pub(crate) fn token(args: &Token) -> Result<(), Error> {
 
 /// Lists a token for the scheduler, and prints it this once.
 fn scheduler_token(args: &Token, role: Role, token: &str) -> Result<(), Error> {
-    let path = args.tokens.clone().unwrap_or_else(places::scheduler_tokens);
+    let path = args.tokens.clone().unwrap_or_else(paths::scheduler_tokens);
     let expires = args
         .rights
         .expires
@@ -57,7 +57,7 @@ fn scheduler_token(args: &Token, role: Role, token: &str) -> Result<(), Error> {
 
 /// Signs for the holder of a key, and prints the statement.
 pub(crate) fn sign(args: &Sign) -> Result<(), Error> {
-    let path = args.key.path.clone().unwrap_or_else(places::user_key);
+    let path = args.key.path.clone().unwrap_or_else(paths::user_key);
     let authority = load_key(&path)?;
     let rights = rights(&args.name, &args.rights);
     let expires = rights.expires.unwrap_or_else(|| now() + SIGNED_SECONDS);
@@ -97,7 +97,7 @@ pub(crate) fn ours(far: &Far) -> Result<Option<Credential>, Error> {
     if let Ok(token) = env::var("LIGHTHAUL_TOKEN") {
         return Ok(Some(Credential::Token(token)));
     }
-    let path = far.statement.clone().unwrap_or_else(places::statement);
+    let path = far.statement.clone().unwrap_or_else(paths::statement);
     let text = match fs::read_to_string(&path) {
         Err(error) if far.statement.is_none() && error.kind() == ErrorKind::NotFound => {
             return Ok(None);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use lighthaul_scheduler::books::Role;
 
-use crate::args::KeyFile;
+use super::cli::KeyFile;
 
 #[derive(Args, Debug)]
 pub(crate) struct Key {

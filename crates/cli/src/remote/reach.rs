@@ -9,10 +9,10 @@ use lighthaul_transfer::options::Options;
 use lighthaul_transfer::protocol;
 use lighthaul_transfer::session::Session;
 
-use crate::args::Far;
-use crate::dial::{connect, dial};
-use crate::passage::Through;
-use crate::remote::Place;
+use crate::copy::passage::Through;
+use crate::grammar::cli::Far;
+use crate::remote::dial::{connect, dial};
+use crate::remote::place::Place;
 
 /// How the far side of a place is reached.
 #[derive(Args, Clone, Debug)]

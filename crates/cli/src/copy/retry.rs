@@ -17,9 +17,9 @@ use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::filter::failure_record;
 use lighthaul_transfer::watch::Summary;
 
-use crate::args::Cp;
 use crate::booking::time::Time;
-use crate::print::Printer;
+use crate::grammar::cli::Cp;
+use crate::output::print::Printer;
 
 /// The longest pause before another try.
 const PAUSE_MAX: Duration = Duration::from_secs(30);

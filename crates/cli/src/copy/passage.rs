@@ -6,9 +6,9 @@ use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::protocol::Protocol;
 use lighthaul_transfer::watch::Sight;
 
-use crate::args::Cp;
-use crate::print::Printer;
-use crate::secret::Secret;
+use crate::grammar::cli::Cp;
+use crate::grammar::secret::Secret;
+use crate::output::print::Printer;
 
 /// By which gateway the far side is reached.
 #[derive(Args, Clone, Debug)]

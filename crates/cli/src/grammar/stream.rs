@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use lighthaul_base::{Rate, Size};
 use lighthaul_lab::quantity::duration;
 
-use crate::reach::Via;
+use crate::remote::reach::Via;
 
 /// Carry messages or objects between two hosts while they are made.
 ///

@@ -1,0 +1,3 @@
+//! Keys, tokens and rights.
+
+pub(crate) mod credential;
