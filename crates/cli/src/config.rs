@@ -239,7 +239,7 @@ mod tests {
         Ok(config)
     }
 
-    fn parse(config: &Config, line: &str) -> Result<args::Command, clap::Error> {
+    fn parse(config: &Config, line: &str) -> Result<cli::Command, clap::Error> {
         let command = config.apply(Cli::command());
         let words = line.split_whitespace();
         let cli = Cli::from_arg_matches(&command.try_get_matches_from(words)?)?;
@@ -251,25 +251,24 @@ mod tests {
         let host = "[cp]\nrate = \"1Gb/s\"\nno-sync = true\n[serve]\nroot = \"/data\"";
         let config = read(&[
             host,
-            "[cp]\nrate = \"2Gb/s\"\n[probe]\nseconds = 7\nwhat = [\"copy\", \"fake\"]",
+            "[cp]\nrate = \"2Gb/s\"\n[probe]\ntime = \"7s\"\nwhat = [\"copy\", \"fake\"]",
         ])
         .unwrap();
-        let args::Command::Cp(cp) = parse(&config, "lighthaul cp a b:").unwrap() else {
+        let cli::Command::Cp(cp) = parse(&config, "lighthaul cp a b:").unwrap() else {
             panic!("it is another command");
         };
         assert_eq!(
             (cp.rate.unwrap().as_bps(), cp.no_sync),
             (2_000_000_000, true)
         );
-        let args::Command::Cp(cp) = parse(&config, "lighthaul cp --rate 3Gb/s a b:").unwrap()
-        else {
+        let cli::Command::Cp(cp) = parse(&config, "lighthaul cp --rate 3Gb/s a b:").unwrap() else {
             panic!("it is another command");
         };
         assert_eq!(cp.rate.unwrap().as_bps(), 3_000_000_000);
-        let args::Command::Probe(probe) = parse(&config, "lighthaul probe h").unwrap() else {
+        let cli::Command::Probe(probe) = parse(&config, "lighthaul probe h").unwrap() else {
             panic!("it is another command");
         };
-        assert_eq!((probe.seconds, probe.what.len()), (7.0, 2));
+        assert_eq!((probe.time.as_secs(), probe.what.len()), (7, 2));
     }
 
     #[test]

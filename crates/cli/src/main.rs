@@ -29,7 +29,7 @@ use lighthaul_transfer::error::{Code, Error};
 use crate::config::Config;
 use crate::grammar::cli::{Cli, Command};
 use crate::grammar::gateway::Gateway;
-use crate::keys::credential;
+use crate::keys::{key, token};
 use crate::output::print;
 
 fn main() -> ExitCode {
@@ -125,12 +125,12 @@ fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8
         Command::Reservations(args) => booking::list::reservations(args).map(|()| 0),
         Command::Cancel(args) => booking::list::cancel(args).map(|()| 0),
         Command::Calendar(args) => booking::calendar::run(args).map(|()| 0),
-        Command::Token(args) => credential::token(args).map(|()| 0),
-        Command::Sign(args) => credential::sign(args).map(|()| 0),
-        Command::Key(args) => serve::key(args).map(|()| 0),
-        Command::Allow(args) => serve::allow(args).map(|()| 0),
-        Command::Deny(args) => serve::deny(args).map(|()| 0),
-        Command::Trust(args) => serve::trust(args).map(|()| 0),
+        Command::Token(args) => token::token(args).map(|()| 0),
+        Command::Sign(args) => token::sign(args).map(|()| 0),
+        Command::Key(args) => key::key(args).map(|()| 0),
+        Command::Allow(args) => key::allow(args).map(|()| 0),
+        Command::Deny(args) => key::deny(args).map(|()| 0),
+        Command::Trust(args) => key::trust(args).map(|()| 0),
         Command::Completions(args) => manual::completions(args).map(|()| 0),
         Command::Man(args) => manual::man(args).map(|()| 0),
         Command::Config => {

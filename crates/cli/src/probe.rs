@@ -13,7 +13,7 @@ use lighthaul_transfer::protocol::Protocol;
 use lighthaul_transfer::{probe, protocol};
 use serde_json::json;
 
-use crate::grammar::cli::{Probe, What};
+use crate::grammar::probe::{Probe, What};
 use crate::output::print::{print, print_json};
 use crate::remote::dial::dial;
 use crate::remote::place::Place;
@@ -100,7 +100,7 @@ fn measure(args: &Probe, host: &str, what: measure::What) -> Result<Measured, Er
     let ask = Ask {
         what,
         bytes: args.size.0,
-        millis: Duration::from_secs_f64(args.seconds.clamp(0.01, 3600.0)).as_millis() as u32,
+        millis: args.time.clamp(TIME_MIN, TIME_MAX).as_millis() as u32,
         rate_bps: args.rate.map(Rate::as_bps),
     };
     session.say(&Message::Hello(Hello {
@@ -148,3 +148,7 @@ fn disk(args: &Probe, folder: &Path) -> Result<(), Error> {
     }
     Ok(())
 }
+
+/// Bounds of the duration of a measurement.
+const TIME_MIN: Duration = Duration::from_millis(10);
+const TIME_MAX: Duration = Duration::from_hours(1);

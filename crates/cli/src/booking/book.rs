@@ -1,6 +1,6 @@
 //! `lighthaul book` and `lighthaul quote`.
 
-use lighthaul_scheduler::word::{Bps, FlowAt, NewReservation, Provision, Shape};
+use lighthaul_scheduler::word::{Bps, FlowAt, NewReservation, Provision, Shape, Span};
 use lighthaul_transfer::error::Error;
 
 use super::reach::{failed, reach};
@@ -35,7 +35,7 @@ fn request(wanted: &Wanted) -> NewReservation {
         to: wanted.to.clone(),
         path: wanted.path.clone(),
         size: wanted.size,
-        hold: wanted.hold,
+        hold: wanted.hold.map(Span),
         rate_max: wanted.rate_max.map(Bps::from),
         rate_min: wanted.rate_min.map(Bps::from),
         start: wanted.start.map(|time| time.0),

@@ -33,7 +33,7 @@ use lighthaul_transfer::error::{Code, Error};
 use sd_notify::NotifyState;
 use tracing::{info, warn};
 
-use crate::grammar::booking::{Device, Interface, Scheduler, Welcome};
+use crate::grammar::scheduler::{Device, Interface, Scheduler, Welcome};
 use crate::output::log;
 use crate::paths;
 use crate::remote::dial::load_key;
@@ -206,14 +206,14 @@ fn config(args: &Scheduler) -> Result<(Config, Option<Watch>), Error> {
         (None, policies)
     };
     let mut config = Config {
-        hold: args.hold.0,
+        hold: args.hold,
         policy: policies.default,
         policies: policies.listed,
         seen: Some(seen(args)),
         accept_restored: args.accept_restored,
         ..Config::default()
     };
-    config.calendar.horizon = args.horizon.0;
+    config.calendar.horizon = args.horizon;
     Ok((config, watch))
 }
 
@@ -338,7 +338,7 @@ mod tests {
     fn note(line: &str) -> PathBuf {
         let words = ["lighthaul", "scheduler", "--topology", "t"];
         let words = words.into_iter().chain(line.split_whitespace());
-        let args::Command::Scheduler(scheduler) = Cli::parse_from(words).command.unwrap() else {
+        let cli::Command::Scheduler(scheduler) = Cli::parse_from(words).command.unwrap() else {
             panic!("it is another command");
         };
         seen(&scheduler)

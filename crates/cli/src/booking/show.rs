@@ -6,8 +6,8 @@ use lighthaul_scheduler::word::{Quote, Reservation, Step};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::time::shown;
-use crate::grammar::files::Output;
+use crate::booking::time::shown;
+use crate::grammar::output::Output;
 use crate::output::print::{print, print_json};
 
 /// Shows one reservation whole.

@@ -12,25 +12,24 @@ use lighthaul_transfer::protocol::Protocol;
 use lighthaul_transfer::watch::Summary;
 use serde_json::json;
 
-use super::ends::Ends;
-use super::rehearsal::Rehearsal;
-use super::retry::{self, sleep};
 use crate::booking::reach::{failed, reach};
-use crate::booking::time::{Time, shown};
+use crate::booking::time::shown;
+use crate::copy::confirm::confirm;
+use crate::copy::ends::Ends;
+use crate::copy::printer::Printer;
+use crate::copy::rehearsal::{Copy, Rehearsal};
+use crate::copy::retry::{self, sleep};
 use crate::grammar::booking::Asking;
-use crate::grammar::cli::Cp;
-use crate::grammar::files::Output;
-use crate::output::print::Printer;
-
-/// What a copy is, once it is known what moves it.
-pub(super) type Copy = fn(&Cp, &mut Printer) -> Result<Summary, Error>;
+use crate::grammar::copy::Cp;
+use crate::grammar::output::Output;
+use crate::grammar::time::Time;
 
 /// Runs `copy`, on a circuit of its own if one is asked for.
 pub(crate) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summary, Error> {
     if !args.booked.book || args.choice.dry_run.is_some() {
         return retry::run(args, printer, copy);
     }
-    args.choice.confirm(&args.paths)?;
+    confirm(&args.choice, &args.paths)?;
     let mut args = args.clone();
     args.choice.yes = true;
     let ends = Ends::of(&args)?;

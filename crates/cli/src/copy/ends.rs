@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 use lighthaul_scheduler::word::FlowAt;
 use lighthaul_transfer::error::{Code, Error};
 
-use crate::grammar::cli::Cp;
+use crate::grammar::copy::Cp;
 use crate::remote::place::Place;
 
 /// From where to where, as people and the scheduler call it.

@@ -1,36 +1,11 @@
 //! Gateways that commands of ours go through, and what a copy may do there.
 
-use clap::Args;
-use lighthaul_gateway::entrance::Entrance;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::protocol::Protocol;
 use lighthaul_transfer::watch::Sight;
 
-use crate::grammar::cli::Cp;
-use crate::grammar::secret::Secret;
-use crate::output::print::Printer;
-
-/// By which gateway the far side is reached.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct Through {
-    /// Reach the far side through this gateway and its peer, as in 127.0.0.1:1080, where it takes SOCKS5; no datagram passes there.
-    /// Where it asks for a password: NAME:PASSWORD@HOST:PORT, better by the variable, which nobody else sees
-    #[arg(
-        long,
-        value_name = "HOST:PORT",
-        env = "LIGHTHAUL_GATEWAY",
-        value_parser = Secret::<Entrance>::new(),
-        hide_env_values = true
-    )]
-    pub(crate) gateway: Option<Entrance>,
-}
-
-impl Through {
-    /// Whether there is one.
-    pub(crate) const fn is_any(&self) -> bool {
-        self.gateway.is_some()
-    }
-}
+use crate::copy::printer::Printer;
+use crate::grammar::copy::Cp;
 
 /// Refuses a copy through a gateway that insists on datagrams.
 pub(crate) fn check(args: &Cp) -> Result<(), Error> {

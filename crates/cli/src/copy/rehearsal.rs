@@ -11,13 +11,16 @@ use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::manifest::Kind;
 use lighthaul_transfer::protocol::Protocol;
 use lighthaul_transfer::send::walk::{Found, Walk};
+use lighthaul_transfer::watch::Summary;
 
-use super::circuit::Copy;
-use super::run::options;
+use crate::copy::options::options;
+use crate::copy::printer::Printer;
 use crate::grammar::choice::DryRun;
-use crate::grammar::cli::Cp;
-use crate::output::print::Printer;
+use crate::grammar::copy::Cp;
 use crate::remote::place::Place;
+
+/// What a copy is, once it is known what moves it.
+pub(super) type Copy = fn(&Cp, &mut Printer) -> Result<Summary, Error>;
 
 /// What is known of a copy before it is made.
 #[derive(Clone, Copy, Debug)]

@@ -8,9 +8,9 @@ use lighthaul_transfer::message::Request;
 use lighthaul_transfer::relay::Relay;
 use lighthaul_transfer::watch::Summary;
 
-use super::run::{hello, one_base, to};
-use crate::grammar::cli::Cp;
-use crate::output::print::Printer;
+use crate::copy::options::{hello, names, one_base, to};
+use crate::copy::printer::Printer;
+use crate::grammar::copy::Cp;
 use crate::remote::place::{PORT, Place};
 use crate::remote::reach::reach;
 
@@ -23,7 +23,7 @@ pub(crate) fn copy(
 ) -> Result<Summary, Error> {
     let from = &sources[0];
     check(args, from, target)?;
-    let names = args.choice.names()?;
+    let names = names(&args.choice)?;
     if names.is_some() && sources.len() > 1 {
         return Err(one_base());
     }

@@ -7,10 +7,11 @@ use lighthaul_transfer::files::verb::Verb;
 use lighthaul_transfer::files::work::{Scope, work};
 use lighthaul_transfer::message::{MESSAGE_MAX, Message, Request};
 
-use super::show::{Form, Shower};
+use crate::files::show::{Form, Shower};
 use crate::grammar::files::{Ls, Mkdir, Places, Rm, Stat};
+use crate::grammar::reach::Via;
 use crate::remote::place::Place;
-use crate::remote::reach::{Via, ask, hello};
+use crate::remote::reach::{ask, hello};
 
 /// Lists a folder.
 pub(crate) fn ls(args: &Ls) -> Result<u8, Error> {

@@ -8,7 +8,7 @@ use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::files::verb::{Answer, Kind, Listed};
 use serde_json::{Map, Value, json};
 
-use crate::grammar::files::Output;
+use crate::grammar::output::Output;
 use crate::output::name::{put, shown};
 use crate::output::print::say;
 

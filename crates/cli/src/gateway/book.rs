@@ -15,8 +15,8 @@ use tracing::{info, warn};
 
 use crate::booking::reach::{failed, reach};
 use crate::grammar::booking::Asking;
-use crate::grammar::files::Output;
 use crate::grammar::gateway::Gateway;
+use crate::grammar::output::Output;
 
 /// Books for a line, in a thread of its own, until somebody asks to stop.
 pub(crate) fn start(args: &Gateway, line: Line) -> Result<(), Error> {

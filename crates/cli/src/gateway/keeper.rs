@@ -15,9 +15,8 @@ use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::session::Session;
 use tracing::{debug, info, warn};
 
-use crate::copy::passage::Through;
-use crate::grammar::cli::Far;
 use crate::grammar::gateway::Gateway;
+use crate::grammar::reach::{Far, Through};
 use crate::remote::dial::dial;
 use crate::remote::place::PORT;
 

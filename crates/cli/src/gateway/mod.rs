@@ -8,7 +8,7 @@ pub(crate) mod run;
 
 mod board;
 mod book;
-pub(crate) mod cluster;
+mod cluster;
 mod entrance;
 mod keeper;
 mod status;

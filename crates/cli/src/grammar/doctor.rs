@@ -3,9 +3,8 @@
 use clap::Args;
 use lighthaul_base::Rate;
 
-use super::cli::Far;
-use super::files::Output;
-use crate::copy::passage::Through;
+use crate::grammar::output::Output;
+use crate::grammar::reach::{Far, Through};
 
 /// Find out what is in the way of a copy.
 ///

@@ -2,7 +2,8 @@
 
 use clap::Args;
 
-use crate::remote::reach::Via;
+use crate::grammar::output::Output;
+use crate::grammar::reach::Via;
 
 /// List a folder here or on another host.
 ///
@@ -79,12 +80,4 @@ pub(crate) struct Places {
     pub(crate) output: Output,
     #[command(flatten)]
     pub(crate) via: Via,
-}
-
-/// For whom output is.
-#[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct Output {
-    /// Print one JSON object a line on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
 }

@@ -1,20 +1,20 @@
 //! The grammar of `lighthaul gateway`.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use lighthaul_base::{Rate, Size};
+use lighthaul_base::{Rate, Size, duration};
 use lighthaul_gateway::allowed::Rule;
 use lighthaul_gateway::entrance::Entrance;
 use lighthaul_gateway::ports::Ports;
 use lighthaul_gateway::prefix::Prefix;
 
-use super::booking::At;
-use super::cli::{Far, LogFormat};
-use super::secret::Secret;
-use crate::gateway::cluster::Together;
+use crate::grammar::booking::At;
+use crate::grammar::output::LogFormat;
+use crate::grammar::reach::Far;
+use crate::grammar::secret::Secret;
 
 /// Carry connections of unmodified programs over a long path, to and from another gateway
 ///
@@ -82,13 +82,13 @@ pub(crate) struct Gateway {
     #[arg(long, value_name = "SIZE", default_value = "8MiB")]
     pub(crate) slab: Size,
     /// How long bytes wait for a slab to fill while the channel is idle
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = lighthaul_lab::quantity::duration)]
+    #[arg(long, value_name = "DURATION", default_value = "1ms", value_parser = duration::parse)]
     pub(crate) age: Duration,
     /// How long sessions outlive a connection between gateways that is gone, and may go on when the gateway is stopped
-    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = lighthaul_lab::quantity::duration)]
+    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = duration::parse)]
     pub(crate) patience: Duration,
     /// How long a program or target may be silent before its host is asked whether it is still there
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = lighthaul_lab::quantity::duration)]
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
     pub(crate) keepalive: Duration,
     /// Most sessions of one link, and of all links of one key; at most three sixteenths of the files that may be open
     #[arg(long, value_name = "COUNT", default_value_t = 65_536)]
@@ -230,4 +230,29 @@ pub(crate) struct Booked {
     /// What it calls the other one
     #[arg(long, value_name = "HOST")]
     pub(crate) far_node: Option<String>,
+}
+
+/// Gateways that share one channel, each with its whole rate for a part of the time.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Together {
+    /// Where each gateway of a cluster listens for the others, by UDP, as in 10.0.0.1:4811,10.0.0.2:4811; the same list for all of
+    /// them, which share the channel of --rate by turns
+    #[arg(
+        long,
+        value_name = "ADDR",
+        value_delimiter = ',',
+        requires_all = ["peer", "rate", "cluster_listen", "cluster_key"]
+    )]
+    pub(crate) cluster: Vec<SocketAddr>,
+    /// Which of these addresses is this gateway's
+    #[arg(long, value_name = "ADDR", requires = "cluster")]
+    pub(crate) cluster_listen: Option<SocketAddr>,
+    /// The file with the secret that the gateways of a cluster share, at least 16 octets
+    #[arg(long, value_name = "FILE", requires = "cluster")]
+    pub(crate) cluster_key: Option<PathBuf>,
+    /// An address of IPv4, in the network of those of --cluster, that all its gateways take and programs find them at, as in
+    /// 10.0.0.100: connections are spread over those that live, through doors that listen everywhere, as in --socks 0.0.0.0:1080;
+    /// takes root, nft and ip
+    #[arg(long, value_name = "ADDR", requires = "cluster")]
+    pub(crate) cluster_address: Option<Ipv4Addr>,
 }

@@ -1,11 +1,13 @@
 //! The grammar of the commands about keys, tokens and rights.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
+use lighthaul_base::duration;
 use lighthaul_scheduler::books::Role;
 
-use super::cli::KeyFile;
+use crate::grammar::reach::KeyFile;
 
 #[derive(Args, Debug)]
 pub(crate) struct Key {
@@ -89,23 +91,8 @@ pub(crate) struct Granted {
     #[arg(long)]
     pub(crate) gateway: bool,
     /// Until when, from now on, as in 12h or 30d [default: for ever; what is signed ends after 30d]
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
-    pub(crate) expires: Option<u64>,
-}
-
-/// Reads a time such as `90s`, `30m`, `12h`, `30d` or `52w`.
-fn seconds(text: &str) -> Result<u64, String> {
-    let wrong = || format!("\"{text}\" is no time: write it as in 30m, 12h or 30d");
-    let unit = match text.chars().last() {
-        Some('s') => 1,
-        Some('m') => 60,
-        Some('h') => 3600,
-        Some('d') => 86_400,
-        Some('w') => 604_800,
-        _ => return Err(wrong()),
-    };
-    let count: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
-    count.checked_mul(unit).ok_or_else(wrong)
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) expires: Option<Duration>,
 }
 
 #[derive(Args, Debug)]

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use lighthaul_base::{Rate, Size};
-use lighthaul_lab::quantity::duration;
+use lighthaul_base::{Rate, Size, duration};
 
-use crate::remote::reach::Via;
+use crate::grammar::reach::Via;
 
 /// Carry messages or objects between two hosts while they are made.
 ///
@@ -40,10 +39,10 @@ pub(crate) struct Stream {
     #[arg(long, default_value = "xor:3")]
     pub(crate) code: String,
     /// How long a message waits for others that its repair symbol is about, too
-    #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "2ms", value_parser = duration::parse)]
     pub(crate) linger: Duration,
     /// How old a message may become [default: any age]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) deadline: Option<Duration>,
     /// What becomes of messages that are older
     #[arg(long, value_enum, default_value_t)]
@@ -55,7 +54,7 @@ pub(crate) struct Stream {
     #[arg(long, value_name = "N", required_if_eq("protocol", "rbudp"))]
     pub(crate) objects_per_second: Option<f64>,
     /// The delay of objects that is tolerated: those of so long cross together, which takes as long again
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = duration::parse)]
     pub(crate) delay: Duration,
     /// Round trips that a payload may take within the delay: one, and one more for each blast that loss costs
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=100))]

@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use lighthaul_transfer::hash;
 
-use super::cli::Progress;
-use super::files::Output;
+use crate::grammar::output::{Output, Progress};
 
 /// Compare the files of a folder with a list of their hashes.
 ///
@@ -92,16 +91,3 @@ impl Hash {
         }
     }
 }
-
-impl Crew {
-    /// How many work.
-    pub(crate) fn workers(self) -> usize {
-        self.jobs
-            .or_else(|| std::thread::available_parallelism().ok())
-            .map_or(1, NonZeroUsize::get)
-            .min(WORKERS_MAX)
-    }
-}
-
-/// No disk wants more readers.
-const WORKERS_MAX: usize = 64;

@@ -14,7 +14,7 @@ use lighthaul_lab::settings::{LinkSettings, Settings};
 use lighthaul_transfer::error::{Code, Error};
 use serde_json::Value;
 
-use crate::grammar::cli::LabFigures;
+use crate::grammar::lab::LabFigures;
 use crate::output::print::{print, say};
 
 /// Draws the figures of a folder again, and says what is not as it was accepted.

@@ -11,7 +11,7 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{fmt, registry};
 
-use crate::grammar::cli::LogFormat;
+use crate::grammar::output::LogFormat;
 #[cfg(feature = "otel")]
 use crate::output::traces::Traces;
 

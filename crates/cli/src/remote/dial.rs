@@ -10,11 +10,10 @@ use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::Message;
 use lighthaul_transfer::session::Session;
 
-use crate::copy::passage::Through;
-use crate::grammar::cli::Far;
-use crate::keys::credential;
+use crate::grammar::reach::{Far, Through};
 use crate::output::print::say;
 use crate::paths;
+use crate::remote::credential;
 use crate::remote::place::PORT;
 
 /// Calls the daemon at `host` and `port`. What is called for the first time is known from then on,

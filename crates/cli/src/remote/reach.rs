@@ -1,6 +1,5 @@
 //! Reaching the far side of a place: a daemon, or a program that ssh starts there.
 
-use clap::Args;
 use lighthaul_daemon::client::{Started, start_over_ssh};
 use lighthaul_io::identity::Identity;
 use lighthaul_transfer::error::{Code, Error};
@@ -9,30 +8,9 @@ use lighthaul_transfer::options::Options;
 use lighthaul_transfer::protocol;
 use lighthaul_transfer::session::Session;
 
-use crate::copy::passage::Through;
-use crate::grammar::cli::Far;
+use crate::grammar::reach::Via;
 use crate::remote::dial::{connect, dial};
 use crate::remote::place::Place;
-
-/// How the far side of a place is reached.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct Via {
-    /// The ssh command, with options
-    #[arg(short = 'e', long, default_value = "ssh", env = "LIGHTHAUL_SSH")]
-    pub(crate) ssh: String,
-    /// The lighthaul to start on the far side
-    #[arg(
-        long,
-        default_value = "lighthaul",
-        value_name = "PROGRAM",
-        env = "LIGHTHAUL_REMOTE"
-    )]
-    pub(crate) remote: String,
-    #[command(flatten)]
-    pub(crate) through: Through,
-    #[command(flatten)]
-    pub(crate) far: Far,
-}
 
 /// A session with the far side of a place.
 #[derive(Debug)]

@@ -16,6 +16,7 @@ use lighthaul_transfer::sums::take::{Taken, take};
 
 use super::line::Sum;
 use super::show::Shower;
+use super::workers::workers;
 use crate::grammar::sums::{Hash, Verify};
 use crate::output::print::say;
 
@@ -50,7 +51,7 @@ pub(crate) fn run(args: &Verify) -> Result<u8, Error> {
         Line::Malformed(number) => Outcome::Malformed(number),
         Line::Unreadable(error) => Outcome::Unreadable(error),
     };
-    work(lines, args.crew.workers(), compare, &mut checker)?;
+    work(lines, workers(args.crew), compare, &mut checker)?;
     let shower = &mut checker.shower;
     if shower.files == 0 && shower.failures == 0 {
         let text = format!("{} lists no files", args.manifest.display());

@@ -14,6 +14,7 @@ use serde_json::json;
 use super::line::line;
 use super::show::Shower;
 use super::walk::{Found, Walk};
+use super::workers::workers;
 use crate::grammar::sums::Manifest;
 use crate::output::print::say;
 
@@ -40,7 +41,7 @@ pub(crate) fn run(args: &Manifest) -> Result<u8, Error> {
         }
         Err((path, error)) => (path, Err(error)),
     };
-    work(walk, args.crew.workers(), hash, &mut maker)?;
+    work(walk, workers(args.crew), hash, &mut maker)?;
     maker.shower.finish()?;
     Ok(if maker.shower.failures == 0 {
         0

@@ -8,7 +8,7 @@ use lighthaul_io::clock::Clock;
 use lighthaul_transfer::error::{Code, Error};
 use serde_json::{Map, Value, json};
 
-use crate::grammar::cli::Progress;
+use crate::grammar::output::Progress;
 use crate::grammar::sums::Crew;
 use crate::output::name::{put, shown};
 use crate::output::print::say;
