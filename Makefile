@@ -10,7 +10,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 
 SECONDS_EACH ?= 600
 
-.PHONY: help setup build demo test mutants attacks fuzz check fmt clippy doc book tidy sim figures bench lab install
+.PHONY: help setup build demo quick test mutants attacks fuzz check fmt clippy doc book tidy sim figures bench lab install
 help: ## print this
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
@@ -35,6 +35,8 @@ install: build ## put the command, its completions, man pages and units for syst
 	install -m 644 dist/prometheus-alerts.yml dist/grafana-dashboard.json $(SHARE)/lighthaul
 demo: setup build ## copy a real tree over a long path, and compare with TCP
 	$(CARGO) run --release --locked --quiet --package lighthaul-xtask -- demo
+quick: ## run the unit, property and simulated tests, which need neither root nor a network
+	@scripts/test --workspace --lib --bins --test machines --test calendar --test reference --test world --test books --test granted --test filter --test fuzz
 test: setup ## run every test, then list those that were skipped, with the reason
 	@scripts/test
 mutants: ## change rooms that carry promises, and see whether their tests notice; ROOMS="journal rights --shard 0/8" for a part

@@ -1,6 +1,8 @@
 //! Shared vocabulary types, and the contract between a protocol state machine and the code that drives it (floor 1).
 //!
-//! - [`time`]: instants that can be zero; [`rate`]: bits per second; [`size`]: byte counts in human notation
+//! - [`time`]: instants that can be zero; [`civil`]: dates and times of day as people write them
+//! - [`rate`], [`size`], [`duration`]: bits per second, bytes and durations in human notation; [`quantity`]: the parts of
+//!   their parsers that are the same
 //! - [`timetable`]: rate limits by day of the week and time of day
 //! - [`trc`]: time-range-capacity vectors, the bandwidth of a circuit over time
 //! - [`span`]: a byte range of an object
@@ -15,13 +17,16 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod civil;
 pub mod codec;
+pub mod duration;
 pub mod endpoint;
 pub mod escape;
 pub mod hex;
 pub mod load;
 pub mod position;
 pub mod prefix;
+pub mod quantity;
 pub mod rate;
 pub mod rng;
 pub mod seats;
@@ -31,10 +36,12 @@ pub mod time;
 pub mod timetable;
 pub mod trc;
 
+pub use civil::{CivilTime, ParseCivilTimeError};
 pub use codec::{Malformed, Reader};
 pub use endpoint::{Body, Deadline, Endpoint, Head, Message, Transmit, Via};
 pub use hex::{from_hex, to_hex};
 pub use load::{Absence, Load};
+pub use quantity::ParseQuantityError;
 pub use rate::Rate;
 pub use rng::Rng;
 pub use size::Size;

@@ -4,6 +4,8 @@ use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
+use crate::quantity::{Fault, ParseQuantityError, Quantity, decimal, split};
+
 /// Rate in whole bits per second; never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
@@ -74,75 +76,40 @@ impl fmt::Display for Rate {
     }
 }
 
-/// Error for text that is not a valid rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ParseRateError;
-
-impl fmt::Display for ParseRateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "expected a rate: a number above zero and a unit, as in 900Mb/s, 1.5Gb/s or 40G"
-        )
-    }
-}
-
-impl core::error::Error for ParseRateError {}
-
 impl FromStr for Rate {
-    type Err = ParseRateError;
+    type Err = ParseQuantityError;
 
     /// Parses `900Mb/s`, `900Mbit`, `1.5G` or `1000bit`: bits per second with decimal prefixes. A bare number is
     /// refused, since its unit would be a guess.
-    fn from_str(text: &str) -> Result<Self, ParseRateError> {
-        let text = text.trim();
-        let digits = text
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(text.len());
-        let (number, unit) = text.split_at(digits);
-        let unit = unit.trim();
-        let tails = ["bit/s", "bps", "b/s", "bit"];
-        let prefix = tails.iter().find_map(|tail| unit.strip_suffix(tail));
-        let scale: u64 = match prefix.unwrap_or(unit) {
-            "" if prefix.is_some() => 1,
-            "k" | "K" => 1_000,
-            "m" | "M" => 1_000_000,
-            "g" | "G" => 1_000_000_000,
-            "t" | "T" => 1_000_000_000_000,
-            _ => return Err(ParseRateError),
-        };
-        decimal(number, scale)
-            .and_then(Self::from_bps)
-            .ok_or(ParseRateError)
+    fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
+        parse(text.trim()).map_err(|fault| Quantity::Rate.error(fault))
     }
 }
 
-/// Returns `number` times `scale`, rounded down, without floating point. Returns `None` for text that is not a
-/// decimal number, for more than 18 fractional digits, and on overflow.
-pub(crate) fn decimal(number: &str, scale: u64) -> Option<u64> {
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() && fraction.is_empty() || fraction.len() > 18 {
-        return None;
-    }
-    let whole: u64 = if whole.is_empty() {
-        0
-    } else {
-        whole.parse().ok()?
+fn parse(text: &str) -> Result<Rate, Fault> {
+    let (number, unit) = split(text);
+    let tails = ["bit/s", "bps", "b/s", "bit"];
+    let prefix = tails.iter().find_map(|tail| unit.strip_suffix(tail));
+    let scale: u64 = match prefix.unwrap_or(unit) {
+        _ if number.is_empty() => return Err(Fault::Number),
+        "" if prefix.is_some() => 1,
+        "" => return Err(Fault::NoUnit),
+        "k" | "K" => 1_000,
+        "m" | "M" => 1_000_000,
+        "g" | "G" => 1_000_000_000,
+        "t" | "T" => 1_000_000_000_000,
+        _ => return Err(Fault::UnknownUnit),
     };
-    let part: u64 = if fraction.is_empty() {
-        0
-    } else {
-        fraction.parse().ok()?
-    };
-    let part = u128::from(part) * u128::from(scale) / 10_u128.pow(fraction.len() as u32);
-    whole
-        .checked_mul(scale)?
-        .checked_add(u64::try_from(part).ok()?)
+    Rate::from_bps(decimal(number, scale)?).ok_or(Fault::Zero)
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+    use alloc::string::{String, ToString};
+
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn rates_parse_in_human_notation() {
@@ -157,19 +124,21 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Rate>(), Ok(Rate(bits)), "{text}");
         }
-        for text in [
-            "",
-            "0",
-            "900",
-            "0G",
-            "fast",
-            "-1M",
-            "1Q",
-            ".",
-            "1.2.3M",
-            "99999999999T",
-        ] {
-            assert_eq!(text.parse::<Rate>(), Err(ParseRateError), "{text}");
+        let cases: [(Fault, &[&str]); 5] = [
+            (Fault::NoUnit, &["0", "900", "1.5", "."]),
+            (Fault::UnknownUnit, &["1Q", "900MB/s", "1G/s", "1Gb/h"]),
+            (Fault::Number, &["", "fast", "-1M", ".M", "1.2.3M"]),
+            (Fault::Zero, &["0G", "0.1b/s"]),
+            (
+                Fault::TooLarge,
+                &["99999999999T", "99999999999999999999999b/s"],
+            ),
+        ];
+        for (fault, texts) in cases {
+            for text in texts {
+                let error = Quantity::Rate.error(fault);
+                assert_eq!(text.parse::<Rate>(), Err(error), "{text}");
+            }
         }
     }
 
@@ -180,5 +149,28 @@ mod tests {
         assert_eq!(rate.bytes_in(Duration::from_millis(1)), 125_000);
         assert_eq!(Rate::of(125_000, Duration::from_millis(1)), rate);
         assert_eq!(Rate::UNLIMITED.time_for(1 << 30), Duration::from_nanos(1));
+    }
+
+    proptest! {
+        #[test]
+        fn rate_is_its_number_times_its_unit(number in 1_u64..1_000_000, unit in 0_usize..5, tail in 0_usize..4) {
+            let prefix = ["", "k", "M", "G", "T"][unit];
+            let tail = ["b/s", "bit", "bit/s", "bps"][tail];
+            let mut bits = number;
+            for _ in 0..unit {
+                bits *= 1000;
+            }
+            prop_assert_eq!(format!("{number}{prefix}{tail}").parse(), Ok(Rate(bits)));
+        }
+
+        #[test]
+        fn arbitrary_text_parses_without_panic(text: String, close in "[0-9.]{0,25} ?[kMGTb]?[b/its]{0,5}") {
+            for text in [text, close] {
+                if let Err(error) = text.parse::<Rate>() {
+                    let says = error.to_string().contains("as in 900Mb/s");
+                    prop_assert!(says);
+                }
+            }
+        }
     }
 }

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
+use crate::civil::CivilTime;
 use crate::rate::Rate;
 use crate::size::Size;
 
@@ -133,14 +134,11 @@ fn weekday(name: &str) -> Result<u32, ParseTimetableError> {
 }
 
 fn time_of_day(text: &str) -> Result<u32, ParseTimetableError> {
-    let (hours, minutes) = text.split_once(':').ok_or(ParseTimetableError)?;
-    let number = |text: &str, max: u32| {
-        let is_plain = matches!(text.len(), 1 | 2) && text.bytes().all(|b| b.is_ascii_digit());
-        let number = text.parse::<u32>().ok();
-        let number = number.filter(|number| is_plain && *number <= max);
-        number.ok_or(ParseTimetableError)
-    };
-    Ok(number(hours, 23)? * 3600 + number(minutes, 59)? * 60)
+    let time: CivilTime = text.parse().map_err(|_| ParseTimetableError)?;
+    let is_bare = time.date.is_none() && time.offset.is_none() && time.nanos == 0;
+    is_bare
+        .then(|| time.second_of_day())
+        .ok_or(ParseTimetableError)
 }
 
 const DAY: u32 = 86_400;

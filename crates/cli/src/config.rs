@@ -17,8 +17,8 @@ use lighthaul_base::position::fault_in;
 use lighthaul_session::error::{Code, Error};
 use toml::{Table, Value};
 
-use crate::places;
-use crate::print::print;
+use crate::output::print::print;
+use crate::paths;
 
 /// The commands that have options worth keeping.
 const SECTIONS: [&str; 11] = [
@@ -65,7 +65,7 @@ impl Config {
     /// Reads the host's file and then the user's, whose word counts; checks that `command` has the keys.
     pub(crate) fn load(command: &Command) -> Result<Self, Error> {
         let mut config = Self::default();
-        for path in places::configs() {
+        for path in paths::configs() {
             match fs::read_to_string(&path) {
                 Ok(text) => config.add(&path, &text, command)?,
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -144,7 +144,7 @@ impl Config {
 
     /// Prints what is in force where nobody types anything, and where it is from.
     pub(crate) fn show(&self, command: &Command) {
-        for path in places::configs() {
+        for path in paths::configs() {
             let there = if path.exists() { "" } else { " (missing)" };
             print(&format!("# {}{there}", path.display()));
         }
@@ -228,7 +228,7 @@ mod tests {
     use clap::{CommandFactory, FromArgMatches};
 
     use super::*;
-    use crate::args::{self, Cli};
+    use crate::grammar::cli::{self, Cli};
 
     fn read(texts: &[&str]) -> Result<Config, Error> {
         let mut config = Config::default();
@@ -238,7 +238,7 @@ mod tests {
         Ok(config)
     }
 
-    fn parse(config: &Config, line: &str) -> Result<args::Command, clap::Error> {
+    fn parse(config: &Config, line: &str) -> Result<cli::Command, clap::Error> {
         let command = config.apply(Cli::command());
         let words = line.split_whitespace();
         let cli = Cli::from_arg_matches(&command.try_get_matches_from(words)?)?;
@@ -250,25 +250,24 @@ mod tests {
         let host = "[cp]\nrate = \"1Gb/s\"\nno-sync = true\n[serve]\nroot = \"/data\"";
         let config = read(&[
             host,
-            "[cp]\nrate = \"2Gb/s\"\n[probe]\nseconds = 7\nwhat = [\"copy\", \"fake\"]",
+            "[cp]\nrate = \"2Gb/s\"\n[probe]\ntime = \"7s\"\nwhat = [\"copy\", \"fake\"]",
         ])
         .unwrap();
-        let args::Command::Cp(cp) = parse(&config, "lighthaul cp a b:").unwrap() else {
+        let cli::Command::Cp(cp) = parse(&config, "lighthaul cp a b:").unwrap() else {
             panic!("it is another command");
         };
         assert_eq!(
             (cp.rate.unwrap().as_bps(), cp.no_sync),
             (2_000_000_000, true)
         );
-        let args::Command::Cp(cp) = parse(&config, "lighthaul cp --rate 3Gb/s a b:").unwrap()
-        else {
+        let cli::Command::Cp(cp) = parse(&config, "lighthaul cp --rate 3Gb/s a b:").unwrap() else {
             panic!("it is another command");
         };
         assert_eq!(cp.rate.unwrap().as_bps(), 3_000_000_000);
-        let args::Command::Probe(probe) = parse(&config, "lighthaul probe h").unwrap() else {
+        let cli::Command::Probe(probe) = parse(&config, "lighthaul probe h").unwrap() else {
             panic!("it is another command");
         };
-        assert_eq!((probe.seconds, probe.what.len()), (7.0, 2));
+        assert_eq!((probe.time.as_secs(), probe.what.len()), (7, 2));
     }
 
     #[test]

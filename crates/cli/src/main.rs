@@ -1,36 +1,23 @@
 //! The `lighthaul` command.
 #![expect(clippy::disallowed_methods, reason = "a face reads the environment")]
 
-mod args;
 mod booking;
-mod choice;
 mod config;
-mod cp;
-mod credential;
-mod dial;
+mod copy;
 mod doctor;
-mod figures;
 mod files;
 mod gateway;
-mod key_args;
+mod grammar;
+mod keys;
 mod lab;
-mod later;
-mod log;
 mod manual;
-mod name;
-mod passage;
-mod places;
-mod print;
+mod output;
+mod paths;
 mod probe;
-mod reach;
 mod remote;
-mod secret;
 mod serve;
 mod stream;
 mod sums;
-mod third;
-#[cfg(feature = "otel")]
-mod traces;
 mod wrap;
 
 use std::process::ExitCode;
@@ -39,9 +26,11 @@ use clap::{CommandFactory, FromArgMatches};
 use lighthaul_io::{heap, interrupt};
 use lighthaul_session::error::{Code, Error};
 
-use crate::args::{Cli, Command};
 use crate::config::Config;
-use crate::gateway::args::Gateway;
+use crate::grammar::cli::{Cli, Command};
+use crate::grammar::gateway::Gateway;
+use crate::keys::{key, token};
+use crate::output::print;
 
 fn main() -> ExitCode {
     heap::retain_freed_memory();
@@ -118,7 +107,7 @@ fn unset(error: &Error) -> ExitCode {
 /// Does what the command says; answers the exit status.
 fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8, Error> {
     match command {
-        Command::Cp(args) => Ok(cp::run(args)),
+        Command::Cp(args) => Ok(copy::run::run(args)),
         Command::Stream(args) => stream::run::run(args).map(|()| 0),
         Command::Ls(args) => files::run::ls(args),
         Command::Stat(args) => files::run::stat(args),
@@ -136,12 +125,12 @@ fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8
         Command::Reservations(args) => booking::list::reservations(args).map(|()| 0),
         Command::Cancel(args) => booking::list::cancel(args).map(|()| 0),
         Command::Calendar(args) => booking::calendar::run(args).map(|()| 0),
-        Command::Token(args) => credential::token(args).map(|()| 0),
-        Command::Sign(args) => credential::sign(args).map(|()| 0),
-        Command::Key(args) => serve::key(args).map(|()| 0),
-        Command::Allow(args) => serve::allow(args).map(|()| 0),
-        Command::Deny(args) => serve::deny(args).map(|()| 0),
-        Command::Trust(args) => serve::trust(args).map(|()| 0),
+        Command::Token(args) => token::token(args).map(|()| 0),
+        Command::Sign(args) => token::sign(args).map(|()| 0),
+        Command::Key(args) => key::key(args).map(|()| 0),
+        Command::Allow(args) => key::allow(args).map(|()| 0),
+        Command::Deny(args) => key::deny(args).map(|()| 0),
+        Command::Trust(args) => key::trust(args).map(|()| 0),
         Command::Completions(args) => manual::completions(args).map(|()| 0),
         Command::Man(args) => manual::man(args).map(|()| 0),
         Command::Config => {
@@ -149,7 +138,7 @@ fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8
             Ok(0)
         }
         Command::Wrap(args) => Ok(wrap::run::run(args)),
-        Command::Lab(args) => lab::run(args),
+        Command::Lab(args) => lab::run::run(args),
     }
 }
 

@@ -1,34 +1,15 @@
 //! The version, completions and man pages, from the grammar that the command itself reads.
 
 use std::fs;
-use std::path::PathBuf;
 
-use clap::{Args, CommandFactory};
-use clap_complete::Shell;
+use clap::CommandFactory;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::VERSION;
 use serde_json::json;
 
-use crate::args::Cli;
-use crate::print::{print, print_json};
-
-/// Print what makes a shell complete this command.
-#[derive(Args, Debug)]
-#[command(after_long_help = "Examples:
-  lighthaul completions bash > ~/.local/share/bash-completion/completions/lighthaul
-  lighthaul completions zsh > ~/.zfunc/_lighthaul
-  lighthaul completions fish > ~/.config/fish/completions/lighthaul.fish")]
-pub(crate) struct Completions {
-    /// The shell
-    shell: Shell,
-}
-
-/// Write the man pages of all commands.
-#[derive(Args, Debug)]
-pub(crate) struct Man {
-    /// The folder they go to
-    folder: PathBuf,
-}
+use crate::grammar::cli::Cli;
+use crate::grammar::manual::{Completions, Man};
+use crate::output::print::{print, print_json};
 
 /// Prints completions.
 pub(crate) fn completions(args: &Completions) -> Result<(), Error> {
@@ -62,6 +43,7 @@ pub(crate) fn man(args: &Man) -> Result<(), Error> {
 mod tests {
     use super::*;
     use clap::Command;
+    use clap_complete::Shell;
 
     /// The command and all below it, with their names.
     fn all(command: &Command, above: &str, found: &mut Vec<(String, Command)>) {

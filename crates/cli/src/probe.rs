@@ -12,11 +12,11 @@ use lighthaul_session::probe;
 use lighthaul_session::protocol::Protocol;
 use serde_json::json;
 
-use crate::args::{Probe, What};
-use crate::dial::dial;
-use crate::print::{print, print_json};
-use crate::reach::agreed;
-use crate::remote::Place;
+use crate::grammar::probe::{Probe, What};
+use crate::output::print::{print, print_json};
+use crate::remote::dial::dial;
+use crate::remote::place::Place;
+use crate::remote::reach::agreed;
 
 /// Measures what was asked for, one thing after the other.
 pub(crate) fn run(args: &Probe) -> Result<(), Error> {
@@ -99,7 +99,7 @@ fn measure(args: &Probe, host: &str, what: measure::What) -> Result<Measured, Er
     let ask = Ask {
         what,
         bytes: args.size.0,
-        millis: Duration::from_secs_f64(args.seconds.clamp(0.01, 3600.0)).as_millis() as u32,
+        millis: args.time.clamp(TIME_MIN, TIME_MAX).as_millis() as u32,
         rate_bps: args.rate.map(Rate::as_bps),
     };
     session.say(&Message::Hello(Hello {
@@ -142,3 +142,7 @@ fn disk(args: &Probe, folder: &Path) -> Result<(), Error> {
     }
     Ok(())
 }
+
+/// Bounds of the duration of a measurement.
+const TIME_MIN: Duration = Duration::from_millis(10);
+const TIME_MAX: Duration = Duration::from_hours(1);

@@ -1,12 +1,12 @@
-//! `lighthaul serve`, and the commands that say whose key is welcome.
+//! `lighthaul serve`.
 
-use std::io::{self, stdout};
+use std::io;
+use std::io::stdout;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use lighthaul_base::seats;
-use lighthaul_daemon::allowed::{self, Allowed};
-use lighthaul_daemon::known::{self, Known};
+use lighthaul_daemon::allowed::Allowed;
 use lighthaul_daemon::serve::{Server, serve_once};
 use lighthaul_daemon::settings::{Limits, Settings, Welcome};
 use lighthaul_io::ground::Ground;
@@ -16,12 +16,10 @@ use lighthaul_session::error::{Code, Error};
 use sd_notify::NotifyState;
 use tracing::info;
 
-use crate::args::{Serve, ServeLimits};
-use crate::credential::{fingerprint, rights};
-use crate::dial::{load_key, unclear};
-use crate::key_args::{Allow, Deny, Key, Trust};
-use crate::print::{print, say};
-use crate::{log, places};
+use crate::grammar::serve::{Serve, ServeLimits};
+use crate::output::log;
+use crate::paths;
+use crate::remote::dial::load_key;
 
 /// Serves until it is stopped.
 pub(crate) fn run(args: &Serve) -> Result<(), Error> {
@@ -49,10 +47,10 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
         return serve_once(settings, &mut stdout());
     }
     let _log = log::start(args.log_format)?;
-    let identity = load_key(&args.key.path.clone().unwrap_or_else(places::host_key))?;
+    let identity = load_key(&args.key.path.clone().unwrap_or_else(paths::host_key))?;
     let key = tls::fingerprint(&identity)?;
-    let allowed = args.allowed.clone().unwrap_or_else(places::allowed_keys);
-    let tokens = args.tokens.clone().unwrap_or_else(places::tokens);
+    let allowed = args.allowed.clone().unwrap_or_else(paths::allowed_keys);
+    let tokens = args.tokens.clone().unwrap_or_else(paths::tokens);
     check_lists(&[&allowed, &tokens])?;
     let root = args.root.as_deref().ok_or_else(|| {
         let text = "say which folder to serve: --root DIR (--root / serves the whole host)";
@@ -129,75 +127,4 @@ fn check_lists(paths: &[&Path]) -> Result<(), Error> {
         read.map_err(|e| Error::file(Code::Permission, "cannot read", path, &e))?;
     }
     Ok(())
-}
-
-/// Prints a key's fingerprint.
-pub(crate) fn key(args: &Key) -> Result<(), Error> {
-    let default = if args.host {
-        places::host_key
-    } else {
-        places::user_key
-    };
-    let path = args.key.path.clone().unwrap_or_else(default);
-    // a key that nobody serves with would be taken for the host's
-    let identity = if args.host {
-        existing_key(&path)?
-    } else {
-        load_key(&path)?
-    };
-    print(&tls::fingerprint(&identity)?.to_string());
-    Ok(())
-}
-
-/// The key of this host's daemon, which `serve` makes when it first starts, or root does.
-fn existing_key(path: &Path) -> Result<Identity, Error> {
-    let is_root = rustix::process::geteuid().is_root();
-    if is_root || path.exists() {
-        return load_key(path);
-    }
-    let text = format!(
-        "no daemon of this user has a key yet ({} is missing): ask root for `lighthaul key --host`, or start `lighthaul serve`",
-        path.display()
-    );
-    Err(Error::new(Code::Open, text))
-}
-
-/// Lists a key among those that may call.
-pub(crate) fn allow(args: &Allow) -> Result<(), Error> {
-    let path = args.allowed.clone().unwrap_or_else(places::allowed_keys);
-    let rights = rights(&args.name, &args.rights);
-    allowed::allow(&path, fingerprint(&args.key)?, &rights)
-        .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))
-}
-
-/// Lists a key among those that may not call.
-pub(crate) fn deny(args: &Deny) -> Result<(), Error> {
-    let path = args.allowed.clone().unwrap_or_else(places::allowed_keys);
-    allowed::deny(&path, fingerprint(&args.key)?, &args.why)
-        .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))
-}
-
-/// Lists a daemon's key among those that are known.
-pub(crate) fn trust(args: &Trust) -> Result<(), Error> {
-    let path = places::known_hosts();
-    let key = fingerprint(&args.key)?;
-    let known = known::accept(&path, &args.host, key, args.replace)
-        .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))?;
-    let host = &args.host;
-    match known {
-        Known::New | Known::Same => Ok(()),
-        Known::Other(other) if args.replace => {
-            say(&format!(
-                "lighthaul: {host} was known by {other}, and is by {key} from now on"
-            ));
-            Ok(())
-        }
-        Known::Unclear(nth) => Err(unclear(&path, nth, host)),
-        Known::Other(other) => {
-            let text = format!(
-                "{host} is known by {other} already: compare {key} with `lighthaul key --host` there, then add --replace"
-            );
-            Err(Error::new(Code::Permission, text))
-        }
-    }
 }

@@ -4,7 +4,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use super::{RATE_MAX, RATE_MIN, STEPS_MAX, Step, Trc, TrcError};
-use crate::rate::decimal;
+use crate::duration;
 use crate::time::Instant;
 
 impl fmt::Display for Trc {
@@ -83,19 +83,10 @@ impl fmt::Display for TrcError {
     }
 }
 
-/// Parses a time since the start of the vector, as in `0s`, `1.5s`, `250ms`, `10m` or `2h`.
+/// Parses a time since the start of the vector, as in `0s`, `1.5s`, `250ms`, `1h30m` or `PT2H`.
 pub fn parse_time(text: &str) -> Option<Instant> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.');
-    let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
-    let unit = match unit.trim() {
-        "" if number == "0" => "s",
-        "µs" => "us",
-        "min" => "m",
-        unit => unit,
-    };
-    let (scale, _) = TIMES.iter().find(|(_, name)| *name == unit)?;
-    decimal(number, *scale).map(Instant::from_nanos)
+    let time = duration::parse(text).ok()?;
+    Some(Instant::ZERO + time)
 }
 
 /// Parses step number `nth`, as in `2s-5s 900Mb/s`.

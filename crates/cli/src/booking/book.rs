@@ -1,11 +1,11 @@
 //! `lighthaul book` and `lighthaul quote`.
 
-use lighthaul_scheduler::word::{Bps, FlowAt, NewReservation, Provision, Shape};
+use lighthaul_scheduler::word::{Bps, FlowAt, NewReservation, Provision, Shape, Span};
 use lighthaul_session::error::Error;
 
-use super::args::{Book, Quote, Wanted};
 use super::reach::{failed, reach};
 use super::show;
+use crate::grammar::booking::{Book, Quote, Wanted};
 
 /// Books.
 pub(crate) fn book(args: &Book) -> Result<(), Error> {
@@ -35,7 +35,7 @@ fn request(wanted: &Wanted) -> NewReservation {
         to: wanted.to.clone(),
         path: wanted.path.clone(),
         size: wanted.size,
-        hold: wanted.hold,
+        hold: wanted.hold.map(Span),
         rate_max: wanted.rate_max.map(Bps::from),
         rate_min: wanted.rate_min.map(Bps::from),
         start: wanted.start.map(|time| time.0),

@@ -7,11 +7,11 @@ use std::path::Path;
 use lighthaul_scheduler::word::{CalendarView, Moment};
 use lighthaul_session::error::{Code, Error};
 
-use super::args::Calendar;
 use super::axis::Axis;
 use super::reach::{failed, reach};
 use super::{blocks, chart, show};
-use crate::print::print;
+use crate::grammar::booking::Calendar;
+use crate::output::print::print;
 
 /// Draws calendars of links.
 pub(crate) fn run(args: &Calendar) -> Result<(), Error> {
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Calendar) -> Result<(), Error> {
         // the scheduler's clock, of which it keeps nothing that is over
         None => client.health().map_err(failed)?.now,
     };
-    let till = Moment::from(from.instant() + args.lasting.0);
+    let till = Moment::from(from.instant() + args.lasting);
     let links = if args.links.is_empty() {
         let topology = client.topology().map_err(failed)?;
         topology.links.into_iter().map(|link| link.name).collect()

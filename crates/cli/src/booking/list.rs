@@ -3,9 +3,9 @@
 use lighthaul_scheduler::client::Filter;
 use lighthaul_session::error::Error;
 
-use super::args::{Cancel, Reservations};
 use super::reach::{failed, reach};
 use super::show;
+use crate::grammar::booking::{Cancel, Reservations};
 
 /// Lists reservations, a part at a time.
 pub(crate) fn reservations(args: &Reservations) -> Result<(), Error> {

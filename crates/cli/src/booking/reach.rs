@@ -8,9 +8,9 @@ use lighthaul_scheduler::client::{Client, Failure};
 use lighthaul_scheduler::https::Known;
 use lighthaul_session::error::{Code, Error};
 
-use super::args::Asking;
-use crate::dial::{judge, unclear};
-use crate::places;
+use crate::grammar::booking::Asking;
+use crate::paths;
+use crate::remote::dial::{judge, unclear};
 
 /// Asks the scheduler that is meant.
 pub(crate) fn reach(asking: &Asking) -> Result<Client, Error> {
@@ -47,7 +47,7 @@ fn check(pin: Option<&str>, name: &str, shown: Fingerprint) -> Result<(), String
             "it shows the key {shown}, but {expected} is expected: somebody may be in between; if its key did change, \
              accept it with `lighthaul trust --replace {name} {shown}`"
         )),
-        known::Known::Unclear(nth) => Err(unclear(&places::known_hosts(), nth, name).text),
+        known::Known::Unclear(nth) => Err(unclear(&paths::known_hosts(), nth, name).text),
     }
 }
 

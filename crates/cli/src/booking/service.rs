@@ -32,14 +32,15 @@ use lighthaul_session::error::{Code, Error};
 use sd_notify::NotifyState;
 use tracing::{info, warn};
 
-use super::args::{Device, Interface, Scheduler, Welcome};
-use crate::dial::load_key;
-use crate::{log, places};
+use crate::grammar::scheduler::{Device, Interface, Scheduler, Welcome};
+use crate::output::log;
+use crate::paths;
+use crate::remote::dial::load_key;
 
 /// Books for others until it is stopped.
 pub(crate) fn run(args: &Scheduler) -> Result<(), Error> {
     let _log = log::start(args.log_format)?;
-    let identity = load_key(&args.key.path.clone().unwrap_or_else(places::host_key))?;
+    let identity = load_key(&args.key.path.clone().unwrap_or_else(paths::host_key))?;
     let key = tls::fingerprint(&identity)?;
     let topology = file::read(&args.topology, args.link_capacity).map_err(failed)?;
     let clock = Clock::start();
@@ -114,16 +115,13 @@ fn url(args: &Scheduler) -> String {
 fn seen(args: &Scheduler) -> PathBuf {
     let server = server(args);
     let Some(server) = server else {
-        let books = args
-            .store
-            .as_ref()
-            .map_or_else(places::books, PathBuf::from);
+        let books = args.store.as_ref().map_or_else(paths::books, PathBuf::from);
         return with_end(&books, "seen");
     };
     let instance = format!("{server} {}", url(args));
     let hash = Fingerprint::of_token(&instance).to_string();
     let hash: String = hash.chars().skip("sha256:".len()).take(16).collect();
-    with_end(&places::books(), &format!("{hash}.seen"))
+    with_end(&paths::books(), &format!("{hash}.seen"))
 }
 
 fn with_end(path: &Path, end: &str) -> PathBuf {
@@ -154,7 +152,7 @@ fn named(place: &str) -> Result<PathBuf, Error> {
 
 /// Where books are that nobody has named a place for.
 fn usual() -> Result<PathBuf, Error> {
-    let path = places::books();
+    let path = paths::books();
     if let Some(folder) = path.parent() {
         durable::make_folders(folder)
             .map_err(|e| Error::file(Code::Io, "cannot make the folder", folder, &e))?;
@@ -207,14 +205,14 @@ fn config(args: &Scheduler) -> Result<(Config, Option<Watch>), Error> {
         (None, policies)
     };
     let mut config = Config {
-        hold: args.hold.0,
+        hold: args.hold,
         policy: policies.default,
         policies: policies.listed,
         seen: Some(seen(args)),
         accept_restored: args.accept_restored,
         ..Config::default()
     };
-    config.calendar.horizon = args.horizon.0;
+    config.calendar.horizon = args.horizon;
     Ok((config, watch))
 }
 
@@ -253,7 +251,7 @@ fn gate(welcome: &Welcome) -> Result<Gate, Error> {
     let path = welcome
         .tokens
         .clone()
-        .unwrap_or_else(places::scheduler_tokens);
+        .unwrap_or_else(paths::scheduler_tokens);
     let issuer = match (&welcome.issuer, &welcome.jwks) {
         (Some(issuer), Some(url)) => Some(trusted(welcome, issuer, url)?),
         _ => None,
@@ -334,12 +332,12 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::args::{self, Cli};
+    use crate::grammar::cli::{self, Cli};
 
     fn note(line: &str) -> PathBuf {
         let words = ["lighthaul", "scheduler", "--topology", "t"];
         let words = words.into_iter().chain(line.split_whitespace());
-        let args::Command::Scheduler(scheduler) = Cli::parse_from(words).command.unwrap() else {
+        let cli::Command::Scheduler(scheduler) = Cli::parse_from(words).command.unwrap() else {
             panic!("it is another command");
         };
         seen(&scheduler)

@@ -6,9 +6,9 @@ use lighthaul_scheduler::word::{Quote, Reservation, Step};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::time::shown;
-use crate::files::args::Output;
-use crate::print::{print, print_json};
+use crate::booking::time::shown;
+use crate::grammar::output::Output;
+use crate::output::print::{print, print_json};
 
 /// Shows one reservation whole.
 pub(crate) fn reservation(reservation: &Reservation, output: Output) {

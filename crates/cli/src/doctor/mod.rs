@@ -1,9 +1,7 @@
 //! `lighthaul doctor`.
 //!
-//! - [`args`]: its grammar; [`run`]: the steps up to a session; [`path`]: what a session then finds
-//! - [`report`]: a line for each step
+//! - [`run`]: checks up to an established session; `path`: checks over the session; `report`: a line for each check
 
-pub(crate) mod args;
 pub(crate) mod run;
 
 mod path;

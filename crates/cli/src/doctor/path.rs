@@ -7,8 +7,8 @@ use lighthaul_session::checkup::word::Facts;
 use lighthaul_session::error::Code;
 use lighthaul_session::session::Session;
 
-use super::args::Doctor;
 use super::report::Report;
+use crate::grammar::doctor::Doctor;
 
 /// Looks at the path behind `session` and tells of every step; `device_mtu` is what this host's device
 /// takes.

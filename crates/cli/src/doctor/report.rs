@@ -3,8 +3,8 @@
 use lighthaul_session::error::Code;
 use serde_json::{Value, json};
 
-use crate::name::shown;
-use crate::print::{print, print_json};
+use crate::output::name::shown;
+use crate::output::print::{print, print_json};
 
 /// Tells of steps as they are taken.
 #[derive(Debug)]

@@ -18,13 +18,14 @@ use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::session::Session;
 
-use super::args::Doctor;
 use super::path::examine;
 use super::report::Report;
-use crate::dial::{judge, load_key, name, unclear};
-use crate::reach::{agreed, hello};
-use crate::remote::Place;
-use crate::{credential, places};
+use crate::grammar::doctor::Doctor;
+use crate::paths;
+use crate::remote::credential;
+use crate::remote::dial::{judge, load_key, name, unclear};
+use crate::remote::place::Place;
+use crate::remote::reach::agreed;
 
 /// Takes step after step until one fails that the next needs.
 pub(crate) fn run(args: &Doctor) -> Result<u8, Error> {
@@ -62,7 +63,7 @@ impl Steps<'_> {
     /// A session whose peer agreed to a checkup; nothing if a step failed.
     fn session(&mut self) -> Result<Option<Session>, Error> {
         let path = self.args.far.key.path.clone();
-        let identity = load_key(&path.unwrap_or_else(places::user_key))?;
+        let identity = load_key(&path.unwrap_or_else(paths::user_key))?;
         let tcp = match &self.args.through.gateway {
             Some(gateway) => self.gateway(gateway)?,
             None => self.name().and_then(|addresses| self.tcp(&addresses)),
@@ -180,7 +181,7 @@ impl Steps<'_> {
                 self.report.fail(Code::Permission, "key", &text, &advice);
                 Ok(None)
             }
-            Known::Unclear(nth) => Err(unclear(&places::known_hosts(), nth, &name)),
+            Known::Unclear(nth) => Err(unclear(&paths::known_hosts(), nth, &name)),
             Known::New => {
                 let text = format!("it shows {shown}, which is not known here");
                 let advice = format!(

@@ -1,8 +1,7 @@
 //! `lighthaul ls`, `stat`, `rm` and `mkdir`.
 //!
-//! - [`args`]: their grammar; [`run`]: asking here or there; [`show`]: what comes of it
+//! - [`run`]: requests to this host or another; `show`: output of entries
 
-pub(crate) mod args;
 pub(crate) mod run;
 
 mod show;

@@ -9,10 +9,11 @@ use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::session::Halt;
 use lighthaul_session::topic::{MESSAGE_MAX, Topic};
 
-use super::args::{Ls, Mkdir, Places, Rm, Stat};
-use super::show::{Form, Shower};
-use crate::reach::{Via, ask, hello};
-use crate::remote::Place;
+use crate::files::show::{Form, Shower};
+use crate::grammar::files::{Ls, Mkdir, Places, Rm, Stat};
+use crate::grammar::reach::Via;
+use crate::remote::place::Place;
+use crate::remote::reach::{ask, hello};
 
 /// Lists a folder.
 pub(crate) fn ls(args: &Ls) -> Result<u8, Error> {

@@ -9,9 +9,9 @@ use lighthaul_files::verb::{Answer, Kind, Listed};
 use lighthaul_session::error::{Code, Error};
 use serde_json::{Map, Value, json};
 
-use super::args::Output;
-use crate::name::{put, shown};
-use crate::print::say;
+use crate::grammar::output::Output;
+use crate::output::name::{put, shown};
+use crate::output::print::say;
 
 /// How an entry is shown to people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

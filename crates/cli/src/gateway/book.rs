@@ -13,10 +13,10 @@ use lighthaul_scheduler::word::{Bps, Bytes, Moment, NewReservation, Reservation}
 use lighthaul_session::error::Error;
 use tracing::{info, warn};
 
-use super::args::Gateway;
-use crate::booking::args::Asking;
 use crate::booking::reach::{failed, reach};
-use crate::files::args::Output;
+use crate::grammar::booking::Asking;
+use crate::grammar::gateway::Gateway;
+use crate::grammar::output::Output;
 
 /// Books for a line, in a thread of its own, until somebody asks to stop.
 pub(crate) fn start(args: &Gateway, line: Line) -> Result<(), Error> {

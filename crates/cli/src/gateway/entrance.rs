@@ -12,7 +12,7 @@ use lighthaul_gateway::target::Target;
 use lighthaul_session::error::{Code, Error};
 use tracing::{info, warn};
 
-use super::args::{Capture, Gateway};
+use crate::grammar::gateway::{Capture, Gateway};
 
 /// Doors, and what leads to them; closed by [`Entrance::close`].
 #[derive(Debug)]

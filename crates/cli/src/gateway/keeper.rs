@@ -15,11 +15,10 @@ use lighthaul_session::error::{Code, Error};
 use lighthaul_session::session::Session;
 use tracing::{debug, info, warn};
 
-use super::args::Gateway;
-use crate::args::Far;
-use crate::dial::dial;
-use crate::passage::Through;
-use crate::remote::PORT;
+use crate::grammar::gateway::Gateway;
+use crate::grammar::reach::{Far, Through};
+use crate::remote::dial::dial;
+use crate::remote::place::PORT;
 
 /// Connects again and again.
 pub(super) struct Keeper {

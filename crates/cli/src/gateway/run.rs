@@ -20,14 +20,16 @@ use lighthaul_session::error::{Code, Error};
 use sd_notify::NotifyState;
 use tracing::{info, warn};
 
-use super::args::{Action, Gateway};
 use super::board::Board;
 use super::entrance::Entrance;
 use super::keeper::Keeper;
-use super::{book, cluster, status};
-use crate::dial::load_key;
+use super::status;
+use super::{book, cluster};
+use crate::grammar::gateway::{Action, Gateway};
+use crate::output::log;
+use crate::paths;
+use crate::remote::dial::load_key;
 use crate::serve::tell_metrics;
-use crate::{log, places};
 
 /// Carries sessions until it is stopped, or does what else was asked for.
 pub(crate) fn run(args: &Gateway) -> Result<(), Error> {
@@ -146,7 +148,7 @@ fn ways(args: &Gateway, outgoing: &Outgoing, gateways: &Gateways) -> Result<Ways
 /// Shows how the gateway is, if there is a place for that.
 fn show(args: &Gateway, gateways: &Arc<Gateways>) -> Option<Board> {
     let path = args.status_socket.clone();
-    let path = path.unwrap_or_else(places::gateway_socket);
+    let path = path.unwrap_or_else(paths::gateway_socket);
     match Board::open(&path, gateways) {
         Ok(board) => Some(board),
         Err(error) => {
@@ -218,9 +220,9 @@ fn settings(args: &Gateway) -> Result<Settings, Error> {
 /// Listens for other gateways.
 fn serve(args: &Gateway, address: SocketAddr, gateways: &Arc<Gateways>) -> Result<Server, Error> {
     let listening = |e| Error::new(Code::Network, format!("cannot listen on {address}: {e}"));
-    let identity = load_key(&args.far.key.path.clone().unwrap_or_else(places::host_key))?;
+    let identity = load_key(&args.far.key.path.clone().unwrap_or_else(paths::host_key))?;
     let key = tls::fingerprint(&identity)?;
-    let allowed = args.allowed.clone().unwrap_or_else(places::allowed_keys);
+    let allowed = args.allowed.clone().unwrap_or_else(paths::allowed_keys);
     info!("this gateway's key is {key}");
     info!("gateways with keys in {} may call", allowed.display());
     let server = Server::listen(daemon::Settings {
@@ -228,7 +230,7 @@ fn serve(args: &Gateway, address: SocketAddr, gateways: &Arc<Gateways>) -> Resul
         identity,
         welcome: Welcome::Listed {
             keys: allowed,
-            tokens: places::tokens(),
+            tokens: paths::tokens(),
         },
         root: None,
         plain: args.plain,

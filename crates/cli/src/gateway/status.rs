@@ -11,13 +11,13 @@ use lighthaul_io::clock::Clock;
 use lighthaul_session::error::{Code, Error};
 use serde_json::Value;
 
-use super::args::Status;
-use crate::places;
-use crate::print::print;
+use crate::grammar::gateway::Status;
+use crate::output::print::print;
+use crate::paths;
 
 /// Shows how a gateway is, once or until somebody stops it.
 pub(crate) fn run(args: &Status) -> Result<(), Error> {
-    let path = args.socket.clone().unwrap_or_else(places::gateway_socket);
+    let path = args.socket.clone().unwrap_or_else(paths::gateway_socket);
     let clock = Clock::start();
     let mut before = None;
     loop {

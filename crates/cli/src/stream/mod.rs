@@ -1,6 +1,5 @@
 //! `lighthaul stream`.
 //!
-//! - [`args`]: its grammar; [`run`]: carrying one, and telling what came of it
+//! - [`run`]: carries one stream and reports its outcome
 
-pub(crate) mod args;
 pub(crate) mod run;

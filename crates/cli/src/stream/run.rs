@@ -16,10 +16,10 @@ use lighthaul_stream::run::Settings;
 use lighthaul_stream::{self as stream, end, frames, objects, run as streams};
 use serde_json::json;
 
-use super::args::{Frames, Late, Protocol, Stream};
-use crate::print::{print, say};
-use crate::reach::{agreed, hello, reach};
-use crate::remote::Place;
+use crate::grammar::stream::{Frames, Late, Protocol, Stream};
+use crate::output::print::{print, say};
+use crate::remote::place::Place;
+use crate::remote::reach::{agreed, hello, reach};
 
 /// Carries a stream until its source ends.
 pub(crate) fn run(args: &Stream) -> Result<(), Error> {

@@ -14,10 +14,11 @@ use lighthaul_io::folder::leaves_root;
 use lighthaul_io::ground::Ground;
 use lighthaul_session::error::{Code, Error};
 
-use super::args::{Hash, Verify};
 use super::line::Sum;
 use super::show::Shower;
-use crate::print::say;
+use super::workers::workers;
+use crate::grammar::sums::{Hash, Verify};
+use crate::output::print::say;
 
 /// Compares files with a list; 12 if anything is not as it says.
 pub(crate) fn run(args: &Verify) -> Result<u8, Error> {
@@ -50,7 +51,7 @@ pub(crate) fn run(args: &Verify) -> Result<u8, Error> {
         Line::Malformed(number) => Outcome::Malformed(number),
         Line::Unreadable(error) => Outcome::Unreadable(error),
     };
-    work(lines, args.crew.workers(), compare, &mut checker)?;
+    work(lines, workers(args.crew), compare, &mut checker)?;
     let shower = &mut checker.shower;
     if shower.files == 0 && shower.failures == 0 {
         let text = format!("{} lists no files", args.manifest.display());

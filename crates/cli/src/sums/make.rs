@@ -11,11 +11,12 @@ use lighthaul_io::ground::Ground;
 use lighthaul_session::error::{Code, Error};
 use serde_json::json;
 
-use super::args::Manifest;
 use super::line::line;
 use super::show::Shower;
 use super::walk::{Found, Walk};
-use crate::print::say;
+use super::workers::workers;
+use crate::grammar::sums::Manifest;
+use crate::output::print::say;
 
 /// Writes a list of hashes.
 pub(crate) fn run(args: &Manifest) -> Result<u8, Error> {
@@ -40,7 +41,7 @@ pub(crate) fn run(args: &Manifest) -> Result<u8, Error> {
         }
         Err((path, error)) => (path, Err(error)),
     };
-    work(walk, args.crew.workers(), hash, &mut maker)?;
+    work(walk, workers(args.crew), hash, &mut maker)?;
     maker.shower.finish()?;
     Ok(if maker.shower.failures == 0 {
         0

@@ -1,12 +1,12 @@
-//! `lighthaul manifest` and `lighthaul verify`: the hashes of a folder's files, as lists and compared.
+//! `lighthaul manifest` and `lighthaul verify`: hashes of the files of a folder, as lists and compared.
 //!
-//! - [`args`]: their grammar; [`make`], [`check`]: writing a list, comparing with one
-//! - [`mod@line`]: a line of a list; [`walk`]: the files of a folder; [`show`]: progress and what is wrong
+//! - [`make`], [`check`]: writing a list, comparing files with one
+//! - [`mod@line`]: a line of a list; `walk`: the files of a folder; `workers`: threads; `show`: progress and differences
 
-pub(crate) mod args;
 pub(crate) mod check;
+pub(crate) mod line;
 pub(crate) mod make;
 
-pub(crate) mod line;
 mod show;
 mod walk;
+mod workers;

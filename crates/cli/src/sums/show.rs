@@ -9,10 +9,10 @@ use lighthaul_io::clock::Clock;
 use lighthaul_session::error::{Code, Error};
 use serde_json::{Map, Value, json};
 
-use super::args::Crew;
-use crate::args::Progress;
-use crate::name::{put, shown};
-use crate::print::say;
+use crate::grammar::output::Progress;
+use crate::grammar::sums::Crew;
+use crate::output::name::{put, shown};
+use crate::output::print::say;
 
 /// Shows progress on standard error and results on standard output.
 #[derive(Debug)]

@@ -1,10 +1,10 @@
-//! `lighthaul wrap`: programs that know no proxy, started so that their connections go through a gateway.
+//! `lighthaul wrap`: runs a program whose connections go through a gateway.
 //!
-//! - [`args`]: the grammar; [`run`]: what it does
-//! - [`program`]: which programs can be captured so; [`elf`]: what their files say
+//! - [`run`]: starts the program; `program`: finds it and checks that it can be captured; `elf`: reads its file
+//! - `trouble`: failure to start it
 
-pub(crate) mod args;
 pub(crate) mod run;
 
 mod elf;
 mod program;
+mod trouble;

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::wrap::elf::Elf;
-use crate::wrap::run::Trouble;
+use crate::wrap::trouble::Trouble;
 
 /// The file of a command, as a shell finds it.
 pub(super) fn find(name: &OsStr) -> Result<PathBuf, Trouble> {

@@ -7,9 +7,10 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::print::say;
-use crate::wrap::args::Wrap;
+use crate::grammar::wrap::Wrap;
+use crate::output::print::say;
 use crate::wrap::program;
+use crate::wrap::trouble::Trouble;
 
 /// Becomes the command; answers a status only where that fails.
 pub(crate) fn run(args: &Wrap) -> u8 {
@@ -22,30 +23,6 @@ pub(crate) fn run(args: &Wrap) -> u8 {
     };
     say(&format!("lighthaul wrap: {}", trouble.text));
     trouble.status
-}
-
-/// Why a program was not started, and the status that says so, as `env` has it.
-#[derive(Debug)]
-pub(super) struct Trouble {
-    pub(super) status: u8,
-    pub(super) text: String,
-}
-
-impl Trouble {
-    /// There is no such program.
-    pub(super) const fn missing(text: String) -> Self {
-        Self { status: 127, text }
-    }
-
-    /// It cannot be started, or not be captured.
-    pub(super) const fn blocked(text: String) -> Self {
-        Self { status: 126, text }
-    }
-
-    /// Something of ours is not as it should be.
-    const fn ours(text: String) -> Self {
-        Self { status: 125, text }
-    }
 }
 
 fn prepare(args: &Wrap) -> Result<Command, Trouble> {
@@ -107,6 +84,8 @@ fn preload(library: &Path, others: Option<OsString>) -> OsString {
 }
 
 const LIBRARY: &str = "liblighthaul_wrap.so";
+
 const PRELOAD: &str = "LD_PRELOAD";
+
 /// Where the library looks for the gateway.
 const GATEWAY: &str = "LIGHTHAUL_WRAP";

@@ -174,12 +174,12 @@ fn scopes_of_signed_tokens_are_the_roles_that_options_name() {
 fn a_raw_measurement_lasts_as_long_as_asked() {
     let far = Far::start("promises-seconds", &[]);
     let host = format!("lh://127.0.0.1:{}/", far.port);
-    let bytes = |seconds: &str| {
+    let bytes = |time: &str| {
         let mut probe = far
             .near
             .lighthaul(&["probe", &host, "--json", "--what", "network"]);
         probe
-            .args(["--rate", "100Mb/s", "--seconds", seconds, "--pin", &far.pin])
+            .args(["--rate", "100Mb/s", "--time", time, "--pin", &far.pin])
             .arg("--key")
             .arg(far.near.key());
         let measured = one(&far.near.run(probe).assert_succeeded());
@@ -187,9 +187,9 @@ fn a_raw_measurement_lasts_as_long_as_asked() {
     };
     // a rate of 12.5 MB/s and a first train of 1 MB allow no more however busy the machine is
     let most = 4_000_000;
-    let short = bytes("0.2");
+    let short = bytes("200ms");
     assert!((1..most).contains(&short), "{short} bytes in 0.2 s");
-    let long = bytes("2");
+    let long = bytes("2s");
     assert!(long > most, "{long} bytes in 2 s");
 }
 

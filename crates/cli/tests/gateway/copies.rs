@@ -285,7 +285,7 @@ fn a_command_that_is_said_again_waits_for_what_the_far_side_still_takes_for_aliv
         return;
     };
     let file = site.pair.scratch.file("large", LARGE);
-    let options = ["--json", "--rate", "40Mb/s", "--stall-timeout", "6"];
+    let options = ["--json", "--rate", "40Mb/s", "--stall-timeout", "6s"];
     let paths = [file.to_str().unwrap(), "lh://b:4811/large"];
     let words = [&["cp", "--retries", "0"][..], &options, &paths].concat();
     let copy = Running::start(site.lighthaul(&words));

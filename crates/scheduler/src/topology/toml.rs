@@ -221,10 +221,10 @@ mod tests {
             ),
             (
                 "[[link]]\nfrom='a'\nto='b'\ncapacity=1000000".into(),
-                "line 4, column 10: expected a rate: a number above zero and a unit",
+                "line 4, column 10: a rate needs a unit, as in 900Mb/s",
             ),
-            (format!("{link}channel=1"), "and a unit"),
-            (format!("{link}guard=1"), "as in 90s"),
+            (format!("{link}channel=1"), "needs a unit"),
+            (format!("{link}guard=1"), "as in 250ms, 90s"),
             (
                 "[[link]]\nfrom='a'\nto='b'\ncapacity='fast'".into(),
                 "900Mb/s",

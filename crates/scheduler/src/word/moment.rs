@@ -4,8 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use jiff::Timestamp;
-use jiff::fmt::temporal::Pieces;
-use lighthaul_base::Instant;
+use lighthaul_base::{CivilTime, Instant};
 use lighthaul_circuit::reservation::WallTime;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -73,18 +72,9 @@ impl FromStr for Moment {
     type Err = NotAMoment;
 
     fn from_str(text: &str) -> Result<Self, NotAMoment> {
-        let written = Pieces::parse(text.trim()).map_err(|_| NotAMoment::Form)?;
-        let offset = written.to_numeric_offset();
-        // jiff reads some that no clock has
-        let is_whole = offset.is_some_and(|offset| offset.seconds().abs() < DAY);
-        if !is_whole || written.time().is_none() {
-            return Err(NotAMoment::Form);
-        }
-        if written.date().year() > YEAR_MAX {
-            return Err(NotAMoment::far(text));
-        }
-        let at: Timestamp = text.trim().parse().map_err(|_| NotAMoment::Form)?;
-        let nanos = u64::try_from(at.as_nanosecond().max(0));
+        let written: CivilTime = text.parse().map_err(|_| NotAMoment::Form)?;
+        let nanos = written.unix_nanos().ok_or(NotAMoment::Form)?;
+        let nanos = u64::try_from(nanos.max(0));
         nanos.map(Self).map_err(|_| NotAMoment::far(text))
     }
 }
@@ -102,10 +92,6 @@ impl<'de> Deserialize<'de> for Moment {
     }
 }
 
-/// The year in which the last moment is.
-const YEAR_MAX: i16 = 2554;
-/// A day, in seconds.
-const DAY: i32 = 86_400;
 /// How much is repeated of what somebody wrote.
 const SHOWN_MAX: usize = 64;
 

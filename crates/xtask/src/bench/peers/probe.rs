@@ -37,17 +37,11 @@ impl Peer for Probe {
     }
 
     fn send(&self, trial: &Trial<'_>) -> Vec<String> {
-        let seconds = trial.seconds.to_string();
+        let time = format!("{}s", trial.seconds);
         // About as long as the raw measurements in the same ratio.
-        let size = bytes_in(45e9, trial.seconds).to_string();
+        let size = format!("{}B", bytes_in(45e9, trial.seconds));
         let rest = [
-            "--what",
-            self.what,
-            "--seconds",
-            &seconds,
-            "--size",
-            &size,
-            "--json",
+            "--what", self.what, "--time", &time, "--size", &size, "--json",
         ];
         let mut words = words(trial.tools, &["probe", trial.address]);
         words.extend(rest.map(str::to_owned));

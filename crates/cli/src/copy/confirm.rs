@@ -1,0 +1,44 @@
+//! The question before files are removed.
+
+use std::io::{IsTerminal, stdin};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use lighthaul_io::clock::Clock;
+use lighthaul_io::interrupt;
+use lighthaul_io::wait::{Watch, wait};
+use lighthaul_session::error::{Code, Error};
+
+use crate::grammar::choice::Choice;
+use crate::output::print::ask;
+
+/// Asks whether to delete, if somebody wants that and nobody has said yes.
+pub(crate) fn confirm(choice: &Choice, paths: &[String]) -> Result<(), Error> {
+    if !choice.delete || choice.yes || choice.dry_run.is_some() {
+        return Ok(());
+    }
+    let refuse = |text: &str| Err(Error::new(Code::Usage, text));
+    if !stdin().is_terminal() {
+        return refuse("--delete removes files: say --yes too, or look at --dry-run first");
+    }
+    let target = paths.last().map_or("", String::as_str);
+    ask(&format!(
+        "Remove from {target} what the source does not have? [y/N] "
+    ));
+    let mut answer = String::new();
+    // a read by itself would go on behind an interrupt
+    let clock = Clock::start();
+    let mut typed = [Watch::read(stdin().as_raw_fd())];
+    while !typed[0].readable {
+        interrupt::check()?;
+        wait(clock, &mut typed, clock.now() + LOOK).ok();
+    }
+    stdin().read_line(&mut answer).ok();
+    match answer.trim() {
+        "y" | "Y" | "yes" => Ok(()),
+        _ => refuse("nothing was copied, and nothing removed"),
+    }
+}
+
+/// How often it is looked whether somebody interrupted, while a question waits for its answer.
+const LOOK: Duration = Duration::from_millis(100);

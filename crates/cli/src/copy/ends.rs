@@ -1,0 +1,120 @@
+//! From where to where a copy goes, as people, the scheduler and the network call it.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
+
+use lighthaul_scheduler::word::FlowAt;
+use lighthaul_session::error::{Code, Error};
+
+use crate::grammar::copy::Cp;
+use crate::remote::place::Place;
+
+/// From where to where, as people and the scheduler call it.
+pub(super) struct Ends {
+    pub(super) sources: Vec<Place>,
+    pub(super) target: Place,
+    pub(super) from: String,
+    pub(super) to: String,
+}
+
+impl Ends {
+    pub(super) fn of(args: &Cp) -> Result<Self, Error> {
+        let places = args.paths.iter().map(|text| Place::parse(text));
+        let mut sources: Vec<Place> = places.collect::<Result<_, _>>()?;
+        let (Some(target), Some(source)) = (sources.pop(), sources.first()) else {
+            return Err(misuse("say what to copy, and where to"));
+        };
+        let here = || args.booked.node.clone().map_or_else(own_name, Ok);
+        let far = |place: &Place| args.booked.far_node.clone().unwrap_or_else(|| host(place));
+        let (from, to) = match (source, &target) {
+            (Place::Here(_), Place::Here(_)) => {
+                return Err(misuse("neither side is remote: write one as HOST:PATH"));
+            }
+            (Place::Here(_), target) => (here()?, far(target)),
+            (source, Place::Here(_)) => (far(source), here()?),
+            // between two others --node is the one that sends
+            (source, target) => {
+                let node = args.booked.node.clone();
+                (node.unwrap_or_else(|| host(source)), far(target))
+            }
+        };
+        Ok(Self {
+            sources,
+            target,
+            from,
+            to,
+        })
+    }
+}
+
+/// What a place's host is called.
+fn host(place: &Place) -> String {
+    match place {
+        Place::Here(_) => String::new(),
+        Place::Daemon { host, .. } => host.clone(),
+        Place::Ssh { host, .. } => host.rsplit('@').next().unwrap_or_default().to_owned(),
+    }
+}
+
+impl Ends {
+    /// The packets that go to the target, and the interface of their circuit.
+    pub(super) fn flow(&self, interface: &str) -> Result<FlowAt, Error> {
+        let address = match (&self.target, self.sources.first()) {
+            (Place::Here(_), Some(source)) => own_address(address(source)?)?,
+            (target, _) => address(target)?,
+        };
+        flow_to(address, interface)
+    }
+}
+
+/// The first address of a place's host.
+fn address(place: &Place) -> Result<IpAddr, Error> {
+    let host = host(place);
+    let unknown = || Error::new(Code::Network, format!("{host} has no address"));
+    let addresses = (host.as_str(), 0).to_socket_addrs();
+    let first = addresses.map_err(|_| unknown())?.next();
+    Ok(first.ok_or_else(unknown)?.ip())
+}
+
+/// The address of this host from which it reaches another, and at which that one reaches it.
+#[expect(clippy::disallowed_methods, reason = "nothing is sent")]
+fn own_address(far: IpAddr) -> Result<IpAddr, Error> {
+    let any: IpAddr = if far.is_ipv4() {
+        Ipv4Addr::UNSPECIFIED.into()
+    } else {
+        Ipv6Addr::UNSPECIFIED.into()
+    };
+    let found = UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect((far, DISCARD))?;
+        socket.local_addr()
+    });
+    let address = found.map_err(|why| {
+        let text = format!("no route leads to {far}: {why}; check its address");
+        Error::new(Code::Network, text)
+    })?;
+    Ok(address.ip())
+}
+
+fn flow_to(address: IpAddr, interface: &str) -> Result<FlowAt, Error> {
+    let packets = format!("udp {address}");
+    let packets = packets.parse().map_err(|why| misuse(&format!("{why}")))?;
+    Ok(FlowAt {
+        interface: interface.to_owned(),
+        packets,
+    })
+}
+
+/// The name of this host.
+fn own_name() -> Result<String, Error> {
+    let path = "/proc/sys/kernel/hostname";
+    let name = fs::read_to_string(path);
+    name.map(|name| name.trim().to_owned())
+        .map_err(|_| misuse("this host has no name: say with --node what the scheduler calls it"))
+}
+
+fn misuse(text: &str) -> Error {
+    Error::new(Code::Usage, text)
+}
+
+/// A port to look for a route to.
+const DISCARD: u16 = 9;

@@ -1,0 +1,62 @@
+//! The list of files that failed.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+
+use lighthaul_files::filter::failure_record;
+use lighthaul_io::durable;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_transfer::watch::Summary;
+
+use crate::grammar::copy::Cp;
+use crate::grammar::timing::Later;
+
+/// The file for what fails, if one is wanted; what is in it stays until the copy is over, since this copy may be reading it.
+pub(crate) fn open(later: &Later) -> Result<Option<File>, Error> {
+    let Some(path) = &later.failures else {
+        return Ok(None);
+    };
+    let mut options = OpenOptions::new();
+    let file = options.create(true).truncate(false).write(true).open(path);
+    let failed = |e| Error::file(Code::Open, "cannot write", path, &e);
+    file.map(Some).map_err(failed)
+}
+
+/// Writes what failed, a line each, in place of what is in the file.
+pub(crate) fn note(args: &Cp, file: &File, summary: &Summary) -> Result<(), Error> {
+    let path = args
+        .later
+        .failures
+        .as_deref()
+        .unwrap_or_else(|| Path::new(""));
+    let failed = |e| Error::file(Code::Io, "cannot write", path, &e);
+    let mut lines = Vec::new();
+    for failure in &summary.failures {
+        let path = from_source(args, &failure.path);
+        if !path.is_empty() {
+            let error = Error::new(Code::from_number(failure.code), failure.why.clone());
+            lines.extend(failure_record(path, &error).as_bytes());
+            lines.push(b'\n');
+        }
+    }
+    let is_file = file.metadata().is_ok_and(|meta| meta.is_file());
+    let mut writer = file;
+    let written = if is_file {
+        durable::replace(path, &lines)
+    } else {
+        // a pipe, say
+        writer.write_all(&lines)
+    };
+    written.map_err(failed)
+}
+
+/// The path as it is seen from the one source, as --files-from sees it: without the name that a copy gives the folder which was named.
+fn from_source<'a>(args: &Cp, path: &'a [u8]) -> &'a [u8] {
+    let is_named = args.paths.len() == 2 && !args.paths[0].ends_with('/');
+    let is_walked = args.choice.files_from.is_none();
+    match path.iter().position(|octet| *octet == b'/') {
+        Some(end) if is_named && is_walked => &path[end + 1..],
+        _ => path,
+    }
+}

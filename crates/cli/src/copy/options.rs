@@ -1,0 +1,207 @@
+//! Options of a copy as both sides of a session agree on them.
+
+use std::fs::File;
+use std::io::{BufReader, stdin};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+
+use lighthaul_files::filter::{Ending, FilesFrom, Written};
+use lighthaul_files::hash::Asked;
+use lighthaul_files::list::Names;
+use lighthaul_files::options::{Detail, Options};
+use lighthaul_files::{digest, filter};
+use lighthaul_io::clock::unix_nanos;
+use lighthaul_io::metadata::Keep;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::Hello;
+use lighthaul_session::protocol::Protocol;
+use lighthaul_session::topic::Topic;
+use lighthaul_transfer::message::Target;
+
+use crate::copy::passage;
+use crate::grammar::choice::{Choice, DryRun, Verify};
+use crate::grammar::copy::{Cp, Digest};
+use crate::remote::place::Place;
+
+/// Request of topic `M` that a copy with these arguments makes.
+pub(crate) fn hello<M: Topic>(args: &Cp, request: &M::Request) -> Hello {
+    Hello {
+        plain: args.plain,
+        rate_bps: args.rate.map(lighthaul_base::Rate::as_bps),
+        limit: args
+            .later
+            .limit
+            .as_ref()
+            .map_or_else(String::new, |limit| limit.text.clone()),
+        ..Hello::about::<M>(request)
+    }
+}
+
+/// Where things go that are copied to `place`.
+pub(crate) fn to(place: &Place) -> Target {
+    Target {
+        path: place.path().to_vec(),
+        into: place.path().ends_with(b"/"),
+    }
+}
+
+/// What is said where a list has more than one folder.
+pub(crate) fn one_base() -> Error {
+    let text = "--files-from needs one folder as its source, which its paths are seen from";
+    Error::new(Code::Usage, text)
+}
+
+/// What both sides know of what is wanted.
+pub(crate) fn options(args: &Cp) -> Result<Options, Error> {
+    let chosen = chosen(&args.choice, kind(args), !args.no_sync)?;
+    Ok(Options {
+        copy: Some(args.copy),
+        protocol: protocol_of(args)?,
+        trc: args
+            .trc
+            .as_deref()
+            .map(vector)
+            .transpose()?
+            .unwrap_or_default(),
+        trc_in: args.vector_at.map(|at| {
+            at.0.cast_signed()
+                .saturating_sub(unix_nanos().cast_signed())
+        }),
+        streams: args.streams.unwrap_or(0),
+        shared: args.shared,
+        stall: args.later.stall_timeout.map_or(0, whole_seconds),
+        ..chosen
+    })
+}
+
+/// Returns a duration in seconds, rounded up, as the far side gets it.
+fn whole_seconds(time: Duration) -> u32 {
+    let seconds = time.as_nanos().div_ceil(1_000_000_000);
+    u32::try_from(seconds).unwrap_or(u32::MAX)
+}
+
+/// The protocol by its name: one that follows a vector if there is one, and nobody wants another. That auto
+/// comes to the same is said by whoever chooses.
+fn protocol_of(args: &Cp) -> Result<String, Error> {
+    if let Some(protocol) = passage::protocol(args)? {
+        return Ok(protocol.to_string());
+    }
+    let usual = Protocol::default().name();
+    let asked = args.protocol.as_deref().unwrap_or(usual);
+    if asked == usual && args.trc.is_some() {
+        return Ok(Protocol::Vbtp.to_string());
+    }
+    Ok(asked.to_owned())
+}
+
+/// A vector as text, from a file of this name or from the words themselves.
+fn vector(words: &str) -> Result<String, Error> {
+    let (name, text) = if Path::new(words).is_file() {
+        let text = std::fs::read_to_string(words);
+        let failed = |error| Error::file(Code::Io, "cannot read", Path::new(words), &error);
+        (words, text.map_err(failed)?)
+    } else {
+        ("--trc", words.to_owned())
+    };
+    lighthaul_transfer::vector::parse(name, &text).map(|trc| trc.to_string())
+}
+
+/// The digest that was asked for, or the one that suits the threat: a CRC where packets are sealed, so that only
+/// accidents are left; a hash where anybody on the path may change them.
+const fn kind(args: &Cp) -> digest::Kind {
+    match args.digest {
+        Some(Digest::Crc128) => digest::Kind::Crc128,
+        None if !args.plain => digest::Kind::Crc128,
+        Some(Digest::Blake3) | None => digest::Kind::Blake3,
+    }
+}
+
+/// The paths of `--files-from`, if there is a list.
+pub(crate) fn names(choice: &Choice) -> Result<Option<Names>, Error> {
+    let Some(path) = &choice.files_from else {
+        return Ok(None);
+    };
+    let ending = if choice.from0 {
+        Ending::Nul
+    } else {
+        Ending::Line
+    };
+    if path.as_os_str() == "-" {
+        return Ok(Some(Names::new(FilesFrom::new(
+            BufReader::new(stdin()),
+            ending,
+        ))));
+    }
+    let file = File::open(path);
+    let file = file.map_err(|e| Error::file(Code::Open, "cannot open the list", path, &e))?;
+    Ok(Some(Names::new(FilesFrom::new(
+        BufReader::new(file),
+        ending,
+    ))))
+}
+
+/// The same for both sides; `digest` is what people asked for.
+fn chosen(choice: &Choice, digest: digest::Kind, sync: bool) -> Result<Options, Error> {
+    if choice.delete && choice.files_from.is_some() {
+        let text = "--delete compares whole folders, of which --files-from names only parts";
+        return Err(Error::new(Code::Usage, text));
+    }
+    let partial_dir = choice
+        .partial_dir
+        .as_ref()
+        .map(|dir| dir.as_os_str().as_bytes().to_vec());
+    if let Some(dir) = &partial_dir
+        && (dir.is_empty() || dir.contains(&b'/') || dir == b"." || dir == b"..")
+    {
+        let text = "--partial-dir takes the name of a folder, which is made beside each file";
+        return Err(Error::new(Code::Usage, text));
+    }
+    let mut rules = choice.rules.0.clone();
+    if let Some(dir) = &partial_dir {
+        // what is not whole there is no business of the other side, and no rubbish
+        rules.push(Written::Exclude([dir.as_slice(), b"/"].concat()));
+    }
+    Ok(Options {
+        copy: None,
+        rules: filter::Rules::parse(&rules)?,
+        listed: choice.files_from.is_some(),
+        keep: Keep {
+            mode: true,
+            owner: choice.archive,
+            accessed: choice.atimes,
+            modified: true,
+            xattrs: choice.xattrs,
+            acls: choice.acls,
+        },
+        hard_links: choice.hard_links,
+        sparse: choice.sparse,
+        checksum: choice.checksum,
+        update: choice.update,
+        delete: choice.delete,
+        dry_run: choice.dry_run.map(|detail| match detail {
+            DryRun::Brief => Detail::Brief,
+            DryRun::All => Detail::All,
+            DryRun::Explain => Detail::Explain,
+        }),
+        replace_special: choice.replace_special,
+        inplace: choice.inplace,
+        partial_dir,
+        protocol: String::new(),
+        streams: 0,
+        trc: String::new(),
+        trc_in: None,
+        shared: false,
+        stall: 0,
+        sync,
+        hash: match &choice.hash {
+            Some(list) => Asked::list(list)?,
+            None => Vec::new(),
+        },
+        verify_disk: choice.verify == Verify::Disk,
+        digest: match choice.verify {
+            Verify::None => digest::Kind::None,
+            Verify::Transfer | Verify::Disk => digest,
+        },
+    })
+}

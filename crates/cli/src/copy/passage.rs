@@ -1,0 +1,44 @@
+//! Gateways that commands of ours go through, and what a copy may do there.
+
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::protocol::Protocol;
+use lighthaul_transfer::watch::Sight;
+
+use crate::copy::printer::Printer;
+use crate::grammar::copy::Cp;
+
+/// Refuses a copy through a gateway that insists on datagrams.
+pub(crate) fn check(args: &Cp) -> Result<(), Error> {
+    protocol(args).map(drop)
+}
+
+/// What carries a copy through its gateway, if there is one: a stream, or many if somebody says so. Loss is the
+/// gateways' business, so that one is as fast as many.
+pub(crate) fn protocol(args: &Cp) -> Result<Option<Protocol>, Error> {
+    if !args.via.through.is_any() {
+        return Ok(None);
+    }
+    let refuse = |text: String| Err(Error::new(Code::Usage, text));
+    if args.trc.is_some() || args.booked.book {
+        let text = "a circuit is for datagrams, and none passes a gateway: leave out --book and --trc, or --gateway";
+        return refuse(text.to_owned());
+    }
+    let asked = args.protocol.as_deref().and_then(Protocol::named);
+    match asked {
+        Some(asked) if asked.is_datagrams() => refuse(format!(
+            "--protocol {asked} needs datagrams, and none passes a gateway: say tcp, ptcp or auto"
+        )),
+        Some(asked) => Ok(Some(asked)),
+        None if args.streams.is_some() => Ok(Some(Protocol::Ptcp)),
+        None => Ok(Some(Protocol::Tcp)),
+    }
+}
+
+/// Says what carries a copy through its gateway, if there is one.
+pub(crate) fn tell(args: &Cp, printer: &mut Printer) -> Result<(), Error> {
+    if let (Some(protocol), Some(gateway)) = (protocol(args)?, &args.via.through.gateway) {
+        let why = format!("{protocol} carries the data, through the gateway at {gateway}");
+        printer.watch(Sight::Chosen(protocol.to_string(), why));
+    }
+    Ok(())
+}

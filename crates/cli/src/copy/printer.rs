@@ -1,0 +1,352 @@
+//! Output of a copy: progress, a summary, or JSON events.
+
+use std::io::{IsTerminal, Write, stderr};
+
+use lighthaul_base::escape::{LINE_MAX, escape};
+use lighthaul_base::{Instant, Size};
+use lighthaul_files::hash::Hashed;
+use lighthaul_files::options::{Action, Planned};
+use lighthaul_io::clock::{Clock, cpu_seconds};
+use lighthaul_session::error::Error;
+use lighthaul_transfer::watch::{Motion, Sight, Start, Summary};
+use serde_json::{Value, json};
+
+use crate::copy::summary::{Proof, event, sentence, stats};
+use crate::copy::tries::Tries;
+use crate::grammar::output::Progress;
+use crate::output::name::{put, shown};
+use crate::output::print::{print, print_json, print_octets, say};
+use crate::sums::line;
+
+/// How much to show.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
+pub(crate) struct Settings {
+    pub(crate) progress: Progress,
+    pub(crate) json: bool,
+    pub(crate) stats: bool,
+    pub(crate) quiet: bool,
+    /// What a copy that went well proves.
+    pub(crate) proof: Proof,
+    /// A dry run tells why.
+    pub(crate) explain: bool,
+}
+
+/// Watches a transfer and shows it.
+#[derive(Debug)]
+pub(crate) struct Printer {
+    settings: Settings,
+    bar: bool,
+    clock: Clock,
+    shown_at: Instant,
+    shown: Motion,
+    start: Option<Start>,
+    speed: f64,
+    line_open: bool,
+    /// The bytes that a dry run plans to send, where they are counted and nothing is shown.
+    counted: Option<u64>,
+    /// Paths that were removed at the target.
+    removed: u64,
+    tries: Tries,
+}
+
+impl Printer {
+    pub(crate) fn new(settings: Settings) -> Self {
+        let bar = match settings.progress {
+            Progress::Auto => stderr().is_terminal() && !settings.json && !settings.quiet,
+            Progress::Bar => true,
+            Progress::Plain | Progress::None => false,
+        };
+        Self {
+            settings,
+            bar,
+            clock: Clock::start(),
+            shown_at: Instant::ZERO,
+            shown: Motion::default(),
+            start: None,
+            speed: 0.0,
+            line_open: false,
+            counted: None,
+            removed: 0,
+            tries: Tries::default(),
+        }
+    }
+
+    /// A try has failed, and another will be made.
+    pub(crate) fn try_again(&mut self) {
+        self.tries.fail();
+        self.shown = Motion::default();
+    }
+
+    /// What the whole copy came to, of which the last try came to `summary`.
+    pub(crate) fn whole(&self, summary: Summary) -> Summary {
+        self.tries.whole(summary, self.clock.now())
+    }
+
+    /// A printer that shows nothing, and counts the bytes that a dry run plans to send.
+    pub(crate) fn counting() -> Self {
+        let mut printer = Self::new(Settings {
+            progress: Progress::None,
+            json: false,
+            stats: false,
+            quiet: true,
+            proof: Proof::DryRun,
+            explain: false,
+        });
+        printer.counted = Some(0);
+        printer
+    }
+
+    /// What it has counted.
+    pub(crate) fn counted(&self) -> u64 {
+        self.counted.unwrap_or(0)
+    }
+
+    fn count(bytes: &mut u64, sight: &Sight) {
+        if let Sight::Planned(planned) = sight
+            && !matches!(planned.action, Action::Delete | Action::Exclude)
+        {
+            *bytes = bytes.saturating_add(planned.bytes);
+        }
+    }
+
+    /// Shows what was seen.
+    pub(crate) fn watch(&mut self, sight: Sight) {
+        if let Some(bytes) = &mut self.counted {
+            return Self::count(bytes, &sight);
+        }
+        match sight {
+            Sight::Started(start) => self.started(start),
+            Sight::Moving(motion) => self.moving(motion),
+            Sight::Round { number, packets } => {
+                self.emit(|| json!({"type": "round", "round": number, "packets": packets}));
+            }
+            Sight::Diverted(why) => {
+                self.emit(|| json!({"type": "warning", "text": why}));
+                self.note(&format!("lighthaul: {why}"));
+            }
+            Sight::Chosen(protocol, why) => {
+                self.emit(|| json!({"type": "choice", "protocol": protocol, "why": why}));
+                self.note(&format!("lighthaul: {why}"));
+            }
+            Sight::Planned(planned) => self.planned(&planned),
+            Sight::Hashed(hashed) => self.hashed(&hashed),
+            Sight::Removed(paths) => paths.iter().for_each(|path| self.removed(path)),
+            // it comes again at the end
+            Sight::Failed(_) => {}
+            Sight::Warning(text) => {
+                self.emit(|| json!({"type": "warning", "text": text}));
+                self.note(&format!("lighthaul: {text}"));
+            }
+        }
+    }
+
+    /// Tells that `path` was removed at the target.
+    fn removed(&mut self, path: &[u8]) {
+        self.removed += 1;
+        self.emit(|| about(json!({"type": "removed"}), path));
+        self.note(&format!("lighthaul: removed {}", shown(path)));
+    }
+
+    fn started(&mut self, start: Start) {
+        self.tries.moving.get_or_insert_with(|| self.clock.now());
+        self.emit(|| {
+            json!({
+                "type": "start", "protocol": start.protocol, "rate_bps": start.rate_bps, "packet_bytes": start.packet_len,
+                "cipher": start.cipher, "digest": start.digest, "startup_s": start.start_up.as_secs_f64(),
+            })
+        });
+        self.start = Some(start);
+    }
+
+    fn moving(&mut self, motion: Motion) {
+        self.tries.now = motion;
+        let now = self.clock.now();
+        let every = if self.bar { 200 } else { 1000 };
+        let since = now.since(self.shown_at);
+        if since.as_millis() < every {
+            return;
+        }
+        let moved = motion.done.saturating_sub(self.shown.done) as f64 * 8.0;
+        let speed = moved / since.as_secs_f64();
+        self.speed = if self.speed == 0.0 {
+            speed
+        } else {
+            0.7 * self.speed + 0.3 * speed
+        };
+        self.shown_at = now;
+        self.shown = motion;
+        let left = (self.speed > 0.0)
+            .then(|| motion.total.saturating_sub(motion.done) as f64 * 8.0 / self.speed);
+        self.emit(|| {
+            json!({
+                "type": "progress", "bytes": motion.done, "bytes_total": motion.total,
+                "bps": speed, "round": motion.round, "packets_sent": motion.sent,
+                "packets_resent": motion.resent, "buffer_drops": motion.buffer_drops,
+                "held": motion.held, "left_s": left,
+            })
+        });
+        let plain = self.settings.progress == Progress::Plain;
+        if !self.bar && !plain {
+            return;
+        }
+        let line = line(&motion, speed, left);
+        if self.bar {
+            write!(stderr(), "\r\x1b[K{line}").ok();
+            stderr().flush().ok();
+            self.line_open = true;
+        } else {
+            say(&line);
+        }
+    }
+
+    /// Shows how it ended.
+    pub(crate) fn finish(&mut self, result: &Result<Summary, Error>) {
+        self.close_line();
+        match result {
+            Ok(summary) => self.summary(summary),
+            Err(error) => {
+                self.emit(
+                    || json!({"type": "error", "code": error.code as u8, "text": error.text}),
+                );
+                say(&format!("lighthaul: {error}"));
+            }
+        }
+    }
+
+    fn summary(&mut self, summary: &Summary) {
+        for failed in &summary.failures {
+            self.emit(|| {
+                let event = json!({"type": "error", "code": failed.code, "text": failed.why});
+                about(event, &failed.path)
+            });
+            say(&format!("lighthaul: {}", failed.why));
+        }
+        let cpu = cpu_seconds();
+        let proof = self.settings.proof;
+        self.emit(|| event(summary, proof, self.removed, cpu));
+        if self.settings.quiet || self.settings.json {
+            return;
+        }
+        say(&sentence(summary, proof, self.removed));
+        if self.settings.stats {
+            for line in stats(summary, self.start.as_ref(), cpu) {
+                say(&line);
+            }
+        }
+    }
+
+    /// Whether files have begun to move.
+    pub(crate) const fn has_moved(&self) -> bool {
+        self.start.is_some()
+    }
+
+    /// Tells of something that is as it should be.
+    pub(crate) fn tell(&mut self, event: Value, text: &str) {
+        self.emit(|| event);
+        self.note(&format!("lighthaul: {text}"));
+    }
+
+    /// Tells of something that does not end the copy.
+    pub(crate) fn warn(&mut self, text: &str) {
+        self.emit(|| json!({"type": "warning", "text": text}));
+        self.note(&format!("lighthaul: {text}"));
+    }
+
+    /// As an event, or a line for each hash that coreutils could have written.
+    fn hashed(&mut self, hashed: &Hashed) {
+        self.emit(|| {
+            let named = hashed.hashes.iter();
+            let named = named.map(|(kind, digits)| (kind.name().to_owned(), json!(digits)));
+            let hash = Value::Object(named.collect());
+            let event = json!({"type": "file", "size": hashed.size, "hash": hash});
+            about(event, &hashed.path)
+        });
+        if !self.settings.json && !self.settings.quiet {
+            self.close_line();
+            for (_, digits) in &hashed.hashes {
+                print_octets(&line::line(digits, &hashed.path));
+            }
+        }
+    }
+
+    /// What a dry run came to, of one entry.
+    fn planned(&mut self, planned: &Planned) {
+        let action = match planned.action {
+            Action::Create => "create",
+            Action::Replace => "replace",
+            Action::Keep => "keep",
+            Action::Change => "change",
+            Action::Delete => "delete",
+            Action::Exclude => "exclude",
+        };
+        let path = shown(&planned.path);
+        self.emit(|| {
+            let bytes = planned.bytes;
+            let event =
+                json!({"type": "plan", "action": action, "bytes": bytes, "why": planned.why});
+            about(event, &planned.path)
+        });
+        if !self.settings.json {
+            self.close_line();
+            let why = if self.settings.explain || planned.action == Action::Change {
+                format!(" ({})", escape(&planned.why, LINE_MAX))
+            } else {
+                String::new()
+            };
+            print(&format!("{action:8} {path}{why}"));
+        }
+    }
+
+    pub(crate) fn note(&mut self, text: &str) {
+        if !self.settings.quiet {
+            self.close_line();
+            say(text);
+        }
+    }
+
+    fn close_line(&mut self) {
+        if self.line_open {
+            write!(stderr(), "\r\x1b[K").ok();
+            self.line_open = false;
+        }
+    }
+
+    fn emit(&self, event: impl FnOnce() -> Value) {
+        if self.settings.json {
+            let mut event = event();
+            event["v"] = json!(1);
+            print_json(&event);
+        }
+    }
+}
+
+/// The event with the path that it is about.
+fn about(mut event: Value, path: &[u8]) -> Value {
+    if let Value::Object(event) = &mut event {
+        put(event, "path", path);
+    }
+    event
+}
+
+fn line(motion: &Motion, speed: f64, left: Option<f64>) -> String {
+    let percent = motion.done.saturating_mul(100) / motion.total.max(1);
+    let first = motion.sent.saturating_sub(motion.resent).max(1);
+    let loss = motion.resent as f64 * 100.0 / first as f64;
+    let left = left.map_or_else(|| "-".to_owned(), |left| format!("{left:.0} s"));
+    let held = if motion.held {
+        ", waiting for the disk"
+    } else {
+        ""
+    };
+    let drops = match motion.buffer_drops {
+        0 => String::new(),
+        drops => format!(", {drops} buffer drops"),
+    };
+    format!(
+        "{percent:3} % of {}  {:.1} Mb/s  round {}, {loss:.2} % sent again{drops}{held}  {left} left",
+        Size(motion.total),
+        speed / 1e6,
+        motion.round,
+    )
+}

@@ -1,0 +1,105 @@
+//! When a copy runs, how fast at which hour, and what is done when it is stopped.
+
+use std::path::Path;
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_io::clock::{Clock, unix_nanos};
+use lighthaul_io::interrupt;
+use lighthaul_io::wait::wait;
+use lighthaul_scheduler::word::Moment;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_transfer::watch::Summary;
+
+use crate::copy::printer::Printer;
+use crate::grammar::copy::Cp;
+use crate::grammar::time::Time;
+
+/// The longest pause before another try.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// Runs `copy`, again when the network failed, until it is done or its time has come.
+pub(crate) fn run(
+    args: &Cp,
+    printer: &mut Printer,
+    copy: impl Fn(&Cp, &mut Printer) -> Result<Summary, Error>,
+) -> Result<Summary, Error> {
+    if let Some(Time(at)) = args.later.stop_at {
+        stop_at(at);
+    }
+    let mut pause = Duration::from_secs(1);
+    // a list that came through a pipe cannot be read again
+    let again = args.choice.files_from.as_deref() != Some(Path::new("-"));
+    let mut left = if again { args.later.retries } else { 0 };
+    loop {
+        let result = copy(args, printer);
+        let error = match result {
+            Ok(summary) => return Ok(printer.whole(summary)),
+            Err(error) => error,
+        };
+        let passing = matches!(error.code, Code::Network | Code::TimedOut);
+        if interrupt::is_requested() && stopped(args) {
+            let text = "stopped at the time that --stop-at says; the same command goes on";
+            return Err(Error::new(Code::TimedOut, text));
+        }
+        if !passing || left == 0 || !printer.has_moved() {
+            return Err(error);
+        }
+        left -= 1;
+        printer.try_again();
+        let text = format!(
+            "{error}; going on in {} s ({left} tries left)",
+            pause.as_secs()
+        );
+        printer.warn(&text);
+        sleep(pause)?;
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+/// Asks this process to stop at a moment.
+fn stop_at(at: Moment) {
+    let pause = Duration::from_nanos(at.0.saturating_sub(unix_nanos()));
+    std::thread::spawn(move || {
+        std::thread::sleep(pause);
+        interrupt::request();
+    });
+}
+
+fn stopped(args: &Cp) -> bool {
+    let stop_at = args.later.stop_at;
+    stop_at.is_some_and(|Time(at)| at.0 <= unix_nanos())
+}
+
+/// Waits, unless it is interrupted.
+pub(crate) fn sleep(pause: Duration) -> Result<(), Error> {
+    let clock = Clock::start();
+    while clock.now() < Instant::ZERO + pause {
+        interrupt::check()?;
+        let until = clock.now() + Duration::from_millis(100);
+        wait(clock, &mut [], until)
+            .map_err(|e| Error::new(Code::Io, format!("cannot wait: {e}")))?;
+    }
+    Ok(())
+}
+
+/// The same, with the command that goes on if it is that somebody interrupted a copy.
+pub(crate) fn with_command(args: &Cp, error: Error) -> Error {
+    let gateway = args.via.through.gateway.as_ref();
+    let tells_password = gateway.is_some_and(|gateway| gateway.credentials.is_some());
+    if error.code != Code::Interrupted || args.choice.dry_run.is_some() {
+        return error;
+    }
+    let words = std::env::args_os().map(|word| {
+        let word = word.to_string_lossy();
+        shlex::try_quote(&word).map_or_else(|_| word.to_string(), Into::into)
+    });
+    let words: Vec<String> = words.collect();
+    let command = if tells_password {
+        "the same command".to_owned()
+    } else {
+        words.join(" ")
+    };
+    let text = format!("interrupted; what has arrived stays, and this goes on: {command}");
+    Error::new(Code::Interrupted, text)
+}

@@ -1,0 +1,60 @@
+//! `lighthaul cp`.
+
+use lighthaul_session::error::Code;
+use lighthaul_transfer::watch::Summary;
+
+use crate::copy::printer::{Printer, Settings};
+use crate::copy::summary::Proof;
+use crate::copy::transfer::copy;
+use crate::copy::{circuit as booked, failures, passage, retry};
+use crate::grammar::choice::{DryRun, Verify};
+use crate::grammar::copy::Cp;
+
+/// Copies, shows how it goes, and answers the exit status.
+pub(crate) fn run(args: &Cp) -> u8 {
+    let settings = Settings {
+        progress: args.progress,
+        json: args.json,
+        stats: args.stats,
+        quiet: args.quiet,
+        proof: match (&args.choice.dry_run, args.choice.verify) {
+            (Some(_), _) => Proof::DryRun,
+            (None, Verify::None) => Proof::None,
+            (None, _) if args.choice.checksum => Proof::All,
+            (None, _) => Proof::Moved,
+        },
+        explain: matches!(args.choice.dry_run, Some(DryRun::Explain)),
+    };
+    let mut printer = Printer::new(settings);
+    let result = passage::check(args)
+        .and_then(|()| failures::open(&args.later))
+        .and_then(|failures| {
+            let summary = booked::run(args, &mut printer, copy)?;
+            Ok((summary, failures))
+        });
+    let (result, failures) = match result {
+        Ok((summary, failures)) => (Ok(summary), failures),
+        Err(error) => (Err(retry::with_command(args, error)), None),
+    };
+    printer.finish(&result);
+    if let (Ok(summary), Some(file)) = (&result, failures)
+        && let Err(error) = failures::note(args, &file, summary)
+    {
+        printer.note(&format!("lighthaul: {error}"));
+    }
+    match result {
+        Ok(summary) => status(&summary),
+        Err(error) => error.code as u8,
+    }
+}
+
+/// 0, or what the failures have in common, or "some failed".
+fn status(summary: &Summary) -> u8 {
+    let mut codes = summary.failures.iter().map(|failed| failed.code);
+    match codes.next() {
+        None => 0,
+        Some(code) if summary.entries == 0 && codes.all(|other| other == code) => code,
+        Some(code) if code == Code::Changed as u8 && codes.all(|other| other == code) => code,
+        Some(_) => Code::Partial as u8,
+    }
+}

@@ -1,0 +1,95 @@
+//! Copies between two other hosts.
+
+use std::env;
+
+use lighthaul_daemon::third::{self, End};
+use lighthaul_session::error::{Code, Error};
+use lighthaul_transfer::relay::{self, Relay};
+use lighthaul_transfer::watch::Summary;
+
+use crate::copy::options::{hello, names, one_base, options, to};
+use crate::copy::printer::Printer;
+use crate::grammar::copy::Cp;
+use crate::remote::place::{PORT, Place};
+use crate::remote::reach::reach;
+
+/// Has the far side of `sources` send to that of `target`.
+pub(crate) fn copy(
+    args: &Cp,
+    sources: &[Place],
+    target: &Place,
+    printer: &mut Printer,
+) -> Result<Summary, Error> {
+    let from = &sources[0];
+    check(args, from, target)?;
+    let names = names(&args.choice)?;
+    if names.is_some() && sources.len() > 1 {
+        return Err(one_base());
+    }
+    let there = reach(&args.via, target)?;
+    let (host, port) = match (&there.started, target) {
+        (Some(started), _) => (started.host.clone(), started.port),
+        (None, Place::Daemon { host, port, .. }) => (host.clone(), *port),
+        (None, _) => return Err(Error::new(Code::Usage, "the target is not remote")),
+    };
+    let relay = Relay {
+        host,
+        port,
+        key: *there.session.peer.octets(),
+        udp: !args.no_udp,
+        paths: sources.iter().map(|place| place.path().to_vec()).collect(),
+        target: to(target),
+    };
+    let here = reach(&args.via, from)?;
+    // a vector counts from when this is said
+    let options = options(args)?;
+    let asked = relay::Request::Send {
+        relay: relay.clone(),
+        options: options.clone(),
+    };
+    let hello = hello::<relay::Message>(args, &asked);
+    let called = [from, target].map(name);
+    let source = End {
+        session: &here.session,
+        name: &called[0],
+    };
+    let target = End {
+        session: &there.session,
+        name: &called[1],
+    };
+    let hello = (&hello, &options);
+    third::copy([source, target], (relay, names), hello, &mut |sight| {
+        printer.watch(sight);
+    })
+}
+
+/// Refuses what is meant for one daemon where there are two.
+fn check(args: &Cp, from: &Place, target: &Place) -> Result<(), Error> {
+    let refuse = |text: &str| Err(Error::new(Code::Usage, text));
+    if args.via.through.is_any() {
+        return refuse(
+            "between two other hosts files do not come by here: --gateway needs a side that is on this host",
+        );
+    }
+    let is_daemon = |place: &Place| matches!(place, Place::Daemon { .. });
+    if !is_daemon(from) || !is_daemon(target) || from.is_with(target) {
+        return Ok(());
+    }
+    if args.via.far.pin.is_some() {
+        return refuse("--pin is the key of one daemon, and here are two: use `lighthaul trust`");
+    }
+    if args.via.far.token_file.is_some() || env::var_os("LIGHTHAUL_TOKEN").is_some() {
+        return refuse("a token is for one daemon to see, and here are two: use a key they allow");
+    }
+    Ok(())
+}
+
+/// What people call the far side of `place`.
+fn name(place: &Place) -> String {
+    match place {
+        Place::Here(_) => "here".to_owned(),
+        Place::Ssh { host, .. } => host.clone(),
+        Place::Daemon { host, port, .. } if *port == PORT => host.clone(),
+        Place::Daemon { host, port, .. } => format!("{host}:{port}"),
+    }
+}

@@ -1,0 +1,161 @@
+//! One attempt of a copy.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use lighthaul_files::listed::Finds;
+use lighthaul_files::walk::Walk;
+use lighthaul_io::ground::Ground;
+use lighthaul_session::door::Door;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::Message;
+use lighthaul_session::session::Session;
+use lighthaul_transfer::budget::Budget;
+use lighthaul_transfer::message::{self, Way};
+use lighthaul_transfer::receive::landing::Landing;
+use lighthaul_transfer::watch::Summary;
+use lighthaul_transfer::{receive, send};
+
+use crate::copy::confirm::confirm;
+use crate::copy::options::{hello, names, one_base, options, to};
+use crate::copy::printer::Printer;
+use crate::copy::{passage, third};
+use crate::grammar::copy::Cp;
+use crate::remote::place::Place;
+use crate::remote::reach::{agreed, reach};
+
+/// Copies once.
+pub(crate) fn copy(args: &Cp, printer: &mut Printer) -> Result<Summary, Error> {
+    let places: Vec<Place> = args
+        .paths
+        .iter()
+        .map(|text| Place::parse(text))
+        .collect::<Result<_, _>>()?;
+    let Some((target, sources)) = places.split_last() else {
+        return Err(Error::new(Code::Usage, "say what to copy, and where to"));
+    };
+    let from = &sources[0];
+    if sources.iter().any(|source| !source.is_with(from)) {
+        return Err(Error::new(Code::Usage, "all sources must be on one host"));
+    }
+    if sources.len() > 1 && !target.path().ends_with(b"/") {
+        let text = "several sources need a folder to go to: end the target with a slash";
+        return Err(Error::new(Code::Usage, text));
+    }
+    confirm(&args.choice, &args.paths)?;
+    match (from, target) {
+        (Place::Here(_), Place::Here(_)) => Err(Error::new(
+            Code::Usage,
+            "neither side is remote: write one as HOST:PATH",
+        )),
+        (Place::Here(_), _) => push(args, sources, target, printer),
+        (_, Place::Here(_)) => pull(args, sources, target, printer),
+        _ => third::copy(args, sources, target, printer),
+    }
+}
+
+fn push(
+    args: &Cp,
+    sources: &[Place],
+    target: &Place,
+    printer: &mut Printer,
+) -> Result<Summary, Error> {
+    let paths: Vec<PathBuf> = sources
+        .iter()
+        .map(|place| PathBuf::from(os(place.path())))
+        .collect();
+    let finds = finds(args, paths)?;
+    with_session(args, target, Way::Receive(to(target)), |session, theirs| {
+        let settings = send::Settings {
+            plain: args.plain,
+            rate: args.rate,
+            limit: args.later.limit.as_ref().map(|limit| limit.table.clone()),
+            options: options(args)?,
+            said: session.clock.now(),
+            theirs,
+            budget: Budget::default(),
+        };
+        passage::tell(args, printer)?;
+        let mut watcher = |sight| printer.watch(sight);
+        send::send(session, &door(args), finds, settings, &mut watcher)
+    })
+}
+
+fn pull(
+    args: &Cp,
+    sources: &[Place],
+    target: &Place,
+    printer: &mut Printer,
+) -> Result<Summary, Error> {
+    let landing = Landing::find(
+        &to(target),
+        &Arc::new(Ground::anywhere()),
+        args.choice.dry_run.is_some(),
+    )?;
+    let names = names(&args.choice)?;
+    if names.is_some() && sources.len() > 1 {
+        return Err(one_base());
+    }
+    let way = Way::Send(
+        sources
+            .iter()
+            .map(|source| source.path().to_vec())
+            .collect(),
+    );
+    with_session(args, &sources[0], way, |session, _| {
+        let settings = receive::Settings {
+            plain: args.plain,
+            options: options(args)?,
+            names,
+            permit: receive::Permit::ALL,
+            budget: Budget::default(),
+        };
+        passage::tell(args, printer)?;
+        let mut watcher = |sight| printer.watch(sight);
+        receive::receive(session, &door(args), landing, settings, &mut watcher)
+    })
+}
+
+/// How we come by datagrams.
+fn door(args: &Cp) -> Door<'static> {
+    Door::Caller(!args.no_udp && !args.via.through.is_any())
+}
+
+/// Reaches the far side, says what we want, and works; a failure of ours is told to the peer.
+fn with_session(
+    args: &Cp,
+    far: &Place,
+    way: Way,
+    work: impl FnOnce(&Session, Vec<String>) -> Result<Summary, Error>,
+) -> Result<Summary, Error> {
+    let reached = reach(&args.via, far)?;
+    let session = &reached.session;
+    let request = message::Request {
+        way,
+        options: options(args)?,
+    };
+    let hello = hello::<message::Message>(args, &request);
+    session.say(&Message::Hello(hello))?;
+    let result = agreed(session).and_then(|theirs| work(session, theirs));
+    if let Err(error) = &result {
+        session.give_up(error);
+    }
+    result
+}
+
+/// What is to be sent of these paths.
+fn finds(args: &Cp, mut paths: Vec<PathBuf>) -> Result<Finds, Error> {
+    let ground = Arc::new(Ground::anywhere());
+    let rules = options(args)?.rules;
+    let Some(names) = names(&args.choice)? else {
+        return Ok(Finds::walked(Walk::new(ground, &paths, rules)?));
+    };
+    match (paths.pop(), paths.is_empty()) {
+        (Some(base), true) => Ok(Finds::listed(ground, base, names, rules)),
+        _ => Err(one_base()),
+    }
+}
+
+fn os(path: &[u8]) -> &std::ffi::OsStr {
+    std::os::unix::ffi::OsStrExt::from_bytes(path)
+}

@@ -1,0 +1,86 @@
+//! `lighthaul key`, `allow`, `deny` and `trust`.
+
+use std::path::Path;
+
+use lighthaul_daemon::known::Known;
+use lighthaul_daemon::{allowed, known};
+use lighthaul_io::identity::Identity;
+use lighthaul_io::tls;
+use lighthaul_session::error::{Code, Error};
+
+use crate::grammar::keys::{Allow, Deny, Key, Trust};
+use crate::keys::rights::{fingerprint, rights};
+use crate::output::print::{print, say};
+use crate::paths;
+use crate::remote::dial::{load_key, unclear};
+
+/// Prints a key's fingerprint.
+pub(crate) fn key(args: &Key) -> Result<(), Error> {
+    let default = if args.host {
+        paths::host_key
+    } else {
+        paths::user_key
+    };
+    let path = args.key.path.clone().unwrap_or_else(default);
+    // a key that nobody serves with would be taken for the host's
+    let identity = if args.host {
+        existing_key(&path)?
+    } else {
+        load_key(&path)?
+    };
+    print(&tls::fingerprint(&identity)?.to_string());
+    Ok(())
+}
+
+/// The key of this host's daemon, which `serve` makes when it first starts, or root does.
+fn existing_key(path: &Path) -> Result<Identity, Error> {
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root || path.exists() {
+        return load_key(path);
+    }
+    let text = format!(
+        "no daemon of this user has a key yet ({} is missing): ask root for `lighthaul key --host`, or start `lighthaul serve`",
+        path.display()
+    );
+    Err(Error::new(Code::Open, text))
+}
+
+/// Lists a key among those that may call.
+pub(crate) fn allow(args: &Allow) -> Result<(), Error> {
+    let path = args.allowed.clone().unwrap_or_else(paths::allowed_keys);
+    let rights = rights(&args.name, &args.rights);
+    allowed::allow(&path, fingerprint(&args.key)?, &rights)
+        .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))
+}
+
+/// Lists a key among those that may not call.
+pub(crate) fn deny(args: &Deny) -> Result<(), Error> {
+    let path = args.allowed.clone().unwrap_or_else(paths::allowed_keys);
+    allowed::deny(&path, fingerprint(&args.key)?, &args.why)
+        .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))
+}
+
+/// Lists a daemon's key among those that are known.
+pub(crate) fn trust(args: &Trust) -> Result<(), Error> {
+    let path = paths::known_hosts();
+    let key = fingerprint(&args.key)?;
+    let known = known::accept(&path, &args.host, key, args.replace)
+        .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))?;
+    let host = &args.host;
+    match known {
+        Known::New | Known::Same => Ok(()),
+        Known::Other(other) if args.replace => {
+            say(&format!(
+                "lighthaul: {host} was known by {other}, and is by {key} from now on"
+            ));
+            Ok(())
+        }
+        Known::Unclear(nth) => Err(unclear(&path, nth, host)),
+        Known::Other(other) => {
+            let text = format!(
+                "{host} is known by {other} already: compare {key} with `lighthaul key --host` there, then add --replace"
+            );
+            Err(Error::new(Code::Permission, text))
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Keys, tokens and rights.
+//!
+//! - [`key`]: `lighthaul key`, `allow`, `deny` and `trust`; [`token`]: `lighthaul token` and `sign`
+//! - `rights`: rights and fingerprints on the command line
+
+pub(crate) mod key;
+pub(crate) mod token;
+
+mod rights;

@@ -1,0 +1,37 @@
+//! Rights and fingerprints on the command line.
+
+use std::path::PathBuf;
+
+use lighthaul_daemon::rights::Rights;
+use lighthaul_io::clock::unix_nanos;
+use lighthaul_io::identity::Fingerprint;
+use lighthaul_session::error::{Code, Error};
+
+use crate::grammar::keys::Granted;
+
+/// What was granted to `name`, from now on.
+pub(crate) fn rights(name: &str, granted: &Granted) -> Rights {
+    Rights {
+        name: name.to_owned(),
+        root: granted.root.as_ref().map(PathBuf::from),
+        read_only: granted.read_only,
+        owners: granted.owners,
+        special: granted.special,
+        gateway: granted.gateway,
+        expires: granted
+            .expires
+            .map(|time| now().saturating_add(time.as_secs())),
+        ..Rights::default()
+    }
+}
+
+/// The fingerprint that somebody wrote.
+pub(crate) fn fingerprint(text: &str) -> Result<Fingerprint, Error> {
+    text.parse()
+        .map_err(|e| Error::new(Code::Usage, format!("{e}")))
+}
+
+/// Returns seconds since 1970.
+pub(crate) fn now() -> u64 {
+    unix_nanos() / 1_000_000_000
+}

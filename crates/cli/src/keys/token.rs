@@ -1,0 +1,61 @@
+//! `lighthaul token` and `lighthaul sign`.
+
+use lighthaul_daemon::{allowed, statement};
+use lighthaul_io::identity;
+use lighthaul_io::identity::Fingerprint;
+use lighthaul_scheduler::books::{Role, Who};
+use lighthaul_scheduler::identity::tokens;
+use lighthaul_scheduler::identity::tokens::Entry;
+use lighthaul_session::error::{Code, Error};
+
+use crate::grammar::keys::{Sign, Token};
+use crate::keys::rights::{fingerprint, now, rights};
+use crate::output::print::print;
+use crate::paths;
+use crate::remote::dial::load_key;
+
+/// Makes a token, prints it this once, and lists its fingerprint.
+pub(crate) fn token(args: &Token) -> Result<(), Error> {
+    let token = identity::token();
+    if let Some(role) = args.role {
+        return scheduler_token(args, role, &token);
+    }
+    let path = args.tokens.clone().unwrap_or_else(paths::tokens);
+    let rights = rights(&args.name, &args.rights);
+    allowed::allow(&path, Fingerprint::of_token(&token), &rights)
+        .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))?;
+    print(&token);
+    Ok(())
+}
+
+/// Lists a token for the scheduler, and prints it this once.
+fn scheduler_token(args: &Token, role: Role, token: &str) -> Result<(), Error> {
+    let path = args.tokens.clone().unwrap_or_else(paths::scheduler_tokens);
+    let expires = args
+        .rights
+        .expires
+        .map(|time| now().saturating_add(time.as_secs()));
+    let entry = Entry {
+        token: Fingerprint::of_token(token),
+        who: Who::new(args.name.clone(), role),
+        expires,
+    };
+    tokens::add(&path, &entry)
+        .map_err(|e| Error::file(Code::Io, "cannot list the token in", &path, &e))?;
+    print(token);
+    Ok(())
+}
+
+/// Signs for the holder of a key, and prints the statement.
+pub(crate) fn sign(args: &Sign) -> Result<(), Error> {
+    let path = args.key.path.clone().unwrap_or_else(paths::user_key);
+    let authority = load_key(&path)?;
+    let rights = rights(&args.name, &args.rights);
+    let expires = rights.expires.unwrap_or_else(|| now() + SIGNED_SECONDS);
+    let octets = statement::sign(&authority, fingerprint(&args.subject)?, &rights, expires);
+    print(&statement::to_text(&octets));
+    Ok(())
+}
+
+/// How long what is signed holds unless somebody says otherwise: 30 days.
+const SIGNED_SECONDS: u64 = 30 * 86_400;

@@ -1,0 +1,63 @@
+//! Lines on standard output and standard error.
+
+use std::io::{self, Write, stderr, stdout};
+use std::path::Path;
+use std::sync::OnceLock;
+
+use lighthaul_base::escape::{LINE_MAX, escape, escape_json};
+use lighthaul_session::error::{Code, Error};
+use serde_json::{Value, json};
+
+/// Says one line on standard error. What a peer wrote into it cannot move the terminal or begin another line.
+pub(crate) fn say(text: &str) {
+    writeln!(stderr(), "{}", escape(text, LINE_MAX)).ok();
+}
+
+/// Asks a question on standard error; the answer is typed behind it.
+pub(crate) fn ask(text: &str) {
+    write!(stderr(), "{}", escape(text, LINE_MAX)).ok();
+    stderr().flush().ok();
+}
+
+/// Prints a line on standard output. A failure is told when the command ends, see [`unprinted`].
+pub(crate) fn print(text: &str) {
+    print_octets(text.as_bytes());
+}
+
+/// Prints a line of octets on standard output.
+pub(crate) fn print_octets(line: &[u8]) {
+    let mut out = stdout().lock();
+    let printed = out.write_all(line).and_then(|()| out.write_all(b"\n"));
+    if let Err(error) = printed {
+        UNPRINTED.set(error).ok();
+    }
+}
+
+/// The first failure to print on standard output.
+static UNPRINTED: OnceLock<io::Error> = OnceLock::new();
+
+/// Why standard output does not have all that was printed; nothing if it has, or if nobody reads any more.
+pub(crate) fn unprinted() -> Option<Error> {
+    let flushed = stdout().flush().err();
+    let error = UNPRINTED.get().or(flushed.as_ref())?;
+    let is_loss = error.kind() != io::ErrorKind::BrokenPipe;
+    is_loss.then(|| {
+        Error::file(
+            Code::Io,
+            "cannot write",
+            Path::new("standard output"),
+            error,
+        )
+    })
+}
+
+/// Prints a JSON object as one line; hidden characters in it are escaped as JSON allows.
+pub(crate) fn print_json(event: &Value) {
+    print(&escape_json(&event.to_string()));
+}
+
+/// Prints `error` as an event.
+pub(crate) fn error_event(error: &Error) {
+    let event = json!({"v": 1, "type": "error", "code": error.code as u8, "text": error.text});
+    print_json(&event);
+}

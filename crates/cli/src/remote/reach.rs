@@ -1,0 +1,66 @@
+//! Reaching the far side of a place: a daemon, or a program that ssh starts there.
+
+use lighthaul_daemon::client::{Started, start_over_ssh};
+use lighthaul_io::identity::Identity;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::{Hello, Message};
+use lighthaul_session::session::Session;
+use lighthaul_session::topic::Topic;
+
+use crate::grammar::reach::Via;
+use crate::remote::dial::{connect, dial};
+use crate::remote::place::Place;
+
+/// A session with the far side of a place.
+#[derive(Debug)]
+pub(crate) struct Reached {
+    pub(crate) session: Session,
+    /// What ssh started; it ends with this.
+    pub(crate) started: Option<Started>,
+}
+
+/// Reaches the far side of `place`, which is started first if it is behind ssh.
+pub(crate) fn reach(via: &Via, place: &Place) -> Result<Reached, Error> {
+    match place {
+        Place::Here(_) => Err(Error::new(Code::Usage, "neither side is remote")),
+        Place::Daemon { host, port, .. } => Ok(Reached {
+            session: dial(&via.far, Some(&via.through), host, *port)?,
+            started: None,
+        }),
+        Place::Ssh { host, .. } => {
+            let identity = Identity::generate();
+            let ssh: Vec<String> = via.ssh.split_whitespace().map(str::to_owned).collect();
+            let started = start_over_ssh(&ssh, host, &via.remote, &identity)?;
+            let session = connect(Some(&via.through), &started.host, started.port, &identity)?;
+            if session.peer != started.key {
+                let text = "somebody else answered in its place";
+                return Err(Error::new(Code::Permission, text));
+            }
+            Ok(Reached {
+                session,
+                started: Some(started),
+            })
+        }
+    }
+}
+
+/// Reaches the far side of `place` and asks for `request` of topic `M`, to which it agreed.
+pub(crate) fn ask<M: Topic>(
+    via: &Via,
+    place: &Place,
+    request: &M::Request,
+) -> Result<Reached, Error> {
+    let reached = reach(via, place)?;
+    let hello = Hello::about::<M>(request);
+    reached.session.say(&Message::Hello(hello))?;
+    agreed(&reached.session)?;
+    Ok(reached)
+}
+
+/// Waits for the far side to agree to what we want; answers the names of the protocols that it has.
+pub(crate) fn agreed(session: &Session) -> Result<Vec<String>, Error> {
+    let Message::Welcome { protocols } = session.hear()? else {
+        return Err(Error::new(Code::Protocol, "the far side did not agree"));
+    };
+    Ok(protocols)
+}
