@@ -2,13 +2,13 @@
 
 use std::fmt::Debug;
 
+use lighthaul_files::filter::{Ending, FilesFrom, Rules, Verdict, Written};
+use lighthaul_files::manifest::{pack, unpack};
+use lighthaul_files::verb::Answer;
 use lighthaul_io::disk::Look;
 use lighthaul_session::topic::{Topic, decode as decode_value, encode as encode_value};
 use lighthaul_session::{checkup, measure};
 use lighthaul_stream as stream;
-use lighthaul_transfer::files::verb::Answer;
-use lighthaul_transfer::filter::{Ending, FilesFrom, Rules, Verdict, Written};
-use lighthaul_transfer::manifest::{pack, unpack};
 use lighthaul_transfer::receive::journal::{Subject, decode};
 use lighthaul_transfer::{message, relay};
 use serde::Serialize;

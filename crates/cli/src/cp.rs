@@ -3,6 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use lighthaul_files::digest;
+use lighthaul_files::listed::Finds;
+use lighthaul_files::options::Options;
+use lighthaul_files::walk::Walk;
 use lighthaul_io::clock::unix_nanos;
 use lighthaul_io::ground::Ground;
 use lighthaul_session::door::Door;
@@ -13,12 +17,9 @@ use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 use lighthaul_transfer::budget::Budget;
 use lighthaul_transfer::message::{self, Target, Way};
-use lighthaul_transfer::options::Options;
 use lighthaul_transfer::receive::landing::Landing;
-use lighthaul_transfer::send::Finds;
-use lighthaul_transfer::send::walk::Walk;
 use lighthaul_transfer::watch::Summary;
-use lighthaul_transfer::{digest, receive, send};
+use lighthaul_transfer::{receive, send};
 
 use crate::args::{Cp, Digest};
 use crate::booking::copy as booked;

@@ -9,11 +9,11 @@ use std::time::Duration;
 use clap::Args;
 use jiff::civil::Date;
 use lighthaul_base::{Instant, ParseTimetableError, Timetable};
+use lighthaul_files::filter::failure_record;
 use lighthaul_io::clock::{Clock, unix_nanos, unix_of_local};
 use lighthaul_io::wait::wait;
 use lighthaul_io::{durable, interrupt};
 use lighthaul_session::error::{Code, Error};
-use lighthaul_transfer::filter::failure_record;
 use lighthaul_transfer::watch::Summary;
 
 use crate::args::Cp;

@@ -6,10 +6,10 @@ use std::sync::OnceLock;
 
 use lighthaul_base::escape::{LINE_MAX, escape, escape_json};
 use lighthaul_base::{Instant, Rate, Size};
+use lighthaul_files::hash::Hashed;
+use lighthaul_files::options::{Action, Planned};
 use lighthaul_io::clock::{Clock, cpu_seconds};
 use lighthaul_session::error::{Code, Error};
-use lighthaul_transfer::hash::Hashed;
-use lighthaul_transfer::options::{Action, Planned};
 use lighthaul_transfer::watch::{Motion, Sight, Start, Summary};
 use serde_json::{Value, json};
 

@@ -1,5 +1,7 @@
 //! What a caller asks for, decoded by its topic and bounded.
 
+use lighthaul_files::options::Options;
+use lighthaul_files::verb::{Answer, Verb};
 use lighthaul_session::checkup;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::measure::{self, Ask};
@@ -7,9 +9,7 @@ use lighthaul_session::message::Hello;
 use lighthaul_session::topic::Topic;
 use lighthaul_stream as stream;
 use lighthaul_stream::message::Wanted;
-use lighthaul_transfer::files::verb::{Answer, Verb};
 use lighthaul_transfer::message::{self, Target, Way};
-use lighthaul_transfer::options::Options;
 use lighthaul_transfer::relay::{self, Relay};
 
 use crate::caps;

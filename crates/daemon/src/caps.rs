@@ -22,8 +22,8 @@ pub(crate) fn apply(request: &mut Request) {
 
 #[cfg(test)]
 mod tests {
+    use lighthaul_files::options::Options;
     use lighthaul_session::measure::{Ask, What};
-    use lighthaul_transfer::options::Options;
 
     use super::*;
 

@@ -1,4 +1,4 @@
-//! Floor 5: introduces the services to each other.
+//! Floor 6: introduces the services to each other.
 //!
 //! - [`serve`]: the daemon; [`client`]: calling one
 //! - [`known`]: the daemons that a user knows; [`allowed`]: the keys that a daemon knows, and their [`rights`];

@@ -5,6 +5,9 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
+use lighthaul_files::list::Heard;
+use lighthaul_files::listed::Finds;
+use lighthaul_files::options::Options;
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::tls;
 use lighthaul_session::door::Door;
@@ -12,10 +15,8 @@ use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{self as own, Hello};
 use lighthaul_session::session::Session;
 use lighthaul_transfer::budget::Budget;
-use lighthaul_transfer::list::Heard;
-use lighthaul_transfer::options::Options;
 use lighthaul_transfer::relay::{Message, Relay, relayed};
-use lighthaul_transfer::send::{self, Finds};
+use lighthaul_transfer::send;
 use lighthaul_transfer::watch::{Sight, Summary, Watcher};
 use tracing::{debug, info};
 

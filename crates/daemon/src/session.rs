@@ -5,6 +5,12 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, PoisonError};
 
 use lighthaul_base::{Instant, Rate, Timetable};
+use lighthaul_files::far;
+use lighthaul_files::list::{Heard, Names};
+use lighthaul_files::listed::Finds;
+use lighthaul_files::options::Options;
+use lighthaul_files::walk::Walk;
+use lighthaul_files::work::Scope;
 use lighthaul_io::identity::Fingerprint;
 use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
@@ -13,14 +19,8 @@ use lighthaul_session::secrets::Join;
 use lighthaul_session::session::Session;
 use lighthaul_session::{checkup, probe, protocol};
 use lighthaul_transfer::budget::Budget;
-use lighthaul_transfer::files::far;
-use lighthaul_transfer::files::work::Scope;
-use lighthaul_transfer::list::{Heard, Names};
-use lighthaul_transfer::options::Options;
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::relay::relayed;
-use lighthaul_transfer::send::Finds;
-use lighthaul_transfer::send::walk::Walk;
 use lighthaul_transfer::watch::{Sight, Summary};
 use lighthaul_transfer::{receive, send};
 

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use lighthaul_files::list::{Names, Told};
+use lighthaul_files::options::Options;
 use lighthaul_io::interrupt;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{self as own, Hello};
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
-use lighthaul_transfer::list::{Names, Told};
-use lighthaul_transfer::options::Options;
 use lighthaul_transfer::relay::{Message, Relay, Request};
 use lighthaul_transfer::watch::{Failed, Summary, Watcher};
 

@@ -5,11 +5,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_files::options::Options;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::identity::Fingerprint;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::session::{Halt, Session};
-use lighthaul_transfer::options::Options;
 
 /// How long an earlier try may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -34,7 +34,7 @@ impl Kind {
     }
 
     /// The kind itself, or the default where there is to be none.
-    pub(crate) fn or_default(self) -> Self {
+    pub fn or_default(self) -> Self {
         if self == Self::None {
             Self::default()
         } else {
@@ -161,7 +161,7 @@ impl Taking {
     }
 
     /// Digest of the `size` bytes that `read` reads; fails with `UnexpectedEof` if there are fewer.
-    pub(crate) fn of(
+    pub fn of(
         kind: Kind,
         size: u64,
         mut read: impl FnMut(u64, &mut [u8]) -> io::Result<usize>,
@@ -262,8 +262,9 @@ impl Shift {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     proptest! {
         #[test]

@@ -9,15 +9,15 @@ use lighthaul_io::ground::{Ground, Meta};
 use lighthaul_io::metadata::{Extras, Keep};
 use lighthaul_io::sparse::DataRanges;
 
-use super::walk::Found;
 use crate::hard_links::HardLinks;
 use crate::manifest::{Entry, Kind, Linked, PARTS_MAX};
 use crate::notes::Notes;
 use crate::object::Span;
 use crate::options::Options;
+use crate::walk::Found;
 
 /// Looks once more at what is found, as soon as it is.
-pub(crate) struct Inspected {
+pub struct Inspected {
     found: Box<dyn Iterator<Item = Found> + Send>,
     ground: Arc<Ground>,
     /// What is kept besides permissions and the time of the last change; nothing if there is nothing.
@@ -36,7 +36,7 @@ pub(crate) struct Inspected {
 
 impl Inspected {
     /// All that is `found` on `ground`, completed, and the folder `top` that it is in.
-    pub(crate) fn new(
+    pub fn new(
         (found, top): (Box<dyn Iterator<Item = Found> + Send>, Option<&Path>),
         ground: Arc<Ground>,
         options: &Options,
@@ -132,6 +132,12 @@ impl Inspected {
         // a file that is nothing but a hole is not sent, and so could not be held until its hash is known
         let is_whole = data == [(0, listed.size)] || self.expects && data.is_empty();
         Ok((!is_whole).then_some(data))
+    }
+}
+
+impl std::fmt::Debug for Inspected {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Inspected({} listed)", self.listed)
     }
 }
 

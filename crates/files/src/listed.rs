@@ -8,23 +8,25 @@ use std::sync::Arc;
 
 use lighthaul_io::ground::Ground;
 
-use super::walk::{Found, Walk};
 use crate::filter::Rules;
 use crate::list::Names;
 use crate::manifest::{Entry, Kind};
+use crate::walk::{Found, Walk};
 
 /// What is to be sent.
 pub struct Finds {
-    pub(crate) ground: Arc<Ground>,
+    /// Where it is.
+    pub ground: Arc<Ground>,
     /// Entries are named after their source, rather than being the contents of one folder.
-    pub(crate) named: bool,
+    pub named: bool,
     /// The folder whose contents they are, if it is to come along.
-    pub(crate) top: Option<PathBuf>,
-    pub(crate) from: Origin,
+    pub top: Option<PathBuf>,
+    /// Where it comes from.
+    pub from: Origin,
 }
 
 /// Where what is to be sent comes from.
-pub(crate) enum Origin {
+pub enum Origin {
     /// A walk, or a list that is here.
     Here(Box<dyn Iterator<Item = Found> + Send>),
     /// A list that the receiver has, of paths seen from this folder.
@@ -80,8 +82,17 @@ impl std::fmt::Debug for Finds {
     }
 }
 
+impl std::fmt::Debug for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Here(_) => "Here",
+            Self::There(_) => "There",
+        })
+    }
+}
+
 /// Finds what a list names, seen from one folder; of folders all that is in them.
-pub(crate) struct Listed {
+pub struct Listed {
     ground: Arc<Ground>,
     base: PathBuf,
     names: Names,
@@ -96,7 +107,7 @@ pub(crate) struct Listed {
 
 impl Listed {
     /// What `names` lists below the folder `base`.
-    pub(crate) fn new(ground: Arc<Ground>, base: PathBuf, names: Names, rules: Rules) -> Self {
+    pub fn new(ground: Arc<Ground>, base: PathBuf, names: Names, rules: Rules) -> Self {
         Self {
             ground,
             base,

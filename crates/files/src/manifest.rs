@@ -6,16 +6,16 @@ use std::path::{Component, Path};
 
 use lighthaul_base::Malformed;
 use lighthaul_io::metadata::Extras;
+use lighthaul_session::error::{Code, Error};
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::object::Span;
-use lighthaul_session::error::{Code, Error};
 
 /// The most octets that a chunk of the manifest has when it is unpacked.
 const CHUNK_MAX: usize = 4 << 20;
 /// The longest path that is taken.
-pub(crate) const PATH_MAX: usize = 4096;
+pub const PATH_MAX: usize = 4096;
 /// The most parts that a file with holes is told in.
 pub const PARTS_MAX: usize = 1 << 13;
 
@@ -72,7 +72,7 @@ pub enum Kind {
 
 impl Entry {
     /// Something at `path` that only the target has.
-    pub(crate) const fn gone(path: Vec<u8>) -> Self {
+    pub const fn gone(path: Vec<u8>) -> Self {
         Self {
             path,
             kind: Kind::Folder,
@@ -109,7 +109,7 @@ impl Entry {
     }
 
     /// About how many octets tell it.
-    pub(crate) fn weight(&self) -> usize {
+    pub fn weight(&self) -> usize {
         let attributes = self.extras.iter().flat_map(|extras| &extras.xattrs);
         let attributes: usize = attributes
             .map(|(name, value)| name.len() + value.len() + 8)
@@ -147,7 +147,7 @@ impl Entry {
     }
 
     /// Whether it ends the folder whose contents are copied, which has no name among them.
-    pub(crate) fn is_top(&self) -> bool {
+    pub fn is_top(&self) -> bool {
         self.path.is_empty() && self.kind == Kind::Leave
     }
 
@@ -168,7 +168,7 @@ impl Entry {
 }
 
 /// A path of octets that stays where it is put, as [`Entry::is_safe`] has it.
-pub(crate) fn safe(path: Vec<u8>) -> Option<Vec<u8>> {
+pub fn safe(path: Vec<u8>) -> Option<Vec<u8>> {
     let entry = Entry::gone(path);
     entry.is_safe().then_some(entry.path)
 }

@@ -7,11 +7,11 @@ use lighthaul_io::metadata::NotKept;
 
 /// What has been told.
 #[derive(Debug, Default)]
-pub(crate) struct Notes(Mutex<BTreeSet<NotKept>>);
+pub struct Notes(Mutex<BTreeSet<NotKept>>);
 
 impl Notes {
     /// Sentences about what is new of `not_kept`.
-    pub(crate) fn news(&self, not_kept: Vec<NotKept>) -> Vec<String> {
+    pub fn news(&self, not_kept: Vec<NotKept>) -> Vec<String> {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new = not_kept.into_iter().filter(|note| told.insert(*note));
         new.map(|note| note.to_string()).collect()

@@ -9,24 +9,24 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// What all of these names start with.
-pub(crate) const PREFIX: &[u8] = b".lighthaul-";
+pub const PREFIX: &[u8] = b".lighthaul-";
 
 /// The name of file `path` while parts of it are missing, for whoever writes it next to find.
-pub(crate) fn partial(path: &Path) -> PathBuf {
+pub fn partial(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default();
     let hash = blake3::hash(name.as_bytes()).to_hex();
     path.with_file_name(format!(".lighthaul-{}", &hash[..16]))
 }
 
 /// The name of the journal of file `path`.
-pub(crate) fn journal(path: &Path) -> PathBuf {
+pub fn journal(path: &Path) -> PathBuf {
     let mut name = partial(path).into_os_string();
     name.push(".journal");
     name.into()
 }
 
 /// Whether `name` is one that a file has until it is published, or that is beside such a file.
-pub(crate) fn is_hidden(name: &OsStr) -> bool {
+pub fn is_hidden(name: &OsStr) -> bool {
     let is_hex =
         |part: &str, len| part.len() == len && part.bytes().all(|octet| octet.is_ascii_hexdigit());
     let Some(rest) = name
@@ -49,7 +49,7 @@ pub(crate) fn is_hidden(name: &OsStr) -> bool {
 
 /// This process, as far as names tell.
 #[derive(Clone, Debug)]
-pub(crate) struct Writer {
+pub struct Writer {
     host: String,
     process: u32,
     started: u64,
@@ -59,7 +59,7 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// A writer of `transfer`, a number that no other of this process has.
-    pub(crate) fn new(transfer: u64) -> Self {
+    pub fn new(transfer: u64) -> Self {
         let process = std::process::id();
         Self {
             host: host(),
@@ -70,7 +70,7 @@ impl Writer {
     }
 
     /// The name of entry `number` at `path` while it is written.
-    pub(crate) fn temporary(&self, path: &Path, number: u64) -> PathBuf {
+    pub fn temporary(&self, path: &Path, number: u64) -> PathBuf {
         let Self {
             host,
             process,
@@ -83,13 +83,13 @@ impl Writer {
     }
 
     /// The name of the file that is locked while this writer lives.
-    pub(crate) fn claim(&self) -> PathBuf {
+    pub fn claim(&self) -> PathBuf {
         let name = self.temporary(Path::new(""), 0);
         claim_of(name.as_os_str()).unwrap_or(name)
     }
 
     /// A number that no other process has for this entry.
-    pub(crate) fn number(&self, path: &Path, number: u64) -> u64 {
+    pub fn number(&self, path: &Path, number: u64) -> u64 {
         let name = self.temporary(path, number);
         let hash = blake3::hash(name.as_os_str().as_bytes());
         let first = hash.as_bytes().first_chunk();
@@ -97,7 +97,7 @@ impl Writer {
     }
 
     /// Whether `name` is one that a process of this host had, which is gone.
-    pub(crate) fn is_orphan(&self, name: &OsStr) -> bool {
+    pub fn is_orphan(&self, name: &OsStr) -> bool {
         let Some(rest) = name
             .to_str()
             .and_then(|name| name.strip_prefix(".lighthaul-"))
@@ -117,14 +117,14 @@ impl Writer {
 }
 
 /// The claim of the writer that gave a file `name` while it was written.
-pub(crate) fn claim_of(name: &OsStr) -> Option<PathBuf> {
+pub fn claim_of(name: &OsStr) -> Option<PathBuf> {
     let rest = name.to_str()?.strip_prefix(".lighthaul-")?;
     let (writer, _) = rest.rsplit_once('-')?;
     Some(PathBuf::from(format!(".lighthaul-{writer}.claim")))
 }
 
 /// A number that this start of the host has, and no other; never zero.
-pub(crate) fn boot() -> u64 {
+pub fn boot() -> u64 {
     number_of(&boot_id())
 }
 

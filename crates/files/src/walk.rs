@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::vec::IntoIter;
 
 use lighthaul_io::ground::{Folder, Ground, Meta};
+use lighthaul_session::error::{Code, Error};
 use rustix::fs::FileType;
 
 use crate::filter::{Rules, Verdict};
 use crate::manifest::{Entry, Kind, Linked, PATH_MAX};
-use crate::receive::names::is_hidden;
-use lighthaul_session::error::{Code, Error};
+use crate::temp_names::is_hidden;
 
 /// Names of a folder that are held, and put in order, at a time.
 const NAMES_MAX: usize = 1 << 16;
@@ -68,7 +68,7 @@ struct Level {
 
 impl Walk {
     /// A walk through what is at `place`, whose path among the entries is `path`, as far as `rules` let it.
-    pub(crate) fn at(ground: Arc<Ground>, place: PathBuf, path: Vec<u8>, rules: Rules) -> Self {
+    pub fn at(ground: Arc<Ground>, place: PathBuf, path: Vec<u8>, rules: Rules) -> Self {
         Self {
             ground,
             sources: vec![(place, path)].into_iter(),
@@ -132,13 +132,13 @@ impl Walk {
     }
 
     /// The folder whose contents it goes through, if that is what it does.
-    pub(crate) fn top(&self) -> Option<PathBuf> {
+    pub fn top(&self) -> Option<PathBuf> {
         let level = self.stack.first();
         level.map(|level| level.place.clone())
     }
 
     /// Where it finds things.
-    pub(crate) fn ground(&self) -> Arc<Ground> {
+    pub fn ground(&self) -> Arc<Ground> {
         Arc::clone(&self.ground)
     }
 

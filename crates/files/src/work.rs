@@ -12,10 +12,10 @@ use lighthaul_io::clock::Clock;
 use lighthaul_io::folder::leaves_root;
 use lighthaul_io::ground::{Folder, Ground, Meta};
 use lighthaul_io::interrupt;
-
-use crate::files::verb::{Answer, Kind, Listed, Verb};
-use crate::receive::special;
 use lighthaul_session::error::{Code, Error};
+
+use crate::special::special;
+use crate::verb::{Answer, Kind, Listed, Verb};
 
 /// Where files may be listed and changed.
 #[derive(Clone, Copy, Debug)]

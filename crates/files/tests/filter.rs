@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lighthaul_base::Rng;
+use lighthaul_files::filter::{Rules, Verdict, Written};
 use lighthaul_testkit::lacks_tool;
-use lighthaul_transfer::filter::{Rules, Verdict, Written};
 
 #[test]
 fn rsync_takes_the_same_files() {

@@ -1,4 +1,4 @@
-//! Floor 5: labs, which are hosts in namespaces with emulated wide-area links between them in real
+//! Floor 6: labs, which are hosts in namespaces with emulated wide-area links between them in real
 //! time; and figures of the papers.
 //!
 //! - [`settings`]: a lab as written in TOML; [`description`]: a checked lab

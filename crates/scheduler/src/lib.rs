@@ -1,4 +1,4 @@
-//! Floor 5: the service that books capacity, and what talks to it.
+//! Floor 6: the service that books capacity, and what talks to it.
 //!
 //! - [`word`]: what crosses the REST interface
 //! - [`books`]: who has what promised, and the calendar behind it; [`store`]: where they are kept

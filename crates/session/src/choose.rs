@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Rate, Size};
 
-use lighthaul_session::protocol::Protocol;
+use crate::protocol::Protocol;
 
 /// What is known of a path and of what is to cross it.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,12 +3,13 @@
 //! - [`session`]: the connection; [`secrets`]: what both ends derive from it; [`credential`]: what vouches for a caller
 //! - [`topic`]: what messages a session may carry; [`message`]: its own, beneath all topics
 //! - [`door`]: how a side comes by sockets; [`path`]: what passes between two hosts; [`join`]: further connections
-//! - [`protocol`]: what may move an object; [`offer`]: with what parameters, over which lanes; [`machine`]: the two machines
+//! - [`protocol`]: what may move an object, and [`choose`]: which suits a path; [`offer`]: with what parameters, over which lanes; [`machine`]: the two machines
 //! - [`probe`], [`measure`]: what a path and its hosts can do; [`checkup`]: what stands between two hosts
 //! - [`alive`]: signs of life; [`sentence`]: what a peer says, made harmless; [`error`]: why a session failed
 
 pub mod alive;
 pub mod checkup;
+pub mod choose;
 pub mod credential;
 pub mod door;
 pub mod error;

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use crate::digest;
-use crate::hash::Hashed;
-use crate::message::Failure;
-use crate::options::Planned;
+use lighthaul_files::digest;
+use lighthaul_files::hash::Hashed;
+use lighthaul_files::options::Planned;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::offer::Offer;
 use lighthaul_session::protocol::Protocol;
 use lighthaul_session::sentence;
 use lighthaul_session::session::Session;
+use serde::{Deserialize, Serialize};
+
+use crate::message::Failure;
 
 /// Something worth telling.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

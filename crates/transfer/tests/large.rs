@@ -10,6 +10,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::{env, fs};
 
+use lighthaul_files::listed::Finds;
+use lighthaul_files::manifest::{Entry, Kind, Linked};
+use lighthaul_files::options::{Detail, Options};
+use lighthaul_files::walk::Found;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::ground::Ground;
 use lighthaul_io::identity::Identity;
@@ -18,13 +22,10 @@ use lighthaul_io::tls::Side;
 use lighthaul_session::door::Door;
 use lighthaul_session::protocol::{self, Protocol};
 use lighthaul_session::session::Session;
-use lighthaul_transfer::manifest::{Entry, Kind, Linked};
 use lighthaul_transfer::message::Target;
-use lighthaul_transfer::options::{Detail, Options};
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::receive::{self, receive};
-use lighthaul_transfer::send::walk::Found;
-use lighthaul_transfer::send::{self, Finds, send};
+use lighthaul_transfer::send::{self, send};
 use lighthaul_transfer::watch::Sight;
 
 #[test]

@@ -13,6 +13,11 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 use std::{fs, thread};
 
+use lighthaul_files::filter::Rules;
+use lighthaul_files::listed::Finds;
+use lighthaul_files::manifest::{Entry, Kind, Linked, pack};
+use lighthaul_files::options::{Action, Detail, Options, Planned};
+use lighthaul_files::walk::Walk;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::ground::Ground;
 use lighthaul_session::door::Door;
@@ -21,14 +26,10 @@ use lighthaul_session::path::explore;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 use lighthaul_session::{message as own, protocol};
-use lighthaul_transfer::filter::Rules;
-use lighthaul_transfer::manifest::{Entry, Kind, Linked, pack};
 use lighthaul_transfer::message::{LIST, Listing, Message, Target, Verdict, Wanted};
-use lighthaul_transfer::options::{Action, Detail, Options, Planned};
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::receive::{self, receive};
-use lighthaul_transfer::send::walk::Walk;
-use lighthaul_transfer::send::{self, Finds, send};
+use lighthaul_transfer::send::{self, send};
 use lighthaul_transfer::watch::Sight;
 
 use ends::sessions;

@@ -10,18 +10,19 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
+use lighthaul_files::filter::Rules;
+use lighthaul_files::listed::Finds;
+use lighthaul_files::manifest::{Entry, Kind, Linked};
+use lighthaul_files::options::Options;
+use lighthaul_files::walk::{Found, Walk};
 use lighthaul_io::ground::Ground;
 use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::{self, Protocol};
-use lighthaul_transfer::filter::Rules;
-use lighthaul_transfer::manifest::{Entry, Kind, Linked};
 use lighthaul_transfer::message::Target;
-use lighthaul_transfer::options::Options;
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::receive::{self, receive};
-use lighthaul_transfer::send::walk::{Found, Walk};
-use lighthaul_transfer::send::{self, Finds, send};
+use lighthaul_transfer::send::{self, send};
 use lighthaul_transfer::watch::{Sight, Summary};
 
 use ends::sessions;

@@ -13,6 +13,12 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Span};
+use lighthaul_files::digest::{self, Digest, Taking};
+use lighthaul_files::filter::Rules;
+use lighthaul_files::listed::Finds;
+use lighthaul_files::manifest::{Entry, Kind, Linked, pack};
+use lighthaul_files::object::Piece;
+use lighthaul_files::walk::Walk;
 use lighthaul_io::control::Frame;
 use lighthaul_io::drive::{Next, Owner, run};
 use lighthaul_io::error::Error as World;
@@ -27,18 +33,13 @@ use lighthaul_session::path::explore;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 use lighthaul_session::{message as own, protocol};
-use lighthaul_transfer::digest::{self, Digest, Taking};
-use lighthaul_transfer::filter::Rules;
-use lighthaul_transfer::manifest::{Entry, Kind, Linked, pack};
 use lighthaul_transfer::message::{
     Announced, Failure, HeldDigest, LIST, Listing, Message, Report, Target, Verdict, Wanted,
     WantedFile,
 };
-use lighthaul_transfer::object::Piece;
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::receive::{self, receive};
-use lighthaul_transfer::send::walk::Walk;
-use lighthaul_transfer::send::{self, Finds, send};
+use lighthaul_transfer::send::{self, send};
 use lighthaul_transfer::watch::{Sight, Summary};
 
 use ends::sessions;

@@ -7,6 +7,9 @@ mod ends;
 use std::sync::mpsc::{channel, sync_channel};
 use std::thread;
 
+use lighthaul_files::far;
+use lighthaul_files::verb::{Answer, Verb};
+use lighthaul_files::work::Scope;
 use lighthaul_io::control::Frame;
 use lighthaul_io::ground::Ground;
 use lighthaul_session::checkup::message::{Facts, Message};
@@ -15,9 +18,6 @@ use lighthaul_session::error::{Code, Error};
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 use lighthaul_session::{checkup, message as own};
-use lighthaul_transfer::files::far;
-use lighthaul_transfer::files::verb::{Answer, Verb};
-use lighthaul_transfer::files::work::Scope;
 
 use ends::sessions;
 

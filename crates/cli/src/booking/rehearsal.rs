@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_files::manifest::Kind;
+use lighthaul_files::walk::{Found, Walk};
 use lighthaul_io::clock::Clock;
 use lighthaul_io::ground::Ground;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::Protocol;
-use lighthaul_transfer::manifest::Kind;
-use lighthaul_transfer::send::walk::{Found, Walk};
 
 use super::copy::Copy;
 use crate::args::Cp;

@@ -8,16 +8,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use lighthaul_files::filter::{Ending, FilesFrom, Written};
+use lighthaul_files::hash::Asked;
+use lighthaul_files::list::Names;
+use lighthaul_files::options::{Detail, Options};
+use lighthaul_files::{digest, filter};
 use lighthaul_io::clock::Clock;
 use lighthaul_io::interrupt;
 use lighthaul_io::metadata::Keep;
 use lighthaul_io::wait::{Watch, wait};
 use lighthaul_session::error::{Code, Error};
-use lighthaul_transfer::filter::{Ending, FilesFrom, Written};
-use lighthaul_transfer::hash::Asked;
-use lighthaul_transfer::list::Names;
-use lighthaul_transfer::options::{Detail, Options};
-use lighthaul_transfer::{digest, filter};
 
 use super::rules::Rules;
 use crate::print::ask;

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, value_parser};
-use lighthaul_transfer::filter::Written;
+use lighthaul_files::filter::Written;
 
 /// The rules, in the order in which they were written.
 #[derive(Clone, Debug, Default)]

@@ -1,12 +1,12 @@
 //! Asking for work on files, here or on other hosts.
 
+use lighthaul_files::far::hear;
+use lighthaul_files::verb::{Answer, Verb};
+use lighthaul_files::work::{Scope, work};
 use lighthaul_io::ground::Ground;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::topic::{MESSAGE_MAX, Topic};
-use lighthaul_transfer::files::far::hear;
-use lighthaul_transfer::files::verb::{Answer, Verb};
-use lighthaul_transfer::files::work::{Scope, work};
 
 use super::args::{Ls, Mkdir, Places, Rm, Stat};
 use super::show::{Form, Shower};

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::io::{BufWriter, Stdout, Write, stdout};
 
 use jiff::Timestamp;
+use lighthaul_files::verb::{Answer, Kind, Listed};
 use lighthaul_session::error::{Code, Error};
-use lighthaul_transfer::files::verb::{Answer, Kind, Listed};
 use serde_json::{Map, Value, json};
 
 use super::args::Output;

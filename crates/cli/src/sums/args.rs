@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use lighthaul_transfer::hash;
+use lighthaul_files::hash;
 
 use crate::args::Progress;
 use crate::files::args::Output;

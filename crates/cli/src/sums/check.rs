@@ -7,12 +7,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
+use lighthaul_files::hash;
+use lighthaul_files::sums::crew::{Foreman, work};
+use lighthaul_files::sums::take::{Taken, take};
 use lighthaul_io::folder::leaves_root;
 use lighthaul_io::ground::Ground;
 use lighthaul_session::error::{Code, Error};
-use lighthaul_transfer::hash;
-use lighthaul_transfer::sums::crew::{Foreman, work};
-use lighthaul_transfer::sums::take::{Taken, take};
 
 use super::args::{Hash, Verify};
 use super::line::Sum;

@@ -1,8 +1,8 @@
 //! A line of a list of hashes: as coreutils write them, or an event of ours.
 
 use lighthaul_base::from_hex;
-use lighthaul_transfer::hash;
-use lighthaul_transfer::sums::take::{CRC128, Taken, Wanted};
+use lighthaul_files::hash;
+use lighthaul_files::sums::take::{CRC128, Taken, Wanted};
 use serde_json::Value;
 
 /// What a list says of one file.

@@ -5,10 +5,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
+use lighthaul_files::sums::crew::{Foreman, work};
+use lighthaul_files::sums::take::{Taken, Wanted, take};
 use lighthaul_io::ground::Ground;
 use lighthaul_session::error::{Code, Error};
-use lighthaul_transfer::sums::crew::{Foreman, work};
-use lighthaul_transfer::sums::take::{Taken, Wanted, take};
 use serde_json::json;
 
 use super::args::Manifest;

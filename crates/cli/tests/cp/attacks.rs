@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_files::verb::{Answer, Verb};
 use lighthaul_io::clock::Clock;
 use lighthaul_io::identity::Identity;
 use lighthaul_io::tls::Side;
@@ -19,7 +20,6 @@ use lighthaul_session::error::Error;
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::session::Session;
 use lighthaul_testkit::Turn;
-use lighthaul_transfer::files::verb::{Answer, Verb};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 use crate::far::Far;

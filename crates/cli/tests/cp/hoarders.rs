@@ -4,6 +4,7 @@ use std::fs;
 use std::net::TcpStream;
 use std::time::Duration;
 
+use lighthaul_files::options::Options;
 use lighthaul_io::identity::Identity;
 use lighthaul_io::tls::Side;
 use lighthaul_io::wait::pause;
@@ -13,7 +14,6 @@ use lighthaul_session::protocol;
 use lighthaul_session::session::Session;
 use lighthaul_testkit::Turn;
 use lighthaul_transfer::message::{self, Way};
-use lighthaul_transfer::options::Options;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use crate::booking::Booking;

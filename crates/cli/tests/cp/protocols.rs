@@ -4,6 +4,7 @@ use std::fs;
 use std::net::TcpStream;
 
 use lighthaul_daemon::client::call;
+use lighthaul_files::options::Options;
 use lighthaul_io::identity::Identity;
 use lighthaul_session::error::Code;
 use lighthaul_session::message::{Hello, Message};
@@ -12,7 +13,6 @@ use lighthaul_session::secrets::Join;
 use lighthaul_session::session::Session;
 use lighthaul_testkit::Turn;
 use lighthaul_transfer::message::{self, Target, Way};
-use lighthaul_transfer::options::Options;
 
 use crate::far::Far;
 use crate::running::Running;

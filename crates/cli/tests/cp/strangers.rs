@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use lighthaul_base::escape::{LINE_MAX, is_hidden};
 use lighthaul_base::{Instant, Rng};
+use lighthaul_files::verb::{Answer, Verb};
 use lighthaul_io::clock::Clock;
 use lighthaul_io::control::Frame;
 use lighthaul_io::identity::Identity;
@@ -16,7 +17,6 @@ use lighthaul_io::wait::pause;
 use lighthaul_session::error::Code;
 use lighthaul_session::message::{Hello, Message, VERSION};
 use lighthaul_session::session::Session;
-use lighthaul_transfer::files::verb::{Answer, Verb};
 
 use crate::far::{Far, Near};
 use crate::running::{Running, becomes_true};

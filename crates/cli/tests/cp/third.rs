@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use lighthaul_daemon::client::call;
+use lighthaul_files::options::Options;
 use lighthaul_io::identity::Identity;
 use lighthaul_io::tls;
 use lighthaul_session::error::{Code, Error};
@@ -15,7 +16,6 @@ use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::protocol;
 use lighthaul_session::session::Session;
 use lighthaul_transfer::message::{self, Target, Way};
-use lighthaul_transfer::options::Options;
 use lighthaul_transfer::relay::{self, Relay, Request};
 use serde_json::json;
 

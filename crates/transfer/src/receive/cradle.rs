@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::names::{Writer, journal, partial};
-use crate::options::Options;
+use lighthaul_files::options::Options;
+use lighthaul_files::temp_names::{Writer, journal, partial};
 use lighthaul_session::error::{Code, Error};
 
 /// Where files are until they are whole.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 
-use crate::manifest::Entry;
+use lighthaul_files::manifest::Entry;
 
 /// Files that are remembered at a time, as on the sending side.
 const FIRSTS_MAX: usize = 1 << 20;

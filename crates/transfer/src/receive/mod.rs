@@ -9,7 +9,7 @@
 //! - `dress`: what is kept besides bytes and names; `permit`: what of that a peer may set
 //! - `job`: what is said of those to `publish`: what agrees gets its name, `unsynced`: once it is on disk, `device`: and was read back
 //! - [`journal`]: hints for a later run, and `held`: which of those hold
-//! - `temp_files`: files until then, `names`: how they are called, where `cradle` says, and `claim`: whose they are
+//! - `temp_files`: files until then, where `cradle` says, and `claim`: whose they are
 //! - `hashing`: what others want to know of files
 pub mod journal;
 pub mod landing;
@@ -28,7 +28,6 @@ mod judge;
 mod lane;
 mod ledger;
 mod links;
-pub(crate) mod names;
 mod permit;
 mod prune;
 mod publish;
@@ -44,6 +43,5 @@ mod want;
 mod tests;
 
 pub use permit::Permit;
-pub(crate) use permit::special;
 pub use receiver::receive;
 pub use settings::Settings;

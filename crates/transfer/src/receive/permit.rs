@@ -1,9 +1,7 @@
 //! What of a file's metadata a peer may set, as the side that receives decides.
 
+use lighthaul_files::manifest::{Entry, Kind};
 use lighthaul_io::metadata::{Keep, MetadataKind, NotKept, NotKeptReason};
-use rustix::fs::FileType;
-
-use crate::manifest::{Entry, Kind};
 
 /// What a peer may set besides names, bytes, permissions, times, `user.*` attributes and access lists. The default is
 /// nothing.
@@ -82,16 +80,6 @@ fn ours() -> (u32, u32) {
 
 fn is_privileged(name: &[u8]) -> bool {
     name.starts_with(b"security.") || name.starts_with(b"trusted.")
-}
-
-/// What a device, FIFO or socket is called; nothing for anything else.
-pub(crate) fn special(kind: FileType) -> Option<&'static str> {
-    match kind {
-        FileType::BlockDevice | FileType::CharacterDevice => Some("device"),
-        FileType::Fifo => Some("FIFO"),
-        FileType::Socket => Some("socket"),
-        FileType::RegularFile | FileType::Directory | FileType::Symlink | FileType::Unknown => None,
-    }
 }
 
 /// Set-user-ID and set-group-ID, and these with the sticky bit.

@@ -6,21 +6,21 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use lighthaul_files::filter::Verdict;
+use lighthaul_files::manifest::{Entry, Kind};
+use lighthaul_files::options::Action;
+use lighthaul_files::special::special;
 use lighthaul_io::control::Frame;
 use lighthaul_io::ground::Meta;
 use lighthaul_io::wait::pause;
+use lighthaul_session::error::{Code, Error};
 use rustix::fs::FileType;
 
 use super::cradle::Cradle;
 use super::judge::{Judge, Place};
-use super::permit::special;
 use crate::crew::LOOK;
-use crate::filter::Verdict;
-use crate::manifest::{Entry, Kind};
 use crate::message::{Listing, in_parts};
-use crate::options::Action;
 use crate::watch::{Failed, Sight};
-use lighthaul_session::error::{Code, Error};
 
 /// Removed paths that are told together.
 const REMOVED_MAX: usize = 200;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use super::names::PREFIX;
-use crate::manifest::{Entry, Kind};
+use lighthaul_files::manifest::{Entry, Kind};
+use lighthaul_files::temp_names::PREFIX;
 
 /// The names that the source has, in each of the folders that the list is in.
 #[derive(Debug)]

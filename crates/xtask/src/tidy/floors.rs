@@ -114,15 +114,16 @@ const PREFIX: &str = "lighthaul-";
 ///
 /// Floor 0 has the library that runs in other programs, which uses no crate of ours, and the tests'
 /// toolkit. The tasks of `xtask` may use all crates.
-const FLOORS: [(u8, &[&str]); 8] = [
+const FLOORS: [(u8, &[&str]); 9] = [
     (0, &["wrap", "testkit"]),
     (1, &["base"]),
     (2, &["proto", "schedule", "sim", "io"]),
     (3, &["session", "circuit", "gateway"]),
-    (4, &["transfer", "stream"]),
-    (5, &["daemon", "lab", "powercut", "scheduler"]),
-    (6, &["cli"]),
-    (7, &["xtask"]),
+    (4, &["files", "stream"]),
+    (5, &["transfer"]),
+    (6, &["daemon", "lab", "powercut", "scheduler"]),
+    (7, &["cli"]),
+    (8, &["xtask"]),
 ];
 
 /// Crates without clocks, sockets, files and own randomness.

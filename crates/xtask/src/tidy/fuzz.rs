@@ -56,8 +56,8 @@ const REACHED: [(&str, &str); 6] = [
     ("crates/proto/src/parts/tally.rs", "rbudp_wire"),
     ("crates/scheduler/src/identity/jwt/signed.rs", "jwt_token"),
     ("crates/session/src/topic.rs", "message"),
-    ("crates/transfer/src/filter/files_from.rs", "files_from"),
-    ("crates/transfer/src/filter/rules.rs", "filter"),
+    ("crates/files/src/filter/files_from.rs", "files_from"),
+    ("crates/files/src/filter/rules.rs", "filter"),
 ];
 
 /// Files and folders that decode only data of the operator or the user, with a reason.

@@ -172,12 +172,13 @@ const BANNED: [(&str, &str); 14] = [
 ];
 
 /// Places whose text is still to be gone over.
-const NOT_YET: [&str; 14] = [
+const NOT_YET: [&str; 15] = [
     "CHANGELOG.md",
     "bench/",
     "crates/circuit/",
     "crates/cli/",
     "crates/daemon/",
+    "crates/files/",
     "crates/gateway/",
     "crates/schedule/",
     "crates/scheduler/",

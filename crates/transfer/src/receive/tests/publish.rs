@@ -4,18 +4,19 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
+use lighthaul_files::manifest::Entry;
+use lighthaul_files::options::Options;
+use lighthaul_session::error::{Code, Error};
+
 use super::bench::SECONDS;
 use super::judged::{file, leave};
 use super::stage::{Stage, arrived, digest, expecting, noted, object, subject, synced, whole};
 use crate::budget::Slot;
-use crate::manifest::Entry;
 use crate::message::Report;
-use crate::options::Options;
 use crate::receive::job::Job;
 use crate::receive::journal::{Journal, Record};
 use crate::receive::ledger::Settled;
 use crate::receive::links::Name;
-use lighthaul_session::error::{Code, Error};
 
 /// The MD5 of "abc" (RFC 1321).
 const RIGHT: &str = "md5=900150983cd24fb0d6963f7d28e17f72";

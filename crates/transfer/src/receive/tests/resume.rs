@@ -4,19 +4,19 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use lighthaul_files::digest::Kind;
+use lighthaul_files::manifest::Entry;
+use lighthaul_files::object::Span;
+use lighthaul_files::options::Options;
+use lighthaul_files::temp_names as names;
 use lighthaul_io::disk::Look;
 use lighthaul_testkit::lacks_root;
 
 use super::bench::{Bench, octets};
 use super::judged::file;
 use crate::budget::Slot;
-use crate::digest::Kind;
-use crate::manifest::Entry;
 use crate::message::COMPARED_MAX;
-use crate::object::Span;
-use crate::options::Options;
 use crate::receive::journal::{Journal, Passage, Record, Subject};
-use crate::receive::names;
 use crate::watch::Sight;
 
 /// The smallest file that is resumed, and some.

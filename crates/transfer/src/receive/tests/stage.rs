@@ -4,19 +4,20 @@ use std::fs::{self, File};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
+use lighthaul_files::digest::{self, Digest, Taking};
+use lighthaul_files::hash::Asked;
+use lighthaul_files::manifest::Entry;
+use lighthaul_files::object::{Layout, Piece, Span};
+use lighthaul_files::options::Options;
 use lighthaul_io::disk::Root;
+use lighthaul_session::error::Error;
 
 use super::bench::Bench;
 use super::judged::{file, writer};
 use crate::board::Board;
 use crate::budget::Slot;
 use crate::crew::Crew;
-use crate::digest::{self, Digest, Taking};
-use crate::hash::Asked;
-use crate::manifest::Entry;
 use crate::message::{Failure, Report};
-use crate::object::{Layout, Piece, Span};
-use crate::options::Options;
 use crate::receive::claim::Claim;
 use crate::receive::cradle::Cradle;
 use crate::receive::dress::Wardrobe;
@@ -25,7 +26,6 @@ use crate::receive::journal::{Journal, Record, Subject};
 use crate::receive::ledger::{Ledger, Pending};
 use crate::receive::publish::Publisher;
 use crate::receive::settings::{Landed, Settings};
-use lighthaul_session::error::Error;
 
 /// A publisher and all that it works with.
 pub(super) struct Stage {
