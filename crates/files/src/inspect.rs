@@ -136,6 +136,12 @@ impl Inspected {
     }
 }
 
+impl std::fmt::Debug for Inspected {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Inspected({} listed)", self.listed)
+    }
+}
+
 impl Iterator for Inspected {
     type Item = Found;
 

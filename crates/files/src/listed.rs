@@ -15,11 +15,13 @@ use crate::walk::{Found, Walk};
 
 /// What is to be sent.
 pub struct Finds {
+    /// Where it is.
     pub ground: Arc<Ground>,
     /// Entries are named after their source, rather than being the contents of one folder.
     pub named: bool,
     /// The folder whose contents they are, if it is to come along.
     pub top: Option<PathBuf>,
+    /// Where it comes from.
     pub from: Origin,
 }
 
@@ -77,6 +79,15 @@ impl Finds {
 impl std::fmt::Debug for Finds {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Finds(named {})", self.named)
+    }
+}
+
+impl std::fmt::Debug for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Here(_) => "Here",
+            Self::There(_) => "There",
+        })
     }
 }
 

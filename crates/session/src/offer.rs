@@ -23,9 +23,11 @@ use crate::session::{LANES, Session};
 const OBJECT_LEN_MIN: u64 = 4 << 20;
 const OBJECT_LEN_MAX: u64 = 1 << 30;
 const OBJECT_TIME: Duration = Duration::from_millis(500);
-/// Octets of a datagram that are not the object's: the connection's number, and the tag.
+/// Octets of the connection's number in a datagram.
 pub const CONNECTION_LEN: u32 = 8;
+/// Octets of the tag of a sealed datagram.
 pub const TAG_LEN: u32 = 16;
+/// Octets of a datagram that are neither the object's nor the protocol's.
 pub const AROUND_LEN: u32 = CONNECTION_LEN + TAG_LEN;
 /// Objects at a time where streams carry them.
 const STREAM_LANES: u8 = 2;
@@ -147,7 +149,7 @@ pub fn width(session: &Session, streams: u8, joined: &[Control]) -> Learned {
 }
 
 /// The largest packet that fits in the path's datagrams, and fills pages with its like.
-pub fn packet_len(protocol: Protocol, path: &Path) -> u32 {
+fn packet_len(protocol: Protocol, path: &Path) -> u32 {
     if path.sockets.is_empty() {
         return STREAM_PACKET_LEN;
     }
@@ -155,7 +157,7 @@ pub fn packet_len(protocol: Protocol, path: &Path) -> u32 {
 }
 
 /// How long to wait for stragglers: a part of what another round would cost.
-pub fn settle(rtt: Duration) -> Duration {
+fn settle(rtt: Duration) -> Duration {
     (rtt / 8).clamp(SETTLE_MIN, SETTLE_MAX)
 }
 

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use lighthaul_io::cipher::Cipher;
 use lighthaul_io::error::Error as World;
 use lighthaul_io::probe::Prober;
-use lighthaul_io::seal::{Cipher, Key, derive};
+use lighthaul_io::seal::{Key, derive};
 use lighthaul_io::tls::Side;
 use serde::{Deserialize, Serialize};
 

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::cipher::Cipher;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::control::{Control, Frame, Stream};
 use lighthaul_io::error::Error as World;
