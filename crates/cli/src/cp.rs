@@ -12,7 +12,7 @@ use lighthaul_io::ground::Ground;
 use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{Hello, Message};
-use lighthaul_session::protocol::{self, Protocol};
+use lighthaul_session::protocol::Protocol;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 use lighthaul_transfer::budget::Budget;

@@ -22,7 +22,7 @@ use super::args::Doctor;
 use super::path::examine;
 use super::report::Report;
 use crate::dial::{judge, load_key, name, unclear};
-use crate::reach::{agreed, hello};
+use crate::reach::agreed;
 use crate::remote::Place;
 use crate::{credential, places};
 

@@ -10,7 +10,7 @@ use lighthaul_session::topic::{MESSAGE_MAX, Topic};
 
 use super::args::{Ls, Mkdir, Places, Rm, Stat};
 use super::show::{Form, Shower};
-use crate::reach::{Via, ask, hello};
+use crate::reach::{Via, ask};
 use crate::remote::Place;
 
 /// Lists a folder.

@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::args::{Frames, Late, Protocol, Stream};
 use crate::print::{print, say};
-use crate::reach::{agreed, hello, reach};
+use crate::reach::{agreed, reach};
 use crate::remote::Place;
 
 /// Carries a stream until its source ends.
