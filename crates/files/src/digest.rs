@@ -34,6 +34,7 @@ impl Kind {
     }
 
     /// The kind itself, or the default where there is to be none.
+    #[must_use]
     pub fn or_default(self) -> Self {
         if self == Self::None {
             Self::default()
