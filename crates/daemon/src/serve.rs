@@ -10,11 +10,9 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, seats};
 use lighthaul_io::clock::Clock;
-use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::poller::raise_open_file_limit;
 use lighthaul_io::udp::Udp;
 use lighthaul_io::{interrupt, tcp, tls};
-use lighthaul_session::credential::Credential;
 use lighthaul_session::error::{Code, Error};
 use tracing::{debug, field, info, info_span, warn};
 

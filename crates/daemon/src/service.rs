@@ -5,8 +5,8 @@ use std::sync::Arc;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::identity::Fingerprint;
 use lighthaul_io::interrupt;
-use lighthaul_transfer::credential::Credential;
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::credential::Credential;
+use lighthaul_session::error::{Code, Error};
 
 use crate::acquaintances::Acquaintances;
 use crate::dispatch::Sessions;

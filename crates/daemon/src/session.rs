@@ -15,7 +15,7 @@ use lighthaul_files::work::Scope;
 use lighthaul_io::identity::Fingerprint;
 use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
-use lighthaul_session::message::{Hello, Message, VERSION};
+use lighthaul_session::message::{Message, VERSION};
 use lighthaul_session::secrets::Join;
 use lighthaul_session::session::Session;
 use lighthaul_session::{checkup, probe, protocol};
@@ -85,21 +85,21 @@ pub(crate) fn attend(guest: Guest, mut seat: Seat, service: &Service) -> Attende
             guest.session.control.attach(seat);
             Attended::Joined(service.joins.hand_over(guest.session, &join))
         }
-        First::Asked(asked) => Attended::Ended(converse((&guest, seat), *asked, service)),
+        First::Asked(asked) => Attended::Ended(converse((&guest, seat), &asked, service)),
     }
 }
 
 /// Does what is asked for, for as long as the caller may have that done.
 fn converse(
     (guest, mut seat): (&Guest, Seat),
-    asked: Asked,
+    asked: &Asked,
     service: &Service,
 ) -> Result<Summary, Error> {
     let (session, ticket) = (&guest.session, &guest.ticket);
     let judge = || match ticket {
         Ticket::Own(credential) => {
             let rights = service.rights(session.peer, credential.as_ref())?;
-            check(&asked, &rights, ticket, &service.settings)?;
+            check(asked, &rights, ticket, &service.settings)?;
             let narrowed = rights.narrowed(&guest.rights);
             narrowed.map_or(Ok(()), |why| Err(Error::new(Code::Permission, why)))
         }
@@ -108,7 +108,7 @@ fn converse(
     };
     guard(session, judge, || {
         let result = judge().and_then(|()| {
-            check(&asked, &guest.rights, ticket, &service.settings)?;
+            check(asked, &guest.rights, ticket, &service.settings)?;
             let part = direction(&asked.request);
             let _under_way = match ticket {
                 Ticket::Own(_) => service
@@ -334,21 +334,14 @@ fn work(
             })
         }
         Request::Send { paths, options } => {
-            let paths = paths
-                .iter()
-                .map(|path| PathBuf::from(OsStr::from_bytes(path)));
-            let finds = finds(rights, paths.collect(), &options, None)?;
+            let finds = finds(rights, &paths, &options, None)?;
             agree()?;
             let settings = sending(session, (&hello, options), budget)?;
             send::send(session, door, finds, settings, &mut watcher)
         }
         Request::Relay { relay, options } => {
-            let paths = relay
-                .paths
-                .iter()
-                .map(|path| PathBuf::from(OsStr::from_bytes(path)));
             let (list, names) = options.listed.then(Heard::new).unzip();
-            let finds = finds(rights, paths.collect(), &options, names)?;
+            let finds = finds(rights, &relay.paths, &options, names)?;
             let hello = (&hello, options);
             relay::run(session, (finds, list), (relay, budget), hello, &mut watcher)
         }
@@ -380,10 +373,14 @@ fn link(
 /// What is to be sent of these paths; a list of what of one of them comes from the receiver, if not as these `names`.
 fn finds(
     rights: &Rights,
-    mut paths: Vec<PathBuf>,
+    paths: &[Vec<u8>],
     options: &Options,
     names: Option<Names>,
 ) -> Result<Finds, Error> {
+    let mut paths: Vec<PathBuf> = paths
+        .iter()
+        .map(|path| PathBuf::from(OsStr::from_bytes(path)))
+        .collect();
     let ground = Arc::new(rights.ground()?);
     if !options.listed {
         let walk = Walk::new(ground, &paths, options.rules.clone())?;

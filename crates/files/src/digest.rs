@@ -34,6 +34,7 @@ impl Kind {
     }
 
     /// The kind itself, or the default where there is to be none.
+    #[must_use]
     pub fn or_default(self) -> Self {
         if self == Self::None {
             Self::default()
@@ -262,8 +263,9 @@ impl Shift {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     proptest! {
         #[test]

@@ -4,11 +4,11 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use lighthaul_io::wait::{Watch, wait};
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::session::Session;
 
 use crate::verb::{Answer, Verb};
 use crate::work::{Scope, work};
-use lighthaul_session::error::{Code, Error};
-use lighthaul_session::session::Session;
 
 /// Answers what a peer asks; as far ahead of the peer as TCP allows, and no further.
 pub fn answer(session: &Session, scope: Scope<'_>, verb: &Verb) -> Result<u64, Error> {

@@ -74,8 +74,9 @@ const WAITING_MAX: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn a_full_table_forgoes_links_and_says_how_many() {

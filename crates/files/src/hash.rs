@@ -7,10 +7,9 @@ use std::str::FromStr;
 
 use crc_fast::CrcAlgorithm;
 use lighthaul_base::to_hex;
+use lighthaul_session::error::{Code, Error};
 use md5::Digest;
 use serde::{Deserialize, Serialize};
-
-use lighthaul_session::error::{Code, Error};
 
 /// Which hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -235,8 +234,9 @@ const PIECE: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn hash(bytes: &[u8]) -> Vec<String> {
         let mut hashes = Hashes::new(&Kind::ALL);

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::{fmt, iter, thread};
 
 use lighthaul_base::escape::escape;
+use lighthaul_session::error::{Code, Error};
 
 use crate::manifest::{PATH_MAX, safe};
-use lighthaul_session::error::{Code, Error};
 
 /// Names in one page: of [`PATH_MAX`] octets each, they are less than the longest message.
 const NAMES_MAX: usize = 200;

@@ -6,11 +6,11 @@ use std::path::{Component, Path};
 
 use lighthaul_base::Malformed;
 use lighthaul_io::metadata::Extras;
+use lighthaul_session::error::{Code, Error};
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::object::Span;
-use lighthaul_session::error::{Code, Error};
 
 /// The most octets that a chunk of the manifest has when it is unpacked.
 const CHUNK_MAX: usize = 4 << 20;

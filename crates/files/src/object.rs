@@ -113,8 +113,9 @@ pub struct Cut {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn piece(len: u64) -> Piece {
         Piece {

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use lighthaul_io::metadata::Keep;
+use lighthaul_session::sentence;
 use serde::{Deserialize, Serialize};
 
 use crate::digest;
 use crate::filter::Rules;
 use crate::hash::Asked;
-use lighthaul_session::sentence;
 
 /// How long the peer may say nothing, if nobody says.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -8,12 +8,12 @@ use std::vec::IntoIter;
 
 use lighthaul_io::ground::{Folder, Ground};
 use lighthaul_io::meta::Meta;
+use lighthaul_session::error::{Code, Error};
 use rustix::fs::FileType;
 
 use crate::filter::{Rules, Verdict};
 use crate::manifest::{Entry, Kind, Linked, PATH_MAX};
 use crate::temp_names::is_hidden;
-use lighthaul_session::error::{Code, Error};
 
 /// Names of a folder that are held, and put in order, at a time.
 const NAMES_MAX: usize = 1 << 16;

@@ -13,11 +13,11 @@ use lighthaul_io::folder::leaves_root;
 use lighthaul_io::ground::{Folder, Ground};
 use lighthaul_io::interrupt;
 use lighthaul_io::meta::Meta;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::session::Halt;
 
 use crate::special::special;
 use crate::verb::{Answer, Kind, Listed, Verb};
-use lighthaul_session::error::{Code, Error};
-use lighthaul_session::session::Halt;
 
 /// Where files may be listed and changed.
 #[derive(Clone, Copy, Debug)]

@@ -119,8 +119,9 @@ impl Hello {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn messages_survive_the_wire() {

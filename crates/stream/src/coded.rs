@@ -183,12 +183,14 @@ impl Store for Coded {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
     use lighthaul_base::{Body, Endpoint, Instant, Message, Rate, Via};
     use lighthaul_proto::fec::{Code, Late, Receiver, ReceiverEvent, Sender};
     use proptest::prelude::*;
-    use std::collections::BTreeSet;
-    use std::time::Duration;
+
+    use super::*;
 
     fn config(code: Code) -> Config {
         Config {

@@ -8,9 +8,8 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::ground::Ground;
-use rustix::io::Errno;
-
 use lighthaul_session::error::{Code, Error};
+use rustix::io::Errno;
 
 /// Opens what is at `path`, to write to it or to read from it; a pipe's reader gets a moment to come.
 pub fn open(ground: &Ground, path: &Path, write: bool) -> Result<File, Error> {

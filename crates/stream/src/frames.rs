@@ -115,8 +115,9 @@ impl Frames {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     /// Cuts `octets` as they come in pieces of `step`.
     fn cut(

@@ -1,10 +1,10 @@
 //! What somebody wants of a stream, and what its two sides say to each other.
 
+use lighthaul_session::offer::Offer;
+use lighthaul_session::topic::Topic;
 use serde::{Deserialize, Serialize};
 
 use crate::frames::Frames;
-use lighthaul_session::offer::Offer;
-use lighthaul_session::topic::Topic;
 
 /// A stream that a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

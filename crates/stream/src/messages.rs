@@ -14,15 +14,15 @@ use lighthaul_proto::fec::wire::HEAD_LEN;
 use lighthaul_proto::fec::{
     Config, DeliveredMessage, Late, Receiver, ReceiverEvent, Sender, SenderEvent,
 };
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::offer;
+use lighthaul_session::session::Session;
 
 use crate::coded::{Coded, Ring};
 use crate::message::{Message, Messages, Report};
 use crate::meter::Meter;
 use crate::pump::{self, Intake, Outlet};
 use crate::ready::{Ready, check_both};
-use lighthaul_session::error::{Code, Error};
-use lighthaul_session::offer;
-use lighthaul_session::session::Session;
 
 /// Sends messages until there are no more; answers how many there were.
 pub(crate) fn send(mut ready: Ready<'_>, how: &Messages, file: File) -> Result<u64, Error> {

@@ -10,15 +10,15 @@ use lighthaul_io::error::Error as World;
 use lighthaul_io::memory::Memory;
 use lighthaul_proto::rbudp::plan::{Plan, StreamDemand};
 use lighthaul_proto::rbudp::wire::HEAD_LEN;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::machine::{Learned, Moved, ReceiveMachine, SendMachine, Setup};
+use lighthaul_session::offer::{self, Offer};
+use lighthaul_session::session::Session;
 
 use crate::message::{Message, Objects, Payload, Report};
 use crate::meter::Meter;
 use crate::pump::{self, Frame, Intake, Outlet};
 use crate::ready::{Ready, check, check_both, hear, out_of_turn};
-use lighthaul_session::error::{Code, Error};
-use lighthaul_session::machine::{Learned, Moved, ReceiveMachine, SendMachine, Setup};
-use lighthaul_session::offer::{self, Offer};
-use lighthaul_session::session::Session;
 
 /// Plans a stream over a path.
 pub fn plan(how: &Objects, rtt: Duration) -> Result<Plan, Error> {

@@ -14,11 +14,11 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::wait::{Sign, Watch, wait};
+use lighthaul_session::error::{Code, Error};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 
 use crate::frame_queue::{FrameQueue, NotPushed, Popped};
 use crate::frames::{Cutter, Frames};
-use lighthaul_session::error::{Code, Error};
 
 /// A frame, and when it was read.
 pub type Frame = (Vec<u8>, Instant);

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use lighthaul_io::drive::Lane;
 use lighthaul_io::interrupt;
-
-use crate::message::{Message, Wanted};
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::offer::Offer;
 use lighthaul_session::session::Session;
+
+use crate::message::{Message, Wanted};
 
 /// A stream that both sides are ready for.
 #[derive(Debug)]

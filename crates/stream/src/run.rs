@@ -7,10 +7,6 @@ use std::time::Duration;
 use lighthaul_base::Rate;
 use lighthaul_io::drive::Lane;
 use lighthaul_proto::fec::wire::HEAD_LEN;
-
-use crate::message::{Kind, Message, Report, Wanted};
-use crate::ready::{Ready, hear, out_of_turn};
-use crate::{messages, objects};
 use lighthaul_session::alive::Alive;
 use lighthaul_session::door::Door;
 use lighthaul_session::error::Error;
@@ -18,6 +14,10 @@ use lighthaul_session::offer::{self, Offer};
 use lighthaul_session::path::{Path, explore};
 use lighthaul_session::protocol::Protocol;
 use lighthaul_session::session::Session;
+
+use crate::message::{Kind, Message, Report, Wanted};
+use crate::ready::{Ready, hear, out_of_turn};
+use crate::{messages, objects};
 
 /// How our side wants it.
 #[derive(Clone, Copy, Debug)]

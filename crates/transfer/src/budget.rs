@@ -97,8 +97,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use lighthaul_session::error::{Code, Error};
+
+    use super::*;
 
     #[test]
     fn slots_are_bounded_and_returned_and_waiting_ends_when_the_copy_fails() {

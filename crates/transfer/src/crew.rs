@@ -7,7 +7,6 @@ use std::time::Duration;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::interrupt;
-
 use lighthaul_session::error::{Code, Error};
 
 /// How often a thread that waits looks whether it is to stop.

@@ -3,8 +3,6 @@
 use std::{iter, mem};
 
 use lighthaul_base::Malformed;
-use serde::{Deserialize, Serialize};
-
 use lighthaul_files::digest::{self, Digest};
 use lighthaul_files::hash::Hashed;
 use lighthaul_files::list::Page;
@@ -13,6 +11,7 @@ use lighthaul_files::options::{Options, Planned};
 use lighthaul_session::offer::Offer;
 use lighthaul_session::sentence;
 use lighthaul_session::topic::{self, MESSAGE_MAX, Topic};
+use serde::{Deserialize, Serialize};
 
 /// The stream of [`Listing`]s.
 pub const LIST: u16 = 1;
@@ -334,8 +333,9 @@ impl Listing {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn messages_survive_the_wire() {

@@ -3,15 +3,15 @@
 //! The source makes a key for this one copy and says its fingerprint; the target is told to expect the
 //! holder of that key, with the rights of who tells it; then the source calls.
 
-use serde::{Deserialize, Serialize};
-
-use crate::message::{self, Target, Way};
-use crate::watch::{Failed, Sight, Summary};
 use lighthaul_files::list::Page;
 use lighthaul_files::options::Options;
 use lighthaul_session::message::Hello;
 use lighthaul_session::sentence;
 use lighthaul_session::topic::Topic;
+use serde::{Deserialize, Serialize};
+
+use crate::message::{self, Target, Way};
+use crate::watch::{Failed, Sight, Summary};
 
 /// What the source is to send, and to whom.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

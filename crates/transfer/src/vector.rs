@@ -3,9 +3,8 @@
 use lighthaul_base::Trc;
 use lighthaul_base::position::fault_in;
 use lighthaul_base::trc::{STEPS_MAX, TrcError, parse_step};
-use serde::Deserialize;
-
 use lighthaul_session::error::{Code, Error};
+use serde::Deserialize;
 
 /// Reads a vector: `0s-2s 400Mb/s, 2s-5s 900Mb/s`, or `[[step]]` tables of `from`, `till` and `rate`, or an object of
 /// these on each line. `name` is what a sentence about a mistake begins with.

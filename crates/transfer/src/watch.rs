@@ -2,9 +2,6 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use crate::message::Failure;
 use lighthaul_files::digest;
 use lighthaul_files::hash::Hashed;
 use lighthaul_files::options::Planned;
@@ -13,6 +10,9 @@ use lighthaul_session::offer::Offer;
 use lighthaul_session::protocol::Protocol;
 use lighthaul_session::sentence;
 use lighthaul_session::session::Session;
+use serde::{Deserialize, Serialize};
+
+use crate::message::Failure;
 
 /// Something worth telling.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

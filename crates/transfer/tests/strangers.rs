@@ -79,6 +79,7 @@ fn a_listing_comes_in_pieces_and_ends_with_its_hearer() {
             ground: &ground,
             writable: false,
             special: false,
+            halt: &answering.halt,
         };
         let result = far::answer(&answering, scope, &Verb::Stat(paths));
         ended.send(result).unwrap();

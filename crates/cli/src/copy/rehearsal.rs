@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_files::manifest::Kind;
-use lighthaul_files::manifest::Kind;
-use lighthaul_files::walk::{Found, Walk};
 use lighthaul_files::walk::{Found, Walk};
 use lighthaul_io::clock::Clock;
 use lighthaul_io::ground::Ground;

@@ -3,7 +3,7 @@
 use lighthaul_base::{Rate, Size};
 use lighthaul_io::probe::LENGTHS;
 use lighthaul_session::checkup::ask::{Checkup, ask};
-use lighthaul_session::checkup::word::Facts;
+use lighthaul_session::checkup::message::Facts;
 use lighthaul_session::error::Code;
 use lighthaul_session::session::Session;
 

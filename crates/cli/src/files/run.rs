@@ -13,7 +13,7 @@ use crate::files::show::{Form, Shower};
 use crate::grammar::files::{Ls, Mkdir, Places, Rm, Stat};
 use crate::grammar::reach::Via;
 use crate::remote::place::Place;
-use crate::remote::reach::{ask, hello};
+use crate::remote::reach::ask;
 
 /// Lists a folder.
 pub(crate) fn ls(args: &Ls) -> Result<u8, Error> {
@@ -78,12 +78,12 @@ fn each(
         .collect::<Result<_, _>>()?;
     for row in places.chunk_by(Place::is_with) {
         let paths = row.iter().map(|place| place.path().to_vec()).collect();
-        one(&row[0], via, &mut shower, verb(paths))?;
+        one(&row[0], via, &mut shower, &verb(paths))?;
     }
     shower.finish()
 }
 
-fn one(place: &Place, via: &Via, shower: &mut Shower, verb: Verb) -> Result<(), Error> {
+fn one(place: &Place, via: &Via, shower: &mut Shower, verb: &Verb) -> Result<(), Error> {
     if let Place::Here(_) = place {
         let scope = Scope {
             ground: &Ground::anywhere(),
@@ -91,13 +91,13 @@ fn one(place: &Place, via: &Via, shower: &mut Shower, verb: Verb) -> Result<(), 
             special: true,
             halt: &Halt::default(),
         };
-        return work(scope, &verb, &mut |answer| shower.take(answer)).map(|_| ());
+        return work(scope, verb, &mut |answer| shower.take(answer)).map(|_| ());
     }
-    let hello = Hello::about::<Answer>(&verb);
+    let hello = Hello::about::<Answer>(verb);
     if Message::Hello(hello).encode().len() > MESSAGE_MAX {
         let text = "that is too much for one request: name fewer places at a time";
         return Err(Error::new(Code::Usage, text));
     }
-    let far = ask::<Answer>(via, place, &verb)?;
+    let far = ask::<Answer>(via, place, verb)?;
     hear(&far.session, &mut |answer| shower.take(answer))
 }

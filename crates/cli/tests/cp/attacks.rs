@@ -180,7 +180,7 @@ fn one_read_only_key_that_opens_a_thousand_sessions_keeps_no_other_out() {
                     let tcp = TcpStream::connect(("127.0.0.1", port)).unwrap();
                     let session = Session::start(tcp, Side::Client, &greedy);
                     let Ok(session) = session else { continue };
-                    let refused = session.hear_for(Duration::from_millis(1));
+                    let refused = session.hear_for::<Message>(Duration::from_millis(1));
                     if refused.is_err_and(|error| error.text.contains("your key holds")) {
                         continue;
                     }

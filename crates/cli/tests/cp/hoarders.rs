@@ -10,7 +10,6 @@ use lighthaul_io::tls::Side;
 use lighthaul_io::wait::pause;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{Hello, Message};
-use lighthaul_session::protocol;
 use lighthaul_session::session::Session;
 use lighthaul_testkit::Turn;
 use lighthaul_transfer::message::{self, Way};
@@ -36,7 +35,7 @@ fn silent(far: &Far, identity: &Identity) -> Result<Session, Error> {
     let tcp = TcpStream::connect(("127.0.0.1", far.port))
         .map_err(|error| Error::new(Code::Network, error.to_string()))?;
     let session = Session::start(tcp, Side::Client, identity)?;
-    match session.hear_for(Duration::from_millis(50)) {
+    match session.hear_for::<Message>(Duration::from_millis(50)) {
         Err(error) if session.was_told() => Err(error),
         _ => Ok(session),
     }

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use lighthaul_transfer::digest::{Digest, Kind, Taking};
+use lighthaul_files::digest::{Digest, Kind, Taking};
 
 use crate::far::Far;
 use crate::resume::{SLOWLY, stopped_at};
@@ -303,10 +303,11 @@ fn checksum_finds_bytes_that_a_crc_does_not() {
             buffer.copy_from_slice(&bytes[at as usize..][..buffer.len()]);
             Ok(buffer.len())
         };
-        match Taking::of(Kind::Crc128, bytes.len() as u64, read).unwrap() {
-            Digest::Crc128(one, two) => (u128::from(one) << 64) | u128::from(two),
-            other => panic!("{other:?}"),
-        }
+        let digest = Taking::of(Kind::Crc128, bytes.len() as u64, read).unwrap();
+        let Digest::Crc128(one, two) = digest else {
+            panic!("{digest:?}");
+        };
+        (u128::from(one) << 64) | u128::from(two)
     };
     let bytes = noise(1000, 7);
     let before = crc(&bytes);

@@ -380,6 +380,12 @@ fn copying(way: Way) -> Message {
     Message::Hello(Hello::about::<message::Message>(&request))
 }
 
+/// Holds that a daemon agreed to what it was asked for.
+fn assert_agreed(said: &Result<Message, Error>) {
+    let protocols = protocol::names();
+    assert_eq!(said, &Ok(Message::Welcome { protocols }));
+}
+
 /// Who calls `far`.
 fn caller(far: &Far) -> Identity {
     Identity::load_or_generate(&far.near.key()).unwrap()
@@ -461,12 +467,7 @@ fn who_is_expected_comes_once_and_for_what_was_said() {
     let host = |name: &str| {
         let host = meet(&far);
         host.say(&hello(&expect(key, place(name)))).unwrap();
-        assert_eq!(
-            host.hear(),
-            Ok(Message::Welcome {
-                protocols: protocol::names()
-            })
-        );
+        assert_agreed(&host.hear());
         host
     };
     let refused = |said: Result<Message, Error>, words: &str| {
@@ -489,23 +490,13 @@ fn who_is_expected_comes_once_and_for_what_was_said() {
     drop(second);
     // whose host has left is nobody's guest
     let third = host("x");
-    assert_eq!(
-        come(Way::Receive(place("x"))),
-        Ok(Message::Welcome {
-            protocols: protocol::names()
-        })
-    );
+    assert_agreed(&come(Way::Receive(place("x"))));
     drop(third);
     let fourth = Identity::generate();
     let gone = *tls::fingerprint(&fourth).unwrap().octets();
     let lone = meet(&far);
     lone.say(&hello(&expect(gone, place("x")))).unwrap();
-    assert_eq!(
-        lone.hear(),
-        Ok(Message::Welcome {
-            protocols: protocol::names()
-        })
-    );
+    assert_agreed(&lone.hear());
     lone.give_up(&Error::new(Code::Interrupted, "enough"));
     drop(lone);
     let session = call("127.0.0.1", far.port, &fourth).unwrap();
@@ -515,20 +506,10 @@ fn who_is_expected_comes_once_and_for_what_was_said() {
     let known = *tls::fingerprint(&self::caller(&far)).unwrap().octets();
     let lone = meet(&far);
     lone.say(&hello(&expect(known, place("x")))).unwrap();
-    assert_eq!(
-        lone.hear(),
-        Ok(Message::Welcome {
-            protocols: protocol::names()
-        })
-    );
+    assert_agreed(&lone.hear());
     let session = meet(&far);
     session.say(&copying(Way::Receive(place("own")))).unwrap();
-    assert_eq!(
-        session.hear(),
-        Ok(Message::Welcome {
-            protocols: protocol::names()
-        })
-    );
+    assert_agreed(&session.hear());
     // of two hosts with one caller, the second is refused, and the first as well has no guest
     let first = host("x");
     let other = meet(&far);

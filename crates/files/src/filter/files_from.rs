@@ -3,9 +3,8 @@
 use std::io::{BufRead, Read};
 
 use lighthaul_base::{from_hex, to_hex};
-use serde::{Deserialize, Serialize};
-
 use lighthaul_session::error::{Code, Error};
+use serde::{Deserialize, Serialize};
 
 /// What ends a path in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,8 +190,9 @@ const LINE_MAX: u64 = 64 << 10;
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn read(text: &[u8], ending: Ending) -> Result<Vec<Vec<u8>>, Error> {
         FilesFrom::new(text, ending).collect()

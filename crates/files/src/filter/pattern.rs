@@ -297,8 +297,9 @@ fn tail(path: &[u8], names: usize) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn matches(pattern: &str, path: &str) -> bool {
         let folder = path.ends_with('/');

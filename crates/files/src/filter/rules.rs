@@ -5,10 +5,10 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use lighthaul_session::error::{Code, Error};
 use serde::{Deserialize, Serialize};
 
 use crate::filter::pattern::Pattern;
-use lighthaul_session::error::{Code, Error};
 
 /// What somebody wrote on a command line, one option each, in the order of the options.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,9 +9,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use lighthaul_files::temp_names::{PREFIX, Writer, claim_of};
 use lighthaul_io::disk::Root;
-
-use lighthaul_files::temp_names::{Writer, claim_of};
 
 /// The mark of one writer, which is gone, or at least unlocked, when this value goes.
 #[derive(Debug)]
@@ -108,7 +107,7 @@ pub(crate) fn is_made(root: &mut Root) -> bool {
 
 /// The names of all claims in `root`.
 fn claims(root: &mut Root) -> Vec<PathBuf> {
-    let names = root.names(Path::new(""), super::names::PREFIX);
+    let names = root.names(Path::new(""), PREFIX);
     let names = names.unwrap_or_default().into_iter().map(PathBuf::from);
     names
         .filter(|name| name.extension() == Some(OsStr::new("claim")))

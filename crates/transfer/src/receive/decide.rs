@@ -1,17 +1,17 @@
 //! What is to be done with an entry, and what a dry run tells of it.
 
+use lighthaul_files::digest::{self, Digest, Taking};
+use lighthaul_files::manifest::{Entry, Kind};
+use lighthaul_files::options::{Action, Detail, Planned};
 use lighthaul_io::control::Frame;
 use lighthaul_io::meta::Meta;
+use lighthaul_session::error::Error;
 use rustix::fs::FileType;
 
 use super::judge::{Judge, Place};
 use super::ledger::Settled;
 use crate::message::Listing;
 use crate::watch::Sight;
-use lighthaul_files::digest::{self, Digest, Taking};
-use lighthaul_files::manifest::{Entry, Kind};
-use lighthaul_files::options::{Action, Detail, Planned};
-use lighthaul_session::error::Error;
 
 impl Judge<'_> {
     /// What is to be done with an entry, and why.

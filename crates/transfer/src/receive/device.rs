@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
-use lighthaul_io::device::DeviceFile;
-use lighthaul_io::disk::Root;
-
 use lighthaul_files::digest::{Digest, Taking};
 use lighthaul_files::object::Span;
+use lighthaul_io::device::DeviceFile;
+use lighthaul_io::disk::Root;
 use lighthaul_session::error::{Code, Error};
 
 /// Compares the bytes that the device has of the file at `path` with these digests; asks `check` whether to go on.
@@ -34,8 +33,9 @@ pub(crate) fn check(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use lighthaul_files::digest::Kind;
+
+    use super::*;
 
     #[test]
     fn a_file_that_its_disk_returns_otherwise_is_found() {

@@ -3,12 +3,12 @@
 use std::io;
 use std::path::Path;
 
+use lighthaul_files::manifest::{Entry, Kind};
+use lighthaul_files::notes::Notes;
 use lighthaul_io::disk::Root;
 use lighthaul_io::metadata::{Extras, Inode, Keep, NotKept};
 
 use crate::board::Board;
-use lighthaul_files::manifest::{Entry, Kind};
-use lighthaul_files::notes::Notes;
 
 /// Gives files, folders and links what is kept of their sources, and tells what it cannot.
 pub(crate) struct Wardrobe<'a> {

@@ -8,6 +8,9 @@ use std::thread::Scope;
 use lighthaul_io::blocks::Blocks;
 use lighthaul_io::disk::Root;
 use lighthaul_io::drive::Lane;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::machine::Learned;
+use lighthaul_session::offer::Offer;
 
 use super::hashing::Hasher;
 use super::job::Job;
@@ -15,9 +18,6 @@ use super::lane::ReceiveLane;
 use super::receiver::{Outlets, Receiving};
 use super::sink::FileSink;
 use super::temp_files::TempFiles;
-use lighthaul_session::error::{Code, Error};
-use lighthaul_session::machine::Learned;
-use lighthaul_session::offer::Offer;
 
 /// Objects that may be announced to a lane before it takes them.
 const ANNOUNCED_MAX: usize = 2;

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use lighthaul_files::hash::{Hashed, Hashes, Kind};
 use lighthaul_io::disk::Root;
+use lighthaul_session::error::Error;
+use lighthaul_session::session::Session;
 
 use super::ledger::Ledger;
 use crate::board::Board;
 use crate::crew::Crew;
 use crate::message::Message;
 use crate::watch::Sight;
-use lighthaul_files::hash::{Hashed, Hashes, Kind};
-use lighthaul_session::error::Error;
-use lighthaul_session::session::Session;
 
 /// Bytes that are read at a time.
 const PIECE: usize = 1 << 20;

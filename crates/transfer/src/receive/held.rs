@@ -4,17 +4,17 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
+use lighthaul_files::digest::{Digest, Taking};
+use lighthaul_files::object::Span;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::sparse;
+use lighthaul_session::error::{Code, Error};
 
 use super::job::Job;
 use super::ledger::{Ledger, Pending};
 use super::temp_files::{Attempt, TempFiles};
 use crate::crew::Crew;
 use crate::message::{Compared, Listing, Report};
-use lighthaul_files::digest::{Digest, Taking};
-use lighthaul_files::object::Span;
-use lighthaul_session::error::{Code, Error};
 
 /// A range that is there, and what the sender says of its own bytes.
 #[derive(Debug)]

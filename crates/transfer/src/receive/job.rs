@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use super::ledger::Pending;
-use crate::message::Report;
 use lighthaul_files::digest::Digest;
 use lighthaul_files::object::{Layout, Span};
 use lighthaul_session::error::Error;
+
+use super::ledger::Pending;
+use crate::message::Report;
 
 /// What a publisher hears.
 #[derive(Debug)]

@@ -11,11 +11,11 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 
 use lighthaul_base::Malformed;
+use lighthaul_files::digest::Kind;
+use lighthaul_files::object::Span;
 use lighthaul_io::version::Look;
 
 use crate::budget::Slot;
-use lighthaul_files::digest::Kind;
-use lighthaul_files::object::Span;
 
 /// The first octets of every journal, with the version of what follows.
 const MAGIC: &[u8; 8] = b"LHJRNL02";
@@ -251,8 +251,9 @@ pub(crate) fn within(left: &[Span], right: &[Span]) -> Vec<Span> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     const SUBJECT: Subject = Subject {
         look: Look {

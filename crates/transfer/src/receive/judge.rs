@@ -7,10 +7,20 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use lighthaul_base::Instant;
+use lighthaul_files::hash::Hashes;
+use lighthaul_files::list::Told;
+use lighthaul_files::manifest::{Entry, Kind, Linked, unpack};
+use lighthaul_files::names::{Folded, Trouble};
+use lighthaul_files::options::{Action, Options};
+use lighthaul_files::special::special;
+use lighthaul_files::temp_names::{self as names, Writer};
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::disk::Root;
 use lighthaul_io::meta::Meta;
 use lighthaul_io::sparse;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::session::Session;
+use lighthaul_session::topic::decode;
 
 use super::claim::{Claims, is_made};
 use super::cradle::Cradle;
@@ -18,22 +28,13 @@ use super::dress::Wardrobe;
 use super::landing::Landing;
 use super::ledger::{Ledger, Settled};
 use super::links::Name;
-use super::permit::{Permit, SPECIAL, special};
+use super::permit::{Permit, SPECIAL};
 use super::room::Room;
 use super::sieve::Sieve;
 use crate::board::Board;
 use crate::crew::Crew;
 use crate::message::{Listing, Wanted, WantedFile};
 use crate::watch::{Failed, Sight};
-use lighthaul_files::hash::Hashes;
-use lighthaul_files::list::Told;
-use lighthaul_files::manifest::{Entry, Kind, Linked, unpack};
-use lighthaul_files::names::{Folded, Trouble};
-use lighthaul_files::options::{Action, Options};
-use lighthaul_files::temp_names::{self as names, Writer};
-use lighthaul_session::error::{Code, Error};
-use lighthaul_session::session::Session;
-use lighthaul_session::topic::decode;
 
 /// The most bytes that a file can have.
 const FILE_MAX: u64 = i64::MAX as u64;

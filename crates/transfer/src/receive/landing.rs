@@ -6,14 +6,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use lighthaul_files::manifest::{Entry, Kind};
 use lighthaul_io::disk::Root;
 use lighthaul_io::ground::Ground;
 use lighthaul_io::meta::Meta;
+use lighthaul_session::error::{Code, Error};
 use rustix::fs::FileType;
 
 use crate::message::Target;
-use lighthaul_files::manifest::{Entry, Kind};
-use lighthaul_session::error::{Code, Error};
 
 /// A place that files can be put into, found before the first byte is asked for.
 #[derive(Debug)]

@@ -8,15 +8,15 @@ use lighthaul_base::Instant;
 use lighthaul_io::blocks::Blocks;
 use lighthaul_io::drive::{Counters, Lane, Next, Owner, run};
 use lighthaul_io::error::Error as World;
+use lighthaul_session::error::Error;
+use lighthaul_session::machine::{Learned, Moved, ReceiveMachine};
+use lighthaul_session::offer::{self, Offer};
+use lighthaul_session::session::Session;
 
 use super::job::Incoming;
 use super::sink::FileSink;
 use crate::board::Counts;
 use crate::crew::{Crew, LOOK};
-use lighthaul_session::error::Error;
-use lighthaul_session::machine::{Learned, Moved, ReceiveMachine};
-use lighthaul_session::offer::{self, Offer};
-use lighthaul_session::session::Session;
 
 /// A lane, and what it writes to.
 pub(crate) struct ReceiveLane<'a> {

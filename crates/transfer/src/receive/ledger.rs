@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use lighthaul_files::digest::{self, Digest};
+use lighthaul_files::manifest::{Entry, Kind, WINDOW};
+use lighthaul_files::object::{Piece, Span};
 use lighthaul_io::version::Look;
+use lighthaul_session::error::{Code, Error};
 
 use super::journal::{Journal, Record};
 use super::links::{Links, Name, Whereabouts};
 use crate::message::{Failure, Verdict};
-use lighthaul_files::digest::{self, Digest};
-use lighthaul_files::manifest::{Entry, Kind, WINDOW};
-use lighthaul_files::object::{Piece, Span};
-use lighthaul_session::error::{Code, Error};
 
 /// A file that is on its way.
 #[derive(Debug)]

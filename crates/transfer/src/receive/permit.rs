@@ -1,9 +1,7 @@
 //! What of a file's metadata a peer may set, as the side that receives decides.
 
-use lighthaul_io::metadata::{Keep, MetadataKind, NotKept, NotKeptReason};
-use rustix::fs::FileType;
-
 use lighthaul_files::manifest::{Entry, Kind};
+use lighthaul_io::metadata::{Keep, MetadataKind, NotKept, NotKeptReason};
 
 /// What a peer may set besides names, bytes, permissions, times, `user.*` attributes and access lists. The default is
 /// nothing.

@@ -6,9 +6,14 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use lighthaul_files::filter::Verdict;
+use lighthaul_files::manifest::{Entry, Kind};
+use lighthaul_files::options::Action;
+use lighthaul_files::special::special;
 use lighthaul_io::control::Frame;
 use lighthaul_io::meta::Meta;
 use lighthaul_io::wait::pause;
+use lighthaul_session::error::{Code, Error};
 use rustix::fs::FileType;
 
 use super::cradle::Cradle;
@@ -16,11 +21,6 @@ use super::judge::{Judge, Place};
 use crate::crew::LOOK;
 use crate::message::{Listing, in_parts};
 use crate::watch::{Failed, Sight};
-use lighthaul_files::filter::Verdict;
-use lighthaul_files::manifest::{Entry, Kind};
-use lighthaul_files::options::Action;
-use lighthaul_files::special::special;
-use lighthaul_session::error::{Code, Error};
 
 /// Removed paths that are told together.
 const REMOVED_MAX: usize = 200;

@@ -9,7 +9,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use lighthaul_files::digest::Digest;
+use lighthaul_files::hash::Asked;
+use lighthaul_files::manifest::Entry;
+use lighthaul_files::object::Span;
 use lighthaul_io::disk::Root;
+use lighthaul_session::error::{Code, Error};
 
 use super::claim::Claim;
 use super::cradle::Cradle;
@@ -25,11 +30,6 @@ use super::temp_files::replaced;
 use super::unsynced::Unsynced;
 use crate::crew::Crew;
 use crate::message::Report;
-use lighthaul_files::digest::Digest;
-use lighthaul_files::hash::Asked;
-use lighthaul_files::manifest::Entry;
-use lighthaul_files::object::Span;
-use lighthaul_session::error::{Code, Error};
 
 /// How often folders are looked at of which everything may be in place.
 const LOOK: Duration = Duration::from_millis(50);

@@ -10,7 +10,18 @@ use std::thread::{self, Scope};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_files::list::Told;
+use lighthaul_files::object::Layout;
+use lighthaul_files::temp_names::Writer;
 use lighthaul_io::control::{Frame, Stream};
+use lighthaul_session::alive::Alive;
+use lighthaul_session::door::Door;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::join::join;
+use lighthaul_session::offer;
+use lighthaul_session::path::explore;
+use lighthaul_session::protocol::{self, Protocol};
+use lighthaul_session::session::Session;
 
 use super::claim::Claim;
 use super::cradle::Cradle;
@@ -26,17 +37,6 @@ use crate::board::Board;
 use crate::crew::Crew;
 use crate::message::{Announced, LIST, Listing, Message, Progress, UNANSWERED_MAX};
 use crate::watch::{Failed, Sight, Summary, Watcher, announce, bear};
-use lighthaul_files::list::Told;
-use lighthaul_files::object::Layout;
-use lighthaul_files::temp_names::Writer;
-use lighthaul_session::alive::Alive;
-use lighthaul_session::door::Door;
-use lighthaul_session::error::{Code, Error};
-use lighthaul_session::join::join;
-use lighthaul_session::offer;
-use lighthaul_session::path::explore;
-use lighthaul_session::protocol::{self, Protocol};
-use lighthaul_session::session::Session;
 
 /// How often the sender hears how we are doing.
 const PROGRESS: Duration = Duration::from_millis(50);

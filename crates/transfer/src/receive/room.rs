@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
+use lighthaul_files::manifest::Entry;
 use lighthaul_io::disk::Root;
 use lighthaul_io::space::Space;
 use rustix::fs::FileType;
-
-use lighthaul_files::manifest::Entry;
 
 /// The file systems that files go to, by their device.
 #[derive(Debug, Default)]

@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
+use lighthaul_files::list::Names;
+use lighthaul_files::options::Options;
+use lighthaul_files::temp_names::boot;
 use lighthaul_io::disk::Root;
 
 use super::claim::Claim;
 use super::journal::Passage;
 use super::permit::Permit;
 use crate::budget::Budget;
-use lighthaul_files::list::Names;
-use lighthaul_files::options::Options;
-use lighthaul_files::temp_names::boot;
 
 /// How to receive.
 #[derive(Debug, Default)]

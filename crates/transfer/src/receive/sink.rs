@@ -5,18 +5,18 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use lighthaul_files::digest::{Digest, Kind, Taking};
+use lighthaul_files::object::LARGE;
 use lighthaul_io::blocks::Sink;
 use lighthaul_io::disk::OutputFile;
 use lighthaul_io::error::Error as World;
 use lighthaul_io::sparse::{self, FormerContent};
+use lighthaul_session::error::{Code, Error};
 
 use super::job::{Arrived, Incoming, Job};
 use super::ledger::Pending;
 use super::temp_files::{Attempt, TempFiles};
 use crate::crew::Crew;
-use lighthaul_files::digest::{Digest, Kind, Taking};
-use lighthaul_files::object::LARGE;
-use lighthaul_session::error::{Code, Error};
 
 /// What a mode must allow for a file to be opened once more by its owner.
 const OPEN: u32 = 0o600;

@@ -5,17 +5,17 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use lighthaul_files::object::LARGE;
 use lighthaul_io::disk::{OutputFile, Root};
 use lighthaul_io::meta::Meta;
 use lighthaul_io::sparse;
+use lighthaul_session::error::{Code, Error};
 use rustix::fs::FileType;
 
 use super::journal::{Journal, Subject, merged, missing, within, within_file};
 use super::ledger::{Fill, Pending};
 use crate::budget::{Slot, Slots};
 use crate::crew::Crew;
-use lighthaul_files::object::LARGE;
-use lighthaul_session::error::{Code, Error};
 
 /// Opens temporary files below a root.
 #[derive(Debug)]

@@ -4,7 +4,9 @@
 use std::fs::File;
 use std::io;
 
+use lighthaul_files::manifest::Entry;
 use lighthaul_io::wait::pause;
+use lighthaul_session::error::{Code, Error};
 use rustix::fs::FileType;
 
 use super::journal::{
@@ -15,8 +17,6 @@ use super::ledger::Pending;
 use super::temp_files::is_continued;
 use crate::crew::LOOK;
 use crate::message::WantedFile;
-use lighthaul_files::manifest::Entry;
-use lighthaul_session::error::{Code, Error};
 
 /// A file from this size on leaves a journal, so that a later run can go on with it.
 const RESUMABLE: u64 = 8 << 20;

@@ -4,15 +4,15 @@
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
+use lighthaul_files::digest::{Digest, Taking};
 use lighthaul_io::disk::InputFile;
 use lighthaul_io::ground::Ground;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::session::Session;
 
 use super::queue::{HeldRange, Item, Queue};
 use crate::crew::Crew;
 use crate::message::{HeldDigest, Message, Report};
-use lighthaul_files::digest::{Digest, Taking};
-use lighthaul_session::error::{Code, Error};
-use lighthaul_session::session::Session;
 
 /// The thread that digests held ranges, while lanes send what is missing.
 pub(crate) struct HeldReader<'a> {

@@ -9,6 +9,10 @@ use lighthaul_base::{Instant, Trc};
 use lighthaul_io::drive::{Lane, Next, Owner, Share, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::read_ahead::ReadAhead;
+use lighthaul_session::error::Error;
+use lighthaul_session::machine::{Baton, Moved, SendMachine};
+use lighthaul_session::offer::{self, Offer};
+use lighthaul_session::session::Session;
 
 use super::queue::{Plan, Queue};
 use super::source::FileSource;
@@ -16,10 +20,6 @@ use crate::board::{Board, Counts};
 use crate::crew::{Crew, LOOK};
 use crate::message::{Announced, Message, Report};
 use crate::watch::Sight;
-use lighthaul_session::error::Error;
-use lighthaul_session::machine::{Baton, Moved, SendMachine};
-use lighthaul_session::offer::{self, Offer};
-use lighthaul_session::session::Session;
 
 /// What a blast may deliver nothing for, before the stream takes over.
 const BARREN: Duration = Duration::from_millis(1500);

@@ -6,14 +6,14 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use lighthaul_io::disk::InputFile;
-
-use crate::crew::{Crew, LOOK};
-use crate::message::{COMPARED_MAX, Compared, UNANSWERED_MAX, Wanted, WantedFile};
 use lighthaul_files::digest::Kind;
 use lighthaul_files::manifest::WINDOW;
 use lighthaul_files::object::{LARGE, Layout, PIECES_MAX, Piece, Span};
+use lighthaul_io::disk::InputFile;
 use lighthaul_session::error::{Code, Error};
+
+use crate::crew::{Crew, LOOK};
+use crate::message::{COMPARED_MAX, Compared, UNANSWERED_MAX, Wanted, WantedFile};
 
 /// Parts of files that may wait to be sent: of each entry one, and more of few that are resumed.
 const READY_MAX: usize = 1 << 20;

@@ -6,24 +6,24 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_files::digest::{self, Digest, Taking};
+use lighthaul_files::list::Heard;
+use lighthaul_files::manifest::{Entry, Kind, pack};
+use lighthaul_files::options::{Action, Detail, Options, Planned};
+use lighthaul_files::walk::Found;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::ground::Ground;
 use lighthaul_io::meta::Meta;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::session::Session;
+use lighthaul_session::topic::decode;
 
 use super::queue::{Item, Queue};
 use crate::board::Board;
 use crate::crew::{Crew, LOOK};
 use crate::message::Listing;
 use crate::watch::{Failed, Sight};
-use lighthaul_files::digest::{self, Digest, Taking};
-use lighthaul_files::list::Heard;
-use lighthaul_files::manifest::{Entry, Kind, pack};
-use lighthaul_files::options::{Action, Detail, Options, Planned};
-use lighthaul_files::walk::Found;
-use lighthaul_session::error::{Code, Error};
-use lighthaul_session::session::Session;
-use lighthaul_session::topic::decode;
 
 /// Entries in a page of the list.
 const PAGE: usize = 1000;

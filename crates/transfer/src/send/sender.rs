@@ -8,12 +8,26 @@ use std::time::Duration;
 
 use lighthaul_base::trc::TrcError;
 use lighthaul_base::{Instant, Rate, Timetable, Trc};
+use lighthaul_files::inspect::Inspected;
+use lighthaul_files::list::Heard;
+use lighthaul_files::listed::{Finds, Listed, Origin};
+use lighthaul_files::options::Options;
 use lighthaul_io::clock::week_time;
 use lighthaul_io::control::Control;
 use lighthaul_io::drive::Share;
 use lighthaul_io::ground::Ground;
 use lighthaul_io::read_ahead::ReadAhead;
 use lighthaul_io::udp::Udp;
+use lighthaul_session::alive::Alive;
+use lighthaul_session::choose::{Choice, Facts, choose, is_little};
+use lighthaul_session::door::Door;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::join::join;
+use lighthaul_session::machine::Baton;
+use lighthaul_session::offer::{self, Offer};
+use lighthaul_session::path::{Path, explore};
+use lighthaul_session::protocol::{self, Protocol};
+use lighthaul_session::session::Session;
 
 use super::held::HeldReader;
 use super::lane::{Common, SendLane};
@@ -27,20 +41,6 @@ use crate::ease::Ease;
 use crate::message::{LIST, Message, Progress, Verdict};
 use crate::vector;
 use crate::watch::{Failed, Sight, Summary, Watcher, announce, bear};
-use lighthaul_files::inspect::Inspected;
-use lighthaul_files::list::Heard;
-use lighthaul_files::listed::{Finds, Listed, Origin};
-use lighthaul_files::options::Options;
-use lighthaul_session::alive::Alive;
-use lighthaul_session::choose::{Choice, Facts, choose, is_little};
-use lighthaul_session::door::Door;
-use lighthaul_session::error::{Code, Error};
-use lighthaul_session::join::join;
-use lighthaul_session::machine::Baton;
-use lighthaul_session::offer::{self, Offer};
-use lighthaul_session::path::{Path, explore};
-use lighthaul_session::protocol::{self, Protocol};
-use lighthaul_session::session::Session;
 
 /// Used when a path carries datagrams but none of a train arrived.
 const RATE_UNKNOWN: Rate = Rate::from_mbps(10);

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use lighthaul_files::digest::{Kind, Taking};
 use lighthaul_io::disk::InputFile;
 use lighthaul_io::error::Error as World;
 use lighthaul_io::ground::Ground;
 use lighthaul_io::read_ahead::Source;
+use lighthaul_session::error::{Code, Error};
 
 use super::queue::Plan;
 use crate::message::Report;
-use lighthaul_files::digest::{Kind, Taking};
-use lighthaul_session::error::{Code, Error};
 
 /// Reads the objects of one lane.
 #[derive(Debug)]

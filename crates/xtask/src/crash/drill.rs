@@ -19,8 +19,7 @@ use lighthaul_io::namespace::ignore_interrupts;
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::{Lab, available};
 use lighthaul_lab::settings::{LinkSettings, Settings};
-use lighthaul_session::offer;
-use lighthaul_session::offer::Offer;
+use lighthaul_session::offer::{self, Offer};
 use lighthaul_session::protocol::Protocol;
 
 use super::args::Args;

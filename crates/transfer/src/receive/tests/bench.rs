@@ -8,10 +8,17 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::{fs, thread};
 
+use lighthaul_files::listed::Finds;
+use lighthaul_files::options::Options;
+use lighthaul_files::walk::Walk;
 use lighthaul_io::ground::Ground;
 use lighthaul_io::identity::Identity;
 use lighthaul_io::tcp::with_handshake_timeouts;
 use lighthaul_io::tls::Side;
+use lighthaul_session::door::Door;
+use lighthaul_session::error::Error;
+use lighthaul_session::protocol;
+use lighthaul_session::session::Session;
 use lighthaul_testkit::Ordinary;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, utimensat};
 
@@ -20,13 +27,6 @@ use crate::receive::landing::Landing;
 use crate::receive::{self, Permit, receive};
 use crate::send::{self, send};
 use crate::watch::{Failed, Sight, Summary};
-use lighthaul_files::listed::Finds;
-use lighthaul_files::options::Options;
-use lighthaul_files::walk::Walk;
-use lighthaul_session::door::Door;
-use lighthaul_session::error::Error;
-use lighthaul_session::protocol;
-use lighthaul_session::session::Session;
 
 /// A folder with a `source` and a `target`, removed when this value is dropped.
 pub(super) struct Bench {

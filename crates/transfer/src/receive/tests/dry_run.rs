@@ -2,12 +2,12 @@
 
 use std::fs;
 
+use lighthaul_files::manifest::{Entry, Kind, Linked};
+use lighthaul_files::options::{Action, Detail, Options};
 use lighthaul_io::metadata::Keep;
 
 use super::bench::{Bench, age, set_mode};
 use super::judged::{CONTENTS, NOTHING, entry, file, folder, leave};
-use lighthaul_files::manifest::{Entry, Kind, Linked};
-use lighthaul_files::options::{Action, Detail, Options};
 
 /// A dry run that tells all.
 pub(super) fn dry() -> Options {

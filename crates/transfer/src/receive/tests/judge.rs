@@ -4,7 +4,13 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
+use lighthaul_files::digest::Digest;
+use lighthaul_files::filter::{Rules, Written};
+use lighthaul_files::hash::Asked;
+use lighthaul_files::manifest::{Entry, Kind, Linked};
+use lighthaul_files::options::Options;
 use lighthaul_io::metadata::{Extras, Keep};
+use lighthaul_session::error::Code;
 
 use super::bench::{Bench, SECONDS, age, look, make_fifo, set_mode, set_time};
 use super::dry_run::dry;
@@ -13,12 +19,6 @@ use crate::message::{Listing, Wanted};
 use crate::receive::Permit;
 use crate::receive::claim::Claim;
 use crate::watch::Sight;
-use lighthaul_files::digest::Digest;
-use lighthaul_files::filter::{Rules, Written};
-use lighthaul_files::hash::Asked;
-use lighthaul_files::manifest::{Entry, Kind, Linked};
-use lighthaul_files::options::Options;
-use lighthaul_session::error::Code;
 
 fn deleting() -> Options {
     Options {

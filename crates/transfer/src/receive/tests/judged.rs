@@ -2,8 +2,13 @@
 
 use std::sync::Arc;
 
+use lighthaul_files::manifest::{Entry, Kind, pack};
+use lighthaul_files::options::{Options, Planned};
+use lighthaul_files::temp_names::Writer;
 use lighthaul_io::control::Frame;
 use lighthaul_io::ground::Ground;
+use lighthaul_session::error::Error;
+use lighthaul_session::topic::decode;
 
 use super::bench::{Bench, SECONDS, sessions};
 use crate::board::Board;
@@ -15,11 +20,6 @@ use crate::receive::judge::Judge;
 use crate::receive::landing::Landing;
 use crate::receive::ledger::Ledger;
 use crate::watch::Sight;
-use lighthaul_files::manifest::{Entry, Kind, pack};
-use lighthaul_files::options::{Options, Planned};
-use lighthaul_files::temp_names::Writer;
-use lighthaul_session::error::Error;
-use lighthaul_session::topic::decode;
 
 /// Outcome of a list.
 pub(super) struct Judged {

@@ -4,6 +4,10 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
+use lighthaul_files::manifest::Entry;
+use lighthaul_files::options::Options;
+use lighthaul_session::error::{Code, Error};
+
 use super::bench::SECONDS;
 use super::judged::{file, leave};
 use super::stage::{Stage, arrived, digest, expecting, noted, object, subject, synced, whole};
@@ -13,9 +17,6 @@ use crate::receive::job::Job;
 use crate::receive::journal::{Journal, Record};
 use crate::receive::ledger::Settled;
 use crate::receive::links::Name;
-use lighthaul_files::manifest::Entry;
-use lighthaul_files::options::Options;
-use lighthaul_session::error::{Code, Error};
 
 /// The MD5 of "abc" (RFC 1321).
 const RIGHT: &str = "md5=900150983cd24fb0d6963f7d28e17f72";

@@ -4,6 +4,11 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use lighthaul_files::digest::Kind;
+use lighthaul_files::manifest::Entry;
+use lighthaul_files::object::Span;
+use lighthaul_files::options::Options;
+use lighthaul_files::temp_names as names;
 use lighthaul_io::version::Look;
 use lighthaul_testkit::lacks_root;
 
@@ -13,11 +18,6 @@ use crate::budget::Slot;
 use crate::message::COMPARED_MAX;
 use crate::receive::journal::{Journal, Passage, Record, Subject};
 use crate::watch::Sight;
-use lighthaul_files::digest::Kind;
-use lighthaul_files::manifest::Entry;
-use lighthaul_files::object::Span;
-use lighthaul_files::options::Options;
-use lighthaul_files::temp_names as names;
 
 /// The smallest file that is resumed, and some.
 const LEN: usize = (8 << 20) + 12_345;

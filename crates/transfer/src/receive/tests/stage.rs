@@ -4,7 +4,13 @@ use std::fs::{self, File};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
+use lighthaul_files::digest::{self, Digest, Taking};
+use lighthaul_files::hash::Asked;
+use lighthaul_files::manifest::Entry;
+use lighthaul_files::object::{Layout, Piece, Span};
+use lighthaul_files::options::Options;
 use lighthaul_io::disk::Root;
+use lighthaul_session::error::Error;
 
 use super::bench::Bench;
 use super::judged::{file, writer};
@@ -20,12 +26,6 @@ use crate::receive::journal::{Journal, Record, Subject};
 use crate::receive::ledger::{Ledger, Pending};
 use crate::receive::publish::Publisher;
 use crate::receive::settings::{Landed, Settings};
-use lighthaul_files::digest::{self, Digest, Taking};
-use lighthaul_files::hash::Asked;
-use lighthaul_files::manifest::Entry;
-use lighthaul_files::object::{Layout, Piece, Span};
-use lighthaul_files::options::Options;
-use lighthaul_session::error::Error;
 
 /// A publisher and all that it works with.
 pub(super) struct Stage {

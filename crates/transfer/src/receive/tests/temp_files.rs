@@ -7,8 +7,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
+use lighthaul_files::digest::{Kind, Taking};
+use lighthaul_files::manifest::Entry;
 use lighthaul_io::disk::Root;
 use lighthaul_io::meta::Meta;
+use lighthaul_session::error::Code;
+use lighthaul_session::topic::decode;
 use rustix::fs::FileType;
 
 use super::bench::{Bench, sessions};
@@ -21,10 +25,6 @@ use crate::receive::job::Job;
 use crate::receive::journal::{Journal, Passage, Record, Subject};
 use crate::receive::ledger::{Ledger, Pending};
 use crate::receive::temp_files::{Attempt, TempFiles, is_continued};
-use lighthaul_files::digest::{Kind, Taking};
-use lighthaul_files::manifest::Entry;
-use lighthaul_session::error::Code;
-use lighthaul_session::topic::decode;
 
 const PASSAGE: Passage = Passage {
     digest: Kind::Crc128,
