@@ -5,12 +5,12 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
+use lighthaul_booking::books::{Role, Who};
+use lighthaul_booking::identity::tokens::{self, Entry};
 use lighthaul_daemon::rights::Rights;
 use lighthaul_daemon::{allowed, statement};
 use lighthaul_io::clock::unix_nanos;
 use lighthaul_io::identity::{self, Fingerprint};
-use lighthaul_scheduler::books::{Role, Who};
-use lighthaul_scheduler::identity::tokens::{self, Entry};
 use lighthaul_transfer::credential::Credential;
 use lighthaul_transfer::error::{Code, Error};
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lighthaul_scheduler::books::Role;
+use lighthaul_booking::books::Role;
 
 use crate::args::KeyFile;
 

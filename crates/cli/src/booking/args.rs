@@ -6,9 +6,9 @@ use std::str::FromStr;
 
 use clap::{Args, value_parser};
 use lighthaul_base::{Rate, Size};
+use lighthaul_booking::word::{Bytes, Span};
 use lighthaul_circuit::flow::Flow;
 use lighthaul_circuit::reservation::State;
-use lighthaul_scheduler::word::{Bytes, Span};
 
 use super::time::Time;
 use crate::args::{KeyFile, LogFormat};

@@ -1,6 +1,6 @@
 //! `lighthaul book` and `lighthaul quote`.
 
-use lighthaul_scheduler::word::{Bps, FlowAt, NewReservation, Provision, Shape};
+use lighthaul_booking::word::{Bps, FlowAt, NewReservation, Provision, Shape};
 use lighthaul_transfer::error::Error;
 
 use super::args::{Book, Quote, Wanted};

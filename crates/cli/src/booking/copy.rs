@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
+use lighthaul_booking::client::{Client, Failure};
+use lighthaul_booking::word::{Bps, Bytes, Moment, NewReservation, Reservation};
 use lighthaul_io::clock::unix_nanos;
-use lighthaul_scheduler::client::{Client, Failure};
-use lighthaul_scheduler::word::{Bps, Bytes, Moment, NewReservation, Reservation};
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::protocol::Protocol;
 use lighthaul_transfer::watch::Summary;

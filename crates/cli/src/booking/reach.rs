@@ -3,10 +3,10 @@
 use std::env;
 use std::fs;
 
+use lighthaul_booking::client::{Client, Failure};
+use lighthaul_booking::https::Known;
 use lighthaul_daemon::known;
 use lighthaul_io::identity::Fingerprint;
-use lighthaul_scheduler::client::{Client, Failure};
-use lighthaul_scheduler::https::Known;
 use lighthaul_transfer::error::{Code, Error};
 
 use super::args::Asking;

@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use jiff::Timestamp;
 use jiff::tz::Offset;
-use lighthaul_scheduler::word::Moment;
-use lighthaul_scheduler::word::moment::NotAMoment;
+use lighthaul_booking::word::Moment;
+use lighthaul_booking::word::moment::NotAMoment;
 
 use crate::later::LocalTime;
 

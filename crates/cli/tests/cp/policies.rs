@@ -87,7 +87,7 @@ fn example(page: &str, begins: &str) -> String {
 
 #[test]
 fn the_topology_and_policies_of_the_readme_work_as_printed() {
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scheduler/README.md");
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../booking/README.md");
     let readme = fs::read_to_string(readme).unwrap();
     let near = Near::new("policies-readme", None);
     let (topology, policy) = (near.at("network.toml"), near.at("policy.toml"));

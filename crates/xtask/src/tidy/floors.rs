@@ -119,7 +119,7 @@ const FLOORS: [(u8, &[&str]); 7] = [
     (1, &["base"]),
     (2, &["proto", "calendar", "sim", "io"]),
     (3, &["transfer", "circuit", "gateway"]),
-    (4, &["daemon", "lab", "powercut", "scheduler"]),
+    (4, &["booking", "daemon", "lab", "powercut"]),
     (5, &["cli"]),
     (6, &["xtask"]),
 ];

@@ -54,7 +54,7 @@ fn target(file: &Source) -> String {
 const REACHED: [(&str, &str); 5] = [
     ("crates/io/src/identity.rs", "fingerprint"),
     ("crates/proto/src/parts/tally.rs", "rbudp_wire"),
-    ("crates/scheduler/src/identity/jwt/signed.rs", "jwt_token"),
+    ("crates/booking/src/identity/jwt/signed.rs", "jwt_token"),
     ("crates/transfer/src/filter/files_from.rs", "files_from"),
     ("crates/transfer/src/filter/rules.rs", "filter"),
 ];
@@ -79,9 +79,9 @@ const TRUSTED: [(&str, &str); 13] = [
         "crates/cli/src/sums/",
         "a list of digests that the user names",
     ),
-    ("crates/scheduler/src/books/", "its own store"),
+    ("crates/booking/src/books/", "its own store"),
     (
-        "crates/scheduler/src/policies.rs",
+        "crates/booking/src/policies.rs",
         "the operator's own policies",
     ),
     (
@@ -89,14 +89,11 @@ const TRUSTED: [(&str, &str); 13] = [
         "files that the operator names; their readers know the format",
     ),
     (
-        "crates/scheduler/src/identity/tokens.rs",
+        "crates/booking/src/identity/tokens.rs",
         "the operator's own tokens",
     ),
-    ("crates/scheduler/src/store/", "its own store"),
-    (
-        "crates/scheduler/src/topology/",
-        "the operator's own network",
-    ),
+    ("crates/booking/src/store/", "its own store"),
+    ("crates/booking/src/topology/", "the operator's own network"),
     (
         "crates/transfer/src/vector.rs",
         "a vector that the user names",

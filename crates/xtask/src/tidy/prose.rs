@@ -180,7 +180,7 @@ const NOT_YET: [&str; 12] = [
     "crates/daemon/",
     "crates/gateway/",
     "crates/calendar/",
-    "crates/scheduler/",
+    "crates/booking/",
     "crates/transfer/",
     "crates/wrap/",
     "figures/",
