@@ -17,7 +17,7 @@ use lighthaul_base::{Absence, Instant, Rng};
 
 /// Tasks of a host and the state of its processor.
 #[derive(Clone, Debug)]
-pub struct Scheduler {
+pub struct Processor {
     now: Instant,
     tasks: VecDeque<Task>,
     active: Queues,
@@ -37,7 +37,7 @@ struct Task {
     priority: usize,
 }
 
-impl Scheduler {
+impl Processor {
     /// Returns a host with a receiver that has slept and `competitors` tasks that never sleep. `seed` determines the
     /// remaining time slices of the competitors.
     pub fn new(competitors: u32, seed: u64) -> Self {
@@ -47,7 +47,7 @@ impl Scheduler {
             sleep_average: SLEEP_AVERAGE_MAX,
             priority: priority(SLEEP_AVERAGE_MAX),
         };
-        let mut scheduler = Self {
+        let mut processor = Self {
             now: Instant::ZERO,
             tasks: VecDeque::from([receiver]),
             active: Queues::EMPTY,
@@ -56,16 +56,16 @@ impl Scheduler {
             running: None,
             predictions: VecDeque::new(),
         };
-        scheduler.active.push(receiver.priority, RECEIVER);
+        processor.active.push(receiver.priority, RECEIVER);
         for task in 1..=competitors as usize {
-            scheduler.tasks.push_back(Task {
+            processor.tasks.push_back(Task {
                 slice: Duration::from_nanos(1 + rng.below(SLICE.as_nanos() as u64)),
                 sleep_average: Duration::ZERO,
                 priority: priority(Duration::ZERO),
             });
-            scheduler.active.push(priority(Duration::ZERO), task);
+            processor.active.push(priority(Duration::ZERO), task);
         }
-        scheduler
+        processor
     }
 
     /// Lets the receiver work for `work`, from `now` or the end of its earlier work. Returns the end of the work.
@@ -285,28 +285,28 @@ mod tests {
 
     #[test]
     fn receiver_without_competitors_is_never_descheduled() {
-        let mut scheduler = Scheduler::new(0, 1);
-        assert_eq!(scheduler.run(at(5), MS * 700), at(705));
-        assert_eq!(scheduler.run(at(10), MS), at(706));
-        assert_eq!(scheduler.next_prediction_at(), Instant::NEVER);
+        let mut processor = Processor::new(0, 1);
+        assert_eq!(processor.run(at(5), MS * 700), at(705));
+        assert_eq!(processor.run(at(10), MS), at(706));
+        assert_eq!(processor.next_prediction_at(), Instant::NEVER);
     }
 
     #[test]
     fn receiver_that_sleeps_preempts_competitors() {
-        let mut scheduler = Scheduler::new(5, 1);
+        let mut processor = Processor::new(5, 1);
         let mut now = at(1000);
         for _ in 0..1000 {
-            assert_eq!(scheduler.run(now, MS), now + MS);
+            assert_eq!(processor.run(now, MS), now + MS);
             now += MS * 4;
         }
-        assert_eq!(scheduler.next_prediction_at(), Instant::NEVER);
+        assert_eq!(processor.next_prediction_at(), Instant::NEVER);
     }
 
     #[test]
     fn receiver_that_never_sleeps_gets_a_fair_share() {
         for competitors in [1, 2, 5] {
-            let mut scheduler = Scheduler::new(competitors, 7);
-            let took = scheduler.run(at(0), MS * 20_000).as_secs_f64();
+            let mut processor = Processor::new(competitors, 7);
+            let took = processor.run(at(0), MS * 20_000).as_secs_f64();
             let fair = 20.0 * f64::from(competitors + 1);
             assert!((took / fair - 1.0).abs() < 0.06, "{took} s, not {fair} s");
         }
@@ -314,20 +314,20 @@ mod tests {
 
     #[test]
     fn predicted_absence_matches_for_busy_receiver() {
-        let mut scheduler = Scheduler::new(5, 3);
+        let mut processor = Processor::new(5, 3);
         // the receiver has used up its sleep bonus by then
-        scheduler.run(at(0), MS * 5_000);
-        while scheduler.take_prediction().is_some() {}
+        processor.run(at(0), MS * 5_000);
+        while processor.take_prediction().is_some() {}
         let mut right = 0;
         for _ in 0..100 {
-            let before = scheduler.now;
-            scheduler.run(before, MS * 10);
-            let away = scheduler.now.since(before).saturating_sub(MS * 10);
+            let before = processor.now;
+            processor.run(before, MS * 10);
+            let away = processor.now.since(before).saturating_sub(MS * 10);
             if away.is_zero() {
                 continue;
             }
             // the prediction was made at the previous turn
-            let Some(absence) = scheduler.take_prediction() else {
+            let Some(absence) = processor.take_prediction() else {
                 break;
             };
             right += u32::from(absence.len == away || absence.len.abs_diff(away) < MS);
