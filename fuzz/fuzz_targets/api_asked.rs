@@ -1,4 +1,4 @@
-//! See `lighthaul_fuzz::scheduler::asked`.
+//! See `lighthaul_fuzz::booking::asked`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| lighthaul_fuzz::scheduler::asked(octets));
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| lighthaul_fuzz::booking::asked(octets));

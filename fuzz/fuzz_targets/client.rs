@@ -1,4 +1,4 @@
-//! See `lighthaul_fuzz::scheduler::answered`.
+//! See `lighthaul_fuzz::booking::answered`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| lighthaul_fuzz::scheduler::answered(octets));
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| lighthaul_fuzz::booking::answered(octets));

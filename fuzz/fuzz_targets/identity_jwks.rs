@@ -1,4 +1,4 @@
-//! See `lighthaul_fuzz::scheduler::key_set`.
+//! See `lighthaul_fuzz::booking::key_set`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| lighthaul_fuzz::scheduler::key_set(octets));
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| lighthaul_fuzz::booking::key_set(octets));

@@ -1,4 +1,4 @@
-//! See `lighthaul_fuzz::scheduler::claims`.
+//! See `lighthaul_fuzz::booking::claims`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| lighthaul_fuzz::scheduler::claims(octets));
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| lighthaul_fuzz::booking::claims(octets));

@@ -1,4 +1,4 @@
-//! See `lighthaul_fuzz::scheduler::token`.
+//! See `lighthaul_fuzz::booking::token`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| lighthaul_fuzz::scheduler::token(octets));
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| lighthaul_fuzz::booking::token(octets));

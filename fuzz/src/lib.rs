@@ -1,5 +1,6 @@
 //! What the fuzz targets do with their octets, one file for each room; `pair` is what three protocols share.
 
+pub mod booking;
 pub mod circuit;
 pub mod daemon;
 pub mod fec;
@@ -9,7 +10,6 @@ pub mod lab;
 pub mod pair;
 pub mod rbudp;
 pub mod sabul;
-pub mod scheduler;
 pub mod slabs;
 pub mod stripe;
 pub mod token;

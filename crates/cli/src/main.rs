@@ -23,7 +23,7 @@ mod wrap;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
-use lighthaul_io::{heap, interrupt};
+use lighthaul_io::host::{heap, interrupt};
 use lighthaul_session::error::{Code, Error};
 
 use crate::config::Config;

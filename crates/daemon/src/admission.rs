@@ -4,8 +4,8 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lighthaul_io::identity::Fingerprint;
-use lighthaul_io::tcp;
+use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_io::net::tcp;
 use lighthaul_session::credential::Credential;
 use lighthaul_session::error::Error;
 use lighthaul_session::message::Message;
@@ -126,8 +126,8 @@ mod tests {
     use std::path::PathBuf;
     use std::{env, fs, thread};
 
-    use lighthaul_io::identity::Identity;
-    use lighthaul_io::tls::{self, Side};
+    use lighthaul_io::crypto::identity::Identity;
+    use lighthaul_io::crypto::tls::{self, Side};
     use lighthaul_session::error::Code;
     use lighthaul_session::measure::{self, Ask, What};
     use lighthaul_session::message::Hello;

@@ -11,8 +11,8 @@
 use std::path::Path;
 use std::{fs, io};
 
-use lighthaul_io::durable;
-use lighthaul_io::identity::Fingerprint;
+use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_io::fs::durable;
 
 use crate::rights::{NotRights, Rights};
 

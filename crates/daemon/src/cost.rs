@@ -4,7 +4,7 @@
 //! open files, it gets as far as there is room beyond the least.
 
 use lighthaul_files::verb::Verb;
-use lighthaul_io::probe::LANES_MAX;
+use lighthaul_io::net::probe::LANES_MAX;
 use lighthaul_session::offer;
 use lighthaul_stream::message::Kind;
 use lighthaul_transfer::budget::Budget;

@@ -12,7 +12,7 @@ use lighthaul_gateway::call::Joint;
 use lighthaul_gateway::line::Line;
 use lighthaul_gateway::link_thread;
 use lighthaul_gateway::settings::Settings;
-use lighthaul_io::identity::{Fingerprint, random_octets};
+use lighthaul_io::crypto::identity::{Fingerprint, random_octets};
 use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{self as own, Hello};

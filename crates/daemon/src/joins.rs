@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use lighthaul_io::identity::Fingerprint;
+use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::Message;
 use lighthaul_session::secrets::{JOINS_MAX, Join};

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::{fs, io};
 
-use lighthaul_io::durable;
-use lighthaul_io::identity::Fingerprint;
+use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_io::fs::durable;
 
 /// What a file of known daemons says of one that shows its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

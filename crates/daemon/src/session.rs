@@ -12,7 +12,7 @@ use lighthaul_files::listed::Finds;
 use lighthaul_files::options::Options;
 use lighthaul_files::walk::Walk;
 use lighthaul_files::work::Scope;
-use lighthaul_io::identity::Fingerprint;
+use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{Message, VERSION};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lighthaul_files::list::{Names, Told};
 use lighthaul_files::options::Options;
-use lighthaul_io::interrupt;
+use lighthaul_io::host::interrupt;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{self as own, Hello};
 use lighthaul_session::session::Session;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_files::options::Options;
-use lighthaul_io::clock::Clock;
-use lighthaul_io::identity::Fingerprint;
+use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_io::host::clock::Clock;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::session::{Halt, Session};
 

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use lighthaul_io::cipher::Cipher;
+use lighthaul_io::crypto::cipher::Cipher;
+use lighthaul_io::crypto::seal::{Key, derive};
+use lighthaul_io::crypto::tls::Side;
 use lighthaul_io::error::Error as World;
-use lighthaul_io::probe::Prober;
-use lighthaul_io::seal::{Key, derive};
-use lighthaul_io::tls::Side;
+use lighthaul_io::net::probe::Prober;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;

@@ -124,19 +124,19 @@ mod tests {
     proptest! {
         #[test]
         fn events_pop_in_order_of_a_stable_sort(moments: Vec<u8>, popped in 0_usize..20) {
-            let mut agenda = EventQueue::new();
+            let mut queue = EventQueue::new();
             let mut all: Vec<(Instant, usize)> = Vec::new();
             for (nth, moment) in moments.iter().enumerate() {
                 let at = Instant::from_nanos(u64::from(*moment));
-                agenda.insert(at, nth);
+                queue.insert(at, nth);
                 all.push((at, nth));
             }
             all.sort();
             for expected in all.iter().take(popped) {
-                prop_assert_eq!(agenda.next_at(), expected.0);
-                prop_assert_eq!(agenda.pop(), Some(*expected));
+                prop_assert_eq!(queue.next_at(), expected.0);
+                prop_assert_eq!(queue.pop(), Some(*expected));
             }
-            prop_assert_eq!(agenda.len(), all.len().saturating_sub(popped));
+            prop_assert_eq!(queue.len(), all.len().saturating_sub(popped));
         }
     }
 }

@@ -6,7 +6,7 @@ use core::time::Duration;
 use lighthaul_base::{Instant, Load, Rate};
 
 use crate::link::{Counters, Link, LinkConfig, Verdict};
-use crate::scheduler::Scheduler;
+use crate::processor::Processor;
 
 /// Parameters of a receiving host. The default host receives infinitely fast.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct Host {
 struct Shared {
     rate: Rate,
     socket_bytes_max: u64,
-    scheduler: Scheduler,
+    processor: Processor,
     /// Datagrams in the receive buffer: the time at which each leaves it, and its length.
     queue: VecDeque<(Instant, u32)>,
     queue_bytes: u64,
@@ -56,7 +56,7 @@ impl Host {
             shared: rate.map(|rate| Shared {
                 rate,
                 socket_bytes_max: config.socket_bytes_max,
-                scheduler: Scheduler::new(config.competitors, seed),
+                processor: Processor::new(config.competitors, seed),
                 queue: VecDeque::new(),
                 queue_bytes: 0,
                 counters: Counters::default(),
@@ -80,7 +80,7 @@ impl Host {
     /// datagrams.
     pub fn receive_message(&mut self, now: Instant) -> Instant {
         match &mut self.shared {
-            Some(shared) => shared.scheduler.run(now, MESSAGE_TIME),
+            Some(shared) => shared.processor.run(now, MESSAGE_TIME),
             None => now,
         }
     }
@@ -88,14 +88,14 @@ impl Host {
     /// Returns the time at which the receiver has finished its present work.
     pub fn free_at(&self) -> Instant {
         let shared = self.shared.as_ref();
-        shared.map_or(Instant::ZERO, |shared| shared.scheduler.free_at())
+        shared.map_or(Instant::ZERO, |shared| shared.processor.free_at())
     }
 
     /// Returns the time of the next load sample.
     pub fn next_load_at(&self) -> Instant {
         let shared = self.shared.as_ref();
         shared.map_or(Instant::NEVER, |shared| {
-            shared.scheduler.next_prediction_at()
+            shared.processor.next_prediction_at()
         })
     }
 
@@ -108,7 +108,7 @@ impl Host {
         Load {
             socket_bytes: shared.queue_bytes,
             socket_bytes_max: shared.socket_bytes_max,
-            absence: shared.scheduler.take_prediction(),
+            absence: shared.processor.take_prediction(),
             ..Load::default()
         }
     }
@@ -132,7 +132,7 @@ impl Shared {
         }
         self.counters.delivered.add(len);
         // later datagrams cannot delay this one: the receiver does not sleep before it has handled it
-        let at = self.scheduler.run(now, self.rate.time_for(len.into()));
+        let at = self.processor.run(now, self.rate.time_for(len.into()));
         self.queue.push_back((at, len));
         self.queue_bytes += u64::from(len);
         Some(at)

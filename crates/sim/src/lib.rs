@@ -2,7 +2,7 @@
 //!
 //! - [`link`]: one direction of a path, in virtual time here and in real time in the lab
 //! - [`host`]: a receiving host of limited speed
-//! - [`scheduler`]: the processor scheduler of such a host, modeled on Linux 2.6
+//! - [`processor`]: the processor of such a host, scheduled as by Linux 2.6
 //! - [`event_queue`]: the queue of future events
 //! - [`network`]: many [`flow`]s over shared links, each along its [`route`]; [`world`]: a network of one flow
 //! - [`trace`]: goodput of each flow over time
@@ -18,8 +18,8 @@ pub mod host;
 pub mod ledger;
 pub mod link;
 pub mod network;
+pub mod processor;
 pub mod route;
-pub mod scheduler;
 pub mod trace;
 pub mod world;
 
@@ -31,7 +31,7 @@ pub use host::{Host, HostConfig};
 pub use ledger::Ledger;
 pub use link::{BurstLoss, Count, Counters, DropReason, Link, LinkConfig, Reorder, Verdict};
 pub use network::Network;
+pub use processor::Processor;
 pub use route::RouteConfig;
-pub use scheduler::Scheduler;
 pub use trace::Trace;
 pub use world::{World, WorldConfig};

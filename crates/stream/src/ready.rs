@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lighthaul_io::drive::Lane;
-use lighthaul_io::interrupt;
+use lighthaul_io::host::interrupt;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::offer::Offer;
 use lighthaul_session::session::Session;

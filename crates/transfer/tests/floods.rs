@@ -19,7 +19,7 @@ use lighthaul_files::object::Piece;
 use lighthaul_files::options::Options;
 use lighthaul_files::walk::Walk;
 use lighthaul_io::control::{Frame, Stream};
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::path::explore;

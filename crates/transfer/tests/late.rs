@@ -19,7 +19,7 @@ use lighthaul_files::manifest::{Entry, Kind, Linked, pack};
 use lighthaul_files::options::{Action, Detail, Options, Planned};
 use lighthaul_files::walk::Walk;
 use lighthaul_io::control::{Frame, Stream};
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::door::Door;
 use lighthaul_session::error::Error;
 use lighthaul_session::path::explore;

@@ -15,7 +15,7 @@ use lighthaul_files::listed::Finds;
 use lighthaul_files::manifest::{Entry, Kind, Linked};
 use lighthaul_files::options::Options;
 use lighthaul_files::walk::{Found, Walk};
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::{self, Protocol};

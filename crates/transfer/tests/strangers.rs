@@ -11,7 +11,7 @@ use lighthaul_files::far;
 use lighthaul_files::verb::{Answer, Verb};
 use lighthaul_files::work::Scope;
 use lighthaul_io::control::Frame;
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::checkup::message::{Facts, Message};
 use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};

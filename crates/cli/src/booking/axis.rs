@@ -1,6 +1,6 @@
 //! Time from left to right.
 
-use lighthaul_scheduler::word::Moment;
+use lighthaul_booking::word::Moment;
 
 use super::time::written;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lighthaul_base::escape::{LINE_MAX, escape};
-use lighthaul_scheduler::word::{Allocation, CalendarView, Moment};
+use lighthaul_booking::word::{Allocation, CalendarView, Moment};
 
 use super::axis::Axis;
 use super::show::rate;
@@ -147,7 +147,7 @@ const SHADES: [char; 4] = [' ', '░', '▒', '█'];
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lighthaul_scheduler::word::Free;
+    use lighthaul_booking::word::Free;
 
     fn free(from: u64, till: u64, bps: u64) -> Free {
         let (from, till) = (Moment(from), Moment(till));

@@ -1,6 +1,6 @@
 //! `lighthaul book` and `lighthaul quote`.
 
-use lighthaul_scheduler::word::{Bps, FlowAt, NewReservation, Provision, Shape, Span};
+use lighthaul_booking::word::{Bps, FlowAt, NewReservation, Provision, Shape, Span};
 use lighthaul_session::error::Error;
 
 use super::reach::{failed, reach};

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
-use lighthaul_scheduler::word::{CalendarView, Moment};
+use lighthaul_booking::word::{CalendarView, Moment};
 use lighthaul_session::error::{Code, Error};
 
 use super::axis::Axis;

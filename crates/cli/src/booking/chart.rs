@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lighthaul_booking::word::{Allocation, CalendarView, Moment};
 use lighthaul_lab::picture::{Anchor, Picture, Shape};
-use lighthaul_scheduler::word::{Allocation, CalendarView, Moment};
 
 use super::axis::Axis;
 use super::show::rate;
@@ -220,7 +220,7 @@ const COLORS: [[u8; 3]; 7] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lighthaul_scheduler::word::Free;
+    use lighthaul_booking::word::Free;
 
     #[test]
     fn what_is_free_and_booked_is_in_the_picture() {

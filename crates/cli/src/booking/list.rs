@@ -1,6 +1,6 @@
 //! `lighthaul reservations` and `lighthaul cancel`.
 
-use lighthaul_scheduler::client::Filter;
+use lighthaul_booking::client::Filter;
 use lighthaul_session::error::Error;
 
 use super::reach::{failed, reach};

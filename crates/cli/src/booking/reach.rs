@@ -2,10 +2,10 @@
 
 use std::{env, fs};
 
+use lighthaul_booking::client::{Client, Failure};
+use lighthaul_booking::https::Known;
 use lighthaul_daemon::known;
-use lighthaul_io::identity::Fingerprint;
-use lighthaul_scheduler::client::{Client, Failure};
-use lighthaul_scheduler::https::Known;
+use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_session::error::{Code, Error};
 
 use crate::grammar::booking::Asking;

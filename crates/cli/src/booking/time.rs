@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use jiff::tz::Offset;
-use lighthaul_scheduler::word::Moment;
+use lighthaul_booking::word::Moment;
 
 /// A moment in UTC, in a form of `strftime`.
 pub(crate) fn written(at: Moment, form: &str) -> String {

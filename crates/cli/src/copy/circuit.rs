@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
-use lighthaul_io::clock::unix_nanos;
-use lighthaul_scheduler::client::{Client, Failure};
-use lighthaul_scheduler::word::{Bps, Bytes, Moment, NewReservation, Reservation};
+use lighthaul_booking::client::{Client, Failure};
+use lighthaul_booking::word::{Bps, Bytes, Moment, NewReservation, Reservation};
+use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::Protocol;
 use lighthaul_transfer::watch::Summary;

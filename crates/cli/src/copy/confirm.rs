@@ -4,9 +4,9 @@ use std::io::{IsTerminal, stdin};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use lighthaul_io::clock::Clock;
-use lighthaul_io::interrupt;
-use lighthaul_io::wait::{Watch, wait};
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::interrupt;
+use lighthaul_io::host::wait::{Watch, wait};
 use lighthaul_session::error::{Code, Error};
 
 use crate::grammar::choice::Choice;

@@ -6,7 +6,7 @@ use lighthaul_base::escape::{LINE_MAX, escape};
 use lighthaul_base::{Instant, Size};
 use lighthaul_files::hash::Hashed;
 use lighthaul_files::options::{Action, Planned};
-use lighthaul_io::clock::{Clock, cpu_seconds};
+use lighthaul_io::host::clock::{Clock, cpu_seconds};
 use lighthaul_session::error::Error;
 use lighthaul_transfer::watch::{Motion, Sight, Start, Summary};
 use serde_json::{Value, json};

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::clock::{Clock, unix_nanos};
-use lighthaul_io::interrupt;
-use lighthaul_io::wait::wait;
-use lighthaul_scheduler::word::Moment;
+use lighthaul_booking::word::Moment;
+use lighthaul_io::host::clock::{Clock, unix_nanos};
+use lighthaul_io::host::interrupt;
+use lighthaul_io::host::wait::wait;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_transfer::watch::Summary;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lighthaul_files::listed::Finds;
 use lighthaul_files::walk::Walk;
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::Message;

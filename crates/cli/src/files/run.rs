@@ -3,7 +3,7 @@
 use lighthaul_files::far::hear;
 use lighthaul_files::verb::{Answer, Verb};
 use lighthaul_files::work::{Scope, work};
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::session::Halt;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::{Args, value_parser};
 use lighthaul_base::{Rate, Size, duration};
+use lighthaul_booking::word::Bytes;
 use lighthaul_circuit::flow::Flow;
 use lighthaul_circuit::reservation::State;
-use lighthaul_scheduler::word::Bytes;
 
 use crate::grammar::output::Output;
 use crate::grammar::time::Time;

@@ -3,8 +3,8 @@
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum, value_parser};
 use lighthaul_base::Rate;
-use lighthaul_io::identity::random_octets;
-use lighthaul_scheduler::word::Moment;
+use lighthaul_booking::word::Moment;
+use lighthaul_io::crypto::identity::random_octets;
 use lighthaul_session::protocol::{AUTO, Protocol};
 use lighthaul_session::secrets::JOINS_MAX;
 

@@ -4,9 +4,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use lighthaul_base::{CivilTime, ParseCivilTimeError, duration};
-use lighthaul_io::clock::unix_of_local;
-use lighthaul_scheduler::word::Moment;
-use lighthaul_scheduler::word::moment::NotAMoment;
+use lighthaul_booking::word::Moment;
+use lighthaul_booking::word::moment::NotAMoment;
+use lighthaul_io::host::clock::unix_of_local;
 
 /// Point in time: local time, or with a UTC offset. A time of day without a date is the next one.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ pub(super) fn positive(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use lighthaul_io::clock::unix_nanos;
+    use lighthaul_io::host::clock::unix_nanos;
 
     use super::*;
 

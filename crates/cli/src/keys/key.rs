@@ -4,8 +4,8 @@ use std::path::Path;
 
 use lighthaul_daemon::known::Known;
 use lighthaul_daemon::{allowed, known};
-use lighthaul_io::identity::Identity;
-use lighthaul_io::tls;
+use lighthaul_io::crypto::identity::Identity;
+use lighthaul_io::crypto::tls;
 use lighthaul_session::error::{Code, Error};
 
 use crate::grammar::keys::{Allow, Deny, Key, Trust};

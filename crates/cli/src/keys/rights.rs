@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use lighthaul_daemon::rights::Rights;
-use lighthaul_io::clock::unix_nanos;
-use lighthaul_io::identity::Fingerprint;
+use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_session::error::{Code, Error};
 
 use crate::grammar::keys::Granted;

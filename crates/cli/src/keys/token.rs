@@ -1,11 +1,11 @@
 //! `lighthaul token` and `lighthaul sign`.
 
+use lighthaul_booking::books::{Role, Who};
+use lighthaul_booking::identity::tokens;
+use lighthaul_booking::identity::tokens::Entry;
 use lighthaul_daemon::{allowed, statement};
-use lighthaul_io::identity;
-use lighthaul_io::identity::Fingerprint;
-use lighthaul_scheduler::books::{Role, Who};
-use lighthaul_scheduler::identity::tokens;
-use lighthaul_scheduler::identity::tokens::Entry;
+use lighthaul_io::crypto::identity;
+use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_session::error::{Code, Error};
 
 use crate::grammar::keys::{Sign, Token};

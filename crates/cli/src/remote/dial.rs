@@ -4,7 +4,7 @@ use std::path::Path;
 
 use lighthaul_daemon::client::{call, call_through};
 use lighthaul_daemon::known::{self, Known};
-use lighthaul_io::identity::{Fingerprint, Identity};
+use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_session::credential::Credential;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::Message;

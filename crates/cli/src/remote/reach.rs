@@ -1,7 +1,7 @@
 //! Reaching the far side of a place: a daemon, or a program that ssh starts there.
 
 use lighthaul_daemon::client::{Started, start_over_ssh};
-use lighthaul_io::identity::Identity;
+use lighthaul_io::crypto::identity::Identity;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::session::Session;

@@ -10,8 +10,8 @@ use std::sync::atomic::AtomicU64;
 use lighthaul_files::hash;
 use lighthaul_files::sums::crew::{Foreman, work};
 use lighthaul_files::sums::take::{Taken, take};
-use lighthaul_io::folder::leaves_root;
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::folder::leaves_root;
+use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::error::{Code, Error};
 
 use super::line::Sum;

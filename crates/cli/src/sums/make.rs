@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 
 use lighthaul_files::sums::crew::{Foreman, work};
 use lighthaul_files::sums::take::{Taken, Wanted, take};
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::error::{Code, Error};
 use serde_json::json;
 

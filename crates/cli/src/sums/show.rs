@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use lighthaul_base::escape::escape_json;
 use lighthaul_base::{Instant, Rate, Size};
-use lighthaul_io::clock::Clock;
+use lighthaul_io::host::clock::Clock;
 use lighthaul_session::error::{Code, Error};
 use serde_json::{Map, Value, json};
 

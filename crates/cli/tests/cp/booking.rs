@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use lighthaul_scheduler::word::Moment;
+use lighthaul_booking::word::Moment;
 use serde_json::Value;
 
 use crate::far::{Far, Near};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lighthaul_io::clock::unix_nanos;
+use lighthaul_io::host::clock::unix_nanos;
 
 use crate::booking::{Booking, one};
 use crate::far::Near;
@@ -87,7 +87,7 @@ fn example(page: &str, begins: &str) -> String {
 
 #[test]
 fn the_topology_and_policies_of_the_readme_work_as_printed() {
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scheduler/README.md");
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../booking/README.md");
     let readme = fs::read_to_string(readme).unwrap();
     let near = Near::new("policies-readme", None);
     let (topology, policy) = (near.at("network.toml"), near.at("policy.toml"));

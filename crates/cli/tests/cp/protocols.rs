@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use lighthaul_daemon::client::call;
 use lighthaul_files::options::Options;
-use lighthaul_io::identity::Identity;
+use lighthaul_io::crypto::identity::Identity;
 use lighthaul_session::error::Code;
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::protocol;

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use lighthaul_daemon::client::call;
 use lighthaul_files::options::Options;
-use lighthaul_io::identity::Identity;
-use lighthaul_io::tls;
+use lighthaul_io::crypto::identity::Identity;
+use lighthaul_io::crypto::tls;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::protocol;

@@ -5,8 +5,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 use std::{fs, thread};
 
-use lighthaul_io::clock::Clock;
-use lighthaul_io::wait::pause;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::pause;
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 
 use crate::pair::{Pair, SOCKS, inner};

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::{env, fs};
 
-use lighthaul_io::clock::unix_nanos;
+use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_powercut::device::Fault;
 use lighthaul_powercut::filesystem::FileSystem;
 use lighthaul_powercut::rig::Rig;

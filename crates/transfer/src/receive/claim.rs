@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use lighthaul_files::temp_names::{PREFIX, Writer, claim_of};
-use lighthaul_io::disk::Root;
+use lighthaul_io::fs::disk::Root;
 
 /// The mark of one writer, which is gone, or at least unlocked, when this value goes.
 #[derive(Debug)]

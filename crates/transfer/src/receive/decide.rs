@@ -4,7 +4,7 @@ use lighthaul_files::digest::{self, Digest, Taking};
 use lighthaul_files::manifest::{Entry, Kind};
 use lighthaul_files::options::{Action, Detail, Planned};
 use lighthaul_io::control::Frame;
-use lighthaul_io::meta::Meta;
+use lighthaul_io::fs::meta::Meta;
 use lighthaul_session::error::Error;
 use rustix::fs::FileType;
 

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use lighthaul_files::digest::{Digest, Taking};
 use lighthaul_files::object::Span;
-use lighthaul_io::device::DeviceFile;
-use lighthaul_io::disk::Root;
+use lighthaul_io::fs::device::DeviceFile;
+use lighthaul_io::fs::disk::Root;
 use lighthaul_session::error::{Code, Error};
 
 /// Compares the bytes that the device has of the file at `path` with these digests; asks `check` whether to go on.

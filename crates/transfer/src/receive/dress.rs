@@ -5,8 +5,8 @@ use std::path::Path;
 
 use lighthaul_files::manifest::{Entry, Kind};
 use lighthaul_files::notes::Notes;
-use lighthaul_io::disk::Root;
-use lighthaul_io::metadata::{Extras, Inode, Keep, NotKept};
+use lighthaul_io::fs::disk::Root;
+use lighthaul_io::fs::metadata::{Extras, Inode, Keep, NotKept};
 
 use crate::board::Board;
 

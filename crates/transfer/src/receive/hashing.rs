@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use lighthaul_files::hash::{Hashed, Hashes, Kind};
-use lighthaul_io::disk::Root;
+use lighthaul_io::fs::disk::Root;
 use lighthaul_session::error::Error;
 use lighthaul_session::session::Session;
 

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use lighthaul_files::digest::{Digest, Taking};
 use lighthaul_files::object::Span;
 use lighthaul_io::control::{Frame, Stream};
-use lighthaul_io::sparse;
+use lighthaul_io::fs::sparse;
 use lighthaul_session::error::{Code, Error};
 
 use super::job::Job;

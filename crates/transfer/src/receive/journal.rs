@@ -13,7 +13,7 @@ use std::io::{self, Read, Write};
 use lighthaul_base::Malformed;
 use lighthaul_files::digest::Kind;
 use lighthaul_files::object::Span;
-use lighthaul_io::version::Look;
+use lighthaul_io::fs::version::Look;
 
 use crate::budget::Slot;
 

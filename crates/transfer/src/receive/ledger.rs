@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use lighthaul_files::digest::{self, Digest};
 use lighthaul_files::manifest::{Entry, Kind, WINDOW};
 use lighthaul_files::object::{Piece, Span};
-use lighthaul_io::version::Look;
+use lighthaul_io::fs::version::Look;
 use lighthaul_session::error::{Code, Error};
 
 use super::journal::{Journal, Record};

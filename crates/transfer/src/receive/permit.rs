@@ -1,7 +1,7 @@
 //! What of a file's metadata a peer may set, as the side that receives decides.
 
 use lighthaul_files::manifest::{Entry, Kind};
-use lighthaul_io::metadata::{Keep, MetadataKind, NotKept, NotKeptReason};
+use lighthaul_io::fs::metadata::{Keep, MetadataKind, NotKept, NotKeptReason};
 
 /// What a peer may set besides names, bytes, permissions, times, `user.*` attributes and access lists. The default is
 /// nothing.
@@ -88,7 +88,7 @@ pub(super) const SPECIAL: u32 = 0o7000;
 
 #[cfg(test)]
 mod tests {
-    use lighthaul_io::metadata::Extras;
+    use lighthaul_io::fs::metadata::Extras;
 
     use super::*;
 

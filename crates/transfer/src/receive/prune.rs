@@ -11,8 +11,8 @@ use lighthaul_files::manifest::{Entry, Kind};
 use lighthaul_files::options::Action;
 use lighthaul_files::special::special;
 use lighthaul_io::control::Frame;
-use lighthaul_io::meta::Meta;
-use lighthaul_io::wait::pause;
+use lighthaul_io::fs::meta::Meta;
+use lighthaul_io::host::wait::pause;
 use lighthaul_session::error::{Code, Error};
 use rustix::fs::FileType;
 

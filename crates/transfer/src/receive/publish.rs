@@ -13,7 +13,7 @@ use lighthaul_files::digest::Digest;
 use lighthaul_files::hash::Asked;
 use lighthaul_files::manifest::Entry;
 use lighthaul_files::object::Span;
-use lighthaul_io::disk::Root;
+use lighthaul_io::fs::disk::Root;
 use lighthaul_session::error::{Code, Error};
 
 use super::claim::Claim;

@@ -5,8 +5,8 @@ use std::io;
 use std::path::Path;
 
 use lighthaul_files::manifest::Entry;
-use lighthaul_io::disk::Root;
-use lighthaul_io::space::Space;
+use lighthaul_io::fs::disk::Root;
+use lighthaul_io::fs::space::Space;
 use rustix::fs::FileType;
 
 /// The file systems that files go to, by their device.

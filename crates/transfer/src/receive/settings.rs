@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use lighthaul_files::list::Names;
 use lighthaul_files::options::Options;
 use lighthaul_files::temp_names::boot;
-use lighthaul_io::disk::Root;
+use lighthaul_io::fs::disk::Root;
 
 use super::claim::Claim;
 use super::journal::Passage;

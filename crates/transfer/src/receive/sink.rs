@@ -7,10 +7,10 @@ use std::sync::mpsc::Sender;
 
 use lighthaul_files::digest::{Digest, Kind, Taking};
 use lighthaul_files::object::LARGE;
-use lighthaul_io::blocks::Sink;
-use lighthaul_io::disk::OutputFile;
 use lighthaul_io::error::Error as World;
-use lighthaul_io::sparse::{self, FormerContent};
+use lighthaul_io::fs::disk::OutputFile;
+use lighthaul_io::fs::sparse::{self, FormerContent};
+use lighthaul_io::store::blocks::Sink;
 use lighthaul_session::error::{Code, Error};
 
 use super::job::{Arrived, Incoming, Job};

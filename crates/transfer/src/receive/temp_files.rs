@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use lighthaul_files::object::LARGE;
-use lighthaul_io::disk::{OutputFile, Root};
-use lighthaul_io::meta::Meta;
-use lighthaul_io::sparse;
+use lighthaul_io::fs::disk::{OutputFile, Root};
+use lighthaul_io::fs::meta::Meta;
+use lighthaul_io::fs::sparse;
 use lighthaul_session::error::{Code, Error};
 use rustix::fs::FileType;
 

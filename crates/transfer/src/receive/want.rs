@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 
 use lighthaul_files::manifest::Entry;
-use lighthaul_io::wait::pause;
+use lighthaul_io::host::wait::pause;
 use lighthaul_session::error::{Code, Error};
 use rustix::fs::FileType;
 

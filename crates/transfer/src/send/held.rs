@@ -5,8 +5,8 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 use lighthaul_files::digest::{Digest, Taking};
-use lighthaul_io::disk::InputFile;
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::disk::InputFile;
+use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::session::Session;
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use lighthaul_files::digest::Kind;
 use lighthaul_files::manifest::WINDOW;
 use lighthaul_files::object::{LARGE, Layout, PIECES_MAX, Piece, Span};
-use lighthaul_io::disk::InputFile;
+use lighthaul_io::fs::disk::InputFile;
 use lighthaul_session::error::{Code, Error};
 
 use crate::crew::{Crew, LOOK};
@@ -28,7 +28,7 @@ pub(crate) struct Item {
     pub(crate) place: PathBuf,
     /// Bytes when it was listed.
     pub(crate) size: u64,
-    /// Its version when it was listed: see [`lighthaul_io::version::Version::mark`].
+    /// Its version when it was listed: see [`lighthaul_io::fs::version::Version::mark`].
     pub(crate) version: u64,
 }
 

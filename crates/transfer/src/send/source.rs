@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use lighthaul_files::digest::{Kind, Taking};
-use lighthaul_io::disk::InputFile;
 use lighthaul_io::error::Error as World;
-use lighthaul_io::ground::Ground;
-use lighthaul_io::read_ahead::Source;
+use lighthaul_io::fs::disk::InputFile;
+use lighthaul_io::fs::ground::Ground;
+use lighthaul_io::store::read_ahead::Source;
 use lighthaul_session::error::{Code, Error};
 
 use super::queue::Plan;

@@ -14,8 +14,8 @@ use std::{fs, io};
 
 use clap::Parser;
 use lighthaul_base::{Rate, Rng, Size};
-use lighthaul_io::clock::{Clock, unix_nanos};
-use lighthaul_io::namespace::ignore_interrupts;
+use lighthaul_io::host::clock::{Clock, unix_nanos};
+use lighthaul_io::host::namespace::ignore_interrupts;
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::{Lab, available};
 use lighthaul_lab::settings::{LinkSettings, Settings};

@@ -121,7 +121,7 @@ const FLOORS: [(u8, &[&str]); 9] = [
     (3, &["session", "circuit", "gateway"]),
     (4, &["files", "stream"]),
     (5, &["transfer"]),
-    (6, &["daemon", "lab", "powercut", "scheduler"]),
+    (6, &["booking", "daemon", "lab", "powercut"]),
     (7, &["cli"]),
     (8, &["xtask"]),
 ];

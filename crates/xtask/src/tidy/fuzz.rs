@@ -51,10 +51,11 @@ fn target(file: &Source) -> String {
 }
 
 /// Decoders that another decoder's target covers.
-const REACHED: [(&str, &str); 6] = [
-    ("crates/io/src/identity.rs", "fingerprint"),
+const REACHED: [(&str, &str); 7] = [
+    ("crates/io/src/crypto/identity.rs", "fingerprint"),
+    ("crates/io/src/net/probe.rs", "probe"),
     ("crates/proto/src/parts/tally.rs", "rbudp_wire"),
-    ("crates/scheduler/src/identity/jwt/signed.rs", "jwt_token"),
+    ("crates/booking/src/identity/jwt/signed.rs", "jwt_token"),
     ("crates/session/src/topic.rs", "message"),
     ("crates/files/src/filter/files_from.rs", "files_from"),
     ("crates/files/src/filter/rules.rs", "filter"),
@@ -80,24 +81,21 @@ const TRUSTED: [(&str, &str); 13] = [
         "crates/cli/src/sums/",
         "a list of digests that the user names",
     ),
-    ("crates/scheduler/src/books/", "its own store"),
+    ("crates/booking/src/books/", "its own store"),
     (
-        "crates/scheduler/src/policies.rs",
+        "crates/booking/src/policies.rs",
         "the operator's own policies",
     ),
     (
-        "crates/io/src/watched_file.rs",
+        "crates/io/src/fs/watched_file.rs",
         "files that the operator names; their readers know the format",
     ),
     (
-        "crates/scheduler/src/identity/tokens.rs",
+        "crates/booking/src/identity/tokens.rs",
         "the operator's own tokens",
     ),
-    ("crates/scheduler/src/store/", "its own store"),
-    (
-        "crates/scheduler/src/topology/",
-        "the operator's own network",
-    ),
+    ("crates/booking/src/store/", "its own store"),
+    ("crates/booking/src/topology/", "the operator's own network"),
     (
         "crates/transfer/src/vector.rs",
         "a vector that the user names",

@@ -181,7 +181,7 @@ const NOT_YET: [&str; 15] = [
     "crates/files/",
     "crates/gateway/",
     "crates/calendar/",
-    "crates/scheduler/",
+    "crates/booking/",
     "crates/session/",
     "crates/stream/",
     "crates/transfer/",

@@ -9,7 +9,7 @@ use lighthaul_files::filter::{Rules, Written};
 use lighthaul_files::hash::Asked;
 use lighthaul_files::manifest::{Entry, Kind, Linked};
 use lighthaul_files::options::Options;
-use lighthaul_io::metadata::{Extras, Keep};
+use lighthaul_io::fs::metadata::{Extras, Keep};
 use lighthaul_session::error::Code;
 
 use super::bench::{Bench, SECONDS, age, look, make_fifo, set_mode, set_time};
@@ -109,7 +109,7 @@ fn target_folder_looks_like_the_source_only_where_it_is_new() {
         if there {
             fs::create_dir(&target).unwrap();
             if begun {
-                let root = lighthaul_io::disk::Root::open(&target).unwrap();
+                let root = lighthaul_io::fs::disk::Root::open(&target).unwrap();
                 claim = Claim::stake(root, &writer(), true);
             }
             set_mode(&target, 0o555);

@@ -6,7 +6,7 @@ use lighthaul_files::manifest::{Entry, Kind, pack};
 use lighthaul_files::options::{Options, Planned};
 use lighthaul_files::temp_names::Writer;
 use lighthaul_io::control::Frame;
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::error::Error;
 use lighthaul_session::topic::decode;
 

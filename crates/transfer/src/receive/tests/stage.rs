@@ -9,7 +9,7 @@ use lighthaul_files::hash::Asked;
 use lighthaul_files::manifest::Entry;
 use lighthaul_files::object::{Layout, Piece, Span};
 use lighthaul_files::options::Options;
-use lighthaul_io::disk::Root;
+use lighthaul_io::fs::disk::Root;
 use lighthaul_session::error::Error;
 
 use super::bench::Bench;

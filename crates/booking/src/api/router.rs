@@ -1,0 +1,131 @@
+//! All of the REST interface, with its description.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
+use axum::http::Method;
+use axum::http::header::CONTENT_TYPE;
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use lighthaul_io::host::clock::Clock;
+use tokio::time::{sleep, timeout};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{ComponentsBuilder, OpenApi};
+use utoipa::{Modify, OpenApi as Describe};
+use utoipa_axum::router::OpenApiRouter;
+
+use super::answers::{self, Answers};
+use super::caller::Peer;
+use super::desk::Desk;
+use super::forward::{self, BODY_MAX, Forwarder};
+use super::refused::Refused;
+use super::{events, health, links, outages, reservations};
+use crate::callers::Limits;
+use crate::word::{CounterOffer, Problem};
+
+/// All that is answered from `desk`, and what is answered by others.
+pub(crate) fn router(desk: Desk, forwarder: Forwarder, limits: &Limits) -> Router {
+    let (router, described) = described().with_state(desk.clone()).split_for_parts();
+    // written once, so that many who ask for it take no memory
+    let described = Bytes::from(serde_json::to_vec(&described).unwrap_or_default());
+    let page = move || async move { ([(CONTENT_TYPE, "application/json")], described) };
+    router
+        .route("/openapi.json", get(page))
+        .fallback(|| async { Refused::nowhere() })
+        .method_not_allowed_fallback(|| async { Refused::no_method() })
+        .layer(DefaultBodyLimit::max(BODY_MAX))
+        .layer(from_fn_with_state(forwarder, forward::answer))
+        .layer(from_fn_with_state(
+            Answers::new(limits.answers_bytes),
+            answers::bound,
+        ))
+        .layer(from_fn(in_time))
+        .layer(from_fn(paced))
+        .layer(from_fn_with_state(desk, count))
+}
+
+/// What `/openapi.json` says.
+pub fn openapi() -> OpenApi {
+    described().into_openapi()
+}
+
+fn described() -> OpenApiRouter<Desk> {
+    OpenApiRouter::with_openapi(Description::openapi())
+        .merge(reservations::router())
+        .merge(links::router())
+        .merge(outages::router())
+        .merge(events::router())
+        .merge(health::router())
+}
+
+#[derive(Debug, Describe)]
+#[openapi(
+    info(title = "Lighthaul scheduler", description = "Book capacity of links for transfers"),
+    components(schemas(Problem, CounterOffer)),
+    modifiers(&Bearer)
+)]
+struct Description;
+
+/// That a bearer token says who asks.
+struct Bearer;
+
+impl Modify for Bearer {
+    fn modify(&self, openapi: &mut OpenApi) {
+        let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+        let components = openapi.components.take();
+        let mut components = components.unwrap_or_else(|| ComponentsBuilder::new().build());
+        components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
+        openapi.components = Some(components);
+    }
+}
+
+/// Ends what takes too long; a stream of events has begun by then.
+async fn in_time(request: Request, next: Next) -> Response {
+    let answered = timeout(PATIENCE, next.run(request)).await;
+    answered.unwrap_or_else(|_| Refused::late().into_response())
+}
+
+/// Lets requests of strangers wait for their turn.
+async fn paced(request: Request, next: Next) -> Response {
+    let peer = request.extensions().get::<Peer>();
+    let pause = peer.map_or(Duration::ZERO, |Peer(_, connection)| connection.pause());
+    if !pause.is_zero() {
+        sleep(pause).await;
+    }
+    next.run(request).await
+}
+
+/// Counts requests by the route that they took.
+async fn count(State(desk): State<Desk>, request: Request, next: Next) -> Response {
+    let clock = Clock::start();
+    let started = clock.now();
+    let method = known(request.method());
+    let route = request.extensions().get::<MatchedPath>();
+    let route = route.map_or("none", MatchedPath::as_str).to_owned();
+    let response = next.run(request).await;
+    let took = clock.now().since(started);
+    desk.metrics()
+        .count(method, &route, response.status().as_u16(), took);
+    response
+}
+
+/// The name of a method of HTTP (RFC 9110, section 9); all that callers may invent are one.
+fn known(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        Method::CONNECT => "CONNECT",
+        Method::OPTIONS => "OPTIONS",
+        Method::TRACE => "TRACE",
+        Method::PATCH => "PATCH",
+        _ => "other",
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(20);

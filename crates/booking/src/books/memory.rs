@@ -1,0 +1,324 @@
+//! A note beside the store of how far it had come, so that a store that went backwards is seen.
+//!
+//! A store that was restored from a copy, or that failed over to a server that lags, lacks what was answered since. To go on
+//! with it would give the numbers of those reservations to others, so it is refused until an operator accepts it.
+//!
+//! ```text
+//! bound on disk --> batch in the store --> mark written --> answer
+//!                                                   `--> mark on disk, once a second
+//! ```
+//!
+//! The mark is exact after a stop and after a kill. A power cut may take the marks of the last second or two, but not the
+//! bound: numbers up to it are not given again, even if it cannot be seen that the store lacks them. An answer waits for the
+//! disk of the store alone: to wait for that of the mark, too, would take twice as long and protect no number.
+//!
+//! Each instance has a note of its own. In one that two wrote, the mark of the one that lags would replace that of the other.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_io::fs::durable;
+
+use crate::error::{Error, Result};
+use crate::store::{Mark, Store};
+use crate::word::Moment;
+
+/// The farthest point of a store's history that was seen.
+#[derive(Debug)]
+pub(super) struct Memory {
+    seen: Option<Mark>,
+    /// True while a store that went backwards is accepted, which happens once.
+    accepts: bool,
+    /// Where it is remembered from one start to the next.
+    note: Option<Note>,
+    /// True if the note made no sense, so that nothing is known of what was seen.
+    is_damaged: bool,
+    /// Numbers up to this one may have been given in a history that is lost.
+    floor: u64,
+    /// Time at which the disk was last asked to take the note.
+    synced: Moment,
+}
+
+/// A file with a mark and a bound in it.
+#[derive(Debug)]
+struct Note {
+    path: PathBuf,
+    file: Option<File>,
+    /// The last number that may be given before the bound has to be raised.
+    bound: u64,
+    /// True if it could not be written the last time.
+    has_failed: bool,
+    /// True if the disk may not have what was written last.
+    is_unsynced: bool,
+}
+
+impl Memory {
+    /// Reads the note at `path`; without a file nothing was seen yet.
+    ///
+    /// # Errors
+    /// The file cannot be read or makes no sense, and `accepts` is false.
+    pub(super) fn open(path: Option<PathBuf>, accepts: bool) -> Result<Self> {
+        let mut memory = Self {
+            seen: None,
+            accepts,
+            note: None,
+            is_damaged: false,
+            floor: 0,
+            synced: Moment(0),
+        };
+        let Some(path) = path else {
+            return Ok(memory);
+        };
+        match fs::read(&path) {
+            Ok(octets) => match parse(&octets) {
+                Some((seen, bound)) => {
+                    memory.seen = Some(seen);
+                    memory.floor = bound;
+                }
+                None => memory.is_damaged = true,
+            },
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {}
+            Err(_) => memory.is_damaged = true,
+        }
+        if memory.is_damaged && !accepts {
+            return Err(Error::Store(format!(
+                "cannot tell how far the books had come: {} is damaged or cannot be read; restore that file from a copy, or start \
+                 the scheduler once with --accept-restored to go on with the books as they are",
+                path.display()
+            )));
+        }
+        memory.note = Some(Note {
+            path,
+            file: None,
+            bound: memory.floor,
+            has_failed: false,
+            is_unsynced: false,
+        });
+        Ok(memory)
+    }
+
+    /// The last number that may have been given in a history that is lost.
+    pub(super) const fn floor(&self) -> u64 {
+        self.floor
+    }
+
+    /// Refuses a store whose history lacks what was seen; says whether it is taken all the same.
+    pub(super) fn check(&mut self, store: &mut dyn Store, mark: &Mark) -> Result<bool> {
+        if std::mem::take(&mut self.is_damaged) {
+            self.accept(mark);
+            return Ok(true);
+        }
+        let Some(seen) = self.seen.as_ref().filter(|seen| *seen != mark) else {
+            return Ok(false);
+        };
+        let reach = store.reach(&seen.epoch)?;
+        if reach.is_some_and(|reach| seen.seq <= reach) {
+            return Ok(false);
+        }
+        if self.accepts {
+            self.accept(mark);
+            return Ok(true);
+        }
+        Err(Error::Store(format!(
+            "the store of the books went backwards: change {} was seen in it, and now it has {} changes; it was restored from a \
+             copy, or its server failed over to one that lags. Bring back the newer store, or start the scheduler once with \
+             --accept-restored to forget what was booked since",
+            seen.seq,
+            reach.unwrap_or(mark.seq)
+        )))
+    }
+
+    /// Takes a store that lacks what was seen, once.
+    fn accept(&mut self, mark: &Mark) {
+        self.accepts = false;
+        let seen = self.seen.as_ref().map_or(0, |seen| seen.seq);
+        let last = self.floor.max(seen).max(mark.seq);
+        self.floor = last.saturating_add(JUMP);
+    }
+
+    /// Remembers where the history stands.
+    pub(super) fn keep(&mut self, mark: Mark) {
+        if mark.epoch.is_empty() || self.seen.as_ref() == Some(&mark) {
+            return;
+        }
+        let is_new = self
+            .seen
+            .as_ref()
+            .is_none_or(|seen| seen.epoch != mark.epoch);
+        self.seen = Some(mark);
+        self.write(is_new);
+    }
+
+    /// Notes on the disk that numbers up to `seq` will be given. It raises the bound in steps, so that few changes wait for the
+    /// disk.
+    pub(super) fn reserve(&mut self, seq: u64) {
+        let note = self.note.as_mut().filter(|note| note.bound < seq);
+        if let Some(note) = note {
+            note.bound = seq.saturating_add(STEP);
+            self.write(true);
+        }
+    }
+
+    /// Remembers a batch of the same epoch.
+    pub(super) fn advance(&mut self, seq: u64) {
+        if let Some(seen) = &mut self.seen {
+            seen.seq = seq;
+            self.write(false);
+        }
+    }
+
+    /// Has the disk take what was written, at most once a second.
+    pub(super) fn sync(&mut self, now: Moment) {
+        let is_unsynced = self.note.as_ref().is_some_and(|note| note.is_unsynced);
+        if is_unsynced && now.0.abs_diff(self.synced.0) >= SYNC_EVERY {
+            self.synced = now;
+            self.write(true);
+        }
+    }
+
+    /// Writes it down; `durably` waits for the disk.
+    fn write(&mut self, durably: bool) {
+        let (Some(note), Some(seen)) = (&mut self.note, &self.seen) else {
+            return;
+        };
+        let written = note.write(seen, self.floor, durably);
+        // without it a restored store is not seen, and everything else goes on
+        if let Err(why) = &written
+            && !note.has_failed
+        {
+            tracing::warn!(
+                "cannot remember the state of the store in {}: {why}",
+                note.path.display()
+            );
+        }
+        note.has_failed = written.is_err();
+        note.is_unsynced = !durably || written.is_err();
+    }
+}
+
+impl Drop for Memory {
+    /// Notes that no number was given beyond the last one.
+    fn drop(&mut self) {
+        if let (Some(note), Some(seen)) = (&mut self.note, &self.seen)
+            && note.file.is_some()
+        {
+            note.bound = seen.seq;
+            self.write(true);
+        }
+    }
+}
+
+impl Note {
+    fn write(&mut self, seen: &Mark, floor: u64, durably: bool) -> io::Result<()> {
+        let bound = self.bound.max(seen.seq).max(floor);
+        let text = line(seen, bound);
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => self.open(&text)?,
+        };
+        let file = self.file.insert(file);
+        // within one sector, so that a power cut leaves the old line or this one
+        file.write_all_at(text.as_bytes(), 0)?;
+        if durably { file.sync_data() } else { Ok(()) }
+    }
+
+    /// The file at its path, made if there is none whose line can be replaced in place.
+    fn open(&self, text: &str) -> io::Result<File> {
+        let open = || OpenOptions::new().write(true).open(&self.path);
+        let is_whole = |file: &File| {
+            file.metadata()
+                .is_ok_and(|about| about.len() == text.len() as u64)
+        };
+        if let Some(file) = open().ok().filter(is_whole) {
+            return Ok(file);
+        }
+        durable::replace(&self.path, text.as_bytes())?;
+        open()
+    }
+}
+
+/// A line that always has the same length; its sum tells whether it is whole.
+fn line(seen: &Mark, bound: u64) -> String {
+    let text = format!("{} {} {bound}", seen.epoch, seen.seq);
+    let sum = Fingerprint::of(text.as_bytes());
+    format!("{:<LEN$}\n", format!("{text} {sum}"))
+}
+
+/// The mark and the bound of a whole line.
+fn parse(octets: &[u8]) -> Option<(Mark, u64)> {
+    let text = std::str::from_utf8(octets).ok()?;
+    let (text, sum) = text.trim_end().rsplit_once(' ')?;
+    let is_whole = sum.parse() == Ok(Fingerprint::of(text.as_bytes()));
+    let mut words = text.split(' ');
+    let (epoch, seq, bound) = (words.next()?, words.next()?, words.next()?);
+    let mark = Mark {
+        epoch: epoch.to_owned(),
+        seq: seq.parse().ok()?,
+    };
+    is_whole.then_some((mark, bound.parse().ok()?))
+}
+
+/// Numbers that are left out after a history that was lost.
+const JUMP: u64 = 1_000_000;
+/// Numbers that the bound is ahead.
+const STEP: u64 = 1000;
+/// Time from one sync of a mark to the next, in nanoseconds.
+const SYNC_EVERY: u64 = 1_000_000_000;
+/// Octets of the line of a note.
+const LEN: usize = 255;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_reach_the_disk_at_most_once_a_second() {
+        let name = format!("lighthaul-mark-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let mut memory = Memory::open(Some(path.clone()), false).unwrap();
+        let is_unsynced = |memory: &Memory| memory.note.as_ref().unwrap().is_unsynced;
+        let begin = Moment(1_800_000_000 * SYNC_EVERY);
+        memory.keep(Mark {
+            epoch: "abc".to_owned(),
+            seq: 0,
+        });
+        memory.reserve(1);
+        assert!(!is_unsynced(&memory), "a bound is on the disk at once");
+        for (later, stays) in [(0, false), (SYNC_EVERY - 1, true), (SYNC_EVERY, false)] {
+            memory.advance(later + 1);
+            assert!(is_unsynced(&memory));
+            memory.sync(Moment(begin.0 + later));
+            assert_eq!(is_unsynced(&memory), stays, "after {later} ns");
+        }
+        // also when the clock was set back
+        memory.advance(9);
+        memory.sync(Moment(1));
+        assert!(!is_unsynced(&memory));
+        drop(memory);
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn only_whole_lines_are_read() {
+        let mark = Mark {
+            epoch: "abc".to_owned(),
+            seq: 7,
+        };
+        let text = line(&mark, 1007);
+        assert_eq!(text.len(), LEN + 1);
+        assert_eq!(parse(text.as_bytes()), Some((mark, 1007)));
+        for damaged in [
+            String::new(),
+            text[..20].to_owned(),
+            text.replacen("1007", "1008", 1),
+            text.replacen("abc", "abd", 1),
+            "abc 7\n".to_owned(),
+            "\0".repeat(256),
+        ] {
+            assert_eq!(parse(damaged.as_bytes()), None, "{damaged}");
+        }
+    }
+}

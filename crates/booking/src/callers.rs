@@ -1,0 +1,393 @@
+//! Connections of callers: each address and each identity has its share, and a newcomer displaces whoever is stuck.
+//!
+//! ```text
+//! accept -> admit ----------------> unknown: paced, first to go -> identified: limited by its identity
+//!             | full: the connection that has made no progress for longest ends
+//! ```
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_base::prefix::Prefix;
+use lighthaul_base::seats::{self, Seats};
+use lighthaul_io::host::clock::Clock;
+use tokio::sync::Notify;
+
+/// Limits of connections and of what is answered on them.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at one time.
+    pub connections: usize,
+    /// Connections of one address, or of one /48 of IPv6; and of one identity.
+    pub connections_each: usize,
+    /// Time for a head, for a body, and for the peer to take some of an answer.
+    pub patience: Duration,
+    /// Bytes of answers that are on their way.
+    pub answers_bytes: usize,
+}
+
+impl Default for Limits {
+    /// 1024 connections, of which an address or an identity has 64; 10 s; 64 MiB.
+    fn default() -> Self {
+        Self {
+            connections: 1024,
+            connections_each: 64,
+            patience: Duration::from_secs(10),
+            answers_bytes: 64 << 20,
+        }
+    }
+}
+
+impl Limits {
+    /// As seats have them.
+    fn seats(&self) -> seats::Limits {
+        let (all, each) = (
+            self.connections.max(1) as u64,
+            self.connections_each.max(1) as u64,
+        );
+        seats::Limits {
+            all,
+            identity: each,
+            // each site counts as one host
+            host: each,
+            site: all,
+        }
+    }
+}
+
+/// All connections.
+#[derive(Clone, Debug)]
+pub(crate) struct Callers(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    limits: Limits,
+    clock: Clock,
+    table: Mutex<Table>,
+}
+
+#[derive(Debug)]
+struct Table {
+    /// Every connection is idle since it last made progress.
+    seats: Seats<String, 1>,
+    open: BTreeMap<u64, Line>,
+    /// Addresses of strangers that were stuck, and till when they displace nobody.
+    stuck: Lately,
+    /// Addresses from which somebody was identified, and till when that counts.
+    known: Lately,
+}
+
+/// Addresses, and till when something holds of them.
+#[derive(Debug, Default)]
+struct Lately(BTreeMap<Prefix, u64>);
+
+impl Lately {
+    fn note(&mut self, site: Prefix, now: u64, lasting: Duration) {
+        if self.0.len() >= LATELY_MAX {
+            self.0.retain(|_, till| *till > now);
+        }
+        if self.0.len() < LATELY_MAX {
+            self.0
+                .insert(site, now.saturating_add(lasting.as_nanos() as u64));
+        }
+    }
+
+    fn has(&self, site: Prefix, now: u64) -> bool {
+        self.0.get(&site).is_some_and(|till| *till > now)
+    }
+}
+
+/// One connection in the table.
+#[derive(Debug)]
+struct Line {
+    site: Prefix,
+    state: Arc<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// When the next request of a stranger is due.
+    paced: AtomicU64,
+    end: Notify,
+}
+
+/// A connection; its place is free when this goes.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    callers: Callers,
+    id: u64,
+    state: Arc<State>,
+}
+
+impl Callers {
+    /// No connections.
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self(Arc::new(Inner {
+            limits,
+            clock: Clock::start(),
+            table: Mutex::new(Table {
+                seats: Seats::new([limits.seats()]),
+                open: BTreeMap::new(),
+                stuck: Lately::default(),
+                known: Lately::default(),
+            }),
+        }))
+    }
+
+    /// Takes a connection. Where its address has its share, or all are taken, another one ends for it; but not for an address
+    /// whose connections were stuck just now, unless somebody was identified there.
+    pub(crate) fn admit(&self, address: IpAddr) -> Option<Connection> {
+        let now = self.0.clock.now().as_nanos();
+        let site = site(address);
+        let mut table = self.table();
+        let may = table.known.has(site, now) || !table.stuck.has(site, now);
+        if table.open.len() >= self.0.limits.connections && !may {
+            return None;
+        }
+        let seated = table.seats.take(None, site.address(), [1]).ok()?;
+        table.seats.note_idle(seated.number, Some(now));
+        table.end(&seated.revoked, now);
+        let state = Arc::new(State {
+            paced: AtomicU64::new(now),
+            end: Notify::new(),
+        });
+        let line = Line {
+            site,
+            state: Arc::clone(&state),
+        };
+        table.open.insert(seated.number, line);
+        drop(table);
+        Some(Connection {
+            callers: self.clone(),
+            id: seated.number,
+            state,
+        })
+    }
+
+    /// Ends the connection that is stuck for longest.
+    pub(crate) fn shed(&self) {
+        let now = self.0.clock.now().as_nanos();
+        let mut table = self.table();
+        let stuck = table.seats.take_idle();
+        table.end(stuck.as_slice(), now);
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    /// Ends connections whose seats are taken; those of strangers were stuck.
+    fn end(&mut self, left: &[u64], now: u64) {
+        for line in left.iter().filter_map(|number| self.open.remove(number)) {
+            line.state.end.notify_one();
+            if !self.known.has(line.site, now) {
+                self.stuck.note(line.site, now, STUCK);
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// Notes that the peer has taken something.
+    pub(crate) fn progress(&self) {
+        let now = self.callers.0.clock.now().as_nanos();
+        self.callers.table().seats.note_idle(self.id, Some(now));
+    }
+
+    /// Notes that its peer takes nothing.
+    pub(crate) fn is_stuck(&self) {
+        let now = self.callers.0.clock.now().as_nanos();
+        let mut table = self.callers.table();
+        if let Some(site) = table.open.get(&self.id).map(|line| line.site) {
+            table.stuck.note(site, now, STUCK);
+        }
+    }
+
+    /// Notes whose it is; an identity that has its share loses another connection.
+    pub(crate) fn identify(&self, name: &str) {
+        let mut table = self.callers.table();
+        let is_known = table
+            .seats
+            .identity(self.id)
+            .is_some_and(|known| known == name);
+        let Some(site) = table.open.get(&self.id).map(|line| line.site) else {
+            return;
+        };
+        if is_known {
+            return;
+        }
+        let now = self.callers.0.clock.now().as_nanos();
+        // all are idle, so that one of them makes room
+        let left = table
+            .seats
+            .identify(self.id, name.to_owned())
+            .unwrap_or_default();
+        table.known.note(site, now, KNOWN);
+        table.end(&left, now);
+    }
+
+    /// How long a request has to wait: those of strangers have a pace, those of others the limit of their identity.
+    pub(crate) fn pause(&self) -> Duration {
+        if self.callers.table().seats.identity(self.id).is_some() {
+            return Duration::ZERO;
+        }
+        let now = self.callers.0.clock.now();
+        let due = Instant::from_nanos(self.state.paced.load(Ordering::Relaxed)).max(now);
+        let next = due + PACE;
+        self.state.paced.store(next.as_nanos(), Ordering::Relaxed);
+        due.since(now).saturating_sub(BURST)
+    }
+
+    /// Limits of all connections.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.callers.0.limits
+    }
+
+    /// Waits till it has to end.
+    pub(crate) async fn ended(&self) {
+        self.state.end.notified().await;
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let mut table = self.callers.table();
+        table.open.remove(&self.id);
+        table.seats.leave(self.id);
+    }
+}
+
+/// The site that an address is one of: itself for IPv4, a /48 of IPv6.
+fn site(address: IpAddr) -> Prefix {
+    let [host, _, site] = Prefix::all(address);
+    if address.to_canonical().is_ipv4() {
+        host
+    } else {
+        site
+    }
+}
+
+/// Requests of a stranger have this distance, but for the first ones.
+const PACE: Duration = Duration::from_millis(200);
+/// How far a stranger may be ahead of its pace.
+const BURST: Duration = Duration::from_secs(1);
+/// How long an address displaces nobody, and how long it does so all the same after somebody was identified there.
+const STUCK: Duration = Duration::from_secs(10);
+const KNOWN: Duration = Duration::from_hours(1);
+const LATELY_MAX: usize = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+
+    fn callers(connections: usize, connections_each: usize) -> Callers {
+        Callers::new(Limits {
+            connections,
+            connections_each,
+            ..Limits::default()
+        })
+    }
+
+    fn has_ended(connection: &Connection) -> bool {
+        connection.ended().now_or_never().is_some()
+    }
+
+    fn stuck_since(connection: &Connection, nanos: u64) {
+        connection
+            .callers
+            .table()
+            .seats
+            .note_idle(connection.id, Some(nanos));
+    }
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn an_address_that_has_its_share_displaces_its_own_connections() {
+        let callers = callers(10, 2);
+        let other = callers.admit(address("10.0.0.1")).unwrap();
+        stuck_since(&other, 0);
+        let mine: Vec<_> = (1..=3)
+            .map(|nth| {
+                let one = callers.admit(address("10.0.0.2")).unwrap();
+                stuck_since(&one, nth);
+                one
+            })
+            .collect();
+        let ended: Vec<bool> = mine.iter().map(has_ended).collect();
+        assert_eq!(ended, [true, false, false]);
+        assert!(!has_ended(&other));
+    }
+
+    #[test]
+    fn a_newcomer_displaces_a_stranger_that_is_stuck_before_anybody_known() {
+        let callers = callers(3, 3);
+        let known = callers.admit(address("10.0.0.1")).unwrap();
+        known.identify("ada");
+        let [fresh, stuck] =
+            ["10.0.0.2", "10.0.0.3"].map(|text| callers.admit(address(text)).unwrap());
+        stuck_since(&known, 0);
+        stuck_since(&stuck, 1);
+        fresh.progress();
+        let newcomer = callers.admit(address("10.0.0.4")).unwrap();
+        assert!(has_ended(&stuck));
+        assert!(!has_ended(&known) && !has_ended(&fresh) && !has_ended(&newcomer));
+        drop(newcomer);
+        let _next = callers.admit(address("10.0.0.5"));
+        assert!(!has_ended(&fresh), "who left has made room");
+        // an address that was stuck displaces nobody for a while
+        assert!(callers.admit(address("10.0.0.3")).is_none());
+        assert!(callers.admit(address("10.0.0.1")).is_some());
+    }
+
+    #[test]
+    fn an_identity_has_its_share_from_wherever_it_calls() {
+        let callers = callers(10, 2);
+        let mine: Vec<_> = (1..=3)
+            .map(|nth| {
+                let one = callers.admit(address(&format!("10.0.0.{nth}"))).unwrap();
+                stuck_since(&one, nth);
+                one.identify("ada");
+                one.identify("ada");
+                one
+            })
+            .collect();
+        let ended: Vec<bool> = mine.iter().map(has_ended).collect();
+        assert_eq!(ended, [true, false, false]);
+    }
+
+    #[test]
+    fn a_site_has_one_share_of_all_its_addresses() {
+        for (one, other, is_same) in [
+            ("2001:db8:1::1", "2001:db8:1:ffff::2", true),
+            ("2001:db8:1::1", "2001:db8:2::1", false),
+            ("::ffff:10.0.0.1", "10.0.0.1", true),
+            ("10.0.0.1", "10.0.0.2", false),
+        ] {
+            let callers = callers(10, 1);
+            let first = callers.admit(address(one)).unwrap();
+            let _second = callers.admit(address(other)).unwrap();
+            assert_eq!(has_ended(&first), is_same, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn a_stranger_has_a_pace_and_whoever_is_known_has_none() {
+        let callers = callers(1, 1);
+        let stranger = callers.admit(address("10.0.0.1")).unwrap();
+        let pauses: Vec<Duration> = (0..30).map(|_| stranger.pause()).collect();
+        assert!(pauses[..5].iter().all(Duration::is_zero), "{pauses:?}");
+        assert!(pauses[29] > Duration::from_secs(1), "{pauses:?}");
+        stranger.identify("ada");
+        assert!(stranger.pause().is_zero());
+    }
+}

@@ -1,0 +1,86 @@
+//! What a server shows of itself: a certificate that somebody made for it, or one that it makes around its own key.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use lighthaul_io::crypto::identity::Identity;
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PKCS_ED25519, SanType};
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::version::TLS13;
+
+use crate::error::{Error, Result};
+
+/// What a server shows of itself.
+#[derive(Clone, Debug)]
+pub enum Show {
+    /// Nothing, in the clear.
+    Nothing,
+    /// This host's key, by whose fingerprint callers know it.
+    Key(Identity),
+    /// A chain of certificates and its key, in files as PEM.
+    Chain {
+        /// The certificates, its own first.
+        chain: PathBuf,
+        /// The key.
+        key: PathBuf,
+    },
+}
+
+impl Show {
+    /// How TLS is spoken, if it is.
+    pub(crate) fn config(&self) -> Result<Option<Arc<ServerConfig>>> {
+        let (chain, key) = match self {
+            Self::Nothing => return Ok(None),
+            Self::Key(identity) => own(identity).map_err(|e| broken(&e))?,
+            Self::Chain { chain, key } => {
+                let wrong = |path: &PathBuf, why: &dyn std::fmt::Display| {
+                    let path = path.display();
+                    Error::Misuse(format!(
+                        "{path} cannot be used: {why}; it should be PEM, as certificate authorities give it"
+                    ))
+                };
+                let read = CertificateDer::pem_file_iter(chain).and_then(Iterator::collect);
+                let read: Vec<_> = read.map_err(|e| wrong(chain, &e))?;
+                let secret = PrivateKeyDer::from_pem_file(key).map_err(|e| wrong(key, &e))?;
+                (read, secret)
+            }
+        };
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(&[&TLS13])
+            .map_err(|e| broken(&e))?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .map_err(|e| broken(&e))?;
+        Ok(Some(Arc::new(config)))
+    }
+}
+
+/// A certificate that says nothing but the key.
+fn own(
+    identity: &Identity,
+) -> std::result::Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), rcgen::Error> {
+    let key = PrivatePkcs8KeyDer::from(identity.pkcs8().to_vec());
+    let pair = KeyPair::from_pkcs8_der_and_sign_algo(&key, &PKCS_ED25519)?;
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()])?;
+    for address in ["127.0.0.1", "::1"]
+        .iter()
+        .filter_map(|text| text.parse::<IpAddr>().ok())
+    {
+        params.subject_alt_names.push(SanType::IpAddress(address));
+    }
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, "lighthaul scheduler");
+    params.distinguished_name = name;
+    let certificate = params.self_signed(&pair)?;
+    Ok((vec![certificate.der().clone()], PrivateKeyDer::Pkcs8(key)))
+}
+
+fn broken(why: &dyn std::fmt::Display) -> Error {
+    Error::Misuse(format!(
+        "TLS cannot be set up: {why}; check key and certificate"
+    ))
+}

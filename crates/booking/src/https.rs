@@ -1,0 +1,264 @@
+//! HTTP over TLS of our own choosing, for who calls: a server is known by a certificate that the system trusts, or by its key.
+
+use std::fmt;
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use lighthaul_io::crypto::identity::Fingerprint;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::version::TLS13;
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    StreamOwned,
+};
+use ureq::Agent;
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{
+    Buffers, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout, TcpConnector,
+    Transport, TransportAdapter,
+};
+
+/// By what a server is known.
+pub struct Known {
+    /// Whether a certificate that the system trusts is enough.
+    pub by_certificate: bool,
+    /// Whether the key with this fingerprint is the server's; if not, why not.
+    pub by_key: Box<dyn Fn(Fingerprint) -> Result<(), String> + Send + Sync>,
+}
+
+impl Known {
+    /// By a certificate that the system trusts, and by nothing else.
+    pub fn certificate() -> Self {
+        Self {
+            by_certificate: true,
+            by_key: Box::new(|_| {
+                Err("no authority that this host trusts has signed its certificate".to_owned())
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Known")
+            .field("by_certificate", &self.by_certificate)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Who calls servers that are `known`, and why the last one was not, in words that TLS has no place for.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    pub(crate) agent: Agent,
+    refused: Arc<Mutex<Option<String>>>,
+}
+
+impl Caller {
+    /// Calls servers that are `known`, and waits `patience` for each answer.
+    pub(crate) fn new(known: Known, patience: Duration) -> Result<Self, rustls::Error> {
+        let refused = Arc::new(Mutex::new(None));
+        let judge = Judge::new(known, Arc::clone(&refused));
+        let config = ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&TLS13])?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(judge))
+            .with_no_client_auth();
+        let connector = TcpConnector::default().chain(Tls(Arc::new(config)));
+        let settings = Agent::config_builder()
+            .timeout_connect(Some(patience))
+            .timeout_send_request(Some(patience))
+            .timeout_recv_response(Some(patience))
+            // a problem comes with its status, and a token goes nowhere else
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .build();
+        let agent = Agent::with_parts(settings, connector, DefaultResolver::default());
+        Ok(Self { agent, refused })
+    }
+
+    /// Why the last server was not the one that was called, if that is why a call failed.
+    pub(crate) fn refused(&self) -> Option<String> {
+        self.refused
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+}
+
+/// Who fetches an issuer's keys.
+pub fn fetcher() -> Result<Agent, rustls::Error> {
+    Caller::new(Known::certificate(), Duration::from_secs(5)).map(|caller| caller.agent)
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+/// Judges certificates.
+struct Judge {
+    known: Known,
+    system: Option<Arc<WebPkiServerVerifier>>,
+    refused: Arc<Mutex<Option<String>>>,
+}
+
+impl Judge {
+    fn new(known: Known, refused: Arc<Mutex<Option<String>>>) -> Self {
+        let mut roots = RootCertStore::empty();
+        if known.by_certificate {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+        // a host without authorities trusts none
+        let system = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider());
+        Self {
+            known,
+            system: system.build().ok(),
+            refused,
+        }
+    }
+}
+
+impl fmt::Debug for Judge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.known.fmt(f)
+    }
+}
+
+impl ServerCertVerifier for Judge {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let by_certificate = self.system.as_ref().filter(|_| self.known.by_certificate);
+        let verified = by_certificate.map(|system| {
+            system.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+        });
+        if let Some(Ok(verified)) = verified {
+            return Ok(verified);
+        }
+        let key = ParsedCertificate::try_from(end_entity)?.subject_public_key_info();
+        (self.known.by_key)(Fingerprint::of(&key)).map_err(|why| {
+            *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.clone());
+            rustls::Error::General(why)
+        })?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(rustls::Error::General(
+            "TLS 1.3 is the oldest that is spoken here".to_owned(),
+        ))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = provider().signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, &algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        provider()
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}
+
+/// Puts TLS around connections that ask for it; what ureq has cannot be told whom to trust but by certificates.
+#[derive(Debug)]
+struct Tls(Arc<ClientConfig>);
+
+impl<In: Transport> Connector<In> for Tls {
+    type Out = Either<In, TlsTransport>;
+
+    fn connect(
+        &self,
+        details: &ConnectionDetails<'_>,
+        chained: Option<In>,
+    ) -> Result<Option<Self::Out>, ureq::Error> {
+        let Some(transport) = chained else {
+            return Ok(None);
+        };
+        if !details.needs_tls() {
+            return Ok(Some(Either::A(transport)));
+        }
+        let host = details.uri.host().unwrap_or_default();
+        let bare = host
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .to_owned();
+        let name = ServerName::try_from(bare).map_err(|_| ureq::Error::HostNotFound)?;
+        let mut connection = ClientConnection::new(Arc::clone(&self.0), name).map_err(broken)?;
+        let mut adapter =
+            TransportAdapter::new(transport.boxed(), Arc::clone(&details.current_time));
+        adapter.set_timeout(details.timeout);
+        connection.complete_io(&mut adapter)?;
+        let buffers = LazyBuffers::new(
+            details.config.input_buffer_size(),
+            details.config.output_buffer_size(),
+        );
+        Ok(Some(Either::B(TlsTransport {
+            buffers,
+            stream: StreamOwned::new(connection, adapter),
+        })))
+    }
+}
+
+fn broken(error: rustls::Error) -> ureq::Error {
+    std::io::Error::other(error).into()
+}
+
+/// A connection within TLS.
+struct TlsTransport {
+    buffers: LazyBuffers,
+    stream: StreamOwned<ClientConnection, TransportAdapter>,
+}
+
+impl fmt::Debug for TlsTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TlsTransport")
+    }
+}
+
+impl Transport for TlsTransport {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        &mut self.buffers
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
+        self.stream.get_mut().set_timeout(timeout);
+        let output = &self.buffers.output()[..amount];
+        Ok(self.stream.write_all(output)?)
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
+        self.stream.get_mut().set_timeout(timeout);
+        let amount = self.stream.read(self.buffers.input_append_buf())?;
+        self.buffers.input_appended(amount);
+        Ok(amount > 0)
+    }
+
+    fn is_open(&mut self) -> bool {
+        self.stream.get_mut().get_mut().is_open()
+    }
+
+    fn is_tls(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,375 @@
+//! Secrets that let in their bearers: a line each, in a file that people can edit.
+//!
+//! ```text
+//! sha256:...  alice
+//! sha256:...  bob operator expires=1900000000
+//! ```
+//!
+//! The file has the hashes of the secrets, so a reader of it learns no secret. A line that makes no sense is logged when it appears,
+//! and keeps out the token that it names, whatever other lines say of it.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_io::fs::durable;
+use lighthaul_io::fs::watched_file::WatchedFile;
+use tracing::warn;
+
+use super::role::NotARole;
+use crate::books::{Role, Who};
+
+/// A file of tokens, read again when it has changed.
+#[derive(Debug)]
+pub struct Tokens {
+    file: WatchedFile<List>,
+}
+
+/// Lines of a file, as they were read.
+#[derive(Debug, Default)]
+struct List {
+    entries: Vec<Entry>,
+    /// Tokens that a bad line names; they are refused, whatever other lines say.
+    denied: BTreeSet<Fingerprint>,
+    /// Faults, by line.
+    faults: Vec<String>,
+}
+
+/// Bearer of a token, and the end of its validity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The token's hash.
+    pub token: Fingerprint,
+    /// Whose it is.
+    pub who: Who,
+    /// When it ends.
+    pub expires: Option<u64>,
+}
+
+impl Tokens {
+    /// The tokens of a file, which need not be there yet; lines that make no sense are logged.
+    ///
+    /// # Errors
+    /// The file is there and cannot be read.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let tokens = Self {
+            file: WatchedFile::new(path.to_owned()),
+        };
+        tokens.list()?;
+        Ok(tokens)
+    }
+
+    /// Returns the bearer of `token` at `now`, in seconds since 1970. A file that cannot be read lists no token.
+    pub fn bearer(&self, token: &str, now: u64) -> Option<Who> {
+        let shown = Fingerprint::of_token(token);
+        let list = self.list().ok()?;
+        // all of them are compared, so that time does not say which was near
+        let is_denied = list.denied.iter().filter(|token| token.is(shown)).count() > 0;
+        let found = list.entries.iter().filter(|entry| entry.token.is(shown));
+        let found = found.filter(|entry| entry.expires.is_none_or(|end| now < end));
+        let who = found.map(|entry| entry.who.clone()).next_back();
+        who.filter(|_| !is_denied)
+    }
+
+    /// Reads the file if it has changed. Faults are logged when they appear.
+    fn list(&self) -> io::Result<Arc<List>> {
+        let parse = |octets: Option<Vec<u8>>, before: Option<&List>| {
+            let list = List::parse(&octets.unwrap_or_default());
+            let known = before.map_or(&[][..], |before| &before.faults);
+            let new = list.faults.iter().filter(|fault| !known.contains(fault));
+            new.take(FAULTS_MAX)
+                .for_each(|fault| self.warn(&format!(" by {fault}")));
+            Ok(list)
+        };
+        let report = |why: &io::Error| self.warn(&format!(": {why}"));
+        self.file.parsed_or_reported(parse, report)
+    }
+
+    fn warn(&self, why: &str) {
+        warn!("{} lets nobody in{why}", self.file.path().display());
+    }
+}
+
+impl List {
+    /// Reads lines one by one: a line that is not UTF-8 is a fault and leaves the others as they are.
+    fn parse(octets: &[u8]) -> Self {
+        let mut list = Self::default();
+        for (nth, line) in (1..).zip(octets.split(|octet| *octet == b'\n')) {
+            let text = String::from_utf8_lossy(line);
+            let text = text.trim();
+            if text.is_empty() || text.starts_with('#') {
+                continue;
+            }
+            let is_text = std::str::from_utf8(line).is_ok();
+            let entry = if is_text {
+                entry(text)
+            } else {
+                Err(NotAnEntry::Text)
+            };
+            match entry {
+                Ok(entry) => list.entries.push(entry),
+                Err(why) => {
+                    list.faults.push(format!("line {nth}: {why}"));
+                    list.denied.extend(Fingerprint::all_in(text));
+                }
+            }
+        }
+        list
+    }
+}
+
+/// Lists a token in the file at `path`, which is made if it is missing.
+pub fn add(path: &Path, entry: &Entry) -> io::Result<()> {
+    if !is_name(&entry.who.name) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            NotAnEntry::Name,
+        ));
+    }
+    let name = shlex::try_quote(&entry.who.name).map_err(io::Error::other)?;
+    let expires = entry.expires.map(|end| format!(" expires={end}"));
+    let line = format!(
+        "{} {name} {}{}\n",
+        entry.token,
+        entry.who.role,
+        expires.unwrap_or_default()
+    );
+    durable::edit(path, |old| {
+        let mut text = old.unwrap_or_default();
+        if text.last().is_some_and(|last| *last != b'\n') {
+            // a line that an editor left open would swallow this one
+            text.push(b'\n');
+        }
+        text.extend(line.as_bytes());
+        Ok((Some(text), ()))
+    })
+}
+
+/// What an issuer calls somebody has an @ in it, and nobody else is called so.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['@', '\n', '\r'])
+}
+
+/// A word that is not understood makes the whole line worthless, since it may have meant less.
+fn entry(line: &str) -> Result<Entry, NotAnEntry> {
+    let words = shlex::split(line).ok_or(NotAnEntry::Quote)?;
+    let mut words = words.into_iter();
+    let token = words.next().and_then(|word| word.parse().ok());
+    let token = token.ok_or(NotAnEntry::Token)?;
+    let name = words.next().ok_or(NotAnEntry::Name)?;
+    if !is_name(&name) {
+        return Err(NotAnEntry::Name);
+    }
+    let (mut role, mut expires) = (Role::User, None);
+    for word in words {
+        match word.strip_prefix("expires=") {
+            Some(end) => expires = Some(end.parse().map_err(|_| NotAnEntry::Expires)?),
+            None => role = word.parse()?,
+        }
+    }
+    let who = Who { name, role };
+    Ok(Entry {
+        token,
+        who,
+        expires,
+    })
+}
+
+/// Faults that are logged of one reading.
+const FAULTS_MAX: usize = 20;
+
+/// What is wrong with a line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum NotAnEntry {
+    #[error("it is not UTF-8")]
+    Text,
+    #[error("a quote is not closed")]
+    Quote,
+    #[error("it does not begin with a token's hash, sha256: and 64 hexadecimal digits")]
+    Token,
+    #[error("there is no name, or one with @ in it, which only issuers give")]
+    Name,
+    #[error("expires= is followed by seconds since 1970")]
+    Expires,
+    #[error(transparent)]
+    Role(#[from] NotARole),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn line(token: &str, rest: &str) -> String {
+        format!("{} {rest}\n", Fingerprint::of_token(token))
+    }
+
+    fn who(name: &str, role: Role) -> Who {
+        Who {
+            name: name.to_owned(),
+            role,
+        }
+    }
+
+    /// A folder of one test.
+    fn folder(name: &str) -> PathBuf {
+        let name = format!("lighthaul-tokens-{name}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_file_lets_in_those_it_lists_until_they_expire_or_it_changes() {
+        let folder = std::env::temp_dir().join(format!("lighthaul-tokens-{}", std::process::id()));
+        let path = folder.join("tokens");
+        let tokens = Tokens::open(&path).unwrap();
+        assert_eq!(tokens.bearer("a", 0), None);
+        let list = |token: &str, who: Who, expires| {
+            let token = Fingerprint::of_token(token);
+            let entry = Entry {
+                token,
+                who,
+                expires,
+            };
+            add(&path, &entry).unwrap();
+        };
+        list("a", who("alice", Role::User), None);
+        list("b", who("bob b", Role::Operator), Some(7));
+        assert_eq!(tokens.bearer("a", 9), Some(who("alice", Role::User)));
+        assert_eq!(tokens.bearer("b", 6), Some(who("bob b", Role::Operator)));
+        assert_eq!((tokens.bearer("b", 7), tokens.bearer("c", 0)), (None, None));
+        fs::write(&path, line("c", "carol admin")).unwrap();
+        assert_eq!(tokens.bearer("a", 9), None);
+        assert_eq!(tokens.bearer("c", 9), Some(who("carol", Role::Admin)));
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(tokens.bearer("c", 9), None);
+    }
+
+    #[test]
+    fn unreadable_file_is_an_error() {
+        // a directory is no list
+        assert!(Tokens::open(Path::new("/proc/self")).is_err());
+    }
+
+    #[test]
+    fn token_is_added_behind_a_line_that_an_editor_left_open() {
+        let file = format!("lighthaul-open-line-{}", std::process::id());
+        let path = std::env::temp_dir().join(file);
+        let (first, last) = (line("a", "alice user"), line("b", "bob user"));
+        let token = Fingerprint::of_token("b");
+        let (name, role) = ("bob".to_owned(), Role::User);
+        let who = Who { name, role };
+        let entry = Entry {
+            token,
+            who,
+            expires: None,
+        };
+        for before in [first.as_str(), first.trim_end()] {
+            fs::write(&path, before).unwrap();
+            add(&path, &entry).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), format!("{first}{last}"));
+        }
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn bad_line_is_a_fault_that_says_what_is_wrong() {
+        for (text, says) in [
+            ("sha256:12 a".to_owned(), "64 hexadecimal"),
+            (line("a", ""), "no name"),
+            (line("a", "me@here"), "issuers"),
+            (line("a", "alice root"), "no role"),
+            (line("a", "alice expires=soon"), "seconds"),
+            (line("a", "'alice"), "quote"),
+        ] {
+            let list = List::parse(format!("# a comment\n\n{text}").as_bytes());
+            assert!(list.entries.is_empty(), "{text}");
+            assert!(list.faults[0].starts_with("line 3: "), "{list:?}");
+            assert!(list.faults[0].contains(says), "{list:?}");
+        }
+    }
+
+    #[test]
+    fn bad_line_is_logged_when_it_appears_and_once() {
+        let folder = folder("log");
+        let (path, log) = (folder.join("tokens"), folder.join("log"));
+        let file = Arc::new(fs::File::create(&log).unwrap());
+        let logs = tracing_subscriber::fmt().with_writer(file).finish();
+        let bad = line("a", "alice root");
+        tracing::subscriber::with_default(logs, || {
+            fs::write(&path, &bad).unwrap();
+            let tokens = Tokens::open(&path).unwrap();
+            fs::write(&path, format!("{bad}{bad}")).unwrap();
+            assert_eq!(tokens.bearer("a", 0), None);
+        });
+        let log = fs::read_to_string(&log).unwrap();
+        let faults = log
+            .lines()
+            .filter_map(|line| line.split_once("lets nobody in by "));
+        let lines: Vec<&str> = faults.map(|(_, fault)| &fault[..7]).collect();
+        assert_eq!(lines, ["line 1:", "line 2:"], "{log}");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn bad_line_keeps_out_the_token_that_it_names_anywhere() {
+        let folder = folder("bad");
+        let path = folder.join("tokens");
+        let hash = Fingerprint::of_token("a");
+        for bad in [
+            line("a", "alice operator ro"),
+            line("a", "'alice"),
+            format!("alice {hash}\n"),
+            format!("deny={hash}\n"),
+            format!("{} alice\n", hash.to_string().replace("sha256:", "SHA256-")),
+            format!("\u{feff}{hash} alice\n"),
+        ] {
+            for text in [
+                format!("{bad}{}", line("a", "alice")),
+                format!("{}{bad}", line("a", "alice")),
+            ] {
+                fs::write(&path, format!("{text}{}", line("b", "bob"))).unwrap();
+                let tokens = Tokens::open(&path).unwrap();
+                assert_eq!(tokens.bearer("a", 0), None, "{text}");
+                assert_eq!(tokens.bearer("b", 0), Some(who("bob", Role::User)));
+            }
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn line_that_is_not_utf_8_leaves_the_others_as_they_are() {
+        let folder = folder("octets");
+        let path = folder.join("tokens");
+        let mut octets = b"# caf\xe9\n".to_vec();
+        octets.extend(line("a", "alice").bytes());
+        octets.extend(line("b", "b").trim_end().bytes());
+        octets.extend(b"\xff\n");
+        fs::write(&path, &octets).unwrap();
+        let tokens = Tokens::open(&path).unwrap();
+        assert_eq!(tokens.bearer("a", 0), Some(who("alice", Role::User)));
+        assert_eq!(tokens.bearer("b", 0), None);
+        assert_eq!(List::parse(&octets).faults, ["line 3: it is not UTF-8"]);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn edit_of_equal_length_and_time_counts_at_once() {
+        let folder = folder("tick");
+        let path = folder.join("tokens");
+        let tokens = Tokens::open(&path).unwrap();
+        let then = std::time::SystemTime::UNIX_EPOCH;
+        for (listed, other) in [("a", "b"), ("b", "a"), ("a", "b")] {
+            fs::write(&path, line(listed, "x")).unwrap();
+            let file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+            file.set_modified(then).unwrap();
+            assert!(tokens.bearer(listed, 0).is_some() && tokens.bearer(other, 0).is_none());
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,395 @@
+//! A file of policies in TOML: what each identity may book.
+//!
+//! ```toml
+//! [default]                          # identities that are not listed
+//! prefixes = ["10.1.0.0/16"]         # destinations of packets that circuits may carry; none
+//! interfaces = ["eth1"]              # interfaces at which circuits may be made; all
+//! links = ["chicago-amsterdam"]      # links that may be booked; all
+//! rate_max = "1Gb/s"                 # of all reservations at one time together; no limit
+//! ahead = "7d"                       # how far ahead reservations may end; as far as --horizon
+//! bytes_per_day = "10TB"             # no limit
+//! reservations = 100                 # 1000
+//!
+//! [identity."ada@idp.example.org"]   # what is not said here is as above
+//! prefixes = ["10.2.0.0/16", "2001:db8::/48"]
+//! ```
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::path::Path;
+use std::sync::Arc;
+
+use lighthaul_base::Rate;
+use lighthaul_base::position::fault_in;
+use lighthaul_io::fs::watched_file::WatchedFile;
+use serde::Deserialize;
+use toml::Value;
+use tracing::{error, info};
+
+use crate::books::{Policy, Quota};
+use crate::error::{Error, Result};
+use crate::word::{Bytes, Span, WithUnit};
+
+/// What identities may book.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policies {
+    /// Policy of those that are not listed.
+    pub default: Policy,
+    /// Policies of others, by name.
+    pub listed: BTreeMap<String, Policy>,
+}
+
+/// A file of policies that is read again when it changes.
+///
+/// A change counts once two looks in a row found it: an editor may empty a file that it is about to fill, and policies that are
+/// not there would allow more than those that are.
+#[derive(Debug)]
+pub struct Watch {
+    file: WatchedFile<Text>,
+    usual: Policy,
+    /// Text that was read last, or the reason that it could not be read.
+    read: Arc<Text>,
+    /// True if the last text has been taken over or refused.
+    is_settled: bool,
+    /// The fault that was logged last; nothing if the text had none.
+    fault: Option<String>,
+}
+
+impl Watch {
+    /// The policies of the file at `path`, whose changes are looked for from now on; what it leaves open is as in `usual`.
+    pub fn begin(path: &Path, usual: Policy) -> Result<(Self, Policies)> {
+        let file = WatchedFile::new(path.to_owned());
+        let read = text(&file);
+        let place = path.display();
+        let wrong = |why| Error::Misuse(format!("cannot use the policies in {place}: {why}"));
+        let policies = match &*read {
+            Ok(text) => parse(text, &usual).map_err(|why| wrong(why.to_string())),
+            Err(why) => Err(wrong(why.clone())),
+        };
+        let watch = Self {
+            file,
+            usual,
+            read,
+            is_settled: true,
+            fault: None,
+        };
+        policies.map(|policies| (watch, policies))
+    }
+
+    /// Returns the policies of the file if they are new.
+    ///
+    /// A policy that makes no sense keeps its holder from booking anything; where no policy can be told from another, those
+    /// that were read before stay. A fault is logged when it appears.
+    pub fn look(&mut self) -> Option<Policies> {
+        let read = text(&self.file);
+        if read != self.read {
+            self.read = read;
+            self.is_settled = false;
+            return None;
+        }
+        if mem::replace(&mut self.is_settled, true) {
+            return None;
+        }
+        let (policies, fault) = match &*self.read {
+            Ok(text) => self.take(text),
+            Err(why) => (None, Some(self.stays(why))),
+        };
+        if let Some(fault) = self.new_fault(fault) {
+            error!("{fault}");
+        }
+        policies
+    }
+
+    /// Returns the policies in `text`, without those that make no sense, and the fault that it has.
+    fn take(&self, text: &str) -> (Option<Policies>, Option<String>) {
+        let place = self.file.path().display();
+        let why = match parse(text, &self.usual) {
+            Ok(policies) => {
+                info!("the policies are those of {place} now");
+                return (Some(policies), None);
+            }
+            Err(why) => why.to_string(),
+        };
+        let Some((policies, barred)) = parse_each(text, &self.usual) else {
+            return (None, Some(self.stays(&why)));
+        };
+        let barred = barred.join(", ");
+        let fault = format!("{place} allows {barred} nothing until this is mended: {why}");
+        (Some(policies), Some(fault))
+    }
+
+    fn stays(&self, why: &str) -> String {
+        let place = self.file.path().display();
+        format!("the policies stay as they were, since {place} cannot be used: {why}")
+    }
+
+    /// Remembers the fault of a text, and returns it if the text before had another one or none.
+    fn new_fault(&mut self, fault: Option<String>) -> Option<String> {
+        let before = mem::replace(&mut self.fault, fault);
+        self.fault.clone().filter(|_| self.fault != before)
+    }
+}
+
+type Text = std::result::Result<String, String>;
+
+/// Reads the file if it has changed; returns its text, or the reason that it cannot be read.
+fn text(file: &WatchedFile<Text>) -> Arc<Text> {
+    let text = |octets: Option<Vec<u8>>, _: Option<&Text>| {
+        let octets = octets.ok_or_else(|| "there is no such file".to_owned());
+        Ok(octets.and_then(|octets| String::from_utf8(octets).map_err(|why| why.to_string())))
+    };
+    file.parsed(text)
+        .unwrap_or_else(|why| Arc::new(Err(why.to_string())))
+}
+
+/// Reads the text of such a file.
+pub fn parse(text: &str, usual: &Policy) -> Result<Policies> {
+    let file: File = toml::from_str(text)
+        .map_err(|why| Error::Misuse(fault_in(text, why.span(), why.message())))?;
+    let default = file.default.over(usual)?;
+    let listed = file.identity.into_iter().map(|(name, written)| {
+        let policy = written.over(&default)?;
+        Ok((name, policy))
+    });
+    Ok(Policies {
+        listed: listed.collect::<Result<_>>()?,
+        default,
+    })
+}
+
+/// Reads the text of such a file policy by policy, and names those that make no sense, whose holders may book nothing;
+/// nothing if no policy can be told from another.
+fn parse_each(text: &str, usual: &Policy) -> Option<(Policies, Vec<String>)> {
+    let tables: Tables = toml::from_str(text).ok()?;
+    let mut barred = Vec::new();
+    let mut read = |name: &str, table: Value, usual: &Policy| {
+        let policy = Written::deserialize(table).ok();
+        policy
+            .and_then(|written| written.over(usual).ok())
+            .unwrap_or_else(|| {
+                barred.push(name.to_owned());
+                Policy::nothing()
+            })
+    };
+    let default = read("identities that are not listed", tables.default, usual);
+    let listed = tables.identity.into_iter();
+    let listed = listed.map(|(name, table)| {
+        let policy = read(&name, table, &default);
+        (name, policy)
+    });
+    let listed = listed.collect();
+    Some((Policies { default, listed }, barred))
+}
+
+/// A file of which each policy is read by itself.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tables {
+    #[serde(default = "empty")]
+    default: Value,
+    #[serde(default)]
+    identity: BTreeMap<String, Value>,
+}
+
+fn empty() -> Value {
+    Value::Table(toml::Table::new())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    default: Written,
+    #[serde(default)]
+    identity: BTreeMap<String, Written>,
+}
+
+/// A policy as people write it.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    prefixes: Option<Vec<String>>,
+    interfaces: Option<Vec<String>>,
+    links: Option<Vec<String>>,
+    rate_max: Option<WithUnit<Rate>>,
+    ahead: Option<WithUnit<Span>>,
+    bytes_per_day: Option<WithUnit<Bytes>>,
+    reservations: Option<usize>,
+}
+
+impl Written {
+    /// What it says, and what `usual` says where it says nothing.
+    fn over(self, usual: &Policy) -> Result<Policy> {
+        let mut policy = usual.clone();
+        if let Some(prefixes) = self.prefixes {
+            let wrong = |text: &str| {
+                Error::Misuse(format!(
+                    "\"{text}\" is no prefix; write it as in 10.1.0.0/16 or 2001:db8::/48"
+                ))
+            };
+            let prefixes = prefixes.iter();
+            let prefixes = prefixes.map(|text| text.parse().map_err(|_| wrong(text)));
+            policy.prefixes = prefixes.collect::<Result<_>>()?;
+        }
+        policy.rate_max = self.rate_max.map(|rate| rate.0).or(policy.rate_max);
+        policy.interfaces = self.interfaces.or(policy.interfaces);
+        policy.links = self.links.or(policy.links);
+        policy.ahead = self.ahead.map(|ahead| ahead.0.0).or(policy.ahead);
+        let Quota {
+            reservations,
+            bytes,
+        } = policy.quota;
+        policy.quota = Quota {
+            reservations: self.reservations.unwrap_or(reservations),
+            bytes: self.bytes_per_day.map_or(bytes, |bytes| bytes.0.0),
+        };
+        Ok(policy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn an_identity_has_what_its_line_says_and_else_the_default() {
+        let text = "
+            [default]
+            prefixes = ['10.1.0.0/16']
+            rate_max = '1Gb/s'
+            ahead = '7d'
+            [identity.ada]
+            prefixes = ['10.2.0.0/16', '2001:db8::/48']
+            interfaces = ['eth1']
+            bytes_per_day = '1TB'
+            [identity.'ben@idp']
+            links = []
+            reservations = 0";
+        let policies = parse(text, &Policy::default()).unwrap();
+        let rate = policies.default.rate_max.unwrap();
+        assert_eq!(rate.as_bps(), 1_000_000_000);
+        let ada = &policies.listed["ada"];
+        let prefixes: Vec<String> = ada.prefixes.iter().map(ToString::to_string).collect();
+        assert_eq!(prefixes, ["10.2.0.0/16", "2001:db8::/48"]);
+        assert_eq!(ada.interfaces, Some(vec!["eth1".to_owned()]));
+        assert_eq!(ada.quota.bytes, 1_000_000_000_000);
+        assert_eq!(ada.quota.reservations, 1000);
+        assert_eq!(ada.ahead, Some(Duration::from_hours(24 * 7)));
+        let ben = &policies.listed["ben@idp"];
+        assert_eq!(ben.links, Some(Vec::new()));
+        assert_eq!((ben.quota.reservations, ben.interfaces.clone()), (0, None));
+        assert_eq!(ben.prefixes, policies.default.prefixes);
+    }
+
+    #[test]
+    fn a_changed_file_counts_once_it_is_whole_and_bars_whose_policy_makes_no_sense() {
+        let path = std::env::temp_dir().join(format!("policies-{}", std::process::id()));
+        let write = |text: &str| fs::write(&path, text).unwrap();
+        let sees = |watch: &mut Watch| [watch.look(), watch.look(), watch.look()];
+        write("[identity.ada]\nreservations = 5\n[identity.ben]\nreservations = 6");
+        let (mut watch, policies) = Watch::begin(&path, Policy::default()).unwrap();
+        assert_eq!(policies.listed["ada"].quota.reservations, 5);
+        sees(&mut watch);
+        // as while an editor writes it
+        write("");
+        assert_eq!(watch.look(), None);
+        write("[identity.ada]\nreservations = 3\n[identity.ben]\nreservations = 6");
+        let [none, Some(narrowed), same] = sees(&mut watch) else {
+            panic!("a change was not seen");
+        };
+        assert_eq!((none, same), (None, None));
+        assert_eq!(narrowed.listed["ada"].quota.reservations, 3);
+        write("[identity.ada]\nprefix = []\n[identity.ben]\nreservations = 7");
+        let [_, Some(barred), _] = sees(&mut watch) else {
+            panic!("a change was not seen");
+        };
+        assert_eq!(barred.listed["ada"], Policy::nothing());
+        assert_eq!(barred.listed["ben"].quota.reservations, 7);
+        let fault = watch.fault.clone().unwrap();
+        assert!(fault.contains("allows ada nothing"), "{fault}");
+        // all that is not said is as in a policy that makes no sense
+        write("[default]\nahead = 'soon'\n[identity.ben]\nreservations = 7");
+        let [_, Some(barred), _] = sees(&mut watch) else {
+            panic!("a change was not seen");
+        };
+        assert_eq!(barred.default, Policy::nothing());
+        assert_eq!(barred.listed["ben"].links, Some(Vec::new()));
+        for text in ["[identity.ada", "ada = 1", "[identity]\nada = 1\nada = 2"] {
+            write(text);
+            assert_eq!(sees(&mut watch), [None, None, None], "{text}");
+        }
+        fs::remove_file(&path).unwrap();
+        assert_eq!(sees(&mut watch), [None, None, None]);
+        write("");
+        let [_, Some(open), _] = sees(&mut watch) else {
+            panic!("a change was not seen");
+        };
+        assert_eq!(open, Policies::default());
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn fault_is_logged_when_it_appears_and_not_again_while_it_stays() {
+        let path = std::env::temp_dir().join(format!("policies-fault-{}", std::process::id()));
+        fs::write(&path, "").unwrap();
+        let (mut watch, _) = Watch::begin(&path, Policy::default()).unwrap();
+        let mut logged = |fault: Option<&str>| watch.new_fault(fault.map(str::to_owned)).is_some();
+        assert_eq!([logged(Some("a")), logged(Some("a"))], [true, false]);
+        assert_eq!([logged(Some("b")), logged(None)], [true, false]);
+        assert!(logged(Some("b")));
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn edit_of_equal_length_and_time_is_seen() {
+        let path = std::env::temp_dir().join(format!("policies-tick-{}", std::process::id()));
+        let write = |count: u32| {
+            fs::write(&path, format!("[default]\nreservations = {count}")).unwrap();
+            let file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+            file.set_modified(std::time::SystemTime::UNIX_EPOCH)
+                .unwrap();
+        };
+        write(5);
+        let (mut watch, _) = Watch::begin(&path, Policy::default()).unwrap();
+        for count in [6, 7, 8] {
+            write(count);
+            assert_eq!(watch.look(), None);
+            let policies = watch.look().unwrap();
+            assert_eq!(policies.default.quota.reservations, count as usize);
+        }
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_policy_that_is_not_understood_is_refused_as_a_whole() {
+        for (text, says) in [
+            ("[default]\nprefix = []", "line 2, column 1: unknown field"),
+            ("[default]\nprefixes = ['10.1.0.0/33']", "10.1.0.0/33"),
+            ("[default]\nrate_max = '0Mb/s'", "Mb/s"),
+            (
+                "[default]\nrate_max = 1000000000",
+                "line 2, column 12: a rate needs a unit, as in 900Mb/s",
+            ),
+            ("[default]\nrate_max = 1.5", "needs a unit"),
+            ("[default]\nrate_max = 0", "needs a unit"),
+            (
+                "[default]\nbytes_per_day = 1000",
+                "a size needs a unit, as in 450MB",
+            ),
+            ("[identity.ada]\nahead = 7", "a duration needs a unit"),
+            ("[identity.ada]\nahead = true", "text with a unit"),
+            ("[identity.ada]\nahead = 'soon'", "7d"),
+            (
+                "[identity.ada]\n[identity.ada]",
+                "line 2, column 11: duplicate",
+            ),
+            ("ada = 1", "unknown field"),
+        ] {
+            let why = parse(text, &Policy::default()).unwrap_err().to_string();
+            assert!(why.contains(says) && !why.contains('\n'), "{text}: {why}");
+        }
+    }
+}

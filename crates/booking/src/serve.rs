@@ -1,0 +1,312 @@
+//! The service as a whole: who calls is heard, and what is due is done.
+#![expect(clippy::disallowed_methods, reason = "a service listens")]
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use axum::{Extension, Router};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use lighthaul_io::host::poller::raise_open_file_limit;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tracing::{debug, warn};
+
+use crate::api::router::router;
+use crate::api::{Desk, Peer, forwarder};
+use crate::books::Books;
+use crate::callers::{Callers, Connection, Limits};
+use crate::certificate::Show;
+use crate::circuits::Circuits;
+use crate::error::{Error, Result};
+use crate::https::Known;
+use crate::identity::Gate;
+use crate::patient::Patient;
+
+/// What a scheduler is to be.
+#[derive(Debug)]
+pub struct Settings {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// What it shows of itself.
+    pub show: Show,
+    /// Whether it may say in the clear, to others than this host, what is worth a secret.
+    pub insecure: bool,
+    /// Who is let in.
+    pub gate: Gate,
+    /// What it keeps.
+    pub books: Arc<Books>,
+    /// How many questions a second each name has.
+    pub questions_per_second: u32,
+    /// Limits of connections.
+    pub limits: Limits,
+    /// By what it knows other instances.
+    pub peers: Known,
+    /// What it keeps at devices.
+    pub circuits: Option<Circuits>,
+}
+
+/// A scheduler that listens.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
+    desk: Desk,
+    router: Router,
+    runtime: Runtime,
+    /// What tells it to stop, heard from the beginning on.
+    stops: [Signal; 2],
+    circuits: Option<Circuits>,
+    callers: Callers,
+}
+
+impl Server {
+    /// Listens as `settings` say, and answers nobody yet.
+    pub fn listen(settings: Settings) -> Result<Self> {
+        let tls = settings.show.config()?;
+        if tls.is_none() && !settings.insecure && !settings.listen.ip().is_loopback() {
+            return Err(Error::Misuse(format!(
+                "tokens would be readable on their way to {}: leave TLS on, listen on 127.0.0.1, or say --insecure",
+                settings.listen
+            )));
+        }
+        let listener = TcpListener::bind(settings.listen).map_err(|why| {
+            let address = settings.listen;
+            io::Error::other(format!(
+                "cannot listen on {address}: {why}; choose another address"
+            ))
+        })?;
+        listener.set_nonblocking(true)?;
+        let forwarder = forwarder(settings.peers).map_err(io::Error::other)?;
+        let desk = Desk::new(settings.books, settings.gate, settings.questions_per_second);
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .max_blocking_threads(BLOCKING_THREADS)
+            .enable_all()
+            .build()?;
+        let stops = {
+            let _inside = runtime.enter();
+            [
+                signal(SignalKind::terminate())?,
+                signal(SignalKind::interrupt())?,
+            ]
+        };
+        Ok(Self {
+            stops,
+            listener,
+            tls,
+            router: router(desk.clone(), forwarder, &settings.limits),
+            callers: Callers::new(Limits {
+                connections: connections(settings.limits.connections),
+                ..settings.limits
+            }),
+            desk,
+            runtime,
+            circuits: settings.circuits,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Answers until it is told to stop by SIGTERM or Ctrl-C. What is under way is given a moment to end.
+    pub fn run(self) -> Result<()> {
+        let Self {
+            listener,
+            tls,
+            desk,
+            router,
+            runtime,
+            stops: [mut terminated, mut interrupted],
+            circuits,
+            callers,
+        } = self;
+        let keeper = circuits.map(Keeper::start).transpose()?;
+        // the last who holds the books lets go of them out here: a store may have a runtime of its own, which cannot end in ours
+        let last = desk.clone();
+        let stopped = runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            tokio::spawn(tick(desk));
+            tokio::spawn(accept(
+                listener,
+                tls.map(TlsAcceptor::from),
+                router,
+                callers,
+            ));
+            let either = std::pin::pin!(terminated.recv());
+            let or = std::pin::pin!(interrupted.recv());
+            futures_util::future::select(either, or).await;
+            Ok::<(), io::Error>(())
+        });
+        runtime.shutdown_timeout(FAREWELL);
+        drop((keeper, last));
+        Ok(stopped?)
+    }
+}
+
+/// Connections of which at most `most` are wanted, as far as the system allows: a quarter of the files is for the store,
+/// devices and issuers.
+fn connections(most: usize) -> usize {
+    let files = usize::try_from(raise_open_file_limit()).unwrap_or(usize::MAX);
+    most.min(files - files / 4)
+}
+
+/// The thread that keeps circuits; they go when it is dropped.
+#[derive(Debug)]
+struct Keeper {
+    is_ending: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    fn start(circuits: Circuits) -> io::Result<Self> {
+        let is_ending = Arc::new(AtomicBool::new(false));
+        let ending = Arc::clone(&is_ending);
+        let thread = thread::Builder::new()
+            .name("circuits".to_owned())
+            .spawn(move || {
+                while !ending.load(Ordering::Relaxed) {
+                    let till = circuits.clock().now() + TEND;
+                    if let Err(why) = circuits.tend().and_then(|()| circuits.wait(till)) {
+                        warn!("circuits cannot be kept as they should be: {why}");
+                        thread::park_timeout(BREATH);
+                    }
+                }
+            })?;
+        Ok(Self {
+            is_ending,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // it has said what went wrong
+            thread.join().ok();
+        }
+    }
+}
+
+/// Has done what is due, when it is due.
+async fn tick(desk: Desk) {
+    let mut changes = desk.listen();
+    loop {
+        changes.borrow_and_update();
+        match desk.ask(Books::tick).await {
+            Ok(due) => {
+                let wait = Duration::from_nanos(due.0.saturating_sub(Desk::now().0));
+                // what is new may be due sooner
+                timeout(wait.max(TICK_MIN), changes.changed()).await.ok();
+            }
+            Err(why) => {
+                warn!("what is due cannot be done: {}", why.detail());
+                sleep(BREATH).await;
+            }
+        }
+    }
+}
+
+/// Hears callers; `callers` says who has to leave when there are too many.
+async fn accept(
+    listener: tokio::net::TcpListener,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    callers: Callers,
+) {
+    // when it was last said that none can be accepted
+    let mut last = None;
+    loop {
+        match listener.accept().await {
+            Ok((tcp, peer)) => {
+                let (tls, router) = (tls.clone(), router.clone());
+                let Some(connection) = callers.admit(peer.ip()) else {
+                    continue;
+                };
+                let connection = Arc::new(connection);
+                tokio::spawn(async move {
+                    let ended = std::pin::pin!(connection.ended());
+                    let talk = std::pin::pin!(greet(tcp, &connection, peer, tls, router));
+                    futures_util::future::select(ended, talk).await;
+                });
+            }
+            Err(why) => {
+                if last.is_none_or(|last: tokio::time::Instant| last.elapsed() >= BREATH) {
+                    warn!("cannot accept a connection: {why}");
+                    last = Some(tokio::time::Instant::now());
+                }
+                callers.shed();
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Hears one caller, within TLS if that is spoken.
+async fn greet(
+    tcp: TcpStream,
+    connection: &Arc<Connection>,
+    peer: SocketAddr,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+) {
+    tcp.set_nodelay(true).ok();
+    let patience = connection.limits().patience;
+    let line = Peer(peer.ip(), Arc::clone(connection));
+    let router = router.layer(Extension(line));
+    let Some(tls) = tls else {
+        return converse(tcp, connection, router).await;
+    };
+    match timeout(patience, tls.accept(tcp)).await {
+        Ok(Ok(stream)) => converse(stream, connection, router).await,
+        Ok(Err(why)) => debug!("{peer} does not speak TLS: {why}"),
+        Err(_) => debug!("{peer} did not finish the TLS handshake in time"),
+    }
+}
+
+/// Answers requests till the caller leaves, or takes nothing of what is answered.
+async fn converse(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    connection: &Arc<Connection>,
+    router: Router,
+) {
+    let service = TowerToHyperService::new(router);
+    let patience = connection.limits().patience;
+    let stream = Patient::new(stream, Arc::clone(connection), patience);
+    let conversation = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(patience)
+        .max_buf_size(HEAD_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    if let Err(why) = conversation.await {
+        debug!("a connection has failed: {why}");
+    }
+}
+
+const THREADS: usize = 2;
+/// Each waits for the books or an issuer, of which there is one.
+const BLOCKING_THREADS: usize = 32;
+/// A head, and what is read ahead of it; two tokens of the longest kind fit.
+const HEAD_MAX: usize = 64 << 10;
+/// How long it takes till others have let go of what was short.
+const PAUSE: Duration = Duration::from_millis(10);
+/// So that a change that is due and cannot be made does not keep a processor busy.
+const TICK_MIN: Duration = Duration::from_millis(5);
+const BREATH: Duration = Duration::from_secs(1);
+/// How long until what is booked is made at devices, at most.
+const TEND: Duration = Duration::from_millis(50);
+const FAREWELL: Duration = Duration::from_secs(2);

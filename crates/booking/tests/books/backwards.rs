@@ -1,0 +1,189 @@
+//! Stores that were restored from a copy, or failed over to a server that lags.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use lighthaul_booking::books::Config;
+use lighthaul_booking::store::sqlite::Sqlite;
+
+use crate::shelf::Shelf;
+use crate::world::{BEGIN, World, ada, all_for, open};
+
+fn says_backwards<T: std::fmt::Debug>(answer: lighthaul_booking::Result<T>) {
+    let why = answer.unwrap_err().to_string();
+    assert!(why.contains("went backwards"), "{why}");
+    assert!(why.contains("--accept-restored"), "{why}");
+}
+
+#[test]
+fn a_store_that_went_backwards_is_refused_by_every_instance_that_saw_more() {
+    let shelf = Shelf::default();
+    shelf.elect("one");
+    let now = Arc::new(AtomicU64::new(BEGIN));
+    let one = open(shelf.hand("one"), Config::default(), &now).unwrap();
+    let two = open(shelf.hand("two"), Config::default(), &now).unwrap();
+    one.reserve(&ada(), &all_for(1), None).unwrap();
+    let lagging = shelf.copy();
+    let lost = one.reserve(&ada(), &all_for(1), None).unwrap();
+    assert_eq!(two.get(&ada(), lost.id).unwrap(), lost);
+    shelf.restore(&lagging);
+    // one that has seen nothing goes on, and comes farther than the others ever were
+    shelf.elect("three");
+    let three = open(shelf.hand("three"), Config::default(), &now).unwrap();
+    for _ in 0..5 {
+        three.reserve(&ada(), &all_for(1), None).unwrap();
+    }
+    says_backwards(two.get(&ada(), lost.id));
+    shelf.elect("one");
+    says_backwards(one.reserve(&ada(), &all_for(1), None));
+    says_backwards(one.tick());
+    assert!(one.standing().why.unwrap().contains("went backwards"));
+}
+
+#[test]
+fn instances_that_follow_each_other_have_one_history() {
+    let shelf = Shelf::default();
+    shelf.elect("one");
+    let now = Arc::new(AtomicU64::new(BEGIN));
+    let one = open(shelf.hand("one"), Config::default(), &now).unwrap();
+    let two = open(shelf.hand("two"), Config::default(), &now).unwrap();
+    for nth in 0..6 {
+        let (name, writer) = if nth % 2 == 0 {
+            ("one", &one)
+        } else {
+            ("two", &two)
+        };
+        shelf.elect(name);
+        let made = writer.reserve(&ada(), &all_for(1), None).unwrap();
+        for books in [&one, &two] {
+            books.tick().unwrap();
+            assert_eq!(books.get(&ada(), made.id).unwrap().created, made.created);
+        }
+    }
+}
+
+#[test]
+fn a_file_restored_from_a_backup_is_refused_until_somebody_accepts_it() {
+    let name = format!("backwards-{}", std::process::id());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).unwrap();
+    let (books, backup) = (folder.join("books"), folder.join("backup"));
+    let config = |accept_restored| Config {
+        seen: Some(folder.join("books.seen")),
+        accept_restored,
+        ..Config::default()
+    };
+    let now = Arc::new(AtomicU64::new(BEGIN));
+    let start = |accept| {
+        open(
+            Box::new(Sqlite::open(&books).unwrap()),
+            config(accept),
+            &now,
+        )
+    };
+    let first = start(false).unwrap().reserve(&ada(), &all_for(1), None);
+    let first = first.unwrap();
+    fs::copy(&books, &backup).unwrap();
+    let again = start(false).unwrap();
+    let lost = again.reserve(&ada(), &all_for(1), None).unwrap();
+    drop(again);
+    fs::copy(&backup, &books).unwrap();
+    says_backwards(start(false));
+    let restored = start(true).unwrap();
+    assert_eq!(restored.get(&ada(), first.id).unwrap().id, first.id);
+    let next = restored.reserve(&ada(), &all_for(1), None).unwrap();
+    assert!(next.id > lost.id + 1000, "{} behind {}", next.id, lost.id);
+    drop(restored);
+    start(false).unwrap();
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn numbers_that_a_lost_note_does_not_have_are_not_given_again() {
+    let name = format!("bound-{}", std::process::id());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).unwrap();
+    let now = Arc::new(AtomicU64::new(BEGIN));
+    let start = || {
+        let config = Config {
+            seen: Some(folder.join("books.seen")),
+            ..Config::default()
+        };
+        let store = Sqlite::open(&folder.join("books")).unwrap();
+        open(Box::new(store), config, &now).unwrap()
+    };
+    let files = ["books", "books-wal", "books.seen"].map(|name| folder.join(name));
+    let first = start();
+    first.reserve(&ada(), &all_for(1), None).unwrap();
+    // a power cut leaves a note that is older, and the books are put back from a copy that is as old
+    let old = files.each_ref().map(|file| fs::read(file).unwrap());
+    let lost = first.reserve(&ada(), &all_for(1), None).unwrap();
+    drop(first);
+    for (file, octets) in files.iter().zip(&old) {
+        fs::write(file, octets).unwrap();
+    }
+    let third = start();
+    let next = third.reserve(&ada(), &all_for(1), None).unwrap();
+    assert!(next.id > lost.id, "{} behind {}", next.id, lost.id);
+    drop(third);
+    // after a stop numbers go on without a gap
+    let fourth = start();
+    let last = fourth.reserve(&ada(), &all_for(1), None).unwrap();
+    assert!(last.id < next.id + 100, "{} behind {}", last.id, next.id);
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn damaged_note_is_refused_until_somebody_accepts_the_books_as_they_are() {
+    let name = format!("damaged-{}", std::process::id());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).unwrap();
+    let seen = folder.join("books.seen");
+    let now = Arc::new(AtomicU64::new(BEGIN));
+    let start = |accept_restored| {
+        let config = Config {
+            seen: Some(seen.clone()),
+            accept_restored,
+            ..Config::default()
+        };
+        let store = Sqlite::open(&folder.join("books")).unwrap();
+        open(Box::new(store), config, &now)
+    };
+    let first = start(false).unwrap().reserve(&ada(), &all_for(1), None);
+    let first = first.unwrap();
+    let whole = fs::read(&seen).unwrap();
+    for damaged in [Vec::new(), whole[..100].to_vec(), vec![0; whole.len()]] {
+        fs::write(&seen, &damaged).unwrap();
+        let why = start(false).unwrap_err().to_string();
+        assert!(
+            why.contains("is damaged") && why.contains("--accept-restored"),
+            "{why}"
+        );
+        assert_eq!(
+            fs::read(&seen).unwrap(),
+            damaged,
+            "a refused start changes nothing"
+        );
+    }
+    let next = start(true).unwrap().reserve(&ada(), &all_for(1), None);
+    let next = next.unwrap();
+    assert!(next.id > first.id + 1000, "{} behind {}", next.id, first.id);
+    start(false).unwrap();
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_file_replaced_while_it_is_in_use_is_written_no_more() {
+    let name = format!("replaced-{}", std::process::id());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).unwrap();
+    let (path, copy) = (folder.join("books"), folder.join("copy"));
+    let world = World::on(Box::new(Sqlite::open(&path).unwrap()), Config::default());
+    fs::copy(&path, &copy).unwrap();
+    fs::rename(&copy, &path).unwrap();
+    let why = world.books.reserve(&ada(), &all_for(1), None).unwrap_err();
+    assert!(why.to_string().contains("was replaced"), "{why}");
+    fs::remove_dir_all(&folder).unwrap();
+}

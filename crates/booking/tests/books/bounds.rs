@@ -1,0 +1,280 @@
+//! What may not be, and that nothing changes then.
+
+use std::time::Duration;
+
+use lighthaul_booking::Error;
+use lighthaul_booking::books::{Config, Filter, Quota};
+use lighthaul_booking::word::{Bps, Bytes, Change, FlowAt, Moment, NewReservation, Span};
+
+use crate::world::{BEGIN, SECONDS_WORTH, World, ada, all_for, ben, held_for, operator};
+
+#[test]
+fn amounts_and_times_that_cannot_be_are_refused_with_what_would_work() {
+    assert_refused(&[
+        ("at least a byte", |new| new.size = Some(Bytes(0))),
+        ("ask for less", |new| new.size = Some(Bytes(1 << 63))),
+        ("ask for less", |new| new.size = Some(Bytes(u64::MAX))),
+        ("either size in bytes", |new| new.size = None),
+        ("either size in bytes", |new| new.hold = "1s".parse().ok()),
+        ("a nanosecond", |new| {
+            (new.size, new.hold) = (None, Some(Span(Duration::ZERO)));
+        }),
+        ("at most 100", |new| new.margin_percent = Some(101)),
+        ("2027-01-15T08:00:00Z or later", |new| {
+            new.start = Some(Moment(BEGIN - 1));
+        }),
+        ("earlier start", |new| {
+            new.start = "2553-01-01T00:00:00Z".parse().ok();
+        }),
+        ("ask for it by 2027-01-15T08:01:41Z", |new| {
+            new.by = Some(World::at(1));
+        }),
+    ]);
+}
+
+#[test]
+fn rates_and_places_that_cannot_be_are_refused_with_what_would_work() {
+    assert_refused(&[
+        ("at most 1.000 Gb/s", |new| {
+            new.rate_max = Some(Bps(1_000_000_001));
+        }),
+        ("lowest rate of at most", |new| {
+            new.rate_min = Some(Bps(1_000_000_001));
+        }),
+        ("rate_max is zero", |new| new.rate_max = Some(Bps(0))),
+        ("those of the topology", |new| new.to = Some("c".into())),
+        ("two that links join", |new| {
+            (new.from, new.to) = (Some("b".into()), Some("a".into()));
+        }),
+        ("either from and to", |new| new.to = None),
+        ("either from and to", |new| {
+            new.path = Some(vec!["link".into()]);
+        }),
+        ("there is no link x", |new| {
+            (new.from, new.to, new.path) = (None, None, Some(vec!["x".into()]));
+        }),
+        ("the path names no link", |new| {
+            (new.from, new.to, new.path) = (None, None, Some(vec![]));
+        }),
+        ("provisions no circuits; omit flow", |new| {
+            new.flow = Some(FlowAt {
+                interface: "eth9".into(),
+                packets: "all".parse().unwrap(),
+            });
+        }),
+    ]);
+}
+
+#[test]
+fn what_is_left_out_of_a_request_is_filled_in() {
+    let world = World::new(Config::default());
+    let short = NewReservation {
+        rate_max: None,
+        margin_percent: None,
+        ..all_for(100)
+    };
+    let reservation = world.books.reserve(&ada(), &short, None).unwrap();
+    assert_eq!(reservation.request.rate_max, Some(Bps(1_000_000_000)));
+    assert_eq!(reservation.request.start, Some(World::at(0)));
+    assert_eq!(
+        reservation.promised_end,
+        World::at(103),
+        "three hundredths for headers and resends"
+    );
+}
+
+#[test]
+fn the_same_key_is_the_same_answer_and_another_request_with_it_is_none() {
+    let world = World::new(Config::default());
+    let first = world
+        .books
+        .reserve(&ada(), &all_for(10), Some("k"))
+        .unwrap();
+    world.books.release(&ada(), first.id, "").unwrap();
+    assert_eq!(
+        world
+            .books
+            .reserve(&ada(), &all_for(10), Some("k"))
+            .unwrap(),
+        first
+    );
+    let why = world
+        .books
+        .reserve(&ada(), &all_for(11), Some("k"))
+        .unwrap_err();
+    assert!(matches!(why, Error::Conflict(_)), "{why}");
+    assert_ne!(
+        world
+            .books
+            .reserve(&ben(), &all_for(10), Some("k"))
+            .unwrap()
+            .id,
+        first.id,
+        "keys are one's own"
+    );
+    for key in ["", &"k".repeat(256)] {
+        assert!(matches!(
+            world.books.reserve(&ada(), &all_for(1), Some(key)),
+            Err(Error::Misuse(_))
+        ));
+    }
+}
+
+#[test]
+fn an_owner_has_so_many_reservations_and_so_much_of_a_day_and_no_more() {
+    let quota = Quota {
+        reservations: 2,
+        bytes: 100 * SECONDS_WORTH,
+    };
+    let config = Config {
+        policies: [("ada".to_owned(), quota.into())].into(),
+        ..Config::default()
+    };
+    let world = World::new(config);
+    let refused = |new: &NewReservation| match world.books.reserve(&ada(), new, None) {
+        Err(Error::Quota(why)) => why,
+        answer => panic!("{answer:?}"),
+    };
+    let why = refused(&all_for(101));
+    assert!(why.contains("of which 12500000000 are left"), "{why}");
+    let first = world.books.reserve(&ada(), &all_for(60), None).unwrap();
+    let why = refused(&all_for(41));
+    assert!(why.contains("of which 5000000000 are left"), "{why}");
+    let tomorrow = NewReservation {
+        start: Some(World::at(24 * 3600)),
+        ..all_for(100)
+    };
+    let second = world.books.reserve(&ada(), &tomorrow, None).unwrap();
+    let why = refused(&all_for(1));
+    assert!(why.contains("2 reservations"), "{why}");
+    assert!(
+        world.books.reserve(&ben(), &all_for(1000), None).is_ok(),
+        "others have their own"
+    );
+    // to grow beyond it changes nothing
+    let before = world.calendar();
+    let size = |seconds| Change {
+        size: Some(Bytes(seconds * SECONDS_WORTH)),
+        ..Change::default()
+    };
+    assert!(matches!(
+        world.books.extend(&ada(), second.id, &size(101)),
+        Err(Error::Quota(_))
+    ));
+    assert_eq!(world.calendar(), before);
+    assert_eq!(world.books.get(&ada(), second.id).unwrap(), second);
+    // what was not used does not count
+    world.pass(10);
+    world.books.release(&ada(), first.id, "").unwrap();
+    assert!(world.books.reserve(&ada(), &all_for(90), None).is_ok());
+}
+
+#[test]
+fn what_is_somebody_elses_is_not_there() {
+    let world = World::new(Config::default());
+    let id = world.books.reserve(&ada(), &held_for(10), None).unwrap().id;
+    let missing =
+        |answer: lighthaul_booking::Result<_>| matches!(answer, Err(Error::Missing { .. }));
+    assert!(missing(world.books.get(&ben(), id)));
+    assert!(missing(world.books.commit(&ben(), id, "")));
+    assert!(missing(world.books.terminate(&ben(), id, "")));
+    assert!(missing(world.books.extend(&ben(), id, &Change::default())));
+    assert!(missing(world.books.get(&ada(), id + 1)));
+    assert_eq!(
+        world
+            .books
+            .list(&ben(), &Filter::default(), (0, 10))
+            .unwrap()
+            .items,
+        []
+    );
+    assert_eq!(world.books.events_since(&ben(), 0, 10).unwrap().events, []);
+    let whole = (World::at(0), World::at(20));
+    let owner = |who| {
+        world
+            .books
+            .calendar(who, "link", whole)
+            .unwrap()
+            .allocations[0]
+            .owner
+            .clone()
+    };
+    assert_eq!(
+        (owner(&ben()), owner(&ada()).as_deref()),
+        (None, Some("ada"))
+    );
+    assert_eq!(
+        world
+            .books
+            .terminate(&operator(), id, "maintenance")
+            .unwrap()
+            .owner,
+        "ada"
+    );
+}
+
+#[test]
+fn lists_come_in_parts_and_events_in_order() {
+    let world = World::new(Config::default());
+    let ids: Vec<u64> = (0..5)
+        .map(|_| world.books.reserve(&ada(), &held_for(1), None).unwrap().id)
+        .collect();
+    let (mut seen, mut after) = (Vec::new(), 0);
+    for _ in 0..3 {
+        let page = world
+            .books
+            .list(&ada(), &Filter::default(), (after, 2))
+            .unwrap();
+        seen.extend(page.items.iter().map(|reservation| reservation.id));
+        after = page.next.unwrap_or(u64::MAX);
+    }
+    assert_eq!((seen, after), (ids, u64::MAX));
+    let (mut numbers, mut behind) = (Vec::new(), 0);
+    for _ in 0..4 {
+        let happened = world.books.events_since(&ada(), behind, 2).unwrap();
+        numbers.extend(happened.events.iter().map(|event| event.seq));
+        behind = happened.seq;
+    }
+    assert_eq!(numbers.len(), 5);
+    assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+}
+
+#[test]
+fn rules_that_cannot_be_are_refused() {
+    let cases: [(&str, Spoil<Config>); 4] = [
+        ("thousandths", |config| {
+            config.shares.insert("ada".into(), 1001);
+        }),
+        ("a hold", |config| config.hold = Duration::ZERO),
+        ("a window", |config| config.window = Duration::from_mins(1)),
+        ("how many", |config| config.events_max = 0),
+    ];
+    for (says, change) in cases {
+        let mut config = Config::default();
+        change(&mut config);
+        let why = config.check().unwrap_err().to_string();
+        assert!(why.contains(says), "{why}");
+    }
+}
+
+/// Each request is refused when it is spoilt, in words that say what would work, and the books stay as they are.
+fn assert_refused(cases: &[(&str, Spoil<NewReservation>)]) {
+    let world = World::new(Config::default());
+    world.books.reserve(&ada(), &all_for(100), None).unwrap();
+    let before = world.calendar();
+    for (says, spoil) in cases {
+        let mut new = held_for(1);
+        assert!(world.books.quote(&ada(), &new).is_ok());
+        spoil(&mut new);
+        let answer = world.books.reserve(&ada(), &new, Some("key"));
+        let why = answer.unwrap_err().to_string();
+        assert!(why.contains(says), "{new:?}: {why}");
+        assert!(world.books.quote(&ada(), &new).is_err(), "{new:?}");
+    }
+    assert_eq!(world.calendar(), before);
+    let all = world.books.list(&operator(), &Filter::default(), (0, 100));
+    assert_eq!(all.unwrap().items.len(), 1);
+}
+
+/// Makes something wrong.
+type Spoil<T> = fn(&mut T);

@@ -1,0 +1,92 @@
+//! Answers and history that are kept of each identity.
+
+use lighthaul_booking::Error;
+use lighthaul_booking::books::{Books, Config, Quota, Who};
+use lighthaul_booking::word::NewReservation;
+
+use crate::world::{SECONDS_WORTH, World, ada, all_for, ben, held_for};
+
+fn key_of(books: &Books, who: &Who, key: &str) -> u64 {
+    books.reserve(who, &held_for(1), Some(key)).unwrap().id
+}
+
+#[test]
+fn answers_of_the_identity_that_has_most_give_way_and_those_of_others_stay() {
+    let config = Config {
+        answers_bytes_max: 20_000,
+        ..Config::default()
+    };
+    let world = World::new(config);
+    let (first, next) = (
+        key_of(&world.books, &ada(), "k"),
+        key_of(&world.books, &ben(), "0"),
+    );
+    for nth in 1..200 {
+        world.pass(1);
+        let id = key_of(&world.books, &ben(), &nth.to_string());
+        world.books.terminate(&ben(), id, "").unwrap();
+    }
+    assert_eq!(
+        key_of(&world.books, &ada(), "k"),
+        first,
+        "others lose nothing"
+    );
+    let last = key_of(&world.books, &ben(), "199");
+    assert_eq!(key_of(&world.books, &ben(), "199"), last);
+    assert_ne!(
+        key_of(&world.books, &ben(), "0"),
+        next,
+        "the oldest has gone"
+    );
+}
+
+#[test]
+fn history_of_the_owner_that_has_most_gives_way_and_that_of_others_stays() {
+    let config = Config {
+        history_bytes_max: 50_000,
+        ..Config::default()
+    };
+    let world = World::new(config);
+    let over = |who: &Who| {
+        let id = world.books.reserve(who, &held_for(1), None).unwrap().id;
+        world.books.terminate(who, id, "").unwrap();
+        id
+    };
+    let (first, oldest) = (over(&ada()), over(&ben()));
+    let rest: Vec<u64> = (0..300).map(|_| over(&ben())).collect();
+    assert!(world.books.get(&ada(), first).is_ok());
+    let missing = world.books.get(&ben(), oldest);
+    assert!(matches!(missing, Err(Error::Missing { .. })), "{missing:?}");
+    let kept = rest
+        .iter()
+        .filter(|id| world.books.get(&ben(), **id).is_ok());
+    let kept = kept.count();
+    assert!((5..200).contains(&kept), "{kept}");
+    assert!(world.books.get(&ben(), rest[299]).is_ok());
+}
+
+#[test]
+fn work_counts_for_its_quota_even_if_its_reservation_is_forgotten() {
+    let quota = Quota {
+        bytes: 30 * SECONDS_WORTH,
+        ..Quota::default()
+    };
+    let config = Config {
+        history_bytes_max: 0,
+        policies: [("ada".to_owned(), quota.into())].into(),
+        ..Config::default()
+    };
+    let world = World::new(config);
+    for _ in 0..2 {
+        let id = world.books.reserve(&ada(), &all_for(10), None).unwrap().id;
+        world.pass(10);
+        assert!(matches!(
+            world.books.get(&ada(), id),
+            Err(Error::Missing { .. })
+        ));
+    }
+    let more: NewReservation = all_for(11);
+    let refused = world.books.reserve(&ada(), &more, None);
+    assert!(matches!(refused, Err(Error::Quota(_))), "{refused:?}");
+    world.books.reserve(&ada(), &all_for(10), None).unwrap();
+}

@@ -1,0 +1,217 @@
+//! Links and times to which reservations are moved, after an outage and when others leave room.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use lighthaul_base::Rate;
+use lighthaul_booking::Error;
+use lighthaul_booking::books::{Books, Config, Policy, Who};
+use lighthaul_booking::store::sqlite::Sqlite;
+use lighthaul_booking::word::{Bps, Bytes, Change, Moment, NewOutage, NewReservation, Reservation};
+use lighthaul_calendar::{Link, Topology};
+use lighthaul_circuit::reservation::State;
+
+use crate::world::{BEGIN, SECONDS_WORTH, World, ada, all_for, ben, fixed_for, operator};
+
+/// Three links from `a` to `b`, of which `short` is taken first and `allowed` last.
+fn three_links() -> Topology {
+    let link = |(name, cost): (&str, u32)| Link {
+        name: name.to_owned(),
+        from: "a".to_owned(),
+        to: "b".to_owned(),
+        capacity: Rate::from_mbps(1000),
+        channel: Rate::from_mbps(1),
+        guard: Duration::ZERO,
+        cost,
+    };
+    let links = [("short", 1), ("forbidden", 2), ("allowed", 3)].map(link);
+    Topology::new(vec!["a".to_owned(), "b".to_owned()], links.to_vec()).unwrap()
+}
+
+/// Books over these in which a policy binds all users but ben.
+fn books(policy: Policy) -> Books {
+    let config = Config {
+        policy,
+        policies: [("ben".to_owned(), Policy::default())].into(),
+        ..Config::default()
+    };
+    let now = Arc::new(AtomicU64::new(BEGIN));
+    let clock = move || Moment(now.load(std::sync::atomic::Ordering::Relaxed));
+    let store = Box::new(Sqlite::in_memory().unwrap());
+    Books::open(store, three_links(), config, clock).unwrap()
+}
+
+fn only(links: &[&str]) -> Policy {
+    Policy {
+        links: Some(links.iter().map(ToString::to_string).collect()),
+        ..Policy::default()
+    }
+}
+
+/// Has ben hold a link between two seconds.
+fn hold(books: &Books, link: &str, from: u64, till: u64) -> u64 {
+    let new = NewReservation {
+        from: None,
+        to: None,
+        path: Some(vec![link.to_owned()]),
+        start: Some(World::at(from)),
+        ..fixed_for(till - from)
+    };
+    let held = books.reserve(&ben(), &new, None).unwrap();
+    assert_eq!(
+        (held.steps[0].from, held.promised_end),
+        (World::at(from), World::at(till))
+    );
+    held.id
+}
+
+fn out(books: &Books, link: &str, from: u64, till: u64) {
+    let outage = NewOutage {
+        link: link.to_owned(),
+        from: Some(World::at(from)),
+        till: World::at(till),
+        why: String::new(),
+    };
+    books.outage(&operator(), &outage).unwrap();
+}
+
+fn is_on(books: &Books, who: &Who, reservation: &Reservation, link: &str) {
+    let now = books.get(who, reservation.id).unwrap();
+    assert_eq!(
+        (now.path.as_slice(), now.failure),
+        ([link.to_owned()].as_slice(), None)
+    );
+}
+
+#[test]
+fn outage_moves_reservation_only_to_links_that_its_policy_allows() {
+    let books = books(only(&["short", "allowed"]));
+    let new = NewReservation {
+        start: Some(World::at(100)),
+        ..all_for(10)
+    };
+    let bound = books.reserve(&ada(), &new, None).unwrap();
+    is_on(&books, &ada(), &bound, "short");
+    out(&books, "short", 0, 1000);
+    is_on(&books, &ada(), &bound, "allowed");
+    // with no other link that is allowed it fails, and the forbidden one stays free
+    out(&books, "allowed", 0, 3_000_000);
+    let late = NewReservation {
+        start: Some(World::at(2000)),
+        ..new
+    };
+    let other = books.reserve(&ada(), &late, None).unwrap();
+    is_on(&books, &ada(), &other, "short");
+    out(&books, "short", 1000, 3_000_000);
+    let failed = books.get(&ada(), other.id).unwrap();
+    assert_eq!(failed.state, State::Failed, "{failed:?}");
+}
+
+#[test]
+fn outage_moves_what_an_operator_booked_to_any_link() {
+    let books = books(only(&["short"]));
+    let new = NewReservation {
+        start: Some(World::at(100)),
+        ..all_for(10)
+    };
+    let free = books.reserve(&operator(), &new, None).unwrap();
+    is_on(&books, &operator(), &free, "short");
+    out(&books, "short", 0, 1000);
+    is_on(&books, &operator(), &free, "forbidden");
+}
+
+#[test]
+fn outage_does_not_move_reservation_beyond_the_end_that_its_policy_allows() {
+    let books = books(Policy {
+        ahead: Some(Duration::from_hours(1)),
+        ..Policy::default()
+    });
+    let new = NewReservation {
+        start: Some(World::at(3000)),
+        ..all_for(10)
+    };
+    let early = books.reserve(&ada(), &new, None).unwrap();
+    for link in ["short", "forbidden", "allowed"] {
+        out(&books, link, 2900, 3300);
+    }
+    let moved = books.get(&ada(), early.id).unwrap();
+    assert_eq!(moved.promised_end, World::at(3310));
+    for link in ["short", "forbidden", "allowed"] {
+        out(&books, link, 3300, 3700);
+    }
+    assert_eq!(books.get(&ada(), early.id).unwrap().state, State::Failed);
+}
+
+#[test]
+fn room_that_others_leave_is_taken_only_on_links_that_the_policy_allows() {
+    let books = books(only(&["short", "allowed"]));
+    hold(&books, "short", 0, 100);
+    let forbidden = hold(&books, "forbidden", 0, 200);
+    let allowed = hold(&books, "allowed", 0, 200);
+    let bound = books.reserve(&ada(), &all_for(10), None).unwrap();
+    assert_eq!(bound.promised_end, World::at(110));
+    books.release(&ben(), forbidden, "").unwrap();
+    assert_eq!(books.get(&ada(), bound.id).unwrap().steps, bound.steps);
+    is_on(&books, &ada(), &bound, "short");
+    books.release(&ben(), allowed, "").unwrap();
+    is_on(&books, &ada(), &bound, "allowed");
+}
+
+#[test]
+fn reservation_is_not_extended_onto_a_link_that_its_policy_forbids() {
+    let books = books(only(&["short", "allowed"]));
+    hold(&books, "short", 0, 100);
+    hold(&books, "short", 110, 1000);
+    hold(&books, "forbidden", 0, 100);
+    hold(&books, "allowed", 0, 1000);
+    let bound = books.reserve(&ada(), &all_for(10), None).unwrap();
+    is_on(&books, &ada(), &bound, "short");
+    let larger = Change {
+        size: Some(Bytes(20 * SECONDS_WORTH)),
+        ..Change::default()
+    };
+    let why = books.extend(&ada(), bound.id, &larger).unwrap_err();
+    assert!(
+        matches!(&why, Error::Policy(why) if why.contains("link forbidden")),
+        "{why}"
+    );
+    assert_eq!(books.get(&ada(), bound.id).unwrap(), bound);
+    books.extend(&operator(), bound.id, &larger).unwrap();
+}
+
+/// Each of these has as many steps as there are gaps between those of ben.
+#[test]
+fn many_reservations_of_many_steps_under_one_rate_limit_do_not_stop_the_calendar() {
+    const MANY: u64 = 120;
+    let books = books(Policy {
+        rate_max: Some(Rate::from_mbps(10_000)),
+        ..only(&["short"])
+    });
+    let fixed: Vec<u64> = (0..=MANY)
+        .map(|nth| hold(&books, "short", 100 + 2 * nth, 101 + 2 * nth))
+        .collect();
+    let new = NewReservation {
+        from: None,
+        to: None,
+        path: Some(vec!["short".to_owned()]),
+        start: Some(World::at(100)),
+        size: Some(Bytes(MANY * SECONDS_WORTH / 1000)),
+        rate_max: Some(Bps(1_000_000)),
+        ..all_for(1)
+    };
+    let bound: Vec<Reservation> = (0..MANY)
+        .map(|_| books.reserve(&ada(), &new, None).unwrap())
+        .collect();
+    assert!(bound.iter().all(|bound| bound.steps.len() == MANY as usize));
+    // each is compared with a sum of the others, which costs as much as it has steps
+    let reserved = books.effort().unwrap();
+    assert!(reserved <= 2 * MANY * MANY, "{reserved}");
+    books.release(&ben(), fixed[0], "").unwrap();
+    let moved = books.effort().unwrap() - reserved;
+    assert!((MANY * MANY..=4 * MANY * MANY).contains(&moved), "{moved}");
+    for bound in &bound {
+        let now = books.get(&ada(), bound.id).unwrap();
+        assert!(now.promised_end < bound.promised_end);
+    }
+}

@@ -1,0 +1,207 @@
+//! The highest rate of an owner, after outages.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use lighthaul_base::{Rate, Rng};
+use lighthaul_booking::books::{Books, Config, Policy, Who};
+use lighthaul_booking::store::sqlite::Sqlite;
+use lighthaul_booking::word::{Bps, Bytes, Moment, NewOutage, NewReservation, Reservation, Span};
+use lighthaul_calendar::{Link, Topology};
+use lighthaul_circuit::reservation::State;
+
+use crate::world::{
+    BEGIN, SECONDS_WORTH, World, ada, all_for, ben, fixed_for, most_at_once, operator,
+};
+
+const GIGABIT: u64 = 1_000_000_000;
+/// How far ahead reservations may end, in seconds.
+const HORIZON: u64 = 1000;
+
+/// Books over three links of 1 Gb/s from `a` to `b`, in which ada may have 1 Gb/s at one time.
+fn books() -> Books {
+    let link = |name: &str| Link {
+        name: name.to_owned(),
+        from: "a".to_owned(),
+        to: "b".to_owned(),
+        capacity: Rate::from_mbps(1000),
+        channel: Rate::from_mbps(1),
+        guard: Duration::ZERO,
+        cost: 1,
+    };
+    let nodes = ["a", "b"].map(str::to_owned).to_vec();
+    let topology = Topology::new(nodes, ["one", "two", "three"].map(link).to_vec()).unwrap();
+    let limited = Policy {
+        rate_max: Some(Rate::from_mbps(1000)),
+        ..Policy::default()
+    };
+    let mut config = Config {
+        policies: [("ada".to_owned(), limited)].into(),
+        ..Config::default()
+    };
+    config.calendar.horizon = Duration::from_secs(HORIZON);
+    let now = Arc::new(AtomicU64::new(BEGIN));
+    let clock = move || Moment(now.load(Ordering::Relaxed));
+    let store = Box::new(Sqlite::in_memory().unwrap());
+    Books::open(store, topology, config, clock).unwrap()
+}
+
+/// A request for the path of one link from a second on.
+fn over(link: &str, from: u64, new: NewReservation) -> NewReservation {
+    NewReservation {
+        from: None,
+        to: None,
+        path: Some(vec![link.to_owned()]),
+        start: Some(World::at(from)),
+        ..new
+    }
+}
+
+/// A request for either link from a second on.
+fn over_any(from: u64, new: NewReservation) -> NewReservation {
+    NewReservation {
+        start: Some(World::at(from)),
+        ..new
+    }
+}
+
+fn out(books: &Books, link: &str, from: u64, till: u64) {
+    let outage = NewOutage {
+        link: link.to_owned(),
+        from: Some(World::at(from)),
+        till: World::at(till),
+        why: String::new(),
+    };
+    books.outage(&operator(), &outage).unwrap();
+}
+
+/// The live reservations among `all`, as they are now; ada has no more than she may of them.
+fn within_limit(books: &Books, all: &[&Reservation]) -> Vec<Reservation> {
+    let now = all.iter().map(|one| books.get(&ada(), one.id).unwrap());
+    let live: Vec<Reservation> = now.filter(|one| !one.state.is_final()).collect();
+    let most = most_at_once(&live);
+    assert!(most <= GIGABIT, "{most} b/s at one time: {live:?}");
+    live
+}
+
+#[test]
+fn outage_moves_reservation_to_a_time_at_which_its_owner_has_rate_left() {
+    let books = books();
+    let first = books.reserve(&ada(), &over_any(100, all_for(10)), None);
+    let first = first.unwrap();
+    let second = books.reserve(&ada(), &over("two", 110, fixed_for(10)), None);
+    let second = second.unwrap();
+    assert_eq!(first.path, ["one"]);
+    for link in ["two", "three"] {
+        let new = over(link, 100, fixed_for(10));
+        books.reserve(&ben(), &new, None).unwrap();
+    }
+    out(&books, "one", 100, 105);
+    let live = within_limit(&books, &[&first, &second]);
+    assert_eq!(live.len(), 2, "{live:?}");
+    // five seconds before the second one begins, and five after it
+    assert_eq!(live[0].promised_end, World::at(125));
+    assert_eq!(live[1], second);
+}
+
+#[test]
+fn outage_leaves_reservation_at_a_rate_that_its_owner_has_left() {
+    let books = books();
+    let half = NewReservation {
+        rate_max: Some(Bps(GIGABIT / 2)),
+        size: Some(Bytes(20 * SECONDS_WORTH / 2)),
+        ..fixed_for(1)
+    };
+    let beside = books.reserve(&ada(), &over("two", 110, half), None);
+    let beside = beside.unwrap();
+    let moved = books.reserve(&ada(), &over("one", 100, all_for(10)), None);
+    let moved = moved.unwrap();
+    out(&books, "one", 100, 110);
+    let live = within_limit(&books, &[&beside, &moved]);
+    assert_eq!(live.len(), 2, "{live:?}");
+    assert_eq!(live[1].promised_end, World::at(130));
+}
+
+#[test]
+fn outages_of_any_links_and_times_leave_an_owner_within_its_limit() {
+    for seed in 0..20 {
+        let mut rng = Rng::new(seed);
+        let books = books();
+        let mut all = Vec::new();
+        for _ in 0..12 {
+            let mbps = 100 * (1 + rng.below(10));
+            let new = NewReservation {
+                rate_max: Some(Bps(mbps * 1_000_000)),
+                ..if rng.below(2) == 0 {
+                    all_for(10)
+                } else {
+                    fixed_for(10)
+                }
+            };
+            let new = over_any(100 + rng.below(200), new);
+            // what is beyond the limit is refused
+            all.extend(books.reserve(&ada(), &new, None));
+            let new = over_any(100 + rng.below(200), fixed_for(15));
+            books.reserve(&ben(), &new, None).unwrap();
+        }
+        for _ in 0..6 {
+            let link = ["one", "two", "three"][rng.below(3) as usize];
+            let from = 50 + rng.below(250);
+            out(&books, link, from, from + 1 + rng.below(100));
+            let all: Vec<&Reservation> = all.iter().collect();
+            assert!(!within_limit(&books, &all).is_empty(), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn reservation_that_is_hit_too_does_not_stand_in_the_way() {
+    let books = books();
+    let reserve = |who: &Who, link, from| {
+        let new = over(link, from, fixed_for(10));
+        books.reserve(who, &new, None).unwrap()
+    };
+    reserve(&ben(), "two", 100);
+    reserve(&ben(), "three", 100);
+    let first = books.reserve(&ada(), &over_any(100, fixed_for(10)), None);
+    let first = first.unwrap();
+    let second = books.reserve(&ada(), &over_any(110, fixed_for(10)), None);
+    let second = second.unwrap();
+    assert_eq!(
+        (&first.path, &second.path),
+        (&["one".to_owned()].into(), &["one".to_owned()].into())
+    );
+    out(&books, "one", 100, 115);
+    let live = within_limit(&books, &[&first, &second]);
+    // in the order in which they were booked, the first at the time that the second had
+    let ends: Vec<Moment> = live.iter().map(|one| one.promised_end).collect();
+    assert_eq!(ends, [World::at(120), World::at(130)]);
+}
+
+#[test]
+fn reservation_that_cannot_be_placed_within_the_limit_fails_in_words() {
+    let books = books();
+    let first = books.reserve(&ada(), &over_any(100, all_for(10)), None);
+    let first = first.unwrap();
+    let rest = NewReservation {
+        size: None,
+        hold: Some(Span(Duration::from_secs(HORIZON - 5 - 110))),
+        ..all_for(1)
+    };
+    let rest = books.reserve(&ada(), &over("two", 110, rest), None);
+    let rest = rest.unwrap();
+    out(&books, "one", 100, HORIZON);
+    out(&books, "two", 100, 110);
+    out(&books, "three", 100, 110);
+    assert_eq!(within_limit(&books, &[&first, &rest]), [rest]);
+    let failed = books.get(&ada(), first.id).unwrap();
+    assert_eq!(failed.state, State::Failed);
+    let why = failed.failure.unwrap();
+    let says =
+        "the policy of ada allows 1.000 Gb/s at one time for all of its reservations together";
+    assert!(
+        why.contains("there is no room") && why.contains(says),
+        "{why}"
+    );
+}

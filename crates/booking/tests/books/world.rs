@@ -1,0 +1,130 @@
+//! A world with a clock that is set, and what is asked of its books.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lighthaul_base::Rate;
+use lighthaul_booking::books::{Books, Config, Role, Who};
+use lighthaul_booking::store::Store;
+use lighthaul_booking::store::sqlite::Sqlite;
+use lighthaul_booking::word::{Bps, Bytes, Moment, NewReservation, Reservation, Shape};
+use lighthaul_calendar::{Calendar, Topology};
+
+/// When the world begins, some time in 2027.
+pub(crate) const BEGIN: u64 = 1_800_000_000 * SECOND;
+pub(crate) const SECOND: u64 = 1_000_000_000;
+/// What the link carries in a second.
+pub(crate) const SECONDS_WORTH: u64 = 125_000_000;
+
+/// Books over one link of 1 Gb/s from `a` to `b`.
+pub(crate) struct World {
+    pub(crate) books: Books,
+    pub(crate) now: Arc<AtomicU64>,
+}
+
+impl World {
+    pub(crate) fn new(config: Config) -> Self {
+        Self::on(Box::new(Sqlite::in_memory().unwrap()), config)
+    }
+
+    pub(crate) fn on(store: Box<dyn Store>, config: Config) -> Self {
+        let now = Arc::new(AtomicU64::new(BEGIN));
+        let books = open(store, config, &now).unwrap();
+        Self { books, now }
+    }
+
+    /// Lets time pass.
+    pub(crate) fn pass(&self, seconds: u64) {
+        self.now.fetch_add(seconds * SECOND, Ordering::Relaxed);
+        self.books.tick().unwrap();
+    }
+
+    /// So many seconds after the beginning.
+    pub(crate) const fn at(seconds: u64) -> Moment {
+        Moment(BEGIN + seconds * SECOND)
+    }
+
+    /// What is promised from now on.
+    pub(crate) fn calendar(&self) -> Calendar {
+        let mut calendar = self.books.snapshot().unwrap();
+        calendar.forget(Moment(self.now.load(Ordering::Relaxed)).instant());
+        calendar
+    }
+}
+
+/// Opens books by a clock.
+pub(crate) fn open(
+    store: Box<dyn Store>,
+    config: Config,
+    now: &Arc<AtomicU64>,
+) -> lighthaul_booking::Result<Books> {
+    let now = Arc::clone(now);
+    Books::open(store, link(1000), config, move || {
+        Moment(now.load(Ordering::Relaxed))
+    })
+}
+
+/// A link of so many megabits a second, in channels of one.
+pub(crate) fn link(mbps: u64) -> Topology {
+    Topology::of_one(Rate::from_mbps(mbps), Rate::from_mbps(1)).unwrap()
+}
+
+/// All of the link for so many seconds, as soon as may be.
+pub(crate) fn all_for(seconds: u64) -> NewReservation {
+    NewReservation {
+        from: Some("a".into()),
+        to: Some("b".into()),
+        size: Some(Bytes(seconds * SECONDS_WORTH)),
+        rate_max: Some(Bps(1_000_000_000)),
+        margin_percent: Some(0),
+        commit: true,
+        ..NewReservation::default()
+    }
+}
+
+/// The same, all at once.
+pub(crate) fn fixed_for(seconds: u64) -> NewReservation {
+    NewReservation {
+        shape: Shape::Fixed,
+        ..all_for(seconds)
+    }
+}
+
+/// The same, not committed yet.
+pub(crate) fn held_for(seconds: u64) -> NewReservation {
+    NewReservation {
+        commit: false,
+        ..all_for(seconds)
+    }
+}
+
+/// The most that reservations have at one moment.
+pub(crate) fn most_at_once(all: &[Reservation]) -> u64 {
+    let steps = all.iter().flat_map(|reservation| &reservation.steps);
+    let ends =
+        steps.flat_map(|step| [(step.from, 1, step.rate_bps), (step.till, 0, step.rate_bps)]);
+    let mut ends: Vec<_> = ends.collect();
+    // at one moment some end before others begin
+    ends.sort_unstable();
+    let sums = ends.iter().scan(0, |sum, (_, begins, bps)| {
+        *sum = if *begins == 1 { *sum + bps } else { *sum - bps };
+        Some(*sum)
+    });
+    sums.max().unwrap_or(0)
+}
+
+pub(crate) fn ada() -> Who {
+    Who::new("ada", Role::User)
+}
+
+pub(crate) fn ben() -> Who {
+    Who::new("ben", Role::User)
+}
+
+pub(crate) fn operator() -> Who {
+    Who::new("olga", Role::Operator)
+}
+
+pub(crate) fn device() -> Who {
+    Who::new("eth1", Role::Device)
+}

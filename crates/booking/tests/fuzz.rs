@@ -1,0 +1,68 @@
+//! The fuzz targets' bodies on stable: random octets, likely ones, and the inputs kept as seeds.
+
+#![expect(unreachable_pub, reason = "the bodies belong to a crate of their own")]
+
+use proptest::prelude::*;
+
+#[path = "../../../fuzz/src/booking.rs"]
+mod booking;
+#[path = "../../../fuzz/harmless.rs"]
+mod harmless;
+
+use harmless::{assert_harmless, assert_seeds_harmless};
+
+/// Claims as an issuer may sign them, and as it may get them wrong.
+const CLAIMS: &str = r#"\{"iss":"(https://issuer.example/|else)","sub":("ada"|"é"|7),"aud":("lighthaul"|\["x","lighthaul"\]|null),"exp":(2000000001|1|1e9|[0-9]{1,21})(,"nbf":[0-9]{1,20})?(,"scope":("book operate:/x"|\["book"\]|0))?(,"wlcg.groups":\["operate"\])?\}"#;
+/// Keys and a token behind them.
+const TOKEN: &str = r#"\{"keys":\[(\{"kty":"(RSA|EC|OKP)","crv":"(P-256|Ed25519)"(,"n":"[A-Za-z0-9_-]{0,9}","e":"AQAB")?(,"x":"[A-Za-z0-9_-]{0,44}")?\})?\]\}\x00(eyJhbGciOiJFZERTQSJ9|e30)\.[A-Za-z0-9_-]{0,20}\.[A-Za-z0-9_-]{0,90}"#;
+/// Requests for a reservation and for its change.
+const REQUEST: &str = r#"\{("from":"a","to":"b",)?"size":("1.2TB"|[0-9]{1,20}|"7"|null)(,"hold":("PT2H"|"2h 30m"|"P1D"|9000|"30"))?(,"rate_m(ax|in)":("900Mb/s"|1000|"5"|0))?(,"start":("2031-05-01T06:00:00Z"|"now"|[0-9]{1,20}))?(,"commit":(true|1))?\}"#;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn claims_survive_likely_text(text in CLAIMS) {
+        assert_harmless(booking::claims, text.as_bytes());
+    }
+
+    #[test]
+    fn claims_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+        assert_harmless(booking::claims, &octets);
+    }
+
+    #[test]
+    fn tokens_survive_likely_text(text in TOKEN) {
+        assert_harmless(booking::token, text.as_bytes());
+    }
+
+    #[test]
+    fn key_sets_survive_likely_text(text in TOKEN) {
+        assert_harmless(booking::key_set, text.split('\0').next().unwrap_or_default().as_bytes());
+    }
+
+    #[test]
+    fn requests_survive_likely_text(text in REQUEST) {
+        assert_harmless(booking::asked, text.as_bytes());
+    }
+
+    #[test]
+    fn requests_and_answers_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+        assert_harmless(booking::asked, &octets);
+        assert_harmless(booking::answered, &octets);
+    }
+
+    #[test]
+    fn tokens_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+        assert_harmless(booking::token, &octets);
+    }
+}
+
+#[test]
+fn what_the_fuzzer_kept_stays_harmless() {
+    assert_seeds_harmless("jwt_token", booking::token);
+    assert_seeds_harmless("jwt_claims", booking::claims);
+    assert_seeds_harmless("identity_jwks", booking::key_set);
+    assert_seeds_harmless("api_asked", booking::asked);
+    assert_seeds_harmless("client", booking::answered);
+}

@@ -1,0 +1,559 @@
+//! Whatever was granted is provisioned on a healthy device, over random requests, roles and topologies.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+#[expect(dead_code, reason = "other tests need the rest")]
+#[path = "books/shelf.rs"]
+mod shelf;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use lighthaul_base::{Instant, Rate, Rng};
+use lighthaul_booking::Error;
+use lighthaul_booking::books::{Books, Config, Filter, Policy, Role, Who};
+use lighthaul_booking::circuits::{Posts, Tender, equip};
+use lighthaul_booking::word::{
+    Bps, Bytes, Change as Resize, FlowAt, Moment, NewOutage, NewReservation, Reservation, Shape,
+    Span,
+};
+use lighthaul_calendar::{Link, Topology};
+use lighthaul_circuit::circuit::{Circuit, CircuitId};
+use lighthaul_circuit::driver::{Capabilities, Change, Driver};
+use lighthaul_circuit::flow::Flow;
+use lighthaul_circuit::keeper::{Event, Keeper, Work};
+use lighthaul_circuit::reservation::State;
+use lighthaul_circuit::sim::{Sim, Temper};
+use lighthaul_io::host::clock::unix_nanos;
+use shelf::Shelf;
+
+/// `LIGHTHAUL_GRANTED_CASES` sets the number of requests; `.ci/run` makes 100,000.
+#[test]
+fn whatever_was_granted_is_provisioned_on_a_healthy_device() {
+    #[expect(clippy::disallowed_methods, reason = "how long it is to take")]
+    let wanted = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let cases = wanted("LIGHTHAUL_GRANTED_CASES").unwrap_or(CASES);
+    let first = wanted("LIGHTHAUL_GRANTED_SEED").unwrap_or_else(unix_nanos);
+    let (mut tally, mut nth) = (Tally::default(), 0);
+    while tally.requests < cases {
+        let seed = first.wrapping_add(nth);
+        nth += 1;
+        println!("LIGHTHAUL_GRANTED_SEED={seed}");
+        Scene::new(seed).play(&mut tally);
+    }
+    println!("{nth} worlds: {tally:?}");
+    assert!(tally.provisioned > cases / 10, "{tally:?}");
+    assert!(tally.overlaps > cases / 200, "{tally:?}");
+    assert!(tally.foreign > cases / 50, "{tally:?}");
+}
+
+/// How often what happened, so that it is seen that all of it did.
+#[derive(Debug, Default)]
+struct Tally {
+    requests: u64,
+    granted: u64,
+    overlaps: u64,
+    foreign: u64,
+    provisioned: u64,
+}
+
+/// Books, devices that work, and a clock that is set.
+struct Scene {
+    rng: Rng,
+    seed: u64,
+    now: Arc<AtomicU64>,
+    books: Arc<Books>,
+    tender: Tender<Devices>,
+    ports: BTreeMap<String, Capabilities>,
+    links: Vec<(String, u64)>,
+    live: Vec<u64>,
+}
+
+impl Scene {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let now = Arc::new(AtomicU64::new(BEGIN));
+        let (topology, ports) = topology(&mut rng);
+        let links = topology.links();
+        let links = links.map(|(_, link)| (link.name.clone(), link.capacity.as_bps()));
+        let links = links.collect();
+        let sims: BTreeMap<String, Sim> = ports
+            .iter()
+            .map(|(name, can)| (name.clone(), Sim::new(*can, HEALTHY, seed)))
+            .collect();
+        let drivers = sims.iter().map(|(name, sim)| {
+            let driver: Box<dyn Driver> = Box::new(sim.clone());
+            (name.clone(), driver)
+        });
+        let topology = equip(topology, &drivers.collect()).unwrap();
+        let shelf = Shelf::default();
+        shelf.elect("one");
+        let clock = Arc::clone(&now);
+        let books = Books::open(shelf.hand("one"), topology, config(&mut rng), move || {
+            Moment(clock.load(Ordering::Relaxed))
+        });
+        let books = Arc::new(books.unwrap());
+        let devices = Devices::new(&sims, &now);
+        let tender = Tender::new(Arc::clone(&books), devices, Moment(BEGIN));
+        Self {
+            rng,
+            seed,
+            now,
+            books,
+            tender,
+            ports,
+            links,
+            live: Vec::new(),
+        }
+    }
+
+    fn play(mut self, tally: &mut Tally) {
+        for _ in 0..STEPS {
+            self.act(tally);
+            self.settle();
+            self.check(tally);
+            if self.rng.below(5) == 0 {
+                let seconds = 1 + self.rng.below(6);
+                self.pass(seconds, tally);
+            }
+        }
+        self.pass(HORIZON, tally);
+    }
+
+    fn act(&mut self, tally: &mut Tally) {
+        match self.rng.below(12) {
+            0 => self.change(|books, who, id| books.release(who, id, "").map(drop)),
+            1 => self.change(|books, who, id| books.terminate(who, id, "").map(drop)),
+            2 => {
+                let resize = self.resize(4);
+                self.change(|books, who, id| books.extend(who, id, &resize).map(drop));
+            }
+            3 => {
+                let resize = self.resize(1);
+                self.change(|books, who, id| books.shrink(who, id, &resize).map(drop));
+            }
+            4 if self.rng.below(4) == 0 => self.outage(),
+            _ => self.reserve(tally),
+        }
+    }
+
+    /// Does something to a reservation, which may be refused.
+    fn change(&mut self, act: impl FnOnce(&Books, &Who, u64) -> lighthaul_booking::Result<()>) {
+        if self.live.is_empty() {
+            return;
+        }
+        let nth = self.rng.below(self.live.len() as u64) as usize;
+        act(&self.books, &operator(), self.live[nth]).ok();
+    }
+
+    fn resize(&mut self, most: u64) -> Resize {
+        let amount = 1 + self.rng.below(most * 4);
+        let is_size = self.rng.below(2) == 0;
+        Resize {
+            size: is_size.then_some(Bytes(amount * SECONDS_WORTH)),
+            hold: (!is_size).then_some(Span(Duration::from_secs(amount))),
+            why: String::new(),
+        }
+    }
+
+    fn outage(&mut self) {
+        let nth = self.rng.below(self.links.len() as u64) as usize;
+        let from = self.ahead(10);
+        let outage = NewOutage {
+            link: self.links[nth].0.clone(),
+            from: Some(from),
+            till: Moment(from.0 + (1 + self.rng.below(5)) * SECOND),
+            why: String::new(),
+        };
+        let view = self.books.outage(&operator(), &outage).unwrap();
+        if self.rng.below(2) == 0 {
+            self.books.lift(&operator(), view.id).ok();
+        }
+    }
+
+    fn reserve(&mut self, tally: &mut Tally) {
+        tally.requests += 1;
+        let who = self.who();
+        let mut new = self.request();
+        let is_foreign = who.role == Role::User && !is_own(&who, &new);
+        match self.books.reserve(&who, &new, None) {
+            Ok(granted) => {
+                assert!(!is_foreign, "seed {}: {who:?} {new:?}", self.seed);
+                tally.granted += 1;
+                self.live.push(granted.id);
+            }
+            Err(Error::Policy(_)) => tally.foreign += u64::from(is_foreign),
+            Err(Error::Overlap(why)) => {
+                tally.overlaps += 1;
+                // what would do does
+                let Some((_, start)) = why.split_once("a start at ") else {
+                    return;
+                };
+                new.start = Some(start.parse().unwrap());
+                match self.books.reserve(&who, &new, None) {
+                    Ok(granted) => self.live.push(granted.id),
+                    Err(Error::Policy(_)) => {}
+                    Err(why) => panic!("seed {}: {new:?}: {why}", self.seed),
+                }
+            }
+            Err(Error::Misuse(_) | Error::Refused(_) | Error::Quota(_)) => {}
+            Err(why) => panic!("seed {}: {new:?}: {why}", self.seed),
+        }
+    }
+
+    fn who(&mut self) -> Who {
+        match self.rng.below(6) {
+            0 => Who::new("ben", Role::User),
+            1 | 2 => Who::new("ada", Role::User),
+            _ => operator(),
+        }
+    }
+
+    fn request(&mut self) -> NewReservation {
+        let nodes = ["a", "b", "c"];
+        let from = self.rng.below(3) as usize;
+        let to = (from + 1 + self.rng.below(2) as usize) % 3;
+        let is_size = self.rng.below(2) == 0;
+        let amount = 1 + self.rng.below(8);
+        let rate_max = (self.rng.below(4) > 0).then(|| Bps((1 + self.rng.below(6)) * MBPS));
+        NewReservation {
+            from: Some(nodes[from].to_owned()),
+            to: Some(nodes[to].to_owned()),
+            size: is_size.then_some(Bytes(amount * SECONDS_WORTH)),
+            hold: (!is_size).then_some(Span(Duration::from_secs(amount))),
+            rate_max,
+            start: (self.rng.below(2) == 0).then(|| self.ahead(12)),
+            margin_percent: is_size.then_some(0),
+            priority: Some(self.rng.below(3) as u8),
+            shape: if self.rng.below(2) == 0 {
+                Shape::Fixed
+            } else {
+                Shape::Varying
+            },
+            flow: (self.rng.below(6) > 0).then(|| self.flow()),
+            commit: self.rng.below(8) > 0,
+            ..NewReservation::default()
+        }
+    }
+
+    fn flow(&mut self) -> FlowAt {
+        let nth = self.rng.below(self.ports.len() as u64) as usize;
+        let packets = match self.rng.below(12) {
+            0 => "all".to_owned(),
+            1 => "udp 5000".to_owned(),
+            2 => "10.0.0.0/29".to_owned(),
+            3 => "10.0.0.0/30".to_owned(),
+            _ => {
+                let (address, port) = (self.rng.below(5), 5000 + self.rng.below(2));
+                format!("udp 10.0.0.{address} {port}-{}", port + self.rng.below(2))
+            }
+        };
+        FlowAt {
+            interface: self.ports.keys().nth(nth).unwrap().clone(),
+            packets: packets.parse().unwrap(),
+        }
+    }
+
+    fn ahead(&mut self, most: u64) -> Moment {
+        let now = self.now.load(Ordering::Relaxed);
+        Moment(now + self.rng.below(most) * SECOND)
+    }
+
+    /// Lets time pass, in which everything has to be as it was promised.
+    fn pass(&mut self, seconds: u64, tally: &mut Tally) {
+        for _ in 0..seconds {
+            self.now.fetch_add(SECOND, Ordering::Relaxed);
+            self.books.tick().unwrap();
+            self.settle();
+            self.check(tally);
+        }
+    }
+
+    /// Has devices and books told of each other what there is to tell.
+    fn settle(&self) {
+        for _ in 0..3 {
+            self.tender.tend().unwrap();
+            self.tender.posts().work();
+        }
+        self.tender.tend().unwrap();
+    }
+
+    fn check(&mut self, tally: &mut Tally) {
+        let all = self.books.list(&operator(), &Filter::default(), (0, 1000));
+        let all = all.unwrap().items;
+        for one in &all {
+            // an outage may leave no room
+            let why = one.failure.as_deref().unwrap_or("no room");
+            assert!(why.contains("no room"), "seed {}: {one:?}", self.seed);
+        }
+        let live: Vec<&Reservation> = all.iter().filter(|one| !one.state.is_final()).collect();
+        self.live = live.iter().map(|one| one.id).collect();
+        self.check_arrays(&live);
+        let now = self.now.load(Ordering::Relaxed);
+        for one in &live {
+            let Some(flow) = &one.request.flow else {
+                continue;
+            };
+            let guard = self.ports[&flow.interface].guard.as_nanos() as u64;
+            let step = one
+                .steps
+                .iter()
+                .find(|step| step.from.0 + guard <= now && now < step.till.0);
+            let is_wanted = matches!(one.state, State::Provisioned | State::Active);
+            // what was changed just now may wait for a decrease
+            let is_settled = one.changed.0 + guard <= now;
+            let Some(step) = step.filter(|_| is_wanted && is_settled) else {
+                continue;
+            };
+            let rate = self.tender.posts().rate(&flow.interface, one.id);
+            assert_eq!(
+                rate,
+                Rate::from_bps(step.rate_bps),
+                "seed {} at {}: {one:?} beside {:?}",
+                self.seed,
+                Moment(now),
+                self.tender.posts().circuits()
+            );
+            assert_eq!(one.state, State::Active, "seed {}", self.seed);
+            tally.provisioned += 1;
+        }
+    }
+
+    /// Second by second no link, no interface and no packet is given twice.
+    fn check_arrays(&self, live: &[&Reservation]) {
+        let now = self.now.load(Ordering::Relaxed);
+        let mut used: BTreeMap<&str, [u64; ARRAY]> = BTreeMap::new();
+        let mut flows: BTreeMap<&str, Vec<(Flow, usize, usize)>> = BTreeMap::new();
+        let cell = |at: Moment| (at.0.saturating_sub(now) / SECOND) as usize;
+        for one in live {
+            let port = one
+                .request
+                .flow
+                .as_ref()
+                .map(|flow| flow.interface.as_str());
+            for name in one.path.iter().map(String::as_str).chain(port) {
+                let cells = used.entry(name).or_insert([0; ARRAY]);
+                for step in &one.steps {
+                    for cell in &mut cells[cell(step.from)..cell(step.till)] {
+                        *cell += step.rate_bps;
+                    }
+                }
+            }
+            let (Some(flow), Some(first)) = (&one.request.flow, one.steps.first()) else {
+                continue;
+            };
+            let flows = flows.entry(&flow.interface).or_default();
+            let (from, till) = (cell(first.from), cell(one.promised_end));
+            for (other, begins, ends) in flows.iter() {
+                let meet = from < *ends && *begins < till;
+                assert!(
+                    !meet || !other.overlaps(&flow.packets),
+                    "seed {}: {one:?}",
+                    self.seed
+                );
+            }
+            flows.push((flow.packets, from, till));
+            let most = self.ports[&flow.interface].entries_max;
+            assert!(flows.len() <= most, "seed {}: {one:?}", self.seed);
+        }
+        let ports = self.ports.iter();
+        let ports = ports.map(|(name, can)| (name.as_str(), can.rate_max.as_bps()));
+        let links = self.links.iter().map(|(name, bps)| (name.as_str(), *bps));
+        for (name, capacity) in links.chain(ports) {
+            let cells = used.get(name).copied().unwrap_or([0; ARRAY]);
+            assert!(
+                cells.iter().all(|cell| *cell <= capacity),
+                "seed {}: {name} {cells:?}",
+                self.seed
+            );
+        }
+    }
+}
+
+/// Devices in the time of the test.
+struct Devices {
+    posts: BTreeMap<String, RefCell<(Keeper, Sim)>>,
+    now: Arc<AtomicU64>,
+}
+
+impl Devices {
+    fn new(sims: &BTreeMap<String, Sim>, now: &Arc<AtomicU64>) -> Self {
+        let posts = sims.iter().map(|(name, sim)| {
+            let keeper = Keeper::new(sim.capabilities()).unwrap();
+            (name.clone(), RefCell::new((keeper, sim.clone())))
+        });
+        Self {
+            posts: posts.collect(),
+            now: Arc::clone(now),
+        }
+    }
+
+    /// What a circuit carries at its device.
+    fn rate(&self, interface: &str, id: u64) -> Option<Rate> {
+        let post = self.posts[interface].borrow();
+        post.1.circuits().get(&CircuitId(id))?.rate
+    }
+
+    /// Has every device do what is due.
+    fn work(&self) {
+        let now = self.now();
+        for post in self.posts.values() {
+            let (keeper, sim) = &mut *post.borrow_mut();
+            loop {
+                match keeper.poll_work(now) {
+                    Work::Wait(_) => break,
+                    Work::Inspect => keeper.handle_inspected(now, sim.inspect()),
+                    Work::Remove(id) => keeper.handle_removed(now, id, sim.remove(id)),
+                    Work::Apply(changes) => {
+                        for (id, rate) in changes {
+                            let circuit = keeper.circuit(id).unwrap().clone();
+                            let change = Change {
+                                circuit: &circuit,
+                                rate,
+                            };
+                            let answer = sim.apply(&[change]).remove(0);
+                            keeper.handle_applied(now, id, rate, answer);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Posts for Devices {
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.now.load(Ordering::Relaxed) - BEGIN)
+    }
+
+    fn circuits(&self) -> Vec<Circuit> {
+        let mut all = Vec::new();
+        for post in self.posts.values() {
+            let post = post.borrow();
+            all.extend(post.0.circuits().map(|(circuit, _)| circuit.clone()));
+        }
+        all
+    }
+
+    fn take(&self, circuit: Circuit, till: Instant) -> lighthaul_circuit::error::Result<()> {
+        let post = &self.posts[&circuit.interface];
+        post.borrow_mut().0.take(self.now(), circuit, till)
+    }
+
+    fn renew(&self, circuit: &Circuit, till: Instant) -> lighthaul_circuit::error::Result<()> {
+        let post = &self.posts[&circuit.interface];
+        post.borrow_mut().0.renew(self.now(), circuit.id, till)
+    }
+
+    fn release(&self, circuit: &Circuit) -> lighthaul_circuit::error::Result<()> {
+        let post = &self.posts[&circuit.interface];
+        post.borrow_mut().0.release(self.now(), circuit.id)
+    }
+
+    fn poll_event(&self) -> Option<(String, Event)> {
+        self.posts.iter().find_map(|(name, post)| {
+            let event = post.borrow_mut().0.poll_event()?;
+            Some((name.clone(), event))
+        })
+    }
+}
+
+/// Three hosts with a few links between them, and interfaces at some of these.
+fn topology(rng: &mut Rng) -> (Topology, BTreeMap<String, Capabilities>) {
+    let nodes = ["a", "b", "c"].map(str::to_owned).to_vec();
+    let mut links = Vec::new();
+    for (from, to) in [("a", "b"), ("b", "c"), ("c", "a"), ("b", "a"), ("a", "c")] {
+        if links.len() > 2 && rng.below(2) == 0 {
+            continue;
+        }
+        links.push(Link {
+            name: format!("{from}-{to}"),
+            from: from.to_owned(),
+            to: to.to_owned(),
+            capacity: Rate::from_mbps(2 + rng.below(6)),
+            channel: Rate::from_mbps(1),
+            guard: Duration::from_secs(rng.below(2)),
+            cost: 1,
+        });
+    }
+    let mut topology = Topology::new(nodes, links).unwrap();
+    let ids: Vec<_> = topology.links().map(|(id, _)| id).collect();
+    let mut ports = BTreeMap::new();
+    for name in ["eth1", "eth2"] {
+        let first = rng.below(ids.len() as u64) as usize;
+        let second = rng.below(ids.len() as u64) as usize;
+        topology.attach(name, &[ids[first], ids[second]]).unwrap();
+        let least = 1 + rng.below(2);
+        let can = Capabilities {
+            rate_min: Rate::from_mbps(least),
+            rate_max: Rate::from_mbps(least + 1 + rng.below(6)),
+            granularity: Rate::from_mbps(1 + rng.below(2)),
+            guard: Duration::from_secs(rng.below(2)),
+            entries_max: 1 + rng.below(6) as usize,
+            is_hitless: true,
+            overhead_bytes: 0,
+        };
+        ports.insert(name.to_owned(), can);
+    }
+    (topology, ports)
+}
+
+fn config(rng: &mut Rng) -> Config {
+    let policy = |prefix: &str, rng: &mut Rng| Policy {
+        prefixes: vec![prefix.parse().unwrap()],
+        rate_max: (rng.below(2) == 0).then(|| Rate::from_mbps(3 + rng.below(4))),
+        ..Policy::default()
+    };
+    let mut config = Config {
+        policies: [
+            ("ada".to_owned(), policy("10.0.0.0/30", rng)),
+            ("ben".to_owned(), policy("10.0.0.4/30", rng)),
+        ]
+        .into(),
+        hold: Duration::from_secs(3),
+        notice: Duration::from_secs(1),
+        ..Config::default()
+    };
+    config.calendar.slot = Duration::from_secs(1);
+    config.calendar.horizon = Duration::from_secs(HORIZON);
+    config
+}
+
+/// Whether a request is for packets to who asks alone.
+fn is_own(who: &Who, new: &NewReservation) -> bool {
+    let own = if who.name == "ada" {
+        "10.0.0.0/30"
+    } else {
+        "10.0.0.4/30"
+    };
+    let own: Flow = own.parse().unwrap();
+    let Some(flow) = &new.flow else {
+        return true;
+    };
+    let target = flow.packets.target();
+    target.is_some_and(|target| own.target().unwrap().contains(target))
+}
+
+fn operator() -> Who {
+    Who::new("olga", Role::Operator)
+}
+
+const SECOND: u64 = 1_000_000_000;
+const BEGIN: u64 = 1_800_000_000 * SECOND;
+const MBPS: u64 = 1_000_000;
+/// What 1 Mb/s carries in a second.
+const SECONDS_WORTH: u64 = 125_000;
+/// How far ahead bookings may end, in seconds.
+const HORIZON: u64 = 40;
+/// Cells of an array, one for each second.
+const ARRAY: usize = 64;
+/// What is done in one world.
+const STEPS: u64 = 40;
+/// Requests in the short form.
+const CASES: u64 = 4000;
+const HEALTHY: Temper = Temper {
+    latency_max: Duration::ZERO,
+    fail_ppb: 0,
+};

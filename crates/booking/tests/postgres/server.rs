@@ -1,0 +1,160 @@
+//! A `PostgreSQL` server of a test's own.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use lighthaul_booking::store::postgres::Postgres;
+use lighthaul_testkit::skip;
+
+/// A server of this test's own, on a socket in a folder.
+pub(crate) struct Server {
+    folder: PathBuf,
+    programs: PathBuf,
+}
+
+impl Server {
+    /// Starts it; nothing where `PostgreSQL` is not installed.
+    pub(crate) fn start() -> Option<Self> {
+        let Some(programs) = programs() else {
+            skip("postgres", "needs PostgreSQL's initdb and pg_ctl");
+            return None;
+        };
+        let nth = NEXT.fetch_add(1, Ordering::Relaxed);
+        // the path of a socket is short, and others than root can get there
+        let folder = PathBuf::from(format!(
+            "/tmp/lighthaul-postgres-{}-{nth}",
+            std::process::id()
+        ));
+        std::fs::create_dir_all(&folder).unwrap();
+        let server = Self { folder, programs };
+        if Self::is_root() {
+            assert_success(Command::new("chown").arg("postgres").arg(&server.folder));
+        }
+        let data = server.data();
+        assert_success(
+            server
+                .command("initdb")
+                .args(["--no-sync", "-A", "trust", "-U", "lighthaul", "-D"])
+                .arg(data),
+        );
+        server.begin();
+        Some(server)
+    }
+
+    pub(crate) fn begin(&self) {
+        self.begin_with("-c listen_addresses=");
+    }
+
+    /// Starts it with more options.
+    pub(crate) fn begin_with(&self, more: &str) {
+        let options = format!("-k {} {more}", self.folder.display());
+        let mut start = self.command("pg_ctl");
+        start
+            .args(["start", "-w", "-s", "-l"])
+            .arg(self.folder.join("log"));
+        assert_success(start.arg("-o").arg(options).arg("-D").arg(self.data()));
+    }
+
+    pub(crate) fn control(&self, verb: &str, mode: &str) {
+        assert_success(
+            self.command("pg_ctl")
+                .args([verb, "-w", "-s", "-m", mode, "-D"])
+                .arg(self.data()),
+        );
+    }
+
+    pub(crate) fn store(&self, url: &str) -> Box<Postgres> {
+        Box::new(Postgres::open(&self.url(), url).unwrap())
+    }
+
+    pub(crate) fn ask(&self, query: &str) {
+        let mut client = postgres::Client::connect(&self.url(), postgres::NoTls).unwrap();
+        client.batch_execute(query).unwrap();
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!(
+            "host={} user=lighthaul dbname=postgres",
+            self.folder.display()
+        )
+    }
+
+    /// A file of the server's own, which nobody else reads.
+    pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&path, mode).unwrap();
+        if Self::is_root() {
+            assert_success(Command::new("chown").arg("postgres").arg(&path));
+        }
+        path
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    /// A command as one who may run a server, which root may not.
+    fn command(&self, program: &str) -> Command {
+        let program = self.programs.join(program);
+        if !Self::is_root() {
+            return Command::new(program);
+        }
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid=postgres", "--regid=postgres", "--clear-groups"])
+            .arg(program);
+        command
+    }
+
+    fn is_root() -> bool {
+        let own = std::fs::metadata("/proc/self").unwrap();
+        std::os::unix::fs::MetadataExt::uid(&own) == 0
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let mut stop = self.command("pg_ctl");
+        stop.args(["stop", "-w", "-s", "-m", "immediate", "-D"])
+            .arg(self.data())
+            .status()
+            .ok();
+        std::fs::remove_dir_all(&self.folder).ok();
+    }
+}
+
+/// A port of this host that nobody listens at.
+#[expect(clippy::disallowed_methods, reason = "a test has sockets")]
+pub(crate) fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// Where the programs of a server are: Debian keeps them out of the path.
+fn programs() -> Option<PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut folders: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
+    folders.extend(["/usr/bin", "/usr/local/bin", "/usr/local/pgsql/bin"].map(PathBuf::from));
+    folders
+        .into_iter()
+        .find(|folder| folder.join("initdb").exists())
+}
+
+fn assert_success(command: &mut Command) {
+    // a server that goes on in the background keeps what it inherits
+    let out = command
+        .stdout(std::process::Stdio::null())
+        .stdin(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    assert!(out.success(), "{command:?}");
+}
+
+/// Servers that this process has started.
+static NEXT: AtomicUsize = AtomicUsize::new(0);

@@ -1,0 +1,365 @@
+//! What cannot be: each is a problem that says what would work, and the books balance behind it.
+
+use lighthaul_booking::client::Filter;
+
+use crate::stage::{Setup, Stage, ahead, bytes};
+
+/// The books are as if nothing had been asked.
+fn assert_balanced(stage: &Stage) {
+    let olga = stage.client("olga");
+    let all = olga.reservations(&Filter::default(), None).unwrap();
+    assert_eq!(all.items, []);
+    for link in ["a-b", "b-c", "d-a"] {
+        let calendar = olga.calendar(link, ahead(0), ahead(86_400)).unwrap();
+        assert!(calendar.allocations.is_empty(), "{calendar:?}");
+        assert!(
+            calendar.free.iter().all(|free| free.bps == 1_000_000_000),
+            "{calendar:?}"
+        );
+    }
+}
+
+/// What is asked; the status, kind and words of what is answered.
+const IMPOSSIBLE: [(&str, u16, &str, &str); 27] = [
+    (
+        r#"{"from": "a", "to": "c", "size": 0}"#,
+        422,
+        "impossible",
+        "at least a byte",
+    ),
+    (
+        r#"{"from": "a", "to": "c", "size": 9223372036854775808}"#,
+        409,
+        "far",
+        "ask for less",
+    ),
+    (
+        r#"{"from": "a", "to": "c", "size": 18446744073709551616}"#,
+        400,
+        "unreadable",
+        "2^64",
+    ),
+    (
+        r#"{"from": "a", "to": "c", "size": -1}"#,
+        400,
+        "unreadable",
+        "whole number",
+    ),
+    (
+        r#"{"from": "a", "to": "c", "size": "much"}"#,
+        400,
+        "unreadable",
+        "450MB",
+    ),
+    (
+        r#"{"from": "a", "to": "c", "size": 1, "start": "2020-01-01T00:00:00Z"}"#,
+        422,
+        "impossible",
+        "ask for one at 20",
+    ),
+    (
+        r#"{"from": "a", "to": "c", "size": 1, "start": "2553-01-01T00:00:00Z"}"#,
+        409,
+        "far",
+        "till when bookings are taken",
+    ),
+    (
+        r#"{"from": "a", "to": "c", "size": 1, "by": "9999-12-31T23:59:59Z"}"#,
+        400,
+        "unreadable",
+        "9999-12-31T23:59:59Z is further away than books reach",
+    ),
+    (
+        r#"{"from": "a", "to": "c", "size": 1, "start": "tomorrow"}"#,
+        400,
+        "unreadable",
+        "2031-05-01T06:00:00Z",
+    ),
+    (
+        r#"{"from": "a", "to": "c", "size": 1, "rate_max": "2Gb/s"}"#,
+        422,
+        "impossible",
+        "at most 1.000 Gb/s",
+    ),
+    (
+        r#"{"from": "a", "to": "c", "size": 1, "rate_max": 0}"#,
+        422,
+        "misuse",
+        "rate_max is zero",
+    ),
+    (
+        r#"{"from": "a", "to": "c", "size": 1, "rate_max": "1Mb/s", "rate_min": "2Mb/s"}"#,
+        422,
+        "impossible",
+        "at most 1.000 Mb/s",
+    ),
+    (
+        r#"{"from": "a", "to": "nowhere", "size": 1}"#,
+        422,
+        "misuse",
+        "nowhere",
+    ),
+    (
+        r#"{"from": "a", "to": "d", "size": 1}"#,
+        422,
+        "impossible",
+        "no path",
+    ),
+    (
+        r#"{"path": ["a-b", "d-a"], "size": 1}"#,
+        422,
+        "misuse",
+        "no path",
+    ),
+    (r#"{"path": ["a-x"], "size": 1}"#, 422, "misuse", "a-x"),
+    (
+        r#"{"from": "a", "to": "c"}"#,
+        422,
+        "misuse",
+        "give either size in bytes (--size) or hold",
+    ),
+    (
+        r#"{"from": "a", "to": "c", "size": 1, "hold": 1}"#,
+        422,
+        "misuse",
+        "give either size in bytes (--size) or hold",
+    ),
+    (
+        r#"{"from": "a", "to": "c", "size": 1, "colour": "red"}"#,
+        400,
+        "unreadable",
+        "colour",
+    ),
+    (
+        r#"{"from": "a", "to": "c", "size": 1, "margin_percent": 101}"#,
+        422,
+        "misuse",
+        "at most 100",
+    ),
+    (
+        r#"{"from": "a", "to": "c", "size": 1, "flow": {"interface": "eth0"}}"#,
+        422,
+        "misuse",
+        "omit flow",
+    ),
+    ("\"all\"", 400, "unreadable", "openapi"),
+    (
+        r#"["a", "c", null, 1]"#,
+        400,
+        "unreadable",
+        "no JSON object",
+    ),
+    (
+        r#"{"from": "a", "to": "c", "size": 1, "flow": ["eth0"]}"#,
+        400,
+        "unreadable",
+        "a map",
+    ),
+    (
+        r#"{"from": "a", "to": "c", "size": 1, "priority": 300}"#,
+        400,
+        "unreadable",
+        "a whole number from 0 to 255",
+    ),
+    (
+        r#"{"path": [], "size": 1}"#,
+        422,
+        "misuse",
+        "the path names no link",
+    ),
+    ("{", 400, "unreadable", "openapi"),
+];
+
+#[test]
+fn what_cannot_be_booked_is_refused_with_what_could() {
+    let stage = Stage::new();
+    for (body, status, kind, says) in IMPOSSIBLE {
+        for path in ["/v1/reservations", "/v1/quotes"] {
+            let problem = stage.problem("POST", path, "ada", body);
+            assert_eq!(problem.status, status, "{body}: {problem:?}");
+            assert_eq!(
+                problem.kind,
+                format!("urn:lighthaul:problem:{kind}"),
+                "{body}: {problem:?}"
+            );
+            assert!(problem.detail.contains(says), "{body}: {problem:?}");
+        }
+    }
+    assert_balanced(&stage);
+}
+
+#[test]
+fn what_would_be_late_comes_with_what_would_not() {
+    let stage = Stage::new();
+    let start = ahead(600);
+    let by = lighthaul_booking::word::Moment(start.0 + 1_000_000_000);
+    let body = format!(
+        r#"{{"from": "a", "to": "c", "size": 250000000, "margin_percent": 0, "rate_max": "500Mb/s",
+                           "start": "{start}", "by": "{by}"}}"#
+    );
+    let problem = stage.problem("POST", "/v1/reservations", "ada", &body);
+    assert_eq!(
+        (problem.status, problem.kind.as_str()),
+        (409, "urn:lighthaul:problem:late")
+    );
+    let offer = problem.counter_offer.unwrap();
+    assert_eq!(offer.earliest_end.unwrap().0, start.0 + 4_000_000_000);
+    assert_eq!(
+        (offer.size_by_then, offer.rate_needed),
+        (Some(62_500_000), None)
+    );
+    assert!(
+        problem.detail.contains("62500000 bytes"),
+        "{}",
+        problem.detail
+    );
+    assert_balanced(&stage);
+}
+
+#[test]
+fn nobody_gets_in_without_a_token_that_counts() {
+    let stage = Stage::new();
+    for token in ["", "eve", "old", "a.b.c", "ada ada"] {
+        let problem = stage.problem("GET", "/v1/reservations", token, "");
+        assert_eq!(
+            (problem.status, problem.kind.as_str()),
+            (401, "urn:lighthaul:problem:unauthorized"),
+            "{token}"
+        );
+        let (_, head, _) = stage.raw("GET", "/v1/reservations", token, "");
+        assert!(
+            head.to_lowercase().contains("www-authenticate: bearer"),
+            "{head}"
+        );
+    }
+    let long = "x".repeat(20_000);
+    assert_eq!(
+        stage.problem("GET", "/v1/reservations", &long, "").status,
+        401
+    );
+}
+
+#[test]
+fn what_is_not_there_is_a_problem_too() {
+    let stage = Stage::new();
+    for (method, path, status) in [
+        ("GET", "/v1/reservations/1", 404),
+        ("GET", "/v1/reservations/x", 400),
+        ("GET", "/v1/reservations/99999999999999999999", 400),
+        ("GET", "/v1/reservations?limit=2000", 400),
+        ("GET", "/v1/reservations?colour=red", 400),
+        ("GET", "/v1/links/x/calendar", 404),
+        (
+            "GET",
+            "/v1/links/a-b/calendar?from=1971-01-01T00:00:00Z",
+            422,
+        ),
+        ("GET", "/v1/reservations?owner=bob", 403),
+        ("GET", "/v1/links/a-b/calendar?from=soon", 400),
+        ("GET", "/v1/nothing", 404),
+        ("PUT", "/v1/reservations", 405),
+    ] {
+        let problem = stage.problem(method, path, "ada", "");
+        assert_eq!(problem.status, status, "{method} {path}: {problem:?}");
+        assert!(!problem.detail.is_empty() && !problem.title.is_empty());
+        for says in ["u64", "usize", "serialize"] {
+            assert!(!problem.detail.contains(says), "{problem:?}");
+        }
+    }
+}
+
+#[test]
+fn the_calendar_says_that_it_keeps_no_past() {
+    let stage = Stage::new();
+    let path = "/v1/links/a-b/calendar?from=1971-01-01T00:00:00Z";
+    let problem = stage.problem("GET", path, "ada", "");
+    let says = "does not keep what is over: ask for what is free from 20";
+    assert!(problem.detail.contains(says), "{problem:?}");
+    // who asks for what is free now has meant so a moment ago
+    let now = ahead(0);
+    let calendar = stage.client("ada").calendar("a-b", now, ahead(60)).unwrap();
+    assert!(calendar.free[0].from >= now, "{calendar:?}");
+}
+
+#[test]
+fn a_body_that_is_too_long_is_refused() {
+    let stage = Stage::new();
+    for length in [70_000, 5_000_000] {
+        let body = format!(r#"{{"from": "{}"}}"#, "a".repeat(length));
+        let problem = stage.problem("POST", "/v1/reservations", "ada", &body);
+        assert_eq!(problem.status, 413, "{problem:?}");
+        assert!(problem.detail.contains("65536 bytes"), "{problem:?}");
+    }
+    assert_balanced(&stage);
+}
+
+#[test]
+fn what_is_not_said_to_be_json_is_refused() {
+    let stage = Stage::new();
+    for (kind, status) in [
+        ("text/plain", 415),
+        ("application/x-www-form-urlencoded", 415),
+        ("application/json; charset=latin1", 415),
+        ("application/json; charset=utf-8", 422),
+        ("Application/JSON", 422),
+    ] {
+        let (answered, _, body) = stage.raw_as(kind, ("POST", "/v1/quotes"), "ada", "{}");
+        assert_eq!(answered, status, "{kind}: {body}");
+    }
+}
+
+#[test]
+fn who_asks_too_often_waits_and_others_do_not() {
+    let stage = Stage::of(Setup {
+        questions_per_second: 2,
+        ..Setup::default()
+    });
+    let ask = |token: &str| stage.raw("GET", "/v1/topology", token, "");
+    let answers: Vec<_> = (0..10).map(|_| ask("ada")).collect();
+    let refused: Vec<_> = answers
+        .iter()
+        .filter(|(status, _, _)| *status == 429)
+        .collect();
+    assert!(refused.len() >= 4, "{answers:?}");
+    assert!(
+        refused[0].1.to_lowercase().contains("retry-after: 1"),
+        "{}",
+        refused[0].1
+    );
+    assert_eq!(ask("bob").0, 200);
+    // who guesses tokens is slowed down by where they are
+    let guesses: Vec<u16> = (0..10).map(|nth| ask(&format!("guess-{nth}")).0).collect();
+    assert!(
+        guesses.contains(&401) && guesses.contains(&429),
+        "{guesses:?}"
+    );
+    assert_eq!(ask("bob").0, 200);
+}
+
+#[test]
+fn who_says_nothing_does_not_keep_others_out() {
+    let stage = Stage::new();
+    let mut silent = Vec::new();
+    silent.resize_with(200, || std::net::TcpStream::connect(stage.address).unwrap());
+    assert!(stage.client("ada").reserve(&bytes(1)).is_ok());
+    drop(silent);
+}
+
+#[test]
+fn quotas_are_said() {
+    let mut setup = Setup::default();
+    setup.config.policy.quota.reservations = 2;
+    let stage = Stage::of(setup);
+    let ada = stage.client("ada");
+    let made: Vec<_> = (0..2)
+        .map(|_| ada.reserve(&bytes(1_000_000_000_000)).unwrap())
+        .collect();
+    let problem = crate::stage::problem(ada.reserve(&bytes(1)));
+    assert_eq!(
+        (problem.status, problem.kind.as_str()),
+        (403, "urn:lighthaul:problem:quota")
+    );
+    assert!(stage.client("bob").reserve(&bytes(1)).is_ok());
+    ada.cancel(made[0].id, "").unwrap();
+    assert!(ada.reserve(&bytes(1)).is_ok());
+}

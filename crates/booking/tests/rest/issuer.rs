@@ -1,0 +1,189 @@
+//! Tokens that an issuer signed, whose keys are fetched from it.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use data_encoding::BASE64URL_NOPAD;
+use lighthaul_booking::client::Filter;
+use lighthaul_booking::https::fetcher;
+use lighthaul_booking::identity::{Issuer, Keys};
+use lighthaul_io::host::clock::unix_nanos;
+use ring::rand::SystemRandom;
+use ring::signature::{Ed25519KeyPair, KeyPair};
+use serde_json::{Value, json};
+
+use crate::stage::{Setup, Stage, bytes};
+
+/// An issuer on loopback, who changes its keys.
+struct House {
+    address: SocketAddr,
+    keys: Arc<Mutex<Vec<Value>>>,
+}
+
+impl House {
+    fn new() -> Self {
+        Self::at(TcpListener::bind("127.0.0.1:0").unwrap())
+    }
+
+    fn at(listener: TcpListener) -> Self {
+        let address = listener.local_addr().unwrap();
+        let keys = Arc::new(Mutex::new(Vec::new()));
+        let shown = Arc::clone(&keys);
+        thread::spawn(move || {
+            for tcp in listener.incoming() {
+                let mut tcp = tcp.unwrap();
+                let mut some = [0; 4096];
+                let _ = tcp.read(&mut some).unwrap();
+                let body = json!({"keys": *shown.lock().unwrap()}).to_string();
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                    body.len()
+                );
+                tcp.write_all((head + &body).as_bytes()).unwrap();
+            }
+        });
+        Self { address, keys }
+    }
+
+    /// A new key, known to those who ask from now on.
+    fn key(&self, kid: &str) -> Ed25519KeyPair {
+        let pair = pair();
+        self.show(kid, &pair);
+        pair
+    }
+
+    /// Has those who ask know a key.
+    fn show(&self, kid: &str, pair: &Ed25519KeyPair) {
+        let x = BASE64URL_NOPAD.encode(pair.public_key().as_ref());
+        self.keys
+            .lock()
+            .unwrap()
+            .push(json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": x}));
+    }
+
+    fn stage(&self) -> Stage {
+        stage(self.address)
+    }
+}
+
+/// A scheduler that asks the issuer at `address`.
+fn stage(address: SocketAddr) -> Stage {
+    let issuer = Issuer {
+        name: "https://idp.example.org/".to_owned(),
+        audiences: vec!["lighthaul".to_owned()],
+        users: None,
+        operators: Some("operate".to_owned()),
+        admins: None,
+    };
+    let keys = Keys::new(fetcher().unwrap(), format!("http://{address}/jwks"));
+    Stage::of(Setup {
+        issuer: Some((issuer, keys)),
+        ..Setup::default()
+    })
+}
+
+fn pair() -> Ed25519KeyPair {
+    let octets = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+    Ed25519KeyPair::from_pkcs8(octets.as_ref()).unwrap()
+}
+
+/// A token that holds for an hour from `at`, in seconds since 1970.
+fn token(pair: &Ed25519KeyPair, kid: &str, at: u64, scope: &str) -> String {
+    let encode = |part: Value| BASE64URL_NOPAD.encode(part.to_string().as_bytes());
+    let head = encode(json!({"alg": "EdDSA", "kid": kid}));
+    let claims = encode(
+        json!({"iss": "https://idp.example.org/", "sub": "ada", "aud": "lighthaul",
+                               "iat": at, "exp": at + 3600, "scope": scope}),
+    );
+    let signature =
+        BASE64URL_NOPAD.encode(pair.sign(format!("{head}.{claims}").as_bytes()).as_ref());
+    format!("{head}.{claims}.{signature}")
+}
+
+#[test]
+fn an_issuer_that_comes_back_is_asked_again_in_a_few_seconds() {
+    let address = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let stage = stage(address);
+    let pair = pair();
+    let ada = token(&pair, "one", now(), "");
+    let ask = || stage.raw("GET", "/v1/reservations", &ada, "");
+    let (status, head, _) = ask();
+    assert_eq!(status, 503, "{head}");
+    assert!(head.to_lowercase().contains("retry-after: 5"), "{head}");
+    let house = House::at(TcpListener::bind(address).unwrap());
+    house.show("one", &pair);
+    let answered = (0..100).any(|_| {
+        thread::park_timeout(std::time::Duration::from_millis(100));
+        ask().0 == 200
+    });
+    assert!(answered, "nobody has asked the issuer again");
+}
+
+fn now() -> u64 {
+    unix_nanos() / 1_000_000_000
+}
+
+#[test]
+fn who_the_issuer_signed_for_books_and_nobody_else() {
+    let house = House::new();
+    let pair = house.key("one");
+    let stage = house.stage();
+    let made = stage
+        .client(&token(&pair, "one", now(), "openid"))
+        .reserve(&bytes(1_000_000))
+        .unwrap();
+    assert_eq!(made.owner, "ada@idp.example.org");
+    // another of that name, here
+    assert_eq!(stage.client("ada").reserve(&bytes(1)).unwrap().owner, "ada");
+    let operator = stage.client(&token(&pair, "one", now(), "openid operate"));
+    assert_eq!(
+        operator
+            .reservations(&Filter::default(), None)
+            .unwrap()
+            .items
+            .len(),
+        2
+    );
+    let forger = House::new().key("one");
+    for (token, says) in [
+        (
+            token(&forger, "one", now(), "operate"),
+            "no key of the issuer",
+        ),
+        (token(&pair, "one", now() - 7200, "operate"), "expired"),
+        (
+            token(&pair, "one", now() + 7200, "operate"),
+            "does not hold yet",
+        ),
+        (
+            token(&pair, "two", now(), "operate"),
+            "no key of the issuer",
+        ),
+    ] {
+        let problem = stage.problem("GET", "/v1/reservations", &token, "");
+        assert_eq!(problem.status, 401);
+        assert!(problem.detail.contains(says), "{problem:?}");
+    }
+}
+
+#[test]
+fn an_issuer_that_is_away_lets_nobody_in_and_the_service_goes_on() {
+    let house = House::new();
+    let pair = house.key("one");
+    // nobody listens at port 1
+    let stage = stage(SocketAddr::from(([127, 0, 0, 1], 1)));
+    let problem = stage.problem(
+        "GET",
+        "/v1/reservations",
+        &token(&pair, "one", now(), ""),
+        "",
+    );
+    assert_eq!(problem.status, 503);
+    assert!(problem.detail.contains("cannot be had yet"), "{problem:?}");
+    assert!(stage.client("ada").topology().is_ok());
+}

@@ -1,0 +1,267 @@
+//! What is done with reservations.
+
+use lighthaul_booking::client::Filter;
+use lighthaul_booking::word::{Bytes, Change, NewOutage, NewReservation, Provision};
+use lighthaul_circuit::reservation::State;
+
+use crate::stage::{Stage, ahead, bytes, problem};
+
+#[test]
+fn a_reservation_is_held_committed_provisioned_and_released() {
+    let stage = Stage::new();
+    let ada = stage.client("ada");
+    let request = NewReservation {
+        provision: Provision::Manual,
+        start: Some(ahead(3600)),
+        ..bytes(125_000_000)
+    };
+    let held = ada.reserve(&request).unwrap();
+    assert_eq!((held.state, held.owner.as_str()), (State::Reserved, "ada"));
+    assert_eq!(held.path, ["a-b", "b-c"]);
+    // a second at 1 Gb/s
+    let step = held.steps[0];
+    assert_eq!(
+        (held.steps.len(), step.rate_bps, step.till.0 - step.from.0),
+        (1, 1_000_000_000, 1_000_000_000)
+    );
+    assert_eq!(held.promised_end, step.till);
+    assert!(held.hold_till.is_some());
+    let id = held.id;
+    let committed = ada.commit(id, "it is needed").unwrap();
+    assert_eq!(
+        (committed.state, committed.hold_till),
+        (State::Committed, None)
+    );
+    assert_eq!(ada.provision(id, "").unwrap().state, State::Provisioned);
+    let released = ada.release(id, "done early").unwrap();
+    assert_eq!(released.state, State::Released);
+    let told: Vec<_> = released
+        .journal
+        .iter()
+        .map(|line| (line.to, line.who.as_str(), line.why.as_str()))
+        .collect();
+    assert_eq!(told[1], (State::Committed, "ada", "it is needed"));
+    assert_eq!(told[3], (State::Released, "ada", "done early"));
+    assert_eq!(ada.reservation(id).unwrap(), released);
+    let late = problem(ada.commit(id, ""));
+    assert_eq!(
+        (late.status, late.kind.as_str()),
+        (409, "urn:lighthaul:problem:order")
+    );
+    assert!(late.detail.contains("reserve again"), "{late:?}");
+}
+
+#[test]
+fn what_nobody_commits_is_free_again() {
+    let mut setup = crate::stage::Setup::default();
+    setup.config.hold = std::time::Duration::from_secs(1);
+    let stage = Stage::of(setup);
+    let ada = stage.client("ada");
+    let held = ada
+        .reserve(&NewReservation {
+            start: Some(ahead(600)),
+            ..bytes(1_000_000)
+        })
+        .unwrap();
+    let events = ada.events(0).unwrap();
+    let ended = events
+        .map(Result::unwrap)
+        .find(|event| event.reservation.state == State::Terminated)
+        .unwrap();
+    assert_eq!(ended.reservation.id, held.id);
+    assert_eq!(ended.reservation.journal[1].who, "clock");
+    assert!(ended.reservation.journal[1].at >= held.hold_till.unwrap());
+    let calendar = ada.calendar("a-b", ahead(0), ahead(3600)).unwrap();
+    assert!(calendar.allocations.is_empty(), "{calendar:?}");
+    assert!(
+        calendar
+            .free
+            .iter()
+            .all(|free| free.bps == calendar.capacity_bps),
+        "{calendar:?}"
+    );
+}
+
+#[test]
+fn a_quote_books_nothing_and_says_what_booking_gets() {
+    let stage = Stage::new();
+    let ada = stage.client("ada");
+    let request = NewReservation {
+        start: Some(ahead(600)),
+        ..bytes(1_250_000_000)
+    };
+    let quote = ada.quote(&request).unwrap();
+    assert_eq!(
+        ada.reservations(&Filter::default(), None).unwrap().items,
+        []
+    );
+    let booked = ada.reserve(&request).unwrap();
+    assert_eq!(
+        (booked.path, booked.steps, booked.promised_end),
+        (quote.path, quote.steps, quote.promised_end)
+    );
+}
+
+#[test]
+fn the_same_key_and_body_have_the_same_answer() {
+    let stage = Stage::new();
+    let ask = |body: &str| {
+        let path = "/v1/reservations";
+        let key = "ada\r\nIdempotency-Key: k-1";
+        stage.raw("POST", path, key, body)
+    };
+    let body = r#"{"from": "a", "to": "c", "size": "1GB"}"#;
+    let (first, again) = (ask(body), ask(body));
+    assert_eq!((first.0, again.0), (201, 201));
+    assert_eq!(first.2, again.2);
+    let other = ask(r#"{"from": "a", "to": "c", "size": "2GB"}"#);
+    assert_eq!(other.0, 409, "{}", other.2);
+    assert!(
+        other.2.contains("urn:lighthaul:problem:idempotency"),
+        "{}",
+        other.2
+    );
+    let count = stage
+        .client("ada")
+        .reservations(&Filter::default(), None)
+        .unwrap()
+        .items
+        .len();
+    assert_eq!(count, 1);
+    // a key is its owner's
+    let path = "/v1/reservations";
+    let bobs = stage.raw("POST", path, "bob\r\nIdempotency-Key: k-1", body);
+    assert_eq!(bobs.0, 201);
+    assert_ne!(bobs.2, first.2);
+}
+
+#[test]
+fn a_list_comes_in_parts_without_gaps_and_shows_users_their_own() {
+    let stage = Stage::new();
+    let (ada, bob, olga) = (
+        stage.client("ada"),
+        stage.client("bob"),
+        stage.client("olga"),
+    );
+    let mut made = Vec::new();
+    for nth in 0..7 {
+        let who = if nth % 3 == 0 { &bob } else { &ada };
+        made.push(who.reserve(&bytes(1_000_000)).unwrap().id);
+    }
+    let mut seen = Vec::new();
+    let mut after = 0;
+    loop {
+        let (status, _, body) = stage.raw(
+            "GET",
+            &format!("/v1/reservations?limit=2&after={after}"),
+            "olga",
+            "",
+        );
+        assert_eq!(status, 200);
+        // within chunks, if it comes in any
+        let page = &body[body.find('{').unwrap()..=body.rfind('}').unwrap()];
+        let page: serde_json::Value = serde_json::from_str(page).unwrap();
+        let ids = page["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| item["id"].as_u64().unwrap());
+        seen.extend(ids);
+        match page["next"].as_u64() {
+            Some(next) => after = next,
+            None => break,
+        }
+    }
+    assert_eq!(seen, made);
+    let count = |client: &lighthaul_booking::client::Client, owner: Option<&str>| {
+        let filter = Filter {
+            owner: owner.map(str::to_owned),
+            state: None,
+        };
+        client.reservations(&filter, None).unwrap().items.len()
+    };
+    assert_eq!(
+        (count(&ada, None), count(&bob, None), count(&olga, None)),
+        (4, 3, 7)
+    );
+    assert_eq!(
+        (count(&bob, Some("bob")), count(&olga, Some("bob"))),
+        (3, 3)
+    );
+    let theirs = Filter {
+        owner: Some("bob".to_owned()),
+        state: None,
+    };
+    assert_eq!(problem(ada.reservations(&theirs, None)).status, 403);
+    let filter = Filter {
+        owner: None,
+        state: Some("committed".to_owned()),
+    };
+    assert_eq!(olga.reservations(&filter, None).unwrap().items, []);
+    let hidden = problem(ada.reservation(made[0]));
+    assert_eq!(hidden.status, 404);
+    assert_eq!(problem(ada.cancel(made[0], "")).status, 404);
+    assert_eq!(
+        olga.cancel(made[0], "by order").unwrap().state,
+        State::Terminated
+    );
+    let (status, _, _) = stage.raw("GET", "/v1/reservations?limit=0", "ada", "");
+    assert_eq!(status, 400);
+}
+
+#[test]
+fn a_reservation_grows_and_shrinks() {
+    let stage = Stage::new();
+    let ada = stage.client("ada");
+    let request = NewReservation {
+        start: Some(ahead(600)),
+        commit: true,
+        ..bytes(125_000_000)
+    };
+    let made = ada.reserve(&request).unwrap();
+    let to = |bytes| Change {
+        size: Some(Bytes(bytes)),
+        hold: None,
+        why: "it was counted again".to_owned(),
+    };
+    let grown = ada.extend(made.id, &to(250_000_000)).unwrap();
+    assert_eq!(grown.promised_end.0, made.promised_end.0 + 1_000_000_000);
+    let shrunk = ada.shrink(made.id, &to(125_000_000)).unwrap();
+    assert_eq!(shrunk.promised_end, made.promised_end);
+    assert_eq!(problem(ada.extend(made.id, &Change::default())).status, 422);
+}
+
+#[test]
+fn an_outage_moves_what_it_hits_and_is_for_operators() {
+    let stage = Stage::new();
+    let (ada, olga) = (stage.client("ada"), stage.client("olga"));
+    let request = NewReservation {
+        start: Some(ahead(600)),
+        commit: true,
+        ..bytes(125_000_000)
+    };
+    let made = ada.reserve(&request).unwrap();
+    let outage = NewOutage {
+        link: "b-c".to_owned(),
+        from: Some(ahead(300)),
+        till: ahead(900),
+        why: "a splice".to_owned(),
+    };
+    assert_eq!(problem(ada.outage(&outage)).status, 403);
+    let view = olga.outage(&outage).unwrap();
+    assert_eq!((view.moved, view.failed), (vec![made.id], vec![]));
+    let moved = ada.reservation(made.id).unwrap();
+    assert!(moved.steps[0].from >= view.till, "{moved:?}");
+    assert_eq!(olga.lift(view.id).unwrap().id, view.id);
+    assert_eq!(problem(olga.lift(view.id)).status, 404);
+}
+
+#[test]
+fn clocks_are_compared() {
+    let stage = Stage::new();
+    let (ahead, error) = stage.client("ada").clock_offset().unwrap();
+    assert!(
+        ahead.unsigned_abs() <= error + 1_000_000,
+        "{ahead} ns, to {error} ns"
+    );
+}

@@ -1,0 +1,98 @@
+//! HTTPS, known by the host's key or by nothing.
+
+use std::net::SocketAddr;
+
+use lighthaul_booking::certificate::Show;
+use lighthaul_booking::client::{Client, Failure};
+use lighthaul_booking::https::Known;
+use lighthaul_io::crypto::identity::{Fingerprint, Identity};
+use lighthaul_io::crypto::tls::fingerprint;
+
+use crate::stage::{Setup, Stage, bytes};
+
+fn pinned(stage: &Stage, expected: Fingerprint) -> Client {
+    let known = Known {
+        by_certificate: false,
+        by_key: Box::new(move |shown| {
+            (shown == expected)
+                .then_some(())
+                .ok_or_else(|| format!("it shows {shown}"))
+        }),
+    };
+    Client::new(&stage.url(), known, Some("ada".to_owned())).unwrap()
+}
+
+#[test]
+fn a_host_is_known_by_its_key_and_by_no_other() {
+    let identity = Identity::generate();
+    let key = fingerprint(&identity).unwrap();
+    let stage = Stage::of(Setup {
+        show: Show::Key(identity),
+        ..Setup::default()
+    });
+    let made = pinned(&stage, key).reserve(&bytes(1_000_000)).unwrap();
+    assert_eq!(pinned(&stage, key).reservation(made.id).unwrap(), made);
+    let other = fingerprint(&Identity::generate()).unwrap();
+    let failure = pinned(&stage, other).reservation(made.id).unwrap_err();
+    assert!(
+        matches!(&failure, Failure::Untrusted { why, .. } if why.contains(&key.to_string())),
+        "{failure}"
+    );
+    // nobody has signed its certificate
+    let failure = stage.client("ada").reservation(made.id).unwrap_err();
+    assert!(failure.to_string().contains("no authority"), "{failure}");
+}
+
+#[test]
+fn a_certificate_comes_from_files() {
+    let pair = rcgen::KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let certificate = params.self_signed(&pair).unwrap();
+    let folder = std::env::temp_dir().join(format!("lighthaul-pem-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let pem = |label: &str, der: &[u8]| {
+        let text = data_encoding::BASE64.encode(der);
+        format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n")
+    };
+    let (chain, key) = (folder.join("chain.pem"), folder.join("key.pem"));
+    std::fs::write(&chain, pem("CERTIFICATE", certificate.der())).unwrap();
+    std::fs::write(&key, pem("PRIVATE KEY", &pair.serialize_der())).unwrap();
+    let expected = Fingerprint::of(rcgen::PublicKeyData::subject_public_key_info(&pair).as_slice());
+    let show = Show::Chain { chain, key };
+    let stage = Stage::of(Setup {
+        show,
+        ..Setup::default()
+    });
+    assert_eq!(pinned(&stage, expected).topology().unwrap().links.len(), 5);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn nothing_is_said_in_the_clear_to_other_hosts() {
+    use lighthaul_booking::books::{Books, Config};
+    use lighthaul_booking::identity::Gate;
+    use lighthaul_booking::serve::{Server, Settings};
+    use lighthaul_booking::store::sqlite::Sqlite;
+    use lighthaul_booking::word::Moment;
+    let store = Box::new(Sqlite::in_memory().unwrap());
+    let books = Books::open(store, crate::stage::topology(), Config::default(), || {
+        Moment(1)
+    })
+    .unwrap();
+    let settings = Settings {
+        listen: SocketAddr::from(([0, 0, 0, 0], 0)),
+        show: Show::Nothing,
+        insecure: false,
+        gate: Gate {
+            tokens: None,
+            issuer: None,
+        },
+        books: std::sync::Arc::new(books),
+        questions_per_second: 1,
+        limits: lighthaul_booking::callers::Limits::default(),
+        peers: Known::certificate(),
+        circuits: None,
+    };
+    let why = Server::listen(settings).unwrap_err().to_string();
+    assert!(why.contains("--insecure"), "{why}");
+}

@@ -1,0 +1,337 @@
+//! The O(1) processor scheduler of Linux 2.6 as the RBUDP+ paper describes it (sections 3 and 4, figures 2 to 4).
+//! It decides which task of a receiving host runs, and predicts when the receiver will lose the processor.
+//!
+//! Tasks wait in an active and an expired array of queues, one for each priority. The first task of the best
+//! non-empty queue runs. At the end of its time slice the task gets a new priority from its average sleep time. An
+//! interactive task returns to the active array unless expired tasks starve. Any other task moves to the expired
+//! array, which becomes the active one as soon as that is empty. Numbers that the paper omits come from
+//! `kernel/sched.c` of 2.6.9: slices of 100 ms at nice 0, at most one second of sleep, a bonus of five either way.
+//!
+//! All tasks but the receiver are CPU-bound and never sleep. There is no tick: slices end to the nanosecond. The
+//! receiver needs processor time only to handle datagrams and messages.
+
+use alloc::collections::VecDeque;
+use core::time::Duration;
+
+use lighthaul_base::{Absence, Instant, Rng};
+
+/// Tasks of a host and the state of its processor.
+#[derive(Clone, Debug)]
+pub struct Processor {
+    now: Instant,
+    tasks: VecDeque<Task>,
+    active: Queues,
+    expired: Queues,
+    /// Time at which the expired array last became non-empty.
+    expired_since: Instant,
+    running: Option<usize>,
+    /// Predictions of the monitor, and the time at which each was made.
+    predictions: VecDeque<(Instant, Absence)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    slice: Duration,
+    sleep_average: Duration,
+    /// Priority; a smaller number runs first.
+    priority: usize,
+}
+
+impl Processor {
+    /// Returns a host with a receiver that has slept and `competitors` tasks that never sleep. `seed` determines the
+    /// remaining time slices of the competitors.
+    pub fn new(competitors: u32, seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let receiver = Task {
+            slice: SLICE,
+            sleep_average: SLEEP_AVERAGE_MAX,
+            priority: priority(SLEEP_AVERAGE_MAX),
+        };
+        let mut processor = Self {
+            now: Instant::ZERO,
+            tasks: VecDeque::from([receiver]),
+            active: Queues::EMPTY,
+            expired: Queues::EMPTY,
+            expired_since: Instant::ZERO,
+            running: None,
+            predictions: VecDeque::new(),
+        };
+        processor.active.push(receiver.priority, RECEIVER);
+        for task in 1..=competitors as usize {
+            processor.tasks.push_back(Task {
+                slice: Duration::from_nanos(1 + rng.below(SLICE.as_nanos() as u64)),
+                sleep_average: Duration::ZERO,
+                priority: priority(Duration::ZERO),
+            });
+            processor.active.push(priority(Duration::ZERO), task);
+        }
+        processor
+    }
+
+    /// Lets the receiver work for `work`, from `now` or the end of its earlier work. Returns the end of the work.
+    pub fn run(&mut self, now: Instant, work: Duration) -> Instant {
+        if self.now < now {
+            self.sleep(now);
+        }
+        let mut left = work;
+        while !left.is_zero() {
+            let task = self.pick();
+            if task == RECEIVER {
+                left -= self.spend(task, left);
+            } else {
+                self.spend(task, Duration::MAX);
+            }
+        }
+        self.now
+    }
+
+    /// Returns the time at which the receiver has finished its work.
+    pub const fn free_at(&self) -> Instant {
+        self.now
+    }
+
+    /// Returns the time of the monitor's next prediction, or [`Instant::NEVER`].
+    pub fn next_prediction_at(&self) -> Instant {
+        self.predictions
+            .front()
+            .map_or(Instant::NEVER, |(at, _)| *at)
+    }
+
+    /// Takes the monitor's next prediction.
+    pub fn take_prediction(&mut self) -> Option<Absence> {
+        self.predictions.pop_front().map(|(_, absence)| absence)
+    }
+
+    /// Runs the competitors until `now` while the receiver sleeps, and then wakes the receiver.
+    fn sleep(&mut self, now: Instant) {
+        let slept = now.since(self.now);
+        if self.running == Some(RECEIVER) {
+            self.running = None;
+        } else {
+            self.active.remove(RECEIVER);
+            self.expired.remove(RECEIVER);
+        }
+        if self.tasks.len() == 1 {
+            self.now = now;
+        }
+        while self.now < now {
+            let task = self.pick();
+            self.spend(task, now.since(self.now));
+        }
+        let receiver = &mut self.tasks[RECEIVER];
+        receiver.sleep_average = (receiver.sleep_average + slept).min(SLEEP_AVERAGE_MAX);
+        receiver.priority = priority(receiver.sleep_average);
+        self.active.push(receiver.priority, RECEIVER);
+        // a task that wakes up preempts a running task of lower priority
+        if let Some(running) = self.running
+            && self.tasks[RECEIVER].priority < self.tasks[running].priority
+        {
+            self.active
+                .push_front(self.tasks[running].priority, running);
+            self.running = None;
+        }
+    }
+
+    /// Returns the task that runs from now on.
+    fn pick(&mut self) -> usize {
+        if let Some(task) = self.running {
+            return task;
+        }
+        if self.active.is_empty() {
+            core::mem::swap(&mut self.active, &mut self.expired);
+        }
+        let task = self.active.pop();
+        self.running = Some(task);
+        if task == RECEIVER {
+            self.predict();
+        }
+        task
+    }
+
+    /// Runs the task for `time` or until the end of its slice. Returns the time that it ran.
+    fn spend(&mut self, nth: usize, time: Duration) -> Duration {
+        let task = &mut self.tasks[nth];
+        let time = time.min(task.slice);
+        task.slice -= time;
+        task.sleep_average = task.sleep_average.saturating_sub(time);
+        self.now += time;
+        if task.slice.is_zero() {
+            self.expire(nth);
+        }
+        time
+    }
+
+    /// Gives a task a new slice and priority, and queues it.
+    fn expire(&mut self, nth: usize) {
+        self.running = None;
+        let task = &mut self.tasks[nth];
+        task.slice = SLICE;
+        task.priority = priority(task.sleep_average);
+        let priority = task.priority;
+        if is_interactive(priority) && !self.is_starving() {
+            self.active.push(priority, nth);
+            return;
+        }
+        if self.expired.is_empty() {
+            self.expired_since = self.now;
+        }
+        self.expired.push(priority, nth);
+    }
+
+    fn is_starving(&self) -> bool {
+        let limit = SLEEP_AVERAGE_MAX * self.tasks.len() as u32;
+        !self.expired.is_empty() && self.now.since(self.expired_since) >= limit
+    }
+
+    /// Predicts, as the receiver gets the processor, when it will lose it and for how long (figure 3).
+    fn predict(&mut self) {
+        let receiver = self.tasks[RECEIVER];
+        let rested = receiver.sleep_average.saturating_sub(receiver.slice);
+        let stays = is_interactive(priority(rested)) && !self.is_starving();
+        let worst = if stays {
+            receiver.priority + DELTA
+        } else {
+            // figure 4: the receiver moves to the expired array, behind all active tasks
+            PRIORITIES
+        };
+        let slices = |queues: &Queues, worst: usize| -> Duration {
+            let greedy = |task: &&Task| task.slice > task.sleep_average;
+            let waiting = queues.up_to(worst).map(|nth| &self.tasks[nth]);
+            waiting.filter(greedy).map(|task| task.slice).sum()
+        };
+        let mut len = slices(&self.active, worst);
+        if !stays {
+            len += slices(&self.expired, priority(rested) + 1);
+        }
+        if !len.is_zero() {
+            let absence = Absence {
+                from: self.now + receiver.slice,
+                len,
+                every: Duration::ZERO,
+            };
+            self.predictions.push_back((self.now, absence));
+        }
+    }
+}
+
+/// Queue of tasks for each priority.
+#[derive(Clone, Debug)]
+struct Queues([VecDeque<usize>; PRIORITIES]);
+
+impl Queues {
+    const EMPTY: Self = Self([const { VecDeque::new() }; PRIORITIES]);
+
+    fn push(&mut self, priority: usize, task: usize) {
+        self.0[priority].push_back(task);
+    }
+
+    fn push_front(&mut self, priority: usize, task: usize) {
+        self.0[priority].push_front(task);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.iter().all(VecDeque::is_empty)
+    }
+
+    /// Takes the first task of the best non-empty queue. There always is one.
+    fn pop(&mut self) -> usize {
+        let mut first = self.0.iter_mut().find_map(VecDeque::pop_front);
+        first.take().unwrap_or(RECEIVER)
+    }
+
+    fn remove(&mut self, task: usize) {
+        for queue in &mut self.0 {
+            queue.retain(|other| *other != task);
+        }
+    }
+
+    /// Returns the tasks with a priority better than `worst`.
+    fn up_to(&self, worst: usize) -> impl Iterator<Item = usize> {
+        self.0.iter().take(worst).flatten().copied()
+    }
+}
+
+/// Returns the dynamic priority of a task, as `effective_prio()` does: that of nice 0 less the bonus for sleep.
+fn priority(sleep_average: Duration) -> usize {
+    let bonus = sleep_average.as_nanos() * BONUS_MAX as u128 / SLEEP_AVERAGE_MAX.as_nanos();
+    STATIC_PRIORITY + BONUS_MAX / 2 - bonus as usize
+}
+
+/// True for an interactive task, as `TASK_INTERACTIVE()` decides at nice 0.
+const fn is_interactive(priority: usize) -> bool {
+    priority + INTERACTIVE <= STATIC_PRIORITY
+}
+
+const RECEIVER: usize = 0;
+/// Number of priorities of user processes.
+const PRIORITIES: usize = 40;
+const STATIC_PRIORITY: usize = 20;
+const BONUS_MAX: usize = 10;
+const INTERACTIVE: usize = 2;
+/// Maximum drop of the receiver's priority at the end of its slice that the monitor expects.
+const DELTA: usize = 2;
+const SLICE: Duration = Duration::from_millis(100);
+const SLEEP_AVERAGE_MAX: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + MS * millis as u32
+    }
+
+    #[test]
+    fn receiver_without_competitors_is_never_descheduled() {
+        let mut processor = Processor::new(0, 1);
+        assert_eq!(processor.run(at(5), MS * 700), at(705));
+        assert_eq!(processor.run(at(10), MS), at(706));
+        assert_eq!(processor.next_prediction_at(), Instant::NEVER);
+    }
+
+    #[test]
+    fn receiver_that_sleeps_preempts_competitors() {
+        let mut processor = Processor::new(5, 1);
+        let mut now = at(1000);
+        for _ in 0..1000 {
+            assert_eq!(processor.run(now, MS), now + MS);
+            now += MS * 4;
+        }
+        assert_eq!(processor.next_prediction_at(), Instant::NEVER);
+    }
+
+    #[test]
+    fn receiver_that_never_sleeps_gets_a_fair_share() {
+        for competitors in [1, 2, 5] {
+            let mut processor = Processor::new(competitors, 7);
+            let took = processor.run(at(0), MS * 20_000).as_secs_f64();
+            let fair = 20.0 * f64::from(competitors + 1);
+            assert!((took / fair - 1.0).abs() < 0.06, "{took} s, not {fair} s");
+        }
+    }
+
+    #[test]
+    fn predicted_absence_matches_for_busy_receiver() {
+        let mut processor = Processor::new(5, 3);
+        // the receiver has used up its sleep bonus by then
+        processor.run(at(0), MS * 5_000);
+        while processor.take_prediction().is_some() {}
+        let mut right = 0;
+        for _ in 0..100 {
+            let before = processor.now;
+            processor.run(before, MS * 10);
+            let away = processor.now.since(before).saturating_sub(MS * 10);
+            if away.is_zero() {
+                continue;
+            }
+            // the prediction was made at the previous turn
+            let Some(absence) = processor.take_prediction() else {
+                break;
+            };
+            right += u32::from(absence.len == away || absence.len.abs_diff(away) < MS);
+        }
+        assert!(right >= 8, "{right} of about ten are right");
+    }
+}

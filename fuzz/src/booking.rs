@@ -1,0 +1,95 @@
+//! Input that strangers send to a scheduler: signed tokens, keys of their issuers, and requests; and its answers.
+
+use data_encoding::BASE64URL_NOPAD;
+use lighthaul_booking::identity::{Gate, Issuer, Keys};
+use lighthaul_booking::word::{Change, Event, NewReservation, Reservation};
+use ring::signature::{Ed25519KeyPair, KeyPair};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Reads an issuer's keys, and behind a zero a token; whoever is not let in hears why.
+pub fn token(octets: &[u8]) {
+    let mut parts = octets.splitn(2, |octet| *octet == 0);
+    let (set, token) = (parts.next().unwrap_or_default(), parts.next());
+    let keys = Keys::fixed(set).or_else(|_| Keys::fixed(&own_keys()));
+    let keys = keys.expect("our own keys can be read");
+    let text = String::from_utf8_lossy(token.unwrap_or(set)).into_owned();
+    if let Err(why) = gate(keys).judge(Some(&format!("Bearer {text}")), NOW) {
+        assert!(!why.to_string().is_empty());
+    }
+}
+
+/// Reads claims that our issuer has signed; who is let in by them is named by them, and they hold now.
+pub fn claims(octets: &[u8]) {
+    let head = BASE64URL_NOPAD.encode(br#"{"alg":"EdDSA"}"#);
+    let signed = format!("{head}.{}", BASE64URL_NOPAD.encode(octets));
+    let signature = BASE64URL_NOPAD.encode(pair().sign(signed.as_bytes()).as_ref());
+    let keys = Keys::fixed(&own_keys()).expect("our own keys can be read");
+    match gate(keys).judge(Some(&format!("Bearer {signed}.{signature}")), NOW) {
+        Ok(who) => {
+            let said: serde_json::Value = serde_json::from_slice(octets).expect("it was read");
+            assert_eq!(said["iss"], ISSUER);
+            assert!(said["exp"].as_u64().is_some_and(|end| end > NOW - 60));
+            let subject = said["sub"].as_str().expect("somebody is named");
+            assert_eq!(who.name, format!("{subject}@issuer.example"));
+        }
+        Err(why) => assert!(!why.to_string().contains("has signed"), "{why}"),
+    }
+}
+
+/// Reads the keys that an issuer shows.
+pub fn key_set(octets: &[u8]) {
+    if let Err(why) = Keys::fixed(octets) {
+        assert!(!why.to_string().is_empty());
+    }
+}
+
+/// Reads what a caller asks for; what is read is the same when it has crossed again.
+pub fn asked(octets: &[u8]) {
+    crosses_again::<NewReservation>(octets);
+    crosses_again::<Change>(octets);
+}
+
+/// Reads what a scheduler answers; what is read is the same when it has crossed again.
+pub fn answered(octets: &[u8]) {
+    crosses_again::<Event>(octets);
+    crosses_again::<Reservation>(octets);
+}
+
+fn crosses_again<T: DeserializeOwned + Serialize>(octets: &[u8]) {
+    if let Ok(read) = serde_json::from_slice::<T>(octets) {
+        let text = serde_json::to_string(&read).expect("what was read can be written");
+        let again: T = serde_json::from_str(&text).expect("what was written can be read");
+        assert_eq!(
+            serde_json::to_string(&again).expect("and written again"),
+            text
+        );
+    }
+}
+
+fn gate(keys: Keys) -> Gate {
+    let issuer = Issuer {
+        name: ISSUER.to_owned(),
+        audiences: vec!["lighthaul".to_owned()],
+        users: Some("book".to_owned()),
+        operators: Some("operate".to_owned()),
+        admins: None,
+    };
+    Gate {
+        tokens: None,
+        issuer: Some((issuer, keys)),
+    }
+}
+
+fn pair() -> Ed25519KeyPair {
+    Ed25519KeyPair::from_seed_unchecked(&[7; 32]).expect("any seed is a key")
+}
+
+/// The set that has the key of [`pair`] in it.
+fn own_keys() -> Vec<u8> {
+    let public = BASE64URL_NOPAD.encode(pair().public_key().as_ref());
+    format!(r#"{{"keys":[{{"kty":"OKP","crv":"Ed25519","x":"{public}"}}]}}"#).into_bytes()
+}
+
+const ISSUER: &str = "https://issuer.example/";
+const NOW: u64 = 2_000_000_000;
