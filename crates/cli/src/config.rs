@@ -5,10 +5,11 @@
 //! in one place.
 
 use std::collections::BTreeMap;
+use std::env;
 use std::ffi::OsString;
+use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
 
 use clap::builder::FalseyValueParser;
 use clap::error::{ContextKind, ContextValue};

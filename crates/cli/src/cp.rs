@@ -24,10 +24,12 @@ use lighthaul_transfer::{receive, send};
 use crate::args::{Cp, Digest};
 use crate::booking::copy as booked;
 use crate::choice::args::{DryRun, Verify};
+use crate::later;
+use crate::passage;
 use crate::print::{Printer, Proof, Settings};
 use crate::reach::{agreed, reach};
 use crate::remote::Place;
-use crate::{later, passage, third};
+use crate::third;
 
 /// Copies, shows how it goes, and answers the exit status.
 pub(crate) fn run(args: &Cp) -> u8 {

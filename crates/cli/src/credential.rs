@@ -1,8 +1,9 @@
 //! What lets somebody in: rights, tokens, and statements of an authority.
 
+use std::env;
+use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
-use std::{env, fs};
 
 use lighthaul_daemon::rights::Rights;
 use lighthaul_daemon::{allowed, statement};

@@ -142,7 +142,8 @@ const KEYS_MAX: usize = 1000;
 mod tests {
     use std::net::{Ipv4Addr, TcpListener};
     use std::path::PathBuf;
-    use std::{env, fs, thread};
+    use std::thread;
+    use std::{env, fs};
 
     use lighthaul_io::identity::Identity;
     use lighthaul_io::tls::{self, Side};

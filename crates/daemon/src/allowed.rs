@@ -8,8 +8,9 @@
 //!
 //! A file of tokens reads the same, with the fingerprints of tokens where those of keys would be.
 
+use std::fs;
+use std::io;
 use std::path::Path;
-use std::{fs, io};
 
 use lighthaul_io::durable;
 use lighthaul_io::identity::Fingerprint;

@@ -1,7 +1,8 @@
 //! Which daemons a user knows: a line each, a fingerprint and a name, in a file that people can edit.
 
+use std::fs;
+use std::io;
 use std::path::Path;
-use std::{fs, io};
 
 use lighthaul_io::durable;
 use lighthaul_io::identity::Fingerprint;

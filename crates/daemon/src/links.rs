@@ -1,8 +1,9 @@
 //! What is to be seen of links between gateways: for people, for programs, and for Prometheus.
 
+use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::{fmt, io};
 
 use lighthaul_gateway::line::Line;
 use lighthaul_gateway::status::Sight;

@@ -3,12 +3,13 @@
 #![expect(clippy::print_stdout, reason = "one process tells the other")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
+use std::env;
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::{env, fs};
 
 use lighthaul_files::listed::Finds;
 use lighthaul_files::manifest::{Entry, Kind, Linked};

@@ -7,11 +7,12 @@ mod ends;
 mod offer;
 mod talk;
 
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::thread;
 use std::time::Duration;
-use std::{fs, thread};
 
 use lighthaul_files::filter::Rules;
 use lighthaul_files::listed::Finds;

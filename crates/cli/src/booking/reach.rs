@@ -1,6 +1,7 @@
 //! Asking a scheduler, which must show a certificate that this host trusts, or the key that it is known by.
 
-use std::{env, fs};
+use std::env;
+use std::fs;
 
 use lighthaul_daemon::known;
 use lighthaul_io::identity::Fingerprint;

@@ -1,11 +1,12 @@
 //! Where a gateway shows how it is: a socket in the file system that says so once, in one line of JSON, to whoever opens it.
 
+use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
-use std::{fs, thread};
 
 use lighthaul_base::Instant;
 use lighthaul_daemon::gateways::Gateways;

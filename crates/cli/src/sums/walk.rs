@@ -1,8 +1,9 @@
 //! The files below a folder, in the order of names, with no more in memory than the folders on the way.
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::{io, vec};
+use std::vec;
 
 use lighthaul_io::ground::{Folder, Ground};
 use rustix::fs::FileType;

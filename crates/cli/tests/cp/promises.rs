@@ -1,11 +1,12 @@
 //! Promises that the help of `scheduler`, `book` and `stream --late` makes.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::{fs, thread};
+use std::thread;
 
 use data_encoding::{BASE64, BASE64URL_NOPAD};
 use lighthaul_io::clock::unix_nanos;

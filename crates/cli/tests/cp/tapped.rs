@@ -1,9 +1,10 @@
 //! What somebody on the way sees of streams, and what comes of changing it.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::{fs, thread};
+use std::thread;
 
 use crate::far::Far;
 use crate::scratch::look;

@@ -1,7 +1,8 @@
 //! Gateways whose channel is booked window by window.
 
+use std::fs;
 use std::process::Command;
-use std::{fs, thread};
+use std::thread;
 
 use serde_json::Value;
 

@@ -1,10 +1,11 @@
 //! Very many short sessions.
 
+use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::mpsc::sync_channel;
+use std::thread;
 use std::time::Duration;
-use std::{fs, thread};
 
 use lighthaul_base::Instant;
 use lighthaul_io::clock::Clock;

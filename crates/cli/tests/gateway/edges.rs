@@ -1,9 +1,10 @@
 //! Hosts at the edges that vanish, and readers that do not read.
 
+use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::thread;
 use std::time::Duration;
-use std::{fs, thread};
 
 use lighthaul_io::clock::Clock;
 use lighthaul_io::wait::pause;

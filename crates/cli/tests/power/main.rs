@@ -4,8 +4,9 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a seed can be given again")]
 
+use std::env;
+use std::fs;
 use std::path::Path;
-use std::{env, fs};
 
 use lighthaul_io::clock::unix_nanos;
 use lighthaul_powercut::sandbox;

@@ -1,9 +1,10 @@
 //! Cleanup of the bench's files and its running lab, also after signals.
 
+use std::io;
 use std::process::Child;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
-use std::{io, thread};
 
 use lighthaul_io::clock::Clock;
 use nix::sys::signal::{SigSet, Signal, kill};

@@ -9,12 +9,14 @@ use clap::Parser;
 
 use super::args::{Args, InternalCommand};
 use super::case::{Cell, Data, cells};
+use super::folders;
 use super::guard::Guard;
+use super::inside;
 use super::outcome::{Row, summarise};
 use super::peers::{self, Peer};
 use super::plan::{FileSet, Plan, Tools};
+use super::side;
 use super::table::{self, Report};
-use super::{folders, inside, side};
 
 /// Runs the bench with the arguments after `bench`.
 pub(crate) fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {

@@ -7,10 +7,11 @@
 //! Repeated bytes may be at most 2% of the tree, plus one object per lane that was in flight.
 
 use std::ffi::OsString;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
-use std::{fs, io};
 
 use clap::Parser;
 use lighthaul_base::{Rate, Rng, Size};
@@ -23,9 +24,11 @@ use lighthaul_session::offer::{self, Offer};
 use lighthaul_session::protocol::Protocol;
 
 use super::args::Args;
+use super::compare;
+use super::cuts;
 use super::pair::{CopyResult, Pair};
 use super::tally::{CLIENT, DAEMON, Done, Tally, Trial};
-use super::{compare, cuts, tree};
+use super::tree;
 use crate::demo::{Folder, release};
 
 /// Runs the crash tests with the arguments after `crash`.

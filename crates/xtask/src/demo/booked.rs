@@ -1,9 +1,10 @@
 //! Four simultaneous copies over one link: each on a circuit that it books, and all over TCP.
 
 use std::fmt::Write;
+use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::{fs, thread};
+use std::thread;
 
 use lighthaul_io::clock::Clock;
 use lighthaul_lab::emulate::Lab;

@@ -1,10 +1,11 @@
 //! `lighthaul serve` on host b, which allows the key of host a.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::{fs, thread};
+use std::thread;
 
 use lighthaul_lab::emulate::Lab;
 

@@ -1,10 +1,11 @@
 //! Many short connections: all must complete, and all their files must be closed.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::thread;
 use std::time::Duration;
-use std::{fs, thread};
 
 use lighthaul_io::clock::Clock;
 use lighthaul_io::tcp;

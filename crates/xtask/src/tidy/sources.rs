@@ -1,7 +1,8 @@
 //! Files that the rules check.
 
+use std::fs;
+use std::io;
 use std::path::Path;
-use std::{fs, io};
 
 /// Files of the project, without built and fetched ones.
 #[derive(Clone, Debug, Default)]

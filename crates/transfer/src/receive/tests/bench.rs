@@ -1,12 +1,13 @@
 //! Copies from one folder to another, both sides in this process, over loopback.
 
 use std::ffi::OsString;
+use std::fs;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::{fs, thread};
+use std::thread;
 
 use lighthaul_files::listed::Finds;
 use lighthaul_files::options::Options;

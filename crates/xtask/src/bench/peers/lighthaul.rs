@@ -1,7 +1,8 @@
 //! Lighthaul: `lighthaul cp` to `lighthaul serve`.
 
+use std::fs;
+use std::io;
 use std::process::Command;
-use std::{fs, io};
 
 use lighthaul_proto::rbudp::model;
 use serde_json::Value;

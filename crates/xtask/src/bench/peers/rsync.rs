@@ -1,6 +1,7 @@
 //! rsync to its daemon.
 
-use std::{fs, io};
+use std::fs;
+use std::io;
 
 use super::super::case::Data;
 use super::super::plan::{Tools, Trial};

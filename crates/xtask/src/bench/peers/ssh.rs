@@ -1,7 +1,8 @@
 //! Programs over ssh: scp, and rclone over SFTP.
 
+use std::fs;
+use std::io;
 use std::process::Command;
-use std::{fs, io};
 
 use super::super::case::Data;
 use super::super::plan::{Tools, Trial};
