@@ -8,7 +8,7 @@ use lighthaul_transfer::options::Options;
 use lighthaul_transfer::protocol;
 use lighthaul_transfer::session::Session;
 
-use crate::grammar::reach::Via;
+use crate::grammar::reach::RemoteArgs;
 use crate::remote::dial::{connect, dial};
 use crate::remote::place::Place;
 
@@ -16,12 +16,12 @@ use crate::remote::place::Place;
 #[derive(Debug)]
 pub(crate) struct Reached {
     pub(crate) session: Session,
-    /// What ssh started; it ends with this.
+    /// Process that ssh started; it ends with this value.
     pub(crate) started: Option<Started>,
 }
 
 /// Reaches the far side of `place`, which is started first if it is behind ssh.
-pub(crate) fn reach(via: &Via, place: &Place) -> Result<Reached, Error> {
+pub(crate) fn reach(via: &RemoteArgs, place: &Place) -> Result<Reached, Error> {
     match place {
         Place::Here(_) => Err(Error::new(Code::Usage, "neither side is remote")),
         Place::Daemon { host, port, .. } => Ok(Reached {
@@ -34,7 +34,7 @@ pub(crate) fn reach(via: &Via, place: &Place) -> Result<Reached, Error> {
             let started = start_over_ssh(&ssh, host, &via.remote, &identity)?;
             let session = connect(Some(&via.through), &started.host, started.port, &identity)?;
             if session.peer != started.key {
-                let text = "somebody else answered in its place";
+                let text = "another host answered in its place";
                 return Err(Error::new(Code::Permission, text));
             }
             Ok(Reached {
@@ -46,7 +46,7 @@ pub(crate) fn reach(via: &Via, place: &Place) -> Result<Reached, Error> {
 }
 
 /// Reaches the far side of `place` and asks for `request`, to which it agreed.
-pub(crate) fn ask(via: &Via, place: &Place, request: Request) -> Result<Reached, Error> {
+pub(crate) fn ask(via: &RemoteArgs, place: &Place, request: Request) -> Result<Reached, Error> {
     let reached = reach(via, place)?;
     reached.session.say(&Message::Hello(hello(request)))?;
     agreed(&reached.session)?;
@@ -61,7 +61,7 @@ pub(crate) fn agreed(session: &Session) -> Result<Vec<String>, Error> {
     Ok(theirs)
 }
 
-/// What we want, where no file crosses.
+/// Returns the first message of a session that moves no file.
 pub(crate) fn hello(request: Request) -> Hello {
     Hello {
         version: VERSION,
