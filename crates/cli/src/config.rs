@@ -1,8 +1,7 @@
-//! What files say about options that nobody typed: `config.toml` of the host and of the user.
+//! Defaults of options from files: `config.toml` of the host and of the user.
 //!
-//! A key is the name of a flag, in a section that is the name of a command. The files become defaults
-//! of the grammar, so that flags and then `LIGHTHAUL_*` come before them, and what is a value is known
-//! in one place.
+//! A key is the name of an option, in a section with the name of a command. The files become defaults of the grammar,
+//! so that options and then `LIGHTHAUL_*` override them. Values are checked in one place.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,7 +19,7 @@ use toml::{Table, Value};
 use crate::output::print::print;
 use crate::paths;
 
-/// The commands that have options worth keeping.
+/// Commands whose options a file may set.
 const SECTIONS: [&str; 11] = [
     "cp",
     "serve",
@@ -34,7 +33,7 @@ const SECTIONS: [&str; 11] = [
     "cancel",
     "calendar",
 ];
-/// Flags that belong to one call.
+/// Options that belong to one call.
 const NOT_KEPT: [&str; 10] = [
     "help",
     "once",
@@ -48,10 +47,10 @@ const NOT_KEPT: [&str; 10] = [
     "why",
 ];
 
-/// What is set in files.
+/// Settings of both files.
 #[derive(Debug, Default)]
 pub(crate) struct Config {
-    /// By section and key: the values and the file they are from.
+    /// Values and their file by section and key.
     settings: BTreeMap<(String, String), Setting>,
 }
 
@@ -62,7 +61,7 @@ struct Setting {
 }
 
 impl Config {
-    /// Reads the host's file and then the user's, whose word counts; checks that `command` has the keys.
+    /// Reads the host's file and then the user's, which overrides it. Checks that `command` has the keys.
     pub(crate) fn load(command: &Command) -> Result<Self, Error> {
         let mut config = Self::default();
         for path in paths::configs() {
@@ -83,7 +82,10 @@ impl Config {
             let sub = command.find_subcommand(&section);
             let sub = sub.filter(|_| SECTIONS.contains(&section.as_str()));
             let (Some(sub), Value::Table(keys)) = (sub, keys) else {
-                let text = format!("{section} is no section; there are {}", SECTIONS.join(", "));
+                let text = format!(
+                    "unknown section {section}; the sections are {}",
+                    SECTIONS.join(", ")
+                );
                 return Err(wrong(text));
             };
             for (key, value) in keys {
@@ -95,7 +97,7 @@ impl Config {
                 }
                 let values = words(value).ok_or_else(|| {
                     wrong(format!(
-                        "[{section}] {key} is not a word, a number, a truth or a list of them"
+                        "[{section}] {key} must be a string, a number, a boolean or a list of them"
                     ))
                 })?;
                 let file = path.to_owned();
@@ -106,7 +108,8 @@ impl Config {
         Ok(())
     }
 
-    /// The grammar with the files' words as defaults; what ssh starts on a host is not its daemon.
+    /// Returns the grammar with the values of the files as defaults. `serve --once`, which ssh starts, takes none
+    /// of them.
     pub(crate) fn apply(&self, mut command: Command) -> Command {
         let once = env::args_os().any(|word| word == "--once");
         for section in SECTIONS {
@@ -126,7 +129,7 @@ impl Config {
         command
     }
 
-    /// The file that a value which makes no sense is from.
+    /// Returns the file that an invalid value comes from.
     pub(crate) fn blame(&self, error: &clap::Error) -> Option<&Path> {
         let context = |kind| match error.get(kind) {
             Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -142,7 +145,7 @@ impl Config {
         guilty.map(|(_, setting)| setting.file.as_path())
     }
 
-    /// Prints what is in force where nobody types anything, and where it is from.
+    /// Prints the settings in force without options, and where each comes from.
     pub(crate) fn show(&self, command: &Command) {
         for path in paths::configs() {
             let there = if path.exists() { "" } else { " (missing)" };
@@ -186,29 +189,29 @@ impl Config {
     }
 }
 
-/// The key of an option that files may set.
+/// Returns the key of an option that files may set.
 fn name(arg: &Arg) -> Option<&str> {
     arg.get_long().filter(|name| !NOT_KEPT.contains(name))
 }
 
-/// The option, which the environment can set, too; a flag as in `LIGHTHAUL_PLAIN=1`.
+/// Returns the option with its environment variable, which for a flag is set as in `LIGHTHAUL_PLAIN=1`.
 fn reachable(mut arg: Arg, key: &str) -> Arg {
     if matches!(arg.get_action(), ArgAction::SetTrue) {
         arg = arg.value_parser(FalseyValueParser::new());
     }
     if arg.get_env().is_none() {
-        // that there is one is a rule, and need not be told with each
+        // its name follows a rule, and need not be shown with each option
         arg = arg.env(variable(key)).hide_env(true);
     }
     arg
 }
 
-/// The variable that sets `key`.
+/// Returns the name of the variable for `key`.
 fn variable(key: &str) -> String {
     format!("LIGHTHAUL_{}", key.to_uppercase().replace('-', "_"))
 }
 
-/// What somebody would have typed.
+/// Returns the words of a value as on the command line.
 fn words(value: Value) -> Option<Vec<String>> {
     match value {
         Value::String(text) => Some(vec![text]),
@@ -225,28 +228,29 @@ fn words(value: Value) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory, FromArgMatches};
+    use clap::FromArgMatches;
 
     use super::*;
     use crate::grammar::cli::{self, Cli};
+    use crate::grammar::help;
 
     fn read(texts: &[&str]) -> Result<Config, Error> {
         let mut config = Config::default();
         for (nth, text) in texts.iter().enumerate() {
-            config.add(Path::new(&format!("{nth}.toml")), text, &Cli::command())?;
+            config.add(Path::new(&format!("{nth}.toml")), text, &help::command())?;
         }
         Ok(config)
     }
 
     fn parse(config: &Config, line: &str) -> Result<cli::Command, clap::Error> {
-        let command = config.apply(Cli::command());
+        let command = config.apply(help::command());
         let words = line.split_whitespace();
         let cli = Cli::from_arg_matches(&command.try_get_matches_from(words)?)?;
         Ok(cli.command.unwrap())
     }
 
     #[test]
-    fn the_user_overrules_the_host_and_flags_overrule_both() {
+    fn user_settings_override_host_settings_and_options_override_both() {
         let host = "[cp]\nrate = \"1Gb/s\"\nno-sync = true\n[serve]\nroot = \"/data\"";
         let config = read(&[
             host,
@@ -271,14 +275,14 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_named_with_its_file() {
+    fn malformed_setting_is_reported_with_its_file() {
         for (text, words) in [
             ("[cp]\nrtae = 1", "0.toml: [cp] has no key rtae"),
             ("[cp]\nhelp = true", "has no key help"),
             ("[serve]\nonce = true", "has no key once"),
-            ("[lab]\nrate = 1", "lab is no section"),
-            ("rate = 1", "rate is no section"),
-            ("[cp]\nrate = { a = 1 }", "[cp] rate is not a word"),
+            ("[lab]\nrate = 1", "unknown section lab"),
+            ("rate = 1", "unknown section rate"),
+            ("[cp]\nrate = { a = 1 }", "[cp] rate must be a string"),
             ("[cp", "0.toml: line 1, column 4: "),
         ] {
             let error = read(&[text]).unwrap_err();
@@ -290,6 +294,40 @@ mod tests {
         assert_eq!(config.blame(&error), Some(Path::new("0.toml")));
         let error = parse(&config, "lighthaul cp --rate slow a b:").unwrap_err();
         assert_eq!(config.blame(&error), None);
+    }
+
+    #[test]
+    fn every_duration_option_takes_the_same_notation() {
+        for line in [
+            "cp a lh://b/c --stall-timeout",
+            "stream lh://b/c - --linger",
+            "stream lh://b/c - --deadline",
+            "stream lh://b/c - --delay",
+            "gateway --listen [::]:1 --age",
+            "gateway --listen [::]:1 --patience",
+            "gateway --listen [::]:1 --keepalive",
+            "probe h --time",
+            "scheduler --topology t --hold",
+            "scheduler --topology t --horizon",
+            "book a b --hold",
+            "calendar --for",
+            "allow k --expires",
+            "token n --expires",
+            "sign k n --expires",
+        ] {
+            for time in ["90s", "2m", "1h30m", "PT2M", "1.5h", "7d"] {
+                let parsed = parse(&Config::default(), &format!("lighthaul {line} {time}"));
+                assert!(parsed.is_ok(), "{line} {time}: {parsed:?}");
+            }
+            for (time, says) in [
+                ("30", "needs a unit, as in"),
+                ("soon", "a number and a unit, as in"),
+            ] {
+                let error = parse(&Config::default(), &format!("lighthaul {line} {time}"));
+                let error = error.unwrap_err().to_string();
+                assert!(error.contains(says), "{line} {time}: {error}");
+            }
+        }
     }
 
     #[test]
@@ -320,15 +358,15 @@ mod tests {
         }
         for table in ["08:00,10 18:00,off", "1.5/s"] {
             let words = ["lighthaul", "cp", "a", "lh://b/c", "--limit", table];
-            let error = Cli::command().try_get_matches_from(words).unwrap_err();
+            let error = help::command().try_get_matches_from(words).unwrap_err();
             assert!(error.to_string().contains("with a unit"), "{error}");
         }
     }
 
     #[test]
-    fn the_grammar_is_whole_and_every_key_has_a_variable() {
+    fn grammar_is_consistent_and_every_key_has_a_variable() {
         let config = read(&["[cp]\nplain = true"]).unwrap();
-        let command = config.apply(Cli::command());
+        let command = config.apply(help::command());
         command.clone().debug_assert();
         let cp = command.find_subcommand("cp").unwrap();
         assert!(

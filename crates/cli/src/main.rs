@@ -22,30 +22,34 @@ mod wrap;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::FromArgMatches;
 use lighthaul_io::host::{heap, interrupt};
 use lighthaul_session::error::{Code, Error};
 
 use crate::config::Config;
 use crate::grammar::cli::{Cli, Command};
 use crate::grammar::gateway::Gateway;
+use crate::grammar::help;
 use crate::keys::{key, token};
 use crate::output::print;
 
 fn main() -> ExitCode {
     heap::retain_freed_memory();
-    let config = match Config::load(&Cli::command()) {
+    let config = match Config::load(&help::command()) {
         Ok(config) => config,
         Err(error) => return unset(&error),
     };
-    let grammar = config.apply(Cli::command());
+    let grammar = config.apply(help::command());
     let matches = grammar.clone().try_get_matches();
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
             error.print().ok();
             if let Some(path) = config.blame(&error) {
-                print::say(&format!("lighthaul: that is set in {}", path.display()));
+                print::say(&format!(
+                    "lighthaul: the value is set in {}",
+                    path.display()
+                ));
             }
             return ExitCode::from(if error.use_stderr() {
                 Code::Usage as u8
@@ -95,9 +99,9 @@ fn catch(command: &Command) -> std::io::Result<()> {
 
 /// Help is there also where the settings make no sense, since it says what they can be.
 fn unset(error: &Error) -> ExitCode {
-    match Cli::command().try_get_matches() {
-        Err(help) if !help.use_stderr() => {
-            help.print().ok();
+    match help::command().try_get_matches() {
+        Err(shown) if !shown.use_stderr() => {
+            shown.print().ok();
             ExitCode::SUCCESS
         }
         _ => failed(error),

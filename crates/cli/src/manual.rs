@@ -2,19 +2,18 @@
 
 use std::fs;
 
-use clap::CommandFactory;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::VERSION;
 use serde_json::json;
 
-use crate::grammar::cli::Cli;
+use crate::grammar::help::command;
 use crate::grammar::manual::{Completions, Man};
 use crate::output::print::{print, print_json};
 
 /// Prints completions.
 pub(crate) fn completions(args: &Completions) -> Result<(), Error> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "lighthaul", &mut script);
+    clap_complete::generate(args.shell, &mut command(), "lighthaul", &mut script);
     let script = String::from_utf8(script)
         .map_err(|e| Error::new(Code::Usage, format!("the completions are no text: {e}")))?;
     print(script.trim_end());
@@ -35,7 +34,7 @@ pub(crate) fn version(json: bool) {
 /// Writes man pages.
 pub(crate) fn man(args: &Man) -> Result<(), Error> {
     fs::create_dir_all(&args.folder)
-        .and_then(|()| clap_mangen::generate_to(Cli::command(), &args.folder))
+        .and_then(|()| clap_mangen::generate_to(command(), &args.folder))
         .map_err(|e| Error::file(Code::Io, "cannot write man pages to", &args.folder, &e))
 }
 
@@ -55,7 +54,7 @@ mod tests {
     }
 
     fn commands() -> Vec<(String, Command)> {
-        let mut cli = Cli::command();
+        let mut cli = command();
         cli.build();
         let mut found = Vec::new();
         all(&cli, "", &mut found);
@@ -64,12 +63,12 @@ mod tests {
     }
 
     #[test]
-    fn the_grammar_makes_sense() {
-        Cli::command().debug_assert();
+    fn grammar_is_consistent() {
+        command().debug_assert();
     }
 
     #[test]
-    fn every_command_and_every_flag_says_what_it_is() {
+    fn every_command_and_option_has_help() {
         for (name, command) in commands() {
             assert!(command.get_about().is_some(), "{name} has no help");
             for flag in command.get_arguments() {
@@ -80,10 +79,10 @@ mod tests {
     }
 
     #[test]
-    fn every_command_is_completed_in_every_shell() {
+    fn completions_contain_every_command() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "lighthaul", &mut script);
+            clap_complete::generate(shell, &mut command(), "lighthaul", &mut script);
             let script = String::from_utf8(script).unwrap();
             for (name, command) in commands() {
                 if command.is_hide_set() {
@@ -96,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_that_is_shown_has_a_man_page() {
+    fn every_visible_command_has_a_man_page() {
         let folder = std::env::temp_dir().join(format!("lighthaul-man-{}", std::process::id()));
         man(&Man {
             folder: folder.clone(),

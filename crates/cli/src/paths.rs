@@ -25,7 +25,7 @@ fn host_folder() -> PathBuf {
     }
 }
 
-/// What files say about options: the host's, and then this user's, whose word counts.
+/// Returns the configuration files: the host's, and then this user's, which overrides it.
 pub(crate) fn configs() -> [PathBuf; 2] {
     [PathBuf::from("/etc/lighthaul"), user_folder()].map(|folder| folder.join("config.toml"))
 }
@@ -77,7 +77,7 @@ pub(crate) fn books() -> PathBuf {
     }
 }
 
-/// What an authority has signed for this user's key.
+/// Returns the path of the statement for this user's key.
 pub(crate) fn statement() -> PathBuf {
     user_folder().join("statement")
 }

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Probe) -> Result<(), Error> {
         .map_or(Ok(()), |folder| disk(args, folder))
 }
 
-/// What is measured: all that was asked for, and through a gateway of everything what needs no datagrams.
+/// Returns the measurements. Through a gateway `all` means those that need no datagrams.
 fn wanted(args: &Probe) -> Result<Vec<(&'static str, measure::What)>, Error> {
     let wanted = named(&args.what);
     if !args.through.is_any() {
@@ -113,7 +113,7 @@ fn measure(args: &Probe, host: &str, what: measure::What) -> Result<Measured, Er
 fn show(args: &Probe, name: &str, measured: &Measured) {
     let gb = (measured.bytes as f64 / 1e9).max(1e-9);
     let cpu = measured.cpu_us as f64 / 1e6 / gb;
-    if args.json {
+    if args.output.json {
         let event = json!({
             "v": 1, "type": "probe", "what": name, "bps": measured.bps, "bytes": measured.bytes,
             "seconds": measured.nanos as f64 / 1e9, "lost": measured.lost,
@@ -133,7 +133,7 @@ fn disk(args: &Probe, folder: &Path) -> Result<(), Error> {
     let (write, read) = measure_disk(folder, args.size.0)
         .map_err(|e| Error::file(Code::Io, "cannot try the disk at", folder, &e))?;
     for (name, rate) in [("disk write", write), ("disk read", read)] {
-        if args.json {
+        if args.output.json {
             let event = json!({"v": 1, "type": "probe", "what": name, "bps": rate.as_bps()});
             print_json(&event);
         } else {

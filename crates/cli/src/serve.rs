@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
         let settings = Settings {
             address: SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 0], 0)),
             identity: Identity::generate(),
-            // whom it is told to expect
+            // standard input names the client
             welcome: Welcome::Listed {
                 keys: PathBuf::new(),
                 tokens: PathBuf::new(),
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
         };
         return serve_once(settings, &mut stdout());
     }
-    let _log = log::start(args.log_format)?;
+    let _log = log::start(args.log.log_format)?;
     let identity = load_key(&args.key.path.clone().unwrap_or_else(paths::host_key))?;
     let key = tls::fingerprint(&identity)?;
     let allowed = args.allowed.clone().unwrap_or_else(paths::allowed_keys);
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
     info!("serving {} and what is below", root.display());
     info!("this host's key is {key}");
     info!("keys in {} may call", allowed.display());
-    // without a service manager there is nobody to tell
+    // without a service manager the notification has no receiver
     sd_notify::notify(&[NotifyState::Ready]).ok();
     server.run().map_err(|e| listening(&e))
 }

@@ -24,7 +24,7 @@ mod stage;
 use far::Far;
 
 #[test]
-fn a_session_arrives_at_the_collector_as_a_trace() {
+fn session_is_exported_as_a_trace() {
     let (endpoint, requests) = collector();
     let mut far = Far::start_as("otel", |serve| {
         serve.env("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint);

@@ -17,10 +17,10 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 
 /// Parses a duration up to an hour, such as `100ms`, `1.5s`, `250us` or `0`.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let time = duration::parse(text).map_err(|why| format!("{text}: {why}"))?;
+    let time = duration::parse(text).map_err(|why| format!("{text:?}: {why}"))?;
     if time > HOUR {
         return Err(format!(
-            "{text}: a duration of a plan is at most an hour, as in 100ms"
+            "{text:?}: a duration of a plan is at most an hour, as in 100ms"
         ));
     }
     Ok(time)

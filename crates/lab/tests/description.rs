@@ -34,10 +34,13 @@ fn invalid_link_is_rejected_with_a_message() {
     for (lines, sentence) in [
         (
             "rate = \"0\"",
-            "link a-b: \"0\": expected a rate: a number above zero and a unit",
+            "link a-b: \"0\": a rate needs a unit, as in 900Mb/s",
         ),
         ("rate = \"fast\"", "link a-b: \"fast\": expected a rate"),
-        ("delay = \"5\"", "link a-b: invalid time \"5\""),
+        (
+            "delay = \"5\"",
+            "link a-b: \"5\": a duration needs a unit, as in 250ms",
+        ),
         ("loss = \"101%\"", "link a-b: invalid probability \"101%\""),
         ("queue = \"much\"", "link a-b: \"much\": expected a size"),
         (

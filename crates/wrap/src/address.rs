@@ -76,7 +76,7 @@ impl Address {
         Some((Self { v6 }, size_of::<sockaddr_in6>() as socklen_t))
     }
 
-    /// What C takes.
+    /// Form of the address in C.
     pub(crate) const fn as_ptr(&self) -> *const sockaddr {
         std::ptr::from_ref(self).cast()
     }
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_survive_c() {
+    fn addresses_convert_to_c_and_back() {
         for (text, family, back) in [
             ("203.0.113.7:80", libc::AF_INET, Some("203.0.113.7:80")),
             (
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_is_no_address() {
+    fn truncated_address_is_refused() {
         let (address, len) = Address::new("[::1]:1".parse().unwrap(), libc::AF_INET6).unwrap();
         for (len, is_one) in [
             (0, false),

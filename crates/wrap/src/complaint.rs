@@ -1,4 +1,4 @@
-//! What the library tells the user on standard error, each sentence at most once a process.
+//! Messages to the user on standard error, each at most once per process.
 
 use std::fmt::Display;
 use std::io::{self, Write};

@@ -113,5 +113,5 @@ fn own_connect() -> Option<Connect> {
     unsafe { transmute::<*mut c_void, Option<Connect>>(OWN.address()) }
 }
 
-/// How long a program waits for the gateway, and the gateway for the target.
+/// Timeout of a program that waits for the gateway, and of the gateway for the target.
 const LIMIT_MILLIS: i64 = 30_000;

@@ -307,7 +307,7 @@ fn look_for((folder, name): Place) -> Place {
     (folder, { paths }.find(can_run).unwrap_or(name))
 }
 
-/// Whether a program cannot be captured, so that it may not run; says so.
+/// Returns true if a program cannot be captured and must not run, and reports it.
 fn is_refused((folder, path): &Place) -> bool {
     static REFUSED: Complaint = Complaint::new();
     let Some(why) = obstacle(*folder, path) else {

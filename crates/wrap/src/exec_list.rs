@@ -1,7 +1,7 @@
 //! `execl`, `execlp` and `execle`, whose arguments are a list of any length, in the place of libc's.
 //!
-//! Rust defines no functions of any number of arguments. So each of these lays the registers with its first arguments in
-//! memory, and hands on where they are and where the others are, which lie on the stack, one behind the other.
+//! Rust cannot define variadic functions. Each of these functions stores the registers with its first arguments in
+//! memory. It passes on their address and that of the further arguments, which are on the stack.
 
 use std::arch::naked_asm;
 use std::ffi::c_char;

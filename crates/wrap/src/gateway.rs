@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_and_a_password_may_stand_before_the_address() {
+    fn credentials_may_precede_the_address() {
         let address = "127.0.0.1:1080".parse().unwrap();
         let credentials = Some(("al".to_owned(), "s:e@t".to_owned()));
         for (text, gateway) in [
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_leaves_the_host_is_captured() {
+    fn only_connections_to_other_hosts_are_captured() {
         let gateway = "192.0.2.1:1080".parse().unwrap();
         for (target, captured) in [
             ("203.0.113.7:80", true),

@@ -1,10 +1,10 @@
-//! What is said to the gateway: SOCKS5 as RFC 1928 has it, with the names and passwords of RFC 1929.
+//! Handshake with the gateway: SOCKS5 of RFC 1928, with the names and passwords of RFC 1929.
 
 use std::net::{IpAddr, SocketAddr};
 
 use libc::c_int;
 
-/// What carries octets to the gateway and back; failures are numbers of `errno`.
+/// Connection to the gateway. Failures are values of `errno`.
 pub(crate) trait Wire {
     /// Sends all of them.
     fn send(&mut self, octets: &[u8]) -> Result<(), c_int>;
@@ -82,7 +82,7 @@ fn request(target: SocketAddr) -> ([u8; REQUEST_MAX], usize) {
     (request, end + 2)
 }
 
-/// What a program understands of a gateway's reply: section 6.
+/// Returns the `errno` for a reply of the gateway (RFC 1928, section 6).
 const fn errno(reply: u8) -> c_int {
     match reply {
         2 => libc::EACCES,
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_target_is_said_and_nothing_behind_the_reply_is_touched() {
+    fn handshake_names_the_target_and_reads_only_the_reply() {
         for reply in [
             &[5, 0, 5, 0, 0, 1, 10, 0, 0, 1, 0, 80, 42][..],
             &[&[5, 0, 5, 0, 0, 4][..], &[0; 18], &[42]].concat(),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_and_a_password_are_said_where_they_are_asked_for() {
+    fn credentials_are_sent_when_requested() {
         let reply = [5, 0, 0, 1, 10, 0, 0, 1, 0, 80];
         let own = Some(("al", "pw!"));
         let (outcome, script) =
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_hears_of_a_refusal_what_the_kernel_would_say() {
+    fn refusal_maps_to_the_errno_of_the_kernel() {
         for (reply, errno) in [
             (1, libc::ECONNREFUSED),
             (2, libc::EACCES),

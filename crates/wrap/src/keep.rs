@@ -61,7 +61,7 @@ pub(crate) fn put_back() {
     }
 }
 
-/// Whether a variable of this name is one that programs must not lose.
+/// Returns true for a variable that programs must keep.
 pub(crate) fn is_kept(name: &CStr) -> bool {
     [VARIABLE.as_bytes(), b"LD_PRELOAD"].contains(&name.to_bytes())
 }
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn both_variables_are_added_where_they_are_missing_or_wrong() {
+    fn missing_or_wrong_variables_are_restored() {
         let both = [
             "LIGHTHAUL_WRAP=10.0.0.1:1080",
             "LD_PRELOAD=/lib/liblighthaul_wrap.so",
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_that_has_both_stays_as_it_is() {
+    fn complete_environment_is_unchanged() {
         let both = [
             c"A=b",
             c"LD_PRELOAD=x.so:/lib/liblighthaul_wrap.so",

@@ -1,18 +1,19 @@
-//! Aside: a library that the dynamic linker puts before libc (`LD_PRELOAD`), so that a program's TCP connections go
-//! through a gateway, though it knows of none. `lighthaul wrap` starts programs so.
+//! Aside: a library that the dynamic linker loads before libc (`LD_PRELOAD`). It sends the TCP connections of a program
+//! through a gateway. `lighthaul wrap` starts programs with it.
 //!
-//! It stands in for what connects, so that what flows then is the program's and libc's own business, and for what starts other
-//! programs, so that those are captured, too. It fails closed: without a gateway, connections to other hosts are refused, and a
-//! program that cannot be captured is not started. It uses nothing of ours, and to connect it allocates nothing and takes no lock
-//! once it has looked for its gateway, since it runs in programs that it knows nothing of.
+//! The library replaces the functions of libc that connect; the program and libc move the data afterwards. It also replaces
+//! the functions that start programs, so that children are captured. It fails closed: without a gateway, connections to
+//! other hosts are refused. A program that cannot be captured is not started.
 //!
-//! System calls that a program makes without libc are not captured: those of Go, `syscall()`, and `connect` by io_uring.
+//! It uses no other crate of the project, since it runs in arbitrary programs. Once it has found the gateway, connecting
+//! allocates no memory and takes no lock. System calls that bypass libc are not captured: those of Go, `syscall()`, and
+//! `connect` by io_uring.
 //!
-//! - [`connect`], [`fast_open`]: what programs call to connect; [`exec`], `exec_list`: and to start others
-//! - `keep`: the environment that those need; `program_file`: which of them cannot be captured
-//! - `libc_function`: what is called in the end; `complaint`: what the user is told
-//! - `gateway`: where the gateway is; `early`: what is done before `main`; `address`: socket addresses as C has them
-//! - `handshake`: what is said to the gateway (SOCKS5); `socket`: system calls behind safe functions
+//! - [`connect`], [`fast_open`]: replaced functions that connect; [`exec`], `exec_list`: those that start programs
+//! - `keep`: the environment that these need; `program_file`: detection of programs that cannot be captured
+//! - `libc_function`: the replaced functions of libc; `complaint`: messages to the user
+//! - `gateway`: address of the gateway; `early`: work before `main`; `address`: socket addresses in the form of C
+//! - `handshake`: SOCKS5 handshake; `socket`: system calls behind safe functions
 #![expect(
     unsafe_code,
     reason = "it is a function of C, in the place of one that takes pointers"

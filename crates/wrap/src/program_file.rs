@@ -5,7 +5,7 @@ use std::mem::zeroed;
 
 use libc::c_int;
 
-/// Why a program cannot be captured.
+/// Reason why a program cannot be captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Obstacle {
     /// No dynamic linker starts it.
@@ -100,7 +100,7 @@ fn interpreter(head: &[u8]) -> Option<CString> {
     CString::new(word).ok().filter(|word| !word.is_empty())
 }
 
-/// What a file says that is an executable of ELF (elf(5)).
+/// Properties of an ELF executable, see elf(5).
 fn of_elf(head: &[u8]) -> Option<Obstacle> {
     if !head.starts_with(b"\x7fELF") {
         return None;
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn static_programs_are_told_from_dynamic_ones() {
+    fn static_and_dynamic_programs_are_distinguished() {
         let mut head = vec![0; 64 + 2 * 56];
         head[..6].copy_from_slice(b"\x7fELF\x02\x01");
         (head[32], head[54], head[56]) = (64, 56, 2);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_names_what_runs_it() {
+    fn interpreter_of_a_script_is_found() {
         for (head, name) in [
             (&b"#!/bin/sh\n"[..], Some(c"/bin/sh")),
             (b"#! /usr/bin/env  python3\nx", Some(c"/usr/bin/env")),

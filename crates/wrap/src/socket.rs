@@ -15,7 +15,7 @@ pub(crate) type Connect = unsafe extern "C" fn(c_int, *const sockaddr, socklen_t
 #[derive(Debug)]
 pub(crate) struct Socket {
     fd: c_int,
-    /// What its flags were.
+    /// Original flags of the descriptor.
     flags: c_int,
     till_millis: i64,
 }
@@ -153,7 +153,8 @@ impl Wire for Socket {
     }
 }
 
-/// Whether a descriptor is a socket of TCP (or of MPTCP, which falls back to it), and of which family.
+/// Returns the address family of a TCP socket (or of MPTCP, which falls back to it), and nothing for another
+/// descriptor.
 pub(crate) fn tcp_family(fd: c_int) -> Option<c_int> {
     let kind = option(fd, libc::SOL_SOCKET, libc::SO_TYPE)?;
     let protocol = option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL)?;

@@ -4,7 +4,7 @@ use lighthaul_booking::word::Moment;
 
 use super::time::written;
 
-/// A length of time in so many columns.
+/// Span of time, divided into columns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Axis {
     from: u64,
@@ -22,7 +22,7 @@ impl Axis {
         }
     }
 
-    /// How many columns it has.
+    /// Returns the number of columns.
     pub(crate) const fn columns(&self) -> usize {
         self.columns
     }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_meet_and_fill_it() {
+    fn columns_cover_the_axis_without_gaps() {
         let axis = Axis::new(Moment(7), Moment(1007), 3);
         assert_eq!(
             [0, 1, 2, 3].map(|column| axis.begins(column).0),

@@ -9,7 +9,7 @@ use super::axis::Axis;
 use super::show::rate;
 use super::time::shown;
 
-/// How many columns of time fit beside the margins.
+/// Returns the number of columns that fit beside the margins.
 pub(crate) const fn columns(width: usize) -> usize {
     let columns = width.saturating_sub(MARGIN + 2);
     if columns < 20 { 20 } else { columns }
@@ -49,7 +49,8 @@ fn free(calendar: &CalendarView, axis: &Axis) -> Vec<String> {
     rows.collect()
 }
 
-/// How high a column is, in eighths of a row: nothing only if nothing is free, everything only if everything is.
+/// Returns the height of a column in eighths of a row. It is zero only if nothing is free, and full only if
+/// everything is.
 fn height(calendar: &CalendarView, axis: &Axis, column: usize) -> usize {
     let (from, till) = (axis.begins(column), axis.begins(column + 1));
     let within = calendar
@@ -84,7 +85,7 @@ fn scale(axis: &Axis) -> [String; 2] {
     ]
 }
 
-/// Who has what, a line each.
+/// Returns one line for each reservation.
 fn allocations(calendar: &CalendarView, axis: &Axis) -> Vec<String> {
     let mut by_id: BTreeMap<u64, Vec<&Allocation>> = BTreeMap::new();
     for allocation in &calendar.allocations {
@@ -135,7 +136,7 @@ fn line(id: u64, parts: &[&Allocation], axis: &Axis) -> String {
     )
 }
 
-/// What stands to the left of the time.
+/// Returns the labels left of the chart.
 const MARGIN: usize = 26;
 const OWNER_WIDTH: usize = 9;
 const ROWS: usize = 8;
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_calendar_is_drawn_as_it_is() {
+    fn calendar_shows_free_and_booked_capacity() {
         let axis = Axis::new(Moment(0), Moment(1000), 20);
         let lines = draw(&calendar(), &axis);
         let bars: Vec<&str> = lines[1..9]
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_fits_the_terminal() {
+    fn calendar_lines_fit_the_terminal() {
         for width in [48, 80, 137] {
             let axis = Axis::new(Moment(0), Moment(86_400_000_000_000), columns(width));
             for line in &draw(&calendar(), &axis)[1..] {

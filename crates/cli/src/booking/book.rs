@@ -5,9 +5,9 @@ use lighthaul_session::error::Error;
 
 use super::reach::{failed, reach};
 use super::show;
-use crate::grammar::booking::{Book, Quote, Wanted};
+use crate::grammar::booking::{Book, Quote, RequestArgs};
 
-/// Books.
+/// Makes or commits a reservation.
 pub(crate) fn book(args: &Book) -> Result<(), Error> {
     let client = reach(&args.asking)?;
     let reservation = if let Some(id) = args.commit {
@@ -21,15 +21,15 @@ pub(crate) fn book(args: &Book) -> Result<(), Error> {
     Ok(())
 }
 
-/// Says what would be booked.
+/// Shows what a request would get.
 pub(crate) fn quote(args: &Quote) -> Result<(), Error> {
     let quote = reach(&args.asking)?.quote(&request(&args.wanted));
     show::quote(&quote.map_err(failed)?, args.asking.output);
     Ok(())
 }
 
-/// What somebody typed, as a scheduler reads it.
-fn request(wanted: &Wanted) -> NewReservation {
+/// Returns the request for the options.
+fn request(wanted: &RequestArgs) -> NewReservation {
     NewReservation {
         from: wanted.from.clone(),
         to: wanted.to.clone(),

@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Calendar) -> Result<(), Error> {
     let client = reach(&args.asking)?;
     let from = match args.from {
         Some(time) => time.0,
-        // the scheduler's clock, of which it keeps nothing that is over
+        // by the scheduler's clock, which keeps nothing of the past
         None => client.health().map_err(failed)?.now,
     };
     let till = Moment::from(from.instant() + args.lasting);
@@ -52,14 +52,14 @@ pub(crate) fn run(args: &Calendar) -> Result<(), Error> {
     }
     if links.len() > LINKS_MAX && !args.asking.output.json {
         print(&format!(
-            "and {} more links; name those that are wanted",
+            "and {} more links; name the ones to show",
             links.len() - LINKS_MAX
         ));
     }
     Ok(())
 }
 
-/// How a picture is written.
+/// Format of a picture.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Svg,
@@ -72,7 +72,7 @@ fn form(path: &Path) -> Result<Form, Error> {
         Some("png") => Ok(Form::Png),
         _ => {
             let text = format!(
-                "{} says not what picture it is: name it FILE.svg or FILE.png",
+                "unknown picture format of {}: name it FILE.svg or FILE.png",
                 path.display()
             );
             Err(Error::new(Code::Usage, text))
@@ -99,7 +99,7 @@ fn plot(
     fs::write(path, octets).map_err(|e| Error::file(Code::Io, "cannot write", path, &e))
 }
 
-/// How many columns the terminal has; a usual one, if there is none.
+/// Returns the width of the terminal in columns; 100 if there is none.
 fn terminal_width() -> usize {
     let columns = std::env::var("COLUMNS")
         .ok()

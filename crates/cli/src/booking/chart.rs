@@ -37,14 +37,14 @@ pub(crate) fn draw(calendars: &[CalendarView], from: Moment, till: Moment) -> Pi
     picture
 }
 
-/// What stands in an allocation, where it is widest.
+/// Returns the label of an allocation, placed where it is widest.
 struct Label {
     text: String,
     at: (f32, f32),
     room: f32,
 }
 
-/// The how manieth each reservation is by its number.
+/// Maps each reservation to its index in the order of numbers.
 fn ranks(allocations: &[Allocation]) -> BTreeMap<u64, usize> {
     let ids: BTreeSet<u64> = allocations.iter().map(|part| part.id).collect();
     ids.into_iter().zip(0..).collect()
@@ -64,12 +64,12 @@ struct Plate<'a> {
     picture: &'a mut Picture,
     axis: Axis,
     capacity: u64,
-    /// The how manieth each reservation is, for its color.
+    /// Index of each reservation, for its color.
     ranks: BTreeMap<u64, usize>,
 }
 
 impl Plate<'_> {
-    /// What is free, as an area with its edge.
+    /// Draws the free capacity as an area with its edge.
     fn free(&mut self, calendar: &CalendarView, top: f32) {
         self.frame("free", top);
         let mut edge = Vec::new();
@@ -87,7 +87,7 @@ impl Plate<'_> {
         self.line(edge, EDGE_OF_FREE, 2.0);
     }
 
-    /// What each reservation has, on top of what those of lower numbers have.
+    /// Draws the rate of each reservation on top of those with lower numbers.
     fn allocations(&mut self, allocations: &[Allocation], top: f32) {
         self.frame("booked", top);
         self.times(top + PANEL);
@@ -113,7 +113,7 @@ impl Plate<'_> {
         }
     }
 
-    /// What reservations have from one moment till another, each with its label where there is most room.
+    /// Rates of reservations between two times, each with the place of its label.
     fn stack(
         &mut self,
         active: &BTreeMap<u64, &Allocation>,
@@ -206,7 +206,7 @@ const INK: [u8; 3] = [40, 40, 40];
 const GRID: [u8; 3] = [225, 225, 225];
 const FREE: [u8; 3] = [206, 230, 245];
 const EDGE_OF_FREE: [u8; 3] = [0, 114, 178];
-/// Light enough for letters on them, and told apart by those who see red and green alike.
+/// Colors light enough for text on them, which differ also for people with red-green blindness.
 const COLORS: [[u8; 3]; 7] = [
     [240, 228, 140],
     [150, 205, 235],
@@ -223,7 +223,7 @@ mod tests {
     use lighthaul_booking::word::Free;
 
     #[test]
-    fn what_is_free_and_booked_is_in_the_picture() {
+    fn picture_shows_free_and_booked_capacity() {
         let (from, till) = (Moment(0), Moment(4_000_000_000));
         let middle = Moment(2_000_000_000);
         let free = |from, till, bps| Free { from, till, bps };

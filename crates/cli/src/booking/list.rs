@@ -32,7 +32,7 @@ pub(crate) fn reservations(args: &Reservations) -> Result<(), Error> {
     }
 }
 
-/// Calls reservations off, and goes on behind one that cannot be.
+/// Cancels reservations, and continues after one that cannot be canceled.
 pub(crate) fn cancel(args: &Cancel) -> Result<(), Error> {
     let client = reach(&args.asking)?;
     let mut failures = Vec::new();
@@ -55,7 +55,7 @@ pub(crate) fn cancel(args: &Cancel) -> Result<(), Error> {
         .map(|(id, why)| format!("{id}: {}", why.text));
     let whys: Vec<String> = whys.collect();
     let text = format!(
-        "{} of {} reservations were not called off: {}",
+        "{} of {} reservations were not canceled: {}",
         whys.len(),
         args.ids.len(),
         whys.join("; ")

@@ -33,14 +33,14 @@ use lighthaul_session::error::{Code, Error};
 use sd_notify::NotifyState;
 use tracing::{info, warn};
 
-use crate::grammar::scheduler::{Device, Interface, Scheduler, Welcome};
+use crate::grammar::scheduler::{AccessArgs, Device, Interface, Scheduler};
 use crate::output::log;
 use crate::paths;
 use crate::remote::dial::load_key;
 
-/// Books for others until it is stopped.
+/// Runs the scheduler until it is stopped.
 pub(crate) fn run(args: &Scheduler) -> Result<(), Error> {
-    let _log = log::start(args.log_format)?;
+    let _log = log::start(args.log.log_format)?;
     let identity = load_key(&args.key.path.clone().unwrap_or_else(paths::host_key))?;
     let key = tls::fingerprint(&identity)?;
     let topology = file::read(&args.topology, args.link_capacity).map_err(failed)?;
@@ -79,14 +79,14 @@ pub(crate) fn run(args: &Scheduler) -> Result<(), Error> {
     let scheme = scheme(args);
     info!("booking at {scheme}://{address}, as {scheme}://{address}/openapi.json says");
     if scheme == "https" && args.certificate.is_none() {
-        info!("this host's key is {key}; who asks has `lighthaul trust {address} {key}`");
+        info!("this host's key is {key}; clients accept it with `lighthaul trust {address} {key}`");
     }
-    // without a service manager there is nobody to tell
+    // without a service manager the notification has no receiver
     sd_notify::notify(&[NotifyState::Ready]).ok();
     server.run().map_err(failed)
 }
 
-/// Where the books are kept.
+/// Opens the store.
 fn store(args: &Scheduler) -> Result<Box<dyn Store>, Error> {
     if let Some(server) = server(args) {
         let store = Postgres::open(server, &url(args));
@@ -105,14 +105,14 @@ fn server(args: &Scheduler) -> Option<&str> {
     place.filter(|place| place.starts_with("postgres"))
 }
 
-/// Where other instances ask this one.
+/// Returns the URL at which other schedulers reach this one.
 fn url(args: &Scheduler) -> String {
     let here = || format!("{}://{}", scheme(args), args.listen);
     args.url.clone().unwrap_or_else(here)
 }
 
-/// Where it is remembered how far the books have come: beside the file with them, or for a server in this host's folder, by
-/// the server and the URL of this instance. Several instances of this host may share a server, and each has its own note.
+/// Returns the path of the note that records the progress of the store. It is beside a file store, or in this host's
+/// directory by server and URL. Instances of this host that share a server have a note each.
 fn seen(args: &Scheduler) -> PathBuf {
     let server = server(args);
     let Some(server) = server else {
@@ -132,7 +132,7 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
     path.into()
 }
 
-/// The file that somebody has named, in a folder that there is.
+/// Returns the path of a store that was named, in a directory that exists.
 fn named(place: &str) -> Result<PathBuf, Error> {
     if let Some((scheme, _)) = place.split_once("://") {
         let text = format!(
@@ -151,7 +151,7 @@ fn named(place: &str) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// Where books are that nobody has named a place for.
+/// Returns the default path of the store.
 fn usual() -> Result<PathBuf, Error> {
     let path = paths::books();
     if let Some(folder) = path.parent() {
@@ -161,7 +161,7 @@ fn usual() -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// Who makes circuits, by the names of interfaces and devices.
+/// Returns the drivers of circuits by the names of interfaces and devices.
 fn drivers(args: &Scheduler, clock: Clock) -> Result<BTreeMap<String, Box<dyn Driver>>, Error> {
     let wrong = |e: lighthaul_circuit::error::Error| Error::new(Code::Usage, e.to_string());
     let mut drivers: BTreeMap<String, Box<dyn Driver>> = BTreeMap::new();
@@ -186,7 +186,7 @@ fn drivers(args: &Scheduler, clock: Clock) -> Result<BTreeMap<String, Box<dyn Dr
 /// Interval at which the file of policies is read.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The rules and bounds of the books, and the file whose changes they are to follow.
+/// Returns the configuration of the books, and the policy file to watch.
 fn config(args: &Scheduler) -> Result<(Config, Option<Watch>), Error> {
     let usual = Policy {
         quota: Quota {
@@ -217,7 +217,7 @@ fn config(args: &Scheduler) -> Result<(Config, Option<Watch>), Error> {
     Ok((config, watch))
 }
 
-/// Has the books follow the file of policies as long as this process lives.
+/// Applies changes of the policy file as long as this process lives.
 fn follow(mut policies: Watch, books: Arc<Books>) -> Result<(), Error> {
     let look = move || {
         loop {
@@ -231,7 +231,7 @@ fn follow(mut policies: Watch, books: Arc<Books>) -> Result<(), Error> {
     thread.map(drop).map_err(|error| failed(error.into()))
 }
 
-/// What callers see of it.
+/// Returns the identity that clients see.
 fn show(args: &Scheduler, identity: Identity) -> Show {
     match (&args.certificate, &args.certificate_key) {
         _ if args.no_tls => Show::Nothing,
@@ -247,8 +247,8 @@ const fn scheme(args: &Scheduler) -> &'static str {
     if args.no_tls { "http" } else { "https" }
 }
 
-/// Who is let in.
-fn gate(welcome: &Welcome) -> Result<Gate, Error> {
+/// Returns the credentials that are accepted.
+fn gate(welcome: &AccessArgs) -> Result<Gate, Error> {
     let path = welcome
         .tokens
         .clone()
@@ -259,7 +259,9 @@ fn gate(welcome: &Welcome) -> Result<Gate, Error> {
     };
     if issuer.is_none() && !path.exists() {
         let path = path.display();
-        warn!("nobody may ask yet: `lighthaul token NAME --role user` lists a token in {path}");
+        warn!(
+            "no client may connect yet: `lighthaul token NAME --role user` lists a token in {path}"
+        );
     }
     Ok(Gate {
         tokens: Some(tokens(&path)?),
@@ -267,13 +269,12 @@ fn gate(welcome: &Welcome) -> Result<Gate, Error> {
     })
 }
 
-/// An issuer whose word counts, and where its keys are.
-fn trusted(welcome: &Welcome, issuer: &str, url: &str) -> Result<(Issuer, Keys), Error> {
+/// Returns the trusted issuer and the source of its keys.
+fn trusted(welcome: &AccessArgs, issuer: &str, url: &str) -> Result<(Issuer, Keys), Error> {
     let near = ["http://127.0.0.1", "http://[::1]", "http://localhost"];
     if !url.starts_with("https://") && !near.iter().any(|start| url.starts_with(start)) {
-        let text = format!(
-            "keys from {url} could be anybody's on the way: give an https:// URL with --jwks"
-        );
+        let text =
+            format!("keys from {url} could be forged on the way: give an https:// URL with --jwks");
         return Err(Error::new(Code::Usage, text));
     }
     let agent =
@@ -287,7 +288,7 @@ fn trusted(welcome: &Welcome, issuer: &str, url: &str) -> Result<(Issuer, Keys),
     };
     let keys = Keys::new(agent, url.to_owned());
     if !keys.warm(unix_nanos() / 1_000_000_000) {
-        warn!("no keys are known at {url}, so that nobody gets in by them yet");
+        warn!("no keys are known at {url}: signed tokens are refused until they are");
     }
     Ok((issuer, keys))
 }
@@ -297,7 +298,7 @@ fn tokens(path: &Path) -> Result<Tokens, Error> {
     Tokens::open(path).map_err(|e| Error::file(Code::Permission, "cannot read", path, &e))
 }
 
-/// Other schedulers of the same store have a certificate, or share this host's key.
+/// Returns the check of other schedulers of the store: a certificate, or this host's key.
 fn peers(key: Fingerprint) -> Known {
     Known {
         by_certificate: true,
@@ -345,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn each_instance_of_a_store_has_a_note_of_its_own() {
+    fn schedulers_of_one_store_have_separate_notes() {
         let store = "--store postgres://books@db/books";
         let one = note(&format!("{store} --listen 127.0.0.1:4811"));
         let again = note(&format!("{store} --listen 127.0.0.1:4811"));
@@ -365,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn books_are_not_kept_where_nobody_meant_them_to_be() {
+    fn invalid_store_is_refused() {
         for (place, says) in [
             ("mysql://x", "at mysql://: give a file or a postgres:// URL"),
             ("/nonexistent/b", "no folder /nonexistent for the books"),

@@ -1,4 +1,4 @@
-//! How reservations are told, to people and to programs.
+//! Output of reservations as text and as JSON.
 
 use lighthaul_base::Rate;
 use lighthaul_base::escape::{LINE_MAX, escape};
@@ -7,11 +7,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::booking::time::shown;
-use crate::grammar::output::Output;
+use crate::grammar::output::OutputArgs;
 use crate::output::print::{print, print_json};
 
 /// Shows one reservation whole.
-pub(crate) fn reservation(reservation: &Reservation, output: Output) {
+pub(crate) fn reservation(reservation: &Reservation, output: OutputArgs) {
     if output.json {
         return event("reservation", reservation);
     }
@@ -29,7 +29,7 @@ pub(crate) fn reservation(reservation: &Reservation, output: Output) {
     if let Some(till) = reservation.hold_till {
         let id = reservation.id;
         tell(&format!(
-            "  held till {}; take it up with `lighthaul book --commit {id}`",
+            "  held until {}; commit it with `lighthaul book --commit {id}`",
             shown(till)
         ));
     }
@@ -51,7 +51,7 @@ pub(crate) fn reservation(reservation: &Reservation, output: Output) {
 }
 
 /// Shows what became of a reservation.
-pub(crate) fn done(reservation: &Reservation, output: Output) {
+pub(crate) fn done(reservation: &Reservation, output: OutputArgs) {
     if output.json {
         return event("reservation", reservation);
     }
@@ -61,26 +61,23 @@ pub(crate) fn done(reservation: &Reservation, output: Output) {
     let what = match &reservation.failure {
         Some(why) => format!(": {why}"),
         None if state.is_final() => String::new(),
-        None => format!(", over by {}", shown(reservation.promised_end)),
+        None => format!(", ends by {}", shown(reservation.promised_end)),
     };
     tell(&format!("reservation {id} of {owner} is {state}{what}"));
 }
 
 /// Shows what would be booked.
-pub(crate) fn quote(quote: &Quote, output: Output) {
+pub(crate) fn quote(quote: &Quote, output: OutputArgs) {
     if output.json {
         return event("quote", quote);
     }
-    tell(&format!(
-        "it would be over by {}",
-        shown(quote.promised_end)
-    ));
+    tell(&format!("it would end by {}", shown(quote.promised_end)));
     tell(&format!("  over {}", quote.path.join(", ")));
     steps(&quote.steps);
 }
 
 /// Shows a part of a list, a line each.
-pub(crate) fn list(reservations: &[Reservation], first: bool, output: Output) {
+pub(crate) fn list(reservations: &[Reservation], first: bool, output: OutputArgs) {
     if output.json {
         for reservation in reservations {
             event("reservation", reservation);
@@ -88,11 +85,11 @@ pub(crate) fn list(reservations: &[Reservation], first: bool, output: Output) {
         return;
     }
     if first && reservations.is_empty() {
-        return tell("there are no such reservations");
+        return tell("no reservations match");
     }
     if first {
         print(&row([
-            "id", "state", "owner", "begins", "over by", "at most", "links",
+            "id", "state", "owner", "begins", "ends by", "at most", "links",
         ]));
     }
     for reservation in reservations {

@@ -1,4 +1,4 @@
-//! Copies on circuits that are booked for them: asks, waits, keeps to what was granted, and gives back what is left.
+//! Copies on reserved circuits: books, waits, follows the reservation and releases the rest.
 
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ use serde_json::json;
 use crate::booking::reach::{failed, reach};
 use crate::booking::time::shown;
 use crate::copy::confirm::confirm;
-use crate::copy::ends::Ends;
+use crate::copy::endpoints::Endpoints;
+use crate::copy::estimate::{Copy, Estimate};
 use crate::copy::printer::Printer;
-use crate::copy::rehearsal::{Copy, Rehearsal};
 use crate::copy::retry::{self, sleep};
-use crate::grammar::booking::Asking;
+use crate::grammar::booking::ClientArgs;
 use crate::grammar::copy::Cp;
-use crate::grammar::output::Output;
+use crate::grammar::output::OutputArgs;
 use crate::grammar::time::Time;
 
-/// Runs `copy`, on a circuit of its own if one is asked for.
+/// Runs `copy`, on a circuit of its own with `--book`.
 pub(crate) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summary, Error> {
     if !args.booked.book || args.choice.dry_run.is_some() {
         return retry::run(args, printer, copy);
@@ -32,13 +32,13 @@ pub(crate) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summar
     confirm(&args.choice, &args.paths)?;
     let mut args = args.clone();
     args.choice.yes = true;
-    let ends = Ends::of(&args)?;
-    let rehearsal = Rehearsal::of(&args, &ends.sources, &ends.target, copy)?;
-    if rehearsal.bytes == 0 {
+    let ends = Endpoints::of(&args)?;
+    let estimate = Estimate::of(&args, &ends.sources, &ends.target, copy)?;
+    if estimate.bytes == 0 {
         printer.note("lighthaul: there is nothing to send, so nothing is booked");
         return retry::run(&args, printer, copy);
     }
-    let mut circuit = Circuit::book(&args, &ends, rehearsal)?;
+    let mut circuit = Circuit::book(&args, &ends, estimate)?;
     circuit.announce(printer);
     let result = circuit
         .wait(printer)
@@ -48,41 +48,41 @@ pub(crate) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summar
 }
 
 /// Which scheduler is asked.
-fn asking(args: &Cp) -> Asking {
-    Asking {
-        at: args.booked.at.clone(),
+fn asking(args: &Cp) -> ClientArgs {
+    ClientArgs {
+        scheduler: args.booked.at.scheduler.clone(),
         token_file: args.booked.scheduler_token.clone(),
         pin: None,
-        output: Output { json: args.json },
+        output: OutputArgs { json: args.json },
     }
 }
 
-/// A reservation, and how its clock differs from ours.
+/// Reservation, and the difference between the scheduler's clock and this host's.
 struct Circuit {
     client: Client,
     reservation: Reservation,
-    /// By how many nanoseconds the scheduler's clock is ahead.
+    /// Nanoseconds that the scheduler's clock is ahead.
     ahead: i64,
-    /// How far that may be off.
+    /// Possible error of `ahead`.
     error: Duration,
-    /// What is known of the copy that it is for.
-    rehearsal: Rehearsal,
+    /// Size and duration of the copy.
+    estimate: Estimate,
 }
 
 impl Circuit {
-    /// Asks for what the copy needs. The scheduler promises when the circuit is over, and the copy when all is there: what
-    /// comes behind the circuit is taken off a deadline first.
-    fn book(args: &Cp, ends: &Ends, rehearsal: Rehearsal) -> Result<Self, Error> {
+    /// Books the capacity that the copy needs. The scheduler promises the end of the circuit, and the copy the
+    /// time when all files are there. The difference is taken off a deadline first.
+    fn book(args: &Cp, ends: &Endpoints, estimate: Estimate) -> Result<Self, Error> {
         let client = reach(&asking(args))?;
         let (ahead, error) = client.clock_offset().map_err(failed)?;
         let there = |nanos: u64| Moment(nanos.saturating_add_signed(ahead));
-        let epilogue = rehearsal.epilogue();
+        let epilogue = estimate.epilogue();
         let by = args.later.deadline;
         let by = by.map(|Time(by)| there(by.0.saturating_sub(nanos_of(epilogue))));
-        let start = unix_nanos().saturating_add(nanos_of(rehearsal.lead() + THINK));
+        let start = unix_nanos().saturating_add(nanos_of(estimate.lead() + THINK));
         let circuit = args.booked.circuit.as_deref();
         let flow = circuit.map(|interface| ends.flow(interface)).transpose()?;
-        let bytes = rehearsal.bytes;
+        let bytes = estimate.bytes;
         let request = NewReservation {
             from: Some(ends.from.clone()),
             to: Some(ends.to.clone()),
@@ -111,28 +111,28 @@ impl Circuit {
             reservation,
             ahead,
             error: Duration::from_nanos(error),
-            rehearsal,
+            estimate,
         })
     }
 
-    /// When all is there, checked and synced, by the scheduler's clock.
+    /// Returns the time when all files are there, verified and synced, by the scheduler's clock.
     fn promise(&self) -> Moment {
-        let epilogue = nanos_of(self.rehearsal.epilogue());
+        let epilogue = nanos_of(self.estimate.epilogue());
         Moment(self.reservation.promised_end.0.saturating_add(epilogue))
     }
 
-    /// A moment of the scheduler's, by the clock of this host.
+    /// Returns a time of the scheduler by the clock of this host.
     const fn here(&self, at: Moment) -> Moment {
         Moment(at.0.saturating_add_signed(self.ahead.saturating_neg()))
     }
 
-    /// When the first step begins, by the clock of this host.
+    /// Returns the start of the first step by the clock of this host.
     fn start(&self) -> Moment {
         let first = self.reservation.steps.first();
         self.here(first.map_or(self.reservation.promised_end, |step| step.from))
     }
 
-    /// The steps from the first one on, as far as both clocks are sure of them.
+    /// Returns the steps, narrowed by the possible difference of both clocks.
     fn vector(&self) -> Result<Trc, Error> {
         let steps = &self.reservation.steps;
         let zero = steps.first().map_or(0, |step| step.from.0);
@@ -159,7 +159,7 @@ impl Circuit {
         let Reservation { id, path, .. } = &self.reservation;
         let promised_end = self.promise();
         let text = format!(
-            "reservation {id} is ours over {}, from {}; all will be there by {}",
+            "reservation {id} is booked over {}, from {}; the copy will be complete by {}",
             path.join(", "),
             shown(self.start()),
             shown(self.here(promised_end)),
@@ -171,11 +171,11 @@ impl Circuit {
         printer.tell(event, &text);
     }
 
-    /// Waits until it is time to call the far side. What waits may be moved forward when others leave something, so it
-    /// is looked at again until it is too near for that.
+    /// Waits until it is time to connect. The scheduler may move a waiting reservation forward, so it is read
+    /// again until shortly before its start.
     fn wait(&mut self, printer: &mut Printer) -> Result<(), Error> {
         loop {
-            let lead = nanos_of(self.rehearsal.lead());
+            let lead = nanos_of(self.estimate.lead());
             let call_at = self.start().0.saturating_sub(lead);
             let left = Duration::from_nanos(call_at.saturating_sub(unix_nanos()));
             let Some(unsettled) = left.checked_sub(SETTLED) else {
@@ -194,7 +194,7 @@ impl Circuit {
         }
     }
 
-    /// Copies as the vector has it; what has to be tried again when it is over crosses as it would without one.
+    /// Copies at the rates of the vector. An attempt after its end uses TCP.
     fn carry(&self, args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summary, Error> {
         let ordinary = Cp {
             protocol: Some(Protocol::Tcp.to_string()),
@@ -203,7 +203,7 @@ impl Circuit {
         let (start, vector) = match (self.start(), self.vector()) {
             (start, Ok(vector)) => (start, vector),
             (_, Err(why)) => {
-                printer.warn(&format!("{why}: the copy goes on without"));
+                printer.warn(&format!("{why}: the copy continues without it"));
                 return retry::run(&ordinary, printer, copy);
             }
         };
@@ -220,7 +220,7 @@ impl Circuit {
         })
     }
 
-    /// Leaves to others what is left, and says how it went by the plan.
+    /// Releases the rest of the reservation, and reports the end against the promise.
     fn give_back(&mut self, result: &Result<Summary, Error>, printer: &mut Printer) {
         let promised = self.here(self.promise()).0;
         let early = (i128::from(promised) - i128::from(unix_nanos())) as f64 / 1e9;
@@ -230,7 +230,7 @@ impl Circuit {
             Err(error) => format!("the copy failed: {error}"),
         };
         let released = match self.client.release(id, &why) {
-            // what has not begun is called off instead
+            // a reservation that has not begun is canceled instead
             Err(Failure::Problem(_)) => self.client.cancel(id, &why),
             released => released,
         };
@@ -240,10 +240,10 @@ impl Circuit {
             format!("{:.1} s after the time promised", -early)
         };
         let text = match released {
-            Ok(_) => format!("reservation {id} was given back {plan}"),
-            // its last step has ended meanwhile
+            Ok(_) => format!("reservation {id} was released {plan}"),
+            // its last step has ended in the meantime
             Err(Failure::Problem(_)) => format!("reservation {id} was over; the copy was, {plan}"),
-            Err(why) => format!("reservation {id} could not be given back {plan}: {why}"),
+            Err(why) => format!("reservation {id} could not be released {plan}: {why}"),
         };
         printer.tell(
             json!({"type": "released", "reservation": id, "early_s": early}),
@@ -256,14 +256,14 @@ const fn nanos_of(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
 
-/// How long it may take to book, and until a copy that is tried again moves anything.
+/// Time to book, and time until a retried copy moves data.
 const THINK: Duration = Duration::from_millis(500);
 const CALL: Duration = Duration::from_secs(1);
-/// The scheduler moves nothing that begins sooner than in ten seconds.
+/// The scheduler moves only reservations that begin in more than ten seconds.
 const SETTLED: Duration = Duration::from_secs(8);
-/// How often a reservation is looked at again.
+/// Interval at which the reservation is read again.
 const LOOK: Duration = Duration::from_secs(4);
-/// The part of the bytes that headers add at most, where the path carries packets of 1500 bytes: one in so many.
+/// Headers add at most one byte in this many, on a path with packets of 1500 bytes.
 const HEADS: u64 = 20;
-/// What is booked beyond that for losses and the last answers, in hundredths.
+/// Addition to the size for losses and the last answers, in percent.
 const MARGIN: u8 = 5;

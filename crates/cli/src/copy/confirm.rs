@@ -9,24 +9,24 @@ use lighthaul_io::host::interrupt;
 use lighthaul_io::host::wait::{Watch, wait};
 use lighthaul_session::error::{Code, Error};
 
-use crate::grammar::choice::Choice;
+use crate::grammar::choice::FileArgs;
 use crate::output::print::ask;
 
-/// Asks whether to delete, if somebody wants that and nobody has said yes.
-pub(crate) fn confirm(choice: &Choice, paths: &[String]) -> Result<(), Error> {
+/// Asks before `--delete`, unless `--yes` or `--dry-run` is given.
+pub(crate) fn confirm(choice: &FileArgs, paths: &[String]) -> Result<(), Error> {
     if !choice.delete || choice.yes || choice.dry_run.is_some() {
         return Ok(());
     }
     let refuse = |text: &str| Err(Error::new(Code::Usage, text));
     if !stdin().is_terminal() {
-        return refuse("--delete removes files: say --yes too, or look at --dry-run first");
+        return refuse("--delete removes files: add --yes, or look at --dry-run first");
     }
     let target = paths.last().map_or("", String::as_str);
     ask(&format!(
         "Remove from {target} what the source does not have? [y/N] "
     ));
     let mut answer = String::new();
-    // a read by itself would go on behind an interrupt
+    // a read alone would continue after an interrupt
     let clock = Clock::start();
     let mut typed = [Watch::read(stdin().as_raw_fd())];
     while !typed[0].readable {
@@ -40,5 +40,5 @@ pub(crate) fn confirm(choice: &Choice, paths: &[String]) -> Result<(), Error> {
     }
 }
 
-/// How often it is looked whether somebody interrupted, while a question waits for its answer.
+/// Interval at which interrupts are looked for while the question waits for its answer.
 const LOOK: Duration = Duration::from_millis(100);

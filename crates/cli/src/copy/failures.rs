@@ -10,10 +10,10 @@ use lighthaul_session::error::{Code, Error};
 use lighthaul_transfer::watch::Summary;
 
 use crate::grammar::copy::Cp;
-use crate::grammar::timing::Later;
+use crate::grammar::timing::TimingArgs;
 
-/// The file for what fails, if one is wanted; what is in it stays until the copy is over, since this copy may be reading it.
-pub(crate) fn open(later: &Later) -> Result<Option<File>, Error> {
+/// Opens the file of `--failures`. Its content stays until the copy is over, since the copy may be reading it.
+pub(crate) fn open(later: &TimingArgs) -> Result<Option<File>, Error> {
     let Some(path) = &later.failures else {
         return Ok(None);
     };
@@ -23,7 +23,7 @@ pub(crate) fn open(later: &Later) -> Result<Option<File>, Error> {
     file.map(Some).map_err(failed)
 }
 
-/// Writes what failed, a line each, in place of what is in the file.
+/// Replaces the content of the file with one line for each failure.
 pub(crate) fn note(args: &Cp, file: &File, summary: &Summary) -> Result<(), Error> {
     let path = args
         .later
@@ -51,7 +51,8 @@ pub(crate) fn note(args: &Cp, file: &File, summary: &Summary) -> Result<(), Erro
     written.map_err(failed)
 }
 
-/// The path as it is seen from the one source, as --files-from sees it: without the name that a copy gives the folder which was named.
+/// Returns a path relative to the source, as `--files-from` takes it. The name of the copied directory itself is
+/// removed.
 fn from_source<'a>(args: &Cp, path: &'a [u8]) -> &'a [u8] {
     let is_named = args.paths.len() == 2 && !args.paths[0].ends_with('/');
     let is_walked = args.choice.files_from.is_none();

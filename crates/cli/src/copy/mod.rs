@@ -2,22 +2,22 @@
 //!
 //! - [`run`]: the command; `transfer`: one attempt; `retry`: further attempts after network failures
 //! - `options`: options as both sides agree on them; `confirm`: the question before `--delete`; `failures`: the list of failures
-//! - `circuit`: copies on a reserved circuit; `ends`: both hosts of a copy; `rehearsal`: the bytes that it will send
-//! - `third`: copies between two other hosts; `passage`: copies through a gateway
-//! - `printer`: output while files move, with `tries` before the present one; `summary`: output at the end
+//! - `circuit`: copies on a reserved circuit; `endpoints`: both hosts of a copy; `estimate`: the bytes that it will send
+//! - `third_party`: copies between two other hosts; `gateway`: copies through a gateway
+//! - `printer`: output while files move, with `attempts` before the present one; `summary`: output at the end
 
 pub(crate) mod run;
 
+mod attempts;
 mod circuit;
 mod confirm;
-mod ends;
+mod endpoints;
+mod estimate;
 mod failures;
+mod gateway;
 mod options;
-mod passage;
 mod printer;
-mod rehearsal;
 mod retry;
 mod summary;
-mod third;
+mod third_party;
 mod transfer;
-mod tries;

@@ -19,12 +19,12 @@ use lighthaul_session::protocol::Protocol;
 use lighthaul_session::topic::Topic;
 use lighthaul_transfer::message::Target;
 
-use crate::copy::passage;
-use crate::grammar::choice::{Choice, DryRun, Verify};
+use crate::copy::gateway;
+use crate::grammar::choice::{DryRun, FileArgs, Verify};
 use crate::grammar::copy::{Cp, Digest};
 use crate::remote::place::Place;
 
-/// Request of topic `M` that a copy with these arguments makes.
+/// Returns the first message to the other side, with a request of topic `M`.
 pub(crate) fn hello<M: Topic>(args: &Cp, request: &M::Request) -> Hello {
     Hello {
         plain: args.plain,
@@ -38,7 +38,7 @@ pub(crate) fn hello<M: Topic>(args: &Cp, request: &M::Request) -> Hello {
     }
 }
 
-/// Where things go that are copied to `place`.
+/// Returns the target of a copy to `place`.
 pub(crate) fn to(place: &Place) -> Target {
     Target {
         path: place.path().to_vec(),
@@ -46,13 +46,13 @@ pub(crate) fn to(place: &Place) -> Target {
     }
 }
 
-/// What is said where a list has more than one folder.
+/// Returns the error of a list with several sources.
 pub(crate) fn one_base() -> Error {
     let text = "--files-from needs one folder as its source, which its paths are seen from";
     Error::new(Code::Usage, text)
 }
 
-/// What both sides know of what is wanted.
+/// Returns the options that both sides use.
 pub(crate) fn options(args: &Cp) -> Result<Options, Error> {
     let chosen = chosen(&args.choice, kind(args), !args.no_sync)?;
     Ok(Options {
@@ -81,10 +81,9 @@ fn whole_seconds(time: Duration) -> u32 {
     u32::try_from(seconds).unwrap_or(u32::MAX)
 }
 
-/// The protocol by its name: one that follows a vector if there is one, and nobody wants another. That auto
-/// comes to the same is said by whoever chooses.
+/// Returns the name of the protocol. A vector without another choice is followed by VBTP.
 fn protocol_of(args: &Cp) -> Result<String, Error> {
-    if let Some(protocol) = passage::protocol(args)? {
+    if let Some(protocol) = gateway::protocol(args)? {
         return Ok(protocol.to_string());
     }
     let usual = Protocol::default().name();
@@ -95,7 +94,7 @@ fn protocol_of(args: &Cp) -> Result<String, Error> {
     Ok(asked.to_owned())
 }
 
-/// A vector as text, from a file of this name or from the words themselves.
+/// Returns a vector as text, from a file of this name or from the option itself.
 fn vector(words: &str) -> Result<String, Error> {
     let (name, text) = if Path::new(words).is_file() {
         let text = std::fs::read_to_string(words);
@@ -107,8 +106,8 @@ fn vector(words: &str) -> Result<String, Error> {
     lighthaul_transfer::vector::parse(name, &text).map(|trc| trc.to_string())
 }
 
-/// The digest that was asked for, or the one that suits the threat: a CRC where packets are sealed, so that only
-/// accidents are left; a hash where anybody on the path may change them.
+/// Returns the digest of files: a CRC where packets are encrypted, so that only accidents are left; otherwise a hash,
+/// since any host on the path may change them.
 const fn kind(args: &Cp) -> digest::Kind {
     match args.digest {
         Some(Digest::Crc128) => digest::Kind::Crc128,
@@ -117,8 +116,8 @@ const fn kind(args: &Cp) -> digest::Kind {
     }
 }
 
-/// The paths of `--files-from`, if there is a list.
-pub(crate) fn names(choice: &Choice) -> Result<Option<Names>, Error> {
+/// Opens the list of `--files-from`.
+pub(crate) fn names(choice: &FileArgs) -> Result<Option<Names>, Error> {
     let Some(path) = &choice.files_from else {
         return Ok(None);
     };
@@ -141,8 +140,8 @@ pub(crate) fn names(choice: &Choice) -> Result<Option<Names>, Error> {
     ))))
 }
 
-/// The same for both sides; `digest` is what people asked for.
-fn chosen(choice: &Choice, digest: digest::Kind, sync: bool) -> Result<Options, Error> {
+/// Returns the options of the command line; `digest` is used unless verification is off.
+fn chosen(choice: &FileArgs, digest: digest::Kind, sync: bool) -> Result<Options, Error> {
     if choice.delete && choice.files_from.is_some() {
         let text = "--delete compares whole folders, of which --files-from names only parts";
         return Err(Error::new(Code::Usage, text));
@@ -159,7 +158,7 @@ fn chosen(choice: &Choice, digest: digest::Kind, sync: bool) -> Result<Options, 
     }
     let mut rules = choice.rules.0.clone();
     if let Some(dir) = &partial_dir {
-        // what is not whole there is no business of the other side, and no rubbish
+        // incomplete files there are neither sent nor deleted
         rules.push(Written::Exclude([dir.as_slice(), b"/"].concat()));
     }
     Ok(Options {

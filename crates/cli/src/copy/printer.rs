@@ -11,14 +11,14 @@ use lighthaul_session::error::Error;
 use lighthaul_transfer::watch::{Motion, Sight, Start, Summary};
 use serde_json::{Value, json};
 
+use crate::copy::attempts::Attempts;
 use crate::copy::summary::{Proof, event, sentence, stats};
-use crate::copy::tries::Tries;
 use crate::grammar::output::Progress;
 use crate::output::name::{put, shown};
 use crate::output::print::{print, print_json, print_octets, say};
 use crate::sums::line;
 
-/// How much to show.
+/// Amount of output.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
 pub(crate) struct Settings {
@@ -26,13 +26,13 @@ pub(crate) struct Settings {
     pub(crate) json: bool,
     pub(crate) stats: bool,
     pub(crate) quiet: bool,
-    /// What a copy that went well proves.
+    /// Proof that a successful copy gives.
     pub(crate) proof: Proof,
-    /// A dry run tells why.
+    /// Dry runs show reasons.
     pub(crate) explain: bool,
 }
 
-/// Watches a transfer and shows it.
+/// Shows the progress and the end of a transfer.
 #[derive(Debug)]
 pub(crate) struct Printer {
     settings: Settings,
@@ -43,11 +43,11 @@ pub(crate) struct Printer {
     start: Option<Start>,
     speed: f64,
     line_open: bool,
-    /// The bytes that a dry run plans to send, where they are counted and nothing is shown.
+    /// Bytes that a dry run would send, if they are counted and nothing is shown.
     counted: Option<u64>,
-    /// Paths that were removed at the target.
+    /// Number of paths that were removed at the target.
     removed: u64,
-    tries: Tries,
+    tries: Attempts,
 }
 
 impl Printer {
@@ -68,22 +68,22 @@ impl Printer {
             line_open: false,
             counted: None,
             removed: 0,
-            tries: Tries::default(),
+            tries: Attempts::default(),
         }
     }
 
-    /// A try has failed, and another will be made.
+    /// Records that an attempt has failed and another follows.
     pub(crate) fn try_again(&mut self) {
         self.tries.fail();
         self.shown = Motion::default();
     }
 
-    /// What the whole copy came to, of which the last try came to `summary`.
+    /// Returns the summary of all attempts; `summary` is that of the last one.
     pub(crate) fn whole(&self, summary: Summary) -> Summary {
         self.tries.whole(summary, self.clock.now())
     }
 
-    /// A printer that shows nothing, and counts the bytes that a dry run plans to send.
+    /// Returns a printer that shows nothing and counts the bytes of a dry run.
     pub(crate) fn counting() -> Self {
         let mut printer = Self::new(Settings {
             progress: Progress::None,
@@ -97,7 +97,7 @@ impl Printer {
         printer
     }
 
-    /// What it has counted.
+    /// Returns the counted bytes.
     pub(crate) fn counted(&self) -> u64 {
         self.counted.unwrap_or(0)
     }
@@ -110,7 +110,7 @@ impl Printer {
         }
     }
 
-    /// Shows what was seen.
+    /// Shows one observation.
     pub(crate) fn watch(&mut self, sight: Sight) {
         if let Some(bytes) = &mut self.counted {
             return Self::count(bytes, &sight);
@@ -132,7 +132,7 @@ impl Printer {
             Sight::Planned(planned) => self.planned(&planned),
             Sight::Hashed(hashed) => self.hashed(&hashed),
             Sight::Removed(paths) => paths.iter().for_each(|path| self.removed(path)),
-            // it comes again at the end
+            // it is shown at the end
             Sight::Failed(_) => {}
             Sight::Warning(text) => {
                 self.emit(|| json!({"type": "warning", "text": text}));
@@ -141,7 +141,7 @@ impl Printer {
         }
     }
 
-    /// Tells that `path` was removed at the target.
+    /// Reports that `path` was removed at the target.
     fn removed(&mut self, path: &[u8]) {
         self.removed += 1;
         self.emit(|| about(json!({"type": "removed"}), path));
@@ -200,7 +200,7 @@ impl Printer {
         }
     }
 
-    /// Shows how it ended.
+    /// Shows the end of the copy.
     pub(crate) fn finish(&mut self, result: &Result<Summary, Error>) {
         self.close_line();
         match result {
@@ -236,24 +236,24 @@ impl Printer {
         }
     }
 
-    /// Whether files have begun to move.
+    /// Returns true if files have begun to move.
     pub(crate) const fn has_moved(&self) -> bool {
         self.start.is_some()
     }
 
-    /// Tells of something that is as it should be.
+    /// Reports progress that is not a fault.
     pub(crate) fn tell(&mut self, event: Value, text: &str) {
         self.emit(|| event);
         self.note(&format!("lighthaul: {text}"));
     }
 
-    /// Tells of something that does not end the copy.
+    /// Reports a fault that does not end the copy.
     pub(crate) fn warn(&mut self, text: &str) {
         self.emit(|| json!({"type": "warning", "text": text}));
         self.note(&format!("lighthaul: {text}"));
     }
 
-    /// As an event, or a line for each hash that coreutils could have written.
+    /// Shows the hashes of a file, as an event or as lines in the format of sha256sum.
     fn hashed(&mut self, hashed: &Hashed) {
         self.emit(|| {
             let named = hashed.hashes.iter();
@@ -270,7 +270,7 @@ impl Printer {
         }
     }
 
-    /// What a dry run came to, of one entry.
+    /// Shows the planned action for one entry.
     fn planned(&mut self, planned: &Planned) {
         let action = match planned.action {
             Action::Create => "create",
@@ -321,7 +321,7 @@ impl Printer {
     }
 }
 
-/// The event with the path that it is about.
+/// Returns the event with its path.
 fn about(mut event: Value, path: &[u8]) -> Value {
     if let Value::Object(event) = &mut event {
         put(event, "path", path);
@@ -344,7 +344,7 @@ fn line(motion: &Motion, speed: f64, left: Option<f64>) -> String {
         drops => format!(", {drops} buffer drops"),
     };
     format!(
-        "{percent:3} % of {}  {:.1} Mb/s  round {}, {loss:.2} % sent again{drops}{held}  {left} left",
+        "{percent:3} % of {}  {:.1} Mb/s  round {}, {loss:.2} % retransmitted{drops}{held}  {left} left",
         Size(motion.total),
         speed / 1e6,
         motion.round,

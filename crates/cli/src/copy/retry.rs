@@ -1,4 +1,4 @@
-//! When a copy runs, how fast at which hour, and what is done when it is stopped.
+//! Attempts of a copy: retries after network failures, and the time to stop.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::copy::printer::Printer;
 use crate::grammar::copy::Cp;
 use crate::grammar::time::Time;
 
-/// The longest pause before another try.
+/// Longest pause before a retry.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// Runs `copy`, again when the network failed, until it is done or its time has come.
+/// Runs `copy`, and again after a network failure, until it is done or `--stop-at` has come.
 pub(crate) fn run(
     args: &Cp,
     printer: &mut Printer,
@@ -28,7 +28,7 @@ pub(crate) fn run(
         stop_at(at);
     }
     let mut pause = Duration::from_secs(1);
-    // a list that came through a pipe cannot be read again
+    // a list from a pipe cannot be read again
     let again = args.choice.files_from.as_deref() != Some(Path::new("-"));
     let mut left = if again { args.later.retries } else { 0 };
     loop {
@@ -39,7 +39,7 @@ pub(crate) fn run(
         };
         let passing = matches!(error.code, Code::Network | Code::TimedOut);
         if interrupt::is_requested() && stopped(args) {
-            let text = "stopped at the time that --stop-at says; the same command goes on";
+            let text = "stopped at the time of --stop-at; the same command resumes the copy";
             return Err(Error::new(Code::TimedOut, text));
         }
         if !passing || left == 0 || !printer.has_moved() {
@@ -48,7 +48,7 @@ pub(crate) fn run(
         left -= 1;
         printer.try_again();
         let text = format!(
-            "{error}; going on in {} s ({left} tries left)",
+            "{error}; retrying in {} s ({left} retries left)",
             pause.as_secs()
         );
         printer.warn(&text);
@@ -57,7 +57,7 @@ pub(crate) fn run(
     }
 }
 
-/// Asks this process to stop at a moment.
+/// Stops this process at a time.
 fn stop_at(at: Moment) {
     let pause = Duration::from_nanos(at.0.saturating_sub(unix_nanos()));
     std::thread::spawn(move || {
@@ -83,7 +83,7 @@ pub(crate) fn sleep(pause: Duration) -> Result<(), Error> {
     Ok(())
 }
 
-/// The same, with the command that goes on if it is that somebody interrupted a copy.
+/// Returns the error, with the command that resumes an interrupted copy.
 pub(crate) fn with_command(args: &Cp, error: Error) -> Error {
     let gateway = args.via.through.gateway.as_ref();
     let tells_password = gateway.is_some_and(|gateway| gateway.credentials.is_some());
@@ -100,6 +100,6 @@ pub(crate) fn with_command(args: &Cp, error: Error) -> Error {
     } else {
         words.join(" ")
     };
-    let text = format!("interrupted; what has arrived stays, and this goes on: {command}");
+    let text = format!("interrupted; arrived data is kept, and this command resumes: {command}");
     Error::new(Code::Interrupted, text)
 }

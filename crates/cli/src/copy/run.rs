@@ -6,11 +6,11 @@ use lighthaul_transfer::watch::Summary;
 use crate::copy::printer::{Printer, Settings};
 use crate::copy::summary::Proof;
 use crate::copy::transfer::copy;
-use crate::copy::{circuit as booked, failures, passage, retry};
+use crate::copy::{circuit as booked, failures, gateway, retry};
 use crate::grammar::choice::{DryRun, Verify};
 use crate::grammar::copy::Cp;
 
-/// Copies, shows how it goes, and answers the exit status.
+/// Copies, shows progress, and returns the exit status.
 pub(crate) fn run(args: &Cp) -> u8 {
     let settings = Settings {
         progress: args.progress,
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Cp) -> u8 {
         explain: matches!(args.choice.dry_run, Some(DryRun::Explain)),
     };
     let mut printer = Printer::new(settings);
-    let result = passage::check(args)
+    let result = gateway::check(args)
         .and_then(|()| failures::open(&args.later))
         .and_then(|failures| {
             let summary = booked::run(args, &mut printer, copy)?;
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Cp) -> u8 {
     }
 }
 
-/// 0, or what the failures have in common, or "some failed".
+/// Returns 0, or the code that all failures have, or that of a partial copy.
 fn status(summary: &Summary) -> u8 {
     let mut codes = summary.failures.iter().map(|failed| failed.code);
     match codes.next() {

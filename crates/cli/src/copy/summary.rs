@@ -4,16 +4,16 @@ use lighthaul_base::{Rate, Size};
 use lighthaul_transfer::watch::{Start, Summary};
 use serde_json::{Value, json};
 
-/// What is proved by a copy that went well.
+/// Proof that a successful copy gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// The target has what the source has.
+    /// The target equals the source.
     All,
-    /// What was moved arrived; the rest looks the same.
+    /// Moved files are equal; the rest has the same size and time.
     Moved,
-    /// Nothing was compared.
+    /// No comparison.
     None,
-    /// Nothing was done.
+    /// Dry run.
     DryRun,
 }
 
@@ -82,17 +82,14 @@ pub(super) fn stats(summary: &Summary, start: Option<&Start>, cpu: f64) -> Vec<S
     lines.extend([
         format!("  rounds        {}", motion.round),
         format!(
-            "  datagrams     {} ({} of them again)",
+            "  datagrams     {} ({} retransmitted)",
             motion.sent, motion.resent
         ),
         format!(
             "  buffer drops  {} (lost in the receiving host)",
             motion.buffer_drops
         ),
-        format!(
-            "  foreign       {} (not ours, or not genuine)",
-            motion.foreign
-        ),
+        format!("  foreign       {} (unknown or forged)", motion.foreign),
         format!("  CPU           {cpu:.2} s on this side{a_gb}"),
     ]);
     lines
@@ -107,7 +104,7 @@ fn goodput(summary: &Summary) -> Rate {
     Rate::of(summary.motion.total, summary.moving)
 }
 
-/// So many entries, in words.
+/// Returns a number of entries in words.
 fn entries(count: u64) -> String {
     let noun = if count == 1 { "entry" } else { "entries" };
     format!("{count} {noun}")

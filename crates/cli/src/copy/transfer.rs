@@ -19,7 +19,7 @@ use lighthaul_transfer::{receive, send};
 use crate::copy::confirm::confirm;
 use crate::copy::options::{hello, names, one_base, options, to};
 use crate::copy::printer::Printer;
-use crate::copy::{passage, third};
+use crate::copy::{gateway, third_party};
 use crate::grammar::copy::Cp;
 use crate::remote::place::Place;
 use crate::remote::reach::{agreed, reach};
@@ -32,7 +32,7 @@ pub(crate) fn copy(args: &Cp, printer: &mut Printer) -> Result<Summary, Error> {
         .map(|text| Place::parse(text))
         .collect::<Result<_, _>>()?;
     let Some((target, sources)) = places.split_last() else {
-        return Err(Error::new(Code::Usage, "say what to copy, and where to"));
+        return Err(Error::new(Code::Usage, "give a source and a target"));
     };
     let from = &sources[0];
     if sources.iter().any(|source| !source.is_with(from)) {
@@ -50,7 +50,7 @@ pub(crate) fn copy(args: &Cp, printer: &mut Printer) -> Result<Summary, Error> {
         )),
         (Place::Here(_), _) => push(args, sources, target, printer),
         (_, Place::Here(_)) => pull(args, sources, target, printer),
-        _ => third::copy(args, sources, target, printer),
+        _ => third_party::copy(args, sources, target, printer),
     }
 }
 
@@ -75,7 +75,7 @@ fn push(
             theirs,
             budget: Budget::default(),
         };
-        passage::tell(args, printer)?;
+        gateway::tell(args, printer)?;
         let mut watcher = |sight| printer.watch(sight);
         send::send(session, &door(args), finds, settings, &mut watcher)
     })
@@ -110,18 +110,18 @@ fn pull(
             permit: receive::Permit::ALL,
             budget: Budget::default(),
         };
-        passage::tell(args, printer)?;
+        gateway::tell(args, printer)?;
         let mut watcher = |sight| printer.watch(sight);
         receive::receive(session, &door(args), landing, settings, &mut watcher)
     })
 }
 
-/// How we come by datagrams.
+/// Returns the way in which datagrams are exchanged.
 fn door(args: &Cp) -> Door<'static> {
     Door::Caller(!args.no_udp && !args.via.through.is_any())
 }
 
-/// Reaches the far side, says what we want, and works; a failure of ours is told to the peer.
+/// Connects, sends the request and does `work`. The peer learns of a failure on this side.
 fn with_session(
     args: &Cp,
     far: &Place,
@@ -143,7 +143,7 @@ fn with_session(
     result
 }
 
-/// What is to be sent of these paths.
+/// Returns the entries to send of these paths.
 fn finds(args: &Cp, mut paths: Vec<PathBuf>) -> Result<Finds, Error> {
     let ground = Arc::new(Ground::anywhere());
     let rules = options(args)?.rules;

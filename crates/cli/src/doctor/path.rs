@@ -1,4 +1,4 @@
-//! What a session finds out about the path and the hosts at its ends.
+//! Checks of the path and of both hosts over a session.
 
 use lighthaul_base::{Rate, Size};
 use lighthaul_io::net::probe::LENGTHS;
@@ -10,8 +10,7 @@ use lighthaul_session::session::Session;
 use super::report::Report;
 use crate::grammar::doctor::Doctor;
 
-/// Looks at the path behind `session` and tells of every step; `device_mtu` is what this host's device
-/// takes.
+/// Checks the path of `session` and reports every step. `device_mtu` is the MTU of this host's device.
 pub(crate) fn examine(
     args: &Doctor,
     session: &Session,
@@ -22,7 +21,7 @@ pub(crate) fn examine(
     let checkup = match ask(session, !through) {
         Ok(checkup) => checkup,
         Err(error) => {
-            let advice = "try again; if it stays so, install the same version on both sides";
+            let advice = "try again; if it fails again, install the same version on both sides";
             report.fail(error.code, "path", &error.text, advice);
             return;
         }
@@ -61,7 +60,7 @@ fn version(checkup: &Checkup, report: &mut Report) {
     if here == there {
         report.fine("version", &format!("{here} on both sides"));
     } else {
-        let text = format!("{here} here and {there} there understand each other");
+        let text = format!("{here} here and {there} there are compatible");
         report.fine("version", &text);
     }
 }
@@ -78,7 +77,7 @@ fn clocks(checkup: &Checkup, report: &mut Report) {
     }
 }
 
-/// Whether datagrams pass both ways.
+/// Checks that datagrams pass in both directions.
 fn udp(session: &Session, checkup: &Checkup, report: &mut Report) -> bool {
     let port = session.peer_address().port();
     let least = LENGTHS[0] as u32 + checkup.header_len;
@@ -131,7 +130,7 @@ fn round_trip(checkup: &Checkup, rate: Option<Rate>, report: &mut Report) {
     let ms = checkup.rtt.as_secs_f64() * 1e3;
     let text = match rate {
         Some(rate) => format!(
-            "{ms:.1} ms; at {rate} {} are under way at a time",
+            "{ms:.1} ms; at {rate} {} are in flight at a time",
             Size(rate.bytes_in(checkup.rtt))
         ),
         None => format!("{ms:.1} ms"),
@@ -178,11 +177,11 @@ fn offload(checkup: &Checkup, report: &mut Report) {
     if lacking.is_empty() {
         return report.fine(
             "offload",
-            "both kernels cut and coalesce trains of datagrams",
+            "both kernels cut and coalesce batches of datagrams",
         );
     }
     let text = format!(
-        "the kernel {} does not cut or coalesce trains of datagrams",
+        "the kernel {} does not cut or coalesce batches of datagrams",
         lacking.join(" and ")
     );
     let advice = "each datagram costs a system call; Linux 5.0 or newer does better";
@@ -191,7 +190,7 @@ fn offload(checkup: &Checkup, report: &mut Report) {
 
 /// Clocks may be so far apart.
 const CLOCK_SECONDS: f64 = 1.0;
-/// What bursts need on any path.
+/// Receive buffer for bursts on any path.
 const BUFFER_MIN: u64 = 1 << 20;
-/// What is asked of the kernel at most.
+/// Largest buffer that is requested from the kernel.
 const BUFFER_MAX: u64 = 64 << 20;

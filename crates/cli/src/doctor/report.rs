@@ -10,7 +10,7 @@ use crate::output::print::{print, print_json};
 #[derive(Debug)]
 pub(crate) struct Report {
     json: bool,
-    /// What failed first.
+    /// Code of the first failure.
     failed: Option<Code>,
     warned: bool,
 }

@@ -1,4 +1,4 @@
-//! The steps from a name to a session.
+//! Checks from a name to a session.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
@@ -27,7 +27,7 @@ use crate::remote::dial::{judge, load_key, name, unclear};
 use crate::remote::place::Place;
 use crate::remote::reach::agreed;
 
-/// Takes step after step until one fails that the next needs.
+/// Runs the checks until one fails that the next needs.
 pub(crate) fn run(args: &Doctor) -> Result<u8, Error> {
     let text = if args.host.starts_with("lh://") {
         args.host.clone()
@@ -54,13 +54,13 @@ struct Steps<'a> {
     args: &'a Doctor,
     host: String,
     port: u16,
-    /// The longest packet that the device takes which leads there.
+    /// MTU of the device on the route to the host.
     device_mtu: Option<u32>,
     report: Report,
 }
 
 impl Steps<'_> {
-    /// A session whose peer agreed to a checkup; nothing if a step failed.
+    /// Returns a session whose peer agreed to a checkup, or `None` if a step failed.
     fn session(&mut self) -> Result<Option<Session>, Error> {
         let path = self.args.far.key.path.clone();
         let identity = load_key(&path.unwrap_or_else(paths::user_key))?;
@@ -91,12 +91,12 @@ impl Steps<'_> {
             return Ok(None);
         };
         let credential = credential::ours(&self.args.far)?;
-        // whoever gets a token can use it, so it is not said to somebody who was never met
+        // the receiver of a token can use it, so it is not sent to an unknown daemon
         let credential = credential.filter(|c| known || !matches!(c, Credential::Token(_)));
         Ok(self.welcome(&session, credential).then_some(session))
     }
 
-    /// A connection through gateways, if they lead there.
+    /// Returns a connection through the gateway.
     fn gateway(&mut self, gateway: &Entrance) -> Result<Option<TcpStream>, Error> {
         let (host, port) = (&self.host, self.port);
         match through(gateway, host, port)?.call() {
@@ -137,7 +137,7 @@ impl Steps<'_> {
         }
     }
 
-    /// A connection to the first address that answers; every address is tried.
+    /// Returns a connection to the first address that answers. Every address is tried.
     fn tcp(&mut self, addresses: &[SocketAddr]) -> Option<TcpStream> {
         let mut first = None;
         let mut refused = Vec::new();
@@ -155,7 +155,7 @@ impl Steps<'_> {
         for (address, error) in refused {
             let text = format!("{address} is not reached: {}", plain(&error));
             if first.is_some() {
-                let advice = "copies take an address that answers; drop this one from the name, or mend its route";
+                let advice = "copies take an address that answers; remove this one from the name, or repair its route";
                 self.report.warn("tcp", &text, advice);
             } else {
                 let advice = advice(address, error.kind());
@@ -165,18 +165,18 @@ impl Steps<'_> {
         first
     }
 
-    /// Whether the daemon's key is known; nothing if it may not be this one.
+    /// Checks the daemon's key. Returns whether it is known, and `None` if it is another.
     fn key(&mut self, shown: Fingerprint) -> Result<Option<bool>, Error> {
         let name = name(&self.host, self.port);
         match judge(self.args.far.pin.as_deref(), true, &name, shown)? {
             Known::Same => {
-                self.report.fine("key", "it is the one that is known");
+                self.report.fine("key", "it is the known key");
                 Ok(Some(true))
             }
             Known::Other(known) => {
                 let text = format!("it shows {shown}, but {known} is expected");
                 let advice = format!(
-                    "somebody may be in between; if its key did change, `lighthaul trust --replace {name} {shown}`"
+                    "another host may be answering in its place; if its key has changed, `lighthaul trust --replace {name} {shown}`"
                 );
                 self.report.fail(Code::Permission, "key", &text, &advice);
                 Ok(None)
@@ -193,7 +193,7 @@ impl Steps<'_> {
         }
     }
 
-    /// Whether the daemon lets us in and understands us.
+    /// Checks that the daemon admits this user and speaks this version.
     fn welcome(&mut self, session: &Session, credential: Option<Credential>) -> bool {
         let shown = credential.map_or(Ok(()), |c| session.say(&Message::Credential(c)));
         let asked = shown.and_then(|()| {
@@ -220,7 +220,7 @@ impl Steps<'_> {
     }
 }
 
-/// What to do where TCP does not get through.
+/// Returns the remedy where TCP does not get through.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "silence and all that is like it"
@@ -245,7 +245,7 @@ fn advice(address: SocketAddr, kind: ErrorKind) -> String {
     }
 }
 
-/// The last hop that answers on the way to `address`, as far as it can be seen.
+/// Returns a sentence about the last hop on the way to `address` that answers.
 fn last_hop(address: SocketAddr) -> String {
     let found = hops(address, HOPS_PATIENCE).unwrap_or_default();
     match found.last() {
@@ -260,14 +260,14 @@ fn last_hop(address: SocketAddr) -> String {
     }
 }
 
-/// The system's words without its number.
+/// Returns the text of a system error without its number.
 fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
     let words = text.split(" (os error").next().unwrap_or(&text);
     words.to_lowercase()
 }
 
-/// How long an address gets to answer.
+/// Timeout of a connection to one address.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How long hops get.
+/// Timeout of the search for hops.
 const HOPS_PATIENCE: Duration = Duration::from_secs(2);

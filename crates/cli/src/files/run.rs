@@ -9,9 +9,9 @@ use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::session::Halt;
 use lighthaul_session::topic::{MESSAGE_MAX, Topic};
 
-use crate::files::show::{Form, Shower};
-use crate::grammar::files::{Ls, Mkdir, Places, Rm, Stat};
-use crate::grammar::reach::Via;
+use crate::files::show::{EntryPrinter, Form};
+use crate::grammar::files::{Ls, Mkdir, PlaceArgs, Rm, Stat};
+use crate::grammar::reach::RemoteArgs;
 use crate::remote::place::Place;
 use crate::remote::reach::ask;
 
@@ -26,18 +26,18 @@ pub(crate) fn ls(args: &Ls) -> Result<u8, Error> {
     each(
         &places,
         &args.via,
-        Shower::new(form, args.output, true),
+        EntryPrinter::new(form, args.output, true),
         verb,
     )
 }
 
 /// Looks at places.
 pub(crate) fn stat(args: &Stat) -> Result<u8, Error> {
-    let Places { named, output, via } = &args.at;
+    let PlaceArgs { named, output, via } = &args.at;
     each(
         named,
         via,
-        Shower::new(Form::Long, *output, false),
+        EntryPrinter::new(Form::Long, *output, false),
         Verb::Stat,
     )
 }
@@ -60,16 +60,16 @@ pub(crate) fn mkdir(args: &Mkdir) -> Result<u8, Error> {
     quietly(&args.at, verb)
 }
 
-fn quietly(at: &Places, verb: impl Fn(Vec<Vec<u8>>) -> Verb) -> Result<u8, Error> {
-    let shower = Shower::new(Form::Names, at.output, false);
-    each(&at.named, &at.via, shower, verb)
+fn quietly(at: &PlaceArgs, verb: impl Fn(Vec<Vec<u8>>) -> Verb) -> Result<u8, Error> {
+    let printer = EntryPrinter::new(Form::Names, at.output, false);
+    each(&at.named, &at.via, printer, verb)
 }
 
 /// Has the work done place by place, those in a row behind one door in one session.
 fn each(
     places: &[String],
-    via: &Via,
-    mut shower: Shower,
+    via: &RemoteArgs,
+    mut printer: EntryPrinter,
     verb: impl Fn(Vec<Vec<u8>>) -> Verb,
 ) -> Result<u8, Error> {
     let places: Vec<Place> = places
@@ -78,12 +78,17 @@ fn each(
         .collect::<Result<_, _>>()?;
     for row in places.chunk_by(Place::is_with) {
         let paths = row.iter().map(|place| place.path().to_vec()).collect();
-        one(&row[0], via, &mut shower, &verb(paths))?;
+        one(&row[0], via, &mut printer, &verb(paths))?;
     }
-    shower.finish()
+    printer.finish()
 }
 
-fn one(place: &Place, via: &Via, shower: &mut Shower, verb: &Verb) -> Result<(), Error> {
+fn one(
+    place: &Place,
+    via: &RemoteArgs,
+    printer: &mut EntryPrinter,
+    verb: &Verb,
+) -> Result<(), Error> {
     if let Place::Here(_) = place {
         let scope = Scope {
             ground: &Ground::anywhere(),
@@ -91,7 +96,7 @@ fn one(place: &Place, via: &Via, shower: &mut Shower, verb: &Verb) -> Result<(),
             special: true,
             halt: &Halt::default(),
         };
-        return work(scope, verb, &mut |answer| shower.take(answer)).map(|_| ());
+        return work(scope, verb, &mut |answer| printer.take(answer)).map(|_| ());
     }
     let hello = Hello::about::<Answer>(verb);
     if Message::Hello(hello).encode().len() > MESSAGE_MAX {
@@ -99,5 +104,5 @@ fn one(place: &Place, via: &Via, shower: &mut Shower, verb: &Verb) -> Result<(),
         return Err(Error::new(Code::Usage, text));
     }
     let far = ask::<Answer>(via, place, verb)?;
-    hear(&far.session, &mut |answer| shower.take(answer))
+    hear(&far.session, &mut |answer| printer.take(answer))
 }

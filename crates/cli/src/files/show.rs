@@ -9,24 +9,24 @@ use lighthaul_files::verb::{Answer, Kind, Listed};
 use lighthaul_session::error::{Code, Error};
 use serde_json::{Map, Value, json};
 
-use crate::grammar::output::Output;
+use crate::grammar::output::OutputArgs;
 use crate::output::name::{put, shown};
 use crate::output::print::say;
 
-/// How an entry is shown to people.
+/// Form of an entry on the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Its name.
+    /// Name alone.
     Names,
-    /// A line of everything.
+    /// One line with all metadata.
     Long,
 }
 
 /// Shows what comes.
 #[derive(Debug)]
-pub(crate) struct Shower {
+pub(crate) struct EntryPrinter {
     form: Form,
-    output: Output,
+    output: OutputArgs,
     out: BufWriter<Stdout>,
     /// Entries that wait to be put in order.
     held: Vec<Listed>,
@@ -38,9 +38,9 @@ pub(crate) struct Shower {
     codes: BTreeSet<u8>,
 }
 
-impl Shower {
+impl EntryPrinter {
     /// Shows entries as `form`; `sorted` puts those of one answer in order.
-    pub(crate) fn new(form: Form, output: Output, sorted: bool) -> Self {
+    pub(crate) fn new(form: Form, output: OutputArgs, sorted: bool) -> Self {
         Self {
             form,
             output,
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn permissions_read_as_ls_writes_them() {
+    fn permissions_are_shown_as_in_ls() {
         for (kind, mode, text) in [
             (Kind::File, 0o644, "-rw-r--r--"),
             (Kind::Folder, 0o1777, "drwxrwxrwt"),

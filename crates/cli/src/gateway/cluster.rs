@@ -7,11 +7,11 @@ use lighthaul_gateway::kernel::error::Error as Kernel;
 use lighthaul_gateway::line::Line;
 use lighthaul_session::error::{Code, Error};
 
-use crate::grammar::gateway::{Gateway, Together};
+use crate::grammar::gateway::{ClusterArgs, Gateway};
 
 /// Joins the cluster that there may be, whose elements let `line` send in its turn.
 pub(crate) fn join(args: &Gateway, line: &Line) -> Result<Option<Cluster>, Error> {
-    let Together {
+    let ClusterArgs {
         cluster,
         cluster_listen,
         cluster_key,

@@ -1,14 +1,14 @@
 //! `lighthaul gateway`.
 //!
-//! - [`run`]: starting, draining and stopping; `entrance`: listeners for programs; `keeper`: the link to the other gateway
-//! - `book`: reservations for the link; `cluster`: gateways that share one channel
-//! - `board`: the status socket; `status`: `lighthaul gateway status`
+//! - [`run`]: starting, draining and stopping; `listeners`: listeners for programs; `link_keeper`: the link to the other gateway
+//! - `booker`: reservations for the link; `cluster`: gateways that share one channel
+//! - `status_socket`: the status socket; `status`: `lighthaul gateway status`
 
 pub(crate) mod run;
 
-mod board;
-mod book;
+mod booker;
 mod cluster;
-mod entrance;
-mod keeper;
+mod link_keeper;
+mod listeners;
 mod status;
+mod status_socket;

@@ -21,11 +21,11 @@ use lighthaul_session::error::{Code, Error};
 use sd_notify::NotifyState;
 use tracing::{info, warn};
 
-use super::board::Board;
-use super::entrance::Entrance;
-use super::keeper::Keeper;
+use super::link_keeper::LinkKeeper;
+use super::listeners::ProgramListeners;
 use super::status;
-use super::{book, cluster};
+use super::status_socket::StatusSocket;
+use super::{booker, cluster};
 use crate::grammar::gateway::{Action, Gateway};
 use crate::output::log;
 use crate::paths;
@@ -42,20 +42,23 @@ pub(crate) fn run(args: &Gateway) -> Result<(), Error> {
 
 fn carry(args: &Gateway) -> Result<(), Error> {
     check(args)?;
-    let _log = log::start(args.log_format)?;
+    let _log = log::start(args.log.log_format)?;
     let mut settings = settings(args)?;
     let outgoing = begin(args, &settings)?;
-    // what is not for here goes on
+    // sessions for other targets continue there
     settings.onward = outgoing.as_ref().map(|outgoing| outgoing.line.clone());
     let gateways = Arc::new(Gateways::new(Arc::new(settings)));
     if let (Some(outgoing), Some(peer)) = (&outgoing, args.peer.first()) {
         gateways.include(peer, outgoing.line.clone());
     }
     if let Some(outgoing) = outgoing.as_ref().filter(|_| args.booked.book) {
-        book::start(args, outgoing.line.clone())?;
+        booker::start(args, outgoing.line.clone())?;
     }
     let mut entrance = match &outgoing {
-        Some(outgoing) => Some(Entrance::open(args, ways(args, outgoing, &gateways)?)?),
+        Some(outgoing) => Some(ProgramListeners::open(
+            args,
+            ways(args, outgoing, &gateways)?,
+        )?),
         None => None,
     };
     let cluster = match &outgoing {
@@ -77,7 +80,7 @@ fn carry(args: &Gateway) -> Result<(), Error> {
     sd_notify::notify(&[NotifyState::Ready]).ok();
     let server = server.map(|server| thread::spawn(move || server.run().map_err(|e| starting(&e))));
     let keeper = outgoing
-        .map(|outgoing| Keeper::start(args, outgoing))
+        .map(|outgoing| LinkKeeper::start(args, outgoing))
         .transpose()?;
     while !interrupt::is_ending() && server.as_ref().is_none_or(|server| !server.is_finished()) {
         thread::park_timeout(LOOK);
@@ -86,10 +89,10 @@ fn carry(args: &Gateway) -> Result<(), Error> {
     if let Some(cluster) = &cluster {
         cluster.close();
     }
-    entrance.iter_mut().for_each(Entrance::close);
+    entrance.iter_mut().for_each(ProgramListeners::close);
     let is_over = drain(args, &gateways);
     if let Some(cluster) = &cluster {
-        // who is cut off is so below
+        // sessions that remain are cut off below
         cluster.leave(if is_over {
             args.patience
         } else {
@@ -111,12 +114,12 @@ fn carry(args: &Gateway) -> Result<(), Error> {
 fn check(args: &Gateway) -> Result<(), Error> {
     let wrong = |text: &str| Err(Error::new(Code::Usage, text));
     if args.listen.is_none() && args.peer.is_empty() {
-        return wrong("a gateway needs somebody to carry for: --listen ADDR, --peer HOST, or both");
+        return wrong("a gateway needs --listen ADDR, --peer HOST, or both");
     }
     let doors = [args.socks.len(), args.connect.len(), args.forward.len()];
     let is_entrance = doors != [0; 3] || args.capture.transparent;
     if args.peer.is_empty() && is_entrance {
-        return wrong("programs come in, but it is not said where to: add --peer HOST");
+        return wrong("the listeners for programs need another gateway: add --peer HOST");
     }
     Ok(())
 }
@@ -131,7 +134,7 @@ fn begin(args: &Gateway, settings: &Settings) -> Result<Option<Arc<Outgoing>>, E
     Ok(Some(Arc::new(outgoing)))
 }
 
-/// Where programs go on: over the link, or directly where that is shorter.
+/// Returns the ways of sessions: over the link, or directly where that is shorter.
 fn ways(args: &Gateway, outgoing: &Outgoing, gateways: &Gateways) -> Result<Ways, Error> {
     let mut ways = Ways {
         link: outgoing.line.clone(),
@@ -147,10 +150,10 @@ fn ways(args: &Gateway, outgoing: &Outgoing, gateways: &Gateways) -> Result<Ways
 }
 
 /// Shows how the gateway is, if there is a place for that.
-fn show(args: &Gateway, gateways: &Arc<Gateways>) -> Option<Board> {
+fn show(args: &Gateway, gateways: &Arc<Gateways>) -> Option<StatusSocket> {
     let path = args.status_socket.clone();
     let path = path.unwrap_or_else(paths::gateway_socket);
-    match Board::open(&path, gateways) {
+    match StatusSocket::open(&path, gateways) {
         Ok(board) => Some(board),
         Err(error) => {
             let path = path.display();
@@ -162,7 +165,7 @@ fn show(args: &Gateway, gateways: &Arc<Gateways>) -> Option<Board> {
     }
 }
 
-/// Waits until the last session is over, or nobody wants to wait any longer; answers which.
+/// Waits until the last session is over or the patience ends. Returns true if no session is left.
 fn drain(args: &Gateway, gateways: &Gateways) -> bool {
     gateways.drain();
     let left = || {
@@ -173,7 +176,7 @@ fn drain(args: &Gateway, gateways: &Gateways) -> bool {
             .sum::<u64>()
     };
     info!(
-        "stopping, with {} sessions to end; once more ends them",
+        "stopping with {} running sessions; a second signal ends them",
         left()
     );
     let clock = Clock::start();
@@ -256,5 +259,5 @@ fn starting(error: &std::io::Error) -> Error {
 
 /// With less, a link has no room for a slab: it takes half of it.
 const MEMORY_MIN: u64 = 8 << 20;
-/// How often it is looked whether somebody asked to stop.
+/// Interval at which signals are looked for.
 const LOOK: Duration = Duration::from_millis(100);

@@ -15,7 +15,7 @@ use crate::grammar::gateway::Status;
 use crate::output::print::print;
 use crate::paths;
 
-/// Shows how a gateway is, once or until somebody stops it.
+/// Shows the status of a gateway, once or until the process is stopped.
 pub(crate) fn run(args: &Status) -> Result<(), Error> {
     let path = args.socket.clone().unwrap_or_else(paths::gateway_socket);
     let clock = Clock::start();
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Status) -> Result<(), Error> {
     loop {
         let line = ask(&path)?;
         let look = Look::read(clock.now(), &line)?;
-        if args.json {
+        if args.output.json {
             print(line.trim_end());
         } else {
             if stdout().is_terminal() && !args.once {
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Status) -> Result<(), Error> {
 
 fn ask(path: &Path) -> Result<String, Error> {
     let failed = |error| {
-        let what = "no gateway shows its state here (--socket says where else); cannot open";
+        let what = "no gateway listens on this status socket (--socket names another); cannot open";
         Error::file(Code::Network, what, path, &error)
     };
     let mut stream = UnixStream::connect(path).map_err(failed)?;
@@ -51,7 +51,7 @@ fn ask(path: &Path) -> Result<String, Error> {
     Ok(line)
 }
 
-/// What was seen at one moment.
+/// Status at one time.
 #[derive(Debug)]
 struct Look {
     at: Instant,
@@ -60,7 +60,7 @@ struct Look {
 
 impl Look {
     fn read(at: Instant, line: &str) -> Result<Self, Error> {
-        let unclear = || Error::new(Code::Protocol, "what the gateway shows makes no sense");
+        let unclear = || Error::new(Code::Protocol, "the status of the gateway is malformed");
         let event: Value = serde_json::from_str(line).map_err(|_| unclear())?;
         let links = event["links"].as_array().cloned().ok_or_else(unclear)?;
         Ok(Self { at, links })
@@ -163,7 +163,7 @@ const GAP: usize = 2;
 /// The cursor in the corner, and nothing below.
 const CLEAR: &[u8] = b"\x1b[H\x1b[J";
 const SECOND: Duration = Duration::from_secs(1);
-/// How long a gateway may take to answer.
+/// Timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_the_table_is_never_longer_than_the_terminal() {
+    fn status_table_fits_the_terminal() {
         let link = json!({
             "peer": "gateway.a-long-name.example.org:4810", "connected": true, "sessions": 65_536,
             "bytes_out": 999_999_999_999_u64, "bytes_in": 999_999_999_999_u64, "slabs": 123_456_789,
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_gateway_is_shown_as_refused() {
+    fn refused_gateway_is_shown_as_refused() {
         let state = |connected, refused| {
             let link = json!({"peer": "b", "connected": connected, "refused": refused});
             look(&link)

@@ -1,4 +1,4 @@
-//! The grammar of the scheduler and of those who ask it.
+//! The grammar of the commands that ask a scheduler, and of copies that book.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,67 +9,113 @@ use lighthaul_booking::word::Bytes;
 use lighthaul_circuit::flow::Flow;
 use lighthaul_circuit::reservation::State;
 
-use crate::grammar::output::Output;
+use crate::grammar::output::OutputArgs;
 use crate::grammar::time::Time;
 
-/// Which scheduler is asked.
+/// Scheduler to ask.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct At {
-    /// Where the scheduler is
+#[command(next_help_heading = "Booking")]
+pub(crate) struct SchedulerArgs {
+    /// URL of the scheduler
     #[arg(
         long,
         value_name = "URL",
         default_value = "https://127.0.0.1:4811",
-        env = "LIGHTHAUL_SCHEDULER"
+        env = "LIGHTHAUL_SCHEDULER",
+        hide_short_help = true
     )]
     pub(crate) scheduler: String,
 }
 
-/// Which scheduler is asked, and how it is known.
+/// Scheduler to ask, and its identity.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Asking {
-    #[command(flatten)]
-    pub(crate) at: At,
-    /// The file with the token that the scheduler knows us by; or the token itself in `LIGHTHAUL_SCHEDULER_TOKEN`
-    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_SCHEDULER_TOKEN_FILE")]
+pub(crate) struct ClientArgs {
+    /// URL of the scheduler
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "https://127.0.0.1:4811",
+        env = "LIGHTHAUL_SCHEDULER",
+        help_heading = "Network"
+    )]
+    pub(crate) scheduler: String,
+    /// File with the token for the scheduler
+    ///
+    /// `LIGHTHAUL_SCHEDULER_TOKEN` may hold the token itself.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "LIGHTHAUL_SCHEDULER_TOKEN_FILE",
+        help_heading = "Network"
+    )]
     pub(crate) token_file: Option<PathBuf>,
-    /// The key that the scheduler must show (sha256:...), instead of a known one or a certificate
-    #[arg(long, value_name = "KEY", env = "LIGHTHAUL_PIN")]
+    /// Require this key of the scheduler (sha256:...)
+    ///
+    /// Without it the scheduler must show a trusted certificate or the key in `known_hosts`.
+    #[arg(
+        long,
+        value_name = "KEY",
+        env = "LIGHTHAUL_PIN",
+        help_heading = "Network"
+    )]
     pub(crate) pin: Option<String>,
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArgs,
 }
 
-/// The circuit that a copy books.
+/// Reservation of a circuit for a copy.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Booked {
-    /// Book what the copy needs, wait for it, keep to it, and leave to others what is left of it
+#[command(next_help_heading = "Booking")]
+pub(crate) struct BookingArgs {
+    /// Book bandwidth for the copy and wait for it
+    ///
+    /// The copy follows the reservation and releases the rest when it is done.
     #[arg(long, conflicts_with_all = ["trc", "limit"], env = "LIGHTHAUL_BOOK")]
     pub(crate) book: bool,
     #[command(flatten)]
-    pub(crate) at: At,
-    /// The file with the token that the scheduler knows us by; or the token itself in `LIGHTHAUL_SCHEDULER_TOKEN`
-    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_SCHEDULER_TOKEN_FILE")]
+    pub(crate) at: SchedulerArgs,
+    /// File with the token for the scheduler
+    ///
+    /// `LIGHTHAUL_SCHEDULER_TOKEN` may hold the token itself.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "LIGHTHAUL_SCHEDULER_TOKEN_FILE",
+        hide_short_help = true
+    )]
     pub(crate) scheduler_token: Option<PathBuf>,
-    /// What the scheduler calls this host, or the one that sends if both are others [default: its name]
-    #[arg(long, value_name = "HOST", env = "LIGHTHAUL_NODE")]
+    /// Name of this host in the topology [default: its host name]
+    ///
+    /// Between two remote hosts it is the name of the one that sends.
+    #[arg(
+        long,
+        value_name = "HOST",
+        env = "LIGHTHAUL_NODE",
+        hide_short_help = true
+    )]
     pub(crate) node: Option<String>,
-    /// What the scheduler calls the far side [default: as it is called here]
-    #[arg(long, value_name = "HOST")]
+    /// Name of the other host in the topology [default: as in the place]
+    #[arg(long, value_name = "HOST", hide_short_help = true)]
     pub(crate) far_node: Option<String>,
-    /// How much is booked [default: what a dry run finds that there is to send]
-    #[arg(long, value_name = "SIZE")]
+    /// Bytes to book [default: counted by a dry run]
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
     pub(crate) book_size: Option<Size>,
-    /// Where a circuit is to begin, as `lighthaul book --interface` has it [default: none is made]
-    #[arg(long, value_name = "NAME", env = "LIGHTHAUL_CIRCUIT")]
+    /// Interface or port where a circuit begins [default: no circuit]
+    ///
+    /// See `lighthaul book --interface`.
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "LIGHTHAUL_CIRCUIT",
+        hide_short_help = true
+    )]
     pub(crate) circuit: Option<String>,
 }
 
-/// Book capacity between two hosts for so many bytes, or for so long.
+/// Book capacity between two hosts
 ///
-/// What is booked is the fastest that the links leave free, from now on or from --start: its rate may vary,
-/// and the time when all is over is promised. If that is later than --by, nothing is booked, and what could
-/// be had instead is said.
+/// The scheduler books the fastest that the links leave free, from now on or from --start. The rate may vary over time,
+/// and the end is promised. If the end is later than --by, nothing is booked, and the scheduler makes a counter-offer.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul book chicago amsterdam --size 1.2TB --rate-max 10Gb/s
@@ -78,144 +124,165 @@ pub(crate) struct Booked {
   lighthaul book --tentative chicago amsterdam --size 1.2TB && lighthaul book --commit 17")]
 pub(crate) struct Book {
     #[command(flatten)]
-    pub(crate) wanted: Wanted,
-    /// Hold it for a while rather than commit
-    #[arg(long, conflicts_with = "commit")]
+    pub(crate) wanted: RequestArgs,
+    /// Reserve without commitment; expires unless committed
+    #[arg(long, conflicts_with = "commit", help_heading = "Booking")]
     pub(crate) tentative: bool,
-    /// Take up what was held with --tentative
-    #[arg(long, value_name = "ID", conflicts_with_all = ["from", "to", "path", "size", "hold"])]
+    /// Commit a tentative reservation
+    #[arg(long, value_name = "ID", conflicts_with_all = ["from", "to", "path", "size", "hold"], help_heading = "Booking")]
     pub(crate) commit: Option<u64>,
     #[command(flatten)]
-    pub(crate) asking: Asking,
+    pub(crate) asking: ClientArgs,
 }
 
-/// Say what a booking would be given, and book nothing.
+/// Show what a booking would get, and book nothing
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul quote chicago amsterdam --size 1.2TB
   lighthaul quote --json chicago amsterdam --size 1.2TB --by 18:00 | jq -r .promised_end")]
 pub(crate) struct Quote {
     #[command(flatten)]
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: RequestArgs,
     #[command(flatten)]
-    pub(crate) asking: Asking,
+    pub(crate) asking: ClientArgs,
 }
 
-/// What is to be booked.
+/// Capacity to book.
 #[derive(Args, Debug)]
-pub(crate) struct Wanted {
-    /// The host that sends, as the topology names it
+pub(crate) struct RequestArgs {
+    /// Sending host in the topology
     #[arg(requires = "to")]
     pub(crate) from: Option<String>,
-    /// The host that receives
+    /// Receiving host in the topology
     pub(crate) to: Option<String>,
-    /// The links in order, instead of the hosts; separated by commas
+    /// Links in order, instead of the hosts; separated by commas
     #[arg(
         long,
         value_name = "LINK",
         value_delimiter = ',',
-        conflicts_with = "from"
+        conflicts_with = "from",
+        help_heading = "Booking"
     )]
     pub(crate) path: Option<Vec<String>>,
-    /// How much is to be moved, as in 1.2TB
-    #[arg(long)]
+    /// Bytes to move, as in 1.2TB
+    #[arg(long, help_heading = "Booking")]
     pub(crate) size: Option<Bytes>,
-    /// How long it is wanted, whatever is moved, as in 2h
-    #[arg(long, value_name = "DURATION", conflicts_with = "size", value_parser = duration::parse)]
+    /// Duration, whatever the amount of data, as in 2h
+    #[arg(long, value_name = "DURATION", conflicts_with = "size", value_parser = duration::parse, help_heading = "Booking")]
     pub(crate) hold: Option<Duration>,
-    /// The highest rate that is of use [default: what the path carries]
-    #[arg(long, value_name = "RATE")]
+    /// Highest useful rate [default: capacity of the path]
+    #[arg(long, value_name = "RATE", help_heading = "Booking")]
     pub(crate) rate_max: Option<Rate>,
-    /// The lowest rate that is of use
-    #[arg(long, value_name = "RATE")]
+    /// Lowest useful rate
+    #[arg(long, value_name = "RATE", help_heading = "Booking")]
     pub(crate) rate_min: Option<Rate>,
-    /// Not before this local time, as in 18:30 or 2031-05-01T06:00 [default: now]
-    #[arg(long, value_name = "TIME")]
+    /// Earliest start, as in 18:30 or 2031-05-01T06:00
+    ///
+    /// Local time, or with a UTC offset. The default is now.
+    #[arg(long, value_name = "TIME", help_heading = "Booking")]
     pub(crate) start: Option<Time>,
-    /// All must be over by this local time
-    #[arg(long, value_name = "TIME")]
+    /// Latest end, as in 18:30 or 2031-05-01T06:00
+    #[arg(long, value_name = "TIME", help_heading = "Booking")]
     pub(crate) by: Option<Time>,
-    /// What is added to the size for headers and resends, in hundredths
-    #[arg(long, value_name = "PERCENT", default_value_t = 3, value_parser = value_parser!(u8).range(0..=100))]
+    /// Constant rate instead of the free rate at each time
+    #[arg(long, help_heading = "Booking")]
+    pub(crate) fixed: bool,
+    /// Addition to the size for headers and retransmissions, percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 3, value_parser = value_parser!(u8).range(0..=100), hide_short_help = true, help_heading = "Booking")]
     pub(crate) margin: u8,
     /// Priority when capacity is freed (higher first) [default: 0]
-    #[arg(long, value_name = "N")]
+    #[arg(
+        long,
+        value_name = "N",
+        hide_short_help = true,
+        help_heading = "Booking"
+    )]
     pub(crate) priority: Option<u8>,
-    /// The highest rate all the time, rather than what is free
-    #[arg(long)]
-    pub(crate) fixed: bool,
-    /// Where a circuit is to begin: an interface of the scheduler's host, or a port of its switch
-    #[arg(long, value_name = "NAME")]
+    /// Interface or switch port where a circuit begins
+    #[arg(long, value_name = "NAME", help_heading = "Circuits")]
     pub(crate) interface: Option<String>,
-    /// Packets that the circuit carries, as in 'udp 10.0.0.2 5000' [default: all, for operators only]
-    #[arg(long, value_name = "FLOW", requires = "interface")]
+    /// Packets of the circuit, as in 'udp 10.0.0.2 5000'
+    ///
+    /// The default is all packets, which only operators may have.
+    #[arg(
+        long,
+        value_name = "FLOW",
+        requires = "interface",
+        help_heading = "Circuits"
+    )]
     pub(crate) packets: Option<Flow>,
 }
 
-/// List reservations, or show some of them whole.
+/// List reservations, or show some of them in full
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul reservations
   lighthaul reservations 17
   lighthaul reservations --json --state active | jq -r .id")]
 pub(crate) struct Reservations {
-    /// Their numbers; all, if none is given
+    /// Numbers of reservations to show in full
     pub(crate) ids: Vec<u64>,
-    /// Those of somebody else, for operators
-    #[arg(long, value_name = "NAME")]
+    /// List reservations of this owner (for operators)
+    #[arg(long, value_name = "NAME", help_heading = "Selection")]
     pub(crate) owner: Option<String>,
-    /// Those in this state
-    #[arg(long, value_parser = state)]
+    /// List reservations in this state, as in active
+    #[arg(long, value_parser = state, help_heading = "Selection")]
     pub(crate) state: Option<State>,
     #[command(flatten)]
-    pub(crate) asking: Asking,
+    pub(crate) asking: ClientArgs,
 }
 
-/// Call reservations off; what they had is free for others at once.
+/// Cancel reservations and free their capacity
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul cancel 17
   lighthaul cancel --why 'the run was bad' 17 18")]
 pub(crate) struct Cancel {
-    /// Their numbers
+    /// Numbers of the reservations
     #[arg(required = true)]
     pub(crate) ids: Vec<u64>,
-    /// Why, for the journal
-    #[arg(long, default_value = "")]
+    /// Reason, for the journal of the reservation
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Booking"
+    )]
     pub(crate) why: String,
     #[command(flatten)]
-    pub(crate) asking: Asking,
+    pub(crate) asking: ClientArgs,
 }
 
-/// Draw what is free of links when, and who has the rest.
+/// Draw the free capacity of links over time
 ///
-/// A column is as high as what is free all through its time. With --plot, a picture is written instead.
+/// The height of a column is the capacity that is free during its whole time. With --plot it writes a picture instead.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul calendar
   lighthaul calendar chicago-newyork --for 2h
   lighthaul calendar chicago-newyork --plot busy.svg")]
 pub(crate) struct Calendar {
-    /// The links [default: all]
+    /// Links [default: all]
     pub(crate) links: Vec<String>,
-    /// From this local time on [default: now]
-    #[arg(long, value_name = "TIME")]
+    /// Start, as in 18:30 or 2031-05-01T06:00 [default: now]
+    #[arg(long, value_name = "TIME", help_heading = "Selection")]
     pub(crate) from: Option<Time>,
-    /// For so long
-    #[arg(long = "for", value_name = "DURATION", default_value = "24h", value_parser = duration::parse)]
+    /// Duration
+    #[arg(long = "for", value_name = "DURATION", default_value = "24h", value_parser = duration::parse, help_heading = "Selection")]
     pub(crate) lasting: Duration,
     /// Write a picture to FILE.svg or FILE.png
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) plot: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) asking: Asking,
+    pub(crate) asking: ClientArgs,
 }
 
-/// Reads a state by its name.
+/// Parses the name of a state.
 fn state(text: &str) -> Result<State, String> {
     let found = State::ALL
         .into_iter()
         .find(|state| state.to_string() == text);
     let names = || State::ALL.map(|state| state.to_string()).join(", ");
-    found.ok_or_else(|| format!("\"{text}\" is no state: there are {}", names()))
+    found.ok_or_else(|| format!("unknown state \"{text}\": use one of {}", names()))
 }

@@ -1,4 +1,4 @@
-//! The options.
+//! Options of a copy: selection, metadata and verification.
 
 use std::path::PathBuf;
 
@@ -6,98 +6,132 @@ use clap::{Args, ValueEnum};
 
 use crate::grammar::rules::Rules;
 
-/// What somebody wants of a copy besides its places.
+/// Options of a copy for what is selected, kept and verified.
 #[derive(Args, Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
-pub(crate) struct Choice {
-    /// Keep all that rsync's -a keeps: owner and group too, as root, and with them a file's set-user-ID and
-    /// set-group-ID, which it loses otherwise
-    #[arg(short, long)]
-    pub(crate) archive: bool,
-    /// Keep extended attributes
-    #[arg(short = 'X', long)]
-    pub(crate) xattrs: bool,
-    /// Keep access lists
-    #[arg(short = 'A', long)]
-    pub(crate) acls: bool,
-    /// Replace and delete devices, FIFOs and sockets at the target as if they were files
-    #[arg(long)]
-    pub(crate) replace_special: bool,
-    /// Keep names of one file names of one file
-    #[arg(short = 'H', long)]
-    pub(crate) hard_links: bool,
-    /// Leave holes where files have zeros; holes that are there stay in any case
-    #[arg(short = 'S', long)]
-    pub(crate) sparse: bool,
-    /// Keep the times of the last access
-    #[arg(short = 'U', long)]
-    pub(crate) atimes: bool,
+pub(crate) struct FileArgs {
     #[command(flatten)]
     pub(crate) rules: Rules,
-    /// Copy the paths that FILE lists, seen from the one source; - is standard input
-    #[arg(long, value_name = "FILE")]
+    /// Copy the paths listed in FILE, relative to the source; - is stdin
+    ///
+    /// The source is one directory. --delete cannot be combined with a list.
+    #[arg(long, value_name = "FILE", help_heading = "Selection")]
     pub(crate) files_from: Option<PathBuf>,
-    /// Paths in the list end with a NUL each
-    #[arg(short = '0', long, requires = "files_from")]
+    /// Read paths in the list as ending with NUL
+    #[arg(
+        short = '0',
+        long,
+        requires = "files_from",
+        help_heading = "Selection",
+        hide_short_help = true
+    )]
     pub(crate) from0: bool,
-    /// Do nothing, but tell what would be done
-    #[arg(short = 'n', long, value_enum, value_name = "DETAIL", num_args = 0..=1,
-          require_equals = true, default_missing_value = "brief")]
-    pub(crate) dry_run: Option<DryRun>,
-    /// Leave alone what is newer at the target
-    #[arg(short, long)]
+    /// Skip files that are newer at the target
+    #[arg(short, long, help_heading = "Selection")]
     pub(crate) update: bool,
-    /// Compare files by their bytes (BLAKE3), not by size and time
-    #[arg(short, long)]
+    /// Compare files by content (BLAKE3), not by size and time
+    #[arg(short, long, help_heading = "Selection")]
     pub(crate) checksum: bool,
-    /// Remove from the target's folders what the source's do not have
-    #[arg(long)]
+    /// Delete files at the target that the source does not have
+    #[arg(long, help_heading = "Selection")]
     pub(crate) delete: bool,
-    /// Do not ask before --delete
-    #[arg(short, long)]
+    /// Delete without asking
+    #[arg(short, long, help_heading = "Selection", hide_short_help = true)]
     pub(crate) yes: bool,
-    /// Write files under their own names, not under hidden ones until they are whole: whoever reads one
-    /// before may see a part of it, and what was there is gone
-    #[arg(long, conflicts_with = "update")]
-    pub(crate) inplace: bool,
-    /// Write files in a folder of this name beside their places until they are whole; it is made and
-    /// removed as needed, and never copied
-    #[arg(long, value_name = "DIR", conflicts_with = "inplace")]
-    pub(crate) partial_dir: Option<PathBuf>,
-    /// Tell hashes of every file, as in md5,adler32; with a value, as in adler32=0a1b2c3d, publish the one
-    /// file only if it has that: md5, adler32, crc32c, sha256, blake3
-    #[arg(long, value_name = "KINDS", env = "LIGHTHAUL_HASH")]
-    pub(crate) hash: Option<String>,
-    /// Prove that the target has what the source has before a file gets its name
+    /// Show what would be done and do nothing (=all, =explain)
+    #[arg(short = 'n', long, value_enum, value_name = "DETAIL", num_args = 0..=1,
+          require_equals = true, default_missing_value = "brief", help_heading = "Selection")]
+    pub(crate) dry_run: Option<DryRun>,
+    /// Preserve all that rsync -a does, owner and group too
+    ///
+    /// Needs root at the target. Set-user-ID and set-group-ID bits are preserved only with the owner.
+    #[arg(short, long, help_heading = "Metadata")]
+    pub(crate) archive: bool,
+    /// Preserve hard links
+    #[arg(short = 'H', long, help_heading = "Metadata")]
+    pub(crate) hard_links: bool,
+    /// Preserve extended attributes
+    #[arg(short = 'X', long, help_heading = "Metadata", hide_short_help = true)]
+    pub(crate) xattrs: bool,
+    /// Preserve access control lists
+    #[arg(short = 'A', long, help_heading = "Metadata", hide_short_help = true)]
+    pub(crate) acls: bool,
+    /// Preserve access times
+    #[arg(short = 'U', long, help_heading = "Metadata", hide_short_help = true)]
+    pub(crate) atimes: bool,
+    /// Write holes where files have runs of zeros
+    ///
+    /// Holes of the source are preserved with and without it.
+    #[arg(short = 'S', long, help_heading = "Metadata", hide_short_help = true)]
+    pub(crate) sparse: bool,
+    /// Replace and delete devices, FIFOs and sockets at the target like files
+    #[arg(long, help_heading = "Metadata", hide_short_help = true)]
+    pub(crate) replace_special: bool,
+    /// Verify each file: transfer, disk (read back) or none
     #[arg(
         long,
         value_enum,
         default_value_t,
         value_name = "HOW",
-        env = "LIGHTHAUL_VERIFY"
+        env = "LIGHTHAUL_VERIFY",
+        help_heading = "Verification"
     )]
     pub(crate) verify: Verify,
+    /// Print hashes of each file, as in md5,adler32
+    ///
+    /// The kinds are md5, adler32, crc32c, sha256 and blake3. With a value, as in adler32=0a1b2c3d, one file is copied,
+    /// and gets its name only if it has that hash.
+    #[arg(
+        long,
+        value_name = "KINDS",
+        env = "LIGHTHAUL_HASH",
+        help_heading = "Verification",
+        hide_short_help = true
+    )]
+    pub(crate) hash: Option<String>,
+    /// Write files under their final names from the start
+    ///
+    /// A reader may see an incomplete file, and an interrupted copy leaves one. Without it, files have hidden names
+    /// until they are complete.
+    #[arg(
+        long,
+        conflicts_with = "update",
+        help_heading = "Verification",
+        hide_short_help = true
+    )]
+    pub(crate) inplace: bool,
+    /// Staging directory of this name beside each file
+    ///
+    /// Files are in it until they are complete. It is created and removed as needed, and never copied.
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with = "inplace",
+        help_heading = "Verification",
+        hide_short_help = true
+    )]
+    pub(crate) partial_dir: Option<PathBuf>,
 }
 
-/// What is compared before a file gets its name.
+/// Comparison before a file gets its final name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Verify {
-    /// Digests of the bytes that were sent and those that were written
+    /// Digest of the bytes that were read and of those that were written
     #[default]
     Transfer,
-    /// The same, and the file once more as its disk returns it, past the page cache
+    /// The same, and a digest of the file as the disk returns it, past the page cache
     Disk,
-    /// Nothing
+    /// No verification
     None,
 }
 
-/// How much a dry run tells.
+/// Detail of a dry run.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum DryRun {
-    /// What would change
+    /// Changes
     Brief,
-    /// What would not change, too
+    /// Changes and files that stay as they are
     All,
-    /// And why
+    /// All, with reasons
     Explain,
 }

@@ -17,7 +17,7 @@ use crate::grammar::stream::Stream;
 use crate::grammar::sums::{Manifest, Verify};
 use crate::grammar::wrap::Wrap;
 
-/// Moves bulk data between sites as fast as the path and both hosts allow, verified end to end.
+/// Move bulk data between sites at the speed of the path, verified end to end
 #[derive(Debug, Parser)]
 #[command(
     name = "lighthaul",
@@ -29,12 +29,12 @@ use crate::grammar::wrap::Wrap;
 )]
 pub(crate) struct Cli {
     /// Print the version
-    #[arg(short = 'V', long)]
+    #[arg(short = 'V', long, help_heading = "Output")]
     pub(crate) version: bool,
-    /// With --version, print it as a JSON object
-    #[arg(long, requires = "version")]
+    /// With --version, print a JSON object
+    #[arg(long, requires = "version", help_heading = "Output")]
     pub(crate) json: bool,
-    /// What to do; nothing beside --version
+    /// Command; none with --version
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
@@ -49,7 +49,6 @@ pub(crate) enum Command {
     Mkdir(Mkdir),
     Verify(Verify),
     Manifest(Manifest),
-    /// Let others copy to and from this host
     Serve(Serve),
     Gateway(Gateway),
     Probe(Probe),
@@ -61,30 +60,24 @@ pub(crate) enum Command {
     Cancel(Cancel),
     Calendar(Calendar),
     Wrap(Wrap),
-    /// Print this user's key, or (as root) this host's with --host
     Key(Key),
-    /// Let the holder of a key copy to and from this host
     Allow(Allow),
-    /// Keep the holder of a key out from now on, whoever vouches for it
     Deny(Deny),
-    /// Accept a daemon's key from now on
     Trust(Trust),
-    /// Make a token whose bearer may copy to and from this host
     Token(Token),
-    /// Sign for the holder of a key, who may then call daemons that take your word for it
     Sign(Sign),
-    /// Print the options that are in force, and where each is from
+    /// Print the settings in force and where each comes from
     Config,
     Completions(Completions),
     #[command(hide = true)]
     Man(Man),
-    /// Try things out between hosts that exist only on this machine
+    /// Test between hosts that exist only on this machine
     #[command(subcommand)]
     Lab(Lab),
 }
 
 impl Command {
-    /// Whether standard output is for programs.
+    /// Returns true if standard output is for programs.
     pub(crate) const fn is_json(&self) -> bool {
         match self {
             Self::Cp(args) => args.json,
@@ -96,14 +89,14 @@ impl Command {
             Self::Doctor(args) => args.output.json,
             Self::Verify(args) => args.output.json,
             Self::Manifest(args) => args.output.json,
-            Self::Probe(args) => args.json,
+            Self::Probe(args) => args.output.json,
             Self::Book(args) => args.asking.output.json,
             Self::Quote(args) => args.asking.output.json,
             Self::Reservations(args) => args.asking.output.json,
             Self::Cancel(args) => args.asking.output.json,
             Self::Calendar(args) => args.asking.output.json,
             Self::Gateway(args) => {
-                matches!(&args.action, Some(Action::Status(status)) if status.json)
+                matches!(&args.action, Some(Action::Status(status)) if status.output.json)
             }
             Self::Scheduler(_)
             | Self::Serve(_)

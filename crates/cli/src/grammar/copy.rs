@@ -8,89 +8,143 @@ use lighthaul_io::crypto::identity::random_octets;
 use lighthaul_session::protocol::{AUTO, Protocol};
 use lighthaul_session::secrets::JOINS_MAX;
 
-use crate::grammar::booking::Booked;
-use crate::grammar::choice::Choice;
+use crate::grammar::booking::BookingArgs;
+use crate::grammar::choice::FileArgs;
 use crate::grammar::output::Progress;
-use crate::grammar::reach::Via;
-use crate::grammar::timing::Later;
+use crate::grammar::reach::RemoteArgs;
+use crate::grammar::timing::TimingArgs;
 
-/// Copy files and trees to or from another host.
+/// Copy files and directories to or from another host
 ///
-/// A side is local, HOST:PATH or USER@HOST:PATH (started there over ssh) or `lh://HOST[:PORT]/PATH`
-/// (a daemon). Between two that are not local, files go from one to the other and not through this
-/// host. A folder written with a slash at its end stands for its contents, as `.` and `..` do. A target with a slash
-/// is a folder to copy into; without one it is the new name.
+/// SRC and DST are local paths, [USER@]HOST:PATH (lighthaul is started there over ssh) or `lh://HOST[:PORT]/PATH` (a
+/// daemon). Between two remote hosts the data goes from one to the other, not through this host. A source that ends in
+/// a slash stands for the contents of the directory, as `.` and `..` do. A target that ends in a slash is a directory
+/// to copy into; without the slash it is the new name. Directories are always copied with all that they contain.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = COPIES)]
+#[command(after_long_help = COPIES, override_usage = "lighthaul cp [OPTIONS] <SRC>... <DST>")]
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
 pub(crate) struct Cp {
-    /// Which copy this is, however often it is tried.
+    /// Identifier of this copy, the same in every attempt.
     #[arg(skip = random_octets())]
     pub(crate) copy: [u8; 16],
-    /// What to copy, and last, where to
+    /// Path, [USER@]HOST:PATH (ssh) or `lh://HOST[:PORT]/PATH`
     #[arg(required = true, num_args = 2.., value_name = "SRC... DST")]
     pub(crate) paths: Vec<String>,
-    /// Bits a second on the wire, as in 900Mb/s [default: measured]
-    #[arg(long, env = "LIGHTHAUL_RATE")]
+    #[command(flatten)]
+    pub(crate) choice: FileArgs,
+    /// Rate on the wire, as in 900Mb/s [default: measured]
+    #[arg(long, env = "LIGHTHAUL_RATE", help_heading = "Network")]
     pub(crate) rate: Option<Rate>,
-    /// What moves the data; auto decides from what the path is seen to be [default: rbudp, and tcp through a gateway]
-    #[arg(long, value_name = "NAME", value_parser = named(), env = "LIGHTHAUL_PROTOCOL")]
+    /// Transport: auto, rbudp, tcp, ... [default: rbudp]
+    ///
+    /// auto measures the path and chooses. Through a gateway the default is tcp.
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_parser = named(),
+        env = "LIGHTHAUL_PROTOCOL",
+        help_heading = "Network"
+    )]
     pub(crate) protocol: Option<String>,
-    /// When a circuit carries how much, as in '0s-2s 400Mb/s, 2s-5s 900Mb/s' or in a file; --protocol vbtp follows it
-    #[arg(long, value_name = "VECTOR", env = "LIGHTHAUL_TRC")]
+    #[command(flatten)]
+    pub(crate) later: TimingArgs,
+    #[command(flatten)]
+    pub(crate) via: RemoteArgs,
+    /// Bandwidth of a circuit over time (TRC vector), or a file with it
+    ///
+    /// A TRC vector is a list of times and rates, as in '0s-2s 400Mb/s, 2s-5s 900Mb/s'. --protocol vbtp follows it.
+    #[arg(
+        long,
+        value_name = "VECTOR",
+        env = "LIGHTHAUL_TRC",
+        help_heading = "Network",
+        hide_short_help = true
+    )]
     pub(crate) trc: Option<String>,
-    /// Others use the path and are to have their part of it: auto keeps to what leaves them that
-    #[arg(long, env = "LIGHTHAUL_SHARED")]
+    /// Share the path with other traffic
+    ///
+    /// --protocol auto then chooses only protocols that leave other flows their share.
+    #[arg(
+        long,
+        env = "LIGHTHAUL_SHARED",
+        help_heading = "Network",
+        hide_short_help = true
+    )]
     pub(crate) shared: bool,
-    /// Connections that carry the data with --protocol ptcp [default: measured]
+    /// Number of TCP connections of --protocol ptcp [default: measured]
     #[arg(
         long,
         value_name = "N",
         value_parser = value_parser!(u8).range(1..=i64::from(JOINS_MAX)),
-        env = "LIGHTHAUL_STREAMS"
+        env = "LIGHTHAUL_STREAMS",
+        help_heading = "Network",
+        hide_short_help = true
     )]
     pub(crate) streams: Option<u8>,
-    /// Do not encrypt packets (the far side must agree); control stays encrypted
-    #[arg(long, env = "LIGHTHAUL_PLAIN")]
+    /// Do not encrypt data packets; the other side must agree
+    ///
+    /// The control connection stays encrypted.
+    #[arg(
+        long,
+        env = "LIGHTHAUL_PLAIN",
+        help_heading = "Network",
+        hide_short_help = true
+    )]
     pub(crate) plain: bool,
-    /// Digest of each file [default: crc128, with --plain blake3]
-    #[arg(long, value_enum, env = "LIGHTHAUL_DIGEST")]
-    pub(crate) digest: Option<Digest>,
-    /// Publish without waiting for the disk
-    #[arg(long, env = "LIGHTHAUL_NO_SYNC")]
-    pub(crate) no_sync: bool,
-    /// Carry the data over TCP even where UDP passes
-    #[arg(long, env = "LIGHTHAUL_NO_UDP")]
+    /// Carry the data by TCP even where UDP passes
+    #[arg(
+        long,
+        env = "LIGHTHAUL_NO_UDP",
+        help_heading = "Network",
+        hide_short_help = true
+    )]
     pub(crate) no_udp: bool,
-    /// Print what the transfer cost and saw
-    #[arg(long)]
-    pub(crate) stats: bool,
-    /// Print events as one JSON object a line on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Show progress on standard error
-    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    #[command(flatten)]
+    pub(crate) booked: BookingArgs,
+    /// Digest of each file [default: crc128, with --plain blake3]
+    #[arg(
+        long,
+        value_enum,
+        env = "LIGHTHAUL_DIGEST",
+        help_heading = "Verification",
+        hide_short_help = true
+    )]
+    pub(crate) digest: Option<Digest>,
+    /// Rename files to their final names before the data is on disk
+    #[arg(
+        long,
+        env = "LIGHTHAUL_NO_SYNC",
+        help_heading = "Verification",
+        hide_short_help = true
+    )]
+    pub(crate) no_sync: bool,
+    /// Progress on standard error: auto, bar, plain or none
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        value_name = "HOW",
+        help_heading = "Output"
+    )]
     pub(crate) progress: Progress,
-    /// Say nothing but errors
-    #[arg(short, long)]
+    /// Print packets, retransmissions and CPU time at the end
+    #[arg(long, help_heading = "Output", hide_short_help = true)]
+    pub(crate) stats: bool,
+    /// Print events as one JSON object per line
+    #[arg(long, help_heading = "Output")]
+    pub(crate) json: bool,
+    /// Print errors only
+    #[arg(short, long, help_heading = "Output")]
     pub(crate) quiet: bool,
-    /// Accepted for those who type it: folders are always copied whole
-    #[arg(short = 'r', long, hide = true)]
+    /// Accepted for compatibility with cp; directories are always copied whole
+    #[arg(short = 'r', long, hide = true, help_heading = "Advanced")]
     pub(crate) recursive: bool,
-    #[command(flatten)]
-    pub(crate) choice: Choice,
-    #[command(flatten)]
-    pub(crate) later: Later,
-    #[command(flatten)]
-    pub(crate) booked: Booked,
-    /// When the vector begins, if it does not wait for the data.
+    /// Start of the vector, if it does not wait for the data.
     #[arg(skip)]
     pub(crate) vector_at: Option<Moment>,
-    #[command(flatten)]
-    pub(crate) via: Via,
 }
 
-/// The protocols by their names, and that the path is to decide.
+/// Returns the parser of protocol names, and of the name that leaves the choice to the path.
 fn named() -> PossibleValuesParser {
     let names = Protocol::ALL.iter().map(|protocol| protocol.name());
     PossibleValuesParser::new(names.chain([AUTO]))
@@ -98,10 +152,9 @@ fn named() -> PossibleValuesParser {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Digest {
-    /// CRC-64/NVME and CRC-64/XZ: finds accidents in memory, on disks and in the program; no forger, which sealed packets
-    /// keep out
+    /// CRC-64/NVME with CRC-64/XZ: detects accidents in memory, on disks and in software, but no forgery
     Crc128,
-    /// BLAKE3: finds forgeries, too, so that plain packets need no trust in the path
+    /// BLAKE3: detects forgery too, so that unencrypted packets need no trust in the path
     Blake3,
 }
 

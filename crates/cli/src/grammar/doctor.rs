@@ -3,14 +3,14 @@
 use clap::Args;
 use lighthaul_base::Rate;
 
-use crate::grammar::output::Output;
-use crate::grammar::reach::{Far, Through};
+use crate::grammar::output::OutputArgs;
+use crate::grammar::reach::{DaemonArgs, GatewayArgs};
 
-/// Find out what is in the way of a copy.
+/// Find out what prevents or slows a copy
 ///
-/// Looks, one after the other, at the name and its addresses, TCP, TLS, the daemon's key, whether this
-/// user's key is allowed there, versions, clocks, UDP in both directions, the longest packet that passes,
-/// and what both kernels grant. Each gets one line, with what to do about it.
+/// It checks the name and its addresses, TCP, TLS, the daemon's key, and whether this user's key is allowed there. Then it
+/// checks versions, clocks, UDP in both directions, the largest packet that passes, and the limits of both kernels. Each
+/// check gets one line, with the remedy if it fails.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul doctor far.example.org
@@ -18,18 +18,18 @@ use crate::grammar::reach::{Far, Through};
   lighthaul doctor --gateway 127.0.0.1:1080 far.example.org
   lighthaul doctor --json far.example.org | jq -r 'select(.outcome != \"ok\").text'
 
-The status is 0 if nothing fails, else that of the first failure: 10 for the network, 13 for a key,
-2 for a version.")]
+The exit status is 0 if no check fails, else that of the first failure: 10 for the network, 13 for
+a key, 2 for a version.")]
 pub(crate) struct Doctor {
-    /// HOST, HOST:PORT or `lh://HOST[:PORT]/`, where `lighthaul serve` should run
+    /// HOST, HOST:PORT or `lh://HOST[:PORT]/` of a daemon
     pub(crate) host: String,
-    /// Bits a second that the path is meant to carry [default: as measured]
-    #[arg(long)]
+    /// Rate that the path should carry [default: measured]
+    #[arg(long, help_heading = "Network")]
     pub(crate) rate: Option<Rate>,
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) through: GatewayArgs,
     #[command(flatten)]
-    pub(crate) through: Through,
+    pub(crate) far: DaemonArgs,
     #[command(flatten)]
-    pub(crate) far: Far,
+    pub(crate) output: OutputArgs,
 }

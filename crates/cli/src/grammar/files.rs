@@ -1,83 +1,83 @@
-//! The grammar of the commands that leave files where they are.
+//! The grammar of `lighthaul ls`, `stat`, `rm` and `mkdir`.
 
 use clap::Args;
 
-use crate::grammar::output::Output;
-use crate::grammar::reach::Via;
+use crate::grammar::output::OutputArgs;
+use crate::grammar::reach::RemoteArgs;
 
-/// List a folder here or on another host.
+/// List a directory here or on another host
 ///
-/// PLACE is `lh://HOST[:PORT]/PATH`, HOST:PATH (over ssh) or a path here. A link to a folder is followed
-/// if it leads nowhere but below the root. Folders of up to 10000 entries come in the order of names,
-/// larger ones as they are on the disk. Names that are not text have \xHH in them, and \ is \\.
+/// PLACE is `lh://HOST[:PORT]/PATH`, HOST:PATH (over ssh) or a local path. A link to a directory is followed if it stays
+/// below the root. Directories of up to 10000 entries are sorted by name; larger ones have the order of the disk. Names
+/// that are not valid text are shown with \xHH, and \ as \\.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul ls lh://far.example.org/results/
   lighthaul ls -l alice@far.example.org:/data
   lighthaul ls --json lh://far.example.org/results/ | jq -r 'select(.size > 1e9).path'")]
 pub(crate) struct Ls {
-    /// What to list
+    /// Path, [USER@]HOST:PATH (ssh) or `lh://HOST[:PORT]/PATH`
     pub(crate) place: String,
-    /// Show permissions, owner, group, size and time, too
-    #[arg(short, long)]
-    pub(crate) long: bool,
-    /// Show names that begin with a dot, too
-    #[arg(short, long)]
+    /// Show names that begin with a dot
+    #[arg(short, long, help_heading = "Selection")]
     pub(crate) all: bool,
+    /// Show permissions, owner, group, size and time
+    #[arg(short, long, help_heading = "Output")]
+    pub(crate) long: bool,
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArgs,
     #[command(flatten)]
-    pub(crate) via: Via,
+    pub(crate) via: RemoteArgs,
 }
 
-/// Show what is at a place.
+/// Show the metadata of files
 ///
-/// That is its kind, permissions, owner, group, size and time. Links are not followed.
+/// It shows type, permissions, owner, group, size and time. Links are not followed.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul stat lh://far.example.org/results/run1.h5
   lighthaul stat --json far.example.org:/data/a far.example.org:/data/b | jq 'select(.size).size'")]
 pub(crate) struct Stat {
     #[command(flatten)]
-    pub(crate) at: Places,
+    pub(crate) at: PlaceArgs,
 }
 
-/// Remove files, links and folders.
+/// Remove files, links and directories
 ///
-/// Folders go with -r alone, and all that is in them with them. Links are removed, not followed.
+/// Directories need -r and are removed with all that they contain. Links are removed, not followed.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul rm lh://far.example.org/results/run1.h5
   lighthaul rm -r alice@far.example.org:scratch/old")]
 pub(crate) struct Rm {
-    #[command(flatten)]
-    pub(crate) at: Places,
-    /// Remove folders, with all that is in them
-    #[arg(short, long)]
+    /// Remove directories and all that they contain
+    #[arg(short, long, help_heading = "Selection")]
     pub(crate) recursive: bool,
+    #[command(flatten)]
+    pub(crate) at: PlaceArgs,
 }
 
-/// Make folders.
+/// Create directories
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul mkdir lh://far.example.org/results
   lighthaul mkdir -p far.example.org:/data/2026/november")]
 pub(crate) struct Mkdir {
-    #[command(flatten)]
-    pub(crate) at: Places,
-    /// Make the folders above it, too, and do not complain if it is there
-    #[arg(short, long)]
+    /// Create parent directories; existing ones are no error
+    #[arg(short, long, help_heading = "Selection")]
     pub(crate) parents: bool,
+    #[command(flatten)]
+    pub(crate) at: PlaceArgs,
 }
 
-/// Places, and how their hosts are reached.
+/// Places, and the way to their hosts.
 #[derive(Args, Debug)]
-pub(crate) struct Places {
-    /// Where, on one host or several
+pub(crate) struct PlaceArgs {
+    /// Path, [USER@]HOST:PATH (ssh) or `lh://HOST[:PORT]/PATH`
     #[arg(required = true, value_name = "PLACE")]
     pub(crate) named: Vec<String>,
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArgs,
     #[command(flatten)]
-    pub(crate) via: Via,
+    pub(crate) via: RemoteArgs,
 }

@@ -7,101 +7,143 @@ use clap::Args;
 use lighthaul_base::duration;
 use lighthaul_booking::books::Role;
 
-use crate::grammar::reach::KeyFile;
+use crate::grammar::reach::KeyArgs;
 
+/// Print the fingerprint of this user's key, or of the daemon's
 #[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul key
+  sudo lighthaul key --host")]
 pub(crate) struct Key {
-    /// The key that `serve` uses
-    #[arg(long)]
+    /// Print the key of the daemon on this host
+    #[arg(long, help_heading = "Selection")]
     pub(crate) host: bool,
     #[command(flatten)]
-    pub(crate) key: KeyFile,
+    pub(crate) key: KeyArgs,
 }
 
+/// Allow a key to copy to and from this host
 #[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul allow sha256:4mFf...Q alice
+  lighthaul allow sha256:4mFf...Q alice --root shared --read-only --expires 30d")]
 pub(crate) struct Allow {
-    /// The key, as its holder's `lighthaul key` prints it
+    /// Key, as `lighthaul key` of its owner prints it
     pub(crate) key: String,
-    /// Name of the key's holder
-    #[arg(default_value = "")]
+    /// Name of the owner
+    #[arg(default_value = "", hide_default_value = true)]
     pub(crate) name: String,
     #[command(flatten)]
-    pub(crate) rights: Granted,
-    /// The file that lists the keys that may call
-    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_ALLOWED")]
+    pub(crate) rights: RightsArgs,
+    /// List of keys to change [default: `allowed_keys`]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "LIGHTHAUL_ALLOWED",
+        help_heading = "Advanced"
+    )]
     pub(crate) allowed: Option<PathBuf>,
 }
 
+/// Refuse a key, even if an authority vouches for it
 #[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul deny sha256:4mFf...Q 'laptop was stolen'")]
 pub(crate) struct Deny {
-    /// The key, as its holder's `lighthaul key` prints it
+    /// Key, as `lighthaul key` of its owner prints it
     pub(crate) key: String,
-    /// Why, for those who read the file
-    #[arg(default_value = "")]
+    /// Reason, for readers of the list
+    #[arg(default_value = "", hide_default_value = true)]
     pub(crate) why: String,
-    /// The file that lists the keys that may call
-    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_ALLOWED")]
+    /// List of keys to change [default: `allowed_keys`]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "LIGHTHAUL_ALLOWED",
+        help_heading = "Advanced"
+    )]
     pub(crate) allowed: Option<PathBuf>,
 }
 
+/// Create a token that allows its bearer to copy to and from this host
 #[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul token robot --root alice --expires 30d > token
+  lighthaul token alice --role user")]
 pub(crate) struct Token {
-    /// Name of the token's holder
+    /// Name of the bearer
     pub(crate) name: String,
     #[command(flatten)]
-    pub(crate) rights: Granted,
-    /// The file that lists the tokens whose bearers may call
-    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_TOKENS")]
-    pub(crate) tokens: Option<PathBuf>,
-    /// For this host's scheduler rather than its daemon: user, operator or admin
-    #[arg(long, conflicts_with_all = ["root", "read_only", "owners", "special", "gateway"])]
+    pub(crate) rights: RightsArgs,
+    /// Token for the scheduler: user, operator or admin
+    #[arg(long, conflicts_with_all = ["root", "read_only", "owners", "special", "gateway"], help_heading = "Access")]
     pub(crate) role: Option<Role>,
+    /// List of tokens to change [default: `tokens`]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "LIGHTHAUL_TOKENS",
+        help_heading = "Advanced"
+    )]
+    pub(crate) tokens: Option<PathBuf>,
 }
 
+/// Sign a statement that grants rights to a key
+///
+/// Daemons whose list of keys has this user's key as an authority admit the key. The statement expires after 30 days
+/// unless --expires says otherwise.
 #[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul sign sha256:4mFf...Q alice --root alice > statement")]
 pub(crate) struct Sign {
-    /// The key, as its holder's `lighthaul key` prints it
+    /// Key, as `lighthaul key` of its owner prints it
     pub(crate) subject: String,
-    /// Name of the key's holder
+    /// Name of the owner
     pub(crate) name: String,
     #[command(flatten)]
-    pub(crate) rights: Granted,
+    pub(crate) rights: RightsArgs,
     #[command(flatten)]
-    pub(crate) key: KeyFile,
+    pub(crate) key: KeyArgs,
 }
 
-/// Rights of a caller.
+/// Rights of a client.
 #[derive(Args, Debug)]
+#[command(next_help_heading = "Access")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
-pub(crate) struct Granted {
-    /// The folder that is the whole world to them; a relative one is beneath that of `serve`
+pub(crate) struct RightsArgs {
+    /// Root directory of the client, relative to that of `serve`
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<String>,
-    /// They may fetch files, and leave none
+    /// Allow reading only
     #[arg(long)]
     pub(crate) read_only: bool,
-    /// Let them give files to other users and groups
+    /// Allow files of other owners and groups
     #[arg(long)]
     pub(crate) owners: bool,
-    /// Let them set set-ID and sticky bits and security.* and trusted.* attributes, and replace and remove devices,
-    /// FIFOs and sockets; with --owners that is as good as root
+    /// Allow set-ID bits, special files and system attributes
+    ///
+    /// These are set-ID and sticky bits, security.* and trusted.* attributes, and the replacement and removal of devices,
+    /// FIFOs and sockets. Together with --owners it is equivalent to root.
     #[arg(long)]
     pub(crate) special: bool,
-    /// They may send sessions of programs through the gateway here
+    /// Allow connections through the gateway of this host
     #[arg(long)]
     pub(crate) gateway: bool,
-    /// Until when, from now on, as in 12h or 30d [default: for ever; what is signed ends after 30d]
+    /// Expire after this long, as in 12h or 30d
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) expires: Option<Duration>,
 }
 
+/// Trust the key of a daemon
 #[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul trust far.example.org sha256:4mFf...Q")]
 pub(crate) struct Trust {
     /// HOST or HOST:PORT
     pub(crate) host: String,
-    /// The key, as `lighthaul key --host` prints it there
+    /// Key, as `lighthaul key --host` prints it there
     pub(crate) key: String,
-    /// Replace the key that is known of that host
-    #[arg(long)]
+    /// Replace the known key of the host
+    #[arg(long, help_heading = "Access")]
     pub(crate) replace: bool,
 }

@@ -6,18 +6,22 @@ use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Lab {
-    /// Run a command between test hosts; with no description, hosts a and b on one link
+    /// Run a command between test hosts
+    ///
+    /// Without a description there are the hosts a and b on one link.
     #[command(after_long_help = LABS)]
     Run(LabRun),
     /// Run a shell between test hosts
     Shell(LabFlags),
-    /// Draw the papers' figures again, and say what is not as it was accepted
+    /// Draw the figures of the papers and compare them with the accepted ones
     Figures(LabFigures),
-    /// From inside a lab: run a command on another of its hosts
+    /// Run a command on another host of this lab
+    ///
+    /// It works inside `lighthaul lab run` and `lighthaul lab shell`.
     On {
-        /// The host
+        /// Host
         host: String,
-        /// The command
+        /// Command and its arguments
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
@@ -25,11 +29,13 @@ pub(crate) enum Lab {
 
 #[derive(Args, Debug)]
 pub(crate) struct LabFigures {
-    /// Plans, tables and pictures
+    /// Directory with plans, tables and pictures
     #[arg(value_name = "DIR", default_value = "figures")]
     pub(crate) folder: PathBuf,
-    /// Measure every case between test hosts too; else earlier measurements are kept
-    #[arg(long)]
+    /// Measure every case between test hosts
+    ///
+    /// Without it the earlier measurements are kept.
+    #[arg(long, help_heading = "Advanced")]
     pub(crate) emulate: bool,
 }
 
@@ -37,56 +43,59 @@ pub(crate) struct LabFigures {
 pub(crate) struct LabRun {
     #[command(flatten)]
     pub(crate) flags: LabFlags,
-    /// The command, run on the first host
+    /// Command to run on the first host
     #[arg(required = true, last = true)]
     pub(crate) command: Vec<String>,
 }
 
+/// Hosts and their link.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct LabFlags {
-    /// A TOML file of hosts, routers and links
+    /// TOML file of hosts, routers and links
     pub(crate) description: Option<PathBuf>,
     /// Rate of the link, as in 1Gb/s [default: unlimited]
-    #[arg(long)]
+    #[arg(long, help_heading = "Network")]
     pub(crate) rate: Option<String>,
-    /// Round-trip time, as in 100ms
-    #[arg(long)]
+    /// Round-trip time, as in 100ms [default: 0]
+    #[arg(long, value_name = "DURATION", help_heading = "Network")]
     pub(crate) rtt: Option<String>,
-    /// Delay one way
-    #[arg(long)]
+    /// One-way delay, as in 50ms, instead of --rtt
+    #[arg(long, value_name = "DURATION", help_heading = "Network")]
     pub(crate) delay: Option<String>,
-    /// Bytes that queue before the link [default: one bandwidth-delay product]
-    #[arg(long)]
+    /// Queue of the link in bytes [default: bandwidth x delay]
+    #[arg(long, value_name = "SIZE", help_heading = "Network")]
     pub(crate) queue: Option<String>,
-    /// Packets lost at random, as in 0.01%
-    #[arg(long)]
+    /// Random packet loss, as in 0.01%
+    #[arg(long, help_heading = "Network")]
     pub(crate) loss: Option<String>,
-    /// Loss in bursts: how often one begins, and how many packets it takes, as in 0.01%x10
-    #[arg(long)]
+    /// Bursts of loss: probability and packets, as in 0.01%x10
+    #[arg(long, value_name = "LOSS", help_heading = "Network")]
     pub(crate) burst_loss: Option<String>,
-    /// Packets that arrive late, as in 1%x2ms
-    #[arg(long)]
+    /// Late packets: probability and delay, as in '1% by 2ms'
+    #[arg(long, help_heading = "Network")]
     pub(crate) reorder: Option<String>,
-    /// Packets that arrive twice
-    #[arg(long)]
+    /// Duplicate packets, as in 0.1%
+    #[arg(long, help_heading = "Network")]
     pub(crate) duplicate: Option<String>,
-    /// What the link is: wan (emulated) or veth (as fast as the kernel)
-    #[arg(long)]
+    /// Link: wan (emulated) or veth (as fast as the kernel)
+    #[arg(long, help_heading = "Network")]
     pub(crate) kind: Option<String>,
-    /// On veth, cut trains into packets before the receiver, as a network card does
-    #[arg(long)]
+    /// On veth, deliver batches as single packets
+    ///
+    /// The link cuts them before the receiver, as a network card does.
+    #[arg(long, help_heading = "Network")]
     pub(crate) segment: bool,
-    /// The largest packet
-    #[arg(long)]
+    /// Largest packet in bytes [default: 1500]
+    #[arg(long, help_heading = "Network")]
     pub(crate) mtu: Option<u32>,
-    /// Repeat the chances of an earlier run
-    #[arg(long)]
+    /// Seed of random events, to repeat a run [default: 1]
+    #[arg(long, help_heading = "Network")]
     pub(crate) seed: Option<u64>,
-    /// The host that the command runs on
-    #[arg(long = "in", value_name = "HOST")]
+    /// Host that runs the command [default: the first]
+    #[arg(long = "in", value_name = "HOST", help_heading = "Selection")]
     pub(crate) host: Option<String>,
-    /// Print what the links have seen
-    #[arg(short, long)]
+    /// Print the counters of the links at the end
+    #[arg(short, long, help_heading = "Output")]
     pub(crate) verbose: bool,
 }
 

@@ -5,20 +5,20 @@ use std::path::PathBuf;
 use clap::Args;
 use clap_complete::Shell;
 
-/// Print what makes a shell complete this command.
+/// Print completions for a shell
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul completions bash > ~/.local/share/bash-completion/completions/lighthaul
   lighthaul completions zsh > ~/.zfunc/_lighthaul
   lighthaul completions fish > ~/.config/fish/completions/lighthaul.fish")]
 pub(crate) struct Completions {
-    /// The shell
+    /// Shell
     pub(crate) shell: Shell,
 }
 
-/// Write the man pages of all commands.
+/// Write the man pages of all commands
 #[derive(Args, Debug)]
 pub(crate) struct Man {
-    /// The folder they go to
+    /// Directory for the man pages
     pub(crate) folder: PathBuf,
 }

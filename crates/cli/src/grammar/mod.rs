@@ -1,6 +1,6 @@
 //! The command line: commands, options and the parsers of their values. It uses nothing of the other modules.
 //!
-//! - [`cli`]: the command and its subcommands
+//! - [`cli`]: the command and its subcommands; [`help`]: the help that all of them have in common
 //! - [`copy`], and in it [`choice`], [`rules`], [`timing`]: `cp`, what it selects and keeps, its filters, and when it runs
 //! - one module for each other command or family of commands
 //! - [`reach`], [`output`]: options that commands share; [`secret`], [`time`]: values
@@ -12,6 +12,7 @@ pub(crate) mod copy;
 pub(crate) mod doctor;
 pub(crate) mod files;
 pub(crate) mod gateway;
+pub(crate) mod help;
 pub(crate) mod keys;
 pub(crate) mod lab;
 pub(crate) mod manual;

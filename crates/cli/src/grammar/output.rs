@@ -2,32 +2,50 @@
 
 use clap::{Args, ValueEnum};
 
-/// For whom output is.
+/// Format of the output.
 #[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct Output {
-    /// Print one JSON object a line on standard output
+#[command(next_help_heading = "Output")]
+pub(crate) struct OutputArgs {
+    /// Print one JSON object per line on standard output
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Progress {
-    /// A line that moves if standard error is a terminal
+    /// One line that is updated, if standard error is a terminal
     #[default]
     Auto,
-    /// A line that moves
+    /// One line that is updated
     Bar,
-    /// A line a second
+    /// One line per second
     Plain,
-    /// Nothing
+    /// No progress
     None,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// A line of words
+    /// One line of text per event
     #[default]
     Text,
-    /// A JSON object a line
+    /// One JSON object per event
     Json,
+}
+
+/// Log of a service.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct LogArgs {
+    /// Format of the log on standard error: text or json
+    ///
+    /// `LIGHTHAUL_LOG` sets the level, as in `debug` or `warn,lighthaul_daemon=debug`.
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t,
+        env = "LIGHTHAUL_LOG_FORMAT"
+    )]
+    pub(crate) log_format: LogFormat,
 }

@@ -6,70 +6,78 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use lighthaul_base::{Rate, Size, duration};
 
-use crate::grammar::reach::{Far, Through};
+use crate::grammar::output::OutputArgs;
+use crate::grammar::reach::{DaemonArgs, GatewayArgs};
 
-/// Measure what a path and the hosts at its ends can do.
+/// Measure the network path, the protocols and the disks
 ///
-/// That is the network alone, with the copy into memory that every transfer needs, RBUDP itself, plain and
-/// sealed, the other protocols, and the disks.
+/// It measures the network alone, and with one copy into memory, which every transfer needs. Then it measures RBUDP with
+/// and without encryption, the other protocols, and disks.
 #[derive(Args, Debug)]
 #[command(after_long_help = PROBES)]
 pub(crate) struct Probe {
-    /// `lh://HOST[:PORT]/` where `lighthaul serve` runs; leave it out to probe a disk alone
+    /// HOST[:PORT] of a daemon; not needed with --disk
     pub(crate) host: Option<String>,
-    /// What to measure
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "all")]
+    /// Measurements, separated by commas
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "all",
+        help_heading = "Selection"
+    )]
     pub(crate) what: Vec<What>,
-    /// Bits a second on the wire [default: as fast as the hosts can; 100Gb/s for sabul, sabul-swift and vbtp]
-    #[arg(long)]
-    pub(crate) rate: Option<Rate>,
-    /// Duration of each raw measurement, from 10ms to 1h
-    #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = duration::parse)]
-    pub(crate) time: Duration,
-    /// Bytes that a protocol moves, and that the disk is tried with
-    #[arg(long, default_value = "2GiB")]
-    pub(crate) size: Size,
-    /// A folder here whose disk is tried: writing, then reading
-    #[arg(long, value_name = "DIR")]
+    /// Measure writing and reading in this local directory
+    #[arg(long, value_name = "DIR", help_heading = "Selection")]
     pub(crate) disk: Option<PathBuf>,
-    /// Print one JSON object a line on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
+    /// Duration of each raw measurement, 10ms to 1h
+    #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = duration::parse, help_heading = "Selection")]
+    pub(crate) time: Duration,
+    /// Bytes to move by a protocol or to write to the disk
+    #[arg(long, default_value = "2GiB", help_heading = "Selection")]
+    pub(crate) size: Size,
+    /// Rate on the wire [default: as fast as possible]
+    ///
+    /// The default is 100Gb/s for sabul, sabul-swift and vbtp.
+    #[arg(long, help_heading = "Network")]
+    pub(crate) rate: Option<Rate>,
     #[command(flatten)]
-    pub(crate) through: Through,
+    pub(crate) through: GatewayArgs,
     #[command(flatten)]
-    pub(crate) far: Far,
+    pub(crate) far: DaemonArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum What {
-    /// Everything
+    /// All measurements
     All,
-    /// The network alone: trains sent, received and dropped
+    /// Network alone: batches sent, received and dropped
     Network,
-    /// The network plus one copy into memory: the honest bound (`app_perf`)
+    /// Network and one copy into memory: the bound for every protocol
     Copy,
-    /// RBUDP whose receiver drops what it gets
+    /// RBUDP; the receiver drops the data
     Fake,
-    /// RBUDP whose receiver copies each packet to its place
+    /// RBUDP; the receiver copies each packet to its place
     Place,
-    /// RBUDP whose receiver predicts where packets land
+    /// RBUDP; the receiver predicts the place of each packet
     Scatter,
-    /// RBUDP, encrypted, copied to its place
+    /// RBUDP with encryption; the receiver copies
     Sealed,
-    /// RBUDP, encrypted, predicted
+    /// RBUDP with encryption; the receiver predicts
     SealedScatter,
-    /// RBUDP+ whose receiver copies each packet to its place
+    /// RBUDP+; the receiver copies
     Plus,
-    /// SABUL by its paper's rules
+    /// SABUL with the rules of its paper
     Sabul,
-    /// SABUL by the second set of rules
+    /// SABUL with its second set of rules
     SabulSwift,
     /// VBTP on a circuit of the rate
     Vbtp,
-    /// One stream, encrypted
+    /// One TCP connection with encryption
     Tcp,
-    /// Many streams, encrypted
+    /// Several TCP connections with encryption
     Ptcp,
 }
 

@@ -7,34 +7,46 @@ use lighthaul_gateway::entrance::Entrance;
 
 use crate::grammar::secret::Secret;
 
-/// How the far side of a place is reached.
+/// Way to the other host.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Via {
-    /// The ssh command, with options
-    #[arg(short = 'e', long, default_value = "ssh", env = "LIGHTHAUL_SSH")]
+#[command(next_help_heading = "Network")]
+pub(crate) struct RemoteArgs {
+    /// ssh command and its options, for HOST:PATH
+    #[arg(
+        short = 'e',
+        long,
+        value_name = "COMMAND",
+        default_value = "ssh",
+        env = "LIGHTHAUL_SSH"
+    )]
     pub(crate) ssh: String,
-    /// The lighthaul to start on the far side
+    /// Program to start on the other host, for HOST:PATH
     #[arg(
         long,
         default_value = "lighthaul",
         value_name = "PROGRAM",
-        env = "LIGHTHAUL_REMOTE"
+        env = "LIGHTHAUL_REMOTE",
+        hide_short_help = true
     )]
     pub(crate) remote: String,
     #[command(flatten)]
-    pub(crate) through: Through,
+    pub(crate) through: GatewayArgs,
     #[command(flatten)]
-    pub(crate) far: Far,
+    pub(crate) far: DaemonArgs,
 }
 
-/// By which gateway the far side is reached.
+/// Gateway on the way to the other host.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Through {
-    /// Reach the far side through this gateway and its peer, as in 127.0.0.1:1080, where it takes SOCKS5; no datagram passes there.
-    /// Where it asks for a password: NAME:PASSWORD@HOST:PORT, better by the variable, which nobody else sees
+#[command(next_help_heading = "Network")]
+pub(crate) struct GatewayArgs {
+    /// Connect through this gateway, as in 127.0.0.1:1080
+    ///
+    /// The address is where the gateway takes SOCKS5. Data crosses by TCP, since no datagram passes a gateway. If the
+    /// gateway asks for a password, write NAME:PASSWORD@HOST:PORT, preferably in `LIGHTHAUL_GATEWAY`, which other users
+    /// of this host cannot read.
     #[arg(
         long,
-        value_name = "HOST:PORT",
+        value_name = "ADDR",
         env = "LIGHTHAUL_GATEWAY",
         value_parser = Secret::<Entrance>::new(),
         hide_env_values = true
@@ -42,35 +54,69 @@ pub(crate) struct Through {
     pub(crate) gateway: Option<Entrance>,
 }
 
-impl Through {
-    /// Whether there is one.
+impl GatewayArgs {
+    /// Returns true if there is a gateway.
     pub(crate) const fn is_any(&self) -> bool {
         self.gateway.is_some()
     }
 }
 
-/// How a daemon is known.
+/// Identity of a daemon, and credentials for it.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Far {
-    /// The key that the daemon must show (sha256:...), instead of a known one
-    #[arg(long, value_name = "KEY", env = "LIGHTHAUL_PIN")]
+#[command(next_help_heading = "Network")]
+pub(crate) struct DaemonArgs {
+    /// Require this key of the daemon (sha256:...)
+    ///
+    /// Without it the key must be the one in `known_hosts`, or the first that the daemon shows.
+    #[arg(
+        long,
+        value_name = "KEY",
+        env = "LIGHTHAUL_PIN",
+        hide_short_help = true
+    )]
     pub(crate) pin: Option<String>,
-    /// Refuse a daemon that was never called before, rather than know it from then on
-    #[arg(long, env = "LIGHTHAUL_STRICT")]
+    /// Refuse a daemon whose key is not in `known_hosts`
+    ///
+    /// Without it the key of a daemon that is called for the first time is added there.
+    #[arg(long, env = "LIGHTHAUL_STRICT", hide_short_help = true)]
     pub(crate) strict: bool,
-    /// The file with the token that the daemon knows us by; or the token itself in `LIGHTHAUL_TOKEN`
-    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_TOKEN_FILE")]
+    /// File with the token for the daemon
+    ///
+    /// `LIGHTHAUL_TOKEN` may hold the token itself.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "LIGHTHAUL_TOKEN_FILE",
+        hide_short_help = true
+    )]
     pub(crate) token_file: Option<PathBuf>,
-    /// The file with what an authority signed for our key [default: `statement` beside the key]
-    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_STATEMENT")]
+    /// File with the statement of an authority [default: `statement` beside the key]
+    ///
+    /// The statement grants rights to this user's key, see `lighthaul sign`.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "LIGHTHAUL_STATEMENT",
+        hide_short_help = true
+    )]
     pub(crate) statement: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) key: KeyFile,
+    pub(crate) key: KeyArgs,
 }
 
+/// Private key of this side.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct KeyFile {
-    /// This side's private key, made if it is missing
-    #[arg(long = "key", value_name = "FILE", env = "LIGHTHAUL_KEY")]
+#[command(next_help_heading = "Network")]
+pub(crate) struct KeyArgs {
+    /// Private key of this side, created if missing
+    ///
+    /// The default is `~/.config/lighthaul/key`; for a service `/etc/lighthaul/host_key`, or `host_key` in the user's
+    /// folder unless root.
+    #[arg(
+        long = "key",
+        value_name = "FILE",
+        env = "LIGHTHAUL_KEY",
+        hide_short_help = true
+    )]
     pub(crate) path: Option<PathBuf>,
 }

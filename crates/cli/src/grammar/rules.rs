@@ -1,5 +1,5 @@
-//! Options that filter. The first rule that matches decides, so their order on the command line counts,
-//! across all of them.
+//! Filter options. The first rule that matches decides, so their order on the command line counts, across all of
+//! them.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, value_parser};
 use lighthaul_files::filter::Written;
 
-/// The rules, in the order in which they were written.
+/// Filter rules in the order of the command line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rules(pub(crate) Vec<Written>);
 
-/// An option's name, what it takes, its help, and what it means.
+/// Name, value name, help and meaning of an option.
 type Option_ = (
     &'static str,
     &'static str,
@@ -24,34 +24,37 @@ const OPTIONS: [Option_; 5] = [
     (
         "exclude",
         "PATTERN",
-        "Leave out what matches, as rsync has it",
+        "Exclude files that match, with the rules of rsync",
         |text| Written::Exclude(text.into_vec()),
     ),
     (
         "include",
         "PATTERN",
-        "Take what matches, whatever later rules say",
+        "Include files that match, whatever later rules say",
         |text| Written::Include(text.into_vec()),
     ),
     (
         "filter",
         "RULE",
-        "Add a rule as rsync writes it: '- PATTERN', '+ PATTERN', '. FILE'",
+        "Add a filter rule of rsync: '- PATTERN', '+ PATTERN', '. FILE'",
         |text| Written::Filter(text.into_vec()),
     ),
     (
         "exclude-from",
         "FILE",
-        "Leave out what matches a pattern in FILE",
+        "Exclude files that match a pattern in FILE",
         |text| Written::ExcludeFrom(PathBuf::from(text)),
     ),
     (
         "include-from",
         "FILE",
-        "Take what matches a pattern in FILE",
+        "Include files that match a pattern in FILE",
         |text| Written::IncludeFrom(PathBuf::from(text)),
     ),
 ];
+
+/// Options that `-h` shows.
+const SHORT: [&str; 1] = ["exclude"];
 
 impl Args for Rules {
     fn augment_args(command: Command) -> Command {
@@ -62,6 +65,8 @@ impl Args for Rules {
                     .long(*name)
                     .value_name(*value)
                     .help(*help)
+                    .help_heading("Selection")
+                    .hide_short_help(!SHORT.contains(name))
                     .action(ArgAction::Append)
                     .allow_hyphen_values(true)
                     .value_parser(value_parser!(OsString));

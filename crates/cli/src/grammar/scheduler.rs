@@ -9,14 +9,14 @@ use clap::{Args, value_parser};
 use lighthaul_base::{Rate, duration};
 use lighthaul_booking::word::Bytes;
 
-use crate::grammar::output::LogFormat;
-use crate::grammar::reach::KeyFile;
+use crate::grammar::output::LogArgs;
+use crate::grammar::reach::KeyArgs;
 
-/// Book capacity of links for those who ask for it.
+/// Book link capacity for clients (bandwidth reservation service)
 ///
-/// It keeps a calendar of all links and answers over HTTP, as /openapi.json says: within TLS, known by this
-/// host's key or by a certificate, or in the clear on this host alone. Who asks shows a token: one that
-/// `lighthaul token --role` has made, or one that an issuer has signed (OIDC, WLCG).
+/// It keeps a calendar of all links and serves the REST interface of /openapi.json. It speaks TLS with this host's key or
+/// a certificate, or HTTP on this host alone. Clients show a token from `lighthaul token --role`, or one that an issuer has
+/// signed (OIDC, WLCG).
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul scheduler --topology network.toml
@@ -26,136 +26,228 @@ use crate::grammar::reach::KeyFile;
     --issuer https://idp.example.org/ --jwks https://idp.example.org/jwks --audience lighthaul
 
 A topology in TOML:
-  nodes = [\"chicago\"]           # only to have an order; the others follow from links
+  nodes = [\"chicago\"]           # fixes their order; others follow from the links
   [[link]]
-  name = \"chicago-amsterdam\"    # FROM-TO, if it is left out
+  name = \"chicago-amsterdam\"    # default FROM-TO
   from = \"chicago\"
   to = \"amsterdam\"
-  capacity = \"10Gb/s\"           # --link-capacity
-  channel = \"1Gb/s\"             # what rates are multiples of; 1 Mb/s
-  guard = \"50ms\"                # how long a change of rate takes; none
-  cost = 3                        # of two paths that end as early, the cheaper is taken; 1
-  both = true                     # also a link back, called TO-FROM
-  back = \"amsterdam-chicago\"    # what that one is called instead
-  interfaces = [\"eth1\"]         # where circuits of the link are made, by --shape or --device
+  capacity = \"10Gb/s\"           # default --link-capacity
+  channel = \"1Gb/s\"             # unit of rates; default 1Mb/s
+  guard = \"50ms\"                # guard time around a change of rate; default 0
+  cost = 3                        # decides between paths that end at the same time; default 1
+  both = true                     # also a link back, named TO-FROM
+  back = \"amsterdam-chicago\"    # name of the link back
+  interfaces = [\"eth1\"]         # interfaces of its circuits, see --shape and --device
 
-A file of policies for identities of role user, in TOML, which is read again when it changes; each
-line may be left out:
+Policies for identities of role user in TOML. The file is read again when it changes. All keys are
+optional:
   [default]                       # identities that are not listed
   prefixes = [\"10.1.0.0/16\"]    # destinations of packets that circuits may carry; none
   interfaces = [\"eth1\"]         # interfaces at which circuits may be made; all
   links = [\"chicago-amsterdam\"] # links that may be booked; all
   rate_max = \"1Gb/s\"            # all reservations of the identity at one time; no limit
-  ahead = \"7d\"                  # how far ahead a reservation may end; --horizon
+  ahead = \"7d\"                  # latest end of a reservation from now; --horizon
   bytes_per_day = \"10TB\"        # --bytes-max
   reservations = 100              # --reservations-max
-  [identity.ada]                  # what is not said here is as in [default]
+  [identity.ada]                  # other keys as in [default]
   prefixes = [\"10.2.0.0/16\"]")]
 pub(crate) struct Scheduler {
-    /// Hosts and links: a TOML file, or .graphml as the Internet Topology Zoo has it
-    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_TOPOLOGY")]
-    pub(crate) topology: PathBuf,
-    /// Default link capacity, for links of which the topology gives none
-    #[arg(long, value_name = "RATE")]
-    pub(crate) link_capacity: Option<Rate>,
-    /// Where the books are kept: a file, or the postgres:// URL of a server that several schedulers share;
-    /// ?sslmode=verify-full in it has TLS spoken, with &sslrootcert=FILE for an authority of your own
-    #[arg(long, value_name = "PLACE", env = "LIGHTHAUL_STORE")]
-    pub(crate) store: Option<String>,
-    /// Go on once with books that were restored from a copy; what was booked since is forgotten
-    #[arg(long)]
-    pub(crate) accept_restored: bool,
-    /// Make circuits at this host's interface of this rate, as in eth1=10Gb/s; several are separated by commas
-    #[arg(long, value_name = "NAME=RATE", value_delimiter = ',')]
-    pub(crate) shape: Vec<Interface>,
-    /// Make circuits at the device of this name, for which this program speaks; several are separated by commas
-    #[arg(long, value_name = "NAME=PROGRAM", value_delimiter = ',')]
-    pub(crate) device: Vec<Device>,
-    /// Where to listen
+    /// Hosts and links: a TOML file, or .graphml (Topology Zoo)
     #[arg(
         long,
+        value_name = "FILE",
+        env = "LIGHTHAUL_TOPOLOGY",
+        help_heading = "Booking"
+    )]
+    pub(crate) topology: PathBuf,
+    /// Capacity of links without one in the topology
+    #[arg(long, value_name = "RATE", help_heading = "Booking")]
+    pub(crate) link_capacity: Option<Rate>,
+    /// Store: a file or a postgres:// URL
+    ///
+    /// Several schedulers may share a server of `PostgreSQL`. `?sslmode=verify-full` requires TLS, `&sslrootcert=FILE` names a
+    /// certificate authority. The default is /var/lib/lighthaul/books, or a file of the user unless root.
+    #[arg(
+        long,
+        value_name = "PLACE",
+        env = "LIGHTHAUL_STORE",
+        help_heading = "Booking"
+    )]
+    pub(crate) store: Option<String>,
+    /// File of policies for users
+    ///
+    /// Without it users may book capacity but no circuits; operators may book everything.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "LIGHTHAUL_SCHEDULER_POLICY",
+        help_heading = "Booking"
+    )]
+    pub(crate) policy: Option<PathBuf>,
+    /// Provision circuits on this interface, as in eth1=10Gb/s
+    ///
+    /// Several are separated by commas.
+    #[arg(
+        long,
+        value_name = "NAME=RATE",
+        value_delimiter = ',',
+        help_heading = "Circuits"
+    )]
+    pub(crate) shape: Vec<Interface>,
+    /// Provision circuits with a driver, as in sw1=/bin/sw1
+    ///
+    /// The program drives the device of this name. Several are separated by commas.
+    #[arg(
+        long,
+        value_name = "NAME=PROGRAM",
+        value_delimiter = ',',
+        help_heading = "Circuits"
+    )]
+    pub(crate) device: Vec<Device>,
+    /// Address to listen on
+    #[arg(
+        long,
+        value_name = "ADDR",
         default_value = "127.0.0.1:4811",
-        env = "LIGHTHAUL_SCHEDULER_LISTEN"
+        env = "LIGHTHAUL_SCHEDULER_LISTEN",
+        help_heading = "Network"
     )]
     pub(crate) listen: SocketAddr,
-    /// Where other schedulers of the same store reach this one
-    #[arg(long, value_name = "URL", env = "LIGHTHAUL_SCHEDULER_URL")]
-    pub(crate) url: Option<String>,
-    /// Certificates as PEM, this host's own first [default: one around this host's key]
-    #[arg(long, value_name = "FILE", requires = "certificate_key")]
+    /// PEM file of certificates, this host's own first
+    ///
+    /// The default is a certificate of this host's key.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "certificate_key",
+        help_heading = "Network"
+    )]
     pub(crate) certificate: Option<PathBuf>,
-    /// The key of the first certificate, as PEM
-    #[arg(long, value_name = "FILE", requires = "certificate")]
+    /// PEM file of the key of the first certificate
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "certificate",
+        help_heading = "Network"
+    )]
     pub(crate) certificate_key: Option<PathBuf>,
-    /// Speak in the clear, to this host alone
-    #[arg(long)]
+    /// Serve HTTP without TLS, to this host alone
+    #[arg(long, help_heading = "Network", hide_short_help = true)]
     pub(crate) no_tls: bool,
-    /// With --no-tls, speak in the clear to everybody
-    #[arg(long, requires = "no_tls")]
+    /// With --no-tls, serve other hosts too
+    #[arg(
+        long,
+        requires = "no_tls",
+        help_heading = "Network",
+        hide_short_help = true
+    )]
     pub(crate) insecure: bool,
-    /// Policies of what identities may book, a TOML file [default: capacity, but no circuits; operators may book all]
-    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_SCHEDULER_POLICY")]
-    pub(crate) policy: Option<PathBuf>,
+    /// URL at which other schedulers of the store reach this one
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "LIGHTHAUL_SCHEDULER_URL",
+        help_heading = "Network",
+        hide_short_help = true
+    )]
+    pub(crate) url: Option<String>,
+    #[command(flatten)]
+    pub(crate) key: KeyArgs,
+    #[command(flatten)]
+    pub(crate) welcome: AccessArgs,
     /// Time before an uncommitted reservation expires
-    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration::parse, help_heading = "Limits")]
     pub(crate) hold: Duration,
-    /// How far ahead bookings may end
-    #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = duration::parse)]
+    /// Latest end of a reservation, from now
+    #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = duration::parse, help_heading = "Limits")]
     pub(crate) horizon: Duration,
-    /// How many reservations one owner may have at once
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    /// Reservations of one owner at one time
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1000,
+        help_heading = "Limits",
+        hide_short_help = true
+    )]
     pub(crate) reservations_max: usize,
     /// Bytes that one owner may book per day [default: no limit]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        help_heading = "Limits",
+        hide_short_help = true
+    )]
     pub(crate) bytes_max: Option<Bytes>,
-    /// How many questions a second each name may ask
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = value_parser!(u32).range(1..=100_000))]
+    /// Requests per second of one identity
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = value_parser!(u32).range(1..=100_000), help_heading = "Limits", hide_short_help = true)]
     pub(crate) questions_max: u32,
-    /// Connections at one time; beyond them the one that is stuck for longest ends
+    /// Connections at one time
     ///
-    /// Never more than three quarters of the files that may be open. A caller has 10 s for the TLS handshake, for the head of
-    /// a request and for its body, and 10 s to take some of an answer. Answers on their way take at most 64 MiB together.
-    #[arg(long, value_name = "N", default_value_t = 1024)]
+    /// There are never more than three quarters of the files that may be open. Beyond the limit the connection that has
+    /// been idle longest is closed. A client has 10 s each for the TLS handshake, the header of a request and its body. It
+    /// must read part of a response within 10 s. Responses in progress take at most 64 MiB together.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1024,
+        help_heading = "Limits",
+        hide_short_help = true
+    )]
     pub(crate) connections_max: usize,
-    /// Connections of one address (one /48 of IPv6), and of one identity
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    /// Connections of one address (IPv6: one /48) or identity
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 64,
+        help_heading = "Limits",
+        hide_short_help = true
+    )]
     pub(crate) connections_each: usize,
-    /// How the log on standard error is written; `LIGHTHAUL_LOG` says how much, as in `debug`
-    #[arg(long, value_enum, default_value_t, env = "LIGHTHAUL_LOG_FORMAT")]
-    pub(crate) log_format: LogFormat,
     #[command(flatten)]
-    pub(crate) key: KeyFile,
-    #[command(flatten)]
-    pub(crate) welcome: Welcome,
+    pub(crate) log: LogArgs,
+    /// Continue with a store that was restored from a backup
+    ///
+    /// Reservations made since the backup are lost. Use it once.
+    #[arg(long, help_heading = "Advanced", hide_short_help = true)]
+    pub(crate) accept_restored: bool,
 }
 
-/// Who is let in.
+/// Clients that are admitted.
 #[derive(Args, Debug)]
-pub(crate) struct Welcome {
-    /// The file that lists the tokens whose bearers may ask
+#[command(next_help_heading = "Access")]
+pub(crate) struct AccessArgs {
+    /// List of tokens [default: `scheduler_tokens`]
+    ///
+    /// The list is in `/etc/lighthaul`, or in `~/.config/lighthaul` unless root. `lighthaul token --role` writes it.
     #[arg(long, value_name = "FILE", env = "LIGHTHAUL_SCHEDULER_TOKENS")]
     pub(crate) tokens: Option<PathBuf>,
     /// Trusted token issuer (exact match)
     #[arg(long, value_name = "URL", requires_all = ["jwks", "audience"])]
     pub(crate) issuer: Option<String>,
-    /// Where the issuer's keys are
-    #[arg(long, value_name = "URL", requires = "issuer")]
+    /// URL of the issuer's keys (JWKS)
+    #[arg(long, value_name = "URL", requires = "issuer", hide_short_help = true)]
     pub(crate) jwks: Option<String>,
-    /// What signed tokens call this scheduler; several are separated by commas
-    #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "issuer")]
+    /// Audience that signed tokens must name; several with commas
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        requires = "issuer",
+        hide_short_help = true
+    )]
     pub(crate) audience: Vec<String>,
-    /// The scope or group without which a signed token lets nobody in
-    #[arg(long, value_name = "NAME", requires = "issuer")]
+    /// Scope or group that a signed token must have
+    #[arg(long, value_name = "NAME", requires = "issuer", hide_short_help = true)]
     pub(crate) user_scope: Option<String>,
-    /// The scope or group of operators
-    #[arg(long, value_name = "NAME", requires = "issuer")]
+    /// Scope or group of operators
+    #[arg(long, value_name = "NAME", requires = "issuer", hide_short_help = true)]
     pub(crate) operator_scope: Option<String>,
-    /// The scope or group of admins
-    #[arg(long, value_name = "NAME", requires = "issuer")]
+    /// Scope or group of administrators
+    #[arg(long, value_name = "NAME", requires = "issuer", hide_short_help = true)]
     pub(crate) admin_scope: Option<String>,
 }
 
-/// An interface of this host, and what it carries.
+/// Interface of this host, and its rate.
 #[derive(Clone, Debug)]
 pub(crate) struct Interface {
     pub(crate) name: String,
@@ -172,7 +264,7 @@ impl FromStr for Interface {
     }
 }
 
-/// A device, and the program that speaks for it.
+/// Device, and its driver program.
 #[derive(Clone, Debug)]
 pub(crate) struct Device {
     pub(crate) name: String,
@@ -189,7 +281,7 @@ impl FromStr for Device {
     }
 }
 
-/// A name, and what is behind it.
+/// Splits `NAME=VALUE`.
 fn named(text: &str) -> Option<(String, &str)> {
     let (name, rest) = text.split_once('=')?;
     (!name.is_empty()).then(|| (name.to_owned(), rest))

@@ -9,12 +9,12 @@ use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
 use clap::{Arg, Command, Error};
 
-/// Reads a value like any other; one that cannot be read is not repeated to whoever looks on.
+/// Parser of a value that may hold a password. Its errors do not repeat the value.
 #[derive(Debug)]
 pub(crate) struct Secret<T>(PhantomData<fn() -> T>);
 
 impl<T> Secret<T> {
-    /// What reads it.
+    /// Returns the parser.
     pub(crate) const fn new() -> Self {
         Self(PhantomData)
     }

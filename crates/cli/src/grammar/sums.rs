@@ -1,4 +1,4 @@
-//! The grammar of the commands that compare files with lists of hashes.
+//! The grammar of `lighthaul verify` and `manifest`.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -6,72 +6,80 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use lighthaul_files::hash;
 
-use crate::grammar::output::{Output, Progress};
+use crate::grammar::output::{OutputArgs, Progress};
 
-/// Compare the files of a folder with a list of their hashes.
+/// Compare the files of a directory with a list of hashes
 ///
-/// Takes what `lighthaul manifest`, sha256sum, md5sum and b3sum write (HASH, two spaces, path), and events of
-/// `--json` that have a path and a digest. Paths are below DIR, and nothing outside it is read. Lists what
-/// differs or is missing; the status is 12 if anything is.
+/// It reads the output of `lighthaul manifest`, sha256sum, md5sum and b3sum (HASH, two spaces, path), and events of
+/// `--json` that have a path and a digest. Paths are relative to DIR, and nothing outside it is read. It lists files
+/// that differ or are missing; the exit status is 12 if there are any.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul verify SHA256SUMS /data/run1
   lighthaul manifest /data/run1 | ssh far.example.org lighthaul verify - /data/run1
   lighthaul verify --hash blake3 b3sums.txt .")]
 pub(crate) struct Verify {
-    /// The list; - is standard input
+    /// List of hashes; - is standard input
     pub(crate) manifest: PathBuf,
-    /// The folder
+    /// Directory with the files
     pub(crate) dir: PathBuf,
-    /// What the digits are; else their number tells, and where that fits two, either will do
-    #[arg(long, value_enum)]
+    /// Hash of the list [default: by the number of digits]
+    ///
+    /// If two hashes have that number of digits, either may match.
+    #[arg(long, value_enum, help_heading = "Verification")]
     pub(crate) hash: Option<Hash>,
     #[command(flatten)]
-    pub(crate) crew: Crew,
+    pub(crate) crew: ThreadArgs,
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArgs,
 }
 
-/// Write a list of the hashes of all files in a folder.
+/// Write a list of the hashes of all files in a directory
 ///
-/// Each line is HASH, two spaces and the path below DIR, in the order of names, as sha256sum and its like write and
-/// check them. Folders and links are not listed.
+/// Each line is HASH, two spaces and the path relative to DIR, sorted by name, in the format of sha256sum. Directories
+/// and links are not listed.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul manifest /data/run1 > run1.sha256
   lighthaul manifest --hash md5 . | md5sum -c
   lighthaul manifest --json /data/run1 > run1.ndjson")]
 pub(crate) struct Manifest {
-    /// The folder
+    /// Directory with the files
     pub(crate) dir: PathBuf,
-    /// Which hash
-    #[arg(long, value_enum, default_value_t)]
+    /// Hash: sha256, md5, blake3, crc32c or adler32
+    #[arg(long, value_enum, default_value_t, help_heading = "Verification")]
     pub(crate) hash: Hash,
     #[command(flatten)]
-    pub(crate) crew: Crew,
+    pub(crate) crew: ThreadArgs,
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArgs,
 }
 
-/// How many work, and what they show of it.
+/// Threads that read files, and their progress.
 #[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct Crew {
-    /// Files that are read at a time [default: one for each CPU]
-    #[arg(long, value_name = "N")]
+pub(crate) struct ThreadArgs {
+    /// Files to read at the same time [default: one per CPU]
+    #[arg(long, value_name = "N", help_heading = "Advanced")]
     pub(crate) jobs: Option<NonZeroUsize>,
-    /// Show progress on standard error
-    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    /// Progress on standard error: auto, bar, plain or none
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        value_name = "HOW",
+        help_heading = "Output"
+    )]
     pub(crate) progress: Progress,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Hash {
-    /// SHA-256, as sha256sum has it
+    /// SHA-256, as of sha256sum
     #[default]
     Sha256,
-    /// MD5, as md5sum has it: against accidents only
+    /// MD5, as of md5sum; detects accidents only
     Md5,
-    /// BLAKE3, as b3sum has it
+    /// BLAKE3, as of b3sum
     Blake3,
     /// CRC-32C
     Crc32c,
@@ -80,7 +88,7 @@ pub(crate) enum Hash {
 }
 
 impl Hash {
-    /// What it is called below.
+    /// Returns the kind of hash in the transfer library.
     pub(crate) const fn kind(self) -> hash::Kind {
         match self {
             Self::Sha256 => hash::Kind::Sha256,

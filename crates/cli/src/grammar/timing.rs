@@ -9,30 +9,72 @@ use lighthaul_base::{ParseTimetableError, Timetable};
 
 use crate::grammar::time::{Time, positive};
 
-/// When a copy runs, and what is done when it is stopped.
+/// Options of a copy for its rate over time, for failures and for its end.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Later {
-    /// Limit the rate, as rclone writes it: 10M, or by the clock: '08:00,100Mbit 18:00,off'
-    #[arg(long, value_name = "TIMETABLE", env = "LIGHTHAUL_LIMIT")]
+pub(crate) struct TimingArgs {
+    /// Rate limit, as in 10M (bytes/s) or '08:00,100Mbit 18:00,off'
+    ///
+    /// The notation is that of rclone's --bwlimit: bytes per second, or bits per second with a unit that ends in bit.
+    #[arg(
+        long,
+        value_name = "TIMETABLE",
+        env = "LIGHTHAUL_LIMIT",
+        help_heading = "Network"
+    )]
     pub(crate) limit: Option<Limit>,
-    /// Go on so many times after the network failed while files were moving
-    #[arg(long, value_name = "N", default_value_t = 5, env = "LIGHTHAUL_RETRIES")]
+    /// Retries after a network failure while files move
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 5,
+        env = "LIGHTHAUL_RETRIES",
+        help_heading = "Network",
+        hide_short_help = true
+    )]
     pub(crate) retries: u32,
-    /// Give the far side up that says nothing for so long [default: 20s]
-    #[arg(long, value_name = "DURATION", env = "LIGHTHAUL_STALL_TIMEOUT", value_parser = positive)]
+    /// Timeout for a silent peer, as in 2m [default: 20s]
+    #[arg(
+        long,
+        value_name = "DURATION",
+        env = "LIGHTHAUL_STALL_TIMEOUT",
+        value_parser = positive,
+        help_heading = "Network",
+        hide_short_help = true
+    )]
     pub(crate) stall_timeout: Option<Duration>,
-    /// Stop at this local time, as in 18:30 or 2031-05-01T06:00; the same command goes on later
-    #[arg(long, value_name = "TIME")]
+    /// Stop at this local time, as in 18:30 or 2031-05-01T06:00
+    ///
+    /// The same command resumes the copy later.
+    #[arg(
+        long,
+        value_name = "TIME",
+        help_heading = "Advanced",
+        hide_short_help = true
+    )]
     pub(crate) stop_at: Option<Time>,
-    /// With --book, have all there, checked and synced, by this local time, or hear what could be had instead
-    #[arg(long, value_name = "TIME", visible_alias = "by", requires = "book")]
+    /// With --book, finish by this local time, as in 18:00
+    ///
+    /// All files are then complete, verified and on disk. If that is not possible, nothing is booked, and the copy
+    /// fails with a counter-offer.
+    #[arg(
+        long,
+        value_name = "TIME",
+        visible_alias = "by",
+        requires = "book",
+        help_heading = "Booking"
+    )]
     pub(crate) deadline: Option<Time>,
-    /// Write what failed to FILE, for --files-from of the same command to read
-    #[arg(long, value_name = "FILE")]
+    /// Write paths that failed to FILE, for --files-from
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Output",
+        hide_short_help = true
+    )]
     pub(crate) failures: Option<PathBuf>,
 }
 
-/// A timetable, and how it was written.
+/// Timetable of rate limits, and its text.
 #[derive(Clone, Debug)]
 pub(crate) struct Limit {
     pub(crate) text: String,

@@ -22,7 +22,7 @@ pub(crate) fn key(args: &Key) -> Result<(), Error> {
         paths::user_key
     };
     let path = args.key.path.clone().unwrap_or_else(default);
-    // a key that nobody serves with would be taken for the host's
+    // a new key would be mistaken for that of the daemon
     let identity = if args.host {
         existing_key(&path)?
     } else {
@@ -71,7 +71,7 @@ pub(crate) fn trust(args: &Trust) -> Result<(), Error> {
         Known::New | Known::Same => Ok(()),
         Known::Other(other) if args.replace => {
             say(&format!(
-                "lighthaul: {host} was known by {other}, and is by {key} from now on"
+                "lighthaul: {host} had the key {other}, and has {key} from now on"
             ));
             Ok(())
         }

@@ -7,10 +7,10 @@ use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_session::error::{Code, Error};
 
-use crate::grammar::keys::Granted;
+use crate::grammar::keys::RightsArgs;
 
-/// What was granted to `name`, from now on.
-pub(crate) fn rights(name: &str, granted: &Granted) -> Rights {
+/// Returns the rights of `name` from now on.
+pub(crate) fn rights(name: &str, granted: &RightsArgs) -> Rights {
     Rights {
         name: name.to_owned(),
         root: granted.root.as_ref().map(PathBuf::from),
@@ -25,7 +25,7 @@ pub(crate) fn rights(name: &str, granted: &Granted) -> Rights {
     }
 }
 
-/// The fingerprint that somebody wrote.
+/// Parses a fingerprint.
 pub(crate) fn fingerprint(text: &str) -> Result<Fingerprint, Error> {
     text.parse()
         .map_err(|e| Error::new(Code::Usage, format!("{e}")))

@@ -57,5 +57,5 @@ pub(crate) fn sign(args: &Sign) -> Result<(), Error> {
     Ok(())
 }
 
-/// How long what is signed holds unless somebody says otherwise: 30 days.
+/// Default lifetime of a statement: 30 days.
 const SIGNED_SECONDS: u64 = 30 * 86_400;

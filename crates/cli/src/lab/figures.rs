@@ -120,7 +120,7 @@ fn serve(lab: &Lab, folder: &Folder) -> Result<Running, LabError> {
     }
 }
 
-/// How many seconds RBUDP takes for a case.
+/// Returns the seconds that RBUDP takes for a case.
 fn probe(lab: &Lab, folder: &Folder, case: &Case) -> Result<f64, LabError> {
     let host = ours(
         Command::new(own()?)
@@ -153,7 +153,7 @@ fn own() -> Result<PathBuf, LabError> {
     std::env::current_exe().map_err(LabError::world("find this program"))
 }
 
-/// What a command of ours prints.
+/// Returns the output of a command of this program.
 fn ours(command: &mut Command) -> Result<String, LabError> {
     let output = command
         .stderr(Stdio::inherit())
@@ -212,6 +212,6 @@ impl Drop for Running {
 const RUN_BYTES: u64 = 200_000_000;
 const RUNS_MAX: u64 = 30;
 const RUNS_MIN: u64 = 3;
-/// What a plain packet of ours carries of the object, and what it has on the wire of 1500 bytes.
+/// Bytes of the object in an unencrypted packet, and its length on the wire with an MTU of 1500 bytes.
 const PACKET_LEN: u32 = 1440;
 const WIRE_LEN: u32 = 1484;

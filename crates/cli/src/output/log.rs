@@ -29,7 +29,7 @@ pub(crate) struct Log {
 pub(crate) fn start(format: LogFormat) -> Result<Log, Error> {
     let filter = env::var(FILTER).unwrap_or_else(|_| "info".to_owned());
     let filter: Targets = filter.parse().map_err(|e| {
-        let text = format!("{FILTER}={filter} makes no sense: {e}");
+        let text = format!("{FILTER}={filter} is malformed: {e}");
         Error::new(Code::Usage, text)
     })?;
     let layer = fmt::layer().with_target(false);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_one_harmless_bounded_line() {
+    fn log_event_is_one_escaped_bounded_line() {
         let megabyte = "a\n".repeat(1 << 19);
         for text in ["x\nWARN forged", "\x1b[2J\u{9b}", "\u{202e}txt", &megabyte] {
             for format in [LogFormat::Text, LogFormat::Json] {

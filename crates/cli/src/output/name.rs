@@ -5,8 +5,8 @@ use std::fmt::Write;
 pub(crate) use lighthaul_base::escape::escape_name as shown;
 use serde_json::{Map, Value};
 
-/// Puts `name` into `event` under `key`: as it is if it is text, else as it is shown, and beside that
-/// all of its octets in hexadecimal digits under `key` with `_hex`.
+/// Puts `name` into `event` under `key`: as text, or escaped if it is not valid text. All its octets are then also
+/// under `key` with `_hex`, in hexadecimal digits.
 pub(crate) fn put(event: &mut Map<String, Value>, key: &str, name: &[u8]) {
     if let Ok(text) = str::from_utf8(name) {
         event.insert(key.to_owned(), text.into());
@@ -26,7 +26,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn text_is_shown_as_it_is_and_the_rest_in_digits() {
+    fn text_is_shown_unchanged_and_other_octets_in_hexadecimal() {
         for (name, text) in [
             (&b"plain"[..], "plain"),
             ("größe ✓".as_bytes(), "größe ✓"),
@@ -41,7 +41,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn json_has_every_octet(name: Vec<u8>) {
+        fn json_name_keeps_every_octet(name: Vec<u8>) {
             let mut event = Map::new();
             put(&mut event, "path", &name);
             let read = match event.get("path_hex") {

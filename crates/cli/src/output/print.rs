@@ -19,7 +19,7 @@ pub(crate) fn ask(text: &str) {
     stderr().flush().ok();
 }
 
-/// Prints a line on standard output. A failure is told when the command ends, see [`unprinted`].
+/// Prints a line on standard output. [`unprinted`] reports a failure when the command ends.
 pub(crate) fn print(text: &str) {
     print_octets(text.as_bytes());
 }
@@ -36,7 +36,7 @@ pub(crate) fn print_octets(line: &[u8]) {
 /// The first failure to print on standard output.
 static UNPRINTED: OnceLock<io::Error> = OnceLock::new();
 
-/// Why standard output does not have all that was printed; nothing if it has, or if nobody reads any more.
+/// Returns the failure to write standard output. A closed pipe is none, since its reader has stopped reading.
 pub(crate) fn unprinted() -> Option<Error> {
     let flushed = stdout().flush().err();
     let error = UNPRINTED.get().or(flushed.as_ref())?;

@@ -18,12 +18,12 @@ use tracing_opentelemetry::OpenTelemetryLayer;
 /// The standard's variable; without it nothing is sent.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
-/// What sends traces; what is left is sent when this is dropped.
+/// Exporter of traces. Dropping it sends the rest.
 #[derive(Debug)]
 pub(crate) struct Traces(SdkTracerProvider);
 
 impl Traces {
-    /// Gets ready to send, if somebody said where to.
+    /// Starts the exporter if an endpoint is set.
     pub(crate) fn start() -> Result<Option<Self>, Error> {
         if env::var_os(ENDPOINT).is_none() {
             return Ok(None);
@@ -40,7 +40,7 @@ impl Traces {
         Ok(Some(Self(provider)))
     }
 
-    /// What takes part in the log.
+    /// Returns the layer that collects spans from the log.
     pub(crate) fn layer<S>(&self) -> OpenTelemetryLayer<S, Tracer>
     where
         S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
@@ -51,7 +51,7 @@ impl Traces {
 
 impl Drop for Traces {
     fn drop(&mut self) {
-        // the process ends, and nobody is left to be told
+        // the process ends, and a failure has no receiver
         self.0.shutdown().ok();
     }
 }
@@ -61,7 +61,7 @@ impl Drop for Traces {
 struct Escaped<E>(E);
 
 impl<E: trace::SpanExporter> trace::SpanExporter for Escaped<E> {
-    fn export(&self, mut batch: Vec<SpanData>) -> impl Future<Output = OTelSdkResult> + Send {
+    fn export(&self, mut batch: Vec<SpanData>) -> impl Future<OutputArgs = OTelSdkResult> + Send {
         batch.iter_mut().for_each(escape_span);
         self.0.export(batch)
     }
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_text_of_a_span_is_sent_raw_or_unbounded() {
+    fn span_text_is_escaped_and_bounded() {
         let foreign = format!("\x1b[2J\n\u{202e}{}", "x".repeat(1 << 20));
         let values = || {
             let texts: Vec<StringValue> = vec![foreign.clone().into()];

@@ -10,23 +10,23 @@ use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::Message;
 use lighthaul_session::session::Session;
 
-use crate::grammar::reach::{Far, Through};
+use crate::grammar::reach::{DaemonArgs, GatewayArgs};
 use crate::output::print::say;
 use crate::paths;
 use crate::remote::credential;
 use crate::remote::place::PORT;
 
-/// Calls the daemon at `host` and `port`. What is called for the first time is known from then on,
-/// unless somebody wants to know it before.
+/// Connects to the daemon at `host` and `port`. The key of an unknown daemon is added to the known ones, unless
+/// `--strict` or a token forbids it.
 pub(crate) fn dial(
-    far: &Far,
-    through: Option<&Through>,
+    far: &DaemonArgs,
+    through: Option<&GatewayArgs>,
     host: &str,
     port: u16,
 ) -> Result<Session, Error> {
     let identity = load_key(&far.key.path.clone().unwrap_or_else(paths::user_key))?;
     let credential = credential::ours(far)?;
-    // whoever gets a token can use it, so it is not said to somebody who was never met
+    // the receiver of a token can use it, so it is not sent to an unknown daemon
     let strict = far.strict || matches!(credential, Some(Credential::Token(_)));
     let session = connect(through, host, port, &identity)?;
     check(far, strict, &name(host, port), session.peer)?;
@@ -36,9 +36,9 @@ pub(crate) fn dial(
     Ok(session)
 }
 
-/// A session with whoever listens at `host` and `port`, through a gateway if there is one.
+/// Returns a session with the process that listens at `host` and `port`, through a gateway if there is one.
 pub(crate) fn connect(
-    through: Option<&Through>,
+    through: Option<&GatewayArgs>,
     host: &str,
     port: u16,
     identity: &Identity,
@@ -56,13 +56,13 @@ pub(crate) fn load_key(path: &Path) -> Result<Identity, Error> {
 }
 
 /// Refuses a daemon whose key is not the one that is known.
-fn check(far: &Far, strict: bool, name: &str, shown: Fingerprint) -> Result<(), Error> {
+fn check(far: &DaemonArgs, strict: bool, name: &str, shown: Fingerprint) -> Result<(), Error> {
     let known = judge(far.pin.as_deref(), strict, name, shown)?;
     let text = match known {
         Known::Same => return Ok(()),
         Known::New if !strict => {
             say(&format!(
-                "lighthaul: {name} is new here, and known by {shown} from now on"
+                "lighthaul: {name} is unknown here; its key {shown} is trusted from now on"
             ));
             return Ok(());
         }
@@ -71,28 +71,28 @@ fn check(far: &Far, strict: bool, name: &str, shown: Fingerprint) -> Result<(), 
              key --host` there, then accept it with `lighthaul trust {name} {shown}`"
         ),
         Known::Other(known) if far.pin.is_some() => format!(
-            "{name} shows the key {shown}, but --pin says {known}: somebody may be in between, or --pin is wrong; compare \
+            "{name} shows the key {shown}, but --pin says {known}: another host may be answering in its place, or --pin is wrong; compare \
              with `lighthaul key --host` there"
         ),
         Known::Other(known) => format!(
-            "{name} shows the key {shown}, but {known} is expected: somebody may be in between; \
-             if its key did change, accept it with `lighthaul trust --replace {name} {shown}`"
+            "{name} shows the key {shown}, but {known} is expected: another host may be answering in its place; \
+             if its key has changed, accept it with `lighthaul trust --replace {name} {shown}`"
         ),
         Known::Unclear(nth) => return Err(unclear(&paths::known_hosts(), nth, name)),
     };
     Err(Error::new(Code::Permission, text))
 }
 
-/// Why a host whose line in the list of known hosts makes no sense is not called.
+/// Returns the error for a host with a malformed line in the list of known hosts.
 pub(crate) fn unclear(path: &Path, nth: usize, name: &str) -> Error {
     let text = format!(
-        "line {nth} of {} is about {name} and has no key that makes sense: correct or remove it",
+        "line {nth} of {} has a malformed key for {name}: correct or remove it",
         path.display()
     );
     Error::new(Code::Permission, text)
 }
 
-/// What is known of the daemon `name`, which shows the key `shown`.
+/// Compares the key `shown` with the known key of the daemon `name`.
 pub(crate) fn judge(
     pin: Option<&str>,
     strict: bool,
@@ -114,7 +114,7 @@ pub(crate) fn judge(
     })
 }
 
-/// What a daemon is called in the file of known hosts.
+/// Returns the name of a daemon in the file of known hosts.
 pub(crate) fn name(host: &str, port: u16) -> String {
     if port == PORT {
         host.to_owned()

@@ -1,11 +1,11 @@
-//! What somebody named on the command line: a path here, or one on another host.
+//! Places on the command line: local paths, and paths on other hosts.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use lighthaul_session::error::{Code, Error};
 
-/// The port of a daemon unless somebody says otherwise.
+/// Default port of a daemon.
 pub(crate) const PORT: u16 = 4810;
 
 /// A place that files are copied from or to.
@@ -64,7 +64,8 @@ impl Place {
                     return Err(Error::new(Code::Usage, text));
                 }
                 let path = from_home(path).ok_or_else(|| {
-                    let text = format!("{text} names somebody else's home: write its path in full");
+                    let text =
+                        format!("{text} names the home of another user: write its path in full");
                     Error::new(Code::Usage, text)
                 })?;
                 Ok(Self::Ssh {
@@ -104,7 +105,7 @@ impl Place {
         }
     }
 
-    /// Whether both are behind the same door.
+    /// Returns true if both are on the same host and reached in the same way.
     pub(crate) fn is_with(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Here(_), Self::Here(_)) => true,
@@ -147,7 +148,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn places_read_as_scp_and_rsync_do() {
+    fn places_parse_as_in_scp_and_rsync() {
         let ssh = |host: &str, path: &str| Place::Ssh {
             host: host.into(),
             path: path.into(),
@@ -197,7 +198,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_a_place_or_a_usage_error(text in "(lh://)?[a@\\[\\]:/.0-9é ]{0,20}") {
+        fn arbitrary_text_is_a_place_or_a_usage_error(text in "(lh://)?[a@\\[\\]:/.0-9é ]{0,20}") {
             match Place::parse(&text) {
                 // a place here is what was written, perhaps with a slash; elsewhere it has a path
                 Ok(place @ Place::Here(_)) => {

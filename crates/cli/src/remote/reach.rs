@@ -7,7 +7,7 @@ use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 
-use crate::grammar::reach::Via;
+use crate::grammar::reach::RemoteArgs;
 use crate::remote::dial::{connect, dial};
 use crate::remote::place::Place;
 
@@ -15,12 +15,12 @@ use crate::remote::place::Place;
 #[derive(Debug)]
 pub(crate) struct Reached {
     pub(crate) session: Session,
-    /// What ssh started; it ends with this.
+    /// Process that ssh started; it ends with this value.
     pub(crate) started: Option<Started>,
 }
 
 /// Reaches the far side of `place`, which is started first if it is behind ssh.
-pub(crate) fn reach(via: &Via, place: &Place) -> Result<Reached, Error> {
+pub(crate) fn reach(via: &RemoteArgs, place: &Place) -> Result<Reached, Error> {
     match place {
         Place::Here(_) => Err(Error::new(Code::Usage, "neither side is remote")),
         Place::Daemon { host, port, .. } => Ok(Reached {
@@ -33,7 +33,7 @@ pub(crate) fn reach(via: &Via, place: &Place) -> Result<Reached, Error> {
             let started = start_over_ssh(&ssh, host, &via.remote, &identity)?;
             let session = connect(Some(&via.through), &started.host, started.port, &identity)?;
             if session.peer != started.key {
-                let text = "somebody else answered in its place";
+                let text = "another host answered in its place";
                 return Err(Error::new(Code::Permission, text));
             }
             Ok(Reached {
@@ -46,7 +46,7 @@ pub(crate) fn reach(via: &Via, place: &Place) -> Result<Reached, Error> {
 
 /// Reaches the far side of `place` and asks for `request` of topic `M`, to which it agreed.
 pub(crate) fn ask<M: Topic>(
-    via: &Via,
+    via: &RemoteArgs,
     place: &Place,
     request: &M::Request,
 ) -> Result<Reached, Error> {

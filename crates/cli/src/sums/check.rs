@@ -15,7 +15,7 @@ use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::error::{Code, Error};
 
 use super::line::Sum;
-use super::show::Shower;
+use super::show::SumsPrinter;
 use super::workers::workers;
 use crate::grammar::sums::{Hash, Verify};
 use crate::output::print::say;
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Verify) -> Result<u8, Error> {
     };
     let bytes = AtomicU64::new(0);
     let mut checker = Checker {
-        shower: Shower::new(args.crew, args.output.json, &bytes),
+        printer: SumsPrinter::new(args.crew, args.output.json, &bytes),
     };
     let lines = Lines {
         input: BufReader::new(input),
@@ -52,31 +52,31 @@ pub(crate) fn run(args: &Verify) -> Result<u8, Error> {
         Line::Unreadable(error) => Outcome::Unreadable(error),
     };
     work(lines, workers(args.crew), compare, &mut checker)?;
-    let shower = &mut checker.shower;
-    if shower.files == 0 && shower.failures == 0 {
+    let printer = &mut checker.printer;
+    if printer.files == 0 && printer.failures == 0 {
         let text = format!("{} lists no files", args.manifest.display());
         return Err(Error::new(Code::Usage, text));
     }
-    shower.finish()?;
-    if !shower.json {
-        let (files, failures) = (shower.files, shower.failures);
+    printer.finish()?;
+    if !printer.json {
+        let (files, failures) = (printer.files, printer.failures);
         say(&format!("{files} files, {failures} not as listed"));
     }
-    Ok(if shower.failures == 0 {
+    Ok(if printer.failures == 0 {
         0
     } else {
         Code::Integrity as u8
     })
 }
 
-/// What a line of the list says.
+/// Content of a line of the list.
 enum Line {
     Sum(Sum),
     Malformed(u64),
     Unreadable(io::Error),
 }
 
-/// What came of it.
+/// Result of a comparison.
 enum Outcome {
     Looked(Sum, io::Result<Taken>),
     Malformed(u64),
@@ -113,7 +113,7 @@ impl<R: Read> Iterator for Lines<R> {
     }
 }
 
-/// Whether it is an event that says nothing of a file, as the last one does.
+/// Returns true for an event that is not about a file, such as the last one.
 fn is_other_event(line: &[u8]) -> bool {
     line.starts_with(b"{")
         && serde_json::from_slice::<serde_json::Value>(line)
@@ -121,19 +121,19 @@ fn is_other_event(line: &[u8]) -> bool {
 }
 
 struct Checker<'a> {
-    shower: Shower<'a>,
+    printer: SumsPrinter<'a>,
 }
 
 impl Foreman<Outcome> for Checker<'_> {
     type Error = Error;
 
     fn take(&mut self, outcome: Outcome) -> Result<(), Error> {
-        self.shower.look();
+        self.printer.look();
         let (sum, taken) = match outcome {
             Outcome::Looked(sum, taken) => (sum, taken),
             Outcome::Malformed(number) => {
-                let text = format!("line {number} of the list makes no sense");
-                return self.shower.fail(b"", "malformed", &text);
+                let text = format!("line {number} of the list is malformed");
+                return self.printer.fail(b"", "malformed", &text);
             }
             Outcome::Unreadable(error) => {
                 return Err(Error::new(
@@ -142,7 +142,7 @@ impl Foreman<Outcome> for Checker<'_> {
                 ));
             }
         };
-        self.shower.files += 1;
+        self.printer.files += 1;
         let (problem, text) = match taken {
             Ok(taken) => match sum.compare(&taken) {
                 Ok(()) => return Ok(()),
@@ -156,11 +156,11 @@ impl Foreman<Outcome> for Checker<'_> {
             }
             Err(error) => ("unreadable", error.to_string()),
         };
-        self.shower.fail(&sum.path, problem, &text)
+        self.printer.fail(&sum.path, problem, &text)
     }
 
     fn look(&mut self) {
-        self.shower.look();
+        self.printer.look();
     }
 }
 

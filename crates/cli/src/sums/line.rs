@@ -5,22 +5,22 @@ use lighthaul_files::hash;
 use lighthaul_files::sums::take::{CRC128, Taken, Wanted};
 use serde_json::Value;
 
-/// What a list says of one file.
+/// Line of a list about one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sum {
     /// Its path below the folder.
     pub(crate) path: Vec<u8>,
     /// Its bytes, if the list says.
     pub(crate) size: Option<u64>,
-    /// What is to be taken: where digits fit two kinds, both.
+    /// Hashes to compute: both, if the number of digits fits two.
     pub(crate) wanted: Wanted,
-    /// What one of those is to come to, in lower-case digits.
+    /// Expected value of one of them, in lower-case digits.
     pub(crate) digits: String,
 }
 
 impl Sum {
-    /// Reads a line, without its end; nothing if it makes no sense. `kind` is what bare digits are, if
-    /// somebody said.
+    /// Parses a line without its end. Returns `None` for a malformed one. `kind` is the hash of bare digits, if
+    /// it is given.
     pub(crate) fn parse(line: &[u8], kind: Option<hash::Kind>) -> Option<Self> {
         if line.first() == Some(&b'{') {
             return Self::event(&serde_json::from_slice(line).ok()?);
@@ -187,7 +187,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_line_that_is_written_is_read_again(path in proptest::collection::vec(any::<u8>(), 1..40)) {
+        fn written_line_parses_to_the_same(path in proptest::collection::vec(any::<u8>(), 1..40)) {
             let digits = "0123456789abcdef0123456789abcdef";
             let line = line(digits, &path);
             prop_assert!(!line.contains(&b'\n'));
@@ -196,7 +196,7 @@ mod tests {
         }
 
         #[test]
-        fn any_line_is_read_or_refused(
+        fn arbitrary_line_parses_without_panic(
             line in prop_oneof![
                 any::<Vec<u8>>(),
                 "\\\\?[0-9a-fA-F]{32}[ *\t]{1,3}[a-z/. \\\\]{0,9}".prop_map(String::into_bytes),

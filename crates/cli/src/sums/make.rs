@@ -12,7 +12,7 @@ use lighthaul_session::error::{Code, Error};
 use serde_json::json;
 
 use super::line::line;
-use super::show::Shower;
+use super::show::SumsPrinter;
 use super::walk::{Found, Walk};
 use super::workers::workers;
 use crate::grammar::sums::Manifest;
@@ -28,9 +28,9 @@ pub(crate) fn run(args: &Manifest) -> Result<u8, Error> {
         crc128: false,
     };
     let bytes = AtomicU64::new(0);
-    let mut maker = Maker {
+    let mut writer = ManifestWriter {
         args,
-        shower: Shower::new(args.crew, args.output.json, &bytes),
+        printer: SumsPrinter::new(args.crew, args.output.json, &bytes),
     };
     let hash = |found: Found| match found {
         Ok(path) => {
@@ -41,53 +41,53 @@ pub(crate) fn run(args: &Manifest) -> Result<u8, Error> {
         }
         Err((path, error)) => (path, Err(error)),
     };
-    work(walk, workers(args.crew), hash, &mut maker)?;
-    maker.shower.finish()?;
-    Ok(if maker.shower.failures == 0 {
+    work(walk, workers(args.crew), hash, &mut writer)?;
+    writer.printer.finish()?;
+    Ok(if writer.printer.failures == 0 {
         0
     } else {
         Code::Partial as u8
     })
 }
 
-struct Maker<'a> {
+struct ManifestWriter<'a> {
     args: &'a Manifest,
-    shower: Shower<'a>,
+    printer: SumsPrinter<'a>,
 }
 
-impl Foreman<(PathBuf, io::Result<Taken>)> for Maker<'_> {
+impl Foreman<(PathBuf, io::Result<Taken>)> for ManifestWriter<'_> {
     type Error = Error;
 
     fn take(&mut self, (path, taken): (PathBuf, io::Result<Taken>)) -> Result<(), Error> {
-        self.shower.files += 1;
-        self.shower.look();
+        self.printer.files += 1;
+        self.printer.look();
         let octets = path.as_os_str().as_bytes();
         let taken = match taken {
             Ok(taken) => taken,
             Err(error) => {
                 let place = self.args.dir.join(&path);
                 let error = Error::file(Code::Io, "cannot read", &place, &error);
-                if self.shower.json {
-                    return self.shower.fail(octets, "unreadable", &error.text);
+                if self.printer.json {
+                    return self.printer.fail(octets, "unreadable", &error.text);
                 }
                 // the list is for programs, so what is missing in it is said elsewhere
-                self.shower.failures += 1;
+                self.printer.failures += 1;
                 say(&format!("lighthaul: {error}"));
                 return Ok(());
             }
         };
         for (name, digits) in &taken.sums {
-            if self.shower.json {
+            if self.printer.json {
                 let more = json!({"size": taken.size, "digest": format!("{name}:{digits}")});
-                self.shower.event("file", octets, more)?;
+                self.printer.event("file", octets, more)?;
             } else {
-                self.shower.print(&line(digits, octets))?;
+                self.printer.print(&line(digits, octets))?;
             }
         }
         Ok(())
     }
 
     fn look(&mut self) {
-        self.shower.look();
+        self.printer.look();
     }
 }

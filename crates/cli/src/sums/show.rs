@@ -1,4 +1,4 @@
-//! How far it is, and what is wrong.
+//! Progress and differences.
 
 use std::io::{BufWriter, IsTerminal, Stdout, Write, stderr, stdout};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,13 +10,13 @@ use lighthaul_session::error::{Code, Error};
 use serde_json::{Map, Value, json};
 
 use crate::grammar::output::Progress;
-use crate::grammar::sums::Crew;
+use crate::grammar::sums::ThreadArgs;
 use crate::output::name::{put, shown};
 use crate::output::print::say;
 
 /// Shows progress on standard error and results on standard output.
 #[derive(Debug)]
-pub(crate) struct Shower<'a> {
+pub(crate) struct SumsPrinter<'a> {
     pub(crate) json: bool,
     progress: Progress,
     bytes: &'a AtomicU64,
@@ -30,9 +30,9 @@ pub(crate) struct Shower<'a> {
     pub(crate) failures: u64,
 }
 
-impl<'a> Shower<'a> {
+impl<'a> SumsPrinter<'a> {
     /// Shows how `bytes` grows.
-    pub(crate) fn new(crew: Crew, json: bool, bytes: &'a AtomicU64) -> Self {
+    pub(crate) fn new(crew: ThreadArgs, json: bool, bytes: &'a AtomicU64) -> Self {
         let progress = match crew.progress {
             Progress::Auto if stderr().is_terminal() && !json => Progress::Bar,
             Progress::Auto => Progress::None,

@@ -31,7 +31,7 @@ impl Walk {
         Ok(())
     }
 
-    /// What `name` of the innermost folder is, if it is to be told of.
+    /// Enters `path`. Returns the error if that fails.
     fn look(&mut self, path: PathBuf, folder: io::Result<Folder>) -> Option<Found> {
         let entered = folder.and_then(|folder| self.enter(path.clone(), folder));
         entered.err().map(|error| Err((path, error)))

@@ -2,10 +2,10 @@
 
 use std::num::NonZeroUsize;
 
-use crate::grammar::sums::Crew;
+use crate::grammar::sums::ThreadArgs;
 
 /// Returns the number of threads: as many as asked for, or one for each processor.
-pub(super) fn workers(crew: Crew) -> usize {
+pub(super) fn workers(crew: ThreadArgs) -> usize {
     crew.jobs
         .or_else(|| std::thread::available_parallelism().ok())
         .map_or(1, NonZeroUsize::get)

@@ -1,17 +1,17 @@
-//! What the file of a program says of how it is linked: the ELF of the System V ABI, chapters 4 and 5.
+//! Linkage of a program file: the ELF format of the System V ABI, chapters 4 and 5.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 
-/// What matters of such a file.
+/// Properties of a program file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Elf {
     /// Its class, order of octets and machine.
     pub(super) kind: (u8, u8, u64),
-    /// Whether a dynamic linker starts it.
+    /// True if a dynamic linker starts it.
     pub(super) has_interpreter: bool,
-    /// Whether Go's linker has left its note.
+    /// True if it has the note of Go's linker.
     pub(super) is_go: bool,
 }
 
@@ -57,7 +57,7 @@ impl Elf {
     }
 }
 
-/// How numbers lie in a file.
+/// Byte order and word size of a file.
 #[derive(Clone, Copy, Debug)]
 struct Form {
     is_wide: bool,
@@ -75,7 +75,7 @@ impl Form {
         }
     }
 
-    /// Whether one of a segment's notes is of Go.
+    /// Returns true if a note of the segment is from Go.
     fn has_go_note(self, file: &File, segment: &[u8; SEGMENT]) -> io::Result<bool> {
         let (offset, len) = if self.is_wide {
             (&segment[8..16], &segment[32..40])
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn any_octets_read_without_panic() {
+    fn arbitrary_bytes_parse_without_panic() {
         assert_eq!(read(b""), None);
         assert_eq!(read(b"#!/bin/sh\n"), None);
         let any = prop::collection::vec(any::<u8>(), 0..300);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn static_programs_and_those_of_go_are_told_apart() {
+    fn static_programs_and_go_programs_are_detected() {
         let mut file = vec![0; HEAD + SEGMENT];
         file[..6].copy_from_slice(b"\x7fELF\x02\x01");
         (file[32], file[54], file[56]) = (HEAD as u8, SEGMENT as u8, 1);

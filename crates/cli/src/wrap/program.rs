@@ -1,4 +1,4 @@
-//! Which programs the dynamic linker lets the library into.
+//! Programs into which the dynamic linker loads the library.
 
 use std::env;
 use std::ffi::OsStr;
@@ -9,10 +9,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::wrap::elf::Elf;
-use crate::wrap::trouble::Trouble;
+use crate::wrap::failure::StartError;
 
 /// The file of a command, as a shell finds it.
-pub(super) fn find(name: &OsStr) -> Result<PathBuf, Trouble> {
+pub(super) fn find(name: &OsStr) -> Result<PathBuf, StartError> {
     let is_path = name.as_bytes().contains(&b'/');
     let folders = env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
     let places: Vec<PathBuf> = if is_path {
@@ -32,24 +32,24 @@ pub(super) fn find(name: &OsStr) -> Result<PathBuf, Trouble> {
     }
     Err(match refused {
         Some(place) => {
-            Trouble::blocked(format!("{} is no program that can be run", place.display()))
+            StartError::blocked(format!("{} is not an executable program", place.display()))
         }
-        None => Trouble::missing(format!(
-            "{} is not found: see whether it is installed, or say where it is",
+        None => StartError::missing(format!(
+            "{} is not found: install it, or give its path",
             name.display()
         )),
     })
 }
 
-/// Whether a program can be captured; where it is a script, whether what runs it can.
-pub(super) fn check(path: &Path, library: &Path) -> Result<(), Trouble> {
+/// Checks that a program can be captured; for a script, its interpreter.
+pub(super) fn check(path: &Path, library: &Path) -> Result<(), StartError> {
     let unread =
-        |why: io::Error| Trouble::blocked(format!("cannot look into {}: {why}", path.display()));
+        |why: io::Error| StartError::blocked(format!("cannot read {}: {why}", path.display()));
     let mut path = path.to_owned();
     for _ in 0..SCRIPTS_MAX {
         let metadata = path.metadata().map_err(unread)?;
         let file = File::open(&path).map_err(|why| {
-            Trouble::blocked(format!(
+            StartError::blocked(format!(
                 "cannot read {}: {why}; it may be linked so that it cannot be captured: let this user read it, or have \
                  the gateway capture this user",
                 path.display()
@@ -61,14 +61,14 @@ pub(super) fn check(path: &Path, library: &Path) -> Result<(), Trouble> {
         }
         let linked = linked(&file, library).map_err(unread)?;
         return match foreign_rights(&path, &metadata).or(linked) {
-            Some(why) => Err(Trouble::blocked(format!("{} {why}", path.display()))),
+            Some(why) => Err(StartError::blocked(format!("{} {why}", path.display()))),
             None => Ok(()),
         };
     }
     Ok(())
 }
 
-/// What runs a script.
+/// Returns the interpreter of a script.
 fn interpreter(file: &File) -> io::Result<Option<PathBuf>> {
     let mut head = Vec::new();
     file.take(HEAD).read_to_end(&mut head)?;
@@ -83,7 +83,8 @@ fn interpreter(file: &File) -> io::Result<Option<PathBuf>> {
     Ok(word.map(|word| OsStr::from_bytes(word).into()))
 }
 
-/// Whether it runs with rights that its caller has not, so that the dynamic linker loads nothing of the caller's.
+/// Returns the reason if the program has rights that its caller does not have. The dynamic linker then loads no
+/// library of the caller.
 fn foreign_rights(path: &Path, metadata: &Metadata) -> Option<String> {
     let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
     let mode = metadata.mode();
@@ -92,13 +93,13 @@ fn foreign_rights(path: &Path, metadata: &Metadata) -> Option<String> {
     let mut room = [0_u8; 64];
     let has_capabilities = rustix::fs::getxattr(path, "security.capability", &mut room[..]).is_ok();
     (is_user || is_group || (has_capabilities && !user.is_root())).then(|| {
-        "runs with rights that you have not, so it loads no library of yours and cannot be captured: run it as who has \
-         them, or have the gateway capture this user"
+        "runs with the rights of another user, so it loads no library of yours and cannot be captured: run it as \
+         that user, or have the gateway capture this user"
             .to_owned()
     })
 }
 
-/// Whether it is linked so that it has a `connect` of its own.
+/// Returns the reason if the program is linked so that it does not use libc's `connect`.
 fn linked(file: &File, library: &Path) -> io::Result<Option<String>> {
     let Some(elf) = Elf::read(file)? else {
         return Ok(None);

@@ -9,28 +9,28 @@ use std::process::Command;
 
 use crate::grammar::wrap::Wrap;
 use crate::output::print::say;
+use crate::wrap::failure::StartError;
 use crate::wrap::program;
-use crate::wrap::trouble::Trouble;
 
 /// Becomes the command; answers a status only where that fails.
 pub(crate) fn run(args: &Wrap) -> u8 {
-    let trouble = match prepare(args) {
+    let failure = match prepare(args) {
         Ok(mut command) => {
             let why = command.exec();
-            Trouble::blocked(format!("cannot run {}: {why}", args.command[0].display()))
+            StartError::blocked(format!("cannot run {}: {why}", args.command[0].display()))
         }
-        Err(trouble) => trouble,
+        Err(failure) => failure,
     };
-    say(&format!("lighthaul wrap: {}", trouble.text));
-    trouble.status
+    say(&format!("lighthaul wrap: {}", failure.text));
+    failure.status
 }
 
-fn prepare(args: &Wrap) -> Result<Command, Trouble> {
+fn prepare(args: &Wrap) -> Result<Command, StartError> {
     let library = library()?;
     let (name, rest) = args
         .command
         .split_first()
-        .ok_or_else(|| Trouble::missing("say which command".to_owned()))?;
+        .ok_or_else(|| StartError::missing("say which command".to_owned()))?;
     let path = program::find(name)?;
     program::check(&path, &library)?;
     let mut command = Command::new(path);
@@ -43,9 +43,9 @@ fn prepare(args: &Wrap) -> Result<Command, Trouble> {
 }
 
 /// The library, beside this program or where `make install` puts it.
-fn library() -> Result<PathBuf, Trouble> {
+fn library() -> Result<PathBuf, StartError> {
     let own = env::current_exe()
-        .map_err(|why| Trouble::ours(format!("cannot find out where this program is: {why}")))?;
+        .map_err(|why| StartError::ours(format!("cannot find out where this program is: {why}")))?;
     let folder = own.parent().unwrap_or_else(|| Path::new("/"));
     let places = [
         folder.join(LIBRARY),
@@ -54,7 +54,7 @@ fn library() -> Result<PathBuf, Trouble> {
     let found = places.iter().find_map(|place| place.canonicalize().ok());
     let library = found.ok_or_else(|| {
         let [beside, installed] = places.map(|place| place.display().to_string());
-        Trouble::ours(format!(
+        StartError::ours(format!(
             "the library that captures connections is neither {beside} nor {installed}: run `make install`, or put it there"
         ))
     })?;
@@ -65,7 +65,7 @@ fn library() -> Result<PathBuf, Trouble> {
         .iter()
         .any(|octet| b" :".contains(octet))
     {
-        return Err(Trouble::ours(format!(
+        return Err(StartError::ours(format!(
             "{} cannot be loaded, since there is a space or a colon in its path: put it elsewhere",
             library.display()
         )));
@@ -73,7 +73,7 @@ fn library() -> Result<PathBuf, Trouble> {
     Ok(library)
 }
 
-/// What is loaded before libc: ours, and what was to be already.
+/// Returns the libraries to load before libc: this one, and those of the caller.
 fn preload(library: &Path, others: Option<OsString>) -> OsString {
     let mut all = library.as_os_str().to_owned();
     if let Some(others) = others.filter(|others| !others.is_empty()) {

@@ -22,7 +22,7 @@ struct Stage {
     scratch: Scratch,
     programs: Namespace,
     elements: Vec<Namespace>,
-    /// What the elements are told of the other gateway.
+    /// Options of the elements for the other gateway.
     peer: [String; 2],
     /// Where their doors lead.
     target: SocketAddr,
@@ -124,13 +124,13 @@ impl Stage {
         )
     }
 
-    /// That of element `nth`.
+    /// Returns the address of element `nth`.
     fn mac(&self, nth: u8) -> String {
         let host = &self.elements[usize::from(nth) - 1];
         last_word(&run(host, "ip link show dev eth0"), "link/ether ")
     }
 
-    /// What is left of ours at element `nth`.
+    /// Returns the rules and addresses that are left at element `nth`.
     fn left(&self, nth: u8) -> String {
         let host = &self.elements[usize::from(nth) - 1];
         let (rules, addresses) = (run(host, "nft list ruleset"), run(host, "ip addr show"));
@@ -141,8 +141,8 @@ impl Stage {
 }
 
 #[test]
-fn programs_find_whoever_serves_at_one_address_and_stay_where_they_are() {
-    let name = "programs_find_whoever_serves_at_one_address_and_stay_where_they_are";
+fn shared_address_spreads_programs_and_keeps_their_sessions() {
+    let name = "shared_address_spreads_programs_and_keeps_their_sessions";
     let Some(stage) = Stage::start(name) else {
         return;
     };
@@ -164,7 +164,7 @@ fn programs_find_whoever_serves_at_one_address_and_stay_where_they_are() {
             .all(|(now, before)| *now == before + 1)
     });
 
-    // the one that answers dies: what it carried is reset, and all else goes on
+    // the one that answers dies: its sessions are reset, and all others continue
     elements[0].kill();
     elements[1].says("this element answers for 10.9.0.100, whose connections go to 2 of 3");
     lose(&mut talks, carried[0]);
@@ -196,7 +196,8 @@ fn programs_find_whoever_serves_at_one_address_and_stay_where_they_are() {
     });
 }
 
-/// The second element lets nobody in any more, nobody is refused, what it carries goes on, and what it was told arrives.
+/// The second element accepts no new session. No program is refused, running sessions continue, and their data
+/// arrives.
 fn stop(stage: &Stage, mut second: Running, mut talks: Vec<Talk>) {
     let (goes_on, programs) = (AtomicBool::new(true), &stage.programs);
     thread::scope(|scope| {
@@ -210,7 +211,7 @@ fn stop(stage: &Stage, mut second: Running, mut talks: Vec<Talk>) {
         });
         let mut slow: Vec<TcpStream> = (0..12).map(|_| stage.fill()).collect();
         second.signal("TERM");
-        second.says("stopping, with");
+        second.says("stopping with");
         let before = shares()[1];
         talks.extend(stage.talk());
         assert!(shares()[1] <= before, "it let somebody in");
@@ -236,8 +237,8 @@ fn stop(stage: &Stage, mut second: Running, mut talks: Vec<Talk>) {
 }
 
 #[test]
-fn a_shared_address_that_cannot_work_is_refused() {
-    let scratch = Scratch::new("a_shared_address_that_cannot_work_is_refused");
+fn invalid_shared_address_is_refused() {
+    let scratch = Scratch::new("invalid_shared_address_is_refused");
     let secret = scratch.at("secret");
     std::fs::write(&secret, "what only elements know").unwrap();
     let refused = |door: &str, code: u8, words: &str| {
@@ -294,7 +295,7 @@ impl Drop for Talk {
     }
 }
 
-/// Insists that so many talks were cut off and all others go on.
+/// Checks that this many sessions were cut off and all others continue.
 fn lose(talks: &mut Vec<Talk>, count: u64) {
     let over = |talks: &[Talk]| {
         talks
@@ -336,7 +337,7 @@ fn complain(programs: &Namespace) {
     programs.within(say).unwrap();
 }
 
-/// How many such messages a host's kernel has heard.
+/// Returns the number of such messages that the kernel of a host has received.
 fn complaints(host: &Namespace) -> u64 {
     let read = || std::fs::read_to_string("/proc/thread-self/net/snmp");
     let text = host.within(read).unwrap();
@@ -370,7 +371,7 @@ fn set(host: &Namespace, name: &str, value: &str) {
     host.within(|| std::fs::write(path, value)).unwrap();
 }
 
-/// What all gateways have in common.
+/// Options of all gateways.
 fn gateway(scratch: &Scratch, key: &str) -> Command {
     let mut command = Command::new(PROGRAM);
     command
@@ -396,13 +397,13 @@ fn echo(listener: &TcpListener) {
     }
 }
 
-/// Whether a word comes back.
+/// Returns true if a word is echoed.
 fn speaks(stream: &mut TcpStream) -> bool {
     let mut word = [0; 4];
     stream.write_all(b"word").is_ok() && stream.read_exact(&mut word).is_ok() && word == *b"word"
 }
 
-/// How many sessions each element carries.
+/// Returns the number of sessions of each element.
 fn shares() -> Vec<u64> {
     let sessions = |nth| shown(&format!("host{nth}"))["sessions"].as_u64().unwrap();
     (1..=COUNT).map(sessions).collect()
@@ -419,7 +420,7 @@ fn run(host: &Namespace, words: &str) -> String {
 
 const COUNT: u8 = 3;
 const CALLS: usize = 60;
-/// What a program says that reads late, and how much of it stays in kernels.
+/// Bytes that a program sends before it reads, and the part that stays in kernels.
 const LARGE: usize = 2 << 20;
 const LATE: usize = 100_000;
 const SHARED: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 9, 0, 100), 8080);

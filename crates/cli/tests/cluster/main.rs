@@ -29,9 +29,9 @@ use scratch::Scratch;
 struct Cluster {
     elements: Vec<Running>,
     _egress: Running,
-    /// What came for each element's program.
+    /// Bytes received for the program of each element.
     came: Vec<Arc<AtomicU64>>,
-    /// Programs go on for as long as this does not say otherwise.
+    /// Programs run until this is set.
     over: Arc<AtomicBool>,
 }
 
@@ -127,8 +127,8 @@ impl Drop for Cluster {
 }
 
 #[test]
-fn gateways_share_a_channel_and_the_others_go_on_when_one_dies() {
-    let name = "gateways_share_a_channel_and_the_others_go_on_when_one_dies";
+fn cluster_shares_a_channel_and_survives_a_killed_gateway() {
+    let name = "cluster_shares_a_channel_and_survives_a_killed_gateway";
     let (_scratch, mut cluster) = Cluster::start(name);
     for nth in 0..COUNT {
         becomes_true("every element has had its turns", || {
@@ -209,7 +209,7 @@ fn free_places() -> Vec<String> {
     sockets.iter().map(place).collect()
 }
 
-/// What a line says behind these words, up to the next blank.
+/// Returns the word of a line behind these words.
 fn last_word(line: &str, behind: &str) -> String {
     let rest = line.rsplit_once(behind).unwrap().1;
     rest.split_whitespace().next().unwrap().to_owned()
@@ -220,7 +220,7 @@ fn board(key: &str) -> PathBuf {
     std::env::temp_dir().join(format!("lighthaul-cluster-{}-{key}", std::process::id()))
 }
 
-/// What the gateway with a key shows of its link.
+/// Returns the link status of the gateway with this key.
 fn shown(key: &str) -> Value {
     let board = board(key);
     let words = [

@@ -111,7 +111,7 @@ fn stay_silent(port: u16, over: &AtomicBool, calls: &AtomicU64) {
 }
 
 #[test]
-fn silent_callers_from_a_thousand_addresses_keep_no_stranger_out_and_slow_no_copy() {
+fn silent_connections_from_a_thousand_addresses_block_no_client() {
     let _turn = Turn::alone();
     let (seconds, is_full) = length();
     let far = Far::start("silent-flood", &[]);
@@ -157,7 +157,7 @@ fn silent_callers_from_a_thousand_addresses_keep_no_stranger_out_and_slow_no_cop
 }
 
 #[test]
-fn one_read_only_key_that_opens_a_thousand_sessions_keeps_no_other_out() {
+fn a_thousand_sessions_of_one_key_block_no_other_key() {
     let _turn = Turn::alone();
     let far = Far::start("greedy", &[]);
     let greedy = Identity::generate();
@@ -215,7 +215,7 @@ fn one_read_only_key_that_opens_a_thousand_sessions_keeps_no_other_out() {
 }
 
 #[test]
-fn garbage_datagrams_on_the_port_slow_no_copy() {
+fn garbage_datagrams_do_not_slow_a_copy() {
     let _turn = Turn::alone();
     let (seconds, is_full) = length();
     // the flood lasts as long as the copy, and is no smaller than this
@@ -254,7 +254,7 @@ fn garbage_datagrams_on_the_port_slow_no_copy() {
 }
 
 #[test]
-fn a_daemon_that_is_stopped_in_good_order_tells_its_callers_to_come_again() {
+fn stopped_daemon_tells_clients_to_retry() {
     let mut far = Far::start("restarted", &[]);
     let file = far.near.file("x", 6_000_000);
     let place = far.place("x");

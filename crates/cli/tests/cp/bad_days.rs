@@ -33,7 +33,7 @@ fn close(path: &Path) {
 }
 
 #[test]
-fn what_may_not_be_read_is_named_and_the_rest_arrives() {
+fn unreadable_files_are_reported_and_the_rest_is_copied() {
     let far = Far::start("unreadable", &[]);
     let folder = far.near.folder("folder");
     for name in ["open", "closed"] {
@@ -62,7 +62,7 @@ fn what_may_not_be_read_is_named_and_the_rest_arrives() {
 }
 
 #[test]
-fn what_failed_is_copied_by_the_same_command_with_the_list() {
+fn failures_list_is_valid_for_files_from() {
     let far = Far::start("failed-again", &[]);
     let folder = far.near.folder("folder/inner");
     let folder = folder.parent().unwrap();
@@ -97,7 +97,7 @@ fn what_failed_is_copied_by_the_same_command_with_the_list() {
 }
 
 #[test]
-fn sockets_and_devices_are_left_out_and_said() {
+fn sockets_and_devices_are_skipped_with_a_warning() {
     let far = Far::start("devices", &[]);
     let folder = far.near.folder("folder");
     fs::write(folder.join("file"), "file").unwrap();
@@ -143,7 +143,7 @@ fn begun(far: &Far, source: &Path, name: &str, published: impl FnMut() -> bool) 
     copy
 }
 
-/// How many files are below `folder`; of hidden ones, that there are none.
+/// Returns the number of files below `folder`, and checks that none is hidden.
 fn published(folder: &Path) -> usize {
     let files = tree(folder).into_keys();
     let files = files.filter(|path| folder.join(path).is_file());
@@ -155,8 +155,8 @@ fn published(folder: &Path) -> usize {
 }
 
 #[test]
-fn a_disk_that_somebody_else_fills_is_named_and_what_was_published_is_whole() {
-    let name = "a_disk_that_somebody_else_fills_is_named_and_what_was_published_is_whole";
+fn disk_filled_by_others_is_reported_and_finished_files_are_complete() {
+    let name = "disk_filled_by_others_is_reported_and_finished_files_are_complete";
     if is_skipped(name) {
         return;
     }
@@ -174,20 +174,20 @@ fn a_disk_that_somebody_else_fills_is_named_and_what_was_published_is_whole() {
         let path = source.join(path);
         assert!(path.is_dir() || look(&path) == there, "{}", path.display());
     }
-    // and it goes on where there is room again
+    // the copy continues when there is space again
     fs::remove_file(inside.join("other")).unwrap();
     far.push(&["--json"], &[&source], "copy").assert_succeeded();
     assert_eq!(published(&inside.join("copy")), 600);
 }
 
-/// Whether these programs are here and may mount; if not, says that the test is skipped.
+/// Returns true if these programs exist and may mount; otherwise reports the test as skipped.
 fn can_mount(test: &str, programs: &[&str]) -> bool {
     !programs.iter().any(|program| lacks_tool(test, program)) && !is_skipped(test)
 }
 
 #[test]
-fn a_quota_that_is_used_up_is_named_and_what_was_published_is_whole() {
-    let name = "a_quota_that_is_used_up_is_named_and_what_was_published_is_whole";
+fn exhausted_quota_is_reported_and_finished_files_are_complete() {
+    let name = "exhausted_quota_is_reported_and_finished_files_are_complete";
     if !can_mount(name, &["mkfs.btrfs", "btrfs"]) {
         return;
     }
@@ -216,7 +216,7 @@ fn a_quota_that_is_used_up_is_named_and_what_was_published_is_whole() {
         let path = source.join(path);
         assert!(path.is_dir() || look(&path) == there, "{}", path.display());
     }
-    // and it goes on where there is more of it
+    // the copy continues when there is more space
     let mut more = Command::new("nsenter");
     let daemon = far.daemon.id().to_string();
     more.args([
@@ -233,8 +233,8 @@ fn a_quota_that_is_used_up_is_named_and_what_was_published_is_whole() {
 }
 
 #[test]
-fn a_target_that_folds_cases_has_one_of_two_names_and_the_other_is_told() {
-    let name = "a_target_that_folds_cases_has_one_of_two_names_and_the_other_is_told";
+fn colliding_names_on_a_case_insensitive_target_are_reported() {
+    let name = "colliding_names_on_a_case_insensitive_target_are_reported";
     if !can_mount(name, &["mkntfs", "lowntfs-3g"]) {
         return;
     }
@@ -263,7 +263,7 @@ fn a_target_that_folds_cases_has_one_of_two_names_and_the_other_is_told() {
 }
 
 #[test]
-fn a_folder_that_becomes_a_link_in_the_middle_leads_nowhere() {
+fn directory_swapped_for_a_link_during_a_copy_is_refused() {
     for (name, landing) in [("swapped-inside", false), ("swapped-landing", true)] {
         let far = Far::start(name, &["--root", "ROOT"]);
         let outside = far.near.folder("outside");
@@ -304,15 +304,15 @@ fn teller() -> Option<PathBuf> {
 }
 
 #[test]
-fn clocks_that_jump_change_nothing() {
-    let name = "clocks_that_jump_change_nothing";
+fn clock_jumps_do_not_affect_a_copy() {
+    let name = "clock_jumps_do_not_affect_a_copy";
     let Some(teller) = teller() else {
         skip(name, "needs libfaketime");
         return;
     };
     let near = Near::new("clocks", None);
     let told = near.at("told");
-    // written anew under another name, since it is read all the time
+    // replaced under another name, since it is read all the time
     let tell = |time: &str| {
         fs::write(near.at("telling"), time).unwrap();
         fs::rename(near.at("telling"), &told).unwrap();

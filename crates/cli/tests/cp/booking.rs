@@ -11,15 +11,15 @@ use crate::far::{Far, Near};
 use crate::running::{Outcome, Running, event};
 use crate::schema::assert_valid;
 
-/// A key that nobody has.
+/// Key without an owner.
 const NOBODY: &str = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
 
-/// A scheduler of two links in a row, and those who ask it.
+/// Scheduler with two links in a row, and its clients.
 pub(crate) struct Booking {
     pub(crate) near: Near,
     pub(crate) scheduler: Running,
     pub(crate) url: String,
-    /// What accepts its key, word by word.
+    /// Command that accepts its key.
     trust: String,
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn one(outcome: &Outcome) -> Value {
 }
 
 #[test]
-fn a_scheduler_is_trusted_asked_and_told() {
+fn scheduler_key_must_be_trusted_before_requests() {
     let booking = Booking::start("booking", &[]);
     let ada = booking.token("ada", "user");
     let wanted = ["--size", "125MB", "--margin", "0"];
@@ -125,7 +125,7 @@ fn a_scheduler_is_trusted_asked_and_told() {
         let words = [&[verb, "paris", "milan"], wanted.as_slice(), more].concat();
         booking.run(&ada, &words)
     };
-    // a secret is not said to somebody who was never met
+    // a token is not sent to an unknown scheduler
     ask("quote", &[]).assert_failed(13, "is not known here: compare it with");
     let words: Vec<_> = booking.trust.split(' ').skip(1).collect();
     booking
@@ -133,10 +133,7 @@ fn a_scheduler_is_trusted_asked_and_told() {
         .run(booking.near.lighthaul(&words))
         .assert_succeeded();
     let quote = ask("quote", &[]).assert_succeeded();
-    assert!(
-        quote.out[0].starts_with("it would be over by 20"),
-        "{quote:?}"
-    );
+    assert!(quote.out[0].starts_with("it would end by 20"), "{quote:?}");
     assert!(
         quote.out[1].contains("paris-geneva, geneva-milan"),
         "{quote:?}"
@@ -160,7 +157,7 @@ fn a_scheduler_is_trusted_asked_and_told() {
         .run(&ada, &["book", "--commit", &id])
         .assert_succeeded();
     assert!(
-        taken.out[0].starts_with(&format!("reservation {id} of ada is provisioned, over by ")),
+        taken.out[0].starts_with(&format!("reservation {id} of ada is provisioned, ends by ")),
         "{taken:?}"
     );
     // what is off the air ends with a word, and the books stay
@@ -170,16 +167,16 @@ fn a_scheduler_is_trusted_asked_and_told() {
 }
 
 #[test]
-fn what_is_booked_is_listed_and_called_off() {
+fn reservations_are_listed_and_canceled() {
     let booking = Booking::start("booking-list", &["--no-tls"]);
     let ada = booking.token("ada", "user");
     let none = booking.run(&ada, &["reservations"]).assert_succeeded();
-    assert_eq!(none.out, ["there are no such reservations"]);
+    assert_eq!(none.out, ["no reservations match"]);
     let words = ["book", "--json", "paris", "milan", "--size", "20GB"];
     let id = one(&booking.run(&ada, &words).assert_succeeded())["id"].to_string();
     let list = booking.run(&ada, &["reservations"]).assert_succeeded();
     assert_eq!(
-        (list.out.len(), list.out[0].contains("over by")),
+        (list.out.len(), list.out[0].contains("ends by")),
         (2, true),
         "{list:?}"
     );
@@ -210,7 +207,7 @@ fn what_is_booked_is_listed_and_called_off() {
     let next = one(&booking.run(&ada, &words).assert_succeeded())["id"].to_string();
     let both = booking
         .run(&ada, &["cancel", "99", &next])
-        .assert_failed(1, "1 of 2 reservations were not called off: 99: ");
+        .assert_failed(1, "1 of 2 reservations were not canceled: 99: ");
     assert_eq!(
         both.out,
         [format!("reservation {next} of ada is terminated")]
@@ -221,7 +218,7 @@ fn what_is_booked_is_listed_and_called_off() {
 }
 
 #[test]
-fn what_cannot_be_booked_is_said_in_a_sentence() {
+fn impossible_bookings_are_refused_with_one_sentence() {
     let booking = Booking::start("booking-bad", &["--no-tls"]);
     let ada = booking.token("ada", "user");
     for (words, code, says) in [
@@ -290,7 +287,7 @@ fn what_cannot_be_booked_is_said_in_a_sentence() {
 }
 
 #[test]
-fn a_calendar_is_drawn_in_the_terminal_and_as_a_picture() {
+fn calendar_is_drawn_as_text_and_picture() {
     let booking = Booking::start("booking-calendar", &["--no-tls"]);
     let (ada, olga) = (
         booking.token("ada", "user"),
@@ -345,7 +342,7 @@ fn a_calendar_is_drawn_in_the_terminal_and_as_a_picture() {
 }
 
 #[test]
-fn what_is_booked_outlives_the_scheduler() {
+fn reservations_survive_a_scheduler_restart() {
     let mut booking = Booking::start("booking-kill", &["--no-tls"]);
     let ada = booking.token("ada", "user");
     let words = [
@@ -372,7 +369,7 @@ fn what_is_booked_outlives_the_scheduler() {
 }
 
 #[test]
-fn a_copy_books_its_circuit_keeps_to_it_and_gives_back_what_is_left() {
+fn booked_copy_follows_its_reservation_and_releases_the_rest() {
     let booking = Booking::start("booking-copy", &["--no-tls"]);
     let far = Far::start("booking-copy-far", &[]);
     let ada = booking.token("ada", "user");
@@ -412,7 +409,7 @@ fn a_copy_books_its_circuit_keeps_to_it_and_gives_back_what_is_left() {
 }
 
 #[test]
-fn what_comes_here_is_counted_there_before_it_is_booked() {
+fn pull_is_measured_by_a_dry_run_before_booking() {
     let booking = Booking::start("booking-pull", &["--no-tls"]);
     let far = Far::start("booking-pull-far", &[]);
     let ada = booking.token("ada", "user");
@@ -448,7 +445,7 @@ fn what_comes_here_is_counted_there_before_it_is_booked() {
 }
 
 #[test]
-fn a_copy_that_waits_goes_when_others_leave() {
+fn waiting_copy_starts_when_capacity_is_freed() {
     let booking = Booking::start("booking-early", &["--no-tls"]);
     let far = Far::start("booking-early-far", &[]);
     let ada = booking.token("ada", "user");
@@ -479,14 +476,14 @@ fn a_copy_that_waits_goes_when_others_leave() {
 }
 
 #[test]
-fn a_copy_that_cannot_book_says_why() {
+fn failed_booking_of_a_copy_is_reported() {
     let booking = Booking::start("booking-copy-bad", &["--no-tls"]);
     let ada = booking.token("ada", "user");
     let run = |words: &[&str]| booking.run(&ada, &[&["cp"], words].concat());
     let (here, far) = ("/etc/hostname", "lh://127.0.0.1:1/x");
     run(&["--book", here, "/tmp/x"]).assert_failed(1, "neither side is remote");
     let piped = ["--book", "--files-from", "-", far, "/tmp/x"];
-    run(&piped).assert_failed(1, "say it with --book-size");
+    run(&piped).assert_failed(1, "give it with --book-size");
     run(&["--book", "--pin", NOBODY, far, "/tmp/x"]).assert_failed(10, "127.0.0.1");
     let rome = ["--book", "--book-size", "1MB", "--node", "rome", here, far];
     run(&rome).assert_failed(1, "rome");

@@ -60,7 +60,7 @@ fn plan(outcome: &Outcome) -> BTreeSet<String> {
 }
 
 #[test]
-fn rules_hold_for_what_a_list_names_too_as_rsync_has_it() {
+fn filters_apply_to_listed_paths_as_in_rsync() {
     let far = Far::start("listed-rules", &[]);
     let folder = far.near.folder("folder");
     for name in ["a/b", "a/d/x", "a/d/y", "top"] {
@@ -108,7 +108,7 @@ fn rules_hold_for_what_a_list_names_too_as_rsync_has_it() {
 }
 
 #[test]
-fn a_list_of_failures_that_cannot_be_written_is_named_before_anything_moves() {
+fn unwritable_failures_file_is_refused_before_the_copy() {
     let far = Far::start("failures-nowhere", &[]);
     let file = far.near.file("x", 10);
     far.push(&["--failures", "/nowhere/failures"], &[&file], "x")
@@ -117,7 +117,7 @@ fn a_list_of_failures_that_cannot_be_written_is_named_before_anything_moves() {
 }
 
 #[test]
-fn rules_leave_out_what_rsync_leaves_out() {
+fn filters_exclude_what_rsync_excludes() {
     let far = Far::start("rules", &[]);
     let folder = garden(&far);
     let whole = contents(&folder);
@@ -169,7 +169,7 @@ fn rules_leave_out_what_rsync_leaves_out() {
 }
 
 #[test]
-fn a_list_names_what_is_copied_both_ways() {
+fn files_from_selects_files_in_both_directions() {
     let far = Far::start("listed", &[]);
     let folder = garden(&far);
     dress(&folder.join("beds"), 0o750, 1_000_000_000);
@@ -227,7 +227,7 @@ fn a_list_names_what_is_copied_both_ways() {
 }
 
 #[test]
-fn a_dry_run_tells_and_does_nothing() {
+fn dry_run_reports_and_changes_nothing() {
     let far = Far::start("dry", &[]);
     let folder = garden(&far);
     let whole = contents(&folder);
@@ -284,7 +284,7 @@ fn a_dry_run_tells_and_does_nothing() {
 }
 
 #[test]
-fn what_is_newer_stays_and_digests_tell_what_times_do_not() {
+fn update_keeps_newer_files_and_checksum_compares_content() {
     let far = Far::start("newer", &[]);
     let file = far.near.file("x", 1000);
     dress(&file, 0o644, 1_000_000_000);
@@ -311,7 +311,7 @@ fn what_is_newer_stays_and_digests_tell_what_times_do_not() {
 }
 
 #[test]
-fn deleting_takes_what_the_source_does_not_have_and_nothing_else() {
+fn delete_removes_exactly_the_extra_files() {
     let far = Far::start("delete", &[]);
     let folder = garden(&far);
     let whole = contents(&folder);
@@ -330,7 +330,7 @@ fn deleting_takes_what_the_source_does_not_have_and_nothing_else() {
     );
     let mut unasked = unasked;
     unasked.stdin(Stdio::null());
-    far.near.run(unasked).assert_failed(1, "say --yes");
+    far.near.run(unasked).assert_failed(1, "add --yes");
     assert!(copy.join("old").exists());
     fs::remove_file(folder.join("gate")).unwrap();
     let options = ["--delete", "--yes", "--exclude", "*.log"];
@@ -358,7 +358,7 @@ fn deleting_takes_what_the_source_does_not_have_and_nothing_else() {
 }
 
 #[test]
-fn deleting_keeps_what_a_rule_leaves_out() {
+fn delete_keeps_excluded_files() {
     let far = Far::start("delete-rules", &[]);
     let folder = garden(&far);
     let copy = far.target.join("copy");
@@ -387,7 +387,7 @@ fn deleting_keeps_what_a_rule_leaves_out() {
 }
 
 #[test]
-fn limits_hold_and_what_cannot_be_kept_is_refused() {
+fn rate_limit_holds_and_malformed_limits_are_refused() {
     let far = Far::start("later", &[]);
     let file = far.near.file("x", 4_000_000);
     let outcome = far
@@ -409,7 +409,7 @@ fn limits_hold_and_what_cannot_be_kept_is_refused() {
 }
 
 #[test]
-fn a_list_on_standard_input_is_read_as_it_comes() {
+fn list_on_standard_input_is_read_incrementally() {
     let far = Far::start("stdin", &[]);
     let folder = garden(&far);
     let mut copy = far.copy(
@@ -432,7 +432,7 @@ fn a_list_on_standard_input_is_read_as_it_comes() {
 }
 
 #[test]
-fn patterns_are_read_from_files_in_the_order_of_the_options() {
+fn pattern_files_apply_in_the_order_of_options() {
     let far = Far::start("pattern-files", &[]);
     let folder = garden(&far);
     let (keep, drop) = (far.near.at("keep"), far.near.at("drop"));

@@ -10,7 +10,7 @@ use crate::running::{Running, becomes_true, event};
 use crate::schema::assert_valid;
 use crate::stage::Stage;
 
-/// What the first host calls the wire.
+/// Name of the wire on the first host.
 const WIRE: &str = "veth0";
 const BYTES: u64 = 10_000_000;
 
@@ -77,7 +77,7 @@ impl Shaped {
         command
     }
 
-    /// What `tc` says of the wire.
+    /// Returns the output of `tc` for the wire.
     fn tc(&self, what: &str) -> String {
         let words = [what, "show", "dev", WIRE];
         let outcome = self.far.near.run(self.on_first("tc", &words));
@@ -95,8 +95,8 @@ impl Shaped {
 }
 
 #[test]
-fn a_booked_copy_goes_through_its_class_and_leaves_nothing() {
-    let name = "a_booked_copy_goes_through_its_class_and_leaves_nothing";
+fn booked_copy_uses_its_traffic_class_and_removes_it() {
+    let name = "booked_copy_uses_its_traffic_class_and_removes_it";
     let Some(shaped) = Shaped::start(name) else {
         return;
     };
@@ -107,7 +107,7 @@ fn a_booked_copy_goes_through_its_class_and_leaves_nothing() {
     becomes_true("the wire is as it was", || shaped.tc("qdisc") == before);
     assert_eq!(shaped.tc("class"), "");
     assert_eq!(shaped.tc("filter"), "");
-    // on a machine that is busy a copy may miss its time, and the end of it goes on over TCP
+    // on a busy machine a copy may miss its time, and its end crosses by TCP
     let circuit = most_sent(&seen, &|class| !["4c48:1", "4c48:ffff"].contains(&class));
     println!("{sent} of {BYTES} as datagrams, {circuit} through its class");
     assert!(sent > BYTES / 20, "{sent} of {BYTES} left as datagrams");

@@ -1,4 +1,4 @@
-//! What arrives, and under which name.
+//! Content and names of copied files.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -26,7 +26,7 @@ const LENGTHS: [u64; 12] = [
 ];
 
 #[test]
-fn a_file_of_any_length_arrives_whole_and_dressed() {
+fn files_of_any_length_arrive_complete_with_metadata() {
     let far = Far::start("lengths", &["--plain"]);
     for (nth, len) in LENGTHS.into_iter().enumerate() {
         let file = far.near.file("file", len);
@@ -51,7 +51,7 @@ fn a_file_of_any_length_arrives_whole_and_dressed() {
 }
 
 #[test]
-fn a_tree_arrives_with_modes_times_links_and_strange_names() {
+fn tree_arrives_with_modes_times_links_and_unusual_names() {
     let far = Far::start("tree", &[]);
     let source = wild_tree(&far.near);
     let before = tree(&source);
@@ -101,7 +101,7 @@ fn wild_tree(scratch: &Scratch) -> std::path::PathBuf {
 }
 
 #[test]
-fn slashes_say_where_things_go() {
+fn trailing_slashes_select_the_target() {
     let far = Far::start("slashes", &[]);
     let folder = far.near.folder("folder");
     let file = far.near.file("folder/inner", 100);
@@ -142,7 +142,7 @@ fn slashes_say_where_things_go() {
 }
 
 #[test]
-fn a_link_to_a_folder_is_not_taken_for_a_file_to_be_replaced() {
+fn link_to_a_directory_is_not_replaced_by_a_file() {
     let far = Far::start("slashes-link", &[]);
     let file = far.near.file("f", 100);
     fs::create_dir(far.target.join("folder")).unwrap();
@@ -157,7 +157,7 @@ fn a_link_to_a_folder_is_not_taken_for_a_file_to_be_replaced() {
 }
 
 #[test]
-fn what_copies_leave_until_they_end_is_no_source() {
+fn temporary_files_are_not_copied() {
     let far = Far::start("copies-hidden", &[]);
     let folder = far.target.join("folder");
     fs::create_dir(&folder).unwrap();
@@ -182,7 +182,7 @@ fn what_copies_leave_until_they_end_is_no_source() {
 }
 
 #[test]
-fn a_folder_that_was_made_for_what_never_came_goes_again() {
+fn directory_created_for_a_failed_copy_is_removed() {
     let far = Far::start("copies-made", &[]);
     let back = far.near.at("back");
     let place = format!("{}/", back.display());
@@ -199,7 +199,7 @@ fn a_folder_that_was_made_for_what_never_came_goes_again() {
 }
 
 #[test]
-fn several_sources_go_into_a_folder_and_only_there() {
+fn several_sources_need_a_target_directory() {
     let far = Far::start("several", &[]);
     let (x, y) = (far.near.file("x", 10), far.near.file("y", 20));
     let folder = far.near.folder("folder");
@@ -223,7 +223,7 @@ fn several_sources_go_into_a_folder_and_only_there() {
 }
 
 #[test]
-fn a_copy_replaces_its_target_at_once_or_not_at_all() {
+fn target_is_replaced_atomically() {
     let far = Far::start("replace", &[]);
     let old = far.target.join("x");
     fs::write(&old, "the old bytes").unwrap();

@@ -38,7 +38,7 @@ fn holds_temporary(folder: &Path) -> bool {
 }
 
 #[test]
-fn a_receiving_daemon_that_dies_is_missed_at_once() {
+fn killed_receiving_daemon_is_detected_at_once() {
     let (mut far, file) = start("daemon-dies-receiving");
     let copy = begun(&far, &file, &far.place("in/x"));
     assert!(
@@ -59,7 +59,7 @@ fn a_receiving_daemon_that_dies_is_missed_at_once() {
 }
 
 #[test]
-fn a_sending_daemon_that_dies_is_missed_at_once_and_nothing_stays() {
+fn killed_sending_daemon_is_detected_and_leaves_nothing() {
     let (mut far, _) = start("daemon-dies-sending");
     let back = far.near.folder("back");
     let copy = begun(&far, &far.place("large"), back.join("x").to_str().unwrap());
@@ -71,7 +71,7 @@ fn a_sending_daemon_that_dies_is_missed_at_once_and_nothing_stays() {
 }
 
 #[test]
-fn of_a_client_that_dies_nothing_stays_and_others_are_served() {
+fn killed_client_leaves_nothing_and_others_are_served() {
     let (mut far, file) = start("client-dies");
     let inside = far.target.join("in");
     let mut copy = begun(&far, &file, &far.place("in/x"));
@@ -90,7 +90,7 @@ fn of_a_client_that_dies_nothing_stays_and_others_are_served() {
 }
 
 #[test]
-fn an_interrupted_copy_cleans_up_on_both_sides() {
+fn interrupted_copy_cleans_up_on_both_sides() {
     let (mut far, file) = start("interrupt");
     let inside = far.target.join("in");
     let copy = begun(&far, &file, &far.place("in/x"));
@@ -109,7 +109,7 @@ fn an_interrupted_copy_cleans_up_on_both_sides() {
 }
 
 #[test]
-fn signals_that_come_together_interrupt_a_copy_once() {
+fn simultaneous_signals_interrupt_a_copy_once() {
     let (far, file) = start("interrupt-twice");
     let copy = begun(&far, &file, &far.place("in/x"));
     // both wait for it when it wakes
@@ -123,7 +123,7 @@ fn signals_that_come_together_interrupt_a_copy_once() {
 }
 
 #[test]
-fn a_daemon_that_is_stopped_says_so_and_cleans_up() {
+fn stopped_daemon_reports_it_and_cleans_up() {
     let (far, file) = start("daemon-stopped");
     let copy = begun(&far, &file, &far.place("in/x"));
     far.daemon.signal("TERM");
@@ -143,7 +143,7 @@ fn a_daemon_that_is_stopped_says_so_and_cleans_up() {
 }
 
 #[test]
-fn a_copy_over_ssh_that_dies_takes_its_far_side_along() {
+fn killed_ssh_copy_ends_the_remote_program() {
     let near = Near::new("ssh-dies", None);
     let home = near.folder("home");
     let script = near.at("ssh");
@@ -232,11 +232,11 @@ fn assert_whole(target: &Path, source: &Path) {
 
 /// `cargo xtask crash` does more of it.
 #[test]
-fn a_copy_that_is_killed_at_any_moment_is_finished_by_the_same_command() {
+fn copy_killed_at_any_time_is_completed_by_the_same_command() {
     const BYTES: u64 = 100_000_000;
     /// Two lanes, each with an object of half a second and a quarter.
     const IN_FLIGHT: u64 = 2 * 12_500_000 * 5 / 4;
-    let name = "a_copy_that_is_killed_at_any_moment_is_finished_by_the_same_command";
+    let name = "copy_killed_at_any_time_is_completed_by_the_same_command";
     let seed = seed();
     let path = "rate = \"400Mb/s\"\nrtt = \"50ms\"\nloss = \"0.1%\"";
     let Some(stage) = Stage::pair(name, path) else {

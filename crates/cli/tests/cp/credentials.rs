@@ -7,7 +7,7 @@ use crate::booking::Booking;
 use crate::far::Far;
 use crate::running::Outcome;
 
-/// A daemon with a file of tokens, and a caller with a key that nobody has listed.
+/// Daemon with a list of tokens, and a client with a key that is not listed.
 struct Stranger {
     far: Far,
     file: PathBuf,
@@ -74,7 +74,7 @@ impl Stranger {
 }
 
 #[test]
-fn a_token_lets_its_bearer_in_with_its_rights_and_is_kept_nowhere() {
+fn token_admits_its_bearer_and_is_not_stored() {
     let mut it = Stranger::at("token");
     let root = it.far.target.to_str().unwrap().to_owned();
     let token = it.token(&["--root", &root]);
@@ -117,7 +117,7 @@ fn a_token_lets_its_bearer_in_with_its_rights_and_is_kept_nowhere() {
 }
 
 #[test]
-fn a_token_is_not_said_to_a_daemon_that_was_never_met() {
+fn token_is_not_sent_to_an_unknown_daemon() {
     let it = Stranger::at("token-unmet");
     let near = &it.far.near;
     let mut copy = near.cp(&[]);
@@ -129,7 +129,7 @@ fn a_token_is_not_said_to_a_daemon_that_was_never_met() {
 }
 
 #[test]
-fn token_goes_only_to_the_one_that_it_was_given_for() {
+fn token_is_sent_only_to_its_service() {
     let it = Stranger::at("token-split");
     let booking = Booking::start("token-split-books", &["--no-tls"]);
     let ada = booking.token("ada", "user");
@@ -169,7 +169,7 @@ fn token_goes_only_to_the_one_that_it_was_given_for() {
 }
 
 #[test]
-fn a_statement_lets_in_the_one_key_that_it_names_as_far_as_its_authority_goes() {
+fn statement_admits_its_key_with_the_rights_of_its_authority() {
     let it = Stranger::at("statement");
     let target = it.far.target.clone();
     for folder in ["data", "data/robot", "other"] {

@@ -1,4 +1,4 @@
-//! What the doctor finds, on paths that are sound and on paths that are not.
+//! Findings of the doctor on sound and faulty paths.
 
 use std::fs;
 use std::process::Command;
@@ -49,7 +49,7 @@ fn assert_has(text: &str, words: &str) {
 }
 
 #[test]
-fn a_sound_path_gets_a_line_for_each_step() {
+fn doctor_prints_one_line_per_check() {
     let far = Far::start("doctor", &[]);
     let outcome = look(&far, &["--rate", "10Mb/s"]).assert_succeeded();
     for name in [
@@ -71,7 +71,7 @@ fn a_sound_path_gets_a_line_for_each_step() {
 }
 
 #[test]
-fn names_ports_keys_and_strangers_are_told_apart() {
+fn doctor_distinguishes_name_port_key_and_access_faults() {
     let far = Far::start("doctor-doors", &[]);
     let run = |words: &[&str]| far.near.run(far.near.lighthaul(words));
     let outcome = run(&["doctor", "--json", "no-such-host.invalid"]);
@@ -89,7 +89,7 @@ fn names_ports_keys_and_strangers_are_told_apart() {
     let (text, advice) = step(&outcome, "tcp", "fail");
     assert_has(&text, "connection refused");
     assert_has(&advice, "start `lighthaul serve` there");
-    // an unknown key is told with how to accept it, and this user's key is not allowed
+    // an unknown key is reported with the command to accept it, and this user's key is not allowed
     let outcome = run(&["doctor", "--json", &host(&far)]);
     assert_eq!(outcome.code, Some(13), "{outcome:?}");
     assert_has(
@@ -106,7 +106,7 @@ fn names_ports_keys_and_strangers_are_told_apart() {
     assert_eq!(outcome.code, Some(13), "{outcome:?}");
     assert_has(
         &step(&outcome, "key", "fail").1,
-        "somebody may be in between",
+        "another host may be answering in its place",
     );
     assert!(steps(&outcome, "allowed").is_empty());
     // something else listens there
@@ -125,8 +125,8 @@ fn names_ports_keys_and_strangers_are_told_apart() {
 }
 
 #[test]
-fn a_direction_that_udp_does_not_pass_is_named() {
-    let name = "a_direction_that_udp_does_not_pass_is_named";
+fn doctor_names_the_direction_in_which_udp_is_blocked() {
+    let name = "doctor_names_the_direction_in_which_udp_is_blocked";
     for (hosts, words, advice) in [
         (&["b"][..], "none arrives there", "through to there"),
         (&["a"], "none comes back", "back in here"),
@@ -153,8 +153,8 @@ fn a_direction_that_udp_does_not_pass_is_named() {
 }
 
 #[test]
-fn a_narrow_link_is_found() {
-    let name = "a_narrow_link_is_found";
+fn doctor_detects_a_small_path_mtu() {
+    let name = "doctor_detects_a_small_path_mtu";
     let description = r#"
         host = [{ name = "a" }, { name = "b" }]
         router = [{ name = "r" }, { name = "s" }]
@@ -182,8 +182,8 @@ fn a_narrow_link_is_found() {
 }
 
 #[test]
-fn a_buffer_that_is_too_small_comes_with_the_line_that_mends_it() {
-    let name = "a_buffer_that_is_too_small_comes_with_the_line_that_mends_it";
+fn doctor_prints_the_sysctl_for_small_buffers() {
+    let name = "doctor_prints_the_sysctl_for_small_buffers";
     let Some(stage) = Stage::pair(name, "rtt = \"40ms\"") else {
         return;
     };
@@ -230,7 +230,7 @@ fn a_buffer_that_is_too_small_comes_with_the_line_that_mends_it() {
 }
 
 #[test]
-fn a_copy_says_which_limit_of_the_kernel_binds() {
+fn copy_reports_the_kernel_limit_that_binds() {
     let far = Far::start("scarce", &[]);
     fs::write(far.target.join("x"), vec![7; 100_000]).unwrap();
     let limit = fs::read_to_string("/proc/sys/net/core/rmem_max").unwrap();
@@ -252,15 +252,15 @@ fn a_copy_says_which_limit_of_the_kernel_binds() {
     let outcome = far.near.run(command).assert_succeeded();
     let says = outcome.said("sysctl -w net.core.rmem_max=67108864");
     assert_eq!(says, limit < 50_000_000, "{outcome:?}");
-    // whoever has leave gets what is needed
+    // a process with the privilege gets large buffers
     let back = far.near.at("again");
     let outcome = far.pull(&["--rate", "1Gb/s"], &["x"], back.to_str().unwrap());
     assert!(!outcome.assert_succeeded().said("sysctl"));
 }
 
 #[test]
-fn a_port_that_is_blocked_behind_a_router_shows_the_last_hop() {
-    let name = "a_port_that_is_blocked_behind_a_router_shows_the_last_hop";
+fn doctor_shows_the_last_hop_before_a_blocked_port() {
+    let name = "doctor_shows_the_last_hop_before_a_blocked_port";
     if is_skipped(name) {
         return;
     }
@@ -305,7 +305,7 @@ fn a_port_that_is_blocked_behind_a_router_shows_the_last_hop() {
 }
 
 #[test]
-fn the_command_is_called_as_it_is_documented() {
+fn doctor_help_has_its_documented_example() {
     let help = Command::new(PROGRAM)
         .args(["doctor", "--help"])
         .output()

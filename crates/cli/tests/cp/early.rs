@@ -1,4 +1,4 @@
-//! What a receiver has to say before it is known what the path carries.
+//! Messages of a receiver before the path is measured.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::running::{Running, becomes_true};
 use crate::scratch::{dress, look, names, noise};
 use crate::stage::is_skipped;
 
-/// Whether something of a file on its way to `folder` is proved.
+/// Returns true if a part of a file on its way to `folder` is verified.
 fn is_proved(folder: &Path) -> bool {
     let journal = |name: &String| name.ends_with(".journal");
     let len = |name| fs::metadata(folder.join(name)).map_or(0, |meta| meta.len());
@@ -20,7 +20,7 @@ fn is_proved(folder: &Path) -> bool {
 }
 
 #[test]
-fn a_copy_waits_for_the_same_copy_to_end_whichever_side_receives() {
+fn copy_waits_for_an_identical_running_copy() {
     let far = Far::start("early-same", &[]);
     let file = far.near.file("p20", 20 << 20);
     let (path, back) = (file.to_str().unwrap(), far.near.folder("back"));
@@ -41,8 +41,8 @@ fn a_copy_waits_for_the_same_copy_to_end_whichever_side_receives() {
 }
 
 #[test]
-fn who_deletes_learns_of_a_source_that_cannot_be_read_and_gets_the_rest() {
-    let name = "who_deletes_learns_of_a_source_that_cannot_be_read_and_gets_the_rest";
+fn delete_with_an_unreadable_source_reports_it_and_copies_the_rest() {
+    let name = "delete_with_an_unreadable_source_reports_it_and_copies_the_rest";
     if is_skipped(name) {
         return;
     }

@@ -11,7 +11,7 @@ use crate::far::{Far, Near};
 use crate::running::Outcome;
 use crate::schema::{assert_valid, check, schema};
 
-/// Runs the command with `words`, as somebody whom the daemon knows.
+/// Runs the command with `words`, as a client that the daemon knows.
 fn run(far: &Far, words: &[&str]) -> Outcome {
     let mut command = far.near.lighthaul(words);
     command
@@ -29,7 +29,7 @@ fn types(events: &[Value]) -> Vec<&str> {
 }
 
 #[test]
-fn what_copies_print_is_described() {
+fn copy_events_match_the_schema() {
     let far = Far::start("events-cp", &[]);
     let folder = far.near.folder("folder");
     fs::write(folder.join("x"), vec![7; 5 << 20]).unwrap();
@@ -68,7 +68,7 @@ fn what_copies_print_is_described() {
 }
 
 #[test]
-fn what_is_printed_of_files_is_described() {
+fn file_events_match_the_schema() {
     let far = Far::start("events-files", &[]);
     fs::write(far.target.join(OsStr::from_bytes(b"\xff")), "").unwrap();
     symlink(OsStr::from_bytes(b"\xfe"), far.target.join("link")).unwrap();
@@ -80,14 +80,14 @@ fn what_is_printed_of_files_is_described() {
     assert_eq!(types(&assert_valid(&outcome)), ["end"]);
     let outcome = run(&far, &["rm", &far.place("new")]);
     assert_eq!(types(&assert_valid(&outcome)), ["end", "error"]);
-    // also where nobody answers
+    // also where no daemon answers
     let outcome = run(&far, &["ls", "lh://127.0.0.1:1/x"]);
     assert_eq!(outcome.code, Some(10));
     assert_eq!(types(&assert_valid(&outcome)), ["error"]);
 }
 
 #[test]
-fn what_probes_and_the_doctor_print_is_described() {
+fn probe_and_doctor_events_match_the_schema() {
     let far = Far::start("events-probe", &[]);
     let host = format!("127.0.0.1:{}", far.port);
     let words = ["probe", &host, "--what", "sealed", "--size", "1MiB"];
@@ -115,7 +115,7 @@ fn what_probes_and_the_doctor_print_is_described() {
 }
 
 #[test]
-fn the_version_is_told_to_people_and_to_programs() {
+fn version_is_printed_as_text_and_json() {
     let near = Near::new("version", None);
     let run = |words: &[&str]| near.run(near.lighthaul(words));
     let version = env!("CARGO_PKG_VERSION");
@@ -138,7 +138,7 @@ fn the_version_is_told_to_people_and_to_programs() {
 }
 
 #[test]
-fn colour_is_left_out_where_nobody_wants_it() {
+fn no_color_disables_colors() {
     let near = Near::new("colour", None);
     let coloured = |name: &str| {
         let mut command = near.lighthaul(&["--help"]);
@@ -151,7 +151,7 @@ fn colour_is_left_out_where_nobody_wants_it() {
 }
 
 #[test]
-fn what_is_not_described_is_refused() {
+fn events_outside_the_schema_are_refused() {
     let schema = schema();
     let good = json!({"v": 1, "type": "round", "round": 1, "packets": 2});
     assert_eq!(check(&schema, &schema, &good), Ok(()));

@@ -21,7 +21,7 @@ fn copy(far: &Far, host: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_daemon_with_ipv6_alone_is_reached() {
+fn ipv6_only_daemon_is_reached() {
     let far = Far::start_at("v6", "[::1]:0", &[]);
     let err = copy(&far, "[::1]");
     assert!(
@@ -31,7 +31,7 @@ fn a_daemon_with_ipv6_alone_is_reached() {
 }
 
 #[test]
-fn a_daemon_that_listens_everywhere_is_reached_over_both_families() {
+fn daemon_on_all_addresses_is_reached_over_both_families() {
     let far = Far::start_at("dual", "[::]:0", &[]);
     for host in ["127.0.0.1", "[::1]"] {
         let err = copy(&far, host);
@@ -43,12 +43,12 @@ fn a_daemon_that_listens_everywhere_is_reached_over_both_families() {
 }
 
 #[test]
-fn a_name_whose_first_address_is_mute_costs_a_moment() {
-    let name = "a_name_whose_first_address_is_mute_costs_a_moment";
+fn silent_first_address_delays_only_briefly() {
+    let name = "silent_first_address_delays_only_briefly";
     let Some(stage) = Stage::pair(name, "rate = \"100Mb/s\"\nrtt = \"10ms\"") else {
         return;
     };
-    // what is sent there goes nowhere, and nobody says so
+    // packets to it are lost without an error
     let script = "echo 0 > /proc/sys/net/ipv6/conf/lo/disable_ipv6 && ip -6 addr add fd00::b/128 dev lo nodad";
     assert!(stage.lab.run("a", &["sh", "-c", script]).unwrap().success());
     stage.block("a", "ip6 daddr fd00::b");

@@ -137,7 +137,7 @@ impl Far {
         let mut key = near.lighthaul(&["key", "--key"]);
         key.arg(near.key());
         let key = near.run(key).assert_succeeded().out.concat();
-        // what a key may not leave without these words is told in `permits`
+        // `permits` tests the keys without these rights
         let words = ["allow", &key, "tester", "--owners", "--special"];
         let mut allow = near.lighthaul(&words);
         allow.arg("--allowed").arg(near.allowed());
@@ -195,7 +195,7 @@ impl Far {
         self.daemon.says("listening on ");
     }
 
-    /// What `name` in the target folder is called from the caller's side.
+    /// Returns the place of `name` in the target folder.
     pub(crate) fn place(&self, name: &str) -> String {
         let host = if self.near.stage.is_some() {
             "b"
@@ -243,7 +243,7 @@ impl Far {
         self.run(options, &paths)
     }
 
-    /// What is in the target folder, hidden files included.
+    /// Returns the names in the target folder, hidden files included.
     pub(crate) fn names(&self) -> Vec<String> {
         names(&self.target)
     }
@@ -261,7 +261,7 @@ fn as_user(command: &Command) -> Command {
     user
 }
 
-/// A user, and a group, that nobody else is.
+/// Unused user and group numbers.
 pub(crate) const USER: u32 = 1234;
 /// The command that was built.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_lighthaul");

@@ -12,7 +12,7 @@ use crate::far::{Far, PROGRAM};
 use crate::running::Outcome;
 use crate::scratch::{dress, names};
 
-/// Runs the command with `words`, as somebody whom the daemon knows.
+/// Runs the command with `words`, as a client that the daemon knows.
 fn run(far: &Far, words: &[&str]) -> Outcome {
     let mut command = far.near.lighthaul(words);
     command
@@ -33,7 +33,7 @@ fn entries(outcome: &Outcome) -> Vec<Value> {
 }
 
 #[test]
-fn a_folder_is_listed_as_names_as_lines_and_as_json() {
+fn ls_prints_names_long_lines_and_json() {
     let far = Far::start("ls", &["--root", "ROOT"]);
     fs::write(far.target.join("b"), "four").unwrap();
     dress(&far.target.join("b"), 0o640, 1_000_000_000);
@@ -67,7 +67,7 @@ fn a_folder_is_listed_as_names_as_lines_and_as_json() {
 }
 
 #[test]
-fn names_that_are_no_text_are_shown_and_json_has_their_octets() {
+fn names_that_are_not_text_are_escaped() {
     let far = Far::start("ls-octets", &["--root", "ROOT"]);
     let name = OsStr::from_bytes(b"x\xff\n\x1b[2J");
     fs::write(far.target.join(name), "").unwrap();
@@ -109,7 +109,7 @@ fn json_shows_no_hidden_characters_of_names() {
 }
 
 #[test]
-fn a_place_is_looked_at_and_its_links_are_not_followed() {
+fn stat_does_not_follow_links() {
     let far = Far::start("stat", &["--root", "ROOT"]);
     fs::write(far.target.join("x"), "12345").unwrap();
     symlink("/etc/passwd", far.target.join("out")).unwrap();
@@ -130,7 +130,7 @@ fn a_place_is_looked_at_and_its_links_are_not_followed() {
 }
 
 #[test]
-fn folders_are_made_and_removed() {
+fn mkdir_and_rm_create_and_remove_directories() {
     let far = Far::start("mkdir", &["--root", "ROOT"]);
     run(&far, &["mkdir", &place(&far, "a")]).assert_succeeded();
     run(&far, &["mkdir", &place(&far, "a")]).assert_failed(3, "file exists");
@@ -154,7 +154,7 @@ fn folders_are_made_and_removed() {
 }
 
 #[test]
-fn nothing_is_listed_made_or_removed_outside_the_root() {
+fn file_commands_stay_inside_the_root() {
     let far = Far::start("confined", &["--root", "ROOT"]);
     let outside = far.near.folder("outside/inner");
     fs::write(outside.join("kept"), "kept").unwrap();
@@ -190,7 +190,7 @@ fn nothing_is_listed_made_or_removed_outside_the_root() {
 }
 
 #[test]
-fn who_may_only_read_lists_and_changes_nothing() {
+fn read_only_key_lists_but_changes_nothing() {
     let far = Far::start("files-ro", &["--root", "ROOT"]);
     fs::write(far.target.join("x"), "").unwrap();
     let listed = fs::read_to_string(far.near.allowed()).unwrap();
@@ -203,7 +203,7 @@ fn who_may_only_read_lists_and_changes_nothing() {
 }
 
 #[test]
-fn a_link_within_the_root_is_followed_to_its_folder() {
+fn ls_follows_a_link_inside_the_root() {
     let far = Far::start("within", &["--root", "ROOT"]);
     fs::create_dir_all(far.target.join("a/b")).unwrap();
     fs::write(far.target.join("a/b/x"), "").unwrap();
@@ -213,7 +213,7 @@ fn a_link_within_the_root_is_followed_to_its_folder() {
 }
 
 #[test]
-fn a_folder_of_very_many_entries_is_listed_in_little_memory() {
+fn ls_of_a_huge_directory_uses_little_memory() {
     let far = Far::start("ls-many", &["--root", "ROOT"]);
     let count = 60_000;
     for nth in 0..count {
@@ -245,7 +245,7 @@ fn memory_kib(process: u32) -> i64 {
 }
 
 #[test]
-fn a_reader_that_goes_ends_the_listing() {
+fn closed_pipe_ends_the_listing() {
     let far = Far::start("ls-head", &["--root", "ROOT"]);
     for nth in 0..20_000 {
         fs::File::create(far.target.join(format!("entry-{nth}"))).unwrap();
@@ -264,7 +264,7 @@ fn a_reader_that_goes_ends_the_listing() {
 }
 
 #[test]
-fn places_here_are_worked_on_without_anybody_else() {
+fn file_commands_work_on_local_places() {
     let near = crate::far::Near::new("here", None);
     let folder = near.folder("folder");
     let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
@@ -277,7 +277,7 @@ fn places_here_are_worked_on_without_anybody_else() {
 }
 
 #[test]
-fn a_tree_that_is_swapped_for_links_while_it_is_removed_takes_nothing_outside_with_it() {
+fn rm_of_a_tree_swapped_for_links_removes_nothing_outside() {
     let near = crate::far::Near::new("race", None);
     let outside = near.folder("outside");
     fs::write(outside.join("kept"), "kept").unwrap();

@@ -10,7 +10,7 @@ use crate::running::Outcome;
 use crate::schema::assert_valid;
 use crate::scratch::{Scratch, look, noise};
 
-/// What coreutils say a file's MD5 is.
+/// Returns the MD5 of a file by coreutils.
 fn md5(path: &Path) -> String {
     let outcome = Command::new("md5sum").arg(path).output().unwrap();
     let line = String::from_utf8(outcome.stdout).unwrap();
@@ -59,7 +59,7 @@ fn told(outcome: &Outcome) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn hashes_of_every_file_are_told_whether_it_was_sent_or_not() {
+fn hashes_are_printed_for_sent_and_unchanged_files() {
     let far = Far::start("hashes", &[]);
     let expected: BTreeMap<_, _> = some_files(&far.near)
         .into_iter()
@@ -92,7 +92,7 @@ fn hashes_of_every_file_are_told_whether_it_was_sent_or_not() {
 }
 
 #[test]
-fn a_file_that_is_not_what_was_expected_is_not_published() {
+fn file_with_an_unexpected_hash_is_not_published() {
     let far = Far::start("hashes-expected", &[]);
     let wrong = format!("md5={}", "0".repeat(32));
     for len in [0, 5000, 40 << 20] {
@@ -106,7 +106,7 @@ fn a_file_that_is_not_what_was_expected_is_not_published() {
         far.push(&["--hash", &right], &[&file], "x")
             .assert_succeeded();
         assert!(look(&far.target.join("x")) == look(&file), "{len}");
-        // what is there already is told as well, and stays
+        // existing files are reported too, and stay
         let refused = far.push(&["--hash", &wrong], &[&file], "x");
         let words = format!("{place} is not what was expected: its md5 is");
         refused.assert_failed(12, &words);
@@ -147,7 +147,7 @@ fn hashes_are_those_of_the_bytes_at_the_target() {
 }
 
 #[test]
-fn what_is_expected_is_expected_of_one_file() {
+fn expected_hash_needs_a_single_file() {
     let far = Far::start("hashes-one", &[]);
     let (one, other) = (far.near.file("one", 10), far.near.file("other", 10));
     let folder = far.near.folder("folder");

@@ -73,7 +73,7 @@ fn assert_no_file_was_missing(far: Far) {
 }
 
 #[test]
-fn further_connections_of_a_copy_take_no_sessions() {
+fn ptcp_connections_do_not_count_as_sessions() {
     let far = Far::start(
         "connections",
         &["--max-sessions", "2", "--max-sessions-per-key", "1"],
@@ -88,7 +88,7 @@ fn further_connections_of_a_copy_take_no_sessions() {
 }
 
 #[test]
-fn keys_that_hold_all_the_sessions_they_can_keep_no_other_from_its_copy() {
+fn keys_at_their_session_limit_block_no_other_key() {
     let _turn = Turn::alone();
     let far = Far::start_after("hoarders", "ulimit -n 700");
     let mut held = Vec::new();
@@ -117,7 +117,7 @@ fn keys_that_hold_all_the_sessions_they_can_keep_no_other_from_its_copy() {
 }
 
 #[test]
-fn a_key_that_has_deep_trees_sent_and_listens_to_nothing_keeps_no_other_from_its_copy() {
+fn stalled_client_with_deep_trees_blocks_no_other_key() {
     let _turn = Turn::alone();
     let far = Far::start_after("deep-hoarder", "ulimit -n 700");
     let folder = far.target.join("deep");
@@ -184,7 +184,7 @@ fn ticks_without_files(id: u32, port: u16) -> u64 {
 }
 
 #[test]
-fn a_daemon_without_a_file_to_accept_with_neither_spins_nor_ends() {
+fn daemon_without_file_descriptors_keeps_running_idle() {
     let _turn = Turn::alone();
     let mut far = Far::start("no-files", &[]);
     // it has begun to take calls
@@ -197,7 +197,7 @@ fn a_daemon_without_a_file_to_accept_with_neither_spins_nor_ends() {
 }
 
 #[test]
-fn a_scheduler_without_a_file_to_accept_with_neither_spins_nor_ends() {
+fn scheduler_without_file_descriptors_keeps_running_idle() {
     let _turn = Turn::alone();
     let mut booking = Booking::start("no-files-to-book", &["--no-tls"]);
     let ada = booking.token("ada", "user");

@@ -35,8 +35,7 @@ fn allocated(path: &Path) -> u64 {
     fs::metadata(path).unwrap().blocks() * 512
 }
 
-/// File systems count the blocks that say where a file's parts lie, and a file that was written in
-/// more goes than its source lies in more parts.
+/// File systems count the blocks that map a file. A file written in more pieces has more of them than its source.
 const INDEX: u64 = 16 << 10;
 
 /// Bytes in the parts that have some.
@@ -75,7 +74,7 @@ fn assert_same(one: &Path, other: &Path) {
 }
 
 #[test]
-fn of_a_file_with_holes_only_the_data_is_sent_and_written() {
+fn only_the_data_of_sparse_files_is_sent() {
     let far = Far::start("holes", &[]);
     let (gib, kib) = (1 << 30, 1 << 10);
     let spread: Vec<_> = (0..16)
@@ -99,7 +98,7 @@ fn of_a_file_with_holes_only_the_data_is_sent_and_written() {
 type Shape = (&'static str, u64, &'static [(u64, u64)]);
 
 #[test]
-fn files_with_holes_of_any_shape_arrive_as_they_are() {
+fn sparse_files_of_any_layout_arrive_unchanged() {
     let far = Far::start("holes-shapes", &[]);
     let folder = far.near.folder("folder");
     let shapes: [Shape; 7] = [
@@ -133,7 +132,7 @@ fn files_with_holes_of_any_shape_arrive_as_they_are() {
 }
 
 #[test]
-fn zeros_of_dense_files_become_holes_if_asked_for() {
+fn sparse_option_turns_zeros_into_holes() {
     let far = Far::start("holes-made", &[]);
     let file = far.near.at("dense");
     let mut dense = vec![0; 12 << 20];
@@ -150,7 +149,7 @@ fn zeros_of_dense_files_become_holes_if_asked_for() {
 }
 
 #[test]
-fn a_file_with_holes_goes_on_where_it_was_stopped() {
+fn sparse_file_resumes() {
     let far = Far::start("holes-resume", &[]);
     let parts = [(0, 20 << 20), (100 << 20, 120 << 20)];
     let file = holey(&far.near, "x", 200 << 20, &parts);

@@ -37,7 +37,7 @@ fn moved(outcome: &Outcome) -> u64 {
 }
 
 #[test]
-fn a_file_that_is_written_in_its_place_stays_the_same_file_and_goes_on_where_it_was() {
+fn inplace_keeps_the_inode_and_resumes() {
     let far = Far::start("inplace", &[]);
     let file = far.near.file("x", LEN);
     let place = far.target.join("x");
@@ -59,7 +59,7 @@ fn a_file_that_is_written_in_its_place_stays_the_same_file_and_goes_on_where_it_
 }
 
 #[test]
-fn of_a_file_in_its_place_that_somebody_changed_meanwhile_only_what_is_still_there_is_believed() {
+fn inplace_resume_detects_changed_ranges() {
     let far = Far::start("inplace-changed", &[]);
     let file = far.near.file("x", LEN);
     let place = far.target.join("x");
@@ -76,7 +76,7 @@ fn of_a_file_in_its_place_that_somebody_changed_meanwhile_only_what_is_still_the
 }
 
 #[test]
-fn whatever_has_the_name_a_file_in_its_place_is_right() {
+fn inplace_replaces_entries_of_any_type_correctly() {
     let far = Far::start("inplace-names", &[]);
     let folder = far.near.folder("folder");
     for (name, len) in [
@@ -107,7 +107,7 @@ fn whatever_has_the_name_a_file_in_its_place_is_right() {
 }
 
 #[test]
-fn what_is_not_whole_stays_in_the_folder_for_it_and_the_folder_goes() {
+fn partial_dir_holds_incomplete_files_and_is_removed() {
     let far = Far::start("partial-dir", &[]);
     let file = far.near.file("x", LEN);
     let options = ["--partial-dir", ".parts"];
@@ -123,7 +123,7 @@ fn what_is_not_whole_stays_in_the_folder_for_it_and_the_folder_goes() {
 }
 
 #[test]
-fn the_folder_for_what_is_not_whole_is_neither_copied_nor_deleted_with_what_is_in_it() {
+fn partial_dir_is_neither_copied_nor_deleted() {
     let far = Far::start("partial-dir-tree", &[]);
     let folder = far.near.folder("folder");
     for inner in ["a/b", "c", ".parts"] {

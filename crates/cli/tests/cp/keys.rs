@@ -1,11 +1,11 @@
-//! Who may call whom, and what is said when they may not.
+//! Admission of clients, and the errors of those that are refused.
 
 use crate::far::{Far, Near};
 use crate::running::Running;
 use crate::scratch::names;
 
 #[test]
-fn a_daemon_that_nobody_vouched_for_is_refused_and_can_be_accepted() {
+fn unknown_daemon_is_refused_with_strict_and_can_be_trusted() {
     let far = Far::start("unknown-key", &[]);
     let file = far.near.file("x", 10);
     let copy = || {
@@ -35,7 +35,7 @@ fn a_daemon_that_nobody_vouched_for_is_refused_and_can_be_accepted() {
 }
 
 #[test]
-fn a_daemon_is_known_from_the_first_call_on_and_then_by_that_key_alone() {
+fn first_key_of_a_daemon_is_trusted_and_another_is_refused() {
     let far = Far::start("first-call", &[]);
     let file = far.near.file("x", 10);
     let call = |options: &[&str]| {
@@ -50,23 +50,27 @@ fn a_daemon_is_known_from_the_first_call_on_and_then_by_that_key_alone() {
     let told: Vec<_> = first
         .err
         .iter()
-        .filter(|l| l.contains("is new here"))
+        .filter(|l| l.contains("is unknown here"))
         .collect();
     assert!(told.len() == 1 && told[0].contains(&far.pin), "{first:?}");
     let known = far.near.at("config/lighthaul/known_hosts");
     let line = format!("{} 127.0.0.1:{}\n", far.pin, far.port);
     assert_eq!(std::fs::read_to_string(&known).unwrap(), line);
-    // what is known is known, also to those who are strict
-    assert!(!call(&["--strict"]).assert_succeeded().said("is new here"));
+    // a known key is accepted with --strict, too
+    assert!(
+        !call(&["--strict"])
+            .assert_succeeded()
+            .said("is unknown here")
+    );
     let other = format!("sha256:{}", "cd".repeat(32));
     std::fs::write(&known, line.replace(&far.pin, &other)).unwrap();
-    call(&[]).assert_failed(13, "somebody may be in between");
-    // and nothing was learned from whoever is in between
+    call(&[]).assert_failed(13, "another host may be answering in its place");
+    // no key of the host in between was kept
     assert!(!std::fs::read_to_string(&known).unwrap().contains(&far.pin));
 }
 
 #[test]
-fn a_key_has_the_rights_that_were_granted_and_no_more() {
+fn key_has_exactly_its_granted_rights() {
     let mut far = Far::start("rights", &[]);
     let key = far.near.run(
         far.near
@@ -101,7 +105,7 @@ fn a_key_has_the_rights_that_were_granted_and_no_more() {
     grant(&["--expires", "0s"]).assert_succeeded();
     far.run(&[], &[file, &at("late")])
         .assert_failed(13, "what lets you in there has expired");
-    // a line that makes no sense lets nobody in
+    // a malformed line admits no key
     std::fs::write(far.near.allowed(), format!("{key} tester rot=/\n")).unwrap();
     far.run(&[], &[file, &at("odd")])
         .assert_failed(13, "your key is not allowed there");
@@ -114,7 +118,7 @@ fn a_key_has_the_rights_that_were_granted_and_no_more() {
 }
 
 #[test]
-fn a_key_that_is_denied_or_expires_ends_what_runs() {
+fn denied_or_expired_key_ends_running_sessions() {
     for expires in [false, true] {
         let far = Far::start(&format!("ends-{expires}"), &[]);
         let key = far.near.key();
@@ -150,7 +154,7 @@ fn a_key_that_is_denied_or_expires_ends_what_runs() {
 }
 
 #[test]
-fn a_daemon_with_another_key_than_the_known_one_is_refused() {
+fn daemon_with_a_changed_key_is_refused() {
     let far = Far::start("wrong-key", &[]);
     let file = far.near.file("x", 10);
     let wrong = format!("sha256:{}", "ab".repeat(32));
@@ -160,10 +164,10 @@ fn a_daemon_with_another_key_than_the_known_one_is_refused() {
         .arg(far.near.key())
         .arg(&file)
         .arg(far.place("x"));
-    let outcome = far
-        .near
-        .run(pinned)
-        .assert_failed(13, "somebody may be in between, or --pin is wrong");
+    let outcome = far.near.run(pinned).assert_failed(
+        13,
+        "another host may be answering in its place, or --pin is wrong",
+    );
     assert!(!outcome.said("known_hosts"), "{outcome:?}");
     let name = format!("127.0.0.1:{}", far.port);
     far.near
@@ -177,7 +181,7 @@ fn a_daemon_with_another_key_than_the_known_one_is_refused() {
         .arg(far.place("x"));
     far.near
         .run(known)
-        .assert_failed(13, "somebody may be in between");
+        .assert_failed(13, "another host may be answering in its place");
     let mut nonsense = far.near.cp(&["--pin", "sha256:12"]);
     nonsense
         .arg("--key")
@@ -191,7 +195,7 @@ fn a_daemon_with_another_key_than_the_known_one_is_refused() {
 }
 
 #[test]
-fn a_client_whose_key_is_not_allowed_is_refused_and_told_what_to_do() {
+fn unknown_client_key_is_refused_with_the_remedy() {
     let mut far = Far::start("stranger", &[]);
     let file = far.near.file("x", 10);
     let mut copy = far.near.cp(&["--pin", &far.pin]);
@@ -227,7 +231,7 @@ fn a_client_whose_key_is_not_allowed_is_refused_and_told_what_to_do() {
 }
 
 #[test]
-fn a_line_that_makes_no_sense_is_named_when_the_daemon_starts() {
+fn malformed_line_is_logged_at_start() {
     let near = Near::new("odd-line", None);
     let key = format!("sha256:{}", "ab".repeat(32));
     std::fs::write(near.allowed(), format!("# keys\n{key} eve rot=/x\n")).unwrap();
@@ -243,7 +247,7 @@ fn a_line_that_makes_no_sense_is_named_when_the_daemon_starts() {
 }
 
 #[test]
-fn what_is_no_key_is_named() {
+fn malformed_key_is_reported() {
     let far = Far::start("no-key", &[]);
     let file = far.near.file("x", 10);
     let mut copy = far.near.cp(&["--pin", &far.pin]);
@@ -252,7 +256,7 @@ fn what_is_no_key_is_named() {
 }
 
 #[test]
-fn plain_datagrams_need_both_sides() {
+fn plain_needs_agreement_of_both_sides() {
     let far = Far::start("plain-refused", &[]);
     let file = far.near.file("x", 10);
     far.push(&["--plain"], &[&file], "x")
@@ -261,7 +265,7 @@ fn plain_datagrams_need_both_sides() {
 }
 
 #[test]
-fn nothing_outside_the_root_can_be_named() {
+fn paths_outside_the_root_are_refused() {
     let far = Far::start("root", &["--root", "ROOT"]);
     let file = far.near.file("x", 10);
     let outside = format!("lh://127.0.0.1:{}/../outside", far.port);

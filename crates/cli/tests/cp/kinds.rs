@@ -1,4 +1,4 @@
-//! What a dry run tells of what stays, and what becomes of what is in the way.
+//! Dry runs for existing files, and replacement of files of another type.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::running::Outcome;
 use crate::scratch::{Scratch, dress, names, noise, tree};
 use crate::stage::is_skipped;
 
-/// What a dry run told, by path.
+/// Actions of a dry run by path.
 fn plans(outcome: &Outcome) -> BTreeMap<String, (String, String)> {
     let events = outcome.events();
     let plans = events.iter().filter(|event| event["type"] == "plan");
@@ -54,8 +54,8 @@ fn changed(far: &Far) -> PathBuf {
 }
 
 #[test]
-fn a_dry_run_tells_what_becomes_of_what_stays() {
-    if is_skipped("a_dry_run_tells_what_becomes_of_what_stays") {
+fn dry_run_reports_metadata_changes() {
+    if is_skipped("dry_run_reports_metadata_changes") {
         return;
     }
     let far = Far::start("kinds-dry", &[]);
@@ -125,7 +125,7 @@ fn crossed(scratch: &Scratch, target: &Path) -> PathBuf {
 }
 
 #[test]
-fn what_is_of_another_kind_goes_with_what_is_extra() {
+fn delete_replaces_entries_of_another_type() {
     let far = Far::start("kinds-delete", &[]);
     let target = far.target.join("kk");
     let source = crossed(&far.near, &target);
@@ -149,7 +149,7 @@ fn what_is_of_another_kind_goes_with_what_is_extra() {
 }
 
 #[test]
-fn what_is_of_another_kind_stays_unless_things_are_deleted_and_where_rules_keep_it() {
+fn entries_of_another_type_stay_without_delete_or_when_excluded() {
     let far = Far::start("kinds-keep", &[]);
     let target = far.target.join("kk");
     let source = crossed(&far.near, &target);
@@ -181,7 +181,7 @@ fn what_is_of_another_kind_stays_unless_things_are_deleted_and_where_rules_keep_
     );
     assert_eq!(names(&target.join("f1/deep")), ["old"]);
     assert!(!target.join("extra").exists() && target.join("d1/in/f").exists());
-    // a folder that somebody may have meant as a place for a file never goes
+    // a directory that may be a target is never replaced
     let file = source.join("f1");
     far.push(&["--delete", "-y"], &[&file], "kk/sub")
         .assert_failed(3, "kk/sub/ to copy into it");

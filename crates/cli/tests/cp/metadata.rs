@@ -1,4 +1,4 @@
-//! What comes along besides bytes and names: owners, attributes, access lists, times.
+//! Metadata of copied files: owners, attributes, access lists, times.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -100,8 +100,8 @@ fn adorned_tree(scratch: &Scratch) -> PathBuf {
 }
 
 #[test]
-fn extras_of_every_kind_of_entry_come_along_both_ways() {
-    if is_skipped("extras_of_every_kind_of_entry_come_along_both_ways") {
+fn metadata_of_every_entry_type_is_preserved_in_both_directions() {
+    if is_skipped("metadata_of_every_entry_type_is_preserved_in_both_directions") {
         return;
     }
     let far = Far::start("extras", &[]);
@@ -122,8 +122,8 @@ fn extras_of_every_kind_of_entry_come_along_both_ways() {
 }
 
 #[test]
-fn nothing_of_it_comes_along_unless_asked_for() {
-    if is_skipped("nothing_of_it_comes_along_unless_asked_for") {
+fn metadata_is_not_preserved_without_options() {
+    if is_skipped("metadata_is_not_preserved_without_options") {
         return;
     }
     let far = Far::start("extras-not", &[]);
@@ -141,8 +141,8 @@ fn nothing_of_it_comes_along_unless_asked_for() {
 }
 
 #[test]
-fn what_did_not_change_gets_its_extras_all_the_same() {
-    if is_skipped("what_did_not_change_gets_its_extras_all_the_same") {
+fn unchanged_files_get_their_metadata() {
+    if is_skipped("unchanged_files_get_their_metadata") {
         return;
     }
     let far = Far::start("extras-again", &[]);
@@ -170,8 +170,8 @@ fn what_did_not_change_gets_its_extras_all_the_same() {
 }
 
 #[test]
-fn what_a_target_cannot_keep_is_said_once_for_each_kind() {
-    let name = "what_a_target_cannot_keep_is_said_once_for_each_kind";
+fn unsupported_metadata_is_reported_once_per_kind() {
+    let name = "unsupported_metadata_is_reported_once_per_kind";
     if is_skipped(name) {
         return;
     }
@@ -206,8 +206,8 @@ fn what_a_target_cannot_keep_is_said_once_for_each_kind() {
 }
 
 #[test]
-fn an_owner_that_only_root_could_set_is_told_and_lends_no_rights() {
-    let name = "an_owner_that_only_root_could_set_is_told_and_lends_no_rights";
+fn owner_that_cannot_be_set_is_reported_and_clears_set_id_bits() {
+    let name = "owner_that_cannot_be_set_is_reported_and_clears_set_id_bits";
     if is_skipped(name) {
         return;
     }

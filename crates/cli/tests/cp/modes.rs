@@ -14,8 +14,8 @@ use crate::stage::is_skipped;
 const CLOSED: [u32; 5] = [0o444, 0o400, 0o555, 0o200, 0];
 
 #[test]
-fn files_that_their_owner_may_not_open_arrive_as_any_others() {
-    if is_skipped("files_that_their_owner_may_not_open_arrive_as_any_others") {
+fn files_without_owner_permissions_are_copied() {
+    if is_skipped("files_without_owner_permissions_are_copied") {
         return;
     }
     let far = Far::start("modes-closed", &[]);
@@ -62,8 +62,8 @@ fn files_that_their_owner_may_not_open_arrive_as_any_others() {
 }
 
 #[test]
-fn folders_that_their_owner_may_not_write_in_are_filled_once_more() {
-    if is_skipped("folders_that_their_owner_may_not_write_in_are_filled_once_more") {
+fn read_only_directories_are_updated() {
+    if is_skipped("read_only_directories_are_updated") {
         return;
     }
     let far = Far::start("modes-folders", &[]);
@@ -90,8 +90,8 @@ fn folders_that_their_owner_may_not_write_in_are_filled_once_more() {
 }
 
 #[test]
-fn nobody_lends_rights_to_whoever_runs_a_file_but_its_owner() {
-    if is_skipped("nobody_lends_rights_to_whoever_runs_a_file_but_its_owner") {
+fn set_id_bits_are_kept_only_with_the_owner() {
+    if is_skipped("set_id_bits_are_kept_only_with_the_owner") {
         return;
     }
     let far = Far::start("modes-rights", &[]);
@@ -117,8 +117,8 @@ fn nobody_lends_rights_to_whoever_runs_a_file_but_its_owner() {
 }
 
 #[test]
-fn the_folder_whose_contents_are_copied_comes_along() {
-    if is_skipped("the_folder_whose_contents_are_copied_comes_along") {
+fn contents_copy_sets_the_metadata_of_the_directory() {
+    if is_skipped("contents_copy_sets_the_metadata_of_the_directory") {
         return;
     }
     let far = Far::start("modes-top", &[]);

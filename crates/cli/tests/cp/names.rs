@@ -20,7 +20,7 @@ fn inode(path: &Path) -> u64 {
 }
 
 #[test]
-fn names_of_one_file_stay_that_both_ways_and_cross_once() {
+fn hard_links_are_preserved_in_both_directions_and_sent_once() {
     let far = Far::start("links", &[]);
     let folder = far.near.folder("folder");
     far.near.folder("folder/b");
@@ -85,7 +85,7 @@ fn names_of_one_file_stay_that_both_ways_and_cross_once() {
 }
 
 #[test]
-fn names_of_one_link_stay_that_both_ways() {
+fn hard_links_of_symbolic_links_are_preserved() {
     let far = Far::start("links-symbolic", &[]);
     let folder = far.near.folder("folder");
     far.near.folder("folder/b");
@@ -113,7 +113,7 @@ fn names_of_one_link_stay_that_both_ways() {
 }
 
 #[test]
-fn names_of_a_file_that_failed_fail_with_it() {
+fn hard_links_of_a_failed_file_fail() {
     let far = Far::start("links-failed", &[]);
     let folder = far.near.folder("folder");
     fs::write(folder.join("a-large"), noise(48 << 20, 2)).unwrap();
@@ -136,7 +136,7 @@ fn names_of_a_file_that_failed_fail_with_it() {
 }
 
 #[test]
-fn the_longest_names_arrive_whatever_they_are_called_until_then() {
+fn longest_names_fit_with_temporary_names() {
     let far = Far::start("long-names", &[]);
     let folder = far.near.folder("folder");
     let long = |letter: &str| letter.repeat(255);

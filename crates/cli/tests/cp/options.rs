@@ -1,11 +1,11 @@
-//! What options change, and what they refuse.
+//! Effects and errors of options.
 
 use crate::far::Far;
 use crate::running::event;
 use crate::scratch::look;
 
 #[test]
-fn events_are_one_json_object_a_line_and_the_summary_comes_last() {
+fn events_are_json_lines_that_end_with_the_summary() {
     let far = Far::start("json", &[]);
     let file = far.near.file("x", 5 << 20);
     for options in [
@@ -36,7 +36,7 @@ fn events_are_one_json_object_a_line_and_the_summary_comes_last() {
 }
 
 #[test]
-fn only_what_was_compared_is_called_verified() {
+fn summary_says_verified_only_for_compared_files() {
     let far = Far::start("verified", &[]);
     let file = far.near.file("x", 100_000);
     let verified = |options: &[&str], words: &str| {
@@ -60,7 +60,7 @@ fn only_what_was_compared_is_called_verified() {
 }
 
 #[test]
-fn statistics_are_shown_on_request_and_nothing_when_quiet() {
+fn stats_and_quiet_change_the_output() {
     let far = Far::start("stats", &["--plain"]);
     let file = far.near.file("x", 100_000);
     let outcome = far
@@ -99,7 +99,7 @@ fn statistics_are_shown_on_request_and_nothing_when_quiet() {
 }
 
 #[test]
-fn a_rate_is_held_in_both_directions() {
+fn rate_holds_in_both_directions() {
     let far = Far::start("rate", &[]);
     let file = far.near.file("x", 1 << 20);
     let back = far.near.at("back");
@@ -126,7 +126,7 @@ fn a_rate_is_held_in_both_directions() {
 }
 
 #[test]
-fn what_makes_no_sense_is_said_before_anybody_is_called() {
+fn usage_errors_are_reported_before_connecting() {
     let far = Far::start("usage", &[]);
     let file = far.near.file("x", 10);
     let (file, place) = (file.to_str().unwrap(), far.place("x"));
@@ -157,7 +157,7 @@ fn what_makes_no_sense_is_said_before_anybody_is_called() {
 }
 
 #[test]
-fn a_summary_is_text_unless_events_are_asked_for() {
+fn summary_is_text_without_json() {
     let far = Far::start("summary", &[]);
     let file = far.near.file("x", 1_000_000);
     let outcome = far.push(&[], &[&file], "x").assert_succeeded();
@@ -172,7 +172,7 @@ fn a_summary_is_text_unless_events_are_asked_for() {
 }
 
 #[test]
-fn output_that_cannot_be_written_is_a_failure() {
+fn write_error_on_standard_output_is_a_failure() {
     let far = Far::start("options-full", &[]);
     let file = far.near.file("x", 1000);
     for options in [&["-n"][..], &["--json"], &["--hash", "md5"]] {

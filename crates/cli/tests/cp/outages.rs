@@ -59,15 +59,19 @@ fn assert_survived(name: &str, seconds: &str, pull: bool) {
 }
 
 #[test]
-fn a_network_that_is_gone_for_half_a_minute_costs_a_retry() {
+fn push_survives_a_network_outage_of_half_a_minute() {
     assert_survived(
-        "a_network_that_is_gone_for_half_a_minute_costs_a_retry",
+        "push_survives_a_network_outage_of_half_a_minute",
         "30",
         false,
     );
 }
 
 #[test]
-fn a_pull_lives_through_it_too() {
-    assert_survived("a_pull_lives_through_it_too", "23", true);
+fn pull_survives_a_network_outage_of_half_a_minute() {
+    assert_survived(
+        "pull_survives_a_network_outage_of_half_a_minute",
+        "23",
+        true,
+    );
 }

@@ -54,8 +54,8 @@ fn falls_back(err: &[String]) -> bool {
 }
 
 #[test]
-fn a_path_that_loses_reorders_and_duplicates_delivers_all() {
-    let name = "a_path_that_loses_reorders_and_duplicates_delivers_all";
+fn lossy_reordering_duplicating_path_delivers_all_data() {
+    let name = "lossy_reordering_duplicating_path_delivers_all_data";
     let harm = "rate = \"200Mb/s\"\nrtt = \"20ms\"\nloss = \"2%\"\nreorder = \"1% by 3ms\"\nduplicate = \"1%\"";
     let Some(stage) = Stage::pair(name, harm) else {
         return;
@@ -75,8 +75,8 @@ fn a_path_that_loses_reorders_and_duplicates_delivers_all() {
 }
 
 #[test]
-fn a_rate_above_the_link_still_delivers_all() {
-    let name = "a_rate_above_the_link_still_delivers_all";
+fn rate_above_the_link_capacity_delivers_all_data() {
+    let name = "rate_above_the_link_capacity_delivers_all_data";
     let Some(stage) = Stage::pair(name, "rate = \"100Mb/s\"\nrtt = \"10ms\"") else {
         return;
     };
@@ -89,8 +89,8 @@ fn a_rate_above_the_link_still_delivers_all() {
 }
 
 #[test]
-fn where_udp_is_blocked_tcp_carries_the_data_and_it_is_said() {
-    let name = "where_udp_is_blocked_tcp_carries_the_data_and_it_is_said";
+fn blocked_udp_falls_back_to_tcp_with_a_warning() {
+    let name = "blocked_udp_falls_back_to_tcp_with_a_warning";
     for (host, pull) in [("b", false), ("b", true), ("a", false), ("a", true)] {
         let Some(stage) = Stage::pair(name, "rate = \"200Mb/s\"\nrtt = \"20ms\"") else {
             return;
@@ -115,8 +115,8 @@ fn where_udp_is_blocked_tcp_carries_the_data_and_it_is_said() {
 }
 
 #[test]
-fn where_udp_is_blocked_halfway_tcp_carries_on() {
-    let name = "where_udp_is_blocked_halfway_tcp_carries_on";
+fn udp_blocked_during_a_copy_falls_back_to_tcp() {
+    let name = "udp_blocked_during_a_copy_falls_back_to_tcp";
     for pull in [false, true] {
         let Some(stage) = Stage::pair(name, "rate = \"100Mb/s\"\nrtt = \"20ms\"") else {
             return;
@@ -136,8 +136,8 @@ fn where_udp_is_blocked_halfway_tcp_carries_on() {
 }
 
 #[test]
-fn a_path_that_is_narrower_than_its_ends_is_found_out() {
-    let name = "a_path_that_is_narrower_than_its_ends_is_found_out";
+fn path_mtu_below_the_device_mtu_is_detected() {
+    let name = "path_mtu_below_the_device_mtu_is_detected";
     let description = |narrow: u32| {
         format!(
             "host = [{{ name = \"a\" }}, {{ name = \"b\" }}]\n\
@@ -157,7 +157,7 @@ fn a_path_that_is_narrower_than_its_ends_is_found_out() {
             return;
         };
         if silent {
-            // routers whose answers never arrive; TCP is told at its handshake what passes
+            // routers whose answers never arrive; the handshake of TCP limits its segments
             for host in ["a", "b"] {
                 stage.block(host, "icmp type destination-unreachable");
                 let probing = "sysctl -qw net.ipv4.tcp_mtu_probing=2 net.ipv4.tcp_base_mss=1024";
@@ -181,8 +181,8 @@ fn a_path_that_is_narrower_than_its_ends_is_found_out() {
 }
 
 #[test]
-fn a_path_below_the_least_that_is_tried_falls_back() {
-    let name = "a_path_below_the_least_that_is_tried_falls_back";
+fn path_mtu_below_the_minimum_falls_back_to_tcp() {
+    let name = "path_mtu_below_the_minimum_falls_back_to_tcp";
     let Some(stage) = Stage::pair(name, "mtu = 1000\nrate = \"200Mb/s\"\nrtt = \"5ms\"") else {
         return;
     };
@@ -196,8 +196,8 @@ fn a_path_below_the_least_that_is_tried_falls_back() {
 }
 
 #[test]
-fn a_path_that_falls_silent_is_given_up_and_nothing_stays() {
-    let name = "a_path_that_falls_silent_is_given_up_and_nothing_stays";
+fn silent_path_times_out_and_leaves_nothing() {
+    let name = "silent_path_times_out_and_leaves_nothing";
     let Some(stage) = Stage::pair(name, "rate = \"100Mb/s\"\nrtt = \"20ms\"") else {
         return;
     };
@@ -217,7 +217,7 @@ fn a_path_that_falls_silent_is_given_up_and_nothing_stays() {
     assert!((18..30).contains(&silent), "given up after {silent} s");
     far.daemon.says("nothing came from the sender for");
     assert!(names(&far.target).is_empty());
-    // and nobody can be called any more
+    // the host can no longer be reached
     let outcome = begin(&far, &file, false, &[]).finish();
     outcome.assert_failed(10, "cannot be reached");
 }

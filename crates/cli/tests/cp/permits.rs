@@ -1,4 +1,4 @@
-//! What a peer may leave on a daemon's disk: owners, special bits, privileged attributes, and what it may replace.
+//! Rights of a peer on the disk of a daemon: owners, special bits, privileged attributes, and replacement of files.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
@@ -25,7 +25,7 @@ fn is_root() -> bool {
 }
 
 #[test]
-fn a_write_key_leaves_no_set_user_id_program_unless_its_line_says_so() {
+fn set_user_id_needs_the_special_right() {
     let far = Far::start("set-id", &[]);
     allow(&far, &[]);
     let program = far.near.file("program", 100);
@@ -63,7 +63,7 @@ fn a_write_key_leaves_no_set_user_id_program_unless_its_line_says_so() {
 }
 
 #[test]
-fn folders_keep_the_set_group_id_bit_that_their_file_system_gives_them() {
+fn directories_keep_an_inherited_set_group_id_bit() {
     let far = Far::start("set-group", &[]);
     allow(&far, &[]);
     let shared = far.target.join("shared");
@@ -101,7 +101,7 @@ fn folders_keep_the_set_group_id_bit_that_their_file_system_gives_them() {
 }
 
 #[test]
-fn devices_fifos_and_sockets_are_not_replaced_unless_asked_for() {
+fn special_files_are_replaced_only_with_replace_special() {
     let far = Far::start("special", &[]);
     allow(&far, &[]);
     let file = far.near.file("x", 100);
@@ -148,7 +148,7 @@ fn devices_fifos_and_sockets_are_not_replaced_unless_asked_for() {
 }
 
 #[test]
-fn a_right_that_is_taken_ends_what_it_was_used_for_within_five_seconds() {
+fn revoked_right_ends_sessions_within_five_seconds() {
     for (name, narrowed, words) in [
         ("ro", &["--read-only"][..], "your key may only read there"),
         (
@@ -174,7 +174,7 @@ fn a_right_that_is_taken_ends_what_it_was_used_for_within_five_seconds() {
 }
 
 #[test]
-fn a_list_that_is_spoiled_while_it_is_served_is_named_and_keeps_its_holder_out() {
+fn malformed_line_in_a_reloaded_list_is_logged_and_refuses_its_key() {
     let mut far = Far::start("spoiled", &[]);
     let listed = fs::read_to_string(far.near.allowed()).unwrap();
     fs::write(far.near.allowed(), listed.replace("tester", "tester rot=/")).unwrap();
@@ -186,7 +186,7 @@ fn a_list_that_is_spoiled_while_it_is_served_is_named_and_keeps_its_holder_out()
 }
 
 #[test]
-fn a_daemon_needs_a_root() {
+fn serve_requires_root() {
     let far = Far::start("rootless", &[]);
     far.near
         .run(far.near.lighthaul(&["serve", "--listen", "127.0.0.1:0"]))
@@ -194,7 +194,7 @@ fn a_daemon_needs_a_root() {
 }
 
 #[test]
-fn trust_replaces_a_key_only_when_told_to() {
+fn trust_replaces_a_key_only_with_replace() {
     let far = Far::start("trusted", &[]);
     let [first, second] = ["ab", "cd"].map(|digits| format!("sha256:{}", digits.repeat(32)));
     let known = far.near.at("config/lighthaul/known_hosts");
@@ -207,7 +207,7 @@ fn trust_replaces_a_key_only_when_told_to() {
     trust(&["host", &second]).assert_failed(13, "is known by");
     assert!(fs::read_to_string(&known).unwrap().contains(&first));
     let outcome = trust(&["--replace", "host", &second]).assert_succeeded();
-    assert!(outcome.said("host was known by"), "{outcome:?}");
+    assert!(outcome.said("host had the key"), "{outcome:?}");
     assert_eq!(
         fs::read_to_string(&known).unwrap(),
         format!("{second} host\n")
@@ -218,14 +218,12 @@ fn trust_replaces_a_key_only_when_told_to() {
     let file = far.near.file("x", 10);
     let mut copy = far.near.cp(&["--key"]);
     copy.arg(far.near.key()).arg(&file).arg(far.place("x"));
-    far.near
-        .run(copy)
-        .assert_failed(13, "has no key that makes sense");
+    far.near.run(copy).assert_failed(13, "has a malformed key");
     assert!(far.names().is_empty());
 }
 
 #[test]
-fn a_probe_needs_no_consent_to_plain_packets() {
+fn probe_works_without_plain_on_the_daemon() {
     let far = Far::start("probed", &[]);
     let host = format!("lh://127.0.0.1:{}/", far.port);
     let mut probe = far

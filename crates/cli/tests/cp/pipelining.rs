@@ -19,7 +19,7 @@ use crate::running::{Ends, becomes_true};
 /// answered in either build; what it may take is judged with optimization alone, since the attack runs on the same
 /// processors and is as busy.
 #[test]
-fn connections_that_pipeline_and_never_read_delay_nobody() {
+fn pipelining_connections_that_never_read_delay_no_client() {
     let _turn = Turn::alone();
     let booking = Booking::start("pipelining", &["--no-tls", "--questions-max", "1000"]);
     let ada = booking.token("ada", "user");
@@ -68,7 +68,7 @@ fn connections_that_pipeline_and_never_read_delay_nobody() {
     });
 }
 
-/// What nine of ten took at most.
+/// Returns the 90th percentile.
 fn at_most(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
     times[times.len() * 9 / 10 - 1]
@@ -100,7 +100,7 @@ fn attack(address: SocketAddr, part: u8, is_over: &AtomicBool, sent: &AtomicU64)
     }
 }
 
-/// A connection from an address of this host, which may still be on its way: nobody waits for one that is not accepted.
+/// Connection from an address of this host, which may not be accepted yet.
 fn from(own: Ipv4Addr, to: SocketAddr) -> Option<TcpStream> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let fd: OwnedFd = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).ok()?;
@@ -129,7 +129,7 @@ fn ask(address: SocketAddr, what: &str, token: &str, body: &str) -> Option<u16> 
 
 const CONNECTIONS: usize = 1024;
 const THREADS: u8 = 4;
-/// How often an honest caller asks.
+/// Interval of the requests of an honest client.
 const PROBES: usize = 30;
 /// Time that an honest caller waits for the next octets of an answer.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -44,7 +44,7 @@ impl Followed {
 }
 
 #[test]
-fn policies_of_a_running_scheduler_follow_their_file() {
+fn policy_file_is_reloaded() {
     let open = "[identity.ada]\n[identity.ben]\n";
     let mut far = Followed::start("policies-follow", open);
     let [ada, ben] = ["ada", "ben"].map(|name| far.booking.token(name, "user"));
@@ -56,7 +56,7 @@ fn policies_of_a_running_scheduler_follow_their_file() {
         .assert_failed(13, "does not allow link paris-milan");
     far.book(&ben).assert_succeeded();
 
-    // one policy that makes no sense is nobody else's matter
+    // one malformed policy does not affect others
     far.write("[identity.ada]\n[identity.ben]\nlink = []\n");
     let line = far.booking.says("allows ben nothing until this is mended");
     assert!(
@@ -86,7 +86,7 @@ fn example(page: &str, begins: &str) -> String {
 }
 
 #[test]
-fn the_topology_and_policies_of_the_readme_work_as_printed() {
+fn topology_and_policies_of_the_readme_are_valid() {
     let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../booking/README.md");
     let readme = fs::read_to_string(readme).unwrap();
     let near = Near::new("policies-readme", None);

@@ -134,7 +134,7 @@ fn signed_token_is_accepted_from_its_issuer_for_its_audience_until_it_expires() 
         let refused = booking.run(&token, &["reservations"]);
         refused.assert_failed(13, says);
     }
-    // an issuer alone would let in whoever has a token of it for another service
+    // an issuer alone would admit tokens for another service
     let alone = ["scheduler", "--topology", "x", "--issuer", ISSUER];
     let alone = booking.near.lighthaul(&alone);
     booking.near.run(alone).assert_failed_to_parse();
@@ -171,7 +171,7 @@ fn scopes_of_signed_tokens_are_the_roles_that_options_name() {
 }
 
 #[test]
-fn a_raw_measurement_lasts_as_long_as_asked() {
+fn probe_time_sets_the_duration() {
     let far = Far::start("promises-seconds", &[]);
     let host = format!("lh://127.0.0.1:{}/", far.port);
     let bytes = |time: &str| {
@@ -194,8 +194,8 @@ fn a_raw_measurement_lasts_as_long_as_asked() {
 }
 
 #[test]
-fn a_lab_says_what_its_links_have_seen_when_asked() {
-    let name = "a_lab_says_what_its_links_have_seen_when_asked";
+fn lab_verbose_prints_link_counters() {
+    let name = "lab_verbose_prints_link_counters";
     if lacks(name, available()) {
         return;
     }
@@ -242,7 +242,7 @@ fn one_link(near: &Near, more: &str) -> PathBuf {
 }
 
 #[test]
-fn certificate_of_a_trusted_authority_is_enough_to_know_the_scheduler() {
+fn trusted_certificate_identifies_the_scheduler() {
     let near = Near::new("promises-certificate", None);
     let [trusted, other] = ["trusted.pem", "other.pem"].map(|name| near.at(name));
     let issuer = authority(&trusted);
@@ -309,7 +309,7 @@ fn reservations_and_bytes_of_one_owner_are_bounded() {
 }
 
 #[test]
-fn questions_of_one_name_are_bounded_in_a_second() {
+fn requests_per_second_of_one_identity_are_limited() {
     let options = ["--no-tls", "--questions-max", "1"];
     let booking = Booking::start("promises-questions", &options);
     let [ada, bob] = ["ada", "bob"].map(|name| booking.token(name, "user"));
@@ -328,7 +328,7 @@ fn questions_of_one_name_are_bounded_in_a_second() {
 }
 
 #[test]
-fn bookings_end_within_the_horizon() {
+fn reservations_beyond_the_horizon_are_refused() {
     let booking = Booking::start("promises-horizon", &["--no-tls", "--horizon", "1h"]);
     let ada = booking.token("ada", "user");
     let held = |time| {
@@ -393,7 +393,7 @@ fn first_to_go(booking: &Booking, token: &str, priority: &str) -> usize {
 }
 
 #[test]
-fn higher_priority_goes_first_when_capacity_is_freed() {
+fn higher_priority_gets_freed_capacity_first() {
     let options = ["--no-tls", "--questions-max", "10000"];
     let booking = Booking::start("promises-priority", &options);
     let ada = booking.token("ada", "user");
@@ -402,7 +402,7 @@ fn higher_priority_goes_first_when_capacity_is_freed() {
 }
 
 #[test]
-fn link_capacity_is_that_of_links_without_one() {
+fn link_capacity_applies_to_links_without_capacity() {
     let near = Near::new("promises-capacity", None);
     let topology = near.at("zoo.graphml");
     let graph = r#"<?xml version="1.0"?><graphml xmlns="http://graphml.graphdrawing.org/xmlns">
@@ -441,7 +441,7 @@ fn assert_has_capacities_of_300_and_700_mbps(near: Near, topology: &Path) {
 }
 
 #[test]
-fn a_fault_in_a_topology_or_policy_is_one_sentence_with_its_place() {
+fn topology_and_policy_errors_name_line_and_column() {
     let near = Near::new("promises-toml", None);
     let (topology, policy) = (near.at("network.toml"), near.at("policy.toml"));
     let link = "[[link]]\nfrom = \"a\"\nto = \"b\"\n";
@@ -492,7 +492,7 @@ esac
 }
 
 #[test]
-fn packets_of_a_circuit_are_those_the_device_hears_of() {
+fn device_gets_the_packets_of_the_circuit() {
     let near = Near::new("promises-packets", None);
     let topology = one_link(&near, "interfaces = [\"switch\"]");
     let (program, heard) = device(&near);

@@ -15,7 +15,7 @@ use crate::scratch::{look, names, noise, tree};
 /// Bytes of the file, of which about a quarter has arrived when the copy is interrupted.
 const LEN: u64 = 24 << 20;
 
-/// What an interrupted copy of `x` left in the target folder: names and bytes.
+/// Returns names and content that an interrupted copy of `x` left in the target folder.
 struct Leavings {
     far: Far,
     source: PathBuf,
@@ -102,7 +102,7 @@ fn alter(file: &Path, offset: u64, len: usize) {
 }
 
 #[test]
-fn resume_detects_a_source_swapped_for_one_of_the_same_size_and_time() {
+fn resume_detects_a_replaced_source_of_equal_size_and_time() {
     for (name, options) in [
         ("beside", &[][..]),
         ("blake3", &["--digest", "blake3"]),
@@ -216,7 +216,7 @@ fn resume_detects_an_altered_partial_file() {
 }
 
 #[test]
-fn resume_finds_what_is_altered_where_zeros_are_not_written() {
+fn resume_detects_altered_holes() {
     let mut far = Far::start("proof-sparse", &[]);
     let source = far.near.file("x", LEN);
     let file = fs::File::options().write(true).open(&source).unwrap();
@@ -267,7 +267,7 @@ fn resume_survives_any_journal() {
 }
 
 #[test]
-fn checksum_keeps_times_and_finds_bytes_of_the_same_size_and_time() {
+fn checksum_detects_changes_of_equal_size_and_time() {
     let far = Far::start("proof-checksum", &[]);
     let source = far.near.file("x", 70_000);
     let there = far.target.join("x");
@@ -355,7 +355,7 @@ fn checksum_finds_bytes_that_a_crc_does_not() {
 }
 
 #[test]
-fn the_target_is_read_back_from_its_disk() {
+fn verify_disk_reads_the_target_back() {
     let far = Far::start("proof-disk", &[]);
     let folder = far.near.folder("folder");
     for (name, len) in [("empty", 0), ("small", 777), ("large", LEN + 1)] {
@@ -369,7 +369,7 @@ fn the_target_is_read_back_from_its_disk() {
 }
 
 #[test]
-fn the_digest_suits_the_threat() {
+fn default_digest_depends_on_encryption() {
     let far = Far::start("proof-digest", &["--plain"]);
     let file = far.near.file("x", 1000);
     for (options, digest) in [

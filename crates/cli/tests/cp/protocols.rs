@@ -1,4 +1,4 @@
-//! What moves the data: each protocol by its name, and how it goes where a peer or a path does not have it.
+//! Copies by each protocol, and behavior where a peer or a path lacks one.
 
 use std::fs;
 use std::net::TcpStream;
@@ -27,7 +27,7 @@ fn meet(far: &Far) -> Session {
 }
 
 #[test]
-fn every_protocol_copies_a_tree_in_either_direction() {
+fn every_protocol_copies_a_tree_in_both_directions() {
     let far = Far::start("protocols", &[]);
     let source = far.near.folder("source");
     for nth in 0..40_u64 {
@@ -51,7 +51,7 @@ fn every_protocol_copies_a_tree_in_either_direction() {
 }
 
 #[test]
-fn a_protocol_of_datagrams_goes_on_a_stream_where_none_pass() {
+fn datagram_protocol_falls_back_to_tcp_where_udp_is_blocked() {
     let far = Far::start("without-datagrams", &[]);
     let file = far.near.file("file", 9_000_000);
     for name in ["rbudp", "rbudp+", "sabul", "sabul-swift"] {
@@ -63,7 +63,7 @@ fn a_protocol_of_datagrams_goes_on_a_stream_where_none_pass() {
 }
 
 #[test]
-fn a_circuit_is_followed_by_its_vector() {
+fn vbtp_follows_the_vector() {
     let far = Far::start("vector", &[]);
     let source = far.near.folder("source");
     for nth in 0..10_u64 {
@@ -97,7 +97,7 @@ fn a_circuit_is_followed_by_its_vector() {
 }
 
 #[test]
-fn auto_says_what_it_chose_and_why() {
+fn auto_reports_its_choice_and_reason() {
     // the choice is by what is measured of the path
     let _turn = Turn::alone();
     let far = Far::start("auto", &[]);
@@ -129,7 +129,7 @@ fn auto_says_what_it_chose_and_why() {
 }
 
 #[test]
-fn a_protocol_that_nobody_has_is_no_protocol() {
+fn unknown_protocol_is_refused() {
     let far = Far::start("no-protocol", &[]);
     let file = far.near.file("x", 10);
     let outcome = far.push(&["--protocol", "udt"], &[&file], "x");
@@ -142,7 +142,7 @@ fn a_protocol_that_nobody_has_is_no_protocol() {
 }
 
 #[test]
-fn a_daemon_that_lacks_the_protocol_says_which_it_has() {
+fn daemon_without_the_protocol_lists_its_own() {
     let far = Far::start("lacks-protocol", &[]);
     let session = meet(&far);
     let target = Target {
@@ -169,7 +169,7 @@ fn a_daemon_that_lacks_the_protocol_says_which_it_has() {
 }
 
 #[test]
-fn who_joins_without_proof_is_turned_away() {
+fn join_without_proof_is_refused() {
     let far = Far::start("wrong-join", &["--plain"]);
     let session = meet(&far);
     let right = session.secrets.join(0);
@@ -202,8 +202,8 @@ fn who_joins_without_proof_is_turned_away() {
 }
 
 #[test]
-fn one_connection_of_many_may_break() {
-    let name = "one_connection_of_many_may_break";
+fn ptcp_survives_the_loss_of_a_connection() {
+    let name = "ptcp_survives_the_loss_of_a_connection";
     for pull in [false, true] {
         let Some(stage) = Stage::pair(name, "rate = \"80Mb/s\"\nrtt = \"20ms\"") else {
             return;

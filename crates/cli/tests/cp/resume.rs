@@ -1,4 +1,4 @@
-//! Copies that go on where an earlier one was stopped, and that find nothing to do.
+//! Copies that resume an earlier one, and copies with nothing to do.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
@@ -30,7 +30,7 @@ pub(crate) fn stopped_at(far: &Far, options: &[&str], paths: &[&str], folder: &P
     copy
 }
 
-/// How many ranges are proved by the journals in `folder`.
+/// Returns the number of ranges in the journals of `folder`.
 fn records(folder: &Path) -> u64 {
     let journal = |name: &String| name.ends_with(".journal");
     let names = names(folder).into_iter().filter(journal);
@@ -50,7 +50,7 @@ fn moved_less(outcome: Outcome, bytes: u64) {
 }
 
 #[test]
-fn what_a_dead_client_sent_is_not_sent_again() {
+fn resume_after_a_killed_client_sends_only_the_rest() {
     let far = Far::start("resume-client", &[]);
     let file = far.near.file("x", LEN);
     let inside = far.target.clone();
@@ -62,7 +62,7 @@ fn what_a_dead_client_sent_is_not_sent_again() {
 }
 
 #[test]
-fn what_was_sent_within_a_limit_is_not_sent_again() {
+fn resume_under_a_limit_sends_only_the_rest() {
     let far = Far::start("resume-limit", &[]);
     let file = far.near.file("x", LEN);
     let inside = far.target.clone();
@@ -78,7 +78,7 @@ fn what_was_sent_within_a_limit_is_not_sent_again() {
 }
 
 #[test]
-fn what_a_dead_daemon_received_is_not_sent_again() {
+fn resume_after_a_killed_daemon_sends_only_the_rest() {
     let mut far = Far::start("resume-daemon", &[]);
     let file = far.near.file("x", LEN);
     let inside = far.target.clone();
@@ -92,7 +92,7 @@ fn what_a_dead_daemon_received_is_not_sent_again() {
 }
 
 #[test]
-fn an_interrupted_pull_goes_on_where_it_was() {
+fn interrupted_pull_resumes() {
     let far = Far::start("resume-pull", &[]);
     let file = far.near.file("x", LEN);
     fs::rename(&file, far.target.join("x")).unwrap();
@@ -102,7 +102,7 @@ fn an_interrupted_pull_goes_on_where_it_was() {
     copy.signal("INT");
     let outcome = copy
         .finish()
-        .assert_failed(20, "interrupted; what has arrived stays");
+        .assert_failed(20, "interrupted; arrived data is kept");
     // as it says
     let line = outcome
         .err
@@ -120,7 +120,7 @@ fn an_interrupted_pull_goes_on_where_it_was() {
 }
 
 #[test]
-fn the_summary_of_a_copy_that_reconnected_counts_all_of_its_tries() {
+fn summary_counts_all_attempts() {
     let mut far = Far::start("resume-summary", &[]);
     let folder = far.near.folder("folder");
     far.near.file("folder/a", 1 << 20);
@@ -155,7 +155,7 @@ fn the_summary_of_a_copy_that_reconnected_counts_all_of_its_tries() {
 }
 
 #[test]
-fn a_folder_that_was_made_for_what_was_interrupted_looks_like_its_source_in_the_end() {
+fn resumed_tree_gets_the_metadata_of_its_source() {
     let far = Far::start("resume-top", &[]);
     let source = far.near.folder("private");
     far.near.file("private/x", LEN);
@@ -179,7 +179,7 @@ fn a_folder_that_was_made_for_what_was_interrupted_looks_like_its_source_in_the_
 }
 
 #[test]
-fn of_a_source_that_changed_since_nothing_is_believed() {
+fn resume_rejects_a_modified_source() {
     let far = Far::start("resume-changed", &[]);
     let file = far.near.file("x", LEN);
     let inside = far.target.clone();
@@ -197,7 +197,7 @@ fn of_a_source_that_changed_since_nothing_is_believed() {
 }
 
 #[test]
-fn of_a_journal_that_is_spoilt_only_the_whole_records_before_are_believed() {
+fn damaged_journal_is_used_up_to_its_last_complete_record() {
     let far = Far::start("resume-spoilt", &[]);
     let file = far.near.file("x", LEN);
     let inside = far.target.clone();
@@ -227,7 +227,7 @@ fn of_a_journal_that_is_spoilt_only_the_whole_records_before_are_believed() {
 }
 
 #[test]
-fn a_second_run_moves_nothing_and_mends_modes() {
+fn second_copy_moves_nothing_and_repairs_modes() {
     let far = Far::start("again", &[]);
     let folder = far.near.folder("folder");
     for name in ["inner", "empty", "inner/deep"] {
@@ -260,7 +260,7 @@ fn a_second_run_moves_nothing_and_mends_modes() {
 }
 
 #[test]
-fn a_copy_stops_at_the_time_that_is_said_and_the_same_command_goes_on() {
+fn copy_stops_at_stop_at_and_resumes() {
     let far = Far::start("stop-at", &[]);
     let file = far.near.file("x", 30_000_000);
     let mut clock = Command::new("date");
@@ -270,7 +270,7 @@ fn a_copy_stops_at_the_time_that_is_said_and_the_same_command_goes_on() {
     let place = far.place("copy");
     let stopped = far.run(&options, &[file.to_str().unwrap(), &place]);
     assert!(stopped.time.as_secs() < 6, "{stopped:?}");
-    stopped.assert_failed(30, "stopped at the time that --stop-at says");
+    stopped.assert_failed(30, "stopped at the time of --stop-at");
     assert!(!far.target.join("copy").exists());
     let went_on = far.push(&["--json"], &[&file], "copy").assert_succeeded();
     // 5 MB each second, less what it took to begin

@@ -1,4 +1,4 @@
-//! Nothing leads out of a root, least of all while somebody there swaps folders for links.
+//! No path leads out of a root, even while another process swaps directories for links.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -24,7 +24,7 @@ fn swap(root: &Path, seed: u64, stop: &AtomicBool) {
 }
 
 #[test]
-fn copies_past_folders_that_become_links_neither_read_nor_write_outside() {
+fn directories_swapped_for_links_do_not_lead_outside() {
     const SEED: u64 = 20_261_123;
     println!("seed {SEED}");
     let far = Far::start("swapped-root", &["--root", "ROOT"]);

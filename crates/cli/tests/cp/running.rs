@@ -20,7 +20,7 @@ pub(crate) struct Running {
     err: Voice,
 }
 
-/// How a process ended, and what it had said.
+/// Exit of a process, and its output.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     /// Its status; nothing if a signal ended it.
@@ -29,7 +29,7 @@ pub(crate) struct Outcome {
     pub(crate) out: Vec<String>,
     /// Lines of standard error.
     pub(crate) err: Vec<String>,
-    /// How long it took.
+    /// Duration of the process.
     pub(crate) time: Duration,
 }
 
@@ -144,7 +144,7 @@ impl Outcome {
         assert!(self.said("error: ") && self.out.is_empty(), "{self:?}");
     }
 
-    /// Whether standard error has these words.
+    /// Returns true if standard error has these words.
     pub(crate) fn said(&self, words: &str) -> bool {
         self.err.iter().any(|line| line.contains(words))
     }
@@ -231,7 +231,7 @@ pub(crate) fn becomes_true(what: &str, mut look: impl FnMut() -> bool) {
     }
 }
 
-/// How long anything may take.
+/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Ends an attack when it is dropped, so that a test that fails beside it does not wait for it.

@@ -23,7 +23,7 @@ pub(crate) fn schema() -> Value {
     serde_json::from_str(include_str!("../../schema/events.v1.json")).unwrap()
 }
 
-/// Whether `value` is what `rule` says.
+/// Checks `value` against `rule`.
 pub(crate) fn check(schema: &Value, rule: &Value, value: &Value) -> Result<(), String> {
     for (word, rule) in rule.as_object().unwrap() {
         let holds = match word.as_str() {

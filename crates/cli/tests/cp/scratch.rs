@@ -59,7 +59,7 @@ pub(crate) fn noise(len: u64, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// What a path is like, as far as a copy keeps it.
+/// Metadata of a path that a copy keeps.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Look {
     mode: u32,
@@ -69,7 +69,7 @@ pub(crate) struct Look {
     content: Vec<u8>,
 }
 
-/// What `path` is like.
+/// Returns the metadata of `path`.
 pub(crate) fn look(path: &Path) -> Look {
     let meta = fs::symlink_metadata(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let content = if meta.is_symlink() {

@@ -1,4 +1,4 @@
-//! Options that nobody typed: files and the environment.
+//! Options from files and from the environment.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ fn set(near: &Near, text: &str) {
 }
 
 #[test]
-fn what_a_file_says_is_done_unless_the_environment_or_a_flag_says_otherwise() {
+fn options_override_environment_and_files() {
     let far = Far::start("settings", &[]);
     let file = far.near.file("x", 1000);
     set(
@@ -35,7 +35,7 @@ fn what_a_file_says_is_done_unless_the_environment_or_a_flag_says_otherwise() {
 }
 
 #[test]
-fn a_key_that_nobody_knows_is_named_with_its_file() {
+fn unknown_setting_is_reported_with_its_file() {
     let near = Near::new("odd-key", None);
     set(&near, "[serve]\nlissten = \"[::]:1\"\n");
     let outcome = near
@@ -48,7 +48,7 @@ fn a_key_that_nobody_knows_is_named_with_its_file() {
     set(&near, "[cp]\nrate = \"fast\"\n");
     let outcome = near
         .run(near.lighthaul(&["cp", "a", "b:"]))
-        .assert_failed(1, "that is set in");
+        .assert_failed(1, "the value is set in");
     assert!(
         outcome.said("config/lighthaul/config.toml") && outcome.said("'fast'"),
         "{outcome:?}"
@@ -58,7 +58,7 @@ fn a_key_that_nobody_knows_is_named_with_its_file() {
 }
 
 #[test]
-fn what_is_in_force_is_shown_with_where_it_is_from() {
+fn config_shows_settings_and_their_origin() {
     let near = Near::new("in-force", None);
     set(
         &near,

@@ -39,7 +39,7 @@ fn copy(near: &Near, options: &[&str], paths: &[&str]) -> Command {
 }
 
 #[test]
-fn a_far_side_that_ssh_starts_takes_and_gives_files() {
+fn copies_over_ssh_work_in_both_directions() {
     let near = near("ssh", "echo welcome to this host; exec \"$@\"");
     let file = near.file("x", 300_000);
     let local = file.to_str().unwrap();
@@ -69,7 +69,7 @@ fn a_far_side_that_ssh_starts_takes_and_gives_files() {
 }
 
 #[test]
-fn files_are_listed_and_changed_where_ssh_leads() {
+fn file_commands_work_over_ssh() {
     let near = near("ssh-files", "exec \"$@\"");
     let run = |words: &[&str]| {
         let mut command = near.lighthaul(words);
@@ -88,7 +88,7 @@ fn files_are_listed_and_changed_where_ssh_leads() {
 }
 
 #[test]
-fn failures_of_a_far_side_that_ssh_starts_end_at_once_with_one_sentence() {
+fn remote_failures_over_ssh_are_reported_at_once() {
     let near = near("ssh-fails", "exec \"$@\"");
     let file = near.file("x", 10);
     let local = file.to_str().unwrap();
@@ -110,7 +110,7 @@ fn failures_of_a_far_side_that_ssh_starts_end_at_once_with_one_sentence() {
 }
 
 #[test]
-fn ssh_that_does_not_reach_or_find_is_told_apart() {
+fn unreachable_host_and_missing_program_are_distinguished() {
     for (name, body, code, words) in [
         ("ssh-127", "exit 127", 3, "is not installed on host"),
         ("ssh-255", "exit 255", 10, "ssh could not reach host"),
@@ -130,12 +130,12 @@ fn ssh_that_does_not_reach_or_find_is_told_apart() {
 }
 
 #[test]
-fn somebody_else_on_the_port_is_found_out() {
+fn wrong_server_on_the_port_is_detected() {
     let key = format!("sha256:{}", "cd".repeat(32));
     let body = format!("exec \"$@\" | while read a b c; do echo $a $b {key}; done");
     let near = near("ssh-other", &body);
     let file = near.file("x", 10);
     let outcome = cp(&near, &[], &[file.to_str().unwrap(), "host:x"]);
-    outcome.assert_failed(13, "somebody else answered in its place");
+    outcome.assert_failed(13, "another host answered in its place");
     assert!(names(&near.at("home")).is_empty());
 }

@@ -55,7 +55,7 @@ impl Sshd {
         self.near.run(copy)
     }
 
-    /// What `name` is called through ssh.
+    /// Returns the place of `name` through ssh.
     fn place(&self, name: &str) -> String {
         format!("far:{}", self.far(name).display())
     }
@@ -85,7 +85,7 @@ fn listen(near: &Near, port: u16) -> Option<Running> {
     line.contains("listening on").then_some(daemon)
 }
 
-/// What the client knows: where the host is, its key, and the user's.
+/// Configuration of the ssh client: address and key of the host, key of the user.
 fn configure(near: &Near, port: u16) {
     let key = fs::read_to_string(near.at("host.pub")).unwrap();
     let known = near.at("known_hosts");
@@ -105,7 +105,7 @@ fn free_port() -> u16 {
 }
 
 #[test]
-fn real_ssh_starts_a_far_side_that_takes_and_gives_files() {
+fn copies_over_openssh_work_in_both_directions() {
     let Some(ssh) = Sshd::start("sshd-both-ways") else {
         return;
     };
@@ -137,7 +137,7 @@ fn real_ssh_starts_a_far_side_that_takes_and_gives_files() {
 }
 
 #[test]
-fn real_ssh_that_does_not_get_there_says_why_and_nothing_is_left() {
+fn failed_openssh_login_is_reported_and_leaves_nothing() {
     let Some(ssh) = Sshd::start("sshd-fails") else {
         return;
     };

@@ -61,7 +61,7 @@ fn hosts(properties: &str) -> String {
     format!("{hosts}\n[[link]]\nbetween = [\"a\", \"b\"]\n{properties}")
 }
 
-/// Whether there can be no lab here, or no mounts.
+/// Returns true if this machine allows no lab or no mounts.
 pub(crate) fn is_skipped(test: &str) -> bool {
     lacks(test, available())
 }

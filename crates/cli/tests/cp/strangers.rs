@@ -53,7 +53,7 @@ fn descriptors(far: &Far) -> usize {
 }
 
 #[test]
-fn ten_thousand_silent_callers_are_bounded_and_keep_nobody_out() {
+fn ten_thousand_silent_connections_are_bounded_and_block_no_client() {
     let (far, copy) = busy("silent");
     let mut callers = Vec::new();
     for _ in 0..10_000 {
@@ -92,7 +92,7 @@ fn ten_thousand_silent_callers_are_bounded_and_keep_nobody_out() {
 }
 
 #[test]
-fn a_caller_that_dribbles_is_shown_out() {
+fn slow_handshake_is_timed_out() {
     let far = Far::start("dribble", &[]);
     let mut caller = TcpStream::connect(("127.0.0.1", far.port)).unwrap();
     caller
@@ -123,7 +123,7 @@ fn a_caller_that_dribbles_is_shown_out() {
 }
 
 #[test]
-fn scans_and_garbage_on_both_ports_do_not_disturb_a_copy() {
+fn port_scans_and_garbage_do_not_disturb_a_copy() {
     const SEED: u64 = 20_261_122;
     println!("seed {SEED}");
     let (far, copy) = busy("garbage");
@@ -155,7 +155,7 @@ fn scans_and_garbage_on_both_ports_do_not_disturb_a_copy() {
 }
 
 #[test]
-fn a_caller_of_another_version_is_told_so() {
+fn client_of_another_version_gets_an_error() {
     let far = Far::start("other-version", &[]);
     let identity = Identity::load_or_generate(&far.near.key()).unwrap();
     let dial = || {
@@ -179,7 +179,7 @@ fn a_caller_of_another_version_is_told_so() {
 }
 
 #[test]
-fn a_daemon_of_another_version_is_a_failure_of_its_own() {
+fn daemon_of_another_version_is_a_distinct_failure() {
     let near = Near::new("other-daemon", None);
     let identity = Identity::generate();
     let pin = fingerprint(&identity).unwrap().to_string();
@@ -197,7 +197,7 @@ fn a_daemon_of_another_version_is_a_failure_of_its_own() {
 }
 
 #[test]
-fn a_refused_key_is_logged_once() {
+fn refused_key_is_logged_once() {
     let mut far = Far::start("logged-once", &[]);
     let file = far.near.file("x", 10);
     let call = |key: &str| {
@@ -222,7 +222,7 @@ fn a_refused_key_is_logged_once() {
 }
 
 #[test]
-fn a_stranger_cannot_write_lines_of_its_own_into_the_log() {
+fn unknown_client_cannot_forge_log_lines() {
     let mut far = Far::start("forger", &[]);
     let forged = "gone\n2031-01-01T00:00:00Z  INFO forged \x1b[2J\u{9b}2J \u{202e}reversed ";
     let long = format!("{forged}{}", "x".repeat(48 << 10));

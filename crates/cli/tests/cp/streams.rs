@@ -33,7 +33,7 @@ fn lines(count: u32) -> String {
     lines.concat()
 }
 
-/// What a push with `--json` printed.
+/// Returns the output of a push with `--json`.
 fn report(outcome: &Outcome) -> Value {
     let events = outcome.events();
     let [event] = &events[..] else {
@@ -110,7 +110,7 @@ fn objects_cross_in_payloads() {
 }
 
 #[test]
-fn frames_with_lengths_keep_their_bounds() {
+fn prefixed_frames_keep_their_boundaries() {
     let far = Far::start("stream-frames", &[]);
     let mut octets = Vec::new();
     for (nth, len) in [0_u32, 1, 1000, 17].into_iter().enumerate() {
@@ -142,7 +142,7 @@ fn bytes_read(process: u32) -> u64 {
 }
 
 #[test]
-fn denied_stream_ends_although_its_reader_stalls() {
+fn denied_key_ends_a_stream_with_a_stalled_reader() {
     let objects = [
         "--protocol",
         "rbudp",
@@ -187,9 +187,9 @@ fn denied_stream_ends_although_its_reader_stalls() {
 }
 
 #[test]
-fn a_lossy_path_loses_few_messages_and_no_object() {
+fn lossy_path_loses_few_messages_and_no_object() {
     let link = "rate = \"100Mb/s\"\nrtt = \"20ms\"\nloss = \"2%\"\nspare_tcp = true";
-    let Some(stage) = Stage::pair("a_lossy_path_loses_few_messages_and_no_object", link) else {
+    let Some(stage) = Stage::pair("lossy_path_loses_few_messages_and_no_object", link) else {
         return;
     };
     let far = Far::start_on("stream-lossy", stage);
@@ -239,7 +239,7 @@ fn a_lossy_path_loses_few_messages_and_no_object() {
 }
 
 #[test]
-fn what_cannot_be_carried_is_refused_in_a_sentence() {
+fn invalid_streams_are_refused_with_one_sentence() {
     let far = Far::start("stream-refused", &[]);
     let source = far.near.at("long");
     fs::write(&source, noise(100_000, 1)).unwrap();

@@ -45,7 +45,7 @@ fn verify(near: &Near, list: &Path, folder: &Path, options: &[&str]) -> Outcome 
 }
 
 #[test]
-fn a_list_is_what_coreutils_write_and_check() {
+fn manifest_has_the_format_of_coreutils() {
     let near = Near::new("sums-coreutils", None);
     let folder = folder(&near);
     for (hash, tool) in [("sha256", "sha256sum"), ("md5", "md5sum")] {
@@ -74,7 +74,7 @@ fn a_list_is_what_coreutils_write_and_check() {
 }
 
 #[test]
-fn every_hash_is_verified_as_a_list_and_as_events() {
+fn every_hash_verifies_from_lists_and_events() {
     let near = Near::new("sums-all", None);
     let folder = folder(&near);
     for hash in ["sha256", "md5", "blake3", "crc32c", "adler32"] {
@@ -96,7 +96,7 @@ fn every_hash_is_verified_as_a_list_and_as_events() {
 }
 
 #[test]
-fn what_differs_what_is_missing_and_what_makes_no_sense_is_listed() {
+fn verify_lists_different_missing_and_malformed_entries() {
     let near = Near::new("sums-bad", None);
     let folder = folder(&near);
     let list = list(&near, &folder, &[]);
@@ -141,7 +141,7 @@ fn what_differs_what_is_missing_and_what_makes_no_sense_is_listed() {
 }
 
 #[test]
-fn nothing_outside_the_folder_is_read() {
+fn verify_reads_nothing_outside_the_directory() {
     let near = Near::new("sums-outside", None);
     let folder = folder(&near);
     let empty = "d41d8cd98f00b204e9800998ecf8427e";
@@ -165,7 +165,7 @@ fn nothing_outside_the_folder_is_read() {
 }
 
 #[test]
-fn many_files_are_listed_in_order_whoever_reads_them() {
+fn manifest_is_sorted_with_many_threads() {
     let near = Near::new("sums-many", None);
     let folder = near.folder("many");
     fs::write(folder.join("0000-large"), noise(20 << 20, 3)).unwrap();

@@ -1,4 +1,4 @@
-//! What somebody on the way sees of streams, and what comes of changing it.
+//! Streams that a host on the path reads or changes.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -8,15 +8,15 @@ use std::{fs, thread};
 use crate::far::Far;
 use crate::scratch::look;
 
-/// What is copied, again and again.
+/// Content of the copied file.
 const WORDS: &[u8] = b"what nobody else is to read ";
 /// Where one octet is changed, of a connection that is not the first.
 const CHANGED: usize = 1_000_000;
 
-/// What crossed to a daemon, each connection for itself.
+/// Bytes that crossed to a daemon, by connection.
 type Seen = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// Stands in the way of those who call `far`, and changes an octet if it is to.
+/// Relays connections to `far`, and changes an octet on request.
 fn tap(far: &mut Far, changes: bool) -> Seen {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let behind = std::mem::replace(&mut far.port, listener.local_addr().unwrap().port());
@@ -60,7 +60,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, mut look: impl FnMut(&mut [u8]))
 }
 
 #[test]
-fn streams_cannot_be_read_on_the_way_unless_both_sides_want_them_plain() {
+fn streams_are_encrypted_unless_both_sides_agree_to_plain() {
     let size = 5_000_000;
     for (plain, protocol) in [
         (false, "tcp"),
@@ -94,7 +94,7 @@ fn streams_cannot_be_read_on_the_way_unless_both_sides_want_them_plain() {
 }
 
 #[test]
-fn what_is_changed_on_the_way_crosses_once_more() {
+fn altered_data_is_retransmitted() {
     for protocol in ["tcp", "ptcp"] {
         let mut far = Far::start(&format!("changed-{protocol}"), &[]);
         let file = far.near.file("x", 20_000_000);

@@ -10,7 +10,7 @@ use crate::scratch::{look, names, noise, tree};
 use crate::stage::is_skipped;
 
 #[test]
-fn what_is_not_there_is_named() {
+fn missing_source_is_reported() {
     let far = Far::start("missing", &[]);
     let file = far.near.file("x", 10);
     far.push(&[], &[&far.near.at("no-source")], "x")
@@ -33,7 +33,7 @@ fn what_is_not_there_is_named() {
 }
 
 #[test]
-fn dots_are_folders_without_a_slash_too() {
+fn dots_are_directories_without_a_slash() {
     let far = Far::start("dots", &[]);
     let some = far.near.folder("some");
     let [a, b] = ["some/a", "some/b"].map(|name| far.near.file(name, 10));
@@ -51,11 +51,11 @@ fn dots_are_folders_without_a_slash_too() {
 }
 
 #[test]
-fn a_host_that_does_not_answer_is_named() {
+fn unreachable_host_is_reported() {
     let far = Far::start("unreachable", &[]);
     let file = far.near.file("x", 10);
     let file = file.to_str().unwrap();
-    // nobody listens on a port that was just given up
+    // no process listens on a port that was just closed
     let port = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap().port()
@@ -78,7 +78,7 @@ fn a_host_that_does_not_answer_is_named() {
 }
 
 #[test]
-fn a_file_is_no_folder_and_a_folder_no_file() {
+fn file_and_directory_do_not_replace_each_other() {
     let far = Far::start("kinds", &[]);
     let file = far.near.file("x", 2000);
     let folder = far.near.folder("folder");
@@ -116,7 +116,7 @@ fn a_file_is_no_folder_and_a_folder_no_file() {
 }
 
 #[test]
-fn links_in_the_target_lead_nowhere() {
+fn links_in_the_target_are_not_followed() {
     let far = Far::start("target-links", &[]);
     let outside = far.near.folder("outside");
     let folder = far.near.folder("folder/inner");
@@ -130,8 +130,8 @@ fn links_in_the_target_lead_nowhere() {
 }
 
 #[test]
-fn a_target_that_cannot_be_written_is_named() {
-    let name = "a_target_that_cannot_be_written_is_named";
+fn unwritable_target_is_reported() {
+    let name = "unwritable_target_is_reported";
     if is_skipped(name) {
         return;
     }
@@ -151,8 +151,8 @@ fn a_target_that_cannot_be_written_is_named() {
 }
 
 #[test]
-fn a_disk_that_is_full_is_named_and_nothing_is_left_on_it() {
-    let name = "a_disk_that_is_full_is_named_and_nothing_is_left_on_it";
+fn full_disk_is_reported_and_left_clean() {
+    let name = "full_disk_is_reported_and_left_clean";
     if is_skipped(name) {
         return;
     }
@@ -197,11 +197,11 @@ fn a_disk_that_is_full_is_named_and_nothing_is_left_on_it() {
     assert_eq!(names(inside), ["many", "y"]);
 }
 
-/// What somebody does to a file while it is sent.
+/// Change of a file while it is sent.
 type Change = fn(&Path);
 
 #[test]
-fn what_changes_while_it_is_sent_is_named_and_not_published() {
+fn changed_source_is_reported_and_not_published() {
     let far = Far::start("changes", &[]);
     let changes: [(&str, Change); 3] = [
         ("longer", |path| {
@@ -249,7 +249,7 @@ fn what_changes_while_it_is_sent_is_named_and_not_published() {
 }
 
 #[test]
-fn what_vanishes_while_it_is_sent_is_named_and_the_rest_arrives() {
+fn vanished_source_is_reported_and_the_rest_is_copied() {
     let far = Far::start("vanishes", &[]);
     let folder = far.near.folder("folder");
     fs::write(folder.join("a-large"), noise(48 << 20, 2)).unwrap();
@@ -273,7 +273,7 @@ fn what_vanishes_while_it_is_sent_is_named_and_the_rest_arrives() {
 }
 
 #[test]
-fn what_is_no_file_is_left_out_and_said() {
+fn special_files_are_skipped_with_a_warning() {
     let far = Far::start("pipes", &[]);
     let folder = far.near.folder("folder");
     fs::write(folder.join("file"), "file").unwrap();

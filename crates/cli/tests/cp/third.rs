@@ -27,7 +27,7 @@ use crate::scratch::{dress, look, names, noise, tree};
 use crate::ssh;
 use crate::stage::Stage;
 
-/// The daemon that sends, whose caller is the one who asks; and the daemon that receives.
+/// The sending daemon, whose client is the requester, and the receiving daemon.
 struct Pair {
     a: Far,
     b: Far,
@@ -96,7 +96,7 @@ fn port(far: &Far) -> String {
 }
 
 #[test]
-fn a_tree_goes_from_one_daemon_to_another() {
+fn tree_is_copied_from_one_daemon_to_another() {
     let pair = Pair::start("third", &[], &[]);
     fill(&pair.a.target.join("tree"));
     let outcome = pair
@@ -125,7 +125,7 @@ fn a_tree_goes_from_one_daemon_to_another() {
 }
 
 #[test]
-fn a_copy_between_two_others_is_booked_and_follows_its_vector() {
+fn third_party_copy_books_and_follows_its_vector() {
     let pair = Pair::start("third-booked", &[], &[]);
     fs::write(pair.a.target.join("source"), noise(10_000_000, 8)).unwrap();
     let booking = Booking::start("third-booking", &["--no-tls"]);
@@ -148,8 +148,8 @@ fn a_copy_between_two_others_is_booked_and_follows_its_vector() {
 }
 
 #[test]
-fn what_is_copied_does_not_come_by_who_asks_for_it() {
-    let name = "what_is_copied_does_not_come_by_who_asks_for_it";
+fn third_party_data_does_not_cross_the_client() {
+    let name = "third_party_data_does_not_cross_the_client";
     let hosts = "host = [{ name = \"a\" }, { name = \"b\" }, { name = \"c\" }]";
     let link = |between: &str, rate: &str| {
         format!("[[link]]\nbetween = {between}\nrate = \"{rate}\"\nrtt = \"10ms\"\n")
@@ -191,7 +191,7 @@ fn what_is_copied_does_not_come_by_who_asks_for_it() {
 }
 
 #[test]
-fn both_daemons_grant_what_the_callers_key_may_do_and_who_refuses_is_named() {
+fn third_party_copy_needs_rights_at_both_daemons() {
     let pair = Pair::start("third-rights", &[], &[]);
     let file = pair.a.target.join("x");
     fs::write(&file, "x").unwrap();
@@ -232,7 +232,7 @@ fn journal(folder: &Path) -> Option<(PathBuf, u64)> {
 }
 
 #[test]
-fn who_asks_can_stop_it_and_it_goes_on_where_it_was() {
+fn third_party_copy_is_interrupted_and_resumes() {
     let pair = Pair::start("third-stop", &[], &[]);
     let len = 40_u64 << 20;
     let file = pair.a.near.file("x", len);
@@ -260,7 +260,7 @@ fn who_asks_can_stop_it_and_it_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_daemon_that_dies_is_missed_and_named_and_the_copy_goes_on_when_it_is_back() {
+fn third_party_copy_resumes_after_a_killed_daemon() {
     let mut pair = Pair::start("third-dies", &[], &[]);
     let file = pair.a.near.file("x", 40 << 20);
     fs::rename(file, pair.a.target.join("x")).unwrap();
@@ -293,13 +293,13 @@ fn a_daemon_that_dies_is_missed_and_named_and_the_copy_goes_on_when_it_is_back()
     copy.prints("\"type\":\"progress\"");
     pair.b.restart();
     let outcome = copy.finish().assert_succeeded();
-    assert!(outcome.said("going on in"), "{outcome:?}");
+    assert!(outcome.said("retrying in"), "{outcome:?}");
     assert!(look(&pair.a.target.join("x")) == look(&pair.b.target.join("x")));
     assert_eq!(pair.b.names(), ["x"]);
 }
 
 #[test]
-fn a_caller_who_is_denied_at_either_daemon_ends_the_copy_between_them() {
+fn key_denied_at_either_daemon_ends_a_third_party_copy() {
     for denied in ["a", "b"] {
         let pair = Pair::start(&format!("third-denied-{denied}"), &[], &[]);
         let file = pair.a.near.file("x", 60 << 20);
@@ -318,7 +318,7 @@ fn a_caller_who_is_denied_at_either_daemon_ends_the_copy_between_them() {
 }
 
 #[test]
-fn a_daemon_that_does_not_relay_says_so_and_what_is_for_one_daemon_is_not_said_to_two() {
+fn no_relay_and_options_for_one_daemon_are_refused() {
     let pair = Pair::start("third-refuses", &["--no-relay"], &[]);
     fs::write(pair.a.target.join("x"), "x").unwrap();
     pair.run(&[], "x", "x")
@@ -337,7 +337,7 @@ fn a_daemon_that_does_not_relay_says_so_and_what_is_for_one_daemon_is_not_said_t
 }
 
 #[test]
-fn sides_that_ssh_starts_send_and_receive_as_well() {
+fn third_party_copy_works_over_ssh() {
     let near = ssh::near("third-ssh", "exec \"$@\"");
     let far = Far::start("third-ssh-far", &[]);
     fill(&near.at("home/tree"));
@@ -357,7 +357,7 @@ fn sides_that_ssh_starts_send_and_receive_as_well() {
     assert!(tree(&near.at("home/tree")) == tree(&near.at("home/again")));
 }
 
-/// What somebody says who wants `request`.
+/// Returns the first message of a client for `request`.
 fn hello(request: &Request) -> Message {
     Message::Hello(Hello::about::<relay::Message>(request))
 }
@@ -371,7 +371,7 @@ fn expect(key: [u8; 32], target: Target) -> Request {
     }
 }
 
-/// What a client says that wants to copy.
+/// Returns the first message of a client that wants to copy.
 fn copying(way: Way) -> Message {
     let request = message::Request {
         way,
@@ -386,7 +386,7 @@ fn assert_agreed(said: &Result<Message, Error>) {
     assert_eq!(said, &Ok(Message::Welcome { protocols }));
 }
 
-/// Who calls `far`.
+/// Returns a client of `far`.
 fn caller(far: &Far) -> Identity {
     Identity::load_or_generate(&far.near.key()).unwrap()
 }
@@ -397,7 +397,7 @@ fn meet(far: &Far) -> Session {
 }
 
 #[test]
-fn a_daemon_is_no_eye_into_its_network() {
+fn relay_reveals_nothing_about_the_network_of_the_daemon() {
     let far = Far::start("third-scan", &[]);
     let other = Far::start("third-scan-other", &[]);
     fs::write(far.target.join("x"), "x").unwrap();
@@ -450,7 +450,7 @@ fn a_daemon_is_no_eye_into_its_network() {
 }
 
 #[test]
-fn who_is_expected_comes_once_and_for_what_was_said() {
+fn invitation_is_valid_once_and_for_one_request() {
     let far = Far::start("third-expected", &[]);
     let place = |name: &str| Target {
         path: far.target.join(name).to_str().unwrap().into(),
@@ -502,7 +502,7 @@ fn who_is_expected_comes_once_and_for_what_was_said() {
     let session = call("127.0.0.1", far.port, &fourth).unwrap();
     session.say(&Message::Guest).unwrap();
     refused(session.hear(), "not allowed there");
-    // a host cannot make a guest of somebody who comes by itself
+    // a host cannot invite a client that connects by itself
     let known = *tls::fingerprint(&self::caller(&far)).unwrap().octets();
     let lone = meet(&far);
     lone.say(&hello(&expect(known, place("x")))).unwrap();
@@ -519,7 +519,7 @@ fn who_is_expected_comes_once_and_for_what_was_said() {
 }
 
 #[test]
-fn what_a_list_names_goes_from_one_daemon_to_another() {
+fn third_party_copy_takes_a_list_of_files() {
     let pair = Pair::start("third-list", &[], &[]);
     let folder = pair.a.target.join("tree");
     fill(&folder);
@@ -550,7 +550,7 @@ fn what_a_list_names_goes_from_one_daemon_to_another() {
 }
 
 #[test]
-fn a_list_that_somebody_still_writes_does_not_keep_others_from_stopping() {
+fn unfinished_list_does_not_delay_an_interrupt() {
     let pair = Pair::start("third-writes", &[], &[]);
     fill(&pair.a.target.join("tree"));
     let list = pair.a.near.at("list");

@@ -25,7 +25,7 @@ fn unit(name: &str) -> String {
 }
 
 #[test]
-fn what_the_units_start_is_understood() {
+fn systemd_units_start_valid_commands() {
     let near = Near::new("unit-line", None);
     for name in UNITS {
         let unit = unit(name);
@@ -38,8 +38,8 @@ fn what_the_units_start_is_understood() {
 }
 
 #[test]
-fn systemd_finds_nothing_wrong_with_the_units() {
-    let test = "systemd_finds_nothing_wrong_with_the_units";
+fn systemd_accepts_the_units() {
+    let test = "systemd_accepts_the_units";
     if lacks_tool(test, "systemd-analyze") {
         return;
     }
@@ -57,7 +57,7 @@ fn systemd_finds_nothing_wrong_with_the_units() {
 }
 
 #[test]
-fn a_scheduler_is_ready_when_it_can_be_asked() {
+fn scheduler_notifies_readiness_when_it_accepts_requests() {
     let near = Near::new("unit-scheduler", None);
     let (path, topology) = (near.at("notify"), near.at("network.toml"));
     let link = "[[link]]\nname = \"l\"\nfrom = \"a\"\nto = \"b\"\ncapacity = \"1Gb/s\"\n";
@@ -84,7 +84,7 @@ fn a_scheduler_is_ready_when_it_can_be_asked() {
 }
 
 #[test]
-fn a_unit_is_ready_when_its_ports_are_open() {
+fn unit_notifies_readiness_when_its_ports_are_open() {
     let near = Near::new("unit-ready", None);
     let path = near.at("notify");
     let socket = UnixDatagram::bind(&path).unwrap();

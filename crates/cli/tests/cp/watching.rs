@@ -1,4 +1,4 @@
-//! What a daemon tells those who watch it: metrics and a log.
+//! Metrics and log of a daemon.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -24,7 +24,7 @@ fn watched(name: &str, options: &[&str]) -> (Far, String) {
     (far, address)
 }
 
-/// What the server at `address` answers to `request`.
+/// Returns the response of the server at `address` to `request`.
 fn ask(address: &str, request: &str) -> String {
     let mut tcp = TcpStream::connect(address).unwrap();
     tcp.write_all(request.as_bytes()).unwrap();
@@ -38,7 +38,7 @@ fn metrics(address: &str) -> String {
 }
 
 #[test]
-fn a_place_for_metrics_that_is_taken_is_named() {
+fn metrics_address_in_use_is_reported() {
     let near = Near::new("metrics-taken", None);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
@@ -49,7 +49,7 @@ fn a_place_for_metrics_that_is_taken_is_named() {
 }
 
 #[test]
-fn a_scraper_sees_what_moved_and_who_was_refused() {
+fn metrics_count_bytes_and_refused_clients() {
     let (far, address) = watched("scraped", &[]);
     let file = far.near.file("x", 1_000_000);
     far.push(&[], &[&file], "x").assert_succeeded();
@@ -98,7 +98,7 @@ fn a_scraper_sees_what_moved_and_who_was_refused() {
 }
 
 #[test]
-fn whatever_is_asked_of_the_metrics_port_it_answers_the_next() {
+fn metrics_server_survives_malformed_requests() {
     let (_far, address) = watched("odd-scrapers", &[]);
     for (request, answer) in [
         ("GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 404 "),
@@ -114,7 +114,7 @@ fn whatever_is_asked_of_the_metrics_port_it_answers_the_next() {
 }
 
 #[test]
-fn a_log_in_json_is_an_object_a_line() {
+fn json_log_has_one_object_per_line() {
     let (mut far, _) = watched("json-log", &["--log-format", "json"]);
     let file = far.near.file("x", 10);
     far.push(&[], &[&file], "x").assert_succeeded();

@@ -87,8 +87,8 @@ fn schedule(stage: &Stage, scratch: &Scratch) -> Running {
 }
 
 #[test]
-fn windows_are_booked_for_what_waits_and_given_back_when_nothing_does() {
-    let name = "windows_are_booked_for_what_waits_and_given_back_when_nothing_does";
+fn capacity_is_booked_on_demand_and_released_when_idle() {
+    let name = "capacity_is_booked_on_demand_and_released_when_idle";
     let Some(booked) = Booked::start(name) else {
         return;
     };
@@ -119,8 +119,8 @@ fn windows_are_booked_for_what_waits_and_given_back_when_nothing_does() {
 }
 
 #[test]
-fn sessions_wait_for_a_scheduler_that_is_gone() {
-    let name = "sessions_wait_for_a_scheduler_that_is_gone";
+fn sessions_wait_while_the_scheduler_is_down() {
+    let name = "sessions_wait_while_the_scheduler_is_down";
     let Some(mut booked) = Booked::start(name) else {
         return;
     };

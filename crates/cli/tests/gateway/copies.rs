@@ -16,7 +16,7 @@ struct Site {
     _daemon: Running,
     pair: Pair,
     pin: String,
-    /// What the daemon serves.
+    /// Root of the daemon.
     there: PathBuf,
 }
 
@@ -75,8 +75,8 @@ impl Site {
 }
 
 #[test]
-fn trees_and_files_are_copied_through_gateways_in_either_direction() {
-    let name = "trees_and_files_are_copied_through_gateways_in_either_direction";
+fn copies_through_gateways_work_in_both_directions() {
+    let name = "copies_through_gateways_work_in_both_directions";
     let Some(site) = Site::start(name) else {
         return;
     };
@@ -140,8 +140,8 @@ fn assert_carried(outcome: &Outcome, protocol: &str) -> f64 {
 }
 
 #[test]
-fn where_a_copy_does_not_get_it_says_why() {
-    let Some(site) = Site::start("where_a_copy_does_not_get_it_says_why") else {
+fn copy_reports_an_unreachable_target() {
+    let Some(site) = Site::start("copy_reports_an_unreachable_target") else {
         return;
     };
     let file = site.pair.scratch.file("file", 10);
@@ -192,15 +192,15 @@ fn where_a_copy_does_not_get_it_says_why() {
         assert!(outcome.time.as_secs() < 8, "{outcome:?}");
     }
     site.cp(&[], &["lh://b:4811/x", "lh://a/x"])
-        .assert_failed(1, "between two other hosts");
+        .assert_failed(1, "between two remote hosts");
     site.cp(&["--gateway", "1080"], &[file, "lh://b:4811/x"])
         .assert_failed_to_parse();
     assert!(!site.there.join("x").exists());
 }
 
 #[test]
-fn other_commands_go_through_gateways_too() {
-    let Some(site) = Site::start("other_commands_go_through_gateways_too") else {
+fn other_commands_work_through_gateways() {
+    let Some(site) = Site::start("other_commands_work_through_gateways") else {
         return;
     };
     site.run(&["mkdir", "-p", "lh://b:4811/a/b"])
@@ -231,8 +231,8 @@ fn other_commands_go_through_gateways_too() {
 }
 
 #[test]
-fn a_copy_that_a_dying_egress_cuts_goes_on_with_the_same_command() {
-    let name = "a_copy_that_a_dying_egress_cuts_goes_on_with_the_same_command";
+fn copy_resumes_after_the_egress_is_killed() {
+    let name = "copy_resumes_after_the_egress_is_killed";
     let Some(mut site) = Site::start(name) else {
         return;
     };
@@ -258,8 +258,8 @@ fn a_copy_that_a_dying_egress_cuts_goes_on_with_the_same_command() {
 }
 
 #[test]
-fn a_copy_whose_ingress_died_takes_over_from_what_the_far_side_still_takes_for_alive() {
-    let name = "a_copy_whose_ingress_died_takes_over_from_what_the_far_side_still_takes_for_alive";
+fn retry_replaces_the_attempt_that_the_daemon_still_serves() {
+    let name = "retry_replaces_the_attempt_that_the_daemon_still_serves";
     let Some(mut site) = Site::start(name) else {
         return;
     };
@@ -279,8 +279,8 @@ fn a_copy_whose_ingress_died_takes_over_from_what_the_far_side_still_takes_for_a
 }
 
 #[test]
-fn a_command_that_is_said_again_waits_for_what_the_far_side_still_takes_for_alive() {
-    let name = "a_command_that_is_said_again_waits_for_what_the_far_side_still_takes_for_alive";
+fn repeated_command_waits_for_the_attempt_that_the_daemon_still_serves() {
+    let name = "repeated_command_waits_for_the_attempt_that_the_daemon_still_serves";
     let Some(mut site) = Site::start(name) else {
         return;
     };
@@ -320,7 +320,7 @@ fn assert_moved_less(outcome: &Outcome, bytes: u64) {
     assert!(moved < bytes, "{moved} bytes were sent again");
 }
 
-/// How many ranges the journal of a file in `folder` proves.
+/// Returns the number of ranges in the journal of a file in `folder`.
 fn records(folder: &Path) -> u64 {
     let names = names(folder).into_iter();
     let journals = names.filter(|name| name.ends_with(".journal"));
@@ -329,8 +329,8 @@ fn records(folder: &Path) -> u64 {
 }
 
 #[test]
-fn a_far_side_that_ssh_starts_is_called_through_gateways() {
-    let name = "a_far_side_that_ssh_starts_is_called_through_gateways";
+fn ssh_copy_works_through_gateways() {
+    let name = "ssh_copy_works_through_gateways";
     let Some(site) = Site::start(name) else {
         return;
     };
@@ -353,8 +353,8 @@ fn a_far_side_that_ssh_starts_is_called_through_gateways() {
 }
 
 #[test]
-fn who_knows_the_gateways_password_goes_through_it() {
-    let name = "who_knows_the_gateways_password_goes_through_it";
+fn gateway_password_is_required() {
+    let name = "gateway_password_is_required";
     let scratch = Scratch::new("gateways-password");
     let credentials = scratch.at("credentials");
     fs::write(&credentials, "alice:s@cret\n").unwrap();
@@ -395,8 +395,8 @@ fn who_knows_the_gateways_password_goes_through_it() {
 }
 
 #[test]
-fn the_doctor_looks_through_gateways() {
-    let Some(mut site) = Site::start("the_doctor_looks_through_gateways") else {
+fn doctor_works_through_gateways() {
+    let Some(mut site) = Site::start("doctor_works_through_gateways") else {
         return;
     };
     let doctor = |site: &Site, host: &str| {

@@ -17,8 +17,8 @@ use crate::running::becomes_true;
 use crate::watching::shown;
 
 #[test]
-fn of_many_short_sessions_none_is_lost_and_none_leaves_anything() {
-    let name = "of_many_short_sessions_none_is_lost_and_none_leaves_anything";
+fn short_sessions_are_neither_lost_nor_leaked() {
+    let name = "short_sessions_are_neither_lost_nor_leaked";
     let forward = ["--forward", "127.0.0.1:7001=10.77.0.2:7001"];
     let Some(pair) = Pair::start_with(name, &forward, &[]) else {
         return;
@@ -47,8 +47,8 @@ fn of_many_short_sessions_none_is_lost_and_none_leaves_anything() {
 }
 
 #[test]
-fn a_program_that_finds_no_file_to_be_let_in_with_is_let_in_later() {
-    let name = "a_program_that_finds_no_file_to_be_let_in_with_is_let_in_later";
+fn program_is_accepted_once_file_descriptors_are_free() {
+    let name = "program_is_accepted_once_file_descriptors_are_free";
     let forward = ["--forward", "127.0.0.1:7001=10.77.0.2:7001"];
     let Some(pair) = Pair::start_with(name, &forward, &[]) else {
         return;
@@ -74,7 +74,7 @@ fn a_program_that_finds_no_file_to_be_let_in_with_is_let_in_later() {
     target.join().unwrap();
 }
 
-/// What one of those does who share the calls: each on time, unless too many before it still wait.
+/// Makes a share of the calls, each on time, unless too many earlier ones still wait.
 #[expect(clippy::unwrap_in_result, reason = "the test fails, not the call")]
 fn call(nth: usize) -> io::Result<()> {
     let address = "127.0.0.1:7001".parse().unwrap();
@@ -102,14 +102,14 @@ fn call(nth: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// How many files a process has open.
+/// Returns the number of files that a process has open.
 fn files(id: u32) -> usize {
     fs::read_dir(format!("/proc/{id}/fd")).unwrap().count()
 }
 
-/// Who has called and has no answer yet, of each: a slow host is called less often, rather than out of files.
+/// Calls without an answer, of each host. A slow host is called less often, so that files do not run out.
 const WAITING_MAX: usize = 100;
-/// Who calls, how often each does, and when.
+/// Clients, number of calls of each, and their times.
 const CALLERS: usize = 4;
 const EACH: usize = 800;
 const GAP: Duration = Duration::from_millis(4);

@@ -35,16 +35,16 @@ fn damage(pair: &Pair) {
 }
 
 #[test]
-fn slabs_that_were_damaged_come_again() {
+fn damaged_slabs_are_retransmitted() {
     let plain = ["--plain"];
-    if let Some(mut pair) = carry_damaged("slabs_that_were_damaged_come_again", &plain) {
+    if let Some(mut pair) = carry_damaged("damaged_slabs_are_retransmitted", &plain) {
         pair.ingress.says("came damaged, and comes again");
     }
 }
 
 #[test]
-fn sealed_pages_that_were_changed_count_as_lost() {
-    let name = "sealed_pages_that_were_changed_count_as_lost";
+fn altered_encrypted_pages_count_as_lost() {
+    let name = "altered_encrypted_pages_count_as_lost";
     if let Some(pair) = carry_damaged(name, &[]) {
         becomes_true("some came again", || {
             shown(&pair.scratch, "b")["datagrams_resent"]

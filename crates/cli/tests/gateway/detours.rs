@@ -1,4 +1,4 @@
-//! A cluster of which one element loses its way: its sessions go on through another.
+//! Cluster in which one element loses its path: its sessions continue through another.
 
 use std::fs;
 use std::io::Read;
@@ -71,8 +71,8 @@ fn start(name: &str) -> Option<(Pair, Running)> {
 }
 
 #[test]
-fn sessions_of_an_element_that_lost_its_way_go_on_through_another() {
-    let name = "sessions_of_an_element_that_lost_its_way_go_on_through_another";
+fn sessions_continue_through_a_neighbor_gateway() {
+    let name = "sessions_continue_through_a_neighbor_gateway";
     let Some((mut pair, beside)) = start(name) else {
         return;
     };

@@ -17,8 +17,8 @@ fn start(name: &str) -> Option<(Pair, TcpListener)> {
 }
 
 #[test]
-fn a_target_nearby_is_reached_without_the_other_gateway() {
-    let name = "a_target_nearby_is_reached_without_the_other_gateway";
+fn direct_target_is_reached_without_the_peer() {
+    let name = "direct_target_is_reached_without_the_peer";
     let Some((mut pair, listener)) = start(name) else {
         return;
     };
@@ -41,8 +41,8 @@ fn a_target_nearby_is_reached_without_the_other_gateway() {
 }
 
 #[test]
-fn half_closed_sessions_go_on_and_resets_are_carried() {
-    let name = "half_closed_sessions_go_on_and_resets_are_carried";
+fn direct_sessions_keep_half_close_and_resets() {
+    let name = "direct_sessions_keep_half_close_and_resets";
     let Some((pair, listener)) = start(name) else {
         return;
     };
@@ -69,8 +69,8 @@ fn half_closed_sessions_go_on_and_resets_are_carried() {
 }
 
 #[test]
-fn who_cannot_be_reached_nearby_is_said_to_be_so() {
-    let name = "who_cannot_be_reached_nearby_is_said_to_be_so";
+fn unreachable_direct_target_is_reported() {
+    let name = "unreachable_direct_target_is_reported";
     let Some((pair, listener)) = start(name) else {
         return;
     };

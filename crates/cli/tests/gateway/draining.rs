@@ -12,8 +12,8 @@ use crate::running::becomes_true;
 use crate::scratch::noise;
 
 #[test]
-fn an_ingress_that_is_stopped_ends_its_sessions_in_good_order() {
-    let name = "an_ingress_that_is_stopped_ends_its_sessions_in_good_order";
+fn stopped_ingress_drains_its_sessions() {
+    let name = "stopped_ingress_drains_its_sessions";
     let Some(mut pair) = Pair::start(name) else {
         return;
     };
@@ -23,7 +23,7 @@ fn an_ingress_that_is_stopped_ends_its_sessions_in_good_order() {
     let mut beginning = vec![0; 100_000];
     ends.program.read_exact(&mut beginning).unwrap();
     signal(&pair.ingress, "TERM");
-    pair.ingress.says("stopping, with 1 sessions to end");
+    pair.ingress.says("stopping with 1 running sessions");
     becomes_true("nobody is let in any more", || {
         let address = SOCKS.parse().unwrap();
         let call =
@@ -43,14 +43,14 @@ fn an_ingress_that_is_stopped_ends_its_sessions_in_good_order() {
 }
 
 #[test]
-fn an_egress_that_is_stopped_takes_no_session_and_ends_with_the_last() {
-    let name = "an_egress_that_is_stopped_takes_no_session_and_ends_with_the_last";
+fn stopped_egress_refuses_sessions_and_ends_with_the_last() {
+    let name = "stopped_egress_refuses_sessions_and_ends_with_the_last";
     let Some(mut pair) = Pair::start(name) else {
         return;
     };
     let mut ends = pair.session();
     signal(&pair.egress, "TERM");
-    pair.egress.says("stopping, with 1 sessions to end");
+    pair.egress.says("stopping with 1 running sessions");
     assert_eq!(pair.reach("10.77.0.2:9").unwrap_err(), 1);
     ends.program.write_all(b"still there").unwrap();
     ends.program.shutdown(Shutdown::Write).unwrap();
@@ -62,13 +62,13 @@ fn an_egress_that_is_stopped_takes_no_session_and_ends_with_the_last() {
 }
 
 #[test]
-fn who_stops_a_gateway_twice_cuts_its_sessions_off() {
-    let Some(mut pair) = Pair::start("who_stops_a_gateway_twice_cuts_its_sessions_off") else {
+fn second_signal_resets_sessions() {
+    let Some(mut pair) = Pair::start("second_signal_resets_sessions") else {
         return;
     };
     let mut ends = pair.session();
     signal(&pair.ingress, "TERM");
-    pair.ingress.says("stopping, with 1 sessions to end");
+    pair.ingress.says("stopping with 1 running sessions");
     // signals less than that apart count as one
     pause(2 * TOGETHER);
     signal(&pair.ingress, "TERM");
@@ -78,9 +78,9 @@ fn who_stops_a_gateway_twice_cuts_its_sessions_off() {
 }
 
 #[test]
-fn a_gateway_waits_for_its_sessions_no_longer_than_its_patience() {
+fn draining_ends_after_the_patience() {
     let patience = ["--patience", "1s"];
-    let name = "a_gateway_waits_for_its_sessions_no_longer_than_its_patience";
+    let name = "draining_ends_after_the_patience";
     let Some(mut pair) = Pair::start_with(name, &patience, &patience) else {
         return;
     };

@@ -15,10 +15,9 @@ use crate::running::becomes_true;
 use crate::watching::shown;
 
 #[test]
-fn a_host_that_vanishes_ends_its_sessions() {
+fn lost_host_ends_its_sessions() {
     let keepalive = ["--keepalive", "2s"];
-    let Some(pair) = Pair::start_with("a_host_that_vanishes_ends_its_sessions", &[], &keepalive)
-    else {
+    let Some(pair) = Pair::start_with("lost_host_ends_its_sessions", &[], &keepalive) else {
         return;
     };
     let mut ends = pair.session();
@@ -28,8 +27,8 @@ fn a_host_that_vanishes_ends_its_sessions() {
 }
 
 #[test]
-fn who_reads_nothing_holds_up_nobody_and_takes_no_more_than_its_memory() {
-    let name = "who_reads_nothing_holds_up_nobody_and_takes_no_more_than_its_memory";
+fn stalled_reader_uses_bounded_memory_and_delays_no_other() {
+    let name = "stalled_reader_uses_bounded_memory_and_delays_no_other";
     // a link takes half
     let memory = ["--memory", "64MiB"];
     let Some(pair) = Pair::start_alone(name, &memory, &memory) else {
@@ -67,8 +66,8 @@ fn who_reads_nothing_holds_up_nobody_and_takes_no_more_than_its_memory() {
 }
 
 #[test]
-fn five_hundred_that_do_not_read_take_no_more_than_the_memory_there_is() {
-    let name = "five_hundred_that_do_not_read_take_no_more_than_the_memory_there_is";
+fn five_hundred_stalled_readers_use_bounded_memory() {
+    let name = "five_hundred_stalled_readers_use_bounded_memory";
     // a link takes half
     let memory = ["--memory", "256MiB"];
     let Some(pair) = Pair::start_with(name, &memory, &memory) else {
@@ -146,7 +145,7 @@ fn least_time_to_hear(pair: &Pair) -> Duration {
     (0..3).map(|_| time_to_hear(pair)).min().unwrap()
 }
 
-/// How long a transfer takes whose reader reads.
+/// Returns the duration of a transfer whose reader reads.
 fn time_to_hear(pair: &Pair) -> Duration {
     let mut ends = pair.session();
     let clock = Clock::start();

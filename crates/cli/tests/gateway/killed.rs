@@ -14,7 +14,7 @@ fn begin(ends: &mut Ends) -> thread::JoinHandle<std::io::Result<()>> {
     sayer
 }
 
-/// What an egress is told so that most of what a target says is not said yet, and that it soon gives up.
+/// Options of an egress with little memory and little patience.
 const SMALL: [&str; 4] = ["--memory", "64MiB", "--patience", "2s"];
 
 /// Insists that a new program is carried.
@@ -31,8 +31,8 @@ fn assert_carries(pair: &Pair) {
 }
 
 #[test]
-fn an_egress_that_dies_resets_its_sessions_and_the_next_one_carries_new_ones() {
-    let name = "an_egress_that_dies_resets_its_sessions_and_the_next_one_carries_new_ones";
+fn killed_egress_resets_sessions_and_its_successor_carries_new_ones() {
+    let name = "killed_egress_resets_sessions_and_its_successor_carries_new_ones";
     let Some(mut pair) = Pair::start_with(name, &[], &SMALL) else {
         return;
     };
@@ -49,8 +49,8 @@ fn an_egress_that_dies_resets_its_sessions_and_the_next_one_carries_new_ones() {
 }
 
 #[test]
-fn an_ingress_that_dies_resets_both_ends() {
-    let name = "an_ingress_that_dies_resets_both_ends";
+fn killed_ingress_resets_both_ends() {
+    let name = "killed_ingress_resets_both_ends";
     let Some(mut pair) = Pair::start_with(name, &[], &SMALL) else {
         return;
     };
@@ -59,7 +59,7 @@ fn an_ingress_that_dies_resets_both_ends() {
     let sayer = begin(&mut ends);
     pair.ingress.kill();
     assert_reset("the program", &mut ends.program);
-    // who is told of it first is who writes
+    // the writer notices it first
     let why = sayer.join().unwrap().unwrap_err();
     assert_eq!(
         why.kind(),
@@ -71,10 +71,9 @@ fn an_ingress_that_dies_resets_both_ends() {
 }
 
 #[test]
-fn who_comes_while_there_is_no_link_is_told_so() {
+fn program_without_a_link_gets_an_error() {
     let forward = ["--forward", "127.0.0.1:7001=10.77.0.2:7001"];
-    let Some(mut pair) =
-        Pair::start_with("who_comes_while_there_is_no_link_is_told_so", &forward, &[])
+    let Some(mut pair) = Pair::start_with("program_without_a_link_gets_an_error", &forward, &[])
     else {
         return;
     };

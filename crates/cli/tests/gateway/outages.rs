@@ -7,8 +7,8 @@ use crate::programs::{Talk, hear, tell};
 use crate::scratch::noise;
 
 #[test]
-fn a_session_goes_on_when_the_path_is_back() {
-    let Some(mut pair) = Pair::start("a_session_goes_on_when_the_path_is_back") else {
+fn session_resumes_after_a_path_outage() {
+    let Some(mut pair) = Pair::start("session_resumes_after_a_path_outage") else {
         return;
     };
     let mut ends = pair.session();
@@ -24,8 +24,8 @@ fn a_session_goes_on_when_the_path_is_back() {
 }
 
 #[test]
-fn a_session_goes_on_where_datagrams_pass_no_more() {
-    let Some(mut pair) = Pair::start("a_session_goes_on_where_datagrams_pass_no_more") else {
+fn session_continues_when_datagrams_are_blocked() {
+    let Some(mut pair) = Pair::start("session_continues_when_datagrams_are_blocked") else {
         return;
     };
     let mut ends = pair.session();

@@ -222,7 +222,7 @@ fn start_ingress(
 /// The command that was built.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_lighthaul");
 pub(crate) const PATH: &str = "rate = \"100Mb/s\"\nrtt = \"40ms\"";
-/// What a gateway says once programs can cross.
+/// Line of the log once programs can connect.
 pub(crate) const UP: &str = "the link carries sessions";
-/// How long anything may take.
+/// Timeout of every wait.
 pub(crate) const LONG: Duration = Duration::from_mins(1);

@@ -70,7 +70,7 @@ pub(crate) fn reset(stream: TcpStream) {
     drop(stream);
 }
 
-/// How a stream ends for who reads it, and what came until then.
+/// End of a stream for its reader, and the bytes before it.
 pub(crate) fn hear(stream: &mut TcpStream) -> (Vec<u8>, io::Result<()>) {
     let mut heard = Vec::new();
     let result = stream.read_to_end(&mut heard).map(|_| ());
@@ -94,7 +94,7 @@ pub(crate) fn tell(stream: &TcpStream, bytes: Vec<u8>) -> JoinHandle<io::Result<
     })
 }
 
-/// What a program and its target say to each other at once.
+/// Messages that a program and its target exchange at the same time.
 #[derive(Debug)]
 pub(crate) struct Talk {
     there: Vec<u8>,

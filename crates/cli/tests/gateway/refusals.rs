@@ -1,4 +1,4 @@
-//! Who is not let in, and where nobody gets.
+//! Refused programs and refused targets.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,8 +13,8 @@ use crate::running::{Running, becomes_true};
 use crate::watching::shown;
 
 #[test]
-fn a_session_of_a_key_that_loses_its_gateway_right_ends() {
-    let name = "a_session_of_a_key_that_loses_its_gateway_right_ends";
+fn revoked_gateway_right_ends_sessions() {
+    let name = "revoked_gateway_right_ends_sessions";
     let Some(mut pair) = Pair::start(name) else {
         return;
     };
@@ -36,8 +36,8 @@ fn a_session_of_a_key_that_loses_its_gateway_right_ends() {
 }
 
 #[test]
-fn where_nobody_gets_programs_hear_why() {
-    let Some(mut pair) = Pair::start("where_nobody_gets_programs_hear_why") else {
+fn refused_targets_are_reported_to_programs() {
+    let Some(mut pair) = Pair::start("refused_targets_are_reported_to_programs") else {
         return;
     };
     assert_eq!(pair.reach("10.77.0.1:9").unwrap_err(), 2);
@@ -61,8 +61,8 @@ fn where_nobody_gets_programs_hear_why() {
 }
 
 #[test]
-fn an_egress_reaches_its_own_host_only_by_a_rule_for_that_address() {
-    let name = "an_egress_reaches_its_own_host_only_by_a_rule_for_that_address";
+fn egress_host_needs_a_rule_with_its_address() {
+    let name = "egress_host_needs_a_rule_with_its_address";
     let wide = [
         "--allow",
         "10.77.0.0/24:*,192.0.2.0/24:*,198.51.100.0/24:*,198.51.100.9:*",
@@ -92,8 +92,8 @@ fn an_egress_reaches_its_own_host_only_by_a_rule_for_that_address() {
 }
 
 #[test]
-fn a_key_gets_no_more_than_its_links() {
-    let name = "a_key_gets_no_more_than_its_links";
+fn links_of_one_key_are_limited() {
+    let name = "links_of_one_key_are_limited";
     let limits = ["--links-per-key", "1"];
     let Some(mut pair) = Pair::start_with(name, &[], &limits) else {
         return;
@@ -114,8 +114,8 @@ fn a_key_gets_no_more_than_its_links() {
 }
 
 #[test]
-fn a_gateway_that_nobody_knows_gets_one_clear_sentence() {
-    let name = "a_gateway_that_nobody_knows_gets_one_clear_sentence";
+fn unknown_gateway_gets_one_error() {
+    let name = "unknown_gateway_gets_one_error";
     let Some(mut pair) = Pair::start(name) else {
         return;
     };
@@ -188,8 +188,8 @@ fn assert_refused_at_once(pair: &Pair) {
 }
 
 #[test]
-fn who_says_nothing_is_sent_away_and_holds_nothing() {
-    let Some(pair) = Pair::start("who_says_nothing_is_sent_away_and_holds_nothing") else {
+fn silent_program_times_out() {
+    let Some(pair) = Pair::start("silent_program_times_out") else {
         return;
     };
     let id = inner(&pair.ingress);
@@ -212,7 +212,7 @@ fn other_ingress(pair: &Pair, pin: &str) -> Running {
     Running::start(command)
 }
 
-/// What the gateway says to a program that speaks HTTP CONNECT.
+/// Returns the response of the gateway to HTTP CONNECT.
 fn ask(pair: &Pair, target: &str) -> String {
     let mut stream = pair.dial(CONNECT);
     write!(stream, "CONNECT {target} HTTP/1.1\r\nHost: {B}\r\n\r\n").unwrap();

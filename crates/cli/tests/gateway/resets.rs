@@ -11,8 +11,8 @@ use crate::pair::{Pair, inner};
 use crate::programs::{assert_reset, hear, reset};
 
 #[test]
-fn a_program_that_resets_resets_its_target() {
-    let Some(pair) = Pair::start("a_program_that_resets_resets_its_target") else {
+fn program_reset_reaches_the_target() {
+    let Some(pair) = Pair::start("program_reset_reaches_the_target") else {
         return;
     };
     let mut ends = pair.session();
@@ -23,8 +23,8 @@ fn a_program_that_resets_resets_its_target() {
 }
 
 #[test]
-fn a_target_that_resets_resets_its_program() {
-    let Some(pair) = Pair::start("a_target_that_resets_resets_its_program") else {
+fn target_reset_reaches_the_program() {
+    let Some(pair) = Pair::start("target_reset_reaches_the_program") else {
         return;
     };
     let mut ends = pair.session();
@@ -35,8 +35,8 @@ fn a_target_that_resets_resets_its_program() {
 }
 
 #[test]
-fn a_reset_behind_an_end_is_carried_too() {
-    let Some(pair) = Pair::start("a_reset_behind_an_end_is_carried_too") else {
+fn reset_after_end_of_stream_is_carried() {
+    let Some(pair) = Pair::start("reset_after_end_of_stream_is_carried") else {
         return;
     };
     let mut ends = pair.session();
@@ -57,8 +57,8 @@ fn a_reset_behind_an_end_is_carried_too() {
 }
 
 #[test]
-fn a_session_that_is_half_over_and_silent_costs_nothing() {
-    let Some(pair) = Pair::start("a_session_that_is_half_over_and_silent_costs_nothing") else {
+fn silent_half_closed_session_uses_no_cpu() {
+    let Some(pair) = Pair::start("silent_half_closed_session_uses_no_cpu") else {
         return;
     };
     let mut ends = pair.session();

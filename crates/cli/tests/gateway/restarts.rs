@@ -25,8 +25,8 @@ const INGRESSES: usize = 64;
 const SETTLED: Duration = Duration::from_millis(2_120);
 
 #[test]
-fn sixty_four_ingresses_settle_at_a_restarted_egress_without_ending_each_other() {
-    let name = "sixty_four_ingresses_settle_at_a_restarted_egress_without_ending_each_other";
+fn sixty_four_gateways_reconnect_to_a_restarted_egress() {
+    let name = "sixty_four_gateways_reconnect_to_a_restarted_egress";
     let Some(stage) = Stage::pair_alone(name, "rate = \"1Gb/s\"\nrtt = \"40ms\"") else {
         return;
     };

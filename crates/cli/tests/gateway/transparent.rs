@@ -9,12 +9,12 @@ use lighthaul_io::host::namespace::Namespace;
 
 use crate::pair::{LONG, Pair, signal};
 
-/// A host that nobody but the egress can reach.
+/// Host that only the egress can reach.
 const FAR: &str = "203.0.113.7";
 
 #[test]
-fn an_unmodified_program_gets_where_it_wants_and_no_rule_is_left() {
-    let name = "an_unmodified_program_gets_where_it_wants_and_no_rule_is_left";
+fn transparent_capture_carries_a_program_and_removes_its_rules() {
+    let name = "transparent_capture_carries_a_program_and_removes_its_rules";
     let capture = [
         "--transparent",
         "--capture-device",
@@ -67,8 +67,8 @@ const OTHER: &str = "198.18.0.2";
 const NOBODY: u32 = 65534;
 
 #[test]
-fn capture_user_and_capture_to_say_whose_connections_are_captured_and_where_to() {
-    let name = "capture_user_and_capture_to_say_whose_connections_are_captured_and_where_to";
+fn capture_user_and_capture_to_limit_the_capture() {
+    let name = "capture_user_and_capture_to_limit_the_capture";
     let user = NOBODY.to_string();
     let capture = [
         "--transparent",

@@ -1,4 +1,4 @@
-//! What operators see of their gateways.
+//! Status, metrics and logs of gateways.
 
 use std::io::{Read, Write};
 
@@ -11,8 +11,8 @@ use crate::schema::assert_valid;
 use crate::scratch::Scratch;
 
 #[test]
-fn sessions_and_their_bytes_are_shown_in_a_table_as_json_and_to_prometheus() {
-    let name = "sessions_and_their_bytes_are_shown_in_a_table_as_json_and_to_prometheus";
+fn status_and_metrics_show_sessions_and_bytes() {
+    let name = "status_and_metrics_show_sessions_and_bytes";
     let metrics = ["--metrics-listen", "127.0.0.1:9481"];
     let Some(pair) = Pair::start_with(name, &metrics, &metrics) else {
         return;
@@ -64,9 +64,9 @@ fn sessions_and_their_bytes_are_shown_in_a_table_as_json_and_to_prometheus() {
 }
 
 #[test]
-fn where_no_gateway_is_status_says_so() {
+fn status_without_a_gateway_is_an_error() {
     let outcome = status(&["--socket", "/nowhere/gateway.sock", "--once"]);
-    outcome.assert_failed(10, "no gateway shows its state here");
+    outcome.assert_failed(10, "no gateway listens on this status socket");
 }
 
 /// The link of the gateway on a host.
@@ -92,7 +92,7 @@ fn status(words: &[&str]) -> Outcome {
     Running::start(command).finish()
 }
 
-/// What Prometheus sees on a host.
+/// Returns the metrics of a host.
 fn scrape(pair: &Pair, host: &str) -> String {
     let call = || std::net::TcpStream::connect("127.0.0.1:9481");
     let mut stream = pair.stage.lab.within(host, call).unwrap();

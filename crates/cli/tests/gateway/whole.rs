@@ -1,4 +1,4 @@
-//! What crosses arrives whole, whichever way, and whatever else does.
+//! Data arrives complete in both directions, beside other traffic.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -9,8 +9,8 @@ use crate::programs::{Talk, echo, hear, tell};
 use crate::scratch::noise;
 
 #[test]
-fn a_transfer_arrives_whole_both_ways_at_once() {
-    let Some(pair) = Pair::start("a_transfer_arrives_whole_both_ways_at_once") else {
+fn simultaneous_transfers_arrive_complete() {
+    let Some(pair) = Pair::start("simultaneous_transfers_arrive_complete") else {
         return;
     };
     let mut ends = pair.session();
@@ -19,8 +19,8 @@ fn a_transfer_arrives_whole_both_ways_at_once() {
 }
 
 #[test]
-fn many_connections_at_a_time_keep_apart() {
-    let Some(pair) = Pair::start("many_connections_at_a_time_keep_apart") else {
+fn concurrent_connections_are_not_mixed() {
+    let Some(pair) = Pair::start("concurrent_connections_are_not_mixed") else {
         return;
     };
     let (listener, address) = pair.target();
@@ -45,8 +45,8 @@ fn many_connections_at_a_time_keep_apart() {
 }
 
 #[test]
-fn who_has_said_all_may_still_hear() {
-    let Some(pair) = Pair::start("who_has_said_all_may_still_hear") else {
+fn half_closed_program_still_receives() {
+    let Some(pair) = Pair::start("half_closed_program_still_receives") else {
         return;
     };
     let mut ends = pair.session();

@@ -52,7 +52,7 @@ fn plain(line: &str) -> String {
 const ANY: &str = "…";
 
 #[test]
-fn numbers_differ_and_words_do_not() {
+fn expected_numbers_may_differ_but_words_may_not() {
     assert!(matches(
         "3 files, 1.25 MB in 0.31 s.",
         " 12 files, 9 MB  in 1 s."
@@ -63,7 +63,7 @@ fn numbers_differ_and_words_do_not() {
 }
 
 #[test]
-fn lines_come_in_order() {
+fn expected_lines_must_be_in_order() {
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(missing(&lines("a\n…\nc"), &lines("a\nb\nc")), None);
     assert_eq!(missing(&lines("c\na"), &lines("a\nb\nc")), Some("a"));

@@ -3,7 +3,7 @@
 //! A page is a Markdown file below `docs/src`, or the README. Its fenced blocks say what happens to them:
 //!
 //! - `sh`: a shell on the host `here` runs the block; `sh far` has the host `far` run it
-//! - `sh far service`: the block runs on until the page ends; the test goes on when the expected output is there
+//! - `sh far service`: the block runs until the page ends; the test continues when the expected output is there
 //! - `sh status=13`: the block ends with this exit status
 //! - `output`, right behind: lines that the block prints, in this order; numbers may differ, and `…` stands for anything
 //! - `console`: not run; the comment `<!-- not run: REASON -->` stands right before it

@@ -134,7 +134,7 @@ fn blocks_are_read_with_host_status_and_output() {
 }
 
 #[test]
-fn blocks_that_nobody_runs_need_a_reason() {
+fn blocks_that_are_not_run_need_a_reason() {
     assert!(parse("```console\nmake install\n```\n").is_err());
     assert!(parse("<!-- not run: it installs -->\n```console\nmake install\n```\n").is_ok());
     assert!(parse("```\nmake\n```\n").is_err());

@@ -85,7 +85,7 @@ fn start(test: &str, what: &str, names: &str) {
     assert!(output.status.success(), "{}", output.status);
 }
 
-/// What the tests above run.
+/// Runs one test.
 #[test]
 #[ignore = "it is started by other tests"]
 fn inside() {

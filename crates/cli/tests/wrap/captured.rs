@@ -8,7 +8,7 @@ use lighthaul_testkit::{lacks, lacks_tool};
 use crate::gateway::Gateway;
 use crate::wrapping::{run, wrap, wrap_as};
 
-/// What bash does to hear what a host and port say.
+/// Returns the bash command that reads from a host and port.
 fn hear(place: &str) -> [String; 3] {
     [
         "bash",
@@ -19,7 +19,7 @@ fn hear(place: &str) -> [String; 3] {
 }
 
 #[test]
-fn a_program_that_knows_no_proxy_goes_through_the_gateway() {
+fn program_without_proxy_support_connects_through_the_gateway() {
     let gateway = Gateway::start(0, "hello");
     let said = run(wrap(gateway.address).args(hear("203.0.113.7/80")));
     assert_eq!(said, (Some(0), "hello".to_owned(), String::new()));
@@ -27,8 +27,8 @@ fn a_program_that_knows_no_proxy_goes_through_the_gateway() {
 }
 
 #[test]
-fn sockets_of_ipv6_reach_a_gateway_of_ipv4() {
-    let name = "sockets_of_ipv6_reach_a_gateway_of_ipv4";
+fn ipv6_sockets_reach_an_ipv4_gateway() {
+    let name = "ipv6_sockets_reach_an_ipv4_gateway";
     if lacks(
         name,
         TcpListener::bind("[::1]:0").map_err(|why| format!("needs IPv6: {why}")),
@@ -42,8 +42,8 @@ fn sockets_of_ipv6_reach_a_gateway_of_ipv4() {
 }
 
 #[test]
-fn a_program_whose_sockets_do_not_block_is_captured_too() {
-    let name = "a_program_whose_sockets_do_not_block_is_captured_too";
+fn nonblocking_sockets_are_captured() {
+    let name = "nonblocking_sockets_are_captured";
     if lacks_tool(name, "curl") {
         return;
     }
@@ -73,7 +73,7 @@ fn scripts_and_children_are_captured() {
 }
 
 #[test]
-fn what_stays_on_this_host_is_left_alone() {
+fn local_connections_are_not_captured() {
     let gateway = Gateway::start(0, "gateway");
     let own = TcpListener::bind("127.0.0.1:0").unwrap();
     let place = own.local_addr().unwrap().to_string().replace(':', "/");
@@ -85,7 +85,7 @@ fn what_stays_on_this_host_is_left_alone() {
 }
 
 #[test]
-fn datagrams_are_left_alone() {
+fn datagrams_are_not_captured() {
     let gateway = Gateway::start(0, "gateway");
     let own = UdpSocket::bind("127.0.0.1:0").unwrap();
     own.set_read_timeout(Some(std::time::Duration::from_secs(20)))
@@ -100,7 +100,7 @@ fn datagrams_are_left_alone() {
 }
 
 #[test]
-fn a_program_says_nothing_of_the_gateways_password() {
+fn program_does_not_reveal_the_gateway_password() {
     let gateway = Gateway::start(0, "hello\n");
     let place = format!("alice:s@cret@{}", gateway.address);
     let said = run(wrap_as(&place).args(hear("203.0.113.7/80")));
@@ -111,7 +111,7 @@ fn a_program_says_nothing_of_the_gateways_password() {
 }
 
 #[test]
-fn a_program_hears_why_it_cannot_go_there() {
+fn refused_connection_returns_the_matching_errno() {
     for (reply, words) in [
         (2, "Permission denied"),
         (3, "Network is unreachable"),
@@ -127,7 +127,7 @@ fn a_program_hears_why_it_cannot_go_there() {
 }
 
 #[test]
-fn without_a_gateway_nothing_goes_past_it() {
+fn connections_fail_without_a_gateway() {
     let closed = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()

@@ -29,7 +29,7 @@ fn assert_captured(words: &[&str]) {
 }
 
 #[test]
-fn an_environment_that_is_cleared_or_changed_loses_nothing() {
+fn cleared_environment_keeps_children_captured() {
     let path = "PATH=/usr/bin:/bin";
     assert_captured(&["env", "-i", path, "bash", "-c", HEAR]);
     assert_captured(&["env", "-u", "LD_PRELOAD", "bash", "-c", HEAR]);
@@ -52,8 +52,8 @@ fn an_environment_that_is_cleared_or_changed_loses_nothing() {
 }
 
 #[test]
-fn whatever_starts_a_program_keeps_it_captured() {
-    if lacks_tool("whatever_starts_a_program_keeps_it_captured", "python3") {
+fn every_exec_function_keeps_children_captured() {
+    if lacks_tool("every_exec_function_keeps_children_captured", "python3") {
         return;
     }
     let arguments = format!("['bash', '-c', '{HEAR}']");
@@ -101,7 +101,7 @@ fn without_interpreter() -> Vec<u8> {
 }
 
 #[test]
-fn programs_that_cannot_be_captured_are_not_started_by_others() {
+fn uncapturable_programs_are_not_started_by_children() {
     let scratch = Scratch::new("wrap-children");
     let program = scratch.program("static", &without_interpreter(), 0o755);
     let script = scratch.program(
@@ -141,9 +141,9 @@ fn programs_that_cannot_be_read_are_not_started() {
 }
 
 #[test]
-fn lists_of_arguments_start_no_program_that_cannot_be_captured() {
+fn execl_functions_do_not_start_uncapturable_programs() {
     if lacks_tool(
-        "lists_of_arguments_start_no_program_that_cannot_be_captured",
+        "execl_functions_do_not_start_uncapturable_programs",
         "python3",
     ) {
         return;
@@ -165,8 +165,8 @@ fn lists_of_arguments_start_no_program_that_cannot_be_captured() {
 }
 
 #[test]
-fn programs_with_the_rights_of_others_are_not_started_by_others() {
-    let name = "programs_with_the_rights_of_others_are_not_started_by_others";
+fn set_id_programs_are_not_started_by_children() {
+    let name = "set_id_programs_are_not_started_by_children";
     if lacks_root(name) {
         return;
     }
@@ -186,7 +186,7 @@ fn programs_with_the_rights_of_others_are_not_started_by_others() {
 }
 
 #[test]
-fn without_a_gateway_in_its_environment_a_program_gets_nowhere_else() {
+fn missing_gateway_variable_refuses_connections() {
     // this builds the library
     let _ = wrap("127.0.0.1:9".parse().unwrap());
     let own = TcpListener::bind("127.0.0.1:0").unwrap();

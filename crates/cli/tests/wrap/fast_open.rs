@@ -18,9 +18,9 @@ fn run_python(gateway: &Gateway, connect: &str) -> (Option<i32>, String, String)
 }
 
 #[test]
-fn every_call_that_connects_with_fast_open_goes_through_the_gateway() {
+fn every_fast_open_call_connects_through_the_gateway() {
     if lacks_tool(
-        "every_call_that_connects_with_fast_open_goes_through_the_gateway",
+        "every_fast_open_call_connects_through_the_gateway",
         "python3",
     ) {
         return;
@@ -45,8 +45,8 @@ fn every_call_that_connects_with_fast_open_goes_through_the_gateway() {
 }
 
 #[test]
-fn many_messages_at_once_with_fast_open_go_through_the_gateway() {
-    let name = "many_messages_at_once_with_fast_open_go_through_the_gateway";
+fn sendmmsg_with_fast_open_connects_through_the_gateway() {
+    let name = "sendmmsg_with_fast_open_connects_through_the_gateway";
     if lacks_tool(name, "python3") {
         return;
     }
@@ -72,8 +72,8 @@ fn many_messages_at_once_with_fast_open_go_through_the_gateway() {
 }
 
 #[test]
-fn curl_with_fast_open_goes_through_the_gateway() {
-    if lacks_tool("curl_with_fast_open_goes_through_the_gateway", "curl") {
+fn curl_with_fast_open_connects_through_the_gateway() {
+    if lacks_tool("curl_with_fast_open_connects_through_the_gateway", "curl") {
         return;
     }
     let gateway = Gateway::start(0, "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello");
@@ -91,8 +91,8 @@ fn curl_with_fast_open_goes_through_the_gateway() {
 }
 
 #[test]
-fn fast_open_hears_why_a_target_is_not_reached() {
-    if lacks_tool("fast_open_hears_why_a_target_is_not_reached", "python3") {
+fn fast_open_reports_an_unreachable_target() {
+    if lacks_tool("fast_open_reports_an_unreachable_target", "python3") {
         return;
     }
     let gateway = Gateway::start(2, "");

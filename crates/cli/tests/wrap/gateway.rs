@@ -37,7 +37,7 @@ impl Gateway {
         }
     }
 
-    /// What the next program said to its target.
+    /// Returns the bytes that the next program sent to its target.
     pub(crate) fn heard(&self) -> Vec<u8> {
         self.heard
             .recv_timeout(SOON)
@@ -51,7 +51,7 @@ impl Gateway {
             .expect("a program asked the gateway")
     }
 
-    /// Whether nobody has asked for anything else.
+    /// Returns true if no other request has come.
     pub(crate) fn is_idle(&self) -> bool {
         self.wanted.try_recv().is_err()
     }
@@ -82,7 +82,7 @@ fn serve(mut stream: TcpStream, reply: u8, says: &str) -> (String, Vec<u8>) {
     stream
         .write_all(if reply == 0 { &answer } else { &answer[..10] })
         .unwrap();
-    // what the program says is read, or it might be told that nobody did
+    // the data is read, so that closing sends no reset
     stream.shutdown(std::net::Shutdown::Write).unwrap();
     let mut heard = Vec::new();
     stream.read_to_end(&mut heard).ok();

@@ -43,7 +43,7 @@ fn complaint(program: &Path) -> (Option<i32>, String) {
 }
 
 #[test]
-fn what_is_not_there_is_not_found() {
+fn missing_program_is_reported() {
     for name in ["no-such-program", "/no/such/program", "./no-such-program"] {
         let (code, err) = complaint(Path::new(name));
         assert_eq!(code, Some(127), "{err}");
@@ -52,14 +52,17 @@ fn what_is_not_there_is_not_found() {
 }
 
 #[test]
-fn what_is_no_program_is_not_run() {
+fn file_without_execute_permission_is_refused() {
     let scratch = Scratch::new("wrap-text");
     let (code, err) = complaint(&scratch.program("text", b"words", 0o644));
-    assert!(code == Some(126) && err.contains("is no program"), "{err}");
+    assert!(
+        code == Some(126) && err.contains("is not an executable program"),
+        "{err}"
+    );
 }
 
 #[test]
-fn static_programs_are_refused_also_behind_a_script() {
+fn static_programs_and_their_scripts_are_refused() {
     let scratch = Scratch::new("wrap-static");
     let mut elf = vec![0; 64];
     elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
@@ -74,8 +77,8 @@ fn static_programs_are_refused_also_behind_a_script() {
 }
 
 #[test]
-fn programs_with_the_rights_of_others_are_refused() {
-    let name = "programs_with_the_rights_of_others_are_refused";
+fn set_id_programs_are_refused() {
+    let name = "set_id_programs_are_refused";
     let scratch = Scratch::new("wrap-setuid");
     let octets = fs::read("/bin/true").unwrap();
     let program = scratch.program("true", &octets, 0o755);
@@ -89,13 +92,13 @@ fn programs_with_the_rights_of_others_are_refused() {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
     let (code, err) = complaint(&program);
     assert!(
-        code == Some(126) && err.contains("rights that you have not"),
+        code == Some(126) && err.contains("rights of another user"),
         "{err}"
     );
 }
 
 #[test]
-fn without_the_library_it_says_where_it_looked() {
+fn missing_library_is_reported_with_its_places() {
     let scratch = Scratch::new("wrap-alone");
     let alone = scratch.0.join("lighthaul");
     fs::hard_link(LIGHTHAUL, &alone).unwrap();
@@ -108,7 +111,7 @@ fn without_the_library_it_says_where_it_looked() {
 }
 
 #[test]
-fn what_was_to_be_loaded_before_is_kept_and_the_status_is_the_commands() {
+fn earlier_preloads_and_the_exit_status_are_kept() {
     let mut command = wrap(NOBODY.parse().unwrap());
     command.env("LD_PRELOAD", "libc.so.6");
     let said = run(command.args(["sh", "-c", "echo $LD_PRELOAD $LIGHTHAUL_WRAP; exit 7"]));

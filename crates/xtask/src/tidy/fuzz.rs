@@ -68,13 +68,16 @@ const TRUSTED: [(&str, &str); 13] = [
         "plans of figures, which are part of the source",
     ),
     ("crates/cli/src/config.rs", "the user's own configuration"),
-    ("crates/cli/src/figures.rs", "output of its own measurement"),
+    (
+        "crates/cli/src/lab/figures.rs",
+        "output of its own measurement",
+    ),
     (
         "crates/cli/src/gateway/status.rs",
         "status of the same user's gateway",
     ),
     (
-        "crates/cli/src/log.rs",
+        "crates/cli/src/output/log.rs",
         "events that its own formatter wrote",
     ),
     (

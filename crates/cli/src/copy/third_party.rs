@@ -13,7 +13,7 @@ use crate::grammar::copy::Cp;
 use crate::remote::place::{PORT, Place};
 use crate::remote::reach::reach;
 
-/// Has the far side of `sources` send to that of `target`.
+/// Has the host of `sources` send to the host of `target`.
 pub(crate) fn copy(
     args: &Cp,
     sources: &[Place],
@@ -63,12 +63,12 @@ pub(crate) fn copy(
     })
 }
 
-/// Refuses what is meant for one daemon where there are two.
+/// Refuses options for one daemon where there are two.
 fn check(args: &Cp, from: &Place, target: &Place) -> Result<(), Error> {
     let refuse = |text: &str| Err(Error::new(Code::Usage, text));
     if args.via.through.is_any() {
         return refuse(
-            "between two other hosts files do not come by here: --gateway needs a side that is on this host",
+            "--gateway needs a source or target on this host: between two remote hosts no data crosses it",
         );
     }
     let is_daemon = |place: &Place| matches!(place, Place::Daemon { .. });
@@ -79,12 +79,12 @@ fn check(args: &Cp, from: &Place, target: &Place) -> Result<(), Error> {
         return refuse("--pin is the key of one daemon, and here are two: use `lighthaul trust`");
     }
     if args.via.far.token_file.is_some() || env::var_os("LIGHTHAUL_TOKEN").is_some() {
-        return refuse("a token is for one daemon to see, and here are two: use a key they allow");
+        return refuse("a token is for one daemon, and here are two: use a key that both allow");
     }
     Ok(())
 }
 
-/// What people call the far side of `place`.
+/// Returns the name of the host of `place` for messages.
 fn name(place: &Place) -> String {
     match place {
         Place::Here(_) => "here".to_owned(),

@@ -1,13 +1,13 @@
 //! Failure to start a program.
 
-/// Why a program was not started, and the status that says so, as `env` has it.
+/// Reason why a program was not started, with the exit status of `env`.
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(super) struct StartError {
     pub(super) status: u8,
     pub(super) text: String,
 }
 
-impl Trouble {
+impl StartError {
     /// There is no such program.
     pub(super) const fn missing(text: String) -> Self {
         Self { status: 127, text }

@@ -1,4 +1,4 @@
-//! Where a gateway shows how it is: a socket in the file system that says so once, in one line of JSON, to whoever opens it.
+//! Status socket of a gateway: a Unix socket that sends one line of JSON to each client.
 
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -17,11 +17,11 @@ use tracing::debug;
 
 /// The socket; it goes when this value goes.
 #[derive(Debug)]
-pub(super) struct Board {
+pub(super) struct StatusSocket {
     path: PathBuf,
 }
 
-impl Board {
+impl StatusSocket {
     /// Shows the links of `gateways` at `path`, in place of what a gateway left there that is gone.
     pub(super) fn open(path: &Path, gateways: &Arc<Gateways>) -> io::Result<Self> {
         if let Some(folder) = path.parent() {
@@ -32,7 +32,7 @@ impl Board {
         thread::Builder::new().name("board".into()).spawn(move || {
             for stream in listener.incoming() {
                 if let Err(error) = stream.and_then(|stream| tell(stream, &gateways)) {
-                    debug!("somebody was not shown how the gateway is: {error}");
+                    debug!("cannot send the status to a client: {error}");
                     thread::park_timeout(BREATH);
                 }
             }
@@ -43,7 +43,7 @@ impl Board {
     }
 }
 
-impl Drop for Board {
+impl Drop for StatusSocket {
     fn drop(&mut self) {
         fs::remove_file(&self.path).ok();
     }
@@ -104,10 +104,10 @@ fn link(seen: &Seen) -> Value {
     })
 }
 
-/// How long who asks may take to listen.
+/// Timeout for a client that does not read.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long to wait after a failure, since the next may come at once.
+/// Pause after a failure, since the next may come at once.
 const BREATH: Duration = Duration::from_millis(20);
-/// How long the one before may take to leave, and how often it is looked.
+/// Time for the previous gateway to release the socket, and interval of attempts.
 const HANDOVER: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(50);

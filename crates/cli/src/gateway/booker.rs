@@ -14,17 +14,17 @@ use lighthaul_session::error::Error;
 use tracing::{info, warn};
 
 use crate::booking::reach::{failed, reach};
-use crate::grammar::booking::Asking;
+use crate::grammar::booking::ClientArgs;
 use crate::grammar::gateway::Gateway;
-use crate::grammar::output::Output;
+use crate::grammar::output::OutputArgs;
 
-/// Books for a line, in a thread of its own, until somebody asks to stop.
+/// Books for a line, in a thread of its own, until the process stops.
 pub(crate) fn start(args: &Gateway, line: Line) -> Result<(), Error> {
-    let asking = Asking {
-        at: args.booked.at.clone(),
+    let asking = ClientArgs {
+        scheduler: args.booked.at.scheduler.clone(),
         token_file: args.booked.scheduler_token.clone(),
         pin: None,
-        output: Output { json: false },
+        output: OutputArgs { json: false },
     };
     let client = reach(&asking)?;
     let (ahead, _) = client.clock_offset().map_err(failed)?;
@@ -54,14 +54,14 @@ pub(crate) fn start(args: &Gateway, line: Line) -> Result<(), Error> {
     Ok(())
 }
 
-/// What it knows.
+/// State of the booking thread.
 struct Booker {
     client: Client,
     /// By how many nanoseconds the scheduler's clock is ahead of this host's.
     ahead: i64,
     /// When the two are compared again.
     compare_at: Instant,
-    /// What every request has.
+    /// Fields of every request.
     request: NewReservation,
     line: Line,
     windows: Vec<Window>,
@@ -70,7 +70,7 @@ struct Booker {
     speed: u64,
     idle_since: Option<Instant>,
     retry_at: Instant,
-    /// Why nothing was booked last time.
+    /// Last error of the scheduler.
     refused: String,
 }
 
@@ -148,7 +148,7 @@ impl Booker {
                     steps: self.here(&reservation),
                 };
                 info!(
-                    "reservation {} is ours for {size} bytes, in {} steps",
+                    "reservation {} is booked for {size} bytes, in {} steps",
                     window.id,
                     window.steps.len()
                 );
@@ -167,7 +167,7 @@ impl Booker {
         }
     }
 
-    /// Finds out anew, now and then, by how much the scheduler's clock is ahead: clocks drift, and are set.
+    /// Measures again, at intervals, how much the scheduler's clock is ahead: clocks drift and are set.
     fn compare_clocks(&mut self) {
         let now = self.line.clock().now();
         if now < self.compare_at {
@@ -187,8 +187,8 @@ impl Booker {
             // what has not begun is called off instead
             let released = self.client.release(id, why);
             match released.or_else(|_| self.client.cancel(id, why)) {
-                Ok(_) => info!("reservation {id} was given back: {why}"),
-                Err(error) => warn!("reservation {id} could not be given back: {error}"),
+                Ok(_) => info!("reservation {id} was released: {why}"),
+                Err(error) => warn!("reservation {id} could not be released: {error}"),
             }
         }
         self.follow();
@@ -242,21 +242,21 @@ const PAST: Step = Step {
     till: Instant::from_nanos(1),
     rate: Rate::from_mbps(1),
 };
-/// How often the backlog is looked at.
+/// Interval at which the backlog is examined.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long before its first step a window is asked for.
+/// Time from the request of a window to its first step.
 const LEAD: Duration = Duration::from_millis(300);
-/// For how long what programs say has to be booked already.
+/// Traffic of this much time must be booked in advance.
 const AHEAD: Duration = Duration::from_millis(700);
-/// How much of what programs say is booked at a time.
+/// Traffic of this much time is booked at once.
 const WINDOW: Duration = Duration::from_secs(3);
-/// How long nothing is there to send before windows are given back.
+/// Idle time after which windows are released.
 const IDLE: Duration = Duration::from_millis(500);
-/// How often clocks are compared.
+/// Interval at which clocks are compared.
 const COMPARE: Duration = Duration::from_mins(1);
-/// How long after a refusal it is tried again.
+/// Pause after a refusal.
 const RETRY: Duration = Duration::from_secs(1);
-/// One byte of headers and resends in so many.
+/// Headers and retransmissions add one byte in this many.
 const HEADS: u64 = 12;
-/// What is booked at least.
+/// Smallest booking.
 const BYTES_MIN: u64 = 1 << 20;

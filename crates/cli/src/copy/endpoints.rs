@@ -1,4 +1,4 @@
-//! From where to where a copy goes, as people, the scheduler and the network call it.
+//! Source and target of a copy, with the names that users, the scheduler and the network have for them.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
@@ -9,20 +9,20 @@ use lighthaul_session::error::{Code, Error};
 use crate::grammar::copy::Cp;
 use crate::remote::place::Place;
 
-/// From where to where, as people and the scheduler call it.
-pub(super) struct Ends {
+/// Source and target with their names in the topology.
+pub(super) struct Endpoints {
     pub(super) sources: Vec<Place>,
     pub(super) target: Place,
     pub(super) from: String,
     pub(super) to: String,
 }
 
-impl Ends {
+impl Endpoints {
     pub(super) fn of(args: &Cp) -> Result<Self, Error> {
         let places = args.paths.iter().map(|text| Place::parse(text));
         let mut sources: Vec<Place> = places.collect::<Result<_, _>>()?;
         let (Some(target), Some(source)) = (sources.pop(), sources.first()) else {
-            return Err(misuse("say what to copy, and where to"));
+            return Err(misuse("give a source and a target"));
         };
         let here = || args.booked.node.clone().map_or_else(own_name, Ok);
         let far = |place: &Place| args.booked.far_node.clone().unwrap_or_else(|| host(place));
@@ -32,7 +32,7 @@ impl Ends {
             }
             (Place::Here(_), target) => (here()?, far(target)),
             (source, Place::Here(_)) => (far(source), here()?),
-            // between two others --node is the one that sends
+            // between two remote hosts --node is the one that sends
             (source, target) => {
                 let node = args.booked.node.clone();
                 (node.unwrap_or_else(|| host(source)), far(target))
@@ -47,7 +47,7 @@ impl Ends {
     }
 }
 
-/// What a place's host is called.
+/// Returns the host name of a place.
 fn host(place: &Place) -> String {
     match place {
         Place::Here(_) => String::new(),
@@ -56,8 +56,8 @@ fn host(place: &Place) -> String {
     }
 }
 
-impl Ends {
-    /// The packets that go to the target, and the interface of their circuit.
+impl Endpoints {
+    /// Returns the packets to the target, and the interface of their circuit.
     pub(super) fn flow(&self, interface: &str) -> Result<FlowAt, Error> {
         let address = match (&self.target, self.sources.first()) {
             (Place::Here(_), Some(source)) => own_address(address(source)?)?,

@@ -3,25 +3,26 @@
 use lighthaul_base::Instant;
 use lighthaul_transfer::watch::{Motion, Summary};
 
-/// What the tries of a copy came to before the present one.
+/// Progress of the attempts of a copy.
 #[derive(Debug, Default)]
-pub(super) struct Tries {
-    /// They failed, and these moved so much together.
+pub(super) struct Attempts {
+    /// Sum of the attempts that failed.
     failed: Option<Motion>,
-    /// How far the present one is.
+    /// Progress of the current attempt.
     pub(super) now: Motion,
-    /// When data first began to move.
+    /// Time when data first moved.
     pub(super) moving: Option<Instant>,
 }
 
-impl Tries {
-    /// The present try has failed, and another will be made.
+impl Attempts {
+    /// Records that the current attempt failed and another follows.
     pub(super) fn fail(&mut self) {
         let now = std::mem::take(&mut self.now);
         self.failed = Some(added(self.failed.unwrap_or_default(), &now));
     }
 
-    /// What the whole copy came to, of which the last try came to `summary`, at `now` by a clock that began with it.
+    /// Returns the summary of all attempts. `summary` is that of the last one, and `now` counts from the start of
+    /// the first.
     pub(super) fn whole(&self, mut summary: Summary, now: Instant) -> Summary {
         let Some(before) = &self.failed else {
             return summary;
@@ -30,13 +31,13 @@ impl Tries {
         summary.moving = self.moving.map_or(summary.moving, |since| now.since(since));
         summary.motion = added(summary.motion, before);
         summary.motion.total += before.done;
-        // what an earlier try has put in place the last one found there
+        // the last attempt found the files that earlier ones had completed
         summary.unchanged = summary.unchanged.saturating_sub(before.published);
         summary
     }
 }
 
-/// What both moved together.
+/// Returns the sum of both.
 fn added(mut one: Motion, other: &Motion) -> Motion {
     one.done += other.done;
     one.sent += other.sent;

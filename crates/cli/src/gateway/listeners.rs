@@ -12,16 +12,16 @@ use lighthaul_gateway::target::Target;
 use lighthaul_session::error::{Code, Error};
 use tracing::{info, warn};
 
-use crate::grammar::gateway::{Capture, Gateway};
+use crate::grammar::gateway::{CaptureArgs, Gateway};
 
-/// Doors, and what leads to them; closed by [`Entrance::close`].
+/// Doors, and what leads to them; closed by [`ProgramListeners::close`].
 #[derive(Debug)]
-pub(super) struct Entrance {
+pub(super) struct ProgramListeners {
     rules: Option<Rules>,
     doors: Option<Doors>,
 }
 
-impl Entrance {
+impl ProgramListeners {
     /// Lets programs in wherever they may come, by one of `ways`.
     pub(super) fn open(args: &Gateway, ways: Ways) -> Result<Self, Error> {
         let mut doors = doors(args)?;
@@ -32,17 +32,16 @@ impl Entrance {
             rules = Some(installed);
         }
         if doors.is_empty() && args.listen.is_none() {
-            let text =
-                "no program can come in: give --socks, --connect, --forward or --transparent";
+            let text = "there is no listener for programs: give --socks, --connect, --forward or --transparent";
             return Err(Error::new(Code::Usage, text));
         }
-        let failed = |e| Error::new(Code::Network, format!("nobody can be let in: {e}"));
+        let failed = |e| Error::new(Code::Network, format!("cannot accept programs: {e}"));
         let doors = Doors::open(doors, ways, args.keepalive).map_err(failed)?;
         let doors = Some(doors);
         Ok(Self { rules, doors })
     }
 
-    /// Lets nobody in any more; what is captured goes its own way again.
+    /// Stops accepting programs, and removes the capture rules.
     pub(super) fn close(&mut self) {
         if let Some(rules) = self.rules.take()
             && let Err(error) = rules.remove()
@@ -99,7 +98,7 @@ fn only_everywhere(shared: Ipv4Addr) -> Error {
 }
 
 /// Has the kernel hand over connections that are meant for others. Who comes before the doors are open waits.
-fn capture(args: &Capture) -> Result<(Vec<Door>, Rules), Error> {
+fn capture(args: &CaptureArgs) -> Result<(Vec<Door>, Rules), Error> {
     let failed = |e: lighthaul_gateway::kernel::error::Error| {
         Error::new(Code::Permission, format!("--transparent: {e}"))
     };

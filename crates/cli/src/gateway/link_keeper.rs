@@ -16,21 +16,21 @@ use lighthaul_session::session::Session;
 use tracing::{debug, info, warn};
 
 use crate::grammar::gateway::Gateway;
-use crate::grammar::reach::{Far, Through};
+use crate::grammar::reach::{DaemonArgs, GatewayArgs};
 use crate::remote::dial::dial;
 use crate::remote::place::PORT;
 
 /// Connects again and again.
-pub(super) struct Keeper {
-    far: Far,
+pub(super) struct LinkKeeper {
+    far: DaemonArgs,
     outgoing: Arc<Outgoing>,
-    /// Whether a connection has carried the link since this was last looked at.
+    /// True if a connection has carried the link since the last look.
     carried: AtomicBool,
 }
 
 /// Failures of one way to the other gateway, one after another.
 #[derive(Debug, Default)]
-struct Trouble {
+struct PathFailures {
     /// The last one; nothing before the first.
     text: String,
     is_refusal: bool,
@@ -38,7 +38,7 @@ struct Trouble {
     count: u32,
 }
 
-/// How the other gateway is called.
+/// Way to the other gateway.
 #[derive(Debug)]
 struct Way {
     host: String,
@@ -47,8 +47,8 @@ struct Way {
     via: Option<Entrance>,
 }
 
-impl Keeper {
-    /// Keeps the link in a thread of its own, until somebody asks to stop.
+impl LinkKeeper {
+    /// Keeps the link in a thread of its own, until the process stops.
     pub(super) fn start(args: &Gateway, outgoing: Arc<Outgoing>) -> Result<JoinHandle<()>, Error> {
         let far = args.far.clone();
         let ways = ways(&args.peer, &args.via)?;
@@ -62,7 +62,8 @@ impl Keeper {
     }
 
     fn run(&self, ways: &[Way]) {
-        let mut troubles: Vec<Trouble> = ways.iter().map(|_| Trouble::default()).collect();
+        let mut failures: Vec<PathFailures> =
+            ways.iter().map(|_| PathFailures::default()).collect();
         for at in (0..ways.len()).cycle() {
             if self.is_over() {
                 return;
@@ -74,16 +75,16 @@ impl Keeper {
             };
             let carried = self.carried.swap(false, Relaxed);
             match &result {
-                Ok(()) => troubles[at] = Trouble::default(),
-                Err(error) if troubles[at].is_news(error, carried) => {
+                Ok(()) => failures[at] = PathFailures::default(),
+                Err(error) if failures[at].is_news(error, carried) => {
                     warn!("{}: {error}", way.name());
                 }
                 Err(_) => {}
             }
-            if troubles.iter().all(Trouble::is_refusal) {
+            if failures.iter().all(PathFailures::is_refusal) {
                 self.outgoing.line.refuse();
             }
-            pause(troubles[at].pause());
+            pause(failures[at].pause());
         }
     }
 
@@ -123,7 +124,7 @@ impl Keeper {
     }
 
     fn dial(&self, way: &Way) -> Result<Session, Error> {
-        let through = Through {
+        let through = GatewayArgs {
             gateway: way.via.clone(),
         };
         dial(&self.far, Some(&through), &way.host, way.port)
@@ -141,7 +142,7 @@ impl Keeper {
     }
 }
 
-impl Trouble {
+impl PathFailures {
     /// Takes note of a failure; answers whether it differs from the last one. `carried`: a connection came before it.
     fn is_news(&mut self, error: &Error, carried: bool) -> bool {
         let text = error.to_string();
@@ -219,7 +220,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 /// Longest time between attempts to reach a gateway that does not answer, and one that refuses this gateway.
 const LOST_PAUSE: Duration = Duration::from_millis(800);
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
-/// How often a detour looks whether it is over, and after how many looks the other gateway is called from here again.
+/// Interval at which a detour checks its end, and number of checks between attempts on the direct way.
 const AGAIN: Duration = Duration::from_secs(1);
 const LOOKS: u32 = 10;
 
@@ -232,21 +233,21 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_once_and_tried_less_and_less_often() {
-        let mut trouble = Trouble::default();
-        assert!(!trouble.is_refusal());
+    fn refusal_is_logged_once_and_retried_with_growing_pauses() {
+        let mut failures = PathFailures::default();
+        assert!(!failures.is_refusal());
         let refused = failed(Code::Permission, "not allowed");
-        assert!(trouble.is_news(&refused, true));
-        assert!(trouble.pause() <= FIRST_PAUSE && !trouble.is_refusal());
+        assert!(failures.is_news(&refused, true));
+        assert!(failures.pause() <= FIRST_PAUSE && !failures.is_refusal());
         for _ in 0..10 {
-            let before = trouble.pause();
-            assert!(!trouble.is_news(&refused, false) && trouble.is_refusal());
-            assert!(trouble.pause() > before.min(REFUSED_PAUSE) * 3 / 4);
+            let before = failures.pause();
+            assert!(!failures.is_news(&refused, false) && failures.is_refusal());
+            assert!(failures.pause() > before.min(REFUSED_PAUSE) * 3 / 4);
         }
-        assert!((REFUSED_PAUSE * 3 / 4..=REFUSED_PAUSE).contains(&trouble.pause()));
+        assert!((REFUSED_PAUSE * 3 / 4..=REFUSED_PAUSE).contains(&failures.pause()));
         let lost = failed(Code::Network, "refused the connection");
-        assert!(trouble.is_news(&lost, false) && !trouble.is_refusal());
-        assert!((LOST_PAUSE * 3 / 4..=LOST_PAUSE).contains(&trouble.pause()));
-        assert!(trouble.is_news(&refused, false), "it came back");
+        assert!(failures.is_news(&lost, false) && !failures.is_refusal());
+        assert!((LOST_PAUSE * 3 / 4..=LOST_PAUSE).contains(&failures.pause()));
+        assert!(failures.is_news(&refused, false), "it came back");
     }
 }

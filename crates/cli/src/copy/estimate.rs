@@ -1,4 +1,4 @@
-//! What a copy will need, found out before anything is booked for it.
+//! Size and duration of a copy, measured before anything is booked for it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,23 +19,23 @@ use crate::grammar::choice::DryRun;
 use crate::grammar::copy::Cp;
 use crate::remote::place::Place;
 
-/// What a copy is, once it is known what moves it.
+/// Function that makes one attempt of a copy.
 pub(super) type Copy = fn(&Cp, &mut Printer) -> Result<Summary, Error>;
 
-/// What is known of a copy before it is made.
+/// Size and duration of a copy before it is made.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rehearsal {
-    /// How much is to be sent.
+pub(super) struct Estimate {
+    /// Bytes to send.
     pub(super) bytes: u64,
-    /// How long it takes to reach the far side, and to agree with it.
+    /// Time to connect and to agree with the other side.
     pub(super) reach: Duration,
-    /// Whether what was sent is to be on the disk there before the copy is done.
+    /// True if files must be on disk there before the copy is done.
     sync: bool,
 }
 
-impl Rehearsal {
-    /// Finds out how much there is to send from `sources`: by a dry run, unless somebody says it. To a far side that
-    /// ssh leads to nothing but the walk is done here, since a dry run might ask for a password twice.
+impl Estimate {
+    /// Counts the bytes to send from `sources` by a dry run, unless `--book-size` gives them. For a target behind
+    /// ssh the tree is walked here, since a dry run might ask for a password twice.
     pub(super) fn of(
         args: &Cp,
         sources: &[Place],
@@ -51,7 +51,7 @@ impl Rehearsal {
             return Ok(found((size.0, REACH)));
         }
         if args.choice.files_from.as_deref() == Some(Path::new("-")) {
-            let text = "how much there is to send is not seen from here: say it with --book-size";
+            let text = "the size of a list on standard input is unknown: give it with --book-size";
             return Err(Error::new(Code::Usage, text));
         }
         match (&sources[0], target, &args.choice.files_from) {
@@ -60,14 +60,14 @@ impl Rehearsal {
         }
     }
 
-    /// How long before its vector begins a copy calls the far side: twice what that took, since the real copy has more to
-    /// find out.
+    /// Returns the time before the start of the vector at which the copy connects. It is twice the measured time,
+    /// since the real copy exchanges more messages.
     pub(super) fn lead(&self) -> Duration {
         (self.reach * 2).clamp(REACH, REACH_MAX)
     }
 
-    /// How long a copy goes on behind its vector: the last answers take about as many exchanges as the first ones did, and
-    /// then the disk there has to have all of what may still be in memory.
+    /// Returns the duration of the copy after its vector. The last answers take about as many round trips as the
+    /// first ones. Then the disk there must take what may still be in memory.
     pub(super) fn epilogue(&self) -> Duration {
         let unsynced = if self.sync { self.bytes.min(OBJECT) } else { 0 };
         let sync = Duration::from_nanos(unsynced * 1_000_000_000 / DISK_BYTES_PER_SECOND);
@@ -75,16 +75,16 @@ impl Rehearsal {
     }
 }
 
-/// Has the copy made without any file, and counts.
+/// Counts by a dry run.
 fn run_dry(args: &Cp, copy: Copy) -> Result<(u64, Duration), Error> {
     let mut dry = Cp {
-        // it has no need of datagrams
+        // it needs no datagrams
         protocol: Some(Protocol::Tcp.to_string()),
         ..args.clone()
     };
     dry.choice.dry_run = Some(DryRun::Brief);
     if dry.choice.checksum {
-        // what the digests will say is not known before: all of it may be sent
+        // the digests are not known before: all files may be sent
         dry.choice.checksum = false;
         dry.choice.dry_run = Some(DryRun::All);
     }
@@ -95,7 +95,7 @@ fn run_dry(args: &Cp, copy: Copy) -> Result<(u64, Duration), Error> {
     Ok((printer.counted(), took))
 }
 
-/// What there is to send here.
+/// Counts the bytes to send from this host.
 fn walked(args: &Cp, sources: &[Place]) -> Result<u64, Error> {
     let paths: Vec<PathBuf> = sources
         .iter()
@@ -115,14 +115,14 @@ fn walked(args: &Cp, sources: &[Place]) -> Result<u64, Error> {
     Ok(sizes.fold(0, u64::saturating_add))
 }
 
-/// How long it takes to reach the far side, where that was not tried; and at most, where it was.
+/// Time to connect where it was not measured, and its maximum.
 const REACH: Duration = Duration::from_secs(1);
 const REACH_MAX: Duration = Duration::from_secs(10);
-/// The least that is kept for the last answers: resends, digests, names.
+/// Minimum for the last answers: retransmissions, digests, names.
 const ANSWERS_MIN: Duration = Duration::from_millis(500);
-/// An object is synced when it is whole, and this is the largest.
+/// Size of the largest object; an object is synced when it is complete.
 const OBJECT: u64 = 1 << 30;
-/// The least that is expected of a disk, as who promises should expect it.
+/// Write rate that a promise assumes of a disk.
 const DISK_BYTES_PER_SECOND: u64 = 200_000_000;
 
 #[cfg(test)]
@@ -130,10 +130,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_is_promised_later_the_more_has_to_be_synced_and_the_longer_answers_take() {
+    fn promise_allows_for_syncing_and_round_trips() {
         let epilogue = |bytes, millis, sync| {
             let reach = Duration::from_millis(millis);
-            Rehearsal { bytes, reach, sync }.epilogue().as_millis()
+            Estimate { bytes, reach, sync }.epilogue().as_millis()
         };
         assert_eq!(epilogue(200_000_000, 100, true), 1500);
         assert_eq!(epilogue(200_000_000, 100, false), 500);

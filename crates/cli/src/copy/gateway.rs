@@ -1,4 +1,4 @@
-//! Gateways that commands of ours go through, and what a copy may do there.
+//! Copies through a gateway.
 
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::Protocol;
@@ -12,8 +12,8 @@ pub(crate) fn check(args: &Cp) -> Result<(), Error> {
     protocol(args).map(drop)
 }
 
-/// What carries a copy through its gateway, if there is one: a stream, or many if somebody says so. Loss is the
-/// gateways' business, so that one is as fast as many.
+/// Returns the protocol of a copy through a gateway: one TCP connection, or several with `--streams`. The gateways
+/// repair loss, so that one is as fast as several.
 pub(crate) fn protocol(args: &Cp) -> Result<Option<Protocol>, Error> {
     if !args.via.through.is_any() {
         return Ok(None);
@@ -34,7 +34,7 @@ pub(crate) fn protocol(args: &Cp) -> Result<Option<Protocol>, Error> {
     }
 }
 
-/// Says what carries a copy through its gateway, if there is one.
+/// Reports the protocol of a copy through a gateway.
 pub(crate) fn tell(args: &Cp, printer: &mut Printer) -> Result<(), Error> {
     if let (Some(protocol), Some(gateway)) = (protocol(args)?, &args.via.through.gateway) {
         let why = format!("{protocol} carries the data, through the gateway at {gateway}");
