@@ -1,19 +1,10 @@
 //! What a caller asks for, decoded by its topic and bounded.
 
-use lighthaul_files::options::Options;
-use lighthaul_files::verb::{Answer, Verb};
-use lighthaul_session::checkup;
-use lighthaul_session::error::{Code, Error};
-use lighthaul_session::measure::{self, Ask};
+use lighthaul_session::error::Error;
 use lighthaul_session::message::Hello;
-use lighthaul_session::topic::Topic;
-use lighthaul_stream as stream;
-use lighthaul_stream::message::Wanted;
-use lighthaul_transfer::message::{self, Target, Way};
-use lighthaul_transfer::relay::{self, Relay};
 
 use crate::caps;
-use crate::link_message::{self, Greeting};
+use crate::request::Request;
 
 /// What a caller asks for, and how.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,36 +15,6 @@ pub(crate) struct Asked {
     pub(crate) request: Request,
 }
 
-/// A request of any topic that a daemon serves.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Request {
-    /// Take files in.
-    Receive { target: Target, options: Options },
-    /// Send the files at these paths.
-    Send {
-        paths: Vec<Vec<u8>>,
-        options: Options,
-    },
-    /// Take part in a measurement.
-    Probe(Ask),
-    /// Do something with files where they are.
-    Files(Verb),
-    /// Take part in a checkup.
-    Checkup,
-    /// Send files to another daemon, and say how it goes.
-    Relay { relay: Relay, options: Options },
-    /// Let the holder of the key with this fingerprint in, once, to leave files there.
-    Expect {
-        key: [u8; 32],
-        target: Target,
-        options: Options,
-    },
-    /// Carry a stream.
-    Stream(Wanted),
-    /// Carry sessions of programs on a link.
-    Gateway(Greeting),
-}
-
 impl Asked {
     /// Decodes and bounds what `hello` asks for.
     pub(crate) fn of(mut hello: Hello) -> Result<Self, Error> {
@@ -61,77 +22,5 @@ impl Asked {
         caps::apply(&mut request);
         hello.request = Vec::new();
         Ok(Self { hello, request })
-    }
-}
-
-impl Request {
-    fn of(hello: &Hello) -> Result<Self, Error> {
-        Ok(match hello.topic {
-            message::Message::NUMBER => {
-                let message::Request { way, options } = hello.request::<message::Message>()?;
-                match way {
-                    Way::Receive(target) => Self::Receive { target, options },
-                    Way::Send(paths) => Self::Send { paths, options },
-                }
-            }
-            Answer::NUMBER => Self::Files(hello.request::<Answer>()?),
-            stream::message::Message::NUMBER => {
-                Self::Stream(hello.request::<stream::message::Message>()?)
-            }
-            relay::Message::NUMBER => match hello.request::<relay::Message>()? {
-                relay::Request::Send { relay, options } => Self::Relay { relay, options },
-                relay::Request::Expect {
-                    key,
-                    target,
-                    options,
-                } => Self::Expect {
-                    key,
-                    target,
-                    options,
-                },
-            },
-            checkup::message::Message::NUMBER => {
-                hello.request::<checkup::message::Message>()?;
-                Self::Checkup
-            }
-            measure::Message::NUMBER => Self::Probe(hello.request::<measure::Message>()?),
-            link_message::Message::NUMBER => {
-                Self::Gateway(hello.request::<link_message::Message>()?)
-            }
-            _ => {
-                let text = "the client asks for something that is not known here";
-                return Err(Error::new(Code::Protocol, text));
-            }
-        })
-    }
-
-    /// How files are copied, if any are.
-    pub(crate) const fn options(&self) -> Option<&Options> {
-        match self {
-            Self::Receive { options, .. }
-            | Self::Send { options, .. }
-            | Self::Relay { options, .. }
-            | Self::Expect { options, .. } => Some(options),
-            Self::Probe(_)
-            | Self::Files(_)
-            | Self::Checkup
-            | Self::Stream(_)
-            | Self::Gateway(_) => None,
-        }
-    }
-
-    /// The same, to be bounded.
-    pub(crate) const fn options_mut(&mut self) -> Option<&mut Options> {
-        match self {
-            Self::Receive { options, .. }
-            | Self::Send { options, .. }
-            | Self::Relay { options, .. }
-            | Self::Expect { options, .. } => Some(options),
-            Self::Probe(_)
-            | Self::Files(_)
-            | Self::Checkup
-            | Self::Stream(_)
-            | Self::Gateway(_) => None,
-        }
     }
 }

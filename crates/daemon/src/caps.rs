@@ -1,6 +1,6 @@
 //! The most that a caller may ask for, whatever it says.
 
-use crate::asked::Request;
+use crate::request::Request;
 
 /// How long a peer may say nothing before its session ends, in seconds; a session that has stalled holds its seat.
 const STALL_MAX: u32 = 600;

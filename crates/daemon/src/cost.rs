@@ -9,7 +9,7 @@ use lighthaul_session::offer;
 use lighthaul_stream::message::Kind;
 use lighthaul_transfer::budget::Budget;
 
-use crate::asked::Request;
+use crate::request::Request;
 
 /// Number of resources that are counted.
 pub(crate) const RESOURCES: usize = 5;

@@ -10,7 +10,7 @@
 //! - `porch`, `client_hello`, `crowd`: callers before their first message; `lobby`: while they shake hands;
 //!   `acquaintances`: who comes first; `admission`: who is let in; `refused`: keys that are not; `joins`: further connections of one that is in
 //! - `hall`, `memory`: everybody's share of sessions, connections and memory;
-//!   `asked`: what is asked for, and `caps`: the most of that
+//!   `asked`: what is asked for; `request`: its kinds; `caps`: the most of that
 //! - `standing`: what a caller may do, by the lists of `roster`; `warden`: whether it may go on; `tries`: a copy that
 //!   comes again; `sending`: how files are sent; `carry`: streams
 
@@ -47,6 +47,7 @@ mod metrics;
 mod porch;
 mod refused;
 mod relay;
+mod request;
 mod roster;
 mod sending;
 mod service;

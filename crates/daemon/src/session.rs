@@ -26,13 +26,14 @@ use lighthaul_transfer::watch::{Sight, Summary};
 use lighthaul_transfer::{receive, send};
 
 use crate::admission::{FAREWELL, Guest, Ticket};
-use crate::asked::{Asked, Request};
+use crate::asked::Asked;
 use crate::carry::carry;
 use crate::cost::Cost;
 use crate::hall::Seat;
 use crate::link_message::Greeting;
 use crate::metrics::{Meter, Refusal};
 use crate::relay;
+use crate::request::Request;
 use crate::rights::Rights;
 use crate::sending::sending;
 use crate::service::Service;

@@ -1,4 +1,4 @@
-//! What is done before a program's `main`.
+//! Work before `main`: the library finds its gateway and saves the environment.
 
 use crate::gateway::gateway;
 use crate::keep;

@@ -10,8 +10,9 @@ use crate::tidy::sources::Sources;
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     let manifests = sources.files.iter().filter_map(|file| {
         let folder = file.path.strip_suffix("Cargo.toml")?;
-        let name = folder.strip_prefix("crates/")?.trim_end_matches('/');
-        (!NOT_YET.iter().any(|(known, _)| *known == name)).then(|| format!("{folder}src/"))
+        folder
+            .starts_with("crates/")
+            .then(|| format!("{folder}src/"))
     });
     let mut faults = Vec::new();
     for folder in manifests {
@@ -97,12 +98,6 @@ fn describe(folder: &str, circle: &[&str], uses: &Uses<'_>) -> String {
 
 /// Names that each file uses from other files, one of each.
 type Uses<'a> = BTreeMap<&'a str, BTreeMap<&'a str, String>>;
-
-/// Crates that still have circles, each with the reason. No crate may be added.
-const NOT_YET: [(&str, &str); 2] = [
-    ("cli", "arguments and commands are being separated"),
-    ("transfer", "sessions are being separated from copies"),
-];
 
 #[cfg(test)]
 mod tests {
