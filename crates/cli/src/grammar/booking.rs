@@ -30,7 +30,7 @@ pub(crate) struct SchedulerArgs {
 /// Scheduler to ask, and its identity.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ClientArgs {
-    /// URL of the scheduler
+    /// Scheduler
     #[arg(
         long,
         value_name = "URL",
@@ -155,7 +155,9 @@ pub(crate) struct RequestArgs {
     pub(crate) from: Option<String>,
     /// Receiving host in the topology
     pub(crate) to: Option<String>,
-    /// Links in order, instead of the hosts; separated by commas
+    /// Links in order, instead of the hosts
+    ///
+    /// They are separated by commas.
     #[arg(
         long,
         value_name = "LINK",

@@ -12,9 +12,9 @@ use crate::grammar::rules::Rules;
 pub(crate) struct FileArgs {
     #[command(flatten)]
     pub(crate) rules: Rules,
-    /// Copy the paths listed in FILE, relative to the source; - is stdin
+    /// Copy the paths that FILE lists (- for stdin)
     ///
-    /// The source is one directory. --delete cannot be combined with a list.
+    /// They are relative to the source, which is one directory. --delete cannot be combined with a list.
     #[arg(long, value_name = "FILE", help_heading = "Selection")]
     pub(crate) files_from: Option<PathBuf>,
     /// Read paths in the list as ending with NUL
@@ -29,16 +29,16 @@ pub(crate) struct FileArgs {
     /// Skip files that are newer at the target
     #[arg(short, long, help_heading = "Selection")]
     pub(crate) update: bool,
-    /// Compare files by content (BLAKE3), not by size and time
+    /// Compare by content (BLAKE3), not by size and time
     #[arg(short, long, help_heading = "Selection")]
     pub(crate) checksum: bool,
-    /// Delete files at the target that the source does not have
+    /// Delete target files that the source does not have
     #[arg(long, help_heading = "Selection")]
     pub(crate) delete: bool,
     /// Delete without asking
     #[arg(short, long, help_heading = "Selection", hide_short_help = true)]
     pub(crate) yes: bool,
-    /// Show what would be done and do nothing (=all, =explain)
+    /// Show what would be done (=all, =explain)
     #[arg(short = 'n', long, value_enum, value_name = "DETAIL", num_args = 0..=1,
           require_equals = true, default_missing_value = "brief", help_heading = "Selection")]
     pub(crate) dry_run: Option<DryRun>,
@@ -67,7 +67,7 @@ pub(crate) struct FileArgs {
     /// Replace and delete devices, FIFOs and sockets at the target like files
     #[arg(long, help_heading = "Metadata", hide_short_help = true)]
     pub(crate) replace_special: bool,
-    /// Verify each file: transfer, disk (read back) or none
+    /// Verify files: transfer, disk or none
     #[arg(
         long,
         value_enum,

@@ -27,8 +27,8 @@ pub(crate) struct Cp {
     /// Identifier of this copy, the same in every attempt.
     #[arg(skip = random_octets())]
     pub(crate) copy: [u8; 16],
-    /// Path, [USER@]HOST:PATH (ssh) or `lh://HOST[:PORT]/PATH`
-    #[arg(required = true, num_args = 2.., value_name = "SRC... DST")]
+    /// Sources, then the target: PATH, HOST:PATH or lh://HOST/PATH
+    #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
     pub(crate) paths: Vec<String>,
     #[command(flatten)]
     pub(crate) choice: FileArgs,
@@ -118,7 +118,7 @@ pub(crate) struct Cp {
         hide_short_help = true
     )]
     pub(crate) no_sync: bool,
-    /// Progress on standard error: auto, bar, plain or none
+    /// Progress: auto, bar, plain or none
     #[arg(
         long,
         value_enum,

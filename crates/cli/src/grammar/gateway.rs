@@ -36,13 +36,13 @@ pub(crate) struct Gateway {
     /// Action on a running gateway
     #[command(subcommand)]
     pub(crate) action: Option<Action>,
-    /// Accept SOCKS5 from programs here, as in 127.0.0.1:1080
+    /// Accept SOCKS5, as in 127.0.0.1:1080
     #[arg(long, value_name = "ADDR", help_heading = "Programs")]
     pub(crate) socks: Vec<SocketAddr>,
-    /// Accept HTTP CONNECT from programs here, as in 127.0.0.1:3128
+    /// Accept HTTP CONNECT, as in 127.0.0.1:3128
     #[arg(long, value_name = "ADDR", help_heading = "Programs")]
     pub(crate) connect: Vec<SocketAddr>,
-    /// Forward a port, as in 127.0.0.1:80=web.example.org:80
+    /// Forward, as in 127.0.0.1:8080=web.example:80
     #[arg(long, value_name = "ADDR=TARGET", help_heading = "Programs")]
     pub(crate) forward: Vec<String>,
     /// File with NAME:PASSWORD for SOCKS5 and HTTP CONNECT
@@ -66,7 +66,7 @@ pub(crate) struct Gateway {
         hide_short_help = true
     )]
     pub(crate) direct: Vec<Rule>,
-    /// Other gateway, as in gateway.example.org or 192.0.2.1:4810
+    /// Other gateway, as in gateway.example.org:4810
     ///
     /// Further addresses of the same gateway are used when the first path fails.
     #[arg(
@@ -76,10 +76,10 @@ pub(crate) struct Gateway {
         help_heading = "Network"
     )]
     pub(crate) peer: Vec<String>,
-    /// Listen for other gateways, TCP and UDP, as in `[::]:4810`
+    /// Listen for other gateways, as in `[::]:4810`
     #[arg(long, value_name = "ADDR", help_heading = "Network")]
     pub(crate) listen: Option<SocketAddr>,
-    /// Permit targets, as in 10.0.0.0/8:5001 or *.example.org:443
+    /// Permit targets, as in 10.0.0.0/8:5001 or *.a.org:443
     ///
     /// A rule may have a range of ports, as in host:1000-2000. No other targets are permitted.
     #[arg(
@@ -89,7 +89,7 @@ pub(crate) struct Gateway {
         help_heading = "Network"
     )]
     pub(crate) allow: Vec<Rule>,
-    /// Rate of the channel, headers included [default: measured]
+    /// Rate of the channel with headers [default: measured]
     #[arg(long, value_name = "RATE", help_heading = "Network")]
     pub(crate) rate: Option<Rate>,
     /// Do not encrypt data between gateways; both must agree
@@ -125,7 +125,7 @@ pub(crate) struct Gateway {
     pub(crate) booked: ChannelArgs,
     #[command(flatten)]
     pub(crate) together: ClusterArgs,
-    /// Address of the Prometheus metrics, as in 127.0.0.1:9481
+    /// Serve Prometheus metrics, as on 127.0.0.1:9481
     #[arg(long, value_name = "ADDR", help_heading = "Output")]
     pub(crate) metrics_listen: Option<SocketAddr>,
     /// Socket for `lighthaul gateway status`
@@ -150,7 +150,7 @@ pub(crate) struct Gateway {
         help_heading = "Limits"
     )]
     pub(crate) memory: Size,
-    /// Lifetime of sessions without a link, as in 2m
+    /// Lifetime of sessions without a link
     ///
     /// A gateway that stops waits for its sessions for the same time.
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration::parse, help_heading = "Limits")]
@@ -222,9 +222,9 @@ pub(crate) struct LinkArgs {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Programs")]
 pub(crate) struct CaptureArgs {
-    /// Capture connections that pass this host (needs root, nft, ip)
+    /// Capture connections that pass this host (root)
     ///
-    /// Those are connections that other hosts route through this one, and with --capture-user connections of programs on
+    /// It needs nft and ip. Those are connections that other hosts route through this one, and with --capture-user connections of programs on
     /// this host.
     #[arg(long)]
     pub(crate) transparent: bool,

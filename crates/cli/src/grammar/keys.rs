@@ -65,7 +65,7 @@ pub(crate) struct Deny {
     pub(crate) allowed: Option<PathBuf>,
 }
 
-/// Create a token that allows its bearer to copy to and from this host
+/// Create a token that lets its bearer copy to and from this host
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul token robot --root alice --expires 30d > token
@@ -111,7 +111,7 @@ pub(crate) struct Sign {
 #[command(next_help_heading = "Access")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct RightsArgs {
-    /// Root directory of the client, relative to that of `serve`
+    /// Root directory, relative to that of `serve`
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<String>,
     /// Allow reading only
@@ -120,7 +120,7 @@ pub(crate) struct RightsArgs {
     /// Allow files of other owners and groups
     #[arg(long)]
     pub(crate) owners: bool,
-    /// Allow set-ID bits, special files and system attributes
+    /// Allow set-ID bits and special files
     ///
     /// These are set-ID and sticky bits, security.* and trusted.* attributes, and the replacement and removal of devices,
     /// FIFOs and sockets. Together with --owners it is equivalent to root.

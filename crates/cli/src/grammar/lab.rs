@@ -13,7 +13,7 @@ pub(crate) enum Lab {
     Run(LabRun),
     /// Run a shell between test hosts
     Shell(LabFlags),
-    /// Draw the figures of the papers and compare them with the accepted ones
+    /// Draw the papers' figures and compare them with accepted ones
     Figures(LabFigures),
     /// Run a command on another host of this lab
     ///
@@ -53,7 +53,7 @@ pub(crate) struct LabRun {
 pub(crate) struct LabFlags {
     /// TOML file of hosts, routers and links
     pub(crate) description: Option<PathBuf>,
-    /// Rate of the link, as in 1Gb/s [default: unlimited]
+    /// Rate, as in 1Gb/s [default: unlimited]
     #[arg(long, help_heading = "Network")]
     pub(crate) rate: Option<String>,
     /// Round-trip time, as in 100ms [default: 0]
@@ -62,22 +62,22 @@ pub(crate) struct LabFlags {
     /// One-way delay, as in 50ms, instead of --rtt
     #[arg(long, value_name = "DURATION", help_heading = "Network")]
     pub(crate) delay: Option<String>,
-    /// Queue of the link in bytes [default: bandwidth x delay]
+    /// Queue, as in 2MB [default: rate x delay]
     #[arg(long, value_name = "SIZE", help_heading = "Network")]
     pub(crate) queue: Option<String>,
     /// Random packet loss, as in 0.01%
     #[arg(long, help_heading = "Network")]
     pub(crate) loss: Option<String>,
-    /// Bursts of loss: probability and packets, as in 0.01%x10
+    /// Loss in bursts of packets, as in 0.01%x10
     #[arg(long, value_name = "LOSS", help_heading = "Network")]
     pub(crate) burst_loss: Option<String>,
-    /// Late packets: probability and delay, as in '1% by 2ms'
+    /// Late packets, as in '1% by 2ms'
     #[arg(long, help_heading = "Network")]
     pub(crate) reorder: Option<String>,
     /// Duplicate packets, as in 0.1%
     #[arg(long, help_heading = "Network")]
     pub(crate) duplicate: Option<String>,
-    /// Link: wan (emulated) or veth (as fast as the kernel)
+    /// wan (emulated) or veth (speed of the kernel)
     #[arg(long, help_heading = "Network")]
     pub(crate) kind: Option<String>,
     /// On veth, deliver batches as single packets
@@ -88,7 +88,7 @@ pub(crate) struct LabFlags {
     /// Largest packet in bytes [default: 1500]
     #[arg(long, help_heading = "Network")]
     pub(crate) mtu: Option<u32>,
-    /// Seed of random events, to repeat a run [default: 1]
+    /// Seed of random events [default: 1]
     #[arg(long, help_heading = "Network")]
     pub(crate) seed: Option<u64>,
     /// Host that runs the command [default: the first]

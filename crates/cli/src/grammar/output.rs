@@ -37,7 +37,7 @@ pub(crate) enum LogFormat {
 #[derive(Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct LogArgs {
-    /// Format of the log on standard error: text or json
+    /// Log format: text or json
     ///
     /// `LIGHTHAUL_LOG` sets the level, as in `debug` or `warn,lighthaul_daemon=debug`.
     #[arg(

@@ -30,10 +30,12 @@ pub(crate) struct Probe {
     /// Measure writing and reading in this local directory
     #[arg(long, value_name = "DIR", help_heading = "Selection")]
     pub(crate) disk: Option<PathBuf>,
-    /// Duration of each raw measurement, 10ms to 1h
+    /// Duration of a raw measurement
+    ///
+    /// It is between 10ms and 1h.
     #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = duration::parse, help_heading = "Selection")]
     pub(crate) time: Duration,
-    /// Bytes to move by a protocol or to write to the disk
+    /// Bytes to move or to write
     #[arg(long, default_value = "2GiB", help_heading = "Selection")]
     pub(crate) size: Size,
     /// Rate on the wire [default: as fast as possible]

@@ -11,7 +11,7 @@ use crate::grammar::secret::Secret;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct RemoteArgs {
-    /// ssh command and its options, for HOST:PATH
+    /// ssh command and its options
     #[arg(
         short = 'e',
         long,

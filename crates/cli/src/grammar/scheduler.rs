@@ -52,7 +52,9 @@ optional:
   [identity.ada]                  # other keys as in [default]
   prefixes = [\"10.2.0.0/16\"]")]
 pub(crate) struct Scheduler {
-    /// Hosts and links: a TOML file, or .graphml (Topology Zoo)
+    /// Hosts and links, as TOML or .graphml
+    ///
+    /// The Internet Topology Zoo has .graphml files.
     #[arg(
         long,
         value_name = "FILE",
@@ -84,7 +86,7 @@ pub(crate) struct Scheduler {
         help_heading = "Booking"
     )]
     pub(crate) policy: Option<PathBuf>,
-    /// Provision circuits on this interface, as in eth1=10Gb/s
+    /// Provision circuits here, as in eth1=10Gb/s
     ///
     /// Several are separated by commas.
     #[arg(
@@ -94,7 +96,7 @@ pub(crate) struct Scheduler {
         help_heading = "Circuits"
     )]
     pub(crate) shape: Vec<Interface>,
-    /// Provision circuits with a driver, as in sw1=/bin/sw1
+    /// Provision by a driver, as in sw1=/bin/sw1
     ///
     /// The program drives the device of this name. Several are separated by commas.
     #[arg(
@@ -155,7 +157,7 @@ pub(crate) struct Scheduler {
     pub(crate) key: KeyArgs,
     #[command(flatten)]
     pub(crate) welcome: AccessArgs,
-    /// Time before an uncommitted reservation expires
+    /// Lifetime of uncommitted reservations
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration::parse, help_heading = "Limits")]
     pub(crate) hold: Duration,
     /// Latest end of a reservation, from now

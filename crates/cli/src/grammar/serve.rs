@@ -47,7 +47,7 @@ pub(crate) struct Serve {
     /// Do not send files to other daemons on behalf of clients
     #[arg(long, env = "LIGHTHAUL_NO_RELAY", help_heading = "Access")]
     pub(crate) no_relay: bool,
-    /// Address to listen on, for TCP and UDP
+    /// Address to listen on
     #[arg(
         long,
         value_name = "ADDR",
@@ -56,12 +56,12 @@ pub(crate) struct Serve {
         help_heading = "Network"
     )]
     pub(crate) listen: String,
-    /// Allow unencrypted data packets if the client asks for them
+    /// Allow unencrypted data packets on request
     #[arg(long, env = "LIGHTHAUL_PLAIN", help_heading = "Network")]
     pub(crate) plain: bool,
     #[command(flatten)]
     pub(crate) key: KeyArgs,
-    /// Address of the Prometheus metrics, as in 127.0.0.1:9481
+    /// Serve Prometheus metrics, as on 127.0.0.1:9481
     ///
     /// Without it there are none.
     #[arg(
@@ -95,7 +95,9 @@ pub(crate) struct ServeLimits {
     /// Sessions at one time
     #[arg(long, value_name = "N", default_value_t = 256, env = "LIGHTHAUL_MAX_SESSIONS", value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_sessions: u32,
-    /// Memory for sessions; one key gets at most half
+    /// Memory for sessions
+    ///
+    /// One key gets at most half.
     #[arg(
         long,
         value_name = "SIZE",

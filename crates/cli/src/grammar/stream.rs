@@ -7,7 +7,7 @@ use lighthaul_base::{Rate, Size, duration};
 
 use crate::grammar::reach::RemoteArgs;
 
-/// Carry messages or objects between two hosts while they are produced
+/// Carry messages or objects between hosts as they are produced
 ///
 /// One side is local: `-` for standard input or output, or the path of a pipe. The other is a pipe or a file on another
 /// host, as HOST:PATH (over ssh) or `lh://HOST[:PORT]/PATH` (a daemon). A remote pipe needs its reader first; a file
@@ -29,7 +29,7 @@ pub(crate) struct Stream {
     /// - for standard output, a pipe, or a remote place
     #[arg(value_name = "DST")]
     pub(crate) target: String,
-    /// Protocol: fec (messages) or rbudp (objects)
+    /// fec (messages) or rbudp (objects)
     #[arg(long, value_enum, default_value_t, help_heading = "Protocol")]
     pub(crate) protocol: Protocol,
     /// Framing at both ends: lines, prefixed or fixed
@@ -37,16 +37,18 @@ pub(crate) struct Stream {
     /// The default is lines for messages and fixed for objects.
     #[arg(long, value_enum, help_heading = "Protocol")]
     pub(crate) frames: Option<Frames>,
-    /// Repair symbols: none, xor:N (1 per N) or rs:N+M (M per N)
+    /// Repair: none, xor:N or rs:N+M
+    ///
+    /// xor:N sends one repair symbol for N messages, rs:N+M sends M.
     #[arg(long, default_value = "xor:3", help_heading = "Messages")]
     pub(crate) code: String,
-    /// Longest wait of a message for others of its block
+    /// Longest wait for others of a block
     #[arg(long, value_name = "DURATION", default_value = "2ms", value_parser = duration::parse, help_heading = "Messages")]
     pub(crate) linger: Duration,
     /// Oldest useful age of a message [default: any]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = "Messages")]
     pub(crate) deadline: Option<Duration>,
-    /// Deliver or drop messages past the deadline
+    /// Deliver or drop late messages
     #[arg(long, value_enum, default_value_t, help_heading = "Messages")]
     pub(crate) late: Late,
     /// Size of an object, as in 1.44MB, or its maximum
@@ -65,12 +67,12 @@ pub(crate) struct Stream {
         help_heading = "Objects"
     )]
     pub(crate) objects_per_second: Option<f64>,
-    /// Tolerated delay; objects of this time cross together
+    /// Tolerated delay
     ///
-    /// A payload is collected for this long, and crosses in the same time again.
+    /// Objects of this time cross together as a payload. A payload is collected for this long, and crosses in the same time again.
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = duration::parse, help_heading = "Objects")]
     pub(crate) delay: Duration,
-    /// Round trips that a payload may take within the delay
+    /// Round trips of a payload
     ///
     /// One round trip for the first blast, and one more for each blast that repairs loss.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=100), help_heading = "Objects")]

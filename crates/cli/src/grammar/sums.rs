@@ -46,7 +46,7 @@ pub(crate) struct Verify {
 pub(crate) struct Manifest {
     /// Directory with the files
     pub(crate) dir: PathBuf,
-    /// Hash: sha256, md5, blake3, crc32c or adler32
+    /// sha256, md5, blake3, crc32c or adler32
     #[arg(long, value_enum, default_value_t, help_heading = "Verification")]
     pub(crate) hash: Hash,
     #[command(flatten)]
@@ -61,7 +61,7 @@ pub(crate) struct ThreadArgs {
     /// Files to read at the same time [default: one per CPU]
     #[arg(long, value_name = "N", help_heading = "Advanced")]
     pub(crate) jobs: Option<NonZeroUsize>,
-    /// Progress on standard error: auto, bar, plain or none
+    /// Progress: auto, bar, plain or none
     #[arg(
         long,
         value_enum,

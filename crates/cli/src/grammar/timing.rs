@@ -12,7 +12,7 @@ use crate::grammar::time::{Time, positive};
 /// Options of a copy for its rate over time, for failures and for its end.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TimingArgs {
-    /// Rate limit, as in 10M (bytes/s) or '08:00,100Mbit 18:00,off'
+    /// Rate limit: 10M (bytes/s) or '08:00,10M 18:00,off'
     ///
     /// The notation is that of rclone's --bwlimit: bytes per second, or bits per second with a unit that ends in bit.
     #[arg(
@@ -52,7 +52,9 @@ pub(crate) struct TimingArgs {
         hide_short_help = true
     )]
     pub(crate) stop_at: Option<Time>,
-    /// With --book, finish by this local time, as in 18:00
+    /// With --book, finish by this time
+    ///
+    /// It is local time, as in 18:00 or 2031-05-01T06:00, or has a UTC offset.
     ///
     /// All files are then complete, verified and on disk. If that is not possible, nothing is booked, and the copy
     /// fails with a counter-offer.
