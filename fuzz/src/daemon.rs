@@ -1,7 +1,7 @@
 //! Credentials that callers show a daemon besides their key.
 
 use lighthaul_daemon::statement::{NotValid, from_text, read};
-use lighthaul_io::identity::{Fingerprint, Identity};
+use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 
 /// Reads a statement as it came, and one whose authority has signed these very octets as its claim. Whoever is let in
 /// is so for one key, and until the statement ends.

@@ -1,11 +1,11 @@
 //! The real world's decoders: frames, fingerprints, probes, what files have.
 
-use lighthaul_io::cipher::Cipher;
 use lighthaul_io::control::{Assembly, Frame};
-use lighthaul_io::identity::Fingerprint;
-use lighthaul_io::metadata::Extras;
-use lighthaul_io::probe::{LENGTHS, Prober};
-use lighthaul_io::seal::Key;
+use lighthaul_io::crypto::cipher::Cipher;
+use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_io::crypto::seal::Key;
+use lighthaul_io::fs::metadata::Extras;
+use lighthaul_io::net::probe::{LENGTHS, Prober};
 
 /// Puts frames together from octets; in whatever parts they come, the frames are the same. Nobody without the key can
 /// make one that passes where they are sealed.

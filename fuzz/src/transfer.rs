@@ -1,6 +1,6 @@
 //! Transfers: what two ends of a session say to each other.
 
-use lighthaul_io::version::Look;
+use lighthaul_io::fs::version::Look;
 use lighthaul_transfer::filter::{Ending, FilesFrom, Rules, Verdict, Written};
 use lighthaul_transfer::manifest::{pack, unpack};
 use lighthaul_transfer::message::Message;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_base::prefix::Prefix;
 use lighthaul_base::seats::{self, Seats};
-use lighthaul_io::clock::Clock;
+use lighthaul_io::host::clock::Clock;
 use tokio::sync::Notify;
 
 /// Limits of connections and of what is answered on them.

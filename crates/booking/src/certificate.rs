@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lighthaul_io::identity::Identity;
+use lighthaul_io::crypto::identity::Identity;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PKCS_ED25519, SanType};
 use rustls::ServerConfig;
 use rustls::crypto::ring;

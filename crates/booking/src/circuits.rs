@@ -15,7 +15,7 @@ use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::driver::Driver;
 use lighthaul_circuit::error as circuit;
 use lighthaul_circuit::keeper::{Ending, Event};
-use lighthaul_io::clock::Clock;
+use lighthaul_io::host::clock::Clock;
 
 use crate::books::{Books, Role, Who};
 use crate::error::{Error, Result};

@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::io::{BufRead, BufReader};
 use std::time::Duration;
 
-use lighthaul_io::clock::{Clock, unix_nanos};
-use lighthaul_io::identity;
+use lighthaul_io::crypto::identity;
+use lighthaul_io::host::clock::{Clock, unix_nanos};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::Body;

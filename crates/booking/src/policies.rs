@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use lighthaul_base::Rate;
 use lighthaul_base::position::fault_in;
-use lighthaul_io::watched_file::WatchedFile;
+use lighthaul_io::fs::watched_file::WatchedFile;
 use serde::Deserialize;
 use toml::Value;
 use tracing::{error, info};

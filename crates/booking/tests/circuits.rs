@@ -22,7 +22,7 @@ use lighthaul_circuit::circuit::CircuitId;
 use lighthaul_circuit::driver::{Capabilities, Driver, Standing};
 use lighthaul_circuit::reservation::State;
 use lighthaul_circuit::sim::{Sim, Temper};
-use lighthaul_io::clock::{Clock, unix_nanos};
+use lighthaul_io::host::clock::{Clock, unix_nanos};
 use world::{ada, all_for, ben, link, operator};
 
 #[test]

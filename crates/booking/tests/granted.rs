@@ -26,7 +26,7 @@ use lighthaul_circuit::flow::Flow;
 use lighthaul_circuit::keeper::{Event, Keeper, Work};
 use lighthaul_circuit::reservation::State;
 use lighthaul_circuit::sim::{Sim, Temper};
-use lighthaul_io::clock::unix_nanos;
+use lighthaul_io::host::clock::unix_nanos;
 use shelf::Shelf;
 
 /// Requests in all; `LIGHTHAUL_GRANTED_CASES=100000` has the long form.

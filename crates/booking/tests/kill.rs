@@ -21,7 +21,7 @@ use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking::word::{Bytes, Moment, NewReservation, Reservation};
 use lighthaul_calendar::Calendar;
 use lighthaul_circuit::reservation::State;
-use lighthaul_io::clock::{Clock, unix_nanos};
+use lighthaul_io::host::clock::{Clock, unix_nanos};
 use world::{SECOND, ada, all_for, link, most_at_once, operator};
 
 #[test]

@@ -12,8 +12,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
-use lighthaul_io::clock::{Clock, lower_timer_slack};
-use lighthaul_io::wait::{Sign, Watch, wait};
+use lighthaul_io::host::clock::{Clock, lower_timer_slack};
+use lighthaul_io::host::wait::{Sign, Watch, wait};
 use rustix::process::setpriority_process;
 
 use crate::circuit::{Circuit, CircuitId};

@@ -15,7 +15,7 @@ use lighthaul_circuit::exec::Exec;
 use lighthaul_circuit::exec::config::Config;
 use lighthaul_circuit::keeper::Event;
 use lighthaul_circuit::sim::{Sim, Temper};
-use lighthaul_io::clock::Clock;
+use lighthaul_io::host::clock::Clock;
 
 const CAPABLE: &str = r#"{"capabilities":{"rate_min_bps":1000000,"rate_max_bps":10000000000,"granularity_bps":1000000,"guard_nanos":10000000,"entries_max":96,"is_hitless":false,"overhead_bytes":38}}"#;
 

@@ -7,7 +7,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use lighthaul_base::{Rate, Size};
 use lighthaul_booking::word::Moment;
-use lighthaul_io::identity::random_octets;
+use lighthaul_io::crypto::identity::random_octets;
 use lighthaul_transfer::join::JOINS_MAX;
 use lighthaul_transfer::protocol::{AUTO, Protocol};
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lighthaul_io::clock::unix_nanos;
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::ground::Ground;
+use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_transfer::budget::Budget;
 use lighthaul_transfer::digest;
 use lighthaul_transfer::error::{Code, Error};

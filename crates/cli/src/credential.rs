@@ -9,8 +9,8 @@ use lighthaul_booking::books::{Role, Who};
 use lighthaul_booking::identity::tokens::{self, Entry};
 use lighthaul_daemon::rights::Rights;
 use lighthaul_daemon::{allowed, statement};
-use lighthaul_io::clock::unix_nanos;
-use lighthaul_io::identity::{self, Fingerprint};
+use lighthaul_io::crypto::identity::{self, Fingerprint};
+use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_transfer::credential::Credential;
 use lighthaul_transfer::error::{Code, Error};
 

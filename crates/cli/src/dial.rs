@@ -4,7 +4,7 @@ use std::path::Path;
 
 use lighthaul_daemon::client::{call, call_through};
 use lighthaul_daemon::known::{self, Known};
-use lighthaul_io::identity::{Fingerprint, Identity};
+use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_transfer::credential::Credential;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::Message;

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-use lighthaul_io::namespace::ignore_interrupts;
+use lighthaul_io::host::namespace::ignore_interrupts;
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::Lab;
 use lighthaul_lab::error::Error as LabError;

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::ExitStatus;
 
-use lighthaul_io::clock::cpu_seconds;
-use lighthaul_io::namespace::ignore_interrupts;
+use lighthaul_io::host::clock::cpu_seconds;
+use lighthaul_io::host::namespace::ignore_interrupts;
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::{Lab, command_on};
 use lighthaul_lab::settings::{LinkSettings, Settings};

@@ -36,7 +36,7 @@ mod wrap;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
-use lighthaul_io::{heap, interrupt};
+use lighthaul_io::host::{heap, interrupt};
 use lighthaul_transfer::error::{Code, Error};
 
 use crate::args::{Cli, Command};

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use lighthaul_base::escape::{LINE_MAX, escape, escape_json};
 use lighthaul_base::{Instant, Rate, Size};
-use lighthaul_io::clock::{Clock, cpu_seconds};
+use lighthaul_io::host::clock::{Clock, cpu_seconds};
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::hash::Hashed;
 use lighthaul_transfer::options::{Action, Planned};

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_io::flood::measure_disk;
+use lighthaul_io::net::flood::measure_disk;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::measure::{self, Ask, Measured};
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};

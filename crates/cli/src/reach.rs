@@ -2,7 +2,7 @@
 
 use clap::Args;
 use lighthaul_daemon::client::{Started, start_over_ssh};
-use lighthaul_io::identity::Identity;
+use lighthaul_io::crypto::identity::Identity;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
 use lighthaul_transfer::options::Options;

@@ -4,8 +4,8 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lighthaul_io::identity::Fingerprint;
-use lighthaul_io::tcp;
+use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_io::net::tcp;
 use lighthaul_transfer::credential::Credential;
 use lighthaul_transfer::error::Error;
 use lighthaul_transfer::join::Join;
@@ -128,8 +128,8 @@ mod tests {
     use std::thread;
     use std::{env, fs};
 
-    use lighthaul_io::identity::Identity;
-    use lighthaul_io::tls::{self, Side};
+    use lighthaul_io::crypto::identity::Identity;
+    use lighthaul_io::crypto::tls::{self, Side};
     use lighthaul_transfer::error::Code;
     use lighthaul_transfer::measure::{Ask, What};
     use lighthaul_transfer::message::{Hello, Request, VERSION};

@@ -12,8 +12,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use lighthaul_io::durable;
-use lighthaul_io::identity::Fingerprint;
+use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_io::fs::durable;
 
 use crate::rights::{NotRights, Rights};
 

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use lighthaul_base::Rate;
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::ground::Ground;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message};
 use lighthaul_transfer::path::Door;

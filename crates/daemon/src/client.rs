@@ -9,9 +9,9 @@ use lighthaul_gateway::capture::refusal::Refusal;
 use lighthaul_gateway::entrance::Entrance;
 use lighthaul_gateway::passage::{NoPassage, Passage};
 use lighthaul_gateway::target::{Host, Target};
-use lighthaul_io::identity::{Fingerprint, Identity};
-use lighthaul_io::tcp;
-use lighthaul_io::tls::{self, Side};
+use lighthaul_io::crypto::identity::{Fingerprint, Identity};
+use lighthaul_io::crypto::tls::{self, Side};
+use lighthaul_io::net::tcp;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::session::{Call, Session};
 

@@ -3,7 +3,7 @@
 //! Each figure is the most that such a session can hold, whatever its peer says. What a copy is faster with, memory and
 //! open files, it gets as far as there is room beyond the least.
 
-use lighthaul_io::probe::LANES_MAX;
+use lighthaul_io::net::probe::LANES_MAX;
 use lighthaul_transfer::budget::Budget;
 use lighthaul_transfer::files::verb::Verb;
 use lighthaul_transfer::message::{Hello, Request};

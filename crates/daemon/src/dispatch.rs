@@ -7,10 +7,10 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Mutex, PoisonError};
 
 use lighthaul_base::Instant;
-use lighthaul_io::clock::Clock;
-use lighthaul_io::probe::connection_of;
-use lighthaul_io::udp::Udp;
-use lighthaul_io::wait::{Watch, wait};
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::{Watch, wait};
+use lighthaul_io::net::probe::connection_of;
+use lighthaul_io::net::udp::Udp;
 
 /// Where a session gets its probes from, with who sent them.
 pub(crate) type Probes = SyncSender<(SocketAddr, Vec<u8>)>;

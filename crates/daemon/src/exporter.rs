@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::clock::Clock;
-use lighthaul_io::tcp;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::net::tcp;
 use tracing::debug;
 
 use crate::metrics::Metrics;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lighthaul_base::seats::{Full, Limits, Seats};
-use lighthaul_io::identity::Fingerprint;
+use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::session::Halt;
 

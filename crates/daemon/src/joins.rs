@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use lighthaul_io::identity::Fingerprint;
+use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::join::{self, JOINS_MAX, Join};
 use lighthaul_transfer::message::Message;

@@ -4,8 +4,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use lighthaul_io::durable;
-use lighthaul_io::identity::Fingerprint;
+use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_io::fs::durable;
 
 /// What a file of known daemons says of one that shows its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,8 +17,8 @@ use lighthaul_gateway::line::Line;
 use lighthaul_gateway::link_thread;
 use lighthaul_gateway::quota::Quota;
 use lighthaul_gateway::settings::Settings;
-use lighthaul_io::identity::Fingerprint;
-use lighthaul_io::poller::raise_open_file_limit;
+use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_io::host::poller::raise_open_file_limit;
 use lighthaul_transfer::error::Error;
 
 use crate::hall::refuse;
@@ -358,7 +358,7 @@ mod tests {
     use lighthaul_base::Size;
     use lighthaul_gateway::allowed::Allowed;
     use lighthaul_gateway::settings::LinkLimits;
-    use lighthaul_io::wait::pause;
+    use lighthaul_io::host::wait::pause;
 
     fn settings() -> Arc<Settings> {
         Arc::new(Settings {

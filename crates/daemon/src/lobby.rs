@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_base::prefix::Prefix;
-use lighthaul_io::wait::Sign;
+use lighthaul_io::host::wait::Sign;
 
 /// Callers of all hosts.
 pub(crate) const CALLERS_MAX: u64 = 128;

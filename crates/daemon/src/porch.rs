@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_base::prefix::Prefix;
-use lighthaul_io::poller::{Poller, Ready};
-use lighthaul_io::tcp;
+use lighthaul_io::host::poller::{Poller, Ready};
+use lighthaul_io::net::tcp;
 
 use crate::acquaintances::Acquaintances;
 use crate::client_hello::ClientHello;
@@ -284,7 +284,7 @@ impl Porch {
 mod tests {
     use std::io::Write;
 
-    use lighthaul_io::clock::Clock;
+    use lighthaul_io::host::clock::Clock;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use lighthaul_io::identity::Fingerprint;
+use lighthaul_io::crypto::identity::Fingerprint;
 
 /// Keys that were refused, so that each is logged once and not with every call.
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_io::identity::{Fingerprint, Identity};
-use lighthaul_io::tls;
+use lighthaul_io::crypto::identity::{Fingerprint, Identity};
+use lighthaul_io::crypto::tls;
 use lighthaul_transfer::budget::Budget;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::list::Heard;

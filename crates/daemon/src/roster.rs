@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lighthaul_io::watched_file::WatchedFile;
+use lighthaul_io::fs::watched_file::WatchedFile;
 use tracing::warn;
 
 use crate::allowed::Allowed;
@@ -54,7 +54,7 @@ const FAULTS_MAX: usize = 20;
 mod tests {
     use std::fs;
 
-    use lighthaul_io::identity::Fingerprint;
+    use lighthaul_io::crypto::identity::Fingerprint;
 
     use super::*;
 

@@ -9,11 +9,12 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, seats};
-use lighthaul_io::clock::Clock;
-use lighthaul_io::interrupt;
-use lighthaul_io::poller::raise_open_file_limit;
-use lighthaul_io::udp::Udp;
-use lighthaul_io::{tcp, tls};
+use lighthaul_io::crypto::tls;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::interrupt;
+use lighthaul_io::host::poller::raise_open_file_limit;
+use lighthaul_io::net::tcp;
+use lighthaul_io::net::udp::Udp;
 use lighthaul_transfer::error::{Code, Error};
 use tracing::{debug, field, info, info_span, warn};
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use lighthaul_io::clock::Clock;
-use lighthaul_io::identity::Fingerprint;
-use lighthaul_io::interrupt;
+use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::interrupt;
 use lighthaul_transfer::credential::Credential;
 use lighthaul_transfer::error::{Code, Error};
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, PoisonError};
 
-use lighthaul_io::identity::Fingerprint;
+use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_transfer::budget::Budget;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::files::far;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use lighthaul_base::seats;
-use lighthaul_io::identity::{Fingerprint, Identity};
+use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 
 use crate::gateways::Gateways;
 

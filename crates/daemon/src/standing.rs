@@ -1,7 +1,7 @@
 //! What a caller may do: judged in one place, from the lists as they are now, whenever it is asked.
 
-use lighthaul_io::clock::unix_nanos;
-use lighthaul_io::identity::Fingerprint;
+use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_transfer::credential::Credential;
 use lighthaul_transfer::error::{Code, Error};
 

@@ -4,7 +4,7 @@
 //! holder of the one key that it names, who proves in the TLS handshake to be that.
 
 use data_encoding::BASE64URL_NOPAD;
-use lighthaul_io::identity::{Fingerprint, Identity, PUBLIC_LEN, SIGNATURE_LEN, is_signed};
+use lighthaul_io::crypto::identity::{Fingerprint, Identity, PUBLIC_LEN, SIGNATURE_LEN, is_signed};
 use serde::{Deserialize, Serialize};
 
 use crate::rights::Rights;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lighthaul_io::interrupt;
+use lighthaul_io::host::interrupt;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::list::{Names, Told};
 use lighthaul_transfer::message::{Hello, Message, Request, Target};

@@ -5,8 +5,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::clock::Clock;
-use lighthaul_io::identity::Fingerprint;
+use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_io::host::clock::Clock;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::options::Options;
 use lighthaul_transfer::session::{Halt, Session};

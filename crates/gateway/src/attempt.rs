@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::tcp::begin_unpaced;
+use lighthaul_io::net::tcp::begin_unpaced;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
@@ -194,7 +194,7 @@ mod tests {
     /// Calls a listener on this host under `rule`; answers whether a call came.
     #[expect(clippy::unwrap_in_result, reason = "the test fails, not the call")]
     fn call_under(rule: &str) -> Result<(), Refusal> {
-        let listener = lighthaul_io::tcp::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = lighthaul_io::net::tcp::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let rule = rule.replace("PORT", &address.port().to_string());

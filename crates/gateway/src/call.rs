@@ -5,10 +5,10 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use lighthaul_base::{Rate, Trc};
 use lighthaul_io::control::{Control, Stream};
+use lighthaul_io::crypto::seal::Key;
 use lighthaul_io::error::Error;
-use lighthaul_io::seal::Key;
-use lighthaul_io::udp::Udp;
-use lighthaul_io::wait::Sign;
+use lighthaul_io::host::wait::Sign;
+use lighthaul_io::net::udp::Udp;
 use lighthaul_proto::slabs::SessionId;
 use socket2::Socket;
 

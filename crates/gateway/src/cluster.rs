@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
-use lighthaul_io::clock::{Clock, unix_nanos};
-use lighthaul_io::interrupt;
-use lighthaul_io::udp::Udp;
-use lighthaul_io::wait::{Sign, Watch, pause, wait};
+use lighthaul_io::host::clock::{Clock, unix_nanos};
+use lighthaul_io::host::interrupt;
+use lighthaul_io::host::wait::{Sign, Watch, pause, wait};
+use lighthaul_io::net::udp::Udp;
 use lighthaul_proto::slabs::token::{Config, Element, ElementMessage, Slot};
 use ring::hmac;
 use tracing::{info, warn};

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::clock::Clock;
-use lighthaul_io::wait::{Sign, Watch, wait};
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::{Sign, Watch, wait};
 use tracing::{debug, info, warn};
 
 use crate::allowed::Allowed;
@@ -272,7 +272,7 @@ impl Porter {
 
 /// A listener that does not block.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let listener = lighthaul_io::tcp::listen(address)?;
+    let listener = lighthaul_io::net::tcp::listen(address)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }

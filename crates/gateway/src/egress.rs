@@ -145,8 +145,8 @@ mod tests {
 
     use lighthaul_base::Endpoint;
     use lighthaul_base::Size;
-    use lighthaul_io::clock::Clock;
     use lighthaul_io::drive::Owner;
+    use lighthaul_io::host::clock::Clock;
     use lighthaul_proto::slabs::Event;
     use lighthaul_proto::slabs::config::Config;
     use lighthaul_proto::slabs::wire::Control;
@@ -264,7 +264,7 @@ mod tests {
     }
 
     fn target() -> (TcpListener, SocketAddr) {
-        let listener = lighthaul_io::tcp::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = lighthaul_io::net::tcp::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         (listener, address)
     }

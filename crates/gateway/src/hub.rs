@@ -10,11 +10,11 @@ use std::sync::mpsc::{SyncSender, TryRecvError};
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Trc};
-use lighthaul_io::clock::Clock;
+use lighthaul_io::crypto::identity::random_octets;
 use lighthaul_io::drive::{Next, Owner};
 use lighthaul_io::error::Error;
-use lighthaul_io::identity::random_octets;
-use lighthaul_io::wait::{Watch, wait};
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::{Watch, wait};
 use lighthaul_proto::slabs::receiver::Whole;
 use lighthaul_proto::slabs::sender::Part;
 use lighthaul_proto::slabs::{Event, Link, SessionId};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
 use lighthaul_base::Trc;
-use lighthaul_io::clock::Clock;
+use lighthaul_io::host::clock::Clock;
 
 use crate::call::{Call, Caller, Calls, Joint, Newcomer, calls, turn_away};
 use crate::capture::refusal::Refusal;

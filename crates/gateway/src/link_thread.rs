@@ -8,12 +8,12 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Trc};
-use lighthaul_io::cipher::TAG_LEN;
-use lighthaul_io::clock::Clock;
+use lighthaul_io::crypto::cipher::TAG_LEN;
 use lighthaul_io::drive::{Counters, Lane, run};
 use lighthaul_io::error::Error;
-use lighthaul_io::train::CONNECTION_LEN;
-use lighthaul_io::udp::header_len;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::net::train::CONNECTION_LEN;
+use lighthaul_io::net::udp::header_len;
 use lighthaul_proto::slabs::Link;
 use lighthaul_proto::slabs::config::{Config, PAGES_MAX, PAGES_MIN, SLAB_PAGES_MAX};
 use lighthaul_proto::slabs::wire::HEAD_LEN;

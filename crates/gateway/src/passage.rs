@@ -22,11 +22,11 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::clock::Clock;
 use lighthaul_io::error::Error as World;
-use lighthaul_io::interrupt;
-use lighthaul_io::tcp;
-use lighthaul_io::wait::{Watch, wait};
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::interrupt;
+use lighthaul_io::host::wait::{Watch, wait};
+use lighthaul_io::net::tcp;
 
 use crate::capture::credentials::VERSION as PASSWORD_VERSION;
 use crate::capture::refusal::Refusal;

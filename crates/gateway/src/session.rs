@@ -6,7 +6,7 @@ use std::net::Shutdown;
 use std::time::Duration;
 
 use crc_fast::{CrcAlgorithm, Digest};
-use lighthaul_io::tcp::pace_where_far;
+use lighthaul_io::net::tcp::pace_where_far;
 use lighthaul_proto::slabs::SessionId;
 use socket2::Socket;
 use tracing::debug;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use lighthaul_io::wait::Sign;
+use lighthaul_io::host::wait::Sign;
 use lighthaul_proto::slabs::Link;
 
 use crate::depot::Depot;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::clock::Clock;
-use lighthaul_io::tcp::pace_where_far;
-use lighthaul_io::wait::{Watch, wait};
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::{Watch, wait};
+use lighthaul_io::net::tcp::pace_where_far;
 use lighthaul_proto::slabs::SessionId;
 use socket2::Socket;
 use tracing::{debug, info, warn};

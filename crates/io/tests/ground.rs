@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 use lighthaul_base::Rng;
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::ground::Ground;
 
 /// Root folder, and files beside it that must be unreachable.
 struct World(PathBuf);

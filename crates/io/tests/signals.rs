@@ -3,10 +3,10 @@
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use lighthaul_io::interrupt::{
+use lighthaul_io::host::interrupt::{
     TOGETHER, handle_signals, handle_signals_gracefully, is_ending, is_requested,
 };
-use lighthaul_io::wait::pause;
+use lighthaul_io::host::wait::pause;
 use nix::sys::signal::{Signal, raise as raise_here};
 
 const APART: Duration = TOGETHER.saturating_mul(2);

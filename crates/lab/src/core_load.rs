@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 
-use lighthaul_io::affinity::pin_to_core;
+use lighthaul_io::host::affinity::pin_to_core;
 
 use crate::error::{Error, Result};
 

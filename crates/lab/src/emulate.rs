@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use lighthaul_io::clock::{Clock, lower_timer_slack};
-use lighthaul_io::namespace::{self, Cell, DOORS, Namespace};
-use lighthaul_io::tun::{Watchers, raise_priority};
-use lighthaul_io::wait::Sign;
+use lighthaul_io::host::clock::{Clock, lower_timer_slack};
+use lighthaul_io::host::namespace::{self, Cell, DOORS, Namespace};
+use lighthaul_io::host::wait::Sign;
+use lighthaul_io::net::tun::{Watchers, raise_priority};
 use lighthaul_sim::Link;
 
 use crate::congestion;

@@ -1,6 +1,6 @@
 //! ICMP message for a packet that exceeds the MTU of the next link (RFC 792, RFC 1191).
 
-use lighthaul_io::tun::VNET_BYTES;
+use lighthaul_io::net::tun::VNET_BYTES;
 
 use crate::segment::{put, sum};
 

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use lighthaul_io::namespace::Namespace;
-use lighthaul_io::tun::Tun;
+use lighthaul_io::host::namespace::Namespace;
+use lighthaul_io::net::tun::Tun;
 
 use crate::description::{Description, LinkKind, address};
 use crate::error::{Error, Result};

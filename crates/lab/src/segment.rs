@@ -11,7 +11,7 @@
 use std::io::IoSlice;
 use std::net::Ipv4Addr;
 
-use lighthaul_io::tun::VNET_BYTES;
+use lighthaul_io::net::tun::VNET_BYTES;
 
 /// IPv4 packet or super-segment with its virtio-net header.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::clock::Clock;
-use lighthaul_io::tun::Tun;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::net::tun::Tun;
 use lighthaul_sim::Verdict;
 
 use crate::counters::Troubles;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use lighthaul_io::probe::LANES_MAX;
+use lighthaul_io::net::probe::LANES_MAX;
 
 use crate::watch::{Motion, Sight};
 

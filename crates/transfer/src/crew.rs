@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use lighthaul_io::clock::Clock;
 use lighthaul_io::control::{Frame, Stream};
-use lighthaul_io::interrupt;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::interrupt;
 
 use crate::error::{Code, Error};
 

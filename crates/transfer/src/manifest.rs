@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
 use lighthaul_base::Malformed;
-use lighthaul_io::metadata::Extras;
+use lighthaul_io::fs::metadata::Extras;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;

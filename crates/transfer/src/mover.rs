@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::{Rate, Size};
-use lighthaul_io::competition::Competition;
 use lighthaul_io::control::Control;
 use lighthaul_io::drive::Lane;
-use lighthaul_io::probe::LANES_MAX;
-use lighthaul_io::udp::{Udp, header_len};
+use lighthaul_io::host::competition::Competition;
+use lighthaul_io::net::probe::LANES_MAX;
+use lighthaul_io::net::udp::{Udp, header_len};
 use lighthaul_proto::stripe::Width;
 
 use crate::digest;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use lighthaul_io::metadata::NotKept;
+use lighthaul_io::fs::metadata::NotKept;
 
 /// What has been told.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lighthaul_io::metadata::Keep;
+use lighthaul_io::fs::metadata::Keep;
 use serde::{Deserialize, Serialize};
 
 use crate::digest;

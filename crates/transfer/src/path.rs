@@ -6,11 +6,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
+use lighthaul_io::crypto::tls::Side;
 use lighthaul_io::error::Error as World;
-use lighthaul_io::pressure::processor_wait;
-use lighthaul_io::probe::{self, LANES_MAX, LENGTHS, Prober, TrainResult};
-use lighthaul_io::tls::Side;
-use lighthaul_io::udp::Udp;
+use lighthaul_io::host::pressure::processor_wait;
+use lighthaul_io::net::probe::{self, LANES_MAX, LENGTHS, Prober, TrainResult};
+use lighthaul_io::net::udp::Udp;
 
 use crate::error::{Code, Error};
 use crate::join::Joins;

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Endpoint, Instant, Rate, Trc};
-use lighthaul_io::block::Block;
-use lighthaul_io::clock::cpu_time;
 use lighthaul_io::control::Control;
 use lighthaul_io::drive::{Counters, Lane, Next, Owner, run};
 use lighthaul_io::error::Error as World;
-use lighthaul_io::flood::{absorb, flood};
-use lighthaul_io::memory::Memory;
+use lighthaul_io::host::clock::cpu_time;
+use lighthaul_io::net::flood::{absorb, flood};
+use lighthaul_io::store::block::Block;
+use lighthaul_io::store::memory::Memory;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::{Code, Error};

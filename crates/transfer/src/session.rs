@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::cipher::Cipher;
-use lighthaul_io::clock::Clock;
 use lighthaul_io::control::{Control, Frame, Stream};
+use lighthaul_io::crypto::cipher::Cipher;
+use lighthaul_io::crypto::identity::{Fingerprint, Identity};
+use lighthaul_io::crypto::seal::{Key, derive};
+use lighthaul_io::crypto::tls::{self, Side};
 use lighthaul_io::error::Error as World;
-use lighthaul_io::identity::{Fingerprint, Identity};
-use lighthaul_io::probe::Prober;
-use lighthaul_io::seal::{Key, derive};
-use lighthaul_io::tcp::{self, round_trip};
-use lighthaul_io::tls::{self, Side};
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::net::probe::Prober;
+use lighthaul_io::net::tcp::{self, round_trip};
 
 use crate::error::{Code, Error};
 use crate::join::Join;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lighthaul_io::control::{Frame, Stream};
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::ground::Ground;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::filter::Rules;
 use lighthaul_transfer::manifest::{Entry, Kind, Linked, pack};

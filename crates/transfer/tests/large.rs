@@ -11,11 +11,11 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use lighthaul_io::clock::Clock;
-use lighthaul_io::ground::Ground;
-use lighthaul_io::identity::Identity;
-use lighthaul_io::tcp::with_handshake_timeouts;
-use lighthaul_io::tls::Side;
+use lighthaul_io::crypto::identity::Identity;
+use lighthaul_io::crypto::tls::Side;
+use lighthaul_io::fs::ground::Ground;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::net::tcp::with_handshake_timeouts;
 use lighthaul_transfer::manifest::{Entry, Kind, Linked};
 use lighthaul_transfer::message::Target;
 use lighthaul_transfer::options::{Detail, Options};

@@ -13,7 +13,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use lighthaul_io::control::{Frame, Stream};
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::ground::Ground;
 use lighthaul_transfer::error::Error;
 use lighthaul_transfer::filter::Rules;
 use lighthaul_transfer::manifest::{Entry, Kind, Linked, pack};

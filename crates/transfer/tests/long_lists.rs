@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::ground::Ground;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::filter::Rules;
 use lighthaul_transfer::manifest::{Entry, Kind, Linked};

@@ -15,7 +15,7 @@ use lighthaul_base::{Endpoint, Instant, Span};
 use lighthaul_io::control::Frame;
 use lighthaul_io::drive::{Next, Owner, run};
 use lighthaul_io::error::Error as World;
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::ground::Ground;
 use lighthaul_io::store::Store;
 use lighthaul_transfer::digest::{self, Digest, Taking};
 use lighthaul_transfer::error::{Code, Error};

@@ -7,7 +7,7 @@ mod ends;
 use std::sync::mpsc::{channel, sync_channel};
 use std::thread;
 
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::ground::Ground;
 use lighthaul_transfer::checkup;
 use lighthaul_transfer::checkup::word::{Facts, Word};
 use lighthaul_transfer::error::{Code, Error};

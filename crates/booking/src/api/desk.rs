@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lighthaul_io::clock::{Clock, unix_nanos};
+use lighthaul_io::host::clock::{Clock, unix_nanos};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tracing::{info, warn};

@@ -10,7 +10,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use lighthaul_io::clock::Clock;
+use lighthaul_io::host::clock::Clock;
 use tokio::time::{sleep, timeout};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{ComponentsBuilder, OpenApi};

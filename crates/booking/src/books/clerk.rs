@@ -1,7 +1,7 @@
 //! Where the ledger and the store are kept in step.
 
 use lighthaul_calendar::Topology;
-use lighthaul_io::identity;
+use lighthaul_io::crypto::identity;
 use tracing::warn;
 
 use super::config::Config;

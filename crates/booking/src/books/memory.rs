@@ -19,8 +19,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use lighthaul_io::durable;
-use lighthaul_io::identity::Fingerprint;
+use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_io::fs::durable;
 
 use crate::error::{Error, Result};
 use crate::store::{Mark, Store};

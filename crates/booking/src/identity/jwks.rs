@@ -217,7 +217,7 @@ mod tests {
 
     /// Answers one request for each of these bodies, and then none.
     fn issuer(bodies: &[&'static str]) -> Keys {
-        let listener = lighthaul_io::tcp::listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let listener = lighthaul_io::net::tcp::listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
         let bodies = bodies.to_vec();
         thread::spawn(move || bodies.into_iter().for_each(|body| answer(&listener, body)));

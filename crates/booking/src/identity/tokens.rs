@@ -13,9 +13,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use lighthaul_io::durable;
-use lighthaul_io::identity::Fingerprint;
-use lighthaul_io::watched_file::WatchedFile;
+use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_io::fs::durable;
+use lighthaul_io::fs::watched_file::WatchedFile;
 use tracing::warn;
 
 use super::role::NotARole;

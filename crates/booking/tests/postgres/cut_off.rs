@@ -9,7 +9,7 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_booking::store::postgres::Postgres;
 use lighthaul_booking::store::{Store, Writer};
-use lighthaul_io::clock::Clock;
+use lighthaul_io::host::clock::Clock;
 use lighthaul_testkit::{lacks_root, lacks_tool};
 
 use crate::server::{Server, free_port};

@@ -21,8 +21,8 @@ use lighthaul_booking::serve::{Server as Service, Settings};
 use lighthaul_booking::store::postgres::Postgres;
 use lighthaul_booking::word::{Bytes, Moment, NewReservation, Reservation};
 use lighthaul_circuit::reservation::State;
-use lighthaul_io::clock::{Clock, unix_nanos};
-use lighthaul_io::identity::{self, Fingerprint};
+use lighthaul_io::crypto::identity::{self, Fingerprint};
+use lighthaul_io::host::clock::{Clock, unix_nanos};
 
 use crate::server::{Server, free_port};
 use crate::world::{SECOND, all_for, link, most_at_once};

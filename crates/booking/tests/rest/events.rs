@@ -9,8 +9,8 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_booking::word::{Kind, NewReservation};
 use lighthaul_circuit::reservation::State;
-use lighthaul_io::clock::{Clock, unix_nanos};
-use lighthaul_io::identity::Fingerprint;
+use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_io::host::clock::{Clock, unix_nanos};
 
 use crate::stage::{Stage, ahead, bytes};
 

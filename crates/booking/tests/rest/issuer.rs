@@ -9,7 +9,7 @@ use data_encoding::BASE64URL_NOPAD;
 use lighthaul_booking::client::Filter;
 use lighthaul_booking::https::fetcher;
 use lighthaul_booking::identity::{Issuer, Keys};
-use lighthaul_io::clock::unix_nanos;
+use lighthaul_io::host::clock::unix_nanos;
 use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};

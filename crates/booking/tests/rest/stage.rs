@@ -22,8 +22,8 @@ use lighthaul_booking::store::Store;
 use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking::word::{Bytes, Moment, NewReservation, Problem};
 use lighthaul_calendar::{Link, Topology};
-use lighthaul_io::clock::unix_nanos;
-use lighthaul_io::identity::Fingerprint;
+use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_io::host::clock::unix_nanos;
 
 /// A scheduler of three hosts in a row and one that only sends, that lives as long as the test.
 pub(crate) struct Stage {

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use lighthaul_booking::certificate::Show;
 use lighthaul_booking::client::{Client, Failure};
 use lighthaul_booking::https::Known;
-use lighthaul_io::identity::{Fingerprint, Identity};
-use lighthaul_io::tls::fingerprint;
+use lighthaul_io::crypto::identity::{Fingerprint, Identity};
+use lighthaul_io::crypto::tls::fingerprint;
 
 use crate::stage::{Setup, Stage, bytes};
 

@@ -17,7 +17,7 @@
 //! A rate of zero is a circuit that stands but takes no packets. What is asked for and is so already is a success.
 
 use lighthaul_base::Rate;
-use lighthaul_io::clock::Clock;
+use lighthaul_io::host::clock::Clock;
 use serde::Serialize;
 
 use crate::circuit::CircuitId;

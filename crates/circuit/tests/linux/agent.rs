@@ -8,7 +8,7 @@ use lighthaul_circuit::agent::{Agent, Wanted};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::driver::Driver;
 use lighthaul_circuit::keeper::{Ending, Event};
-use lighthaul_io::clock::Clock;
+use lighthaul_io::host::clock::Clock;
 
 use crate::stage::{INTERFACE, Stage, circuit};
 use crate::traffic::Traffic;

@@ -8,8 +8,8 @@ use lighthaul_base::Rate;
 use lighthaul_circuit::circuit::CircuitId;
 use lighthaul_circuit::driver::Driver;
 use lighthaul_circuit::keeper::Event;
-use lighthaul_io::clock::Clock;
-use lighthaul_io::namespace::Namespace;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::namespace::Namespace;
 
 use crate::agent::{events_till, start};
 use crate::stage::{INTERFACE, Stage, circuit};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_circuit::driver::Driver;
 use lighthaul_circuit::keeper::Event;
-use lighthaul_io::clock::Clock;
+use lighthaul_io::host::clock::Clock;
 
 use crate::agent::{events_till, lateness, start};
 use crate::stage::{INTERFACE, Stage, circuit};

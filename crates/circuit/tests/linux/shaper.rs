@@ -6,7 +6,7 @@ use lighthaul_base::{Instant, Rate};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::driver::{Change, Driver, Standing};
 use lighthaul_circuit::error::Error;
-use lighthaul_io::clock::Clock;
+use lighthaul_io::host::clock::Clock;
 
 use crate::stage::{INTERFACE, Stage, apply, circuit};
 use crate::traffic::{Arrivals, Traffic};

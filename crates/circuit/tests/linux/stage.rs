@@ -7,7 +7,7 @@ use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::driver::{Change, Driver};
 use lighthaul_circuit::error::Result;
 use lighthaul_circuit::linux::Shaper;
-use lighthaul_io::namespace::{Namespace, check};
+use lighthaul_io::host::namespace::{Namespace, check};
 use lighthaul_testkit::{Turn, lacks};
 
 /// Two hosts that nobody else uses; the left one has [`INTERFACE`].

@@ -8,8 +8,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::clock::Clock;
-use lighthaul_io::wait::wait;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::wait;
 
 use crate::stage::Stage;
 

@@ -6,7 +6,7 @@ use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
 use lighthaul_booking::client::{Client, Failure};
 use lighthaul_booking::word::{Bps, Bytes, Moment, NewReservation, Reservation};
-use lighthaul_io::clock::unix_nanos;
+use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::protocol::Protocol;
 use lighthaul_transfer::watch::Summary;

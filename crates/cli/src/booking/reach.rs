@@ -6,7 +6,7 @@ use std::fs;
 use lighthaul_booking::client::{Client, Failure};
 use lighthaul_booking::https::Known;
 use lighthaul_daemon::known;
-use lighthaul_io::identity::Fingerprint;
+use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_transfer::error::{Code, Error};
 
 use super::args::Asking;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::clock::Clock;
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::ground::Ground;
+use lighthaul_io::host::clock::Clock;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::manifest::Kind;
 use lighthaul_transfer::protocol::Protocol;

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use lighthaul_io::clock::Clock;
-use lighthaul_io::interrupt;
-use lighthaul_io::metadata::Keep;
-use lighthaul_io::wait::{Watch, wait};
+use lighthaul_io::fs::metadata::Keep;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::interrupt;
+use lighthaul_io::host::wait::{Watch, wait};
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::filter::{Ending, FilesFrom, Written};
 use lighthaul_transfer::hash::Asked;

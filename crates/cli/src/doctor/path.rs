@@ -1,7 +1,7 @@
 //! What a session finds out about the path and the hosts at its ends.
 
 use lighthaul_base::{Rate, Size};
-use lighthaul_io::probe::LENGTHS;
+use lighthaul_io::net::probe::LENGTHS;
 use lighthaul_transfer::checkup::ask::{Checkup, ask};
 use lighthaul_transfer::checkup::word::Facts;
 use lighthaul_transfer::error::Code;

@@ -1,6 +1,6 @@
 //! Asking for work on files, here or on other hosts.
 
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::ground::Ground;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::files::far::hear;
 use lighthaul_transfer::files::verb::Verb;

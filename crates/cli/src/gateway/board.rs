@@ -11,8 +11,8 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_daemon::gateways::Gateways;
 use lighthaul_daemon::seen::Seen;
-use lighthaul_io::clock::Clock;
-use lighthaul_io::wait::pause;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::pause;
 use serde_json::{Value, json};
 use tracing::debug;
 

@@ -8,8 +8,8 @@ use lighthaul_base::{Instant, Rate, Trc};
 use lighthaul_booking::client::Client;
 use lighthaul_booking::word::{Bps, Bytes, Moment, NewReservation, Reservation};
 use lighthaul_gateway::line::Line;
-use lighthaul_io::clock::unix_nanos;
-use lighthaul_io::interrupt;
+use lighthaul_io::host::clock::unix_nanos;
+use lighthaul_io::host::interrupt;
 use lighthaul_transfer::error::Error;
 use tracing::{info, warn};
 

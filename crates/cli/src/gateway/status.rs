@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Size};
-use lighthaul_io::clock::Clock;
+use lighthaul_io::host::clock::Clock;
 use lighthaul_transfer::error::{Code, Error};
 use serde_json::Value;
 

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::ground::Ground;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request};
 use lighthaul_transfer::options::Options;

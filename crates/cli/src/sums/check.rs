@@ -7,8 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
-use lighthaul_io::folder::leaves_root;
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::folder::leaves_root;
+use lighthaul_io::fs::ground::Ground;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::hash;
 use lighthaul_transfer::sums::crew::{Foreman, work};

@@ -4,7 +4,7 @@ use std::io::{BufWriter, IsTerminal, Stdout, Write, stderr, stdout};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lighthaul_base::{Instant, Rate, Size};
-use lighthaul_io::clock::Clock;
+use lighthaul_io::host::clock::Clock;
 use lighthaul_transfer::error::{Code, Error};
 use serde_json::{Map, Value, json};
 

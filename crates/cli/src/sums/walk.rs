@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::vec;
 
-use lighthaul_io::ground::{Folder, Ground};
+use lighthaul_io::fs::ground::{Folder, Ground};
 use rustix::fs::FileType;
 
 /// A file, or a path that could not be read.

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_io::namespace::{Namespace, check};
-use lighthaul_io::wait::pause;
+use lighthaul_io::host::namespace::{Namespace, check};
+use lighthaul_io::host::wait::pause;
 use lighthaul_testkit::{lacks, lacks_tool};
 use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto, socket};
 

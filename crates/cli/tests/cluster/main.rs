@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_io::wait::pause;
+use lighthaul_io::host::wait::pause;
 use serde_json::Value;
 
 mod address;

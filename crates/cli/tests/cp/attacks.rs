@@ -11,10 +11,10 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::clock::Clock;
-use lighthaul_io::identity::Identity;
-use lighthaul_io::tls::Side;
-use lighthaul_io::wait::pause;
+use lighthaul_io::crypto::identity::Identity;
+use lighthaul_io::crypto::tls::Side;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::pause;
 use lighthaul_testkit::Turn;
 use lighthaul_transfer::error::Error;
 use lighthaul_transfer::files::verb::Verb;
@@ -169,7 +169,9 @@ fn one_read_only_key_that_opens_a_thousand_sessions_keeps_no_other_out() {
     let _turn = Turn::alone();
     let far = Far::start("greedy", &[]);
     let greedy = Identity::generate();
-    let key = lighthaul_io::tls::fingerprint(&greedy).unwrap().to_string();
+    let key = lighthaul_io::crypto::tls::fingerprint(&greedy)
+        .unwrap()
+        .to_string();
     let mut allow = far
         .near
         .lighthaul(&["allow", &key, "greedy", "--read-only", "--allowed"]);

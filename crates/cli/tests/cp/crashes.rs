@@ -6,8 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use lighthaul_base::Rng;
-use lighthaul_io::clock::unix_nanos;
-use lighthaul_io::wait::pause;
+use lighthaul_io::host::clock::unix_nanos;
+use lighthaul_io::host::wait::pause;
 
 use crate::far::{Far, Near};
 use crate::running::{Running, becomes_true};

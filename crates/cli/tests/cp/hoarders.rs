@@ -4,9 +4,9 @@ use std::fs;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use lighthaul_io::identity::Identity;
-use lighthaul_io::tls::Side;
-use lighthaul_io::wait::pause;
+use lighthaul_io::crypto::identity::Identity;
+use lighthaul_io::crypto::tls::Side;
+use lighthaul_io::host::wait::pause;
 use lighthaul_testkit::Turn;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
@@ -22,7 +22,7 @@ use crate::running::becomes_true;
 /// Lets the holder of a new key in.
 fn let_in(far: &Far, name: &str) -> Identity {
     let identity = Identity::generate();
-    let key = lighthaul_io::tls::fingerprint(&identity).unwrap();
+    let key = lighthaul_io::crypto::tls::fingerprint(&identity).unwrap();
     let words = ["allow", &key.to_string(), name, "--read-only", "--allowed"];
     let mut allow = far.near.lighthaul(&words);
     allow.arg(far.near.allowed());

@@ -5,8 +5,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
 
-use lighthaul_io::identity::Identity;
-use lighthaul_io::tls::fingerprint;
+use lighthaul_io::crypto::identity::Identity;
+use lighthaul_io::crypto::tls::fingerprint;
 
 use crate::far::Far;
 use crate::running::Running;

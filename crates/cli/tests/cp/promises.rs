@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use data_encoding::{BASE64, BASE64URL_NOPAD};
-use lighthaul_io::clock::unix_nanos;
+use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_lab::emulate::available;
 use lighthaul_testkit::{Turn, lacks};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};

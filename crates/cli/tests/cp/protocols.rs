@@ -4,7 +4,7 @@ use std::fs;
 use std::net::TcpStream;
 
 use lighthaul_daemon::client::call;
-use lighthaul_io::identity::Identity;
+use lighthaul_io::crypto::identity::Identity;
 use lighthaul_testkit::Turn;
 use lighthaul_transfer::error::Code;
 use lighthaul_transfer::join::Join;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use lighthaul_base::Rng;
-use lighthaul_io::wait::pause;
+use lighthaul_io::host::wait::pause;
 
 use crate::far::Far;
 use crate::scratch::names;

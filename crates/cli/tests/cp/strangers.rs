@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use lighthaul_base::escape::{LINE_MAX, is_hidden};
 use lighthaul_base::{Instant, Rng};
-use lighthaul_io::clock::Clock;
 use lighthaul_io::control::Frame;
-use lighthaul_io::identity::Identity;
-use lighthaul_io::tls::{Side, fingerprint};
-use lighthaul_io::wait::pause;
+use lighthaul_io::crypto::identity::Identity;
+use lighthaul_io::crypto::tls::{Side, fingerprint};
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::pause;
 use lighthaul_transfer::error::Code;
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
 use lighthaul_transfer::options::Options;

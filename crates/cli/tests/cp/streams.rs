@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use lighthaul_io::wait::pause;
+use lighthaul_io::host::wait::pause;
 use rustix::fs::{CWD, Mode, OFlags, mkfifoat, open};
 use rustix::io::ioctl_fionread;
 use serde_json::Value;

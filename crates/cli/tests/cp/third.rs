@@ -8,8 +8,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use lighthaul_daemon::client::call;
-use lighthaul_io::identity::Identity;
-use lighthaul_io::tls;
+use lighthaul_io::crypto::identity::Identity;
+use lighthaul_io::crypto::tls;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request, Target, VERSION};
 use lighthaul_transfer::options::Options;

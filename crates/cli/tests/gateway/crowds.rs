@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::clock::Clock;
-use lighthaul_io::wait::pause;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::pause;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use crate::pair::{LONG, Pair, inner};

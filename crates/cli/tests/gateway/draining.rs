@@ -3,8 +3,8 @@
 use std::io::{Read, Write};
 use std::net::Shutdown;
 
-use lighthaul_io::interrupt::TOGETHER;
-use lighthaul_io::wait::pause;
+use lighthaul_io::host::interrupt::TOGETHER;
+use lighthaul_io::host::wait::pause;
 
 use crate::pair::{Pair, SOCKS, signal};
 use crate::programs::{assert_reset, hear, tell};

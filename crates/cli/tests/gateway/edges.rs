@@ -6,8 +6,8 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_io::clock::Clock;
-use lighthaul_io::wait::pause;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::pause;
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 
 use crate::pair::{Pair, SOCKS, inner};

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::clock::Clock;
+use lighthaul_io::host::clock::Clock;
 
 use crate::pair::{B, CONNECT, Pair, gateway, inner, say};
 use crate::programs::socks;

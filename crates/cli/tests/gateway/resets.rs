@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::Duration;
 
-use lighthaul_io::wait::pause;
+use lighthaul_io::host::wait::pause;
 
 use crate::pair::{Pair, inner};
 use crate::programs::{assert_reset, hear, reset};

@@ -8,8 +8,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::clock::Clock;
-use lighthaul_io::wait::pause;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::pause;
 use serde_json::Value;
 
 use crate::pair::{B, LONG, say};

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use lighthaul_io::namespace::Namespace;
+use lighthaul_io::host::namespace::Namespace;
 
 use crate::pair::{LONG, Pair, signal};
 

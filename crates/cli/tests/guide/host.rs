@@ -8,8 +8,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::clock::Clock;
-use lighthaul_io::wait::pause;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::pause;
 use lighthaul_lab::emulate::Lab;
 
 use crate::expected;

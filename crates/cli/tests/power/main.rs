@@ -8,7 +8,7 @@ use std::env;
 use std::fs;
 use std::path::Path;
 
-use lighthaul_io::clock::unix_nanos;
+use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_powercut::sandbox;
 use lighthaul_powercut::scenarios::round::Round;
 use lighthaul_testkit::lacks;

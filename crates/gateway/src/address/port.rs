@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, RawFd};
 
-use lighthaul_io::wait::Watch;
+use lighthaul_io::host::wait::Watch;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::sys::socket::{LinkAddr, bind};
 use socket2::{Domain, Protocol, Socket, Type};

@@ -48,7 +48,7 @@ mod tests {
         assert!(has_any(address).unwrap());
         drop((near, far));
         while has_any(address).unwrap() {
-            lighthaul_io::wait::pause(std::time::Duration::from_millis(5));
+            lighthaul_io::host::wait::pause(std::time::Duration::from_millis(5));
         }
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 
-use lighthaul_io::tcp::begin_unpaced;
+use lighthaul_io::net::tcp::begin_unpaced;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 

@@ -5,7 +5,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::time::Duration;
 
-use lighthaul_io::wait::pause;
+use lighthaul_io::host::wait::pause;
 
 use crate::kernel::error::Error;
 

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use lighthaul_gateway::capture::rules::Rules;
 use lighthaul_gateway::capture::settings::Transparent;
 use lighthaul_gateway::capture::transparent::Listeners;
-use lighthaul_io::namespace::Namespace;
+use lighthaul_io::host::namespace::Namespace;
 
 use crate::stage::{Stage, call, greet, hear};
 

@@ -12,9 +12,9 @@ use lighthaul_gateway::capture::settings::Transparent;
 use lighthaul_gateway::capture::transparent::{Listeners, wanted};
 use lighthaul_gateway::kernel::error::Error;
 use lighthaul_gateway::target::Target;
-use lighthaul_io::clock::Clock;
-use lighthaul_io::namespace::{Namespace, check};
-use lighthaul_io::wait::{Watch, wait};
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::namespace::{Namespace, check};
+use lighthaul_io::host::wait::{Watch, wait};
 use lighthaul_testkit::{lacks, lacks_tool};
 
 /// Three hosts that nobody else uses.

@@ -12,11 +12,11 @@ use rustls::Connection;
 use super::connection_thread::ConnectionThread;
 use super::queues::{Attachment, Closer, Queues, Seals, Shared};
 use super::stream::Stream;
+use crate::crypto::seal::Key;
 use crate::error::Error;
-use crate::seal::Key;
-use crate::sockopt;
-use crate::tcp::pace_where_far;
-use crate::wait::Sign;
+use crate::host::wait::Sign;
+use crate::net::sockopt;
+use crate::net::tcp::pace_where_far;
 
 /// Limit of bytes that the kernel holds unsent (`TCP_NOTSENT_LOWAT`).
 const UNSENT_BYTES_MAX: i32 = 256 << 10;

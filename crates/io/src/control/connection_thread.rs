@@ -13,9 +13,9 @@ use rustls::Connection;
 use super::frame::{Assembly, Frame};
 use super::protection::{FrameProtection, gone};
 use super::queues::Shared;
-use crate::clock::Clock;
-use crate::sockopt;
-use crate::wait::{Watch, wait};
+use crate::host::clock::Clock;
+use crate::host::wait::{Watch, wait};
+use crate::net::sockopt;
 
 /// Streams that a peer may open.
 const STREAMS_MAX: usize = 256;

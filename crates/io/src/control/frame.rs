@@ -4,8 +4,8 @@ use std::io;
 
 use lighthaul_base::Reader;
 
-use crate::cipher::TAG_LEN;
-use crate::seal::Key;
+use crate::crypto::cipher::TAG_LEN;
+use crate::crypto::seal::Key;
 
 /// Message on a stream, or a datagram that the stream carries.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use std::net::TcpStream;
 use rustls::Connection;
 
 use super::frame::{Assembly, Frame, HEADER, LEAVE};
-use crate::seal::Key;
-use crate::tls::Record;
+use crate::crypto::seal::Key;
+use crate::crypto::tls::Record;
 
 /// Frames per vectored write to TCP.
 const SLICES: usize = 16;

@@ -8,8 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::frame::{FRAME_MAX, Frame};
-use crate::seal::Key;
-use crate::wait::Sign;
+use crate::crypto::seal::Key;
+use crate::host::wait::Sign;
 
 /// Bytes that may wait in one direction before the sender must wait.
 const QUEUE_BYTES_MAX: usize = 4 << 20;

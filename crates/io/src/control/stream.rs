@@ -9,11 +9,11 @@ use lighthaul_base::Instant;
 
 use super::frame::{Frame, HEADER};
 use super::queues::{Closer, Shared};
-use crate::cipher::TAG_LEN;
-use crate::clock::Clock;
+use crate::crypto::cipher::TAG_LEN;
 use crate::error::Error;
-use crate::interrupt;
-use crate::wait::{Sign, Watch, wait};
+use crate::host::clock::Clock;
+use crate::host::interrupt;
+use crate::host::wait::{Sign, Watch, wait};
 
 /// Interval at which a waiting thread checks for a signal, which may have woken another thread.
 const LISTEN: Duration = Duration::from_millis(100);

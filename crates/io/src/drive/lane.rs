@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use super::share::Share;
-use crate::clock::Clock;
-use crate::competition::Competition;
 use crate::control::Stream;
-use crate::seal::Key;
-use crate::udp::Udp;
+use crate::crypto::seal::Key;
+use crate::host::clock::Clock;
+use crate::host::competition::Competition;
+use crate::net::udp::Udp;
 
 /// Socket, streams and keys that connect two machines.
 #[derive(Debug)]

@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use lighthaul_base::{Endpoint, Instant, Message, Via};
 
 use super::run::Driver;
-use crate::cipher::TAG_LEN;
 use crate::control::Frame;
+use crate::crypto::cipher::TAG_LEN;
 use crate::error::Error;
-use crate::probe::connection_of;
+use crate::net::probe::connection_of;
+use crate::net::train::{CONNECTION_LEN, unique};
+use crate::net::udp::Received;
 use crate::store::Store;
-use crate::train::{CONNECTION_LEN, unique};
-use crate::udp::Received;
 
 /// Age, in connection numbers, up to which a late datagram is recognized.
 const LATE_MAX: u64 = 1 << 10;

@@ -7,14 +7,14 @@ use std::time::Duration;
 use lighthaul_base::{Endpoint, Instant, Load, Rate};
 
 use super::lane::Lane;
-use crate::clock::lower_timer_slack;
 use crate::control::Stream;
 use crate::error::Error;
-use crate::interrupt;
-use crate::scatter::Scatter;
+use crate::host::clock::lower_timer_slack;
+use crate::host::interrupt;
+use crate::host::wait::{Watch, wait};
+use crate::net::scatter::Scatter;
+use crate::net::train::Train;
 use crate::store::Store;
-use crate::train::Train;
-use crate::wait::{Watch, wait};
 
 /// Interval between calls of [`Owner::tick`].
 const TICK: Duration = Duration::from_millis(10);

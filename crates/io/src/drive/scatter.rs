@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use lighthaul_base::{Endpoint, Instant, Message, Span, Via};
 
 use super::run::Driver;
-use crate::cipher::TAG_LEN;
+use crate::crypto::cipher::TAG_LEN;
 use crate::error::Error;
-use crate::scatter::Layout;
+use crate::net::scatter::Layout;
+use crate::net::train::{CONNECTION_LEN, unique};
+use crate::net::udp::{Received, TRAIN_DATAGRAMS_MAX};
 use crate::store::Store;
-use crate::train::{CONNECTION_LEN, unique};
-use crate::udp::{Received, TRAIN_DATAGRAMS_MAX};
 
 impl<E: Endpoint, S: Store> Driver<'_, E, S> {
     /// Receives a train in the place where it is expected. Returns true if one arrived.

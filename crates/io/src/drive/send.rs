@@ -7,8 +7,8 @@ use lighthaul_base::{Body, Endpoint, Instant, Transmit, Via};
 
 use super::run::Driver;
 use crate::error::Error;
+use crate::net::train::prefix;
 use crate::store::Store;
-use crate::train::prefix;
 
 /// Messages sent on the stream in one turn of the loop.
 const FRAMES_A_TURN: usize = 256;

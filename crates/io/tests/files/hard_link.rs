@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
-use lighthaul_io::disk::Root;
+use lighthaul_io::fs::disk::Root;
 
 use crate::scratch::Scratch;
 

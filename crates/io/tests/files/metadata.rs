@@ -5,8 +5,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
-use lighthaul_io::disk::Root;
-use lighthaul_io::metadata::{Extras, Inode, Keep, MetadataKind, NotKept, NotKeptReason};
+use lighthaul_io::fs::disk::Root;
+use lighthaul_io::fs::metadata::{Extras, Inode, Keep, MetadataKind, NotKept, NotKeptReason};
 use lighthaul_testkit::lacks_root;
 use rustix::fs::{XattrFlags, lgetxattr, lsetxattr};
 

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
 
-use lighthaul_io::name_rules::NameRules;
+use lighthaul_io::fs::name_rules::NameRules;
 use lighthaul_testkit::{lacks_root, lacks_tool};
 
 use crate::scratch::Scratch;

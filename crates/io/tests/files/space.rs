@@ -5,8 +5,8 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::Command;
 
-use lighthaul_io::disk::Root;
-use lighthaul_io::space::{Limit, Space};
+use lighthaul_io::fs::disk::Root;
+use lighthaul_io::fs::space::{Limit, Space};
 use lighthaul_testkit::lacks_root;
 
 const SMALL: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/small");

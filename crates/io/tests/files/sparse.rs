@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use lighthaul_io::disk::{InputFile, Root};
-use lighthaul_io::sparse::{DataRanges, FormerContent, punch, stretch, write};
+use lighthaul_io::fs::disk::{InputFile, Root};
+use lighthaul_io::fs::sparse::{DataRanges, FormerContent, punch, stretch, write};
 
 use crate::scratch::Scratch;
 

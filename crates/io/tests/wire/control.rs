@@ -5,10 +5,10 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::clock::Clock;
 use lighthaul_io::control::{Control, FRAME_MAX, Frame};
 use lighthaul_io::error::Error;
-use lighthaul_io::wait::pause;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::pause;
 use rustls::Connection;
 
 use crate::pair::connect;

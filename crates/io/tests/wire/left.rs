@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rng};
-use lighthaul_io::cipher::Cipher;
-use lighthaul_io::clock::Clock;
 use lighthaul_io::control::{Control, Frame, Stream};
+use lighthaul_io::crypto::cipher::Cipher;
+use lighthaul_io::crypto::seal::Key;
 use lighthaul_io::error::Error;
-use lighthaul_io::seal::Key;
+use lighthaul_io::host::clock::Clock;
 
 use crate::pair::{STREAM, connect};
 

@@ -5,17 +5,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Rate, Rng};
-use lighthaul_io::block::Block;
-use lighthaul_io::cipher::Cipher;
-use lighthaul_io::clock::Clock;
 use lighthaul_io::control::{Control, Stream};
+use lighthaul_io::crypto::cipher::Cipher;
+use lighthaul_io::crypto::identity::Identity;
+use lighthaul_io::crypto::seal::Key;
+use lighthaul_io::crypto::tls::{self, Side};
 use lighthaul_io::drive::{Lane, Next, Owner, run};
 use lighthaul_io::error::Error;
-use lighthaul_io::identity::Identity;
-use lighthaul_io::memory::Memory;
-use lighthaul_io::seal::Key;
-use lighthaul_io::tls::{self, Side};
-use lighthaul_io::udp::Udp;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::net::udp::Udp;
+use lighthaul_io::store::block::Block;
+use lighthaul_io::store::memory::Memory;
 use lighthaul_proto::rbudp::{
     Config, Receiver, ReceiverEvent, Sender, SenderEvent, wire::HEAD_LEN,
 };

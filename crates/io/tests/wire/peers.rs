@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Span, Transmit};
-use lighthaul_io::clock::Clock;
 use lighthaul_io::control::{Control, Frame, Stream};
 use lighthaul_io::drive::run;
 use lighthaul_io::error::Error;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::pause;
 use lighthaul_io::store::Store;
-use lighthaul_io::wait::pause;
 use lighthaul_proto::parts::Tally;
 use lighthaul_proto::rbudp::wire::{done, tally};
 use lighthaul_proto::rbudp::{Receiver, Sender};

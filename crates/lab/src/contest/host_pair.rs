@@ -4,8 +4,8 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::clock::Clock;
-use lighthaul_io::wait::wait;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::wait;
 
 use crate::description::Description;
 use crate::emulate::Lab;

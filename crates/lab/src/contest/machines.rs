@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::thread;
 
 use lighthaul_base::{Endpoint, Instant};
-use lighthaul_io::block::Block;
 use lighthaul_io::control::{Control, Stream};
+use lighthaul_io::crypto::identity::Identity;
+use lighthaul_io::crypto::tls::{Side, handshake};
 use lighthaul_io::drive::{Lane, Next, Owner, run};
 use lighthaul_io::error::Error as World;
-use lighthaul_io::identity::Identity;
-use lighthaul_io::memory::Memory;
-use lighthaul_io::tls::{Side, handshake};
-use lighthaul_io::train::CONNECTION_LEN;
-use lighthaul_io::udp::Udp;
+use lighthaul_io::net::train::CONNECTION_LEN;
+use lighthaul_io::net::udp::Udp;
+use lighthaul_io::store::block::Block;
+use lighthaul_io::store::memory::Memory;
 use lighthaul_proto::sabul::wire::HEAD_LEN;
 use lighthaul_proto::sabul::{self, Mode, Receiver, ReceiverEvent, Sender, SenderEvent};
 

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::tcp::{connect, connect_by, listen};
+use lighthaul_io::net::tcp::{connect, connect_by, listen};
 
 use super::host_pair::{HostPair, SOURCE, TARGET};
 use super::meter::Meter;

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_io::clock::Clock;
+use lighthaul_io::host::clock::Clock;
 use lighthaul_lab::counters::Troubles;
 use lighthaul_lab::emulate::Lab;
 

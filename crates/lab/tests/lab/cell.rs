@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use lighthaul_base::Rng;
-use lighthaul_io::clock::Clock;
+use lighthaul_io::host::clock::Clock;
 use lighthaul_lab::counters::Troubles;
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::Lab;

@@ -6,10 +6,10 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
-use lighthaul_io::clock::{Clock, lower_timer_slack};
-use lighthaul_io::tun::raise_priority;
-use lighthaul_io::udp::Udp;
-use lighthaul_io::wait::{Watch, wait};
+use lighthaul_io::host::clock::{Clock, lower_timer_slack};
+use lighthaul_io::host::wait::{Watch, wait};
+use lighthaul_io::net::tun::raise_priority;
+use lighthaul_io::net::udp::Udp;
 use lighthaul_lab::emulate::Lab;
 
 /// Sender of numbered datagrams in trains.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lighthaul_io::clock::unix_nanos;
+use lighthaul_io::host::clock::unix_nanos;
 
 use crate::checkup::back;
 use crate::checkup::word::{Facts, Word};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_io::clock::unix_nanos;
-use lighthaul_io::udp::header_len;
+use lighthaul_io::host::clock::unix_nanos;
+use lighthaul_io::net::udp::header_len;
 
 use crate::checkup::answer::{hear, out_of_turn, say};
 use crate::checkup::back;

@@ -5,10 +5,10 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::clock::Clock;
 use lighthaul_io::error::Error as World;
-use lighthaul_io::probe::{LENGTHS, connect, connection_of};
-use lighthaul_io::wait::{Watch, wait};
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::{Watch, wait};
+use lighthaul_io::net::probe::{LENGTHS, connect, connection_of};
 
 use crate::checkup::answer::say;
 use crate::checkup::word::Word;

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use lighthaul_io::grants::Grants;
+use lighthaul_io::net::grants::Grants;
 use serde::{Deserialize, Serialize};
 
 use crate::sentence;

@@ -3,7 +3,7 @@
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use lighthaul_io::wait::{Watch, wait};
+use lighthaul_io::host::wait::{Watch, wait};
 
 use crate::error::{Code, Error};
 use crate::files::verb::{Answer, Verb};

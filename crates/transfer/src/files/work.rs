@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::clock::Clock;
-use lighthaul_io::folder::leaves_root;
-use lighthaul_io::ground::{Folder, Ground};
-use lighthaul_io::interrupt;
-use lighthaul_io::meta::Meta;
+use lighthaul_io::fs::folder::leaves_root;
+use lighthaul_io::fs::ground::{Folder, Ground};
+use lighthaul_io::fs::meta::Meta;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::interrupt;
 
 use crate::error::{Code, Error};
 use crate::files::verb::{Answer, Kind, Listed, Verb};

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use lighthaul_io::disk::Root;
+use lighthaul_io::fs::disk::Root;
 
 use super::names::{Writer, claim_of};
 

@@ -1,7 +1,7 @@
 //! What is to be done with an entry, and what a dry run tells of it.
 
 use lighthaul_io::control::Frame;
-use lighthaul_io::meta::Meta;
+use lighthaul_io::fs::meta::Meta;
 use rustix::fs::FileType;
 
 use super::judge::{Judge, Place};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use lighthaul_io::device::DeviceFile;
-use lighthaul_io::disk::Root;
+use lighthaul_io::fs::device::DeviceFile;
+use lighthaul_io::fs::disk::Root;
 
 use crate::digest::{Digest, Taking};
 use crate::error::{Code, Error};

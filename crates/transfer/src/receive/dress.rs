@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use lighthaul_io::disk::Root;
-use lighthaul_io::metadata::{Extras, Inode, Keep, NotKept};
+use lighthaul_io::fs::disk::Root;
+use lighthaul_io::fs::metadata::{Extras, Inode, Keep, NotKept};
 
 use crate::board::Board;
 use crate::manifest::{Entry, Kind};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, sync_channel};
 use std::thread::Scope;
 
-use lighthaul_io::blocks::Blocks;
-use lighthaul_io::disk::Root;
 use lighthaul_io::drive::Lane;
+use lighthaul_io::fs::disk::Root;
+use lighthaul_io::store::blocks::Blocks;
 
 use super::hashing::Hasher;
 use super::lane::ReceiveLane;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use lighthaul_io::disk::Root;
+use lighthaul_io::fs::disk::Root;
 
 use super::ledger::Ledger;
 use crate::board::Board;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
 use lighthaul_io::control::{Frame, Stream};
-use lighthaul_io::sparse;
+use lighthaul_io::fs::sparse;
 
 use super::ledger::{Ledger, Pending};
 use super::publish::Job;

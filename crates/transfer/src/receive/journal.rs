@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 
 use lighthaul_base::Malformed;
-use lighthaul_io::version::Look;
+use lighthaul_io::fs::version::Look;
 
 use crate::budget::Slot;
 use crate::digest::Kind;

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use lighthaul_base::Instant;
 use lighthaul_io::control::{Frame, Stream};
-use lighthaul_io::disk::Root;
-use lighthaul_io::meta::Meta;
-use lighthaul_io::sparse;
+use lighthaul_io::fs::disk::Root;
+use lighthaul_io::fs::meta::Meta;
+use lighthaul_io::fs::sparse;
 
 use super::claim::{Claims, is_made};
 use super::cradle::Cradle;

@@ -6,9 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lighthaul_io::disk::Root;
-use lighthaul_io::ground::Ground;
-use lighthaul_io::meta::Meta;
+use lighthaul_io::fs::disk::Root;
+use lighthaul_io::fs::ground::Ground;
+use lighthaul_io::fs::meta::Meta;
 use rustix::fs::FileType;
 
 use crate::error::{Code, Error};

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver as Objects, RecvTimeoutError};
 
 use lighthaul_base::Instant;
-use lighthaul_io::blocks::Blocks;
 use lighthaul_io::drive::{Counters, Lane, Next, Owner, run};
 use lighthaul_io::error::Error as World;
+use lighthaul_io::store::blocks::Blocks;
 
 use super::sink::{FileSink, Incoming};
 use crate::board::Counts;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use lighthaul_io::version::Look;
+use lighthaul_io::fs::version::Look;
 
 use super::journal::{Journal, Record};
 use super::links::{Links, Name, Whereabouts};

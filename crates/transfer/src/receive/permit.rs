@@ -1,6 +1,6 @@
 //! What of a file's metadata a peer may set, as the side that receives decides.
 
-use lighthaul_io::metadata::{Keep, MetadataKind, NotKept, NotKeptReason};
+use lighthaul_io::fs::metadata::{Keep, MetadataKind, NotKept, NotKeptReason};
 use rustix::fs::FileType;
 
 use crate::manifest::{Entry, Kind};
@@ -100,7 +100,7 @@ pub(super) const SPECIAL: u32 = 0o7000;
 
 #[cfg(test)]
 mod tests {
-    use lighthaul_io::metadata::Extras;
+    use lighthaul_io::fs::metadata::Extras;
 
     use super::*;
 

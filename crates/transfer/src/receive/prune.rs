@@ -7,8 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use lighthaul_io::control::Frame;
-use lighthaul_io::meta::Meta;
-use lighthaul_io::wait::pause;
+use lighthaul_io::fs::meta::Meta;
+use lighthaul_io::host::wait::pause;
 use rustix::fs::FileType;
 
 use super::cradle::Cradle;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use lighthaul_io::disk::Root;
+use lighthaul_io::fs::disk::Root;
 
 use super::claim::Claim;
 use super::cradle::Cradle;

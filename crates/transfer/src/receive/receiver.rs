@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_io::control::{Frame, Stream};
-use lighthaul_io::disk::Root;
+use lighthaul_io::fs::disk::Root;
 
 use super::claim::Claim;
 use super::cradle::Cradle;

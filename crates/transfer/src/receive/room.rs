@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use lighthaul_io::disk::Root;
-use lighthaul_io::space::Space;
+use lighthaul_io::fs::disk::Root;
+use lighthaul_io::fs::space::Space;
 use rustix::fs::FileType;
 
 use crate::manifest::Entry;

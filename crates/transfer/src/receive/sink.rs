@@ -5,10 +5,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use lighthaul_io::blocks::Sink;
-use lighthaul_io::disk::OutputFile;
 use lighthaul_io::error::Error as World;
-use lighthaul_io::sparse::{self, FormerContent};
+use lighthaul_io::fs::disk::OutputFile;
+use lighthaul_io::fs::sparse::{self, FormerContent};
+use lighthaul_io::store::blocks::Sink;
 
 use super::ledger::Pending;
 use super::publish::Job;

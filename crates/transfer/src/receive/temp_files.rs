@@ -5,9 +5,9 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lighthaul_io::disk::{OutputFile, Root};
-use lighthaul_io::meta::Meta;
-use lighthaul_io::sparse;
+use lighthaul_io::fs::disk::{OutputFile, Root};
+use lighthaul_io::fs::meta::Meta;
+use lighthaul_io::fs::sparse;
 use rustix::fs::FileType;
 
 use super::journal::{Journal, Subject, merged, missing, within, within_file};

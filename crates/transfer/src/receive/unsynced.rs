@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use lighthaul_io::disk::OutputFile;
+use lighthaul_io::fs::disk::OutputFile;
 
 use super::ledger::Pending;
 use super::publish::Publisher;

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io;
 
-use lighthaul_io::wait::pause;
+use lighthaul_io::host::wait::pause;
 use rustix::fs::FileType;
 
 use super::journal::{

@@ -4,8 +4,8 @@
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
-use lighthaul_io::disk::InputFile;
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::disk::InputFile;
+use lighthaul_io::fs::ground::Ground;
 
 use super::queue::{HeldRange, Item, Queue};
 use crate::crew::Crew;

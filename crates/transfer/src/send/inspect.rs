@@ -5,10 +5,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use lighthaul_io::ground::Ground;
-use lighthaul_io::meta::Meta;
-use lighthaul_io::metadata::{Extras, Keep};
-use lighthaul_io::sparse::DataRanges;
+use lighthaul_io::fs::ground::Ground;
+use lighthaul_io::fs::meta::Meta;
+use lighthaul_io::fs::metadata::{Extras, Keep};
+use lighthaul_io::fs::sparse::DataRanges;
 
 use super::walk::Found;
 use crate::hard_links::HardLinks;

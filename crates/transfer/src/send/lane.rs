@@ -8,7 +8,7 @@ use std::time::Duration;
 use lighthaul_base::{Instant, Trc};
 use lighthaul_io::drive::{Lane, Next, Owner, Share, run};
 use lighthaul_io::error::Error as World;
-use lighthaul_io::read_ahead::ReadAhead;
+use lighthaul_io::store::read_ahead::ReadAhead;
 
 use super::queue::{Plan, Queue};
 use super::source::FileSource;

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::ground::Ground;
 
 use super::walk::{Found, Walk};
 use crate::filter::Rules;

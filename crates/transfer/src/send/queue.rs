@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use lighthaul_io::disk::InputFile;
+use lighthaul_io::fs::disk::InputFile;
 
 use crate::crew::{Crew, LOOK};
 use crate::digest::Kind;
@@ -28,7 +28,7 @@ pub(crate) struct Item {
     pub(crate) place: PathBuf,
     /// Bytes when it was listed.
     pub(crate) size: u64,
-    /// Its version when it was listed: see [`lighthaul_io::version::Version::mark`].
+    /// Its version when it was listed: see [`lighthaul_io::fs::version::Version::mark`].
     pub(crate) version: u64,
 }
 

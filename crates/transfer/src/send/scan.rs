@@ -8,8 +8,8 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::error::Error as World;
-use lighthaul_io::ground::Ground;
-use lighthaul_io::meta::Meta;
+use lighthaul_io::fs::ground::Ground;
+use lighthaul_io::fs::meta::Meta;
 
 use super::queue::{Item, Queue};
 use super::walk::Found;

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use lighthaul_base::trc::TrcError;
 use lighthaul_base::{Instant, Rate, Timetable, Trc};
-use lighthaul_io::clock::week_time;
 use lighthaul_io::control::Control;
 use lighthaul_io::drive::Share;
-use lighthaul_io::ground::Ground;
-use lighthaul_io::read_ahead::ReadAhead;
-use lighthaul_io::udp::Udp;
+use lighthaul_io::fs::ground::Ground;
+use lighthaul_io::host::clock::week_time;
+use lighthaul_io::net::udp::Udp;
+use lighthaul_io::store::read_ahead::ReadAhead;
 
 use super::held::HeldReader;
 use super::inspect::Inspected;

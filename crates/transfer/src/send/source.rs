@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use lighthaul_io::disk::InputFile;
 use lighthaul_io::error::Error as World;
-use lighthaul_io::ground::Ground;
-use lighthaul_io::read_ahead::Source;
+use lighthaul_io::fs::disk::InputFile;
+use lighthaul_io::fs::ground::Ground;
+use lighthaul_io::store::read_ahead::Source;
 
 use super::queue::Plan;
 use crate::digest::{Kind, Taking};

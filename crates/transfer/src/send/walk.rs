@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::vec::IntoIter;
 
-use lighthaul_io::ground::{Folder, Ground};
-use lighthaul_io::meta::Meta;
+use lighthaul_io::fs::ground::{Folder, Ground};
+use lighthaul_io::fs::meta::Meta;
 use rustix::fs::FileType;
 
 use crate::error::{Code, Error};

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::clock::Clock;
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::ground::Ground;
+use lighthaul_io::host::clock::Clock;
 use rustix::io::Errno;
 
 use crate::error::{Code, Error};

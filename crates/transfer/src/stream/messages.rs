@@ -9,7 +9,7 @@ use std::time::Duration;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_io::drive::{Next, Owner, run};
 use lighthaul_io::error::Error as World;
-use lighthaul_io::udp::header_len;
+use lighthaul_io::net::udp::header_len;
 use lighthaul_proto::fec::wire::HEAD_LEN;
 use lighthaul_proto::fec::{
     Config, DeliveredMessage, Late, Receiver, ReceiverEvent, Sender, SenderEvent,

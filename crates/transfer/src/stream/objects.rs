@@ -4,10 +4,10 @@ use std::fs::File;
 use std::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Rate};
-use lighthaul_io::block::Block;
 use lighthaul_io::drive::{Lane, Next, Owner, run};
 use lighthaul_io::error::Error as World;
-use lighthaul_io::memory::Memory;
+use lighthaul_io::store::block::Block;
+use lighthaul_io::store::memory::Memory;
 use lighthaul_proto::rbudp::plan::{Plan, StreamDemand};
 use lighthaul_proto::rbudp::wire::HEAD_LEN;
 
@@ -172,7 +172,7 @@ fn on_wire(ready: &Ready<'_>, plan: &Plan) -> Result<Offer, Error> {
 }
 
 fn header_of(session: &Session) -> u32 {
-    lighthaul_io::udp::header_len(session.peer_address())
+    lighthaul_io::net::udp::header_len(session.peer_address())
 }
 
 /// The parameters for a payload, whose length is bounded.

@@ -12,8 +12,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::clock::Clock;
-use lighthaul_io::wait::{Sign, Watch, wait};
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::{Sign, Watch, wait};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 
 use super::frame_queue::{FrameQueue, NotPushed, Popped};

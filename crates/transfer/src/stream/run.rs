@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_io::drive::Lane;
-use lighthaul_io::interrupt;
+use lighthaul_io::host::interrupt;
 use lighthaul_proto::fec::wire::HEAD_LEN;
 
 use super::word::{Kind, Report, Wanted, Word};

@@ -2,9 +2,9 @@
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
-use lighthaul_io::identity::Identity;
-use lighthaul_io::tcp::with_handshake_timeouts;
-use lighthaul_io::tls::Side;
+use lighthaul_io::crypto::identity::Identity;
+use lighthaul_io::crypto::tls::Side;
+use lighthaul_io::net::tcp::with_handshake_timeouts;
 use lighthaul_transfer::session::Session;
 
 /// The end that called, and the one that was called.

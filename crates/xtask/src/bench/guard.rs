@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_io::clock::Clock;
+use lighthaul_io::host::clock::Clock;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
 

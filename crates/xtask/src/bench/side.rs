@@ -14,8 +14,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_io::affinity::pin_to_core;
-use lighthaul_io::clock::Clock;
+use lighthaul_io::host::affinity::pin_to_core;
+use lighthaul_io::host::clock::Clock;
 use lighthaul_lab::core_load::CoreLoad;
 use nix::errno::Errno;
 use nix::sys::prctl::set_child_subreaper;

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use lighthaul_io::clock::Clock;
+use lighthaul_io::host::clock::Clock;
 use lighthaul_powercut::sandbox;
 use lighthaul_powercut::scenarios::all::{BOOKS, NAMES};
 use lighthaul_powercut::scenarios::round::Round;

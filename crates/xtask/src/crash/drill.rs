@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use clap::Parser;
 use lighthaul_base::{Rate, Rng, Size};
-use lighthaul_io::clock::{Clock, unix_nanos};
-use lighthaul_io::namespace::ignore_interrupts;
+use lighthaul_io::host::clock::{Clock, unix_nanos};
+use lighthaul_io::host::namespace::ignore_interrupts;
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::{Lab, available};
 use lighthaul_lab::settings::{LinkSettings, Settings};

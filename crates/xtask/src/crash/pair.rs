@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_io::clock::Clock;
+use lighthaul_io::host::clock::Clock;
 use lighthaul_lab::emulate::Lab;
 use serde_json::Value;
 

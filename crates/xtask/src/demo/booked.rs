@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use lighthaul_io::clock::Clock;
+use lighthaul_io::host::clock::Clock;
 use lighthaul_lab::emulate::Lab;
 use serde_json::Value;
 

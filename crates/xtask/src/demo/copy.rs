@@ -4,7 +4,7 @@ use std::io::{IsTerminal, stderr};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use lighthaul_io::clock::Clock;
+use lighthaul_io::host::clock::Clock;
 use lighthaul_lab::emulate::Lab;
 use serde_json::Value;
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 
-use lighthaul_io::namespace::ignore_interrupts;
+use lighthaul_io::host::namespace::ignore_interrupts;
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::{Lab, available};
 use lighthaul_lab::settings::{LinkSettings, Settings};

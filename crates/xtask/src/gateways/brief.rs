@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_io::clock::Clock;
-use lighthaul_io::tcp;
-use lighthaul_io::wait::pause;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::pause;
+use lighthaul_io::net::tcp;
 
 use super::args::Args;
 use super::path::Path;

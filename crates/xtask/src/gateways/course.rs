@@ -5,8 +5,8 @@ use std::io::Read;
 use std::process::Stdio;
 use std::time::Duration;
 
-use lighthaul_io::clock::Clock;
-use lighthaul_io::wait::pause;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::pause;
 
 use super::path::Path;
 use super::site::{Site, cpu_seconds, settle, within};

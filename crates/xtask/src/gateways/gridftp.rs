@@ -5,8 +5,8 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use lighthaul_io::tcp;
-use lighthaul_io::wait::pause;
+use lighthaul_io::host::wait::pause;
+use lighthaul_io::net::tcp;
 
 use super::iperf::STREAMS;
 use super::site::{SOCKS, Site};

@@ -5,9 +5,9 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_io::clock::Clock;
-use lighthaul_io::tcp;
-use lighthaul_io::wait::pause;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::pause;
+use lighthaul_io::net::tcp;
 
 use super::path::Path;
 use super::site::{PORTS, SHIFT, Site};

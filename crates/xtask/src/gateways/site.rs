@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use lighthaul_io::wait::pause;
+use lighthaul_io::host::wait::pause;
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::Lab;
 

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use lighthaul_io::clock::{Clock, unix_nanos};
+use lighthaul_io::host::clock::{Clock, unix_nanos};
 
 use super::pairs::PROTOCOLS;
 use super::worlds::Scene;

@@ -52,7 +52,7 @@ fn target(file: &Source) -> String {
 
 /// Decoders that another decoder's target covers.
 const REACHED: [(&str, &str); 5] = [
-    ("crates/io/src/identity.rs", "fingerprint"),
+    ("crates/io/src/crypto/identity.rs", "fingerprint"),
     ("crates/proto/src/parts/tally.rs", "rbudp_wire"),
     ("crates/booking/src/identity/jwt/signed.rs", "jwt_token"),
     ("crates/transfer/src/filter/files_from.rs", "files_from"),
@@ -85,7 +85,7 @@ const TRUSTED: [(&str, &str); 13] = [
         "the operator's own policies",
     ),
     (
-        "crates/io/src/watched_file.rs",
+        "crates/io/src/fs/watched_file.rs",
         "files that the operator names; their readers know the format",
     ),
     (

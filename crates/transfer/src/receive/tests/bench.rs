@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use lighthaul_io::ground::Ground;
-use lighthaul_io::identity::Identity;
-use lighthaul_io::tcp::with_handshake_timeouts;
-use lighthaul_io::tls::Side;
+use lighthaul_io::crypto::identity::Identity;
+use lighthaul_io::crypto::tls::Side;
+use lighthaul_io::fs::ground::Ground;
+use lighthaul_io::net::tcp::with_handshake_timeouts;
 use lighthaul_testkit::Ordinary;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, utimensat};
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use lighthaul_io::metadata::Keep;
+use lighthaul_io::fs::metadata::Keep;
 
 use super::bench::{Bench, age, set_mode};
 use super::judged::{CONTENTS, NOTHING, entry, file, folder, leave};

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use lighthaul_io::metadata::{Extras, Keep};
+use lighthaul_io::fs::metadata::{Extras, Keep};
 
 use super::bench::{Bench, SECONDS, age, look, make_fifo, set_mode, set_time};
 use super::dry_run::dry;
@@ -103,7 +103,7 @@ fn target_folder_looks_like_the_source_only_where_it_is_new() {
         if there {
             fs::create_dir(&target).unwrap();
             if begun {
-                let root = lighthaul_io::disk::Root::open(&target).unwrap();
+                let root = lighthaul_io::fs::disk::Root::open(&target).unwrap();
                 claim = Claim::stake(root, &writer(), true);
             }
             set_mode(&target, 0o555);

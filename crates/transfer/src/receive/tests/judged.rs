@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lighthaul_io::control::Frame;
-use lighthaul_io::ground::Ground;
+use lighthaul_io::fs::ground::Ground;
 
 use super::bench::{Bench, SECONDS, sessions};
 use crate::board::Board;

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use lighthaul_io::version::Look;
+use lighthaul_io::fs::version::Look;
 use lighthaul_testkit::lacks_root;
 
 use super::bench::{Bench, octets};

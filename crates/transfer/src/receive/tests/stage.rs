@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-use lighthaul_io::disk::Root;
+use lighthaul_io::fs::disk::Root;
 
 use super::bench::Bench;
 use super::judged::{file, writer};

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use lighthaul_io::disk::Root;
-use lighthaul_io::meta::Meta;
+use lighthaul_io::fs::disk::Root;
+use lighthaul_io::fs::meta::Meta;
 use rustix::fs::FileType;
 
 use super::bench::{Bench, sessions};

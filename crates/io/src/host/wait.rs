@@ -1,0 +1,189 @@
+//! Sleeping until a deadline or an event, whichever comes first.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+
+use crate::host::clock::Clock;
+
+/// Wait in nanoseconds below which a thread spins, since sleeping and waking take longer.
+const SPIN_NANOS: u64 = 20_000;
+
+/// Wait in nanoseconds above which the kernel's slack of a thousandth matters
+/// (`select_estimate_accuracy`).
+const LONG_NANOS: u64 = 50_000_000;
+
+/// Longest single wait, in nanoseconds, so that every duration fits the kernel's type.
+const HOUR_NANOS: u64 = 3_600_000_000_000;
+
+/// Event that one thread raises to wake the thread that waits for it (eventfd(2)).
+#[derive(Clone, Debug)]
+pub struct Sign {
+    fd: Arc<OwnedFd>,
+    raised: Arc<AtomicBool>,
+}
+
+impl Sign {
+    /// Creates a sign that is not raised.
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: eventfd takes two numbers.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new and ours.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self {
+            fd: Arc::new(fd),
+            raised: Arc::default(),
+        })
+    }
+
+    /// Raises the sign, which wakes the waiting thread. It stays raised until lowered.
+    pub fn raise(&self) {
+        if self.raised.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let one = 1_u64.to_ne_bytes();
+        // SAFETY: the descriptor is open and one has eight readable bytes.
+        unsafe { libc::write(self.fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    }
+
+    /// Reports whether the sign is raised.
+    pub fn is_up(&self) -> bool {
+        self.raised.load(Ordering::Acquire)
+    }
+
+    /// Lowers the sign. Returns true if it was raised.
+    pub fn lower(&self) -> bool {
+        if !self.is_up() {
+            return false;
+        }
+        self.drain();
+        self.raised.store(false, Ordering::Release);
+        true
+    }
+
+    /// Empties the descriptor after a wait, since a slow [`Sign::raise`] may write to it after
+    /// [`Sign::lower`].
+    pub fn drain(&self) {
+        let mut count = [0_u8; 8];
+        // SAFETY: the descriptor is open and count has eight writable bytes.
+        unsafe { libc::read(self.fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+    }
+
+    /// Returns the descriptor to wait on.
+    pub fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+impl AsFd for Sign {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Descriptor to wait on, and the result of the wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch {
+    /// Descriptor; ignored if negative.
+    pub fd: RawFd,
+    /// True to wait for writability too.
+    pub write: bool,
+    /// True if data can be read, or the other side is closed.
+    pub readable: bool,
+    /// True if data can be written.
+    pub writable: bool,
+}
+
+impl Watch {
+    /// Watches `fd` for readability.
+    pub const fn read(fd: RawFd) -> Self {
+        Self {
+            fd,
+            write: false,
+            readable: false,
+            writable: false,
+        }
+    }
+}
+
+/// Waits until a descriptor of `watches` is ready or `until` has come. May return some tens of
+/// microseconds late. Spins for at most 20 microseconds. Panics with more than 40 watches.
+pub fn wait(clock: Clock, watches: &mut [Watch], until: Instant) -> io::Result<()> {
+    loop {
+        let left = until.since(clock.now()).as_nanos();
+        let left = u64::try_from(left).unwrap_or(u64::MAX);
+        if left < SPIN_NANOS {
+            break;
+        }
+        // The kernel ends a long wait up to a thousandth late: wait for its end separately.
+        let is_long = left > LONG_NANOS;
+        let part = if is_long { left - left / 64 } else { left };
+        let part = part.min(HOUR_NANOS);
+        if poll(watches, part)? || !is_long {
+            return Ok(());
+        }
+    }
+    poll(watches, 0)?;
+    while clock.now() < until && !watches.iter().any(|watch| watch.readable || watch.writable) {
+        std::hint::spin_loop();
+    }
+    Ok(())
+}
+
+/// Sleeps for `time`. Parking would not do: a scoped thread's end may wake its parent early.
+pub fn pause(time: Duration) {
+    let clock = Clock::start();
+    let until = clock.now() + time;
+    while clock.now() < until && wait(clock, &mut [], until).is_ok() {}
+}
+
+/// Waits at most `nanos` for any of `watches`. Returns true if the wait ended early.
+fn poll(watches: &mut [Watch], nanos: u64) -> io::Result<bool> {
+    const MOST: usize = 40;
+    assert!(
+        watches.len() <= MOST,
+        "a thread waits for at most MOST descriptors"
+    );
+    let mut polls = [libc::pollfd {
+        fd: -1,
+        events: 0,
+        revents: 0,
+    }; MOST];
+    for (poll, watch) in polls.iter_mut().zip(watches.iter()) {
+        poll.fd = watch.fd;
+        poll.events = libc::POLLIN | if watch.write { libc::POLLOUT } else { 0 };
+    }
+    let time = libc::timespec {
+        tv_sec: (nanos / 1_000_000_000).cast_signed(),
+        tv_nsec: (nanos % 1_000_000_000).cast_signed(),
+    };
+    // SAFETY: polls has at least watches.len() entries; time is valid; no signal mask.
+    let count = unsafe {
+        libc::ppoll(
+            polls.as_mut_ptr(),
+            watches.len() as libc::nfds_t,
+            &raw const time,
+            std::ptr::null(),
+        )
+    };
+    if count < 0 {
+        let error = io::Error::last_os_error();
+        return if error.kind() == io::ErrorKind::Interrupted {
+            Ok(true)
+        } else {
+            Err(error)
+        };
+    }
+    for (poll, watch) in polls.iter().zip(watches.iter_mut()) {
+        watch.readable = poll.revents & !libc::POLLOUT != 0;
+        watch.writable = poll.revents & libc::POLLOUT != 0;
+    }
+    Ok(count > 0)
+}

@@ -1,0 +1,155 @@
+//! Measurement of upper limits: of a path with trains of the largest size, and of a disk.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::time::Duration;
+
+use lighthaul_base::{Head, Instant, Rate};
+
+use crate::fs::disk::{InputFile, OutputFile, Root};
+use crate::host::clock::{Clock, lower_timer_slack};
+use crate::host::wait::{Watch, wait};
+use crate::net::train::{CONNECTION_LEN, Train};
+use crate::net::udp::{TRAIN_DATAGRAMS_MAX, Udp};
+use crate::store::block::Block;
+
+const HEAD_LEN: usize = 8;
+/// Memory in bytes that bodies are read from or copied to, more than the CPU's caches hold.
+const RING_BYTES: usize = 64 << 20;
+/// Time without datagrams after which a flood has ended.
+const QUIET: Duration = Duration::from_millis(300);
+
+/// Result of a flood at the receiver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FloodReport {
+    /// Octets of UDP payload.
+    pub bytes: u64,
+    /// Datagrams.
+    pub datagrams: u64,
+    /// Time from the first reception to the last.
+    pub time: Duration,
+    /// Receptions dropped because of a full receive buffer.
+    pub buffer_drops: u32,
+}
+
+/// Sends datagrams of `len` octets for `time`, at `rate` or as fast as the host can. Returns the
+/// number sent.
+pub fn flood(
+    udp: &Udp,
+    connection: u64,
+    len: usize,
+    time: Duration,
+    rate: Rate,
+) -> io::Result<u64> {
+    lower_timer_slack();
+    let clock = Clock::start();
+    let end = clock.now() + time;
+    let body_len = len - CONNECTION_LEN - HEAD_LEN;
+    let mut ring = vec![0_u8; RING_BYTES / body_len * body_len];
+    let mut train = Train::new();
+    let mut due = clock.now();
+    let mut count = 0_u64;
+    while clock.now() < end {
+        for (index, bodies) in ring.chunks_mut(body_len * TRAIN_DATAGRAMS_MAX).enumerate() {
+            for body in bodies.chunks_mut(body_len) {
+                if !train.admits(HEAD_LEN, body_len, false) {
+                    break;
+                }
+                train.push(connection, &Head::new(&count.to_be_bytes()), body, None);
+                count += 1;
+            }
+            let sent = train.flush(udp)?;
+            if rate != Rate::UNLIMITED {
+                due += rate.time_for((sent * len) as u64);
+                wait(clock, &mut [], due)?;
+            }
+            if index % 16 == 15 && clock.now() >= end {
+                break;
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// Receives a flood until it ends, or until `deadline` if none begins. Copies every body into
+/// memory if `copy` is set.
+pub fn absorb(
+    udp: &Udp,
+    connection: u64,
+    copy: bool,
+    clock: Clock,
+    deadline: Instant,
+) -> io::Result<FloodReport> {
+    let mut ring = vec![0_u8; if copy { RING_BYTES } else { 1 }];
+    let mut buffer = vec![0; 1 << 16];
+    let mut report = FloodReport::default();
+    let mut first: Option<Instant> = None;
+    let mut until = deadline;
+    let mut at = 0;
+    loop {
+        let Some(received) = udp.receive_into(&mut buffer, &mut report.buffer_drops)? else {
+            if clock.now() >= until {
+                return Ok(report);
+            }
+            wait(clock, &mut [Watch::read(udp.as_raw_fd())], until)?;
+            continue;
+        };
+        if buffer[..received.len].first_chunk() != Some(&connection.to_be_bytes()) {
+            continue;
+        }
+        let now = clock.now();
+        report.time = now.since(*first.get_or_insert(now));
+        report.bytes += received.len as u64;
+        report.datagrams += received.len.div_ceil(received.segment_len) as u64;
+        until = now + QUIET;
+        if copy {
+            for datagram in buffer[..received.len].chunks(received.segment_len) {
+                let body = &datagram[(CONNECTION_LEN + HEAD_LEN).min(datagram.len())..];
+                if at + body.len() > ring.len() {
+                    at = 0;
+                }
+                ring[at..at + body.len()].copy_from_slice(body);
+                at += body.len();
+            }
+        }
+    }
+}
+
+/// Measures the rates at which `bytes` are written to the disk under `folder`, sync included, and
+/// read back. Returns them in this order.
+pub fn measure_disk(folder: &Path, bytes: u64) -> io::Result<(Rate, Rate)> {
+    let name = format!(".lighthaul-probe-{}", std::process::id());
+    let mut root = Root::open(folder)?;
+    let file = root.create(Path::new(&name))?;
+    let measured = measure_file(file, &folder.join(&name), bytes);
+    root.remove(Path::new(&name))?;
+    measured
+}
+
+fn measure_file(mut file: OutputFile, path: &Path, bytes: u64) -> io::Result<(Rate, Rate)> {
+    let clock = Clock::start();
+    let mut block = Block::new(1 << 20);
+    block.fill(0x5a);
+    file.allocate(bytes)?;
+    let mut at = 0;
+    while at < bytes {
+        let len = (bytes - at).min(block.len() as u64) as usize;
+        file.write_at(&block[..len], at)?;
+        at += len as u64;
+    }
+    file.sync()?;
+    let written = clock.now();
+    let input = InputFile::open(path)?;
+    input.forget()?;
+    let begun = clock.now();
+    at = 0;
+    while at < bytes {
+        at += input.read_at(&mut block, at)?.max(1) as u64;
+    }
+    let read = clock.now().since(begun);
+    Ok((
+        Rate::of(bytes, written.since(Instant::ZERO)),
+        Rate::of(bytes, read),
+    ))
+}

@@ -1,0 +1,20 @@
+//! Sockets, and the paths between hosts.
+//!
+//! - [`tcp`]: connections; [`udp`]: sockets for [`train`]s of datagrams; [`tun`]: devices of the lab
+//! - [`dial`]: connections to single addresses; [`grants`]: limits of the kernel
+//! - [`probe`], [`flood`], [`hops`]: measurement of a path
+//! - `scatter`: bodies received in place; `sockaddr`, `sockopt`: what the kernel takes
+pub mod dial;
+pub mod flood;
+pub mod grants;
+pub mod hops;
+pub mod probe;
+pub mod tcp;
+pub mod train;
+pub mod tun;
+pub mod udp;
+
+pub(crate) mod scatter;
+pub(crate) mod sockopt;
+
+mod sockaddr;

@@ -1,0 +1,281 @@
+//! Measurement of a path with probe datagrams: the largest size that arrives, and the rate of a
+//! train.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use lighthaul_base::{Head, Instant};
+
+use crate::crypto::cipher::TAG_LEN;
+use crate::crypto::seal::Key;
+use crate::host::clock::Clock;
+use crate::host::wait::{Watch, wait};
+use crate::net::train::{CONNECTION_LEN, Train};
+use crate::net::udp::{Udp, header_len};
+
+/// Datagram lengths to try, in octets of UDP payload. They fit paths from the IPv6 minimum to jumbo
+/// frames, over IPv4 and IPv6, with and without common tunnels.
+pub const LENGTHS: [usize; 7] = [1232, 1372, 1432, 1452, 1472, 8952, 8972];
+/// Limit of lanes between two hosts.
+pub const LANES_MAX: usize = 8;
+/// Time without datagrams after which a train has ended.
+const QUIET: Duration = Duration::from_millis(25);
+const HEAD_LEN: usize = 8;
+/// Divisor: up to one lost datagram in this many counts as random loss, more as drops of a full
+/// queue.
+const LOSS_SHARE_MAX: u64 = 50;
+/// Octets of a probe in front of its body.
+const PREFIX_LEN: usize = CONNECTION_LEN + HEAD_LEN;
+const PING: u8 = 0;
+const MEMBER: u8 = 1;
+const LAST: u8 = 2;
+
+/// Sender and receiver of probes on one socket.
+#[derive(Debug)]
+pub struct Prober {
+    connection: u64,
+    /// Connection number of the data. Datagrams with it, or with the next numbers, are left in the
+    /// socket.
+    data: u64,
+    seal: Key,
+    open: Key,
+    counter: u64,
+    /// Number of trains sent.
+    trains: u8,
+    /// Number of the last train received.
+    heard: Cell<u8>,
+    /// Receive buffer.
+    buffer: RefCell<Vec<u8>>,
+}
+
+/// Authentic probe.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    /// Number of its train; for a ping, its lane.
+    train: u8,
+    len: usize,
+    number: u64,
+    kind: u8,
+}
+
+/// Result of waiting for a train.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrainResult {
+    /// Neither a train nor data arrived in time.
+    Nothing,
+    /// A train arrived.
+    Train(Arrival),
+    /// Data arrived: the transfer has begun.
+    Data,
+}
+
+/// Measurement of a train at its arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Octets received after the first reception, headers included, plus an estimate of a few lost
+    /// ones.
+    pub bytes: u64,
+    /// Time from the first reception to the last.
+    pub time: Duration,
+}
+
+impl Prober {
+    /// Creates a prober whose datagrams carry the number `connection`. It does not take datagrams
+    /// with the number `data`.
+    pub fn new(connection: u64, data: u64, seal: Key, open: Key) -> Self {
+        Self {
+            connection,
+            data,
+            seal,
+            open,
+            counter: 0,
+            trains: 0,
+            heard: Cell::new(0),
+            buffer: RefCell::new(vec![0; 1 << 16]),
+        }
+    }
+
+    /// Sends a datagram of each length, twice.
+    pub fn ping(&mut self, udp: &Udp) -> io::Result<()> {
+        for len in LENGTHS.iter().rev().chain(LENGTHS.iter().rev()) {
+            self.send_ping(udp, *len, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Sends two short datagrams that announce `lane`.
+    pub fn announce(&mut self, udp: &Udp, lane: u8) -> io::Result<()> {
+        self.send_ping(udp, LENGTHS[0], lane)?;
+        self.send_ping(udp, LENGTHS[0], lane)
+    }
+
+    fn send_ping(&mut self, udp: &Udp, len: usize, lane: u8) -> io::Result<()> {
+        let mut body = vec![PING; len - PREFIX_LEN - TAG_LEN];
+        body[1] = lane;
+        self.send(udp, &mut Train::new(), &body)
+    }
+
+    /// Sends a train of `count` datagrams of `len` octets as fast as the host can.
+    pub fn train(&mut self, udp: &Udp, count: usize, len: usize) -> io::Result<()> {
+        self.trains += 1;
+        let mut body = vec![0_u8; len - PREFIX_LEN - TAG_LEN];
+        let mut train = Train::new();
+        let mut left = count;
+        while left > 0 {
+            while left > 0 && train.admits(HEAD_LEN, body.len(), true) {
+                body[..2].copy_from_slice(&[if left == 1 { LAST } else { MEMBER }, self.trains]);
+                left -= 1;
+                let head = self.head();
+                train.push(self.connection, &head, &body, Some(&self.seal));
+            }
+            train.flush(udp)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the length and the lane of the probe in `octets`, or `None` if it is not an
+    /// authentic probe of the peer.
+    pub fn recognize(&self, octets: &mut [u8]) -> Option<(usize, u8)> {
+        self.open(octets).map(|probe| (probe.len, probe.train))
+    }
+
+    /// Reports whether data is waiting in `udp`.
+    fn sees_data(&self, udp: &Udp) -> io::Result<bool> {
+        let first = udp.peek()?.map(u64::from_be_bytes);
+        Ok(first.is_some_and(|number| number.wrapping_sub(self.data) < LANES_MAX as u64))
+    }
+
+    /// Returns the length of the longest probe that arrives until `deadline`; 0 if none does.
+    /// Returns early when no longer one can be expected.
+    pub fn receive_pings(&self, udp: &Udp, clock: Clock, deadline: Instant) -> io::Result<usize> {
+        let mut longest = 0;
+        let mut until = deadline;
+        while clock.now() < until && longest < LENGTHS[LENGTHS.len() - 1] {
+            self.receive(udp, clock, until, |probe| longest = longest.max(probe.len))?;
+            if longest > 0 {
+                until = until.min(clock.now() + Duration::from_millis(10));
+            }
+        }
+        Ok(longest)
+    }
+
+    /// Waits for a train until `deadline`, and measures it.
+    pub fn receive_train(
+        &self,
+        udp: &Udp,
+        clock: Clock,
+        deadline: Instant,
+    ) -> io::Result<TrainResult> {
+        let overhead = u64::from(header_len(udp.local_addr()?));
+        let mut first = None;
+        let mut arrival = Arrival {
+            bytes: 0,
+            time: Duration::ZERO,
+        };
+        let (mut numbers, mut count) = ((u64::MAX, 0), 0);
+        let mut until = deadline;
+        let (mut last, mut train) = (false, 0);
+        while !last && clock.now() < until && !self.sees_data(udp)? {
+            let (mut bytes, before) = (0, count);
+            self.receive(udp, clock, until, |probe| {
+                // Ignore late datagrams of a train that was already measured.
+                if probe.kind != PING && probe.train > self.heard.get() {
+                    bytes += probe.len as u64 + overhead;
+                    count += 1;
+                    numbers = (numbers.0.min(probe.number), numbers.1.max(probe.number));
+                    last |= probe.kind == LAST;
+                    train = probe.train;
+                }
+            })?;
+            if count == before {
+                continue;
+            }
+            let now = clock.now();
+            until = now + QUIET;
+            match first {
+                None => first = Some(now),
+                Some(first) => {
+                    arrival.bytes += bytes;
+                    arrival.time = now.since(first);
+                }
+            }
+        }
+        if first.is_none() && self.sees_data(udp)? {
+            return Ok(TrainResult::Data);
+        }
+        self.heard.set(self.heard.get().max(train));
+        let sent = numbers.1.saturating_sub(numbers.0) + 1;
+        if sent <= count + count / LOSS_SHARE_MAX {
+            arrival.bytes = arrival.bytes * sent.max(count) / count.max(1);
+        }
+        Ok(first.map_or(TrainResult::Nothing, |_| TrainResult::Train(arrival)))
+    }
+
+    /// Receives once, if datagrams arrive before `until`, and passes their probes to `take`.
+    fn receive(
+        &self,
+        udp: &Udp,
+        clock: Clock,
+        until: Instant,
+        mut take: impl FnMut(Probe),
+    ) -> io::Result<()> {
+        let mut drops = 0;
+        let mut buffer = self.buffer.borrow_mut();
+        let Some(received) = udp.receive_into(&mut buffer, &mut drops)? else {
+            return wait(clock, &mut [Watch::read(udp.as_raw_fd())], until);
+        };
+        for datagram in buffer[..received.len].chunks_mut(received.segment_len) {
+            if let Some(probe) = self.open(datagram) {
+                take(probe);
+            }
+        }
+        Ok(())
+    }
+
+    /// Decrypts the probe in `octets`. Returns `None` if it is not authentic.
+    fn open(&self, octets: &mut [u8]) -> Option<Probe> {
+        let len = octets.len();
+        if len <= PREFIX_LEN + TAG_LEN || octets[..CONNECTION_LEN] != self.connection.to_be_bytes()
+        {
+            return None;
+        }
+        let (prefix, body) = octets.split_at_mut(PREFIX_LEN);
+        let number = crate::net::train::unique(&prefix[CONNECTION_LEN..]);
+        let body = self.open.open(number, prefix, body)?;
+        Some(Probe {
+            len,
+            number,
+            kind: body[0],
+            train: body.get(1).copied().unwrap_or(0),
+        })
+    }
+
+    fn send(&mut self, udp: &Udp, train: &mut Train, body: &[u8]) -> io::Result<()> {
+        let head = self.head();
+        train.push(self.connection, &head, body, Some(&self.seal));
+        train.flush(udp)?;
+        Ok(())
+    }
+
+    fn head(&mut self) -> Head {
+        self.counter += 1;
+        Head::new(&self.counter.to_be_bytes())
+    }
+}
+
+/// Returns the connection number at the start of a datagram.
+pub fn connection_of(octets: &[u8]) -> Option<u64> {
+    octets
+        .first_chunk()
+        .map(|octets| u64::from_be_bytes(*octets))
+}
+
+/// Creates a socket bound to `local`, possibly sharing its port, and connected to `peer`.
+pub fn connect(local: SocketAddr, peer: SocketAddr) -> io::Result<Udp> {
+    let udp = Udp::bind(local)?;
+    udp.connect(peer)?;
+    Ok(udp)
+}
