@@ -52,9 +52,9 @@ fn target(file: &Source) -> String {
 
 /// Decoders that another decoder's target covers.
 const REACHED: [(&str, &str); 5] = [
+    ("crates/booking/src/identity/jwt/signed.rs", "jwt_token"),
     ("crates/io/src/crypto/identity.rs", "fingerprint"),
     ("crates/proto/src/parts/tally.rs", "rbudp_wire"),
-    ("crates/booking/src/identity/jwt/signed.rs", "jwt_token"),
     ("crates/transfer/src/filter/files_from.rs", "files_from"),
     ("crates/transfer/src/filter/rules.rs", "filter"),
 ];
