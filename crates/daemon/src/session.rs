@@ -82,21 +82,21 @@ pub(crate) fn attend(guest: Guest, mut seat: Seat, service: &Service) -> Attende
             guest.session.control.attach(seat);
             Attended::Joined(service.joins.hand_over(guest.session, &join))
         }
-        First::Asked(asked) => Attended::Ended(converse((&guest, seat), *asked, service)),
+        First::Asked(asked) => Attended::Ended(converse((&guest, seat), &asked, service)),
     }
 }
 
 /// Does what is asked for, for as long as the caller may have that done.
 fn converse(
     (guest, mut seat): (&Guest, Seat),
-    asked: Asked,
+    asked: &Asked,
     service: &Service,
 ) -> Result<Summary, Error> {
     let (session, ticket) = (&guest.session, &guest.ticket);
     let judge = || match ticket {
         Ticket::Own(credential) => {
             let rights = service.rights(session.peer, credential.as_ref())?;
-            check(&asked, &rights, ticket, &service.settings)?;
+            check(asked, &rights, ticket, &service.settings)?;
             let narrowed = rights.narrowed(&guest.rights);
             narrowed.map_or(Ok(()), |why| Err(Error::new(Code::Permission, why)))
         }
@@ -105,7 +105,7 @@ fn converse(
     };
     guard(session, judge, || {
         let result = judge().and_then(|()| {
-            check(&asked, &guest.rights, ticket, &service.settings)?;
+            check(asked, &guest.rights, ticket, &service.settings)?;
             let part = direction(&asked.request);
             let _under_way = match ticket {
                 Ticket::Own(_) => service

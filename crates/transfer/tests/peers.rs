@@ -28,7 +28,7 @@ use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::join::join;
 use lighthaul_session::machine::{Learned, Moved, ReceiveMachine, SendMachine};
-use lighthaul_session::offer::{self, Offer};
+use lighthaul_session::offer::{Offer, lanes_over, rekey, setup};
 use lighthaul_session::path::explore;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
@@ -332,15 +332,15 @@ fn lie_to(session: &Session, lie: &Lie) -> Result<(), Error> {
     // whatever is wanted, since who lies does not listen
     list.receive(session.clock, session.clock.now() + Duration::from_secs(5))
         .ok();
-    let mut lane = offer::lanes_over(session, &lie.offer, path, &[])?.swap_remove(0);
+    let mut lane = lanes_over(session, &lie.offer, path, &[])?.swap_remove(0);
     for held in &lie.held {
         session.say(&Message::Held(held.clone()))?;
     }
     for object in &lie.objects {
         session.say(&Message::Object(object.clone()))?;
         let len = object.pieces.iter().map(|piece| piece.len).sum();
-        let setup = offer::setup(&lie.offer, (object.number, len), &lane, true)?;
-        offer::rekey(session, &mut lane, object.number, true);
+        let setup = setup(&lie.offer, (object.number, len), &lane, true)?;
+        rekey(session, &mut lane, object.number, true);
         let mut sender = SendMachine::new(session.clock.now(), &setup, Learned::default());
         let mut store = Sevens(vec![7; 32 << 10]);
         run(&mut sender, &mut lane, &mut store, &mut Eager)?;
@@ -411,11 +411,10 @@ fn take_from(session: &Session, news: &[Vec<u8>]) -> Result<(), Error> {
     let Message::Object(object) = session.hear()? else {
         panic!("no object was sent")
     };
-    let mut lane =
-        offer::lanes_over(session, &offer, path, &joined)?.swap_remove(object.lane.into());
+    let mut lane = lanes_over(session, &offer, path, &joined)?.swap_remove(object.lane.into());
     let about = (object.number, object.pieces[0].len);
-    let setup = offer::setup(&offer, about, &lane, true)?;
-    offer::rekey(session, &mut lane, object.number, true);
+    let setup = setup(&offer, about, &lane, true)?;
+    rekey(session, &mut lane, object.number, true);
     let mut receiver = ReceiveMachine::new(session.clock.now(), &setup, Learned::default());
     let mut store = Sevens(Vec::new());
     run(&mut receiver, &mut lane, &mut store, &mut Eager)?;

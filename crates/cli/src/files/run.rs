@@ -76,25 +76,25 @@ fn each(
         .collect::<Result<_, _>>()?;
     for row in places.chunk_by(Place::is_with) {
         let paths = row.iter().map(|place| place.path().to_vec()).collect();
-        one(&row[0], via, &mut shower, verb(paths))?;
+        one(&row[0], via, &mut shower, &verb(paths))?;
     }
     shower.finish()
 }
 
-fn one(place: &Place, via: &Via, shower: &mut Shower, verb: Verb) -> Result<(), Error> {
+fn one(place: &Place, via: &Via, shower: &mut Shower, verb: &Verb) -> Result<(), Error> {
     if let Place::Here(_) = place {
         let scope = Scope {
             ground: &Ground::anywhere(),
             writable: true,
             special: true,
         };
-        return work(scope, &verb, &mut |answer| shower.take(answer)).map(|_| ());
+        return work(scope, verb, &mut |answer| shower.take(answer)).map(|_| ());
     }
-    let hello = Hello::about::<Answer>(&verb);
+    let hello = Hello::about::<Answer>(verb);
     if Message::Hello(hello).encode().len() > MESSAGE_MAX {
         let text = "that is too much for one request: name fewer places at a time";
         return Err(Error::new(Code::Usage, text));
     }
-    let far = ask::<Answer>(via, place, &verb)?;
+    let far = ask::<Answer>(via, place, verb)?;
     hear(&far.session, &mut |answer| shower.take(answer))
 }

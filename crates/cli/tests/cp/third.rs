@@ -381,9 +381,9 @@ fn copying(way: Way) -> Message {
 }
 
 /// Holds that a daemon agreed to what it was asked for.
-fn assert_agreed(said: Result<Message, Error>) {
+fn assert_agreed(said: &Result<Message, Error>) {
     let protocols = protocol::names();
-    assert_eq!(said, Ok(Message::Welcome { protocols }));
+    assert_eq!(*said, Ok(Message::Welcome { protocols }));
 }
 
 /// Who calls `far`.
@@ -467,7 +467,7 @@ fn who_is_expected_comes_once_and_for_what_was_said() {
     let host = |name: &str| {
         let host = meet(&far);
         host.say(&hello(&expect(key, place(name)))).unwrap();
-        assert_agreed(host.hear());
+        assert_agreed(&host.hear());
         host
     };
     let refused = |said: Result<Message, Error>, words: &str| {
@@ -490,13 +490,13 @@ fn who_is_expected_comes_once_and_for_what_was_said() {
     drop(second);
     // whose host has left is nobody's guest
     let third = host("x");
-    assert_agreed(come(Way::Receive(place("x"))));
+    assert_agreed(&come(Way::Receive(place("x"))));
     drop(third);
     let fourth = Identity::generate();
     let gone = *tls::fingerprint(&fourth).unwrap().octets();
     let lone = meet(&far);
     lone.say(&hello(&expect(gone, place("x")))).unwrap();
-    assert_agreed(lone.hear());
+    assert_agreed(&lone.hear());
     lone.give_up(&Error::new(Code::Interrupted, "enough"));
     drop(lone);
     let session = call("127.0.0.1", far.port, &fourth).unwrap();
@@ -506,10 +506,10 @@ fn who_is_expected_comes_once_and_for_what_was_said() {
     let known = *tls::fingerprint(&self::caller(&far)).unwrap().octets();
     let lone = meet(&far);
     lone.say(&hello(&expect(known, place("x")))).unwrap();
-    assert_agreed(lone.hear());
+    assert_agreed(&lone.hear());
     let session = meet(&far);
     session.say(&copying(Way::Receive(place("own")))).unwrap();
-    assert_agreed(session.hear());
+    assert_agreed(&session.hear());
     // of two hosts with one caller, the second is refused, and the first as well has no guest
     let first = host("x");
     let other = meet(&far);
