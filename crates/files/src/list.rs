@@ -19,8 +19,8 @@ const NAME_SHOWN: usize = 100;
 /// Pages that are asked for ahead.
 const PAGES_MAX: usize = 64;
 
-/// The paths of a list.
-pub struct Names(Box<dyn Iterator<Item = Result<Vec<u8>, Error>> + Send>);
+/// The paths of a list. The lock is for settings, which threads share.
+pub struct Names(Mutex<Box<dyn Iterator<Item = Result<Vec<u8>, Error>> + Send>>);
 
 /// Paths of a list that go into one message; none say that the list has ended.
 pub type Page = Vec<Vec<u8>>;
@@ -50,7 +50,7 @@ pub struct Heard {
 impl Names {
     /// The paths of a list, as they come.
     pub fn new(names: impl Iterator<Item = Result<Vec<u8>, Error>> + Send + 'static) -> Self {
-        Self(Box::new(names))
+        Self(Mutex::new(Box::new(names)))
     }
 }
 
@@ -58,7 +58,8 @@ impl Iterator for Names {
     type Item = Result<Vec<u8>, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.next()
+        let names = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        names.next()
     }
 }
 

@@ -40,7 +40,7 @@ impl Judge<'_> {
             }
             Kind::File(_) => {}
         }
-        if self.options.update && before > time {
+        if self.transfer.options().update && before > time {
             (Action::Keep, "the target is newer")
         } else if there.size != entry.size() {
             (Action::Replace, "another size")
@@ -98,7 +98,7 @@ impl Judge<'_> {
 
     /// Tells what would be done.
     pub(super) fn plan(&self, action: Action, entry: &Entry, why: &str) -> Result<(), Error> {
-        let detail = self.options.dry_run.unwrap_or(Detail::Brief);
+        let detail = self.transfer.options().dry_run.unwrap_or(Detail::Brief);
         if action == Action::Keep && detail == Detail::Brief {
             return Ok(());
         }
@@ -114,15 +114,18 @@ impl Judge<'_> {
             bytes: if stays { 0 } else { entry.size() },
             why: why.to_owned(),
         };
-        self.board.show(Sight::Planned(planned.clone()));
+        self.transfer.board.show(Sight::Planned(planned.clone()));
         let listing = Listing::Planned(vec![planned]);
-        Ok(self.stream.send(&Frame::message(listing.encode()))?)
+        Ok(self
+            .transfer
+            .stream
+            .send(&Frame::message(listing.encode()))?)
     }
 
     /// Whether what is there stays as it is, since it was changed later.
     pub(super) fn spares(&self, there: Option<Meta>, entry: &Entry) -> bool {
         let newer = |there: Meta| (there.seconds, there.nanos) > (entry.seconds, entry.nanos);
-        self.options.update && there.is_some_and(newer)
+        self.transfer.options().update && there.is_some_and(newer)
     }
 }
 

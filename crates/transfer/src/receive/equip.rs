@@ -31,17 +31,15 @@ impl<'a> Receiving<'a, '_> {
         files: &TempFiles,
         outlets: &mut Outlets,
     ) -> Result<Vec<ReceiveLane<'a>>, Error> {
-        let (ring_bytes, open_max) = self.settings.budget.of_lane(lanes.len());
+        let (ring_bytes, open_max) = self.transfer.settings.budget.of_lane(lanes.len());
         let equip = |(number, lane)| {
             let sink = self.sink((files, open_max), outlets.jobs.clone())?;
             let (announce, objects) = sync_channel(ANNOUNCED_MAX);
             outlets.lanes.push(announce);
             Ok(ReceiveLane {
-                crew: self.crew,
-                session: self.session,
-                counts: self.board.lane(number),
+                transfer: self.transfer,
+                counts: self.transfer.board.lane(number),
                 offer,
-                plain: self.settings.plain,
                 lane,
                 store: Blocks::start(sink, offer.packet_len, ring_bytes)?,
                 objects,
@@ -59,9 +57,9 @@ impl<'a> Receiving<'a, '_> {
     ) -> Result<FileSink, Error> {
         let failed = |e| Error::file(Code::Io, "cannot open", &files.target, &e);
         Ok(FileSink {
-            crew: Arc::clone(self.crew),
+            crew: Arc::clone(&self.transfer.crew),
             files: files.another().map_err(failed)?,
-            kind: self.settings.options.digest,
+            kind: self.transfer.options().digest,
             open_max,
             jobs,
             object: None,
@@ -74,10 +72,10 @@ impl<'a> Receiving<'a, '_> {
         Ok(TempFiles {
             root: root.another().map_err(failed)?,
             target: target.to_owned(),
-            boot: self.settings.boot(),
-            crew: Arc::clone(self.crew),
-            journals: self.settings.budget.journals(),
-            sparse: self.settings.options.sparse,
+            boot: self.transfer.boot,
+            crew: Arc::clone(&self.transfer.crew),
+            journals: self.transfer.settings.budget.journals(),
+            sparse: self.transfer.options().sparse,
         })
     }
 
@@ -88,7 +86,7 @@ impl<'a> Receiving<'a, '_> {
         files: &TempFiles,
         done: Sender<()>,
     ) -> Result<(), Error> {
-        let options = &self.settings.options;
+        let options = self.transfer.options();
         if options.hash.is_empty() || options.dry_run.is_some() {
             return Ok(());
         }
@@ -96,15 +94,12 @@ impl<'a> Receiving<'a, '_> {
             .another()
             .map_err(|e| Error::file(Code::Io, "cannot open", &files.target, &e))?;
         let mut hasher = Hasher {
-            crew: self.crew,
-            session: self.session,
-            ledger: self.ledger,
-            board: self.board,
+            transfer: self.transfer,
             root,
             target,
             kinds: options.hash.iter().map(|asked| asked.kind).collect(),
         };
-        let crew = self.crew;
+        let crew = &*self.transfer.crew;
         let unhashed = self.unhashed.take();
         scope.spawn(move || {
             if let Some(files) = unhashed {

@@ -8,10 +8,8 @@ use std::time::Duration;
 use lighthaul_files::hash::{Hashed, Hashes, Kind};
 use lighthaul_io::fs::disk::Root;
 use lighthaul_session::error::Error;
-use lighthaul_session::session::Session;
 
-use super::ledger::Ledger;
-use crate::board::Board;
+use super::transfer::Transfer;
 use crate::crew::Crew;
 use crate::message::Message;
 use crate::watch::Sight;
@@ -22,46 +20,44 @@ const PIECE: usize = 1 << 20;
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Takes hashes of files that are in place.
-pub(crate) struct Hasher<'a> {
-    pub(crate) crew: &'a Crew,
-    pub(crate) session: &'a Session,
-    pub(crate) ledger: &'a Ledger,
-    pub(crate) board: &'a Board,
-    pub(crate) root: Root,
-    pub(crate) target: PathBuf,
-    pub(crate) kinds: Vec<Kind>,
+pub(super) struct Hasher<'a> {
+    pub(super) transfer: &'a Transfer<'a>,
+    pub(super) root: Root,
+    pub(super) target: PathBuf,
+    pub(super) kinds: Vec<Kind>,
 }
 
 impl Hasher<'_> {
     /// Takes and tells the hashes of all `files` until everything is in place.
     pub(crate) fn run(&mut self, files: &Receiver<PathBuf>) -> Result<(), Error> {
         loop {
-            let is_over = self.ledger.is_settled();
+            let is_over = self.transfer.ledger.is_settled();
             let patience = if is_over { Duration::ZERO } else { LOOK };
             match files.recv_timeout(patience) {
                 Ok(path) => self.file(&path)?,
                 Err(RecvTimeoutError::Timeout) if is_over => return Ok(()),
-                Err(RecvTimeoutError::Timeout) => self.crew.check()?,
+                Err(RecvTimeoutError::Timeout) => self.transfer.crew.check()?,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
         }
     }
 
     fn file(&mut self, path: &Path) -> Result<(), Error> {
-        match hashes_of(self.crew, &mut self.root, path, &self.kinds)? {
+        match hashes_of(&self.transfer.crew, &mut self.root, path, &self.kinds)? {
             Ok((size, hashes)) => {
                 let hashed = Hashed {
                     path: path.as_os_str().as_encoded_bytes().to_vec(),
                     size,
                     hashes,
                 };
-                self.board.show(Sight::Hashed(hashed.clone()));
-                self.session.say(&Message::Hashed(hashed))
+                self.transfer.board.show(Sight::Hashed(hashed.clone()));
+                self.transfer.session.say(&Message::Hashed(hashed))
             }
             Err(error) => {
                 let place = self.target.join(path);
                 let place = place.display();
-                self.board
+                self.transfer
+                    .board
                     .tell(format!("no hash of {place} was taken: {error}"));
                 Ok(())
             }

@@ -6,14 +6,14 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use lighthaul_files::digest::{Digest, Taking};
 use lighthaul_files::object::Span;
-use lighthaul_io::control::{Frame, Stream};
+use lighthaul_io::control::Frame;
 use lighthaul_io::fs::sparse;
 use lighthaul_session::error::{Code, Error};
 
 use super::job::Job;
-use super::ledger::{Ledger, Pending};
+use super::ledger::Pending;
 use super::temp_files::{Attempt, TempFiles};
-use crate::crew::Crew;
+use super::transfer::Transfer;
 use crate::message::{Compared, Listing, Report};
 
 /// A range that is there, and what the sender says of its own bytes.
@@ -25,20 +25,18 @@ pub(crate) struct HeldRange {
 }
 
 /// The thread that compares held ranges.
-pub(crate) struct HeldCheck<'a> {
-    pub(crate) crew: &'a Crew,
-    pub(crate) ledger: &'a Ledger,
-    pub(crate) stream: &'a Stream,
-    pub(crate) files: TempFiles,
+pub(super) struct HeldCheck<'a> {
+    pub(super) transfer: &'a Transfer<'a>,
+    pub(super) files: TempFiles,
     /// Hears of ranges that agree, and of files that fail.
-    pub(crate) jobs: Sender<Job>,
+    pub(super) jobs: Sender<Job>,
 }
 
 impl HeldCheck<'_> {
     /// Compares ranges until no more can come.
     pub(crate) fn run(&mut self, todo: &Receiver<HeldRange>) -> Result<(), Error> {
         for held in todo {
-            self.crew.check()?;
+            self.transfer.crew.check()?;
             let (entry, span) = (held.file.number, held.span);
             let wanted = self.check(held)?;
             let compared = Compared {
@@ -47,7 +45,7 @@ impl HeldCheck<'_> {
                 wanted,
             };
             let answer = Listing::Compared(compared).encode();
-            self.stream.send(&Frame::message(answer))?;
+            self.transfer.stream.send(&Frame::message(answer))?;
         }
         Ok(())
     }
@@ -81,7 +79,7 @@ impl HeldCheck<'_> {
     fn send_again(&self, file: &Pending, span: Span) -> bool {
         let wanted = file.owe(span);
         if wanted {
-            self.ledger.want_more(span.1 - span.0);
+            self.transfer.ledger.want_more(span.1 - span.0);
         }
         wanted
     }

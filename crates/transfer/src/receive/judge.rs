@@ -11,28 +11,25 @@ use lighthaul_files::hash::Hashes;
 use lighthaul_files::list::Told;
 use lighthaul_files::manifest::{Entry, Kind, Linked, unpack};
 use lighthaul_files::names::{Folded, Trouble};
-use lighthaul_files::options::{Action, Options};
+use lighthaul_files::options::Action;
 use lighthaul_files::special::special;
 use lighthaul_files::temp_names::{self as names, Writer};
-use lighthaul_io::control::{Frame, Stream};
+use lighthaul_io::control::Frame;
 use lighthaul_io::fs::disk::Root;
 use lighthaul_io::fs::meta::Meta;
 use lighthaul_io::fs::sparse;
 use lighthaul_session::error::{Code, Error};
-use lighthaul_session::session::Session;
 use lighthaul_session::topic::decode;
 
 use super::claim::{Claims, is_made};
-use super::cradle::Cradle;
 use super::dress::Wardrobe;
 use super::landing::Landing;
-use super::ledger::{Ledger, Settled};
+use super::ledger::Settled;
 use super::links::Name;
-use super::permit::{Permit, SPECIAL};
+use super::permit::SPECIAL;
 use super::room::Room;
 use super::sieve::Sieve;
-use crate::board::Board;
-use crate::crew::Crew;
+use super::transfer::Transfer;
 use crate::message::{Listing, Wanted, WantedFile};
 use crate::watch::{Failed, Sight};
 
@@ -40,22 +37,12 @@ use crate::watch::{Failed, Sight};
 const FILE_MAX: u64 = i64::MAX as u64;
 
 /// The thread that answers the list.
-pub(crate) struct Judge<'a> {
-    pub(crate) options: Options,
-    pub(crate) crew: &'a Crew,
-    pub(crate) session: &'a Session,
-    pub(crate) stream: &'a Stream,
+pub(super) struct Judge<'a> {
+    pub(super) transfer: &'a Transfer<'a>,
     /// What the sender is to look for, if not all.
-    pub(crate) list: Option<&'a Told>,
-    pub(crate) ledger: &'a Ledger,
-    pub(crate) board: &'a Board,
-    pub(crate) writer: Writer,
-    pub(crate) cradle: Cradle,
-    pub(crate) wardrobe: &'a Wardrobe<'a>,
-    /// See [`super::journal::Subject`].
-    pub(crate) boot: u64,
-    /// What the peer may set.
-    pub(crate) permit: Permit,
+    pub(super) list: Option<&'a Told>,
+    pub(super) wardrobe: &'a Wardrobe<'a>,
+    pub(super) writer: Writer,
 }
 
 /// Where the judge puts things.
@@ -95,6 +82,7 @@ impl Judge<'_> {
         landing: Landing,
         landed: impl FnOnce(&Root, &Path, bool) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        let (board, options) = (&self.transfer.board, self.transfer.options());
         let Listing::Begin { named } = self.hear()? else {
             return Err(Error::new(Code::Protocol, "the peer listed nothing"));
         };
@@ -113,8 +101,8 @@ impl Judge<'_> {
             fresh: None,
             unfit: None,
         };
-        let tops = !named && !self.options.listed;
-        if tops && self.options.dry_run.is_none() && is_made(&mut place.root) {
+        let tops = !named && !options.listed;
+        if tops && options.dry_run.is_none() && is_made(&mut place.root) {
             place.landing.go_on();
         }
         if tops && self.takes_top(&place) {
@@ -131,26 +119,26 @@ impl Judge<'_> {
                     self.tell_wanted(wanted, first)?;
                 }
                 Listing::Skipped { why: text } => {
-                    self.board.show(Sight::Warning(format!("left out: {text}")));
+                    board.show(Sight::Warning(format!("left out: {text}")));
                 }
-                Listing::Warning { text } => self.board.show(Sight::Warning(text)),
+                Listing::Warning { text } => board.show(Sight::Warning(text)),
                 Listing::Unreadable { path, code, why } => {
                     place.sieve.doubt();
                     let code = Code::from_number(code) as u8;
-                    self.board.show(Sight::Failed(Failed { path, code, why }));
+                    board.show(Sight::Failed(Failed { path, code, why }));
                 }
                 Listing::Planned(planned) => {
                     for planned in planned {
-                        self.board.show(Sight::Planned(planned));
+                        board.show(Sight::Planned(planned));
                     }
                 }
                 Listing::End => {
                     self.remove(&mut place, None)?;
-                    if self.options.dry_run.is_none() {
+                    if options.dry_run.is_none() {
                         place.claims.clear(&mut place.root);
                     }
                     place.landing.stay();
-                    self.ledger.close();
+                    self.transfer.ledger.close();
                     return Ok(());
                 }
                 Listing::Begin { .. }
@@ -168,7 +156,10 @@ impl Judge<'_> {
     /// What the sender says next of its list; that it has room for ours is for who tells ours.
     fn hear(&self) -> Result<Listing, Error> {
         loop {
-            let frame = self.crew.receive(self.stream, self.session.clock)?;
+            let frame = self
+                .transfer
+                .crew
+                .receive(&self.transfer.stream, self.transfer.session.clock)?;
             match (decode(&frame.octets), self.list) {
                 (Ok(Listing::Which), Some(list)) => list.ask(),
                 (heard, _) => return heard.map_err(|_| nonsense()),
@@ -180,7 +171,9 @@ impl Judge<'_> {
     fn tell_wanted(&self, wanted: Wanted, first: u64) -> Result<(), Error> {
         for wanted in wanted.parts(first) {
             let listing = Listing::Wanted(wanted);
-            self.stream.send(&Frame::message(listing.encode()))?;
+            self.transfer
+                .stream
+                .send(&Frame::message(listing.encode()))?;
         }
         Ok(())
     }
@@ -190,7 +183,7 @@ impl Judge<'_> {
             let text = "the peer's manifest makes no sense or is unsafe";
             Error::new(Code::Protocol, text)
         })?;
-        self.ledger.list(entries.len() as u64)?;
+        self.transfer.ledger.list(entries.len() as u64)?;
         let mut wanted = Wanted {
             entries: entries.len() as u64,
             files: Vec::new(),
@@ -207,14 +200,18 @@ impl Judge<'_> {
                 return Err(nonsense());
             }
             let mut entry = place.landing.rename(entry);
-            let withheld = self.permit.apply(&mut entry, self.options.keep);
+            let withheld = self
+                .transfer
+                .settings
+                .permit
+                .apply(&mut entry, self.transfer.options().keep);
             self.wardrobe.tell(withheld);
             self.keep_special_bits(place, &mut entry);
             if place.bars(&entry) {
                 if entry.kind == Kind::Leave {
                     place.sieve.end(&entry.path, Vec::new());
                 }
-                self.ledger.pass_over();
+                self.transfer.ledger.pass_over();
                 continue;
             }
             let considered = self.consider(place, number, &entry);
@@ -231,7 +228,7 @@ impl Judge<'_> {
                     if entry.kind == Kind::Folder {
                         place.barred = Some(entry.path.clone());
                     }
-                    self.ledger.settle(number, &entry, Err(error));
+                    self.transfer.ledger.settle(number, &entry, Err(error));
                 }
             }
         }
@@ -242,7 +239,7 @@ impl Judge<'_> {
     /// none.
     fn keep_special_bits(&self, place: &mut Place, entry: &mut Entry) {
         let is_folder = matches!(entry.kind, Kind::Folder | Kind::Leave);
-        if self.permit.special || !is_folder {
+        if self.transfer.settings.permit.special || !is_folder {
             return;
         }
         // what cannot be looked at cannot be changed, either
@@ -268,22 +265,23 @@ impl Judge<'_> {
             self.leave(place, number, entry)?;
             return Ok(None);
         }
-        if self.options.expects() {
-            self.ledger.expect_of(entry);
+        if self.transfer.options().expects() {
+            self.transfer.ledger.expect_of(entry);
         }
         self.admit(place, number, entry)?;
         let there = Self::look(place, entry)?;
         self.spare_special(place, entry, there)?;
         let there = self.make_room(place, entry, there)?;
         let (action, why) = self.decide(place, entry, there);
-        if self.options.dry_run.is_some() {
-            let is_link = self.options.hard_links && matches!(entry.linked, Linked::To(_));
+        if self.transfer.options().dry_run.is_some() {
+            let is_link =
+                self.transfer.options().hard_links && matches!(entry.linked, Linked::To(_));
             let is_new = matches!(entry.kind, Kind::File(_)) && action != Action::Keep;
             if is_new && !is_link {
                 place.unfit = self.fit(place, entry).err();
             }
             let settled = self.rehearse(place, entry, (there, action, why))?;
-            self.ledger.settle(number, entry, Ok(settled));
+            self.transfer.ledger.settle(number, entry, Ok(settled));
             return Ok(None);
         }
         if !self.spares(there, entry) && self.is_linked(number, entry) {
@@ -291,7 +289,9 @@ impl Judge<'_> {
         }
         if action == Action::Keep {
             self.keep(place, entry, there)?;
-            self.ledger.settle(number, entry, Ok(Settled::Before));
+            self.transfer
+                .ledger
+                .settle(number, entry, Ok(Settled::Before));
             return Ok(None);
         }
         match &entry.kind {
@@ -313,7 +313,7 @@ impl Judge<'_> {
             Kind::File(_) => return Ok(Some(self.want(place, number, entry))),
             Kind::Leave => {}
         }
-        self.ledger.settle(number, entry, Ok(Settled::Now));
+        self.transfer.ledger.settle(number, entry, Ok(Settled::Now));
         Ok(None)
     }
 
@@ -331,7 +331,7 @@ impl Judge<'_> {
             return Ok(());
         }
         let at = place.landing.folder.join(entry.path());
-        let advice = if self.permit.special {
+        let advice = if self.transfer.settings.permit.special {
             "copy elsewhere, or replace it with --replace-special"
         } else {
             "copy elsewhere; your key may not replace it there (`lighthaul allow --special`)"
@@ -345,7 +345,7 @@ impl Judge<'_> {
 
     /// Whether devices, FIFOs and sockets are replaced and removed as files are.
     pub(super) const fn replaces_special(&self) -> bool {
-        self.options.replace_special && self.permit.special
+        self.transfer.options().replace_special && self.transfer.settings.permit.special
     }
 
     /// What is there now.
@@ -386,7 +386,7 @@ impl Judge<'_> {
 
     /// Whether `entry` is one file with an earlier one, so that it only needs its name when that is there.
     fn is_linked(&self, number: u64, entry: &Entry) -> bool {
-        if !self.options.hard_links {
+        if !self.transfer.options().hard_links {
             return false;
         }
         match entry.linked {
@@ -396,10 +396,10 @@ impl Judge<'_> {
                     entry: entry.clone(),
                     temporary: self.writer.temporary(entry.path(), number),
                 };
-                self.ledger.link(first, name)
+                self.transfer.ledger.link(first, name)
             }
             Linked::First(left) => {
-                self.ledger.begin_links(number, entry, left);
+                self.transfer.ledger.begin_links(number, entry, left);
                 false
             }
             Linked::Alone => false,
@@ -409,7 +409,7 @@ impl Judge<'_> {
     /// Refuses a name that the target takes for an earlier one.
     fn admit(&self, place: &mut Place, number: u64, entry: &Entry) -> Result<(), Error> {
         let (path, alike) = (entry.path(), place.folded.take(&entry.path));
-        if !alike || self.options.dry_run.is_some() {
+        if !alike || self.transfer.options().dry_run.is_some() {
             return Ok(());
         }
         let naming = place
@@ -425,7 +425,7 @@ impl Judge<'_> {
 
     /// Refuses a file without bytes if others are expected of it.
     fn expect_nothing(&self, place: &Place, entry: &Entry) -> Result<(), Error> {
-        let asked = &self.options.hash;
+        let asked = &self.transfer.options().hash;
         let hashes = Hashes::new(&asked.iter().map(|asked| asked.kind).collect::<Vec<_>>());
         let hashes = hashes.finish();
         let mut checks = asked.iter().map(|asked| asked.check(&hashes));
@@ -439,11 +439,11 @@ impl Judge<'_> {
     /// A folder has been listed to its end.
     fn leave(&self, place: &mut Place, number: u64, entry: &Entry) -> Result<(), Error> {
         if entry.is_top() && !self.takes_top(place) {
-            self.ledger.settle(number, entry, Ok(Settled::Now));
+            self.transfer.ledger.settle(number, entry, Ok(Settled::Now));
             return Ok(());
         }
-        if self.options.dry_run.is_none() {
-            self.ledger.leave(number, entry.clone());
+        if self.transfer.options().dry_run.is_none() {
+            self.transfer.ledger.leave(number, entry.clone());
             return Ok(());
         }
         if entry.is_top() && place.landing.is_there() {
@@ -451,14 +451,14 @@ impl Judge<'_> {
             let (action, why) = self.decide(place, entry, there);
             self.rehearse(place, entry, (there, action, why))?;
         }
-        self.ledger.settle(number, entry, Ok(Settled::Now));
+        self.transfer.ledger.settle(number, entry, Ok(Settled::Now));
         Ok(())
     }
 
     /// Whether the target is to look like the folder whose contents are copied. One that was there may have others in it, as
     /// /tmp has, and looks so only for who asks for all that there is.
     const fn takes_top(&self, place: &Place) -> bool {
-        place.landing.is_new() || self.options.keep.owner
+        place.landing.is_new() || self.transfer.options().keep.owner
     }
 
     fn link(
@@ -503,7 +503,7 @@ impl Judge<'_> {
 
     /// Lets us fill the folder `path` if it is ours, until it gets its mode when all in it is in place.
     fn open_up(&self, place: &mut Place, path: &Path) {
-        if self.options.dry_run.is_none() {
+        if self.transfer.options().dry_run.is_none() {
             // somebody else's folder may let us all the same, or what goes there fails
             place.root.open_up(path).ok();
         }
@@ -511,10 +511,10 @@ impl Judge<'_> {
 
     /// Removes what dead processes left in the folder `path`.
     fn tidy(&self, place: &mut Place, path: &Path) {
-        if self.options.dry_run.is_some() {
+        if self.transfer.options().dry_run.is_some() {
             return;
         }
-        let folders = [Some(path.to_owned()), self.cradle.folder(path)];
+        let folders = [Some(path.to_owned()), self.transfer.cradle.folder(path)];
         for folder in folders.into_iter().flatten() {
             let names = place.root.names(&folder, names::PREFIX);
             for name in names.unwrap_or_default() {

@@ -11,34 +11,32 @@ use lighthaul_io::store::blocks::Blocks;
 use lighthaul_session::error::Error;
 use lighthaul_session::machine::{Learned, Moved, ReceiveMachine};
 use lighthaul_session::offer::{self, Offer};
-use lighthaul_session::session::Session;
 
 use super::job::Incoming;
 use super::sink::FileSink;
+use super::transfer::Transfer;
 use crate::board::Counts;
 use crate::crew::{Crew, LOOK};
 
 /// A lane, and what it writes to.
-pub(crate) struct ReceiveLane<'a> {
-    pub(crate) crew: &'a Crew,
-    pub(crate) session: &'a Session,
-    pub(crate) counts: &'a Counts,
-    pub(crate) offer: Offer,
-    pub(crate) plain: bool,
-    pub(crate) lane: Lane,
-    pub(crate) store: Blocks<FileSink>,
-    pub(crate) objects: Objects<Incoming>,
+pub(super) struct ReceiveLane<'a> {
+    pub(super) transfer: &'a Transfer<'a>,
+    pub(super) counts: &'a Counts,
+    pub(super) offer: Offer,
+    pub(super) lane: Lane,
+    pub(super) store: Blocks<FileSink>,
+    pub(super) objects: Objects<Incoming>,
     /// By the object before.
-    pub(crate) learned: Learned,
+    pub(super) learned: Learned,
 }
 
 impl ReceiveLane<'_> {
     /// Receives objects until there are no more.
-    pub(crate) fn run(mut self) -> Result<(), Error> {
+    pub(super) fn run(mut self) -> Result<(), Error> {
         loop {
             match self.objects.recv_timeout(LOOK) {
                 Ok(incoming) => self.receive(incoming)?,
-                Err(RecvTimeoutError::Timeout) => self.crew.check()?,
+                Err(RecvTimeoutError::Timeout) => self.transfer.crew.check()?,
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
@@ -48,11 +46,9 @@ impl ReceiveLane<'_> {
 
     fn receive(&mut self, incoming: Incoming) -> Result<(), Error> {
         let Self {
-            session,
-            offer,
-            plain,
-            ..
+            transfer, offer, ..
         } = *self;
+        let (session, plain) = (transfer.session, transfer.settings.plain);
         let (number, len) = (incoming.number, incoming.layout.object_len());
         offer::rekey(session, &mut self.lane, number, plain);
         let setup = offer::setup(&offer, (number, len), &self.lane, plain)?;
@@ -60,7 +56,7 @@ impl ReceiveLane<'_> {
         self.store.begin(Arc::new(incoming), len)?;
         let mut receiver = ReceiveMachine::new(session.clock.now(), &setup, self.learned);
         let mut owner = ReceiveOwner {
-            crew: self.crew,
+            crew: &transfer.crew,
             counts: self.counts,
             counters: Arc::clone(&self.lane.counters),
             object_len: len,

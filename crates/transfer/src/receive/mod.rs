@@ -1,6 +1,6 @@
 //! The receiving side of a transfer.
 //!
-//! - [`receiver`]: its threads, and what it hears; `settings`: how; `equip`: what those work with; [`landing`]: where files go
+//! - [`receiver`]: its threads, and what it hears; `transfer`: what they share; `settings`: how; `equip`: what those work with; [`landing`]: where files go
 //! - `judge`: looks at the list; `decide`: what is to be done with an entry; `want`: what must come of a file
 //! - `ledger`: what is on its way
 //! - `sieve`: what the target has and the source does not; `prune`: it goes
@@ -36,6 +36,7 @@ mod settings;
 mod sieve;
 mod sink;
 mod temp_files;
+mod transfer;
 mod unsynced;
 mod want;
 

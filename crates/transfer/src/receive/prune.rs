@@ -29,7 +29,7 @@ impl Judge<'_> {
     /// Whether what the source does not have goes. A list names only parts of folders, so it says nothing
     /// of the rest.
     pub(super) const fn prunes(&self) -> bool {
-        self.options.delete && !self.options.listed
+        self.transfer.options().delete && !self.transfer.options().listed
     }
 
     /// Removes what a folder has and its source does not; without one, of the target's own. What a rule
@@ -49,7 +49,7 @@ impl Judge<'_> {
             self.prune(place, gone)?;
         }
         if let Some(why) = place.sieve.doubts() {
-            self.board.tell(why);
+            self.transfer.board.tell(why);
         }
         Ok(())
     }
@@ -57,7 +57,7 @@ impl Judge<'_> {
     /// Removes what is at `path`, or tells that it would go.
     fn prune(&self, place: &mut Place, path: Vec<u8>) -> Result<(), Error> {
         let at = Path::new(OsStr::from_bytes(&path));
-        if self.options.dry_run.is_some() {
+        if self.transfer.options().dry_run.is_some() {
             let there = place.root.look(at).ok().flatten();
             if there.is_some_and(|meta| self.keeps(place, &path, meta.kind)) {
                 return Ok(());
@@ -67,7 +67,7 @@ impl Judge<'_> {
         }
         if let Err(error) = self.remove_tree(place, &path) {
             let error = failed(place, &error, &path);
-            self.board.show(Sight::Failed(Failed {
+            self.transfer.board.show(Sight::Failed(Failed {
                 path,
                 code: error.code as u8,
                 why: error.text,
@@ -90,7 +90,7 @@ impl Judge<'_> {
             let text = format!("{obstacle}: remove it, or copy with --delete");
             return Err(Error::new(Code::Open, text));
         }
-        if self.options.dry_run.is_some() {
+        if self.transfer.options().dry_run.is_some() {
             if entry.kind == Kind::Folder {
                 place.fresh = Some(entry.path.clone());
             }
@@ -132,14 +132,17 @@ impl Judge<'_> {
         if paths.is_empty() {
             return;
         }
-        while !self.stream.has_room() && self.crew.check().is_ok() {
+        while !self.transfer.stream.has_room() && self.transfer.crew.check().is_ok() {
             pause(LOOK);
         }
         for paths in in_parts(paths) {
             let listing = Listing::Removed(paths.clone());
             // a connection that is lost is noticed by who hears from it
-            self.stream.send(&Frame::message(listing.encode())).ok();
-            self.board.show(Sight::Removed(paths));
+            self.transfer
+                .stream
+                .send(&Frame::message(listing.encode()))
+                .ok();
+            self.transfer.board.show(Sight::Removed(paths));
         }
     }
 
@@ -148,20 +151,23 @@ impl Judge<'_> {
         let at = place.landing.folder.join(OsStr::from_bytes(path));
         let path = place.landing.at_source(path, &place.first);
         let folder = kind == FileType::Directory;
-        if self.is_partial(&path) || self.options.rules.verdict(&path, folder) != Verdict::Take {
+        if self.is_partial(&path)
+            || self.transfer.options().rules.verdict(&path, folder) != Verdict::Take
+        {
             return true;
         }
         let Some(what) = special(kind).filter(|_| !self.replaces_special()) else {
             return false;
         };
-        self.board
+        self.transfer
+            .board
             .tell(format!("{} stays: it is a {what}", at.display()));
         true
     }
 
     /// Whether `path` is a folder for files that are not whole.
     fn is_partial(&self, path: &[u8]) -> bool {
-        match &self.cradle {
+        match &self.transfer.cradle {
             Cradle::Folder(name) => {
                 path.rsplit(|octet| *octet == b'/').next() == Some(name.as_os_str().as_bytes())
             }

@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::thread::{self, Scope};
@@ -24,18 +23,16 @@ use lighthaul_session::protocol::{self, Protocol};
 use lighthaul_session::session::Session;
 
 use super::claim::Claim;
-use super::cradle::Cradle;
 use super::dress::Wardrobe;
 use super::held::{HeldCheck, HeldRange};
 use super::job::{Incoming, Job};
 use super::judge::Judge;
 use super::landing::Landing;
-use super::ledger::Ledger;
 use super::publish::Publisher;
 use super::settings::{Landed, Settings};
-use crate::board::Board;
+use super::transfer::Transfer;
 use crate::crew::Crew;
-use crate::message::{Announced, LIST, Listing, Message, Progress, UNANSWERED_MAX};
+use crate::message::{Announced, Listing, Message, Progress, UNANSWERED_MAX};
 use crate::watch::{Failed, Sight, Summary, Watcher, announce, bear};
 
 /// How often the sender hears how we are doing.
@@ -63,26 +60,23 @@ pub fn receive(
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
     let list = settings.names.take().map(Told::begin).transpose()?;
-    let cradle = Cradle::new(&settings.options)?;
-    let (ledger, board) = (Ledger::default(), Board::default());
-    let crew = Arc::new(Crew::default());
+    let transfer = Transfer::new(session, settings)?;
+    let Transfer {
+        crew,
+        ledger,
+        board,
+        stream,
+        settings,
+        ..
+    } = &transfer;
     let keep = settings.permit.limit(settings.options.keep);
-    let wardrobe = Wardrobe::new(keep, &board);
-    let stream = session.control.open(LIST)?;
+    let wardrobe = Wardrobe::new(keep, board);
     let writer = Writer::new(TRANSFERS.fetch_add(1, Relaxed));
     let judge = Judge {
-        options: settings.options.clone(),
-        crew: &crew,
-        session,
-        stream: &stream,
+        transfer: &transfer,
         list: list.as_ref(),
-        ledger: &ledger,
-        board: &board,
         wardrobe: &wardrobe,
         writer: writer.clone(),
-        cradle: cradle.clone(),
-        boot: settings.boot(),
-        permit: settings.permit,
     };
     let dry = settings.options.dry_run.is_some();
     let (in_place, unhashed) = sync_channel(FILES_MAX);
@@ -90,15 +84,9 @@ pub fn receive(
         ledger.tell_files(in_place);
     }
     let mut receiving = Receiving {
-        crew: &crew,
-        session,
-        stream: &stream,
+        transfer: &transfer,
         unhashed: Cell::new(Some(unhashed)),
-        ledger: &ledger,
-        board: &board,
         wardrobe: &wardrobe,
-        cradle,
-        settings,
         watcher,
         begun: session.clock.now(),
         protocol: Protocol::default(),
@@ -107,7 +95,7 @@ pub fn receive(
     let result = thread::scope(|scope| {
         let (landed, lands) = sync_channel(1);
         if let Some(list) = &list {
-            scope.spawn(|| crew.run(|| tell(list, &crew, &stream)));
+            scope.spawn(|| crew.run(|| tell(list, crew, stream)));
         }
         scope.spawn(|| {
             crew.run(move || {
@@ -147,17 +135,10 @@ fn tell(list: &Told, crew: &Crew, stream: &Stream) -> Result<(), Error> {
 
 /// A transfer on the receiving side.
 pub(super) struct Receiving<'a, 'w> {
-    pub(super) crew: &'a Arc<Crew>,
-    pub(super) session: &'a Session,
-    /// The stream of the list.
-    pub(super) stream: &'a Stream,
+    pub(super) transfer: &'a Transfer<'a>,
     /// Files whose hashes are to be taken.
     pub(super) unhashed: Cell<Option<Receiver<PathBuf>>>,
-    pub(super) ledger: &'a Ledger,
-    pub(super) board: &'a Board,
     wardrobe: &'a Wardrobe<'a>,
-    cradle: Cradle,
-    pub(super) settings: Settings,
     watcher: Watcher<'w>,
     begun: Instant,
     protocol: Protocol,
@@ -181,8 +162,8 @@ impl<'a> Receiving<'a, '_> {
         door: &Door<'_>,
         lands: &Receiver<Landed>,
     ) -> Result<Summary, Error> {
-        let session = self.session;
-        let options = &self.settings.options;
+        let session = self.transfer.session;
+        let options = self.transfer.options();
         let asked = protocol::asked(&options.protocol)?;
         let lanes = offer::lanes(asked, !options.trc.is_empty());
         let mut path = explore(session, door, false, lanes)?;
@@ -194,12 +175,12 @@ impl<'a> Receiving<'a, '_> {
         }
         self.protocol = offer.protocol;
         offer::check(&offer, &path)?;
-        let joined = join(session, door, offer.joins, self.settings.plain)?;
+        let joined = join(session, door, offer.joins, self.transfer.settings.plain)?;
         let started = session.clock.now();
         announce(
             session,
             (asked, &offer),
-            (self.settings.plain, self.settings.options.digest),
+            (self.transfer.settings.plain, self.transfer.options().digest),
             started.since(self.begun),
             self.watcher,
         );
@@ -215,30 +196,28 @@ impl<'a> Receiving<'a, '_> {
         };
         let lanes = offer::lanes_over(session, &offer, path, &joined)?;
         for lane in &lanes {
-            offer::setup(&offer, (0, 1), lane, self.settings.plain)?;
+            offer::setup(&offer, (0, 1), lane, self.transfer.settings.plain)?;
         }
         let files = self.temp_files(&root, &target)?;
         for lane in self.equip(offer, lanes, &files, &mut outlets)? {
-            let crew = self.crew;
+            let crew = &*self.transfer.crew;
             scope.spawn(move || crew.run(|| lane.run()));
         }
         let (done, finished) = channel();
         self.hash(scope, &files, done.clone())?;
         let mut check = HeldCheck {
-            crew: self.crew,
-            ledger: self.ledger,
-            stream: self.stream,
+            transfer: self.transfer,
             files,
             jobs: outlets.jobs.clone(),
         };
-        let crew = self.crew;
+        let crew = &*self.transfer.crew;
         scope.spawn(move || crew.run(|| check.run(&ranges)));
         let mut publisher = Publisher::new(
-            self.crew,
-            self.ledger,
+            &self.transfer.crew,
+            &self.transfer.ledger,
             (root, target, claim),
             self.wardrobe,
-            (&self.settings, self.cradle.clone()),
+            (&self.transfer.settings, self.transfer.cradle.clone()),
         );
         scope.spawn(move || {
             crew.run(|| publisher.run(&todo));
@@ -255,10 +234,10 @@ impl<'a> Receiving<'a, '_> {
     /// Waits until it is known where files go.
     fn landed(&self, lands: &Receiver<Landed>) -> Result<Landed, Error> {
         loop {
-            self.crew.check()?;
+            self.transfer.crew.check()?;
             match lands.recv_timeout(TICK) {
                 Ok(landed) => return Ok(landed),
-                Err(_) if self.session.control.has_ended() => {
+                Err(_) if self.transfer.session.control.has_ended() => {
                     return Err(Error::new(
                         Code::Network,
                         "the peer left before it listed anything",
@@ -271,12 +250,12 @@ impl<'a> Receiving<'a, '_> {
 
     /// Hears from the sender, and tells it how it goes, until everything is in place.
     fn watch(&mut self, outlets: Outlets, finished: &Receiver<()>) -> Result<Summary, Error> {
-        let clock = self.session.clock;
+        let clock = self.transfer.session.clock;
         let mut outlets = Some(outlets);
         let mut progress_at = clock.now();
         let mut moved = (clock.now(), 0);
         loop {
-            self.crew.check()?;
+            self.transfer.crew.check()?;
             self.show();
             bear(&self.failures)?;
             let now = clock.now();
@@ -284,22 +263,22 @@ impl<'a> Receiving<'a, '_> {
                 progress_at = now + PROGRESS;
                 self.tell_progress()?;
             }
-            let bytes = self.board.motion(u64::MAX).sent;
-            if bytes != moved.1 || self.board.motion(1).held || outlets.is_none() {
+            let bytes = self.transfer.board.motion(u64::MAX).sent;
+            if bytes != moved.1 || self.transfer.board.motion(1).held || outlets.is_none() {
                 moved = (now, bytes);
             }
             if self.is_over(outlets.as_ref()) {
                 outlets = None;
             }
             if outlets.is_none() && matches!(finished.try_recv(), Err(TryRecvError::Disconnected)) {
-                self.crew.check()?;
+                self.transfer.crew.check()?;
                 return self.conclude();
             }
-            match self.session.hear_for(TICK) {
+            match self.transfer.session.hear_for(TICK) {
                 Err(error) if error.code == Code::TimedOut => {
                     // what waited to be heard while others looked is heard by now
-                    let patience = self.settings.options.patience();
-                    if now.since(moved.0.max(self.session.heard_at())) > patience {
+                    let patience = self.transfer.options().patience();
+                    if now.since(moved.0.max(self.transfer.session.heard_at())) > patience {
                         let text =
                             format!("nothing came from the sender for {} s", patience.as_secs());
                         return Err(Error::new(Code::TimedOut, text));
@@ -317,7 +296,7 @@ impl<'a> Receiving<'a, '_> {
     /// Whether nothing is left to hear, so that the sender's last word need not be waited for.
     fn is_over(&self, outlets: Option<&Outlets>) -> bool {
         let reported = outlets.is_some_and(|outlets| outlets.unreported.is_empty());
-        reported && self.ledger.is_complete()
+        reported && self.transfer.ledger.is_complete()
     }
 
     /// Takes in what the sender says; answers whether more objects are to come.
@@ -329,7 +308,7 @@ impl<'a> Receiving<'a, '_> {
         if let Message::Chosen { why } = message {
             // where nothing is wanted, all may be over by then
             let name = self.protocol.name().to_owned();
-            self.board.show(Sight::Chosen(name, why));
+            self.transfer.board.show(Sight::Chosen(name, why));
             return Ok(outlets.is_some());
         }
         let Some(outlets) = outlets else {
@@ -353,16 +332,16 @@ impl<'a> Receiving<'a, '_> {
             }
             Message::Held(held) => {
                 let range = HeldRange {
-                    file: self.ledger.compare(held.entry, held.span)?,
+                    file: self.transfer.ledger.compare(held.entry, held.span)?,
                     span: held.span,
                     report: held.report,
                 };
                 if outlets.held.try_send(range).is_err() {
-                    self.crew.check()?;
+                    self.transfer.crew.check()?;
                     return lie("the peer sends more digests than it may");
                 }
             }
-            Message::Warning { text } => self.board.show(Sight::Warning(text)),
+            Message::Warning { text } => self.transfer.board.show(Sight::Warning(text)),
             Message::Sent => return Ok(false),
             Message::Offer(_)
             | Message::Chosen { .. }
@@ -378,7 +357,7 @@ impl<'a> Receiving<'a, '_> {
         let lie = |text: &str| Error::new(Code::Protocol, text);
         let layout =
             Layout::new(announced.pieces).map_err(|_| lie("the peer's object makes no sense"))?;
-        let files = self.ledger.announce(layout.pieces())?;
+        let files = self.transfer.ledger.announce(layout.pieces())?;
         if outlets.unreported.len() >= UNREPORTED_MAX {
             return Err(lie("the peer does not report on what it sends"));
         }
@@ -400,37 +379,40 @@ impl<'a> Receiving<'a, '_> {
         if sent == Some(true) {
             return Ok(());
         }
-        self.crew.check()?;
+        self.transfer.crew.check()?;
         Err(lie("the peer sends more than its lanes take"))
     }
 
     /// Tells both sides which limit of this host's kernel binds, if one does.
     fn warn(&self, scarce: Option<String>) -> Result<(), Error> {
         if let Some(text) = scarce {
-            self.session.say(&Message::Warning { text: text.clone() })?;
-            self.board.show(Sight::Warning(text));
+            self.transfer
+                .session
+                .say(&Message::Warning { text: text.clone() })?;
+            self.transfer.board.show(Sight::Warning(text));
         }
         Ok(())
     }
 
     fn tell_progress(&mut self) -> Result<(), Error> {
-        for text in self.board.take_untold() {
-            self.session.say(&Message::Warning { text })?;
+        for text in self.transfer.board.take_untold() {
+            self.transfer.session.say(&Message::Warning { text })?;
         }
-        let (settled, failures) = self.ledger.take_news();
+        let (settled, failures) = self.transfer.ledger.take_news();
         self.failures
             .extend(failures.iter().cloned().map(Failed::from));
         for message in Message::settled(settled, failures) {
-            self.session.say(&message)?;
+            self.transfer.session.say(&message)?;
         }
-        let verdict = self.ledger.verdict();
+        let verdict = self.transfer.ledger.verdict();
         let published = verdict.entries - verdict.unchanged;
-        self.board.published.store(published, Relaxed);
-        let motion = self.board.motion(self.ledger.wanted());
-        self.session.say(&Message::Progress(Progress {
+        self.transfer.board.published.store(published, Relaxed);
+        let motion = self.transfer.board.motion(self.transfer.ledger.wanted());
+        self.transfer.session.say(&Message::Progress(Progress {
             bytes: motion.done,
             duplicates: motion.resent,
             datagrams: self
+                .transfer
                 .board
                 .lanes()
                 .iter()
@@ -443,13 +425,13 @@ impl<'a> Receiving<'a, '_> {
     }
 
     fn show(&mut self) {
-        for sight in self.board.take_sights() {
+        for sight in self.transfer.board.take_sights() {
             if let Sight::Failed(failed) = &sight {
                 self.failures.push(failed.clone());
             }
             (self.watcher)(sight);
         }
-        let motion = self.board.motion(self.ledger.wanted());
+        let motion = self.transfer.board.motion(self.transfer.ledger.wanted());
         if motion.sent > 0 {
             (self.watcher)(Sight::Moving(motion));
         }
@@ -458,18 +440,18 @@ impl<'a> Receiving<'a, '_> {
     fn conclude(&mut self) -> Result<Summary, Error> {
         self.show();
         self.tell_progress()?;
-        let verdict = self.ledger.verdict();
+        let verdict = self.transfer.ledger.verdict();
         // a sender that is gone does not undo what is published
-        self.session.say(&Message::Verdict(verdict)).ok();
-        self.session.control.flush(FLUSH);
+        self.transfer.session.say(&Message::Verdict(verdict)).ok();
+        self.transfer.session.control.flush(FLUSH);
         // it closes when it has heard that, and says that it is there until then; to close first would be to
         // take it for a loss
-        let clock = self.session.clock;
+        let clock = self.transfer.session.clock;
         loop {
-            match self.session.hear_for::<Message>(FAREWELL) {
+            match self.transfer.session.hear_for::<Message>(FAREWELL) {
                 Ok(_) => {}
                 Err(error) if error.code == Code::TimedOut => {
-                    if clock.now().since(self.session.heard_at()) >= FAREWELL {
+                    if clock.now().since(self.transfer.session.heard_at()) >= FAREWELL {
                         break;
                     }
                 }
@@ -480,7 +462,7 @@ impl<'a> Receiving<'a, '_> {
             entries: verdict.entries,
             bytes: verdict.bytes,
             unchanged: verdict.unchanged,
-            motion: self.board.motion(self.ledger.wanted()),
+            motion: self.transfer.board.motion(self.transfer.ledger.wanted()),
             failures: std::mem::take(&mut self.failures),
             ..Summary::default()
         })

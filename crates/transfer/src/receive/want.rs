@@ -27,25 +27,25 @@ impl Judge<'_> {
         let (path, size) = (entry.path(), entry.size());
         let resumable = size >= RESUMABLE;
         let temporary = if resumable {
-            self.cradle.partial(path)
+            self.transfer.cradle.partial(path)
         } else {
-            self.cradle.temporary(&self.writer, path, number)
+            self.transfer.cradle.temporary(&self.writer, path, number)
         };
-        let names = (temporary, self.cradle.journal(path));
+        let names = (temporary, self.transfer.cradle.journal(path));
         let pending = Pending::new(number, entry.clone(), names, resumable);
         let records = if resumable {
             self.left_behind(place, &pending)
         } else {
             Vec::new()
         };
-        let digest = digest_for(&records, self.options.digest);
+        let digest = digest_for(&records, self.transfer.options().digest);
         let data = entry.data();
         let there = longest(merged(records.iter().map(|record| record.span).collect()));
         let held = within(&there, &data);
         let owed = within(&missing(&there, size), &data);
         pending.expect(owed.clone());
         pending.expect_digests(&held, digest, records);
-        self.ledger.expect(pending);
+        self.transfer.ledger.expect(pending);
         let whole = held.is_empty() && owed == [(0, size)];
         WantedFile {
             number,
@@ -81,18 +81,18 @@ impl Judge<'_> {
             if !locked.as_ref().is_err_and(is_held) {
                 return locked;
             }
-            let now = self.session.clock.now();
+            let now = self.transfer.session.clock.now();
             let until = place.waits_until.get_or_insert_with(|| {
-                let patience = self.options.patience();
+                let patience = self.transfer.options().patience();
                 let path = place.landing.folder.join(pending.entry.path());
-                self.board.tell(format!(
+                self.transfer.board.tell(format!(
                     "{}: another transfer is writing it, which is given {} s to end",
                     path.display(),
                     patience.as_secs()
                 ));
                 now + patience
             });
-            if now >= *until || self.crew.check().is_err() {
+            if now >= *until || self.transfer.crew.check().is_err() {
                 return locked;
             }
             pause(LOOK);
@@ -103,19 +103,19 @@ impl Judge<'_> {
     pub(super) const fn subject(&self, pending: &Pending) -> Subject {
         Subject {
             look: pending.look(),
-            boot: self.boot,
+            boot: self.transfer.boot,
         }
     }
 
     /// Refuses the whole copy if `entry` cannot fit beside what was wanted before it.
     pub(super) fn fit(&self, place: &mut Place, entry: &Entry) -> Result<(), Error> {
         // zeros take no room then, and a folder that a dry run does not make is on no disk yet
-        let is_dry = self.options.dry_run.is_some();
+        let is_dry = self.transfer.options().dry_run.is_some();
         let is_nowhere = is_dry && (!place.landing.is_there() || place.is_fresh(&entry.path));
-        if self.options.sparse || is_nowhere {
+        if self.transfer.options().sparse || is_nowhere {
             return Ok(());
         }
-        let left = self.cradle.partial(entry.path());
+        let left = self.transfer.cradle.partial(entry.path());
         match place.room.take(&mut place.root, entry, &left) {
             Ok(None) => Ok(()),
             Ok(Some(why)) => {

@@ -2,31 +2,25 @@
 //! compare. Whatever does not agree is sent.
 
 use std::io::{self, ErrorKind};
-use std::sync::Arc;
 
 use lighthaul_files::digest::{Digest, Taking};
 use lighthaul_io::fs::disk::InputFile;
-use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::error::{Code, Error};
-use lighthaul_session::session::Session;
 
-use super::queue::{HeldRange, Item, Queue};
-use crate::crew::Crew;
+use super::queue::{HeldRange, Item};
+use super::transfer::Transfer;
 use crate::message::{HeldDigest, Message, Report};
 
 /// The thread that digests held ranges, while lanes send what is missing.
-pub(crate) struct HeldReader<'a> {
-    pub(crate) crew: &'a Crew,
-    pub(crate) session: &'a Session,
-    pub(crate) queue: &'a Queue,
-    pub(crate) ground: Arc<Ground>,
+pub(super) struct HeldReader<'a> {
+    pub(super) transfer: &'a Transfer<'a>,
 }
 
 impl HeldReader<'_> {
     /// Tells the digest of every range that the receiver holds.
     pub(crate) fn run(&self) -> Result<(), Error> {
         let mut open = None;
-        while let Some(held) = self.queue.take_held(self.crew)? {
+        while let Some(held) = self.transfer.queue.take_held(&self.transfer.crew)? {
             let report = match self.digest(&held, &mut open) {
                 Ok(digest) => Report::Digest(digest),
                 Err(error) => Report::Failed {
@@ -34,7 +28,7 @@ impl HeldReader<'_> {
                     why: error.text,
                 },
             };
-            self.session.say(&Message::Held(HeldDigest {
+            self.transfer.session.say(&Message::Held(HeldDigest {
                 entry: held.piece.entry,
                 span: (held.piece.offset, held.piece.end()),
                 report,
@@ -66,7 +60,7 @@ impl HeldReader<'_> {
     }
 
     fn open(&self, item: &Item) -> Result<InputFile, Error> {
-        let file = self.ground.file(&item.place);
+        let file = self.transfer.ground.file(&item.place);
         file.map_err(|error| unreadable(item, &error))
     }
 }

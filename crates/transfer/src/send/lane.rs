@@ -10,14 +10,14 @@ use lighthaul_io::drive::{Lane, Next, Owner, Share, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::store::read_ahead::ReadAhead;
 use lighthaul_session::error::Error;
-use lighthaul_session::machine::{Baton, Moved, SendMachine};
+use lighthaul_session::machine::{Moved, SendMachine};
 use lighthaul_session::offer::{self, Offer};
-use lighthaul_session::session::Session;
 
-use super::queue::{Plan, Queue};
+use super::queue::Plan;
 use super::source::FileSource;
-use crate::board::{Board, Counts};
-use crate::crew::{Crew, LOOK};
+use super::transfer::Transfer;
+use crate::board::Counts;
+use crate::crew::LOOK;
 use crate::message::{Announced, Message, Report};
 use crate::watch::Sight;
 
@@ -29,39 +29,36 @@ const AHEAD: Duration = Duration::from_millis(20);
 
 /// What all lanes have in common.
 #[derive(Clone)]
-pub(crate) struct Common<'a> {
-    pub(crate) crew: &'a Crew,
-    pub(crate) session: &'a Session,
-    pub(crate) queue: &'a Queue,
-    pub(crate) board: &'a Board,
-    pub(crate) share: Arc<Share>,
-    pub(crate) baton: &'a Baton,
+pub(super) struct Common<'a> {
+    pub(super) transfer: &'a Transfer<'a>,
+    pub(super) share: Arc<Share>,
     /// What the circuit carries when, if there is one.
-    pub(crate) trc: Option<Trc>,
-    pub(crate) offer: Offer,
-    pub(crate) plain: bool,
+    pub(super) trc: Option<Trc>,
+    pub(super) offer: Offer,
 }
 
 /// A lane, and what it sends from.
-pub(crate) struct SendLane<'a> {
-    pub(crate) common: Common<'a>,
-    pub(crate) number: u8,
-    pub(crate) lane: Lane,
-    pub(crate) store: ReadAhead<FileSource>,
-    pub(crate) reports: Receiver<(u64, Vec<Report>)>,
+pub(super) struct SendLane<'a> {
+    pub(super) common: Common<'a>,
+    pub(super) number: u8,
+    pub(super) lane: Lane,
+    pub(super) store: ReadAhead<FileSource>,
+    pub(super) reports: Receiver<(u64, Vec<Report>)>,
 }
 
 impl SendLane<'_> {
     /// Sends objects until there are no more.
-    pub(crate) fn run(mut self) -> Result<(), Error> {
-        let Common { session, offer, .. } = self.common;
+    pub(super) fn run(mut self) -> Result<(), Error> {
+        let Common {
+            transfer, offer, ..
+        } = self.common;
         let (share, turns) = (
             Arc::clone(&self.common.share),
             offer.protocol.turns(offer.lanes),
         );
         // a limit may change with the time of day
-        let len = || offer::object_len(&offer, share.whole(), session.rtt);
-        while let Some(plan) = self.common.queue.take(self.common.crew, len, turns)? {
+        let len = || offer::object_len(&offer, share.whole(), transfer.session.rtt);
+        while let Some(plan) = transfer.queue.take(&transfer.crew, len, turns)? {
             self.send(Arc::new(plan))?;
         }
         Ok(())
@@ -69,11 +66,9 @@ impl SendLane<'_> {
 
     fn send(&mut self, plan: Arc<Plan>) -> Result<(), Error> {
         let Common {
-            session,
-            offer,
-            plain,
-            ..
+            transfer, offer, ..
         } = self.common;
+        let (session, plain) = (transfer.session, transfer.settings.plain);
         let share = &self.common.share;
         let object = plan.number;
         session.say(&Message::Object(Announced {
@@ -91,16 +86,16 @@ impl SendLane<'_> {
         setup.trc.clone_from(&self.common.trc);
         self.store.begin(plan)?;
         let now = session.clock.now();
-        let baton = self.common.baton;
+        let baton = &transfer.baton;
         let mut sender = SendMachine::new(now, &setup, baton.look());
         let mut owner = SendOwner {
             common: &self.common,
-            counts: self.common.board.lane(self.number.into()),
+            counts: self.common.transfer.board.lane(self.number.into()),
             reports: &self.reports,
             reported: false,
             passed: false,
             udp: self.lane.udp.is_some(),
-            before: Before::of(self.common.board.lane(self.number.into())),
+            before: Before::of(self.common.transfer.board.lane(self.number.into())),
             moved: (now, 0, 0),
             failed: None,
         };
@@ -152,7 +147,7 @@ impl SendOwner<'_> {
             && let Ok((object, reports)) = self.reports.recv_timeout(patience)
         {
             for message in Message::reports(object, reports) {
-                self.common.session.say(&message)?;
+                self.common.transfer.session.say(&message)?;
             }
             self.reported = true;
         }
@@ -172,8 +167,8 @@ impl SendOwner<'_> {
     /// Lets another lane begin, with what this one has learned.
     fn pass_turn(&mut self, sender: &SendMachine) {
         if !std::mem::replace(&mut self.passed, true) {
-            self.common.baton.pass(sender.learned());
-            self.common.queue.pass_turn();
+            self.common.transfer.baton.pass(sender.learned());
+            self.common.transfer.queue.pass_turn();
         }
     }
 
@@ -182,7 +177,7 @@ impl SendOwner<'_> {
             return Next::Continue;
         }
         self.udp = false;
-        self.common.board.show(Sight::Diverted(format!(
+        self.common.transfer.board.show(Sight::Diverted(format!(
             "{why}, so TCP carries the data from now on"
         )));
         Next::Divert
@@ -196,7 +191,10 @@ impl Owner<SendMachine> for SendOwner<'_> {
                 if number > 1 {
                     self.common.share.enter();
                 }
-                self.common.board.show(Sight::Round { number, packets });
+                self.common
+                    .transfer
+                    .board
+                    .show(Sight::Round { number, packets });
                 Ok(Next::Continue)
             }
             Moved::Asked(round) => {
@@ -230,6 +228,7 @@ impl Owner<SendMachine> for SendOwner<'_> {
     fn tick(&mut self, sender: &mut SendMachine, now: Instant) -> Result<Next, World> {
         let checked = self
             .common
+            .transfer
             .crew
             .check()
             .and_then(|()| self.pass_on_reports(Duration::ZERO));
@@ -246,7 +245,7 @@ impl Owner<SendMachine> for SendOwner<'_> {
         let (at, heard, sent) = self.moved;
         if seen != heard || sender.is_held() || sender.sent() == sent {
             self.moved = (now, seen, sender.sent());
-        } else if now.since(at) > BARREN + self.common.session.rtt {
+        } else if now.since(at) > BARREN + self.common.transfer.session.rtt {
             return Ok(self.divert("no datagram arrives"));
         }
         Ok(Next::Continue)

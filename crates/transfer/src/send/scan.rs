@@ -9,19 +9,17 @@ use lighthaul_base::Instant;
 use lighthaul_files::digest::{self, Digest, Taking};
 use lighthaul_files::list::Heard;
 use lighthaul_files::manifest::{Entry, Kind, pack};
-use lighthaul_files::options::{Action, Detail, Options, Planned};
+use lighthaul_files::options::{Action, Detail, Planned};
 use lighthaul_files::walk::Found;
-use lighthaul_io::control::{Frame, Stream};
+use lighthaul_io::control::Frame;
 use lighthaul_io::error::Error as World;
-use lighthaul_io::fs::ground::Ground;
 use lighthaul_io::fs::meta::Meta;
 use lighthaul_session::error::{Code, Error};
-use lighthaul_session::session::Session;
 use lighthaul_session::topic::decode;
 
-use super::queue::{Item, Queue};
-use crate::board::Board;
-use crate::crew::{Crew, LOOK};
+use super::queue::Item;
+use super::transfer::Transfer;
+use crate::crew::LOOK;
 use crate::message::Listing;
 use crate::watch::{Failed, Sight};
 
@@ -35,15 +33,8 @@ const FOUND_MAX: usize = 1 << 12;
 const FLUSH: Duration = Duration::from_millis(20);
 
 /// What both threads of the list need.
-#[derive(Clone, Copy)]
-pub(crate) struct Scan<'a> {
-    pub(crate) crew: &'a Crew,
-    pub(crate) session: &'a Session,
-    pub(crate) stream: &'a Stream,
-    pub(crate) queue: &'a Queue,
-    pub(crate) board: &'a Board,
-    pub(crate) ground: &'a Ground,
-    pub(crate) options: &'a Options,
+pub(super) struct Scan<'a> {
+    pub(super) transfer: &'a Transfer<'a>,
 }
 
 impl Scan<'_> {
@@ -62,7 +53,7 @@ impl Scan<'_> {
                 Err(RecvTimeoutError::Timeout) => self.flush(&mut page)?,
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            let now = self.session.clock.now();
+            let now = self.transfer.session.clock.now();
             let full = page.entries.len() >= PAGE || page.bytes >= PAGE_BYTES;
             if full || now.since(page.begun) >= FLUSH {
                 self.flush(&mut page)?;
@@ -70,7 +61,7 @@ impl Scan<'_> {
             }
         }
         self.flush(&mut page)?;
-        self.queue.close();
+        self.transfer.queue.close();
         self.say(&Listing::End)
     }
 
@@ -78,12 +69,13 @@ impl Scan<'_> {
     fn take(&self, found: Found, page: &mut Page) -> Result<(), Error> {
         match found {
             Found::Entry(mut entry, place, meta) => {
-                let alone = self.queue.totals().entries == 0 && matches!(entry.kind, Kind::File(_));
-                if self.options.expects() && !alone {
+                let alone = self.transfer.queue.totals().entries == 0
+                    && matches!(entry.kind, Kind::File(_));
+                if self.transfer.options().expects() && !alone {
                     let text = "--hash with a value is for one file: leave the value out for more";
                     return Err(Error::new(Code::Usage, text));
                 }
-                if self.options.checksum {
+                if self.transfer.options().checksum {
                     entry.digest = self.digest(&entry, &place, meta.as_ref());
                 }
                 let item = matches!(entry.kind, Kind::File(_)).then(|| Item {
@@ -91,16 +83,18 @@ impl Scan<'_> {
                     size: entry.size(),
                     version: meta.map_or(0, |meta| meta.version().mark()),
                 });
-                self.queue.list(self.crew, item)?;
+                self.transfer.queue.list(&self.transfer.crew, item)?;
                 page.bytes += entry.weight();
                 page.entries.push(entry);
             }
             Found::Skipped(text) => {
-                self.board.show(Sight::Warning(format!("left out: {text}")));
+                self.transfer
+                    .board
+                    .show(Sight::Warning(format!("left out: {text}")));
                 self.say(&Listing::Skipped { why: text })?;
             }
             Found::Noted(text) => {
-                self.board.show(Sight::Warning(text.clone()));
+                self.transfer.board.show(Sight::Warning(text.clone()));
                 self.say(&Listing::Warning { text })?;
             }
             Found::Excluded(path, rule) => self.exclude(path, rule)?,
@@ -112,7 +106,9 @@ impl Scan<'_> {
                     code,
                     why: why.clone(),
                 })?;
-                self.board.show(Sight::Failed(Failed { path, code, why }));
+                self.transfer
+                    .board
+                    .show(Sight::Failed(Failed { path, code, why }));
             }
         }
         Ok(())
@@ -120,7 +116,7 @@ impl Scan<'_> {
 
     /// Tells what a rule leaves out, if anybody wants to know.
     fn exclude(&self, path: Vec<u8>, rule: String) -> Result<(), Error> {
-        if self.options.dry_run != Some(Detail::Explain) {
+        if self.transfer.options().dry_run != Some(Detail::Explain) {
             return Ok(());
         }
         let planned = Planned {
@@ -129,7 +125,7 @@ impl Scan<'_> {
             bytes: 0,
             why: rule,
         };
-        self.board.show(Sight::Planned(planned.clone()));
+        self.transfer.board.show(Sight::Planned(planned.clone()));
         self.say(&Listing::Planned(vec![planned]))
     }
 
@@ -138,7 +134,7 @@ impl Scan<'_> {
         let Kind::File(size) = entry.kind else {
             return None;
         };
-        let file = self.ground.file(place).ok()?;
+        let file = self.transfer.ground.file(place).ok()?;
         let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, at);
         let digest = Taking::of(digest::Kind::Blake3, size, read).ok()?;
         let is_unchanged = file.version().ok()? == meta?.version();
@@ -146,7 +142,7 @@ impl Scan<'_> {
     }
 
     fn flush(&self, page: &mut Page) -> Result<(), Error> {
-        self.crew.check()?;
+        self.transfer.crew.check()?;
         if !page.entries.is_empty() {
             self.say(&Listing::Entries(pack(&page.entries)?))?;
             page.entries.clear();
@@ -156,34 +152,41 @@ impl Scan<'_> {
     }
 
     fn say(&self, listing: &Listing) -> Result<(), Error> {
-        Ok(self.stream.send(&Frame::message(listing.encode()))?)
+        Ok(self
+            .transfer
+            .stream
+            .send(&Frame::message(listing.encode()))?)
     }
 
     /// Hears what is wanted, until the receiver has looked at everything; asks for its list, if that is what counts.
     pub(crate) fn hear(&self, mut list: Option<Heard>) -> Result<(), Error> {
-        while !self.queue.is_answered() {
+        while !self.transfer.queue.is_answered() {
             if let Some(list) = &mut list {
                 list.ask(|| self.say(&Listing::Which))?;
             }
-            let until = self.session.clock.now() + LOOK;
-            let frame = match self.stream.receive(self.session.clock, until) {
+            let until = self.transfer.session.clock.now() + LOOK;
+            let frame = match self
+                .transfer
+                .stream
+                .receive(self.transfer.session.clock, until)
+            {
                 Err(World::TimedOut(_)) => {
-                    self.crew.check()?;
+                    self.transfer.crew.check()?;
                     continue;
                 }
                 // a receiver that has answered everything may be done, and gone
-                Err(_) if self.queue.is_answered() => return Ok(()),
+                Err(_) if self.transfer.queue.is_answered() => return Ok(()),
                 frame => frame?,
             };
             match (decode(&frame.octets), &mut list) {
-                (Ok(Listing::Wanted(wanted)), _) => self.queue.want(wanted)?,
-                (Ok(Listing::Compared(compared)), _) => self.queue.compared(compared)?,
+                (Ok(Listing::Wanted(wanted)), _) => self.transfer.queue.want(wanted)?,
+                (Ok(Listing::Compared(compared)), _) => self.transfer.queue.compared(compared)?,
                 (Ok(Listing::Planned(planned)), _) => {
                     for planned in planned {
-                        self.board.show(Sight::Planned(planned));
+                        self.transfer.board.show(Sight::Planned(planned));
                     }
                 }
-                (Ok(Listing::Removed(paths)), _) => self.board.show(Sight::Removed(paths)),
+                (Ok(Listing::Removed(paths)), _) => self.transfer.board.show(Sight::Removed(paths)),
                 (Ok(Listing::Take(page)), Some(list)) => list.take(page)?,
                 _ => return Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
             }

@@ -11,14 +11,13 @@ use lighthaul_session::error::Error;
 use lighthaul_session::topic::decode;
 
 use super::bench::{Bench, SECONDS, sessions};
-use crate::board::Board;
-use crate::crew::Crew;
 use crate::message::{Failure, LIST, Listing, Target, WantedFile};
-use crate::receive::cradle::Cradle;
 use crate::receive::dress::Wardrobe;
 use crate::receive::judge::Judge;
 use crate::receive::landing::Landing;
 use crate::receive::ledger::Ledger;
+use crate::receive::settings::Settings;
+use crate::receive::transfer::Transfer;
 use crate::watch::Sight;
 
 /// Outcome of a list.
@@ -82,22 +81,20 @@ impl Bench {
         for listing in list {
             said.send(&Frame::message(listing.encode())).unwrap();
         }
-        let (crew, ledger, board) = (Crew::default(), Ledger::default(), Board::default());
-        let wardrobe = Wardrobe::new(self.permit.limit(options.keep), &board);
-        let stream = receiver.control.open(LIST).unwrap();
-        let judge = Judge {
+        let settings = Settings {
             options: options.clone(),
-            crew: &crew,
-            session: &receiver,
-            stream: &stream,
-            list: None,
-            ledger: &ledger,
-            board: &board,
-            writer: writer(),
-            cradle: Cradle::new(options).unwrap(),
-            wardrobe: &wardrobe,
-            boot: 0,
             permit: self.permit,
+            ..Settings::default()
+        };
+        let mut transfer = Transfer::new(&receiver, settings).unwrap();
+        transfer.boot = 0;
+        let (crew, stream) = (&transfer.crew, &transfer.stream);
+        let wardrobe = Wardrobe::new(self.permit.limit(options.keep), &transfer.board);
+        let judge = Judge {
+            transfer: &transfer,
+            list: None,
+            wardrobe: &wardrobe,
+            writer: writer(),
         };
         let target = Target {
             path: self.top.join(to).into_os_string().into_encoded_bytes(),
@@ -129,9 +126,9 @@ impl Bench {
             result,
             wanted,
             planned,
-            sights: board.take_sights(),
-            failures: ledger.take_news().1,
-            ledger,
+            sights: transfer.board.take_sights(),
+            failures: transfer.ledger.take_news().1,
+            ledger: transfer.ledger,
             made,
         }
     }

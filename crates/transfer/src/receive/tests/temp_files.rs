@@ -18,13 +18,14 @@ use rustix::fs::FileType;
 use super::bench::{Bench, sessions};
 use super::judged::file;
 use crate::budget::{Budget, Slot};
-use crate::crew::Crew;
 use crate::message::{Compared, LIST, Listing, Report};
 use crate::receive::held::{HeldCheck, HeldRange};
 use crate::receive::job::Job;
 use crate::receive::journal::{Journal, Passage, Record, Subject};
-use crate::receive::ledger::{Ledger, Pending};
+use crate::receive::ledger::Pending;
+use crate::receive::settings::Settings;
 use crate::receive::temp_files::{Attempt, TempFiles, is_continued};
+use crate::receive::transfer::Transfer;
 
 const PASSAGE: Passage = Passage {
     digest: Kind::Crc128,
@@ -231,16 +232,14 @@ fn compare(
     bench.leave("a.part", "0123456789");
     let journal = File::create(bench.target("a.journal")).unwrap();
     Journal::begin((journal, Slot::alone()), subject(&there), noted).unwrap();
-    let (crew, ledger) = (Crew::default(), Ledger::default());
+    let [sender, receiver] = sessions();
+    let transfer = Transfer::new(&receiver, Settings::default()).unwrap();
+    let (crew, ledger) = (&transfer.crew, &transfer.ledger);
     ledger.expect(there);
     let before = ledger.wanted();
-    let [sender, receiver] = sessions();
-    let stream = receiver.control.open(LIST).unwrap();
     let (jobs, todo) = channel();
     let mut check = HeldCheck {
-        crew: &crew,
-        ledger: &ledger,
-        stream: &stream,
+        transfer: &transfer,
         files: files(bench, sparse),
         jobs,
     };
