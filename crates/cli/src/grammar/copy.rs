@@ -27,7 +27,7 @@ pub(crate) struct Cp {
     /// Identifier of this copy, the same in every attempt.
     #[arg(skip = random_octets())]
     pub(crate) copy: [u8; 16],
-    /// Sources, then the target: PATH, HOST:PATH or lh://HOST/PATH
+    /// Sources, then the target: PATH, HOST:PATH or `lh://HOST/PATH`
     #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
     pub(crate) paths: Vec<String>,
     #[command(flatten)]

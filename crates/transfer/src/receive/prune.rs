@@ -113,8 +113,9 @@ impl Judge<'_> {
         let gone = RefCell::new(Vec::new());
         let removed = {
             // a transfer that has failed, or whose caller may no longer write, removes nothing more
-            let keep =
-                |path: &[u8], kind| self.crew.check().is_err() || self.keeps(place, path, kind);
+            let keep = |path: &[u8], kind| {
+                self.transfer.crew.check().is_err() || self.keeps(place, path, kind)
+            };
             let note = |path: &[u8]| {
                 gone.borrow_mut().push(path.to_vec());
                 if gone.borrow().len() >= REMOVED_MAX {
