@@ -171,7 +171,7 @@ impl Judge<'_> {
             let frame = self.crew.receive(self.stream, self.session.clock)?;
             match (decode(&frame.octets), self.list) {
                 (Ok(Listing::Which), Some(list)) => list.ask(),
-                (heard, _) => return heard.map_err(|_| nonsense()),
+                (heard, _) => return heard,
             }
         }
     }
@@ -186,10 +186,7 @@ impl Judge<'_> {
     }
 
     fn page(&self, place: &mut Place, packed: &[u8]) -> Result<Wanted, Error> {
-        let entries = unpack(packed).map_err(|_| {
-            let text = "the peer's manifest makes no sense or is unsafe";
-            Error::new(Code::Protocol, text)
-        })?;
+        let entries = unpack(packed)?;
         self.ledger.list(entries.len() as u64)?;
         let mut wanted = Wanted {
             entries: entries.len() as u64,
@@ -279,10 +276,13 @@ impl Judge<'_> {
         if self.options.dry_run.is_some() {
             let is_link = self.options.hard_links && matches!(entry.linked, Linked::To(_));
             let is_new = matches!(entry.kind, Kind::File(_)) && action != Action::Keep;
-            if is_new && !is_link {
+            let kept = if is_new && !is_link {
                 place.unfit = self.fit(place, entry).err();
-            }
-            let settled = self.rehearse(place, entry, (there, action, why))?;
+                self.would_keep(place, number, entry)
+            } else {
+                0
+            };
+            let settled = self.rehearse(place, entry, (there, action, why), kept)?;
             self.ledger.settle(number, entry, Ok(settled));
             return Ok(None);
         }
@@ -449,7 +449,7 @@ impl Judge<'_> {
         if entry.is_top() && place.landing.is_there() {
             let there = Self::look(place, entry)?;
             let (action, why) = self.decide(place, entry, there);
-            self.rehearse(place, entry, (there, action, why))?;
+            self.rehearse(place, entry, (there, action, why), 0)?;
         }
         self.ledger.settle(number, entry, Ok(Settled::Now));
         Ok(())
