@@ -24,7 +24,7 @@ use std::process::ExitCode;
 
 use clap::FromArgMatches;
 use lighthaul_io::host::{heap, interrupt};
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, caught};
 
 use crate::config::Config;
 use crate::grammar::cli::{Cli, Command};
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
     if let Err(error) = catch(command) {
         print::say(&format!("lighthaul: signals cannot be caught: {error}"));
     }
-    let done = run(command, &config, &grammar);
+    let done = caught("command", || run(command, &config, &grammar));
     let done = match (done, print::unprinted()) {
         (Ok(0), Some(error)) => Err(error),
         (done, _) => done,

@@ -11,7 +11,7 @@ use lighthaul_files::options::Options;
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::crypto::tls;
 use lighthaul_session::door::Door;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::message::{self as own, Hello};
 use lighthaul_session::session::Session;
 use lighthaul_transfer::budget::Budget;
@@ -128,7 +128,7 @@ fn watched<T>(
 ) -> T {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
-        scope.spawn(|| {
+        let mut watch = || -> Result<(), Error> {
             let mut alive = session.clock.now();
             while !done.load(Relaxed) {
                 if session.clock.now().since(alive) > ALIVE {
@@ -146,15 +146,27 @@ fn watched<T>(
                     }
                     (Err(error), _) => Err(error),
                 };
-                if let Err(error) = taken {
-                    return far.halt.stop(error);
-                }
+                taken?;
+            }
+            Ok(())
+        };
+        scope.spawn(move || {
+            if let Err(error) = caught("onlooker", &mut watch) {
+                far.halt.stop(error);
             }
         });
-        let result = work();
-        done.store(true, Relaxed);
-        result
+        let _leave = Leave(&done);
+        work()
     })
+}
+
+/// Ends the watch over the onlooker, however the work ended.
+struct Leave<'a>(&'a AtomicBool);
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
 }
 
 /// Shows the onlooker what we see. What is only of the moment is left out when it does not keep up.

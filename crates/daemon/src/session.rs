@@ -14,7 +14,7 @@ use lighthaul_files::walk::Walk;
 use lighthaul_files::work::Scope;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_session::door::Door;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::message::{Message, VERSION};
 use lighthaul_session::secrets::Join;
 use lighthaul_session::session::Session;
@@ -267,11 +267,12 @@ fn fulfil(
     lock().insert(number, probes);
     let (_open, joins) = service.joins.open(session, guest.identity);
     let door = Door::Called(&arrivals, &joins);
-    let result = if let Request::Gateway(greeting) = &asked.request {
-        link(guest, &door, greeting, asked.hello.plain, service)
-    } else {
+    let result = caught("session", || {
+        if let Request::Gateway(greeting) = &asked.request {
+            return link(guest, &door, greeting, asked.hello.plain, service);
+        }
         work(session, &door, asked, (rights, budget), meter)
-    };
+    });
     lock().remove(&number);
     result
 }

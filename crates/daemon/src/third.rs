@@ -138,7 +138,8 @@ impl End<'_> {
     }
 
     fn hello<M: Topic>(self, hello: &Hello, request: &Request) -> Result<M, Error> {
-        self.say(&own::Message::Hello(hello.with::<Message>(request)))?;
+        let asked = self.session.ask::<Message>(hello.with::<Message>(request));
+        asked.map_err(|error| self.blame(error))?;
         self.session.hear().map_err(|error| self.blame(error))
     }
 

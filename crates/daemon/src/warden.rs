@@ -5,7 +5,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_session::error::Error;
+use lighthaul_session::error::{Error, caught};
 use lighthaul_session::session::Session;
 
 /// How often it is looked.
@@ -24,7 +24,16 @@ pub(crate) fn guard<T>(
 ) -> T {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
-        let warden = scope.spawn(|| watch(session, &done, judge));
+        let warden = scope.spawn(|| {
+            let watched = caught("judge", || {
+                watch(session, &done, judge);
+                Ok(())
+            });
+            if let Err(error) = watched {
+                // no session goes on that is not watched
+                session.halt.stop(error);
+            }
+        });
         let _leave = Leave(&done, warden.thread());
         work()
     })

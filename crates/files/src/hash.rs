@@ -7,9 +7,12 @@ use std::str::FromStr;
 
 use crc_fast::CrcAlgorithm;
 use lighthaul_base::to_hex;
+use lighthaul_io::control::bounded::{self, Text};
 use lighthaul_session::error::{Code, Error};
 use md5::Digest;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::manifest::PATH_MAX;
 
 /// Which hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -32,6 +35,7 @@ pub struct Asked {
     /// Which.
     pub kind: Kind,
     /// What it should be, in lower-case digits of full width.
+    #[serde(deserialize_with = "bounded::option_text::<DIGITS_MAX, _>")]
     pub expected: Option<String>,
 }
 
@@ -39,12 +43,28 @@ pub struct Asked {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hashed {
     /// Its path among the entries.
+    #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
     pub path: Vec<u8>,
     /// Its bytes.
     pub size: u64,
     /// What they come to, in lower-case digits of full width.
+    #[serde(deserialize_with = "digits")]
     pub hashes: Vec<(Kind, String)>,
 }
+
+/// Decodes the hashes of a file: as many as were asked for, of as many digits as one has.
+fn digits<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<(Kind, String)>, D::Error> {
+    let hashes: Vec<(Kind, Text<DIGITS_MAX>)> = bounded::list::<HASHES_MAX, _, _>(from)?;
+    Ok(hashes
+        .into_iter()
+        .map(|(kind, text)| (kind, text.0))
+        .collect())
+}
+
+/// Digits of the longest hash.
+const DIGITS_MAX: usize = 64;
+/// Hashes that can be asked for: a few times as many as there are.
+pub(crate) const HASHES_MAX: usize = 32;
 
 /// Hashes of one file, being taken.
 #[derive(Clone, Debug, Default)]

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::{fmt, iter, thread};
 
 use lighthaul_base::escape::escape;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, caught};
 
 use crate::manifest::{PATH_MAX, safe};
 
 /// Names in one page: of [`PATH_MAX`] octets each, they are less than the longest message.
-const NAMES_MAX: usize = 200;
+pub const NAMES_MAX: usize = 200;
 /// Octets of a name that is too long in a message about it.
 const NAME_SHOWN: usize = 100;
 /// Pages that are asked for ahead.
@@ -71,13 +71,16 @@ impl fmt::Debug for Names {
 
 impl Told {
     /// Begins to read `names`, in a thread of its own.
-    pub fn begin(names: Names) -> Result<Self, Error> {
+    pub fn begin(mut names: Names) -> Result<Self, Error> {
         let (read, come) = sync_channel(PAGES_MAX * NAMES_MAX);
         let reading = move || {
-            for name in names {
-                if read.send(name).is_err() {
-                    return;
-                }
+            let done = caught("list", || {
+                names.by_ref().all(|name| read.send(name).is_ok());
+                Ok(())
+            });
+            if let Err(error) = done {
+                // a list that ends early would look whole
+                read.send(Err(error)).ok();
             }
         };
         let thread = thread::Builder::new().name("list".into()).spawn(reading);
@@ -213,6 +216,20 @@ mod tests {
             looked.extend(names.by_ref().take(there).map(Result::unwrap));
         }
         assert!(looked == all, "{} of {}", looked.len(), all.len());
+    }
+
+    #[test]
+    fn a_list_whose_reading_panics_does_not_end_early() {
+        let names = iter::repeat_with(|| panic!("broken on purpose"));
+        let told = Told::begin(Names::new(names)).unwrap();
+        told.ask();
+        let error = loop {
+            if let Err(error) = told.answer(|| true, |page| panic!("{page:?}")) {
+                break error;
+            }
+            thread::yield_now();
+        };
+        assert_eq!(error.code, Code::Internal, "{error}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
-use lighthaul_base::Malformed;
+use lighthaul_io::control::bounded::{self, List};
 use lighthaul_io::fs::metadata::Extras;
 use lighthaul_session::error::{Code, Error};
 use serde::{Deserialize, Serialize};
@@ -14,8 +14,14 @@ use crate::object::Span;
 
 /// The most octets that a chunk of the manifest has when it is unpacked.
 const CHUNK_MAX: usize = 4 << 20;
+/// Entries in a page of the list.
+pub const PAGE: usize = 1000;
 /// The longest path that is taken.
 pub const PATH_MAX: usize = 4096;
+/// The longest path that is told of: a folder whose own path is just short enough, and a name in it.
+pub const PATH_SHOWN_MAX: usize = 2 * PATH_MAX;
+/// The most places in one request: a command line that names more is longer than the system takes, or close to it.
+pub const PLACES_MAX: usize = 1 << 14;
 /// The most parts that a file with holes is told in.
 pub const PARTS_MAX: usize = 1 << 13;
 
@@ -26,6 +32,7 @@ pub const WINDOW: u64 = 1 << 17;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Where it is, relative to the target; octets, since names need not be text.
+    #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
     pub path: Vec<u8>,
     /// What it is.
     pub kind: Kind,
@@ -40,6 +47,7 @@ pub struct Entry {
     /// What else is to be kept of it, if that was asked for; neither permissions nor the last change.
     pub extras: Option<Box<Extras>>,
     /// Where a file has data, in order, if it has holes.
+    #[serde(deserialize_with = "bounded::option_list::<PARTS_MAX, _, _>")]
     pub data: Option<Vec<Span>>,
     /// Which other names a file or link has.
     pub linked: Linked,
@@ -67,7 +75,7 @@ pub enum Kind {
     /// The end of a folder: everything in it has been listed.
     Leave,
     /// A symbolic link to this.
-    Link(Vec<u8>),
+    Link(#[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")] Vec<u8>),
 }
 
 impl Entry {
@@ -186,25 +194,34 @@ pub fn pack(entries: &[Entry]) -> Result<Vec<u8>, Error> {
 }
 
 /// Unpacks what [`pack`] made; refuses unsafe paths, and chunks that are too large or make no sense.
-pub fn unpack(packed: &[u8]) -> Result<Vec<Entry>, Malformed> {
+pub fn unpack(packed: &[u8]) -> Result<Vec<Entry>, Error> {
     use std::io::Read;
+    let nonsense = || {
+        let text = "the peer's manifest makes no sense or is unsafe";
+        Error::new(Code::Protocol, text)
+    };
     let mut plain = Vec::new();
     let limit = CHUNK_MAX as u64 + 1;
     flate2::read::DeflateDecoder::new(packed)
         .take(limit)
         .read_to_end(&mut plain)
-        .map_err(|_| Malformed)?;
+        .map_err(|_| nonsense())?;
     if plain.len() > CHUNK_MAX {
-        return Err(Malformed);
+        return Err(nonsense());
     }
-    let entries: Vec<Entry> = postcard::from_bytes(&plain).map_err(|_| Malformed)?;
+    let entries = bounded::decode(|| postcard::from_bytes(&plain));
+    let List::<PAGE, Entry>(entries) = entries.map_err(|why| {
+        why.map_or_else(nonsense, |why| {
+            Error::new(Code::Protocol, format!("the peer's manifest has {why}"))
+        })
+    })?;
     if entries
         .iter()
         .all(|entry| (entry.is_safe() || entry.is_top()) && entry.is_sound())
     {
         Ok(entries)
     } else {
-        Err(Malformed)
+        Err(nonsense())
     }
 }
 
@@ -253,7 +270,7 @@ mod tests {
                 ..good.clone()
             };
             spoil(&mut entry);
-            assert_eq!(unpack(&pack(&[entry]).unwrap()), Err(Malformed), "{nth}");
+            assert!(unpack(&pack(&[entry]).unwrap()).is_err(), "{nth}");
         }
     }
 
@@ -276,9 +293,8 @@ mod tests {
             "a\0b",
         ] {
             assert!(!file(path, 1).is_safe(), "{path:?}");
-            assert_eq!(
-                unpack(&pack(&[file(path, 1)]).unwrap()),
-                Err(Malformed),
+            assert!(
+                unpack(&pack(&[file(path, 1)]).unwrap()).is_err(),
                 "{path:?}"
             );
         }
@@ -289,6 +305,11 @@ mod tests {
     fn a_bomb_does_not_go_off() {
         let packed = pack(&vec![file(&"x".repeat(4000), 1); 4000]).unwrap();
         assert!(packed.len() < 200_000);
-        assert_eq!(unpack(&packed), Err(Malformed));
+        assert!(unpack(&packed).is_err());
+        // nor does one of many small entries
+        let packed = pack(&vec![file("x", 1); PAGE + 1]).unwrap();
+        let error = unpack(&packed).unwrap_err();
+        assert!(error.text.contains("a list of 1001 items"), "{error}");
+        assert!(unpack(&pack(&vec![file("x", 1); PAGE]).unwrap()).is_ok());
     }
 }

@@ -2,16 +2,21 @@
 
 use std::time::Duration;
 
+use lighthaul_io::control::bounded;
 use lighthaul_io::fs::metadata::Keep;
+use lighthaul_session::protocol::NAME_MAX;
 use lighthaul_session::sentence;
 use serde::{Deserialize, Serialize};
 
 use crate::digest;
 use crate::filter::Rules;
-use crate::hash::Asked;
+use crate::hash::{Asked, HASHES_MAX};
+use crate::manifest::{PATH_MAX, PATH_SHOWN_MAX};
 
 /// How long the peer may say nothing, if nobody says.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Octets of a circuit's vector: as many steps as one may have fit, each a table of TOML.
+const TRC_MAX: usize = 512 << 10;
 
 /// How to copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +50,7 @@ pub struct Options {
     /// Files are written under their own names.
     pub inplace: bool,
     /// Files are written in a folder of this name beside their places.
+    #[serde(deserialize_with = "bounded::option_list::<PATH_MAX, _, _>")]
     pub partial_dir: Option<Vec<u8>>,
     /// For how many seconds the peer may say nothing; zero for as many as is usual.
     pub stall: u32,
@@ -53,12 +59,15 @@ pub struct Options {
     /// The target is read back from its device and compared before a name appears.
     pub verify_disk: bool,
     /// What others want to know of every file.
+    #[serde(deserialize_with = "bounded::list::<HASHES_MAX, _, _>")]
     pub hash: Vec<Asked>,
     /// The protocol's name, or [`lighthaul_session::protocol::AUTO`]; none for the usual one.
+    #[serde(deserialize_with = "bounded::text::<NAME_MAX, _>")]
     pub protocol: String,
     /// How many streams `ptcp` uses; zero for as many as turn out to be worth it.
     pub streams: u8,
     /// When a circuit carries how much, from when the data begin to move; empty if there is none.
+    #[serde(deserialize_with = "bounded::text::<TRC_MAX, _>")]
     pub trc: String,
     /// In how many nanoseconds the vector begins, from when this was said, if it does not wait for the data.
     pub trc_in: Option<i64>,
@@ -89,9 +98,12 @@ pub struct Planned {
     /// What would be done.
     pub action: Action,
     /// With what, seen from the target.
+    #[serde(deserialize_with = "bounded::list::<PATH_SHOWN_MAX, _, _>")]
     pub path: Vec<u8>,
-    /// Bytes of the file.
+    /// Bytes of the file that would cross.
     pub bytes: u64,
+    /// Bytes of it that an earlier copy left, and that would be kept if they are still the source's.
+    pub kept: u64,
     /// Why.
     #[serde(deserialize_with = "sentence::read")]
     pub why: String,

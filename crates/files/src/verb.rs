@@ -1,9 +1,11 @@
 //! What can be asked about files where they are, and what is answered.
 
+use lighthaul_io::control::bounded;
+use lighthaul_session::sentence;
+use lighthaul_session::topic::{ITEMS_MAX, Topic};
 use serde::{Deserialize, Serialize};
 
-use lighthaul_session::sentence;
-use lighthaul_session::topic::Topic;
+use crate::manifest::{PATH_MAX, PLACES_MAX};
 
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,15 +13,17 @@ pub enum Verb {
     /// List what is in a folder; anything else is listed itself.
     List {
         /// The folder.
+        #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
         path: Vec<u8>,
         /// Names that begin with a dot are listed, too.
         hidden: bool,
     },
     /// Say what is at these paths; links are not followed.
-    Stat(Vec<Vec<u8>>),
+    Stat(#[serde(deserialize_with = "bounded::rows::<PLACES_MAX, PATH_MAX, _>")] Vec<Vec<u8>>),
     /// Remove what is at these paths.
     Remove {
         /// The paths.
+        #[serde(deserialize_with = "bounded::rows::<PLACES_MAX, PATH_MAX, _>")]
         paths: Vec<Vec<u8>>,
         /// Folders go with all that is in them.
         recursive: bool,
@@ -27,6 +31,7 @@ pub enum Verb {
     /// Make folders.
     Make {
         /// Their paths.
+        #[serde(deserialize_with = "bounded::rows::<PLACES_MAX, PATH_MAX, _>")]
         paths: Vec<Vec<u8>>,
         /// With those above them, and without complaint if they are there.
         parents: bool,
@@ -37,7 +42,7 @@ pub enum Verb {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     /// What was found.
-    Listed(Vec<Listed>),
+    Listed(#[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")] Vec<Listed>),
     /// The work goes on; so much was done so far.
     Busy(u64),
     /// Something could not be done.
@@ -61,6 +66,7 @@ impl Topic for Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listed {
     /// Its name in the folder that was listed, or else the path that was asked for.
+    #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
     pub path: Vec<u8>,
     /// What it is.
     pub kind: Kind,
@@ -86,7 +92,7 @@ pub enum Kind {
     /// A folder.
     Folder,
     /// A symbolic link, and what it says.
-    Link(Vec<u8>),
+    Link(#[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")] Vec<u8>),
     /// A device, a socket or a pipe.
     Other,
 }

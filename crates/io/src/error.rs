@@ -25,6 +25,9 @@ pub enum Error {
     /// The disk, or another part behind a store, failed.
     #[error("{0}")]
     Store(String),
+    /// A thread of this process panicked.
+    #[error("internal error in the {0}; please report this fault of lighthaul")]
+    Internal(String),
     /// The user asked the process to stop.
     #[error("interrupted")]
     Interrupted,

@@ -1,8 +1,9 @@
 //! Floor 2: operating system services for machines.
 //!
-//! - [`net`]: sockets and paths; [`crypto`]: identities, TLS and sealed datagrams; [`control`]: control connections
+//! - [`net`]: sockets and paths; [`crypto`]: identities, TLS and sealed datagrams; [`control`]: control connections, and
+//!   bounds of messages
 //! - [`drive`]: the event loop of a machine; [`store`]: the bytes of its object
-//! - [`fs`]: files; [`host`]: time, waiting, processors and namespaces
+//! - [`fs`]: files; [`host`]: time, waiting, processors, panics and namespaces
 //! - [`error`]: errors by their cause
 #![expect(unsafe_code, reason = "system calls, behind safe functions")]
 #![expect(clippy::disallowed_methods, reason = "this is the real world")]

@@ -4,6 +4,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::Scope;
 use std::time::Duration;
 
+use crate::error::caught;
 use crate::message::Message;
 use crate::session::Session;
 
@@ -21,9 +22,15 @@ impl Alive {
     pub fn say<'s>(scope: &'s Scope<'s, '_>, session: &'s Session) -> Self {
         let (over, ends) = channel();
         scope.spawn(move || {
-            while ends.recv_timeout(OFTEN) == Err(RecvTimeoutError::Timeout) {
-                // a peer that is done may be gone, and its last word be waiting for us
-                session.say(&Message::Alive).ok();
+            let said = caught("sign of life", || {
+                while ends.recv_timeout(OFTEN) == Err(RecvTimeoutError::Timeout) {
+                    // a peer that is done may be gone, and its last word be waiting for us
+                    session.say(&Message::Alive).ok();
+                }
+                Ok(())
+            });
+            if let Err(error) = said {
+                session.halt.stop(error);
             }
         });
         Self { _over: over }

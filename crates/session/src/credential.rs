@@ -2,25 +2,16 @@
 
 use std::fmt;
 
+use lighthaul_io::control::bounded;
 use serde::{Deserialize, Serialize};
 
 /// What a caller shows before it says what it wants.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Credential {
     /// A secret that whoever bears it was given.
-    Token(String),
+    Token(#[serde(deserialize_with = "bounded::text::<TOKEN_MAX, _>")] String),
     /// What an authority has signed for the caller's key.
-    Statement(Vec<u8>),
-}
-
-impl Credential {
-    /// Whether it is no longer than one can be.
-    pub const fn is_bounded(&self) -> bool {
-        match self {
-            Self::Token(token) => token.len() <= TOKEN_MAX,
-            Self::Statement(octets) => octets.len() <= STATEMENT_MAX,
-        }
-    }
+    Statement(#[serde(deserialize_with = "bounded::list::<STATEMENT_MAX, _, _>")] Vec<u8>),
 }
 
 /// The longest token that is looked at.

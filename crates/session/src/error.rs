@@ -3,6 +3,9 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
+use lighthaul_io::error::Error as World;
+use lighthaul_io::host::panics;
+
 /// A failed transfer: one sentence that says what happened, to what, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
@@ -41,6 +44,8 @@ pub enum Code {
     TimedOut = 30,
     /// A deadline or a reservation cannot be had.
     Refused = 40,
+    /// A thread of the program panicked (`EX_SOFTWARE` of sysexits.h).
+    Internal = 70,
 }
 
 impl Code {
@@ -58,6 +63,7 @@ impl Code {
             Self::Changed,
             Self::TimedOut,
             Self::Refused,
+            Self::Internal,
         ]
         .into_iter()
         .find(|code| *code as u8 == number)
@@ -92,18 +98,23 @@ impl Error {
     }
 }
 
-impl From<lighthaul_io::error::Error> for Error {
-    fn from(error: lighthaul_io::error::Error) -> Self {
-        use lighthaul_io::error::Error as World;
+impl From<World> for Error {
+    fn from(error: World) -> Self {
         let code = match &error {
             World::World { .. } | World::Store(_) => Code::Io,
             World::Network(_) => Code::Network,
             World::PeerMisbehaved(_) => Code::Protocol,
             World::TimedOut(_) => Code::TimedOut,
+            World::Internal(_) => Code::Internal,
             World::Interrupted => Code::Interrupted,
         };
         Self::new(code, error.to_string())
     }
+}
+
+/// Runs `work`, a part of the program with this name. A panic in it is its error.
+pub fn caught<T>(name: &str, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    panics::catch(name, work).map_err(World::from)?
 }
 
 /// The system's words without its number.

@@ -1,15 +1,22 @@
 //! What two sides of a session say to each other beneath every topic: who calls, what for, and what lies between.
 
+use lighthaul_io::control::bounded;
 use serde::{Deserialize, Serialize};
 
 use crate::credential::Credential;
 use crate::error::{Code, Error};
+use crate::protocol::NAME_MAX;
 use crate::secrets::Join;
-use crate::topic::{Topic, decode, encode};
+use crate::topic::{MESSAGE_MAX, Topic, decode, encode};
 use crate::{protocol, sentence};
 
 /// The version of the messages of all topics; both sides must speak the same.
 pub const VERSION: u16 = 11;
+
+/// The most protocols that a peer has: a few times as many as there are.
+const PROTOCOLS_MAX: usize = 32;
+/// The most octets of a timetable: one change an hour for a week fits.
+const LIMIT_MAX: usize = 8 << 10;
 
 /// One message of the session itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +26,7 @@ pub enum Message {
     /// The server agrees.
     Welcome {
         /// The names of the protocols that it has.
+        #[serde(deserialize_with = "bounded::texts::<PROTOCOLS_MAX, NAME_MAX, _>")]
         protocols: Vec<String>,
     },
     /// Before anything else, a client whose key may not be listed says why it should be let in.
@@ -75,12 +83,15 @@ pub struct Hello {
     /// The rate in bits a second, if somebody asked for one.
     pub rate_bps: Option<u64>,
     /// When the rate is limited, as [`lighthaul_base::Timetable`] reads it; empty if never.
+    #[serde(deserialize_with = "bounded::text::<LIMIT_MAX, _>")]
     pub limit: String,
     /// The names of the protocols that the client has.
+    #[serde(deserialize_with = "bounded::texts::<PROTOCOLS_MAX, NAME_MAX, _>")]
     pub protocols: Vec<String>,
     /// The number of the topic.
     pub topic: u8,
     /// What the server is asked to do, as the topic encodes it.
+    #[serde(deserialize_with = "bounded::list::<MESSAGE_MAX, _, _>")]
     pub request: Vec<u8>,
 }
 
@@ -110,10 +121,12 @@ impl Hello {
 
     /// Decodes the request, which must be of topic `M`.
     pub fn request<M: Topic>(&self) -> Result<M::Request, Error> {
-        let request = (self.topic == M::NUMBER)
-            .then(|| decode(&self.request).ok())
-            .flatten();
-        request.ok_or_else(|| Error::new(Code::Protocol, "the client's request makes no sense"))
+        if self.topic == M::NUMBER {
+            decode(&self.request)
+        } else {
+            let text = "the client's request makes no sense";
+            Err(Error::new(Code::Protocol, text))
+        }
     }
 }
 
@@ -145,6 +158,31 @@ mod tests {
         octets[0] = 1;
         assert!(Message::decode(&octets).is_err());
         assert!(Message::decode(&[]).is_err());
+    }
+
+    #[test]
+    fn hello_and_welcome_are_bounded_item_by_item() {
+        let spoilt: [(_, fn(&mut Hello)); 3] = [
+            ("8193 octets", |hello| {
+                hello.limit = "x".repeat(LIMIT_MAX + 1);
+            }),
+            ("33 octets", |hello| {
+                hello.protocols = vec!["x".repeat(NAME_MAX + 1)];
+            }),
+            ("33 items", |hello| {
+                hello.protocols = vec![String::new(); PROTOCOLS_MAX + 1];
+            }),
+        ];
+        for (why, spoil) in spoilt {
+            let mut hello = Hello::about::<Message>(&());
+            spoil(&mut hello);
+            let error = Message::decode(&Message::Hello(hello).encode()).unwrap_err();
+            assert_eq!(error.code, Code::Protocol);
+            assert!(error.text.contains(why), "{error}, not {why}");
+        }
+        let protocols = vec![String::new(); PROTOCOLS_MAX + 1];
+        let error = Message::decode(&Message::Welcome { protocols }.encode()).unwrap_err();
+        assert!(error.text.contains("33 items"), "{error}");
     }
 
     proptest! {

@@ -9,6 +9,8 @@ use crate::error::{Code, Error};
 
 /// Stands for the protocol that suits the path.
 pub const AUTO: &str = "auto";
+/// The most octets of a protocol's name, or of another word for one of a few things.
+pub const NAME_MAX: usize = 32;
 
 /// What moves the objects of a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,6 +3,17 @@
 use lighthaul_base::escape::{TEXT_MAX, escape};
 use serde::{Deserialize, Deserializer};
 
+/// Octets of a reason why one entry failed, of which a copy may hear very many: a path of usual length fits.
+const REASON_MAX: usize = 1 << 10;
+
+/// Decodes why one entry failed, as one harmless line of at most 1 KiB.
+pub fn read_reason<'a, D: Deserializer<'a>>(from: D) -> Result<String, D::Error> {
+    let text = String::deserialize(from)?;
+    let mut line = escape(&text, REASON_MAX).into_owned();
+    line.shrink_to_fit();
+    Ok(line)
+}
+
 /// Decodes a sentence as one harmless line of at most [`TEXT_MAX`] octets.
 pub fn read<'a, D: Deserializer<'a>>(from: D) -> Result<String, D::Error> {
     let text = String::deserialize(from)?;

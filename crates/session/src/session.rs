@@ -15,9 +15,9 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_io::net::tcp::{self, round_trip};
 
 use crate::error::{Code, Error};
-use crate::message::Message;
+use crate::message::{Hello, Message};
 use crate::secrets::Secrets;
-use crate::topic::{MESSAGE_MAX, Topic};
+use crate::topic::{MESSAGE_MAX, Topic, senseless};
 
 /// The stream of the messages of all topics.
 const TALK: u16 = 0;
@@ -148,10 +148,19 @@ impl Session {
         let octets = message.encode();
         if octets.len() > MESSAGE_MAX {
             // lists are sent in parts, so that this is what somebody wrote
-            let text = "that is too much for one request: name fewer places or rules at a time";
-            return Err(Error::new(Code::Usage, text));
+            return Err(too_much());
         }
         Ok(self.stream.send(&Frame::message(octets))?)
+    }
+
+    /// Says `hello`, which asks for something of topic `M`. Fails if the peer would refuse it as too long.
+    pub fn ask<M: Topic>(&self, hello: Hello) -> Result<(), Error> {
+        let request = hello.request::<M>();
+        let message = Message::Hello(hello);
+        if request.is_err() || Message::decode(&message.encode()).is_err() {
+            return Err(too_much());
+        }
+        self.say(&message)
     }
 
     /// Tells the peer why we stop.
@@ -223,7 +232,7 @@ impl Session {
             None if M::NUMBER == Message::NUMBER => return Err(senseless()),
             _ => return Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
         }
-        M::decode(&frame.octets).map(Some).map_err(|_| senseless())
+        M::decode(&frame.octets).map(Some)
     }
 
     /// The session's own message in `frame`, if it is one. Fails if it is the peer's failure.
@@ -234,15 +243,13 @@ impl Session {
         if frame.octets.first() != Some(&Message::NUMBER) {
             return Ok(None);
         }
-        match Message::decode(&frame.octets) {
-            Ok(Message::Failed { code, why }) => {
-                let error = Error::new(Code::from_number(code), why);
-                self.told().get_or_insert_with(|| error.clone());
-                Err(error)
-            }
-            Ok(message) => Ok(Some(message)),
-            Err(_) => Err(senseless()),
+        let message = Message::decode(&frame.octets)?;
+        if let Message::Failed { code, why } = message {
+            let error = Error::new(Code::from_number(code), why);
+            self.told().get_or_insert_with(|| error.clone());
+            return Err(error);
         }
+        Ok(Some(message))
     }
 
     /// `error`, unless the peer said what it comes from.
@@ -305,9 +312,7 @@ impl Halt {
     }
 }
 
-fn senseless() -> Error {
-    Error::new(
-        Code::Protocol,
-        "the peer sent a message that makes no sense; do both sides run the same version?",
-    )
+fn too_much() -> Error {
+    let text = "that is too much for one request: name fewer places or rules at a time";
+    Error::new(Code::Usage, text)
 }

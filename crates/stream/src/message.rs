@@ -1,15 +1,23 @@
 //! What somebody wants of a stream, and what its two sides say to each other.
 
+use lighthaul_io::control::bounded;
 use lighthaul_session::offer::Offer;
+use lighthaul_session::protocol::NAME_MAX;
 use lighthaul_session::topic::Topic;
 use serde::{Deserialize, Serialize};
 
 use crate::frames::Frames;
 
+/// The most objects of a payload: as many as one message can announce.
+pub const OBJECTS_MAX: usize = 1 << 16;
+/// The longest path of a pipe or file.
+const PATH_MAX: usize = 4096;
+
 /// A stream that a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
     /// The pipe or file at the server.
+    #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
     pub path: Vec<u8>,
     /// It goes to the server, rather than from there.
     pub to: bool,
@@ -32,6 +40,7 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Messages {
     /// The code, as [`lighthaul_proto::fec::Code`] reads it.
+    #[serde(deserialize_with = "bounded::text::<NAME_MAX, _>")]
     pub code: String,
     /// How long a block waits for more, in microseconds.
     pub linger_us: u32,
@@ -93,6 +102,7 @@ pub struct Payload {
     /// Its number.
     pub number: u64,
     /// The length of each object, and when it was read, in nanoseconds since the sender's session began.
+    #[serde(deserialize_with = "bounded::list::<OBJECTS_MAX, _, _>")]
     pub objects: Vec<(u32, u64)>,
 }
 

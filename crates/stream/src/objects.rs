@@ -15,7 +15,7 @@ use lighthaul_session::machine::{Learned, Moved, ReceiveMachine, SendMachine, Se
 use lighthaul_session::offer::{self, Offer};
 use lighthaul_session::session::Session;
 
-use crate::message::{Message, Objects, Payload, Report};
+use crate::message::{Message, OBJECTS_MAX, Objects, Payload, Report};
 use crate::meter::Meter;
 use crate::pump::{self, Frame, Intake, Outlet};
 use crate::ready::{Ready, check, check_both, hear, out_of_turn};
@@ -30,7 +30,7 @@ pub fn plan(how: &Objects, rtt: Duration) -> Result<Plan, Error> {
     };
     let bad = |text: String| Error::new(Code::Usage, text);
     let plan = demand.plan().map_err(|why| bad(why.to_string()))?;
-    if plan.payload_len > PAYLOAD_LEN_MAX || plan.objects > OBJECTS_MAX {
+    if plan.payload_len > PAYLOAD_LEN_MAX || plan.objects as usize > OBJECTS_MAX {
         let text = format!(
             "{} objects in {} bytes are more than a payload holds: allow less delay",
             plan.objects, plan.payload_len
@@ -177,7 +177,7 @@ fn header_of(session: &Session) -> u32 {
 /// The parameters for a payload, whose length is bounded.
 fn setup(ready: &Ready<'_>, offer: &Offer, payload: &Payload) -> Result<Setup, Error> {
     let len = payload.objects.iter().map(|(len, _)| u64::from(*len)).sum();
-    if len > PAYLOAD_LEN_MAX || payload.objects.len() > OBJECTS_MAX as usize {
+    if len > PAYLOAD_LEN_MAX || payload.objects.len() > OBJECTS_MAX {
         return Err(Error::new(
             Code::Protocol,
             format!("the peer announced a payload of {len} bytes"),
@@ -253,8 +253,6 @@ impl<E: Endpoint<Event = Moved>> Owner<E> for Carrier<'_> {
 
 /// Both sides keep that much of a payload.
 const PAYLOAD_LEN_MAX: u64 = 256 << 20;
-/// As many as one message can announce.
-const OBJECTS_MAX: u32 = 1 << 16;
 /// Bytes of objects that wait for the process that reads the pipe; a larger object waits alone.
 const AHEAD: usize = 16 << 20;
 /// So many blasts in a row bring nothing only where datagrams do not pass any more.

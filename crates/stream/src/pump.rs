@@ -14,7 +14,7 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::{Sign, Watch, wait};
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, caught};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 
 use crate::frame_queue::{FrameQueue, NotPushed, Popped};
@@ -110,7 +110,7 @@ struct Reader {
 
 impl Reader {
     fn run(mut self) {
-        if let Err(error) = self.read() {
+        if let Err(error) = caught("reader of the stream", || self.read()) {
             self.push(Err(error), 0);
         } else if let Some(frame) = self.cutter.last() {
             let len = frame.len();
@@ -191,10 +191,12 @@ impl Outlet {
         let waiting = queue.clone();
         let thread = thread::Builder::new().name("stream out".into());
         let writer = thread.spawn(move || {
-            let written = write(pipe, frames, &waiting);
+            let written = caught("writer of the stream", || {
+                write(pipe, frames, &waiting).map_err(|e| failed("writing", &e))
+            });
             // a transfer that waits for room learns that there will be none
             waiting.abandon();
-            written.map_err(|e| failed("writing", &e))
+            written
         });
         Ok(Self {
             frames: queue,

@@ -5,10 +5,13 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use lighthaul_io::net::probe::LANES_MAX;
 
+use crate::failures::Reasons;
 use crate::watch::{Motion, Sight};
 
-/// What may wait to be looked at.
-const SIGHTS_MAX: usize = 1 << 12;
+/// Bytes that may wait to be looked at: four thousand sights as they usually are.
+const BYTES_MAX: usize = 4 << 20;
+/// Bytes of one, without what it lists.
+const SIGHT_BYTES: usize = 1 << 10;
 
 /// Read by whoever watches the transfer, written by its threads.
 #[derive(Debug, Default)]
@@ -20,12 +23,16 @@ pub(crate) struct Board {
     untold: Mutex<Vec<String>>,
     /// Entries that this transfer has put in place.
     pub(crate) published: AtomicU64,
+    /// Reasons that the peer has given for what it cannot send.
+    pub(crate) reasons: Reasons,
 }
 
 /// What was shown and nobody has looked at yet.
 #[derive(Debug, Default)]
 struct Sights {
     waiting: Vec<Sight>,
+    /// Bytes that these take, about.
+    bytes: usize,
     /// Nobody looks any more.
     closed: bool,
 }
@@ -63,10 +70,11 @@ impl Board {
 
     /// Shows `sight` to whoever watches, and waits while too much is there to be looked at.
     pub(crate) fn show(&self, sight: Sight) {
-        let full = |sights: &mut Sights| sights.waiting.len() >= SIGHTS_MAX && !sights.closed;
+        let full = |sights: &mut Sights| sights.bytes >= BYTES_MAX && !sights.closed;
         let sights = self.taken.wait_while(self.lock(), full);
         let mut sights = sights.unwrap_or_else(PoisonError::into_inner);
         if !sights.closed {
+            sights.bytes += bytes(&sight);
             sights.waiting.push(sight);
         }
     }
@@ -89,7 +97,10 @@ impl Board {
 
     /// What was shown since the last time.
     pub(crate) fn take_sights(&self) -> Vec<Sight> {
-        let taken = std::mem::take(&mut self.lock().waiting);
+        let mut sights = self.lock();
+        sights.bytes = 0;
+        let taken = std::mem::take(&mut sights.waiting);
+        drop(sights);
         self.taken.notify_all();
         taken
     }
@@ -124,5 +135,47 @@ impl Board {
             held: self.lanes.iter().any(|lane| lane.held.load(Relaxed)),
             published: self.published.load(Relaxed),
         }
+    }
+}
+
+/// About how many bytes `sight` takes.
+fn bytes(sight: &Sight) -> usize {
+    let paths = match sight {
+        Sight::Removed(paths) => paths.as_slice(),
+        Sight::Started(_)
+        | Sight::Moving(_)
+        | Sight::Round { .. }
+        | Sight::Diverted(_)
+        | Sight::Chosen(..)
+        | Sight::Warning(_)
+        | Sight::Hashed(_)
+        | Sight::Planned(_)
+        | Sight::Failed(_) => &[],
+    };
+    let path = |path: &Vec<u8>| size_of::<Vec<u8>>() + path.len();
+    SIGHT_BYTES + paths.iter().map(path).sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn long_lists_wait_until_those_before_them_were_looked_at() {
+        let board = Board::default();
+        let removed = || Sight::Removed(vec![vec![b'p'; 4 << 10]; 256]);
+        thread::scope(|scope| {
+            scope.spawn(|| (0..100).for_each(|_| board.show(removed())));
+            let (mut seen, mut most) = (0, 0);
+            while seen < 100 {
+                let sights = board.take_sights();
+                most = most.max(sights.len());
+                seen += sights.len();
+                thread::yield_now();
+            }
+            assert!(most <= 4, "{most}");
+        });
     }
 }

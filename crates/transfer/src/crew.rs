@@ -7,7 +7,7 @@ use std::time::Duration;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, caught};
 
 /// How often a thread that waits looks whether it is to stop.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
@@ -17,6 +17,8 @@ pub(crate) const LOOK: Duration = Duration::from_millis(100);
 pub(crate) struct Crew {
     stopped: AtomicBool,
     failure: Mutex<Option<Error>>,
+    #[cfg(test)]
+    fault: tests::Fault,
 }
 
 impl Crew {
@@ -53,9 +55,14 @@ impl Crew {
         Ok(interrupt::check()?)
     }
 
-    /// Runs `work`, and stops all if it fails.
-    pub(crate) fn run(&self, work: impl FnOnce() -> Result<(), Error>) {
-        if let Err(error) = work() {
+    /// Runs `work`, a part of the transfer with this name, and stops all if it fails or panics.
+    pub(crate) fn run(&self, name: &str, work: impl FnOnce() -> Result<(), Error>) {
+        let done = caught(name, || {
+            #[cfg(test)]
+            self.fault.strike(name);
+            work()
+        });
+        if let Err(error) = done {
             // who was stopped has nothing to say of why
             if !self.stopped.load(Relaxed) {
                 self.fail(error);
@@ -81,8 +88,32 @@ fn stopped() -> Error {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    thread_local! {
+        /// The part that panics in transfers that this thread begins.
+        pub(crate) static BROKEN: Cell<Option<&'static str>> = const { Cell::new(None) };
+    }
+
+    /// A part of a transfer that panics.
+    #[derive(Debug)]
+    pub(super) struct Fault(Option<&'static str>);
+
+    impl Default for Fault {
+        fn default() -> Self {
+            Self(BROKEN.get())
+        }
+    }
+
+    impl Fault {
+        /// Panics in the part of this name.
+        pub(super) fn strike(&self, name: &str) {
+            assert!(self.0 != Some(name), "broken on purpose");
+        }
+    }
 
     #[test]
     fn who_was_stopped_does_not_hide_why() {

@@ -2,15 +2,18 @@
 
 use std::{iter, mem};
 
-use lighthaul_base::Malformed;
 use lighthaul_files::digest::{self, Digest};
 use lighthaul_files::hash::Hashed;
-use lighthaul_files::list::Page;
-use lighthaul_files::object::{Piece, Span};
+use lighthaul_files::list::{NAMES_MAX, Page};
+use lighthaul_files::manifest::{PATH_MAX, PATH_SHOWN_MAX, PLACES_MAX};
+use lighthaul_files::object::{PIECES_MAX, Piece, Span};
 use lighthaul_files::options::{Options, Planned};
+use lighthaul_io::control::bounded;
+use lighthaul_io::net::probe::LANES_MAX;
+use lighthaul_session::error::Error;
 use lighthaul_session::offer::Offer;
 use lighthaul_session::sentence;
-use lighthaul_session::topic::{self, MESSAGE_MAX, Topic};
+use lighthaul_session::topic::{self, ITEMS_MAX, MESSAGE_MAX, Topic};
 use serde::{Deserialize, Serialize};
 
 /// The stream of [`Listing`]s.
@@ -21,6 +24,9 @@ pub(crate) const PART_MAX: usize = MESSAGE_MAX / 4 * 3;
 pub const UNANSWERED_MAX: usize = 32;
 /// Longest part of a held range that is compared at once: if it differs, all of it is sent again.
 pub const COMPARED_MAX: u64 = 4 << 20;
+
+/// The most ranges of one file: those that a journal keeps, and the parts of a file with holes, fit.
+const RANGES_MAX: usize = 1 << 14;
 
 /// One message of a copy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,6 +46,7 @@ pub enum Message {
         /// Its number.
         object: u64,
         /// One for each piece.
+        #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
         reports: Vec<Report>,
     },
     /// The sender's digest of a range that the receiver holds.
@@ -53,6 +60,7 @@ pub enum Message {
         /// How many.
         entries: u64,
         /// Those of them that have failed.
+        #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
         failures: Vec<Failure>,
     },
     /// Something that whoever copies should know.
@@ -97,23 +105,26 @@ pub enum Listing {
     /// An entry cannot be read.
     Unreadable {
         /// Its path.
+        #[serde(deserialize_with = "bounded::list::<PATH_SHOWN_MAX, _, _>")]
         path: Vec<u8>,
         /// The exit code.
         code: u8,
         /// The reason.
-        #[serde(deserialize_with = "sentence::read")]
+        #[serde(deserialize_with = "sentence::read_reason")]
         why: String,
     },
     /// That was the last entry.
     End,
     /// What a dry run came to.
-    Planned(Vec<Planned>),
+    Planned(#[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")] Vec<Planned>),
     /// Paths that only the target had, and that were removed there.
-    Removed(Vec<Vec<u8>>),
+    Removed(
+        #[serde(deserialize_with = "bounded::rows::<ITEMS_MAX, PATH_SHOWN_MAX, _>")] Vec<Vec<u8>>,
+    ),
     /// The sender has room for a page of the paths that the receiver wants listed.
     Which,
     /// These; none after the last.
-    Take(Page),
+    Take(#[serde(deserialize_with = "bounded::rows::<NAMES_MAX, PATH_MAX, _>")] Page),
     /// Which of the next entries the receiver wants.
     Wanted(Wanted),
     /// The receiver has compared a range that it holds.
@@ -126,6 +137,7 @@ pub struct Wanted {
     /// How many entries this is about.
     pub entries: u64,
     /// Files that it wants, in the order of their numbers.
+    #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
     pub files: Vec<WantedFile>,
 }
 
@@ -135,9 +147,11 @@ pub struct WantedFile {
     /// Its number among the entries.
     pub number: u64,
     /// Ranges to send, in order; nothing for the whole file.
+    #[serde(deserialize_with = "bounded::option_list::<RANGES_MAX, _, _>")]
     pub send: Option<Vec<Span>>,
     /// Ranges that an earlier run left at the target, in order: the sender digests its own bytes of each, in parts of
     /// [`COMPARED_MAX`] bytes.
+    #[serde(deserialize_with = "bounded::list::<RANGES_MAX, _, _>")]
     pub held: Vec<Span>,
     /// The digest for those.
     pub digest: digest::Kind,
@@ -171,11 +185,12 @@ pub struct Failure {
     /// Its number.
     pub number: u64,
     /// Its path.
+    #[serde(deserialize_with = "bounded::list::<PATH_SHOWN_MAX, _, _>")]
     pub path: Vec<u8>,
     /// The exit code.
     pub code: u8,
     /// The reason.
-    #[serde(deserialize_with = "sentence::read")]
+    #[serde(deserialize_with = "sentence::read_reason")]
     pub why: String,
 }
 
@@ -194,13 +209,14 @@ pub enum Way {
     /// It takes files in.
     Receive(Target),
     /// It sends the files at these paths.
-    Send(Vec<Vec<u8>>),
+    Send(#[serde(deserialize_with = "bounded::rows::<PLACES_MAX, PATH_MAX, _>")] Vec<Vec<u8>>),
 }
 
 /// Where files go.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
     /// The path somebody wrote.
+    #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
     pub path: Vec<u8>,
     /// It is a folder that sources go into, rather than the name that the one source gets.
     pub into: bool,
@@ -214,6 +230,7 @@ pub struct Announced {
     /// Its lane.
     pub lane: u8,
     /// Parts of files, one behind the other.
+    #[serde(deserialize_with = "bounded::list::<PIECES_MAX, _, _>")]
     pub pieces: Vec<Piece>,
 }
 
@@ -227,7 +244,7 @@ pub enum Report {
         /// The exit code.
         code: u8,
         /// The reason.
-        #[serde(deserialize_with = "sentence::read")]
+        #[serde(deserialize_with = "sentence::read_reason")]
         why: String,
     },
 }
@@ -240,6 +257,7 @@ pub struct Progress {
     /// Packets that came twice.
     pub duplicates: u64,
     /// Datagrams that each lane saw.
+    #[serde(deserialize_with = "bounded::list::<LANES_MAX, _, _>")]
     pub datagrams: Vec<u64>,
     /// Receptions that its full receive buffers dropped.
     pub buffer_drops: u64,
@@ -305,7 +323,7 @@ pub(crate) fn in_parts<T: Serialize>(items: Vec<T>) -> impl Iterator<Item = Vec<
         let mut part = Vec::new();
         while let Some(item) = items.peek() {
             octets += size(item);
-            if octets > PART_MAX && !part.is_empty() {
+            if (octets > PART_MAX && !part.is_empty()) || part.len() == ITEMS_MAX {
                 break;
             }
             part.extend(items.next());
@@ -326,16 +344,21 @@ impl Listing {
     }
 
     /// The message in `octets`.
-    pub fn decode(octets: &[u8]) -> Result<Self, Malformed> {
+    pub fn decode(octets: &[u8]) -> Result<Self, Error> {
         topic::decode(octets)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use lighthaul_files::verb::{Answer, Verb};
+    use lighthaul_session::error::Code;
+    use lighthaul_session::message::{self as own, Hello};
+    use lighthaul_session::protocol::NAME_MAX;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::relay::{self, Relay};
 
     #[test]
     fn messages_survive_the_wire() {
@@ -355,6 +378,136 @@ mod tests {
             },
         ] {
             assert_eq!(Message::decode(&message.encode()), Ok(message));
+        }
+    }
+
+    type Spoil = fn(&mut Options);
+
+    /// Returns the error of a peer that is asked for `request`.
+    fn refused<M: Topic>(request: &M::Request) -> Error {
+        let hello = Hello::about::<M>(request);
+        hello.request::<M>().err().unwrap()
+    }
+
+    #[test]
+    fn what_a_client_asks_for_is_bounded_item_by_item() {
+        let path = vec![b'p'; PATH_MAX + 1];
+        let many = vec![Vec::new(); PLACES_MAX + 1];
+        let target = |path: &[u8]| Target {
+            path: path.to_vec(),
+            into: false,
+        };
+        let relay = |paths: Vec<Vec<u8>>| Relay {
+            host: String::new(),
+            port: 1,
+            key: [0; 32],
+            udp: true,
+            paths,
+            target: target(b"t"),
+        };
+        let mut errors = Vec::new();
+        let spoilt: [(_, Spoil); 3] = [
+            ("33 octets", |options| {
+                options.protocol = "x".repeat(NAME_MAX + 1);
+            }),
+            ("524289 octets", |options| {
+                options.trc = "x".repeat((512 << 10) + 1);
+            }),
+            ("4097 items", |options| {
+                options.partial_dir = Some(vec![b'x'; PATH_MAX + 1]);
+            }),
+        ];
+        for (why, spoil) in spoilt {
+            let (way, mut options) = (Way::Receive(target(b"t")), Options::default());
+            spoil(&mut options);
+            errors.push((why, refused::<Message>(&Request { way, options })));
+        }
+        for (why, way) in [
+            ("4097 items", Way::Receive(target(&path))),
+            ("4097 items", Way::Send(vec![path.clone()])),
+            ("16385 items", Way::Send(many.clone())),
+        ] {
+            let options = Options::default();
+            errors.push((why, refused::<Message>(&Request { way, options })));
+        }
+        let expect = relay::Request::Expect {
+            key: [0; 32],
+            target: target(&path),
+            options: Options::default(),
+        };
+        let send = relay::Request::Send {
+            relay: relay(many.clone()),
+            options: Options::default(),
+        };
+        errors.push(("4097 items", refused::<relay::Message>(&expect)));
+        errors.push(("16385 items", refused::<relay::Message>(&send)));
+        errors.push(("16385 items", refused::<Answer>(&Verb::Stat(many))));
+        for (why, error) in errors {
+            assert_eq!(error.code, Code::Protocol);
+            assert!(error.text.contains(why), "{error}, not {why}");
+        }
+    }
+
+    /// Fails unless a message is refused at the count of the list that it ends with.
+    fn check<M: std::fmt::Debug>(mut octets: Vec<u8>, decode: impl Fn(&[u8]) -> Result<M, Error>) {
+        assert_eq!(octets.pop(), Some(0), "an empty list is the last field");
+        octets.extend(postcard::to_allocvec(&(1_u64 << 19)).unwrap());
+        // which make no sense as items
+        octets.resize(octets.len() + (1 << 19), 255);
+        let error = decode(&octets).unwrap_err();
+        assert!(error.text.contains("524288 items"), "{error}");
+    }
+
+    #[test]
+    fn lists_are_refused_at_their_count_before_their_items_are_decoded() {
+        let object = Announced {
+            number: 1,
+            lane: 0,
+            pieces: Vec::new(),
+        };
+        for message in [
+            Message::Reports {
+                object: 1,
+                reports: Vec::new(),
+            },
+            Message::Settled {
+                entries: 1,
+                failures: Vec::new(),
+            },
+            Message::Object(object),
+        ] {
+            check(message.encode(), Message::decode);
+        }
+        let protocols = Vec::new();
+        check(
+            own::Message::Welcome { protocols }.encode(),
+            own::Message::decode,
+        );
+        check(Answer::Listed(Vec::new()).encode(), Answer::decode);
+        check(
+            relay::Message::Take(Vec::new()).encode(),
+            relay::Message::decode,
+        );
+        for listing in [
+            Listing::Planned(Vec::new()),
+            Listing::Removed(Vec::new()),
+            Listing::Take(Vec::new()),
+        ] {
+            check(listing.encode(), Listing::decode);
+        }
+    }
+
+    #[test]
+    fn lists_of_small_items_take_little_memory() {
+        assert_eq!(ITEMS_MAX, PIECES_MAX, "an object is reported on at once");
+        for bytes in [
+            size_of::<Report>(),
+            size_of::<Failure>(),
+            size_of::<WantedFile>(),
+            size_of::<Planned>(),
+            size_of::<Piece>(),
+        ] {
+            assert!(bytes * ITEMS_MAX <= 2 * MESSAGE_MAX, "{bytes}");
         }
     }
 

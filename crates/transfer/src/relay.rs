@@ -3,8 +3,10 @@
 //! The source makes a key for this one copy and says its fingerprint; the target is told to expect the
 //! holder of that key, with the rights of who tells it; then the source calls.
 
-use lighthaul_files::list::Page;
+use lighthaul_files::list::{NAMES_MAX, Page};
+use lighthaul_files::manifest::{PATH_MAX, PLACES_MAX};
 use lighthaul_files::options::Options;
+use lighthaul_io::control::bounded;
 use lighthaul_session::message::Hello;
 use lighthaul_session::sentence;
 use lighthaul_session::topic::Topic;
@@ -26,6 +28,7 @@ pub struct Relay {
     /// Datagrams may carry the data.
     pub udp: bool,
     /// What is to be sent.
+    #[serde(deserialize_with = "bounded::rows::<PLACES_MAX, PATH_MAX, _>")]
     pub paths: Vec<Vec<u8>>,
     /// Where it is to go.
     pub target: Target,
@@ -73,7 +76,7 @@ pub enum Message {
     /// The source is ready to hear which paths it is to send, seen from its one folder.
     Which,
     /// These; none after the last.
-    Take(Page),
+    Take(#[serde(deserialize_with = "bounded::rows::<NAMES_MAX, PATH_MAX, _>")] Page),
 }
 
 impl Topic for Message {

@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use lighthaul_files::digest;
 use lighthaul_files::hash::Hashed;
+use lighthaul_files::manifest::PATH_SHOWN_MAX;
 use lighthaul_files::options::Planned;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_io::control::bounded;
+use lighthaul_session::error::Code;
 use lighthaul_session::offer::Offer;
 use lighthaul_session::protocol::Protocol;
 use lighthaul_session::sentence;
 use lighthaul_session::session::Session;
+use lighthaul_session::topic::ITEMS_MAX;
 use serde::{Deserialize, Serialize};
 
 use crate::message::Failure;
@@ -42,7 +45,9 @@ pub enum Sight {
     /// A dry run came to this.
     Planned(Planned),
     /// The target had something at these paths that the source does not have, and it was removed.
-    Removed(Vec<Vec<u8>>),
+    Removed(
+        #[serde(deserialize_with = "bounded::rows::<ITEMS_MAX, PATH_SHOWN_MAX, _>")] Vec<Vec<u8>>,
+    ),
     /// Something cannot be copied or removed.
     Failed(Failed),
 }
@@ -106,6 +111,7 @@ pub struct Summary {
     /// How it ended.
     pub motion: Motion,
     /// What is not in place.
+    #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
     pub failures: Vec<Failed>,
 }
 
@@ -113,11 +119,12 @@ pub struct Summary {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
     /// Its path, empty if it is about more than one.
+    #[serde(deserialize_with = "bounded::list::<PATH_SHOWN_MAX, _, _>")]
     pub path: Vec<u8>,
     /// The exit code.
     pub code: u8,
     /// The sentence.
-    #[serde(deserialize_with = "sentence::read")]
+    #[serde(deserialize_with = "sentence::read_reason")]
     pub why: String,
 }
 
@@ -129,23 +136,6 @@ impl From<Failure> for Failed {
             code: Code::from_number(failure.code) as u8,
             why: failure.why,
         }
-    }
-}
-
-/// The most failures that a transfer goes on after.
-pub(crate) const FAILURES_MAX: usize = 1 << 17;
-
-/// Fails once there are more `failures` than anybody will look at.
-pub(crate) fn bear(failures: &[Failed]) -> Result<(), Error> {
-    match failures.last() {
-        Some(last) if failures.len() > FAILURES_MAX => {
-            let text = format!(
-                "more than {FAILURES_MAX} entries failed; the last: {}",
-                last.why
-            );
-            Err(Error::new(Code::Partial, text))
-        }
-        _ => Ok(()),
     }
 }
 

@@ -25,7 +25,7 @@ use lighthaul_session::error::{Code, Error};
 use lighthaul_session::path::explore;
 use lighthaul_session::protocol;
 use lighthaul_session::session::Session;
-use lighthaul_transfer::message::{Announced, LIST, Listing, Message, Progress, Target};
+use lighthaul_transfer::message::{Announced, LIST, Listing, Message, Progress, Report, Target};
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
@@ -146,6 +146,56 @@ fn reports_on_nothing_are_refused() {
 }
 
 #[test]
+fn reasons_without_end_take_little_memory() {
+    let _turn = turn();
+    let folder = folder("reasons");
+    let error = hear(&folder, |session, list| {
+        // each object is announced and reported on, and none comes
+        for number in 0..2 {
+            let first = number * FILES;
+            let names: Vec<_> = (first..first + FILES).collect();
+            for names in names.chunks(1000) {
+                let page: Vec<_> = names.iter().map(|n| entry(*n, Kind::File(1))).collect();
+                say(list, &Listing::Entries(pack(&page)?))?;
+            }
+            let mut wanted = 0;
+            while wanted < FILES {
+                let until = session.clock.now() + Duration::from_mins(1);
+                let frame = list.receive(session.clock, until)?;
+                if let Ok(Listing::Wanted(these)) = Listing::decode(&frame.octets) {
+                    wanted += these.entries;
+                }
+            }
+            let piece = |entry| Piece {
+                entry,
+                offset: 0,
+                len: 1,
+            };
+            session.say(&Message::Object(Announced {
+                number,
+                lane: 0,
+                pieces: (first..first + FILES).map(piece).collect(),
+            }))?;
+            let report = Report::Failed {
+                code: 11,
+                why: "r".repeat(2000),
+            };
+            for message in Message::reports(number, vec![report; FILES as usize]) {
+                while !session.stream.has_room() {
+                    std::thread::yield_now();
+                }
+                session.say(&message)?;
+            }
+        }
+        Err(Error::new(Code::Interrupted, "enough"))
+    });
+    assert!(
+        matches!(error.code, Code::Network | Code::TimedOut),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_sender_bears_any_number_of_reports_of_progress() {
     let _turn = turn();
     let folder = folder("progress");
@@ -160,7 +210,7 @@ fn a_sender_bears_any_number_of_reports_of_progress() {
             while !liar.stream.has_room() {
                 std::thread::yield_now();
             }
-            let datagrams = vec![u64::MAX; 1000];
+            let datagrams = vec![u64::MAX; 8];
             liar.say(&Message::Progress(Progress {
                 bytes: u64::MAX,
                 datagrams,
@@ -281,5 +331,7 @@ fn resident() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
+/// Files of one object.
+const FILES: u64 = 1 << 14;
 /// What the tests of this file together may take.
 const MEMORY_KIB: u64 = 400 << 10;

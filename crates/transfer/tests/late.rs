@@ -158,6 +158,7 @@ fn planned(number: u64) -> Planned {
         action: Action::Create,
         path: number.to_string().into_bytes(),
         bytes: number,
+        kept: 0,
         why: String::new(),
     }
 }

@@ -282,9 +282,10 @@ impl Printer {
         };
         let path = shown(&planned.path);
         self.emit(|| {
-            let bytes = planned.bytes;
-            let event =
-                json!({"type": "plan", "action": action, "bytes": bytes, "why": planned.why});
+            let (bytes, kept) = (planned.bytes, planned.kept);
+            let event = json!({
+                "type": "plan", "action": action, "bytes": bytes, "kept": kept, "why": planned.why
+            });
             about(event, &planned.path)
         });
         if !self.settings.json {
@@ -294,7 +295,11 @@ impl Printer {
             } else {
                 String::new()
             };
-            print(&format!("{action:8} {path}{why}"));
+            let kept = match planned.kept {
+                0 => String::new(),
+                bytes => format!(", keeps {} of an earlier copy", Size(bytes)),
+            };
+            print(&format!("{action:8} {path}{why}{kept}"));
         }
     }
 

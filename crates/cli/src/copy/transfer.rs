@@ -8,7 +8,6 @@ use lighthaul_files::walk::Walk;
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
-use lighthaul_session::message::Message;
 use lighthaul_session::session::Session;
 use lighthaul_transfer::budget::Budget;
 use lighthaul_transfer::message::{self, Way};
@@ -135,7 +134,7 @@ fn with_session(
         options: options(args)?,
     };
     let hello = hello::<message::Message>(args, &request);
-    session.say(&Message::Hello(hello))?;
+    session.ask::<message::Message>(hello)?;
     let result = agreed(session).and_then(|theirs| work(session, theirs));
     if let Err(error) = &result {
         session.give_up(error);

@@ -99,7 +99,8 @@ fn one(
         return work(scope, verb, &mut |answer| printer.take(answer)).map(|_| ());
     }
     let hello = Hello::about::<Answer>(verb);
-    if Message::Hello(hello).encode().len() > MESSAGE_MAX {
+    let refused = hello.request::<Answer>().is_err();
+    if refused || Message::Hello(hello).encode().len() > MESSAGE_MAX {
         let text = "that is too much for one request: name fewer places at a time";
         return Err(Error::new(Code::Usage, text));
     }

@@ -51,8 +51,7 @@ pub(crate) fn ask<M: Topic>(
     request: &M::Request,
 ) -> Result<Reached, Error> {
     let reached = reach(via, place)?;
-    let hello = Hello::about::<M>(request);
-    reached.session.say(&Message::Hello(hello))?;
+    reached.session.ask::<M>(Hello::about::<M>(request))?;
     agreed(&reached.session)?;
     Ok(reached)
 }

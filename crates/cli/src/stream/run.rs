@@ -9,7 +9,7 @@ use std::time::Duration;
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
-use lighthaul_session::message::{Hello, Message};
+use lighthaul_session::message::Hello;
 use lighthaul_session::session::Session;
 use lighthaul_stream::message::{Kind, Messages, Objects, Report, Wanted};
 use lighthaul_stream::run::Settings;
@@ -45,11 +45,11 @@ pub(crate) fn run(args: &Stream) -> Result<(), Error> {
     let file = open(near, to)?;
     let reached = reach(&args.via, far)?;
     let session = &reached.session;
-    session.say(&Message::Hello(Hello {
+    session.ask::<stream::message::Message>(Hello {
         plain: args.plain,
         rate_bps: args.rate.map(lighthaul_base::Rate::as_bps),
         ..Hello::about::<stream::message::Message>(&wanted)
-    }))?;
+    })?;
     let result = agreed(session).and_then(|_| carry(args, session, &wanted, file));
     if let Err(error) = &result {
         session.give_up(error);

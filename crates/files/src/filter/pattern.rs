@@ -36,7 +36,7 @@ enum Token {
     /// `**`
     Deep,
     /// `[...]`, by its number.
-    Set(usize),
+    Set(u16),
     /// What can match nothing, as rsync has it for a bracket that is never closed.
     Never,
 }
@@ -153,7 +153,7 @@ impl Pattern {
         match self.tokens.get(place) {
             Some(Token::Octet(own)) => *own == octet,
             Some(Token::Any) => octet != b'/',
-            Some(Token::Set(set)) => self.sets[*set].has(octet),
+            Some(Token::Set(set)) => self.sets[usize::from(*set)].has(octet),
             Some(Token::Star | Token::Deep | Token::Never) | None => false,
         }
     }
@@ -179,8 +179,10 @@ impl Pattern {
                 b'[' => match Set::read(text) {
                     Some((set, rest)) => {
                         text = rest;
+                        let number = u16::try_from(self.sets.len());
                         self.sets.push(set);
-                        Token::Set(self.sets.len() - 1)
+                        // a pattern of the longest that is taken has fewer
+                        number.map_or(Token::Never, Token::Set)
                     }
                     None => Token::Never,
                 },

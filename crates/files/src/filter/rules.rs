@@ -4,11 +4,14 @@ use std::fmt;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use lighthaul_io::control::bounded;
 use lighthaul_session::error::{Code, Error};
 use serde::{Deserialize, Serialize};
 
 use crate::filter::pattern::Pattern;
+use crate::manifest::PATH_MAX;
 
 /// What somebody wrote on a command line, one option each, in the order of the options.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,12 +31,27 @@ pub enum Written {
 /// Rules that say which files are taken; the first that matches decides, and where none does the file
 /// is taken. They cross the wire when the far side does the walking.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Vec<(bool, Vec<u8>)>", into = "Vec<(bool, Vec<u8>)>")]
-pub struct Rules {
+#[serde(try_from = "Lines", into = "Lines")]
+pub struct Rules(Arc<List>);
+
+/// Rules in their order, which those who need them share.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct List {
     rules: Vec<Rule>,
     /// Octets of all patterns.
     octets: usize,
 }
+
+/// Rules as they cross the wire.
+#[derive(Serialize, Deserialize)]
+struct Lines(#[serde(deserialize_with = "bounded::list::<{ Rules::RULES_MAX }, _, _>")] Vec<Line>);
+
+/// Whether a rule takes what matches, and its pattern.
+#[derive(Serialize, Deserialize)]
+struct Line(
+    bool,
+    #[serde(deserialize_with = "bounded::list::<{ Rules::PATTERN_MAX }, _, _>")] Vec<u8>,
+);
 
 /// One rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,10 +71,12 @@ pub enum Verdict<'a> {
 }
 
 impl Rules {
-    /// At most so many rules.
-    pub const RULES_MAX: usize = 10_000;
-    /// At most so many octets in all patterns.
-    pub const OCTETS_MAX: usize = 256 << 10;
+    /// At most so many rules: each is tried on each path, and takes a hundred times its octet in memory.
+    pub const RULES_MAX: usize = 4096;
+    /// At most so many octets in all patterns, which take up to sixteen times as much when they are read.
+    pub const OCTETS_MAX: usize = 64 << 10;
+    /// At most so many octets in a pattern: no path is longer.
+    pub const PATTERN_MAX: usize = PATH_MAX;
 
     /// Reads what was written, and the files that it names.
     pub fn parse(written: &[Written]) -> Result<Self, Error> {
@@ -79,13 +99,14 @@ impl Rules {
 
     /// Whether nothing is filtered.
     pub fn is_empty(&self) -> bool {
-        self.rules.is_empty()
+        self.0.rules.is_empty()
     }
 
     /// Whether `path`, seen from the root of the transfer, goes along. Folders are asked about before
     /// what is in them, which is not asked about if the folder stays behind.
     pub fn verdict(&self, path: &[u8], folder: bool) -> Verdict<'_> {
         let found = self
+            .0
             .rules
             .iter()
             .find(|rule| rule.pattern.matches(path, folder));
@@ -144,8 +165,17 @@ impl Rules {
         if text.is_empty() {
             return Err(refused(text, "a rule needs a pattern"));
         }
-        self.octets += text.len();
-        if self.octets > Self::OCTETS_MAX || self.rules.len() == Self::RULES_MAX {
+        if text.len() > Self::PATTERN_MAX {
+            let start = &text[..PATTERN_SHOWN];
+            let why = format!(
+                "it is longer than {} octets, as no path is",
+                Self::PATTERN_MAX
+            );
+            return Err(refused(start, &why));
+        }
+        let list = Arc::make_mut(&mut self.0);
+        list.octets += text.len();
+        if list.octets > Self::OCTETS_MAX || list.rules.len() == Self::RULES_MAX {
             let text = format!(
                 "too many filter rules: at most {} of {} KiB together; merge some with wildcards",
                 Self::RULES_MAX,
@@ -153,7 +183,7 @@ impl Rules {
             );
             return Err(Error::new(Code::Usage, text));
         }
-        self.rules.push(Rule {
+        list.rules.push(Rule {
             takes,
             text: text.to_vec(),
             pattern: Pattern::new(text),
@@ -162,22 +192,26 @@ impl Rules {
     }
 }
 
-impl TryFrom<Vec<(bool, Vec<u8>)>> for Rules {
+impl TryFrom<Lines> for Rules {
     type Error = Error;
 
-    fn try_from(lines: Vec<(bool, Vec<u8>)>) -> Result<Self, Error> {
+    fn try_from(lines: Lines) -> Result<Self, Error> {
         let mut rules = Self::default();
-        for (takes, text) in lines {
+        for Line(takes, text) in lines.0 {
             rules.push(takes, &text)?;
         }
         Ok(rules)
     }
 }
 
-impl From<Rules> for Vec<(bool, Vec<u8>)> {
+impl From<Rules> for Lines {
     fn from(rules: Rules) -> Self {
-        let lines = rules.rules.into_iter();
-        lines.map(|rule| (rule.takes, rule.text)).collect()
+        let lines = rules.0.rules.iter();
+        Self(
+            lines
+                .map(|rule| Line(rule.takes, rule.text.clone()))
+                .collect(),
+        )
     }
 }
 
@@ -213,6 +247,8 @@ fn refused(text: &[u8], why: &str) -> Error {
 
 /// How deep files of rules may name each other.
 const DEPTH_MAX: usize = 8;
+/// Octets of a pattern that is too long in a message about it.
+const PATTERN_SHOWN: usize = 100;
 
 #[cfg(test)]
 mod tests {
@@ -257,7 +293,7 @@ mod tests {
             Written::ExcludeFrom(plain),
             filter(&format!(". {}", merged.display())),
         ]);
-        let lines: Vec<_> = rules.unwrap().rules.iter().map(Rule::to_string).collect();
+        let lines: Vec<_> = rules.unwrap().0.rules.iter().map(Rule::to_string).collect();
         assert_eq!(lines, ["- *.o", "+ keep", "+ *.txt", "- secret"]);
         let again = format!(". {}\n", merged.display());
         std::fs::write(&merged, &again).unwrap();
@@ -296,11 +332,23 @@ mod tests {
         assert_eq!(postcard::from_bytes(&octets), Ok(rules));
         for lines in [
             vec![(true, b"x".to_vec()); Rules::RULES_MAX + 1],
-            vec![(true, vec![b'x'; Rules::OCTETS_MAX + 1])],
+            vec![(true, vec![b'x'; Rules::PATTERN_MAX + 1])],
+            vec![
+                (true, vec![b'x'; Rules::PATTERN_MAX]);
+                Rules::OCTETS_MAX / Rules::PATTERN_MAX + 1
+            ],
             vec![(true, Vec::new())],
         ] {
             let octets = postcard::to_allocvec(&lines).unwrap();
             assert!(postcard::from_bytes::<Rules>(&octets).is_err());
         }
+        let long = vec![b'x'; Rules::PATTERN_MAX + 1];
+        let error = Rules::parse(&[Written::Exclude(long)]).unwrap_err();
+        assert!(
+            error
+                .text
+                .ends_with("longer than 4096 octets, as no path is"),
+            "{error}"
+        );
     }
 }

@@ -2,6 +2,7 @@
 //! a few for each worker.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -37,7 +38,8 @@ pub fn work<J: Send, R: Send, F: Foreman<R>>(
             let (row, work, done) = (&row, &work, done.clone());
             scope.spawn(move || {
                 while let Some((number, job)) = next(row) {
-                    if done.send((number, work(job))).is_err() {
+                    let result = catch_unwind(AssertUnwindSafe(|| work(job)));
+                    if done.send((number, result)).is_err() {
                         return;
                     }
                 }
@@ -60,11 +62,12 @@ pub fn work<J: Send, R: Send, F: Foreman<R>>(
                 return Ok(());
             }
             match results.recv_timeout(LOOK) {
-                Ok((number, result)) => {
+                Ok((number, Ok(result))) => {
                     early.insert(number, result);
                 }
+                // other workers would wait for more jobs, and we for this result
+                Ok((_, Err(panic))) => resume_unwind(panic),
                 Err(RecvTimeoutError::Timeout) => foreman.look(),
-                // a worker that panicked is told of when the scope ends
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
             while let Some(result) = early.remove(&taken) {
@@ -127,6 +130,17 @@ mod tests {
         assert_eq!(work(jobs, 3, square, &mut list), Ok(()));
         assert!(list.0.iter().copied().eq((0..20_000).map(|job| job * job)));
         assert!(most.load(Ordering::SeqCst) <= 3 * WINDOW_EACH as u64);
+    }
+
+    #[test]
+    fn a_worker_that_panics_ends_the_work() {
+        let mut list = List(Vec::new(), usize::MAX);
+        let break_down = |job: u64| {
+            assert!(job != 300, "broken on purpose");
+            job
+        };
+        let run = || work(0..1000, 3, break_down, &mut list);
+        assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
     }
 
     #[test]

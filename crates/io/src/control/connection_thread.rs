@@ -12,8 +12,9 @@ use rustls::Connection;
 
 use super::frame::{Assembly, Frame};
 use super::protection::{FrameProtection, gone};
-use super::queues::Shared;
+use super::queues::{End, Shared};
 use crate::host::clock::Clock;
+use crate::host::panics;
 use crate::host::wait::{Watch, wait};
 use crate::net::sockopt;
 
@@ -81,20 +82,29 @@ impl ConnectionThread {
     }
 
     pub(super) fn run(mut self) {
-        let exchanged = self.exchange();
-        if exchanged.is_err() {
-            // Deliver what the peer sent before the connection failed.
-            while let Ok(true) = self.read_in() {}
-        }
-        let why = match exchanged {
-            Ok(()) => "the connection was closed".to_owned(),
-            Err(error) => format!("the connection to {} was lost: {error}", self.shared.peer),
+        let why = match panics::catch("connection", || self.carry()) {
+            Ok(Ok(())) => End::Network("the connection was closed".to_owned()),
+            Ok(Err(error)) => {
+                let peer = self.shared.peer;
+                End::Network(format!("the connection to {peer} was lost: {error}"))
+            }
+            Err(panic) => End::Panic(panic),
         };
         let mut queues = self.shared.lock();
         queues.ended = Some(why);
         queues.wake_all();
         drop(queues);
         self.shared.room.notify_all();
+    }
+
+    /// Carries frames until the connection ends.
+    fn carry(&mut self) -> io::Result<()> {
+        let exchanged = self.exchange();
+        if exchanged.is_err() {
+            // Deliver what the peer sent before the connection failed.
+            while let Ok(true) = self.read_in() {}
+        }
+        exchanged
     }
 
     fn exchange(&mut self) -> io::Result<()> {

@@ -8,7 +8,9 @@
 //! ```
 //!
 //! - [`connection`]: the local end; [`stream`]: one stream; [`frame`]: frames and their decoder
+//! - [`bounded`]: bounds of lists and texts in messages
 //! - `queues`: frames in both directions; `connection_thread`: the connection's thread; `protection`: encryption
+pub mod bounded;
 pub mod connection;
 pub mod frame;
 pub mod stream;

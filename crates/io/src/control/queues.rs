@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use super::frame::{FRAME_MAX, Frame};
 use crate::crypto::seal::Key;
+use crate::error::Error;
+use crate::host::panics::Panic;
 use crate::host::wait::Sign;
 
 /// Bytes that may wait in one direction before the sender must wait.
@@ -43,9 +45,28 @@ pub(super) struct Queues {
     /// Keys for frames after TLS. An empty frame in the outgoing queue marks the change.
     pub(super) seals: Option<Seals>,
     /// Reason why the connection has ended.
-    pub(super) ended: Option<String>,
+    pub(super) ended: Option<End>,
     /// Values to drop with the connection.
     pub(super) attachments: Vec<Attachment>,
+}
+
+/// Reason why a connection has ended.
+#[derive(Debug)]
+pub(super) enum End {
+    /// Either side closed it, or it broke.
+    Network(String),
+    /// Its thread panicked.
+    Panic(Panic),
+}
+
+impl End {
+    /// Returns the error of those that use the connection.
+    pub(super) fn error(&self) -> Error {
+        match self {
+            Self::Network(why) => Error::Network(why.clone()),
+            Self::Panic(panic) => panic.clone().into(),
+        }
+    }
 }
 
 /// Value that is dropped with a connection.

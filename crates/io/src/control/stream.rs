@@ -80,8 +80,8 @@ impl Stream {
         octets.extend_from_slice(body);
         let shared = &self.shared;
         let mut queues = shared.lock();
-        if let Some(why) = &queues.ended {
-            return Err(Error::Network(why.clone()));
+        if let Some(end) = &queues.ended {
+            return Err(end.error());
         }
         queues.outgoing_bytes += octets.len();
         queues.outgoing.push_back(octets);
@@ -106,7 +106,7 @@ impl Stream {
         }
         let Some(frame) = frame else {
             return match &queues.ended {
-                Some(why) => Err(Error::Network(why.clone())),
+                Some(end) => Err(end.error()),
                 None => Ok(None),
             };
         };

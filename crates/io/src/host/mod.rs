@@ -1,7 +1,8 @@
-//! The host: time, waiting, processors and namespaces.
+//! The host: time, waiting, processors, panics and namespaces.
 //!
 //! - [`clock`]: clocks; [`wait`], [`poller`]: waiting for descriptors; [`interrupt`]: requests to stop
 //! - [`affinity`], [`competition`], [`pressure`]: threads and their processors; [`heap`]: the C library's heap
+//! - [`panics`]: panics of threads as errors
 //! - [`namespace`]: networks and cells of the lab
 pub mod affinity;
 pub mod clock;
@@ -9,6 +10,7 @@ pub mod competition;
 pub mod heap;
 pub mod interrupt;
 pub mod namespace;
+pub mod panics;
 pub mod poller;
 pub mod pressure;
 pub mod wait;

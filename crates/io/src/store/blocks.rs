@@ -20,6 +20,7 @@ use std::thread::{self, JoinHandle};
 use lighthaul_base::{Load, Span};
 
 use crate::error::Error;
+use crate::host::panics;
 use crate::store::Store;
 use crate::store::block::{Block, PAGE};
 
@@ -71,7 +72,7 @@ pub struct Blocks<K: Sink> {
     jobs: Option<Sender<Job<K::Object>>>,
     done: Receiver<Result<Option<Block>, Error>>,
     waiting: Arc<AtomicUsize>,
-    writer: Option<JoinHandle<K>>,
+    writer: Option<JoinHandle<Option<K>>>,
 }
 
 impl<K: Sink> Blocks<K> {
@@ -106,15 +107,17 @@ impl<K: Sink> Blocks<K> {
             .name("writer".into())
             .spawn(move || {
                 for job in todo {
-                    let done = perform(&mut sink, job);
+                    let done = panics::catch("writer", || perform(&mut sink, job));
+                    let is_broken = done.is_err();
+                    let done = done.unwrap_or_else(|panic| Err(panic.into()));
                     if matches!(done, Ok(Some(_))) {
                         counter.fetch_sub(1, Ordering::Relaxed);
                     }
-                    if answers.send(done).is_err() {
-                        break;
+                    if answers.send(done).is_err() || is_broken {
+                        return (!is_broken).then_some(sink);
                     }
                 }
-                sink
+                Some(sink)
             })
             .map_err(|error| Error::world("cannot start the writer thread", error))?;
         Ok(Self {
@@ -151,7 +154,7 @@ impl<K: Sink> Blocks<K> {
     pub fn finish(mut self) -> (Option<K>, Result<(), Error>) {
         let written = self.drain();
         self.jobs = None;
-        let sink = self.writer.take().and_then(|writer| writer.join().ok());
+        let sink = self.writer.take().and_then(|writer| writer.join().ok()?);
         let answers = self
             .done
             .try_iter()
@@ -178,7 +181,14 @@ impl<K: Sink> Blocks<K> {
         self.jobs
             .as_ref()
             .and_then(|jobs| jobs.send(job).ok())
-            .ok_or_else(gone)
+            .ok_or_else(|| self.gone())
+    }
+
+    /// Returns the reason why the writer has ended.
+    fn gone(&self) -> Error {
+        let mut answers = self.done.try_iter();
+        let why = answers.find_map(Result::err);
+        why.unwrap_or_else(|| Error::Internal("writer: its thread has ended".into()))
     }
 
     fn take_back(&mut self) -> Result<(), Error> {
@@ -186,7 +196,7 @@ impl<K: Sink> Blocks<K> {
             match self.done.try_recv() {
                 Ok(block) => self.spare.extend(block?),
                 Err(TryRecvError::Empty) => return Ok(()),
-                Err(TryRecvError::Disconnected) => return Err(gone()),
+                Err(TryRecvError::Disconnected) => return Err(self.gone()),
             }
         }
     }
@@ -206,7 +216,7 @@ impl<K: Sink> Blocks<K> {
             return Ok(Block::new(self.block_len));
         }
         loop {
-            if let Some(block) = self.done.recv().map_err(|_| gone())?? {
+            if let Some(block) = self.done.recv().map_err(|_| self.gone())?? {
                 return Ok(block);
             }
         }
@@ -307,10 +317,6 @@ fn runs(present: &[u64], packet_len: usize, end: usize) -> Vec<Range<usize>> {
     runs
 }
 
-fn gone() -> Error {
-    Error::Store("the writer stopped".into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -350,6 +356,37 @@ mod tests {
             blocks.end().unwrap();
             blocks.finish().1.unwrap();
         }
+    }
+
+    /// Sink that panics at the end of an object.
+    struct Broken;
+
+    impl Sink for Broken {
+        type Object = ();
+
+        fn begin(&mut self, (): ()) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn write(&mut self, _offset: u64, _bytes: &[u8]) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn end(&mut self) -> Result<(), Error> {
+            panic!("broken at the end");
+        }
+    }
+
+    #[test]
+    fn panic_of_the_sink_is_an_error_even_if_it_was_the_last_job() {
+        let mut blocks = Blocks::start(Broken, 32, 0).unwrap();
+        blocks.begin((), 64).unwrap();
+        let ended = blocks.end();
+        let (sink, finished) = blocks.finish();
+        let error = ended.and(finished).unwrap_err();
+        assert!(matches!(error, Error::Internal(_)), "{error}");
+        assert!(error.to_string().contains("broken at the end"), "{error}");
+        assert!(sink.is_none());
     }
 
     #[test]

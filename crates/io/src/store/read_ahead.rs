@@ -13,6 +13,7 @@ use std::thread;
 use lighthaul_base::{Endpoint, Span};
 
 use crate::error::Error;
+use crate::host::panics;
 use crate::store::Store;
 use crate::store::block::Block;
 
@@ -85,18 +86,9 @@ impl<S: Source> ReadAhead<S> {
         thread::Builder::new()
             .name("reader".into())
             .spawn(move || {
-                for job in asked {
-                    let mut batch = match job {
-                        Job::Begin(object) => {
-                            source.begin(object);
-                            continue;
-                        }
-                        Job::Fill(batch) => batch,
-                    };
-                    let filled = fill(&mut source, &mut batch);
-                    if answers.send(filled.map(|()| batch)).is_err() {
-                        return;
-                    }
+                let read = || read_all(&mut source, &asked, &answers);
+                if let Err(panic) = panics::catch("reader", read) {
+                    answers.send(Err(panic.into())).ok();
                 }
             })
             .map_err(|error| Error::world("cannot start the reader thread", error))?;
@@ -124,7 +116,8 @@ impl<S: Source> ReadAhead<S> {
     pub fn begin(&mut self, object: S::Object) -> Result<(), Error> {
         self.forget()?;
         self.cursor = 0;
-        self.requests.send(Job::Begin(object)).map_err(|_| gone())
+        let sent = self.requests.send(Job::Begin(object));
+        sent.map_err(|_| self.gone())
     }
 
     /// Takes all batches back.
@@ -140,7 +133,8 @@ impl<S: Source> ReadAhead<S> {
     }
 
     fn request(&mut self, batch: Batch) -> Result<(), Error> {
-        self.requests.send(Job::Fill(batch)).map_err(|_| gone())?;
+        let sent = self.requests.send(Job::Fill(batch));
+        sent.map_err(|_| self.gone())?;
         self.outstanding += 1;
         Ok(())
     }
@@ -149,8 +143,14 @@ impl<S: Source> ReadAhead<S> {
         self.outstanding -= 1;
         match self.waiting.pop_front() {
             Some(batch) => Ok(batch),
-            None => self.ready.recv().map_err(|RecvError| gone())?,
+            None => self.ready.recv().map_err(|RecvError| self.gone())?,
         }
+    }
+
+    /// Returns the reason why the reader has ended.
+    fn gone(&self) -> Error {
+        let why = self.ready.try_iter().find_map(Result::err);
+        why.unwrap_or_else(gone)
     }
 
     /// Reads `span` for a retransmission, besides the batches read ahead. Kept until
@@ -161,10 +161,10 @@ impl<S: Source> ReadAhead<S> {
         self.request(Batch { spans, block })?;
         self.outstanding -= 1;
         for _ in self.waiting.len()..self.outstanding {
-            let batch = self.ready.recv().map_err(|RecvError| gone())??;
+            let batch = self.ready.recv().map_err(|RecvError| self.gone())??;
             self.waiting.push_back(batch);
         }
-        let batch = self.ready.recv().map_err(|RecvError| gone())??;
+        let batch = self.ready.recv().map_err(|RecvError| self.gone())??;
         self.again.push(batch);
         Ok(())
     }
@@ -310,6 +310,27 @@ impl<S: Source> std::fmt::Debug for ReadAhead<S> {
     }
 }
 
+/// Executes orders until there are no more, or no one takes the answers.
+fn read_all<S: Source>(
+    source: &mut S,
+    asked: &Receiver<Job<S::Object>>,
+    answers: &SyncSender<Result<Batch, Error>>,
+) {
+    for job in asked {
+        let mut batch = match job {
+            Job::Begin(object) => {
+                source.begin(object);
+                continue;
+            }
+            Job::Fill(batch) => batch,
+        };
+        let filled = fill(source, &mut batch);
+        if answers.send(filled.map(|()| batch)).is_err() {
+            return;
+        }
+    }
+}
+
 fn fill(source: &mut impl Source, batch: &mut Batch) -> Result<(), Error> {
     let mut start = 0;
     for span in &batch.spans {
@@ -321,7 +342,7 @@ fn fill(source: &mut impl Source, batch: &mut Batch) -> Result<(), Error> {
 }
 
 fn gone() -> Error {
-    Error::Store("internal error: the reader thread stopped".into())
+    Error::Internal("reader: its thread has ended".into())
 }
 
 #[cfg(test)]
@@ -371,6 +392,31 @@ mod tests {
                 *octet = ((offset + at as u64) / u64::from(PACKET)) as u8;
             }
             Ok(())
+        }
+    }
+
+    /// Source whose thread panics.
+    struct Broken(bool);
+
+    impl Source for Broken {
+        type Object = ();
+
+        fn begin(&mut self, (): ()) {
+            assert!(!self.0, "broken at the beginning");
+        }
+        fn read(&mut self, _: u64, _: &mut [u8]) -> Result<(), Error> {
+            panic!("broken in the middle");
+        }
+    }
+
+    #[test]
+    fn panic_of_the_source_ends_the_transfer() {
+        for (early, expected) in [(true, "beginning"), (false, "middle")] {
+            let mut store = ReadAhead::start(Broken(early), PACKET, 0).unwrap();
+            store.begin(()).unwrap();
+            let error = store.gather(packet(0)).unwrap_err();
+            assert!(matches!(error, Error::Internal(_)), "{error}");
+            assert!(error.to_string().contains(expected), "{error}");
         }
     }
 

@@ -58,15 +58,17 @@ impl Judge<'_> {
         }
     }
 
-    /// Tells what would be done with `entry`, and what would become of what stays; answers whether that stays.
+    /// Tells what would be done with `entry`, of which `kept` bytes are there already, and what would become of what stays;
+    /// answers whether that stays.
     pub(super) fn rehearse(
         &self,
         place: &mut Place,
         entry: &Entry,
         (there, action, why): (Option<Meta>, Action, &str),
+        kept: u64,
     ) -> Result<Settled, Error> {
         if action != Action::Keep {
-            self.plan(action, entry, why)?;
+            self.plan_keeping(action, entry, why, kept)?;
             return Ok(Settled::Now);
         }
         let changes = there.map_or_else(Vec::new, |there| self.changes(place, entry, there));
@@ -98,6 +100,17 @@ impl Judge<'_> {
 
     /// Tells what would be done.
     pub(super) fn plan(&self, action: Action, entry: &Entry, why: &str) -> Result<(), Error> {
+        self.plan_keeping(action, entry, why, 0)
+    }
+
+    /// The same of a file of which an earlier copy left `kept` bytes.
+    fn plan_keeping(
+        &self,
+        action: Action,
+        entry: &Entry,
+        why: &str,
+        kept: u64,
+    ) -> Result<(), Error> {
         let detail = self.transfer.options().dry_run.unwrap_or(Detail::Brief);
         if action == Action::Keep && detail == Detail::Brief {
             return Ok(());
@@ -111,7 +124,8 @@ impl Judge<'_> {
             } else {
                 entry.path.clone()
             },
-            bytes: if stays { 0 } else { entry.size() },
+            bytes: if stays { 0 } else { entry.size() - kept },
+            kept,
             why: why.to_owned(),
         };
         self.transfer.board.show(Sight::Planned(planned.clone()));

@@ -103,7 +103,7 @@ impl<'a> Receiving<'a, '_> {
         let unhashed = self.unhashed.take();
         scope.spawn(move || {
             if let Some(files) = unhashed {
-                crew.run(|| hasher.run(&files));
+                crew.run("hasher", || hasher.run(&files));
             }
             drop(done);
         });

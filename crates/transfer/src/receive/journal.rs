@@ -13,6 +13,7 @@ use std::io::{self, Read, Write};
 use lighthaul_base::Malformed;
 use lighthaul_files::digest::Kind;
 use lighthaul_files::object::Span;
+use lighthaul_io::fs::disk::InputFile;
 use lighthaul_io::fs::version::Look;
 
 use crate::budget::Slot;
@@ -83,6 +84,14 @@ impl Journal {
         let mut octets = Vec::new();
         file.take(LEN_MAX).read_to_end(&mut octets)?;
         Ok(decode(&octets, subject).unwrap_or_default())
+    }
+
+    /// The same of a journal that nobody holds, as it is at this moment.
+    pub(crate) fn look(file: &InputFile, subject: Subject) -> io::Result<Vec<Record>> {
+        let len = file.version()?.look.size.min(LEN_MAX);
+        let mut octets = vec![0; usize::try_from(len).unwrap_or_default()];
+        let len = file.read_at(&mut octets, 0)?;
+        Ok(decode(&octets[..len], subject).unwrap_or_default())
     }
 
     /// Begins `file` anew, with the records that are held already.

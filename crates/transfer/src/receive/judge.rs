@@ -162,7 +162,7 @@ impl Judge<'_> {
                 .receive(&self.transfer.stream, self.transfer.session.clock)?;
             match (decode(&frame.octets), self.list) {
                 (Ok(Listing::Which), Some(list)) => list.ask(),
-                (heard, _) => return heard.map_err(|_| nonsense()),
+                (heard, _) => return heard,
             }
         }
     }
@@ -179,10 +179,7 @@ impl Judge<'_> {
     }
 
     fn page(&self, place: &mut Place, packed: &[u8]) -> Result<Wanted, Error> {
-        let entries = unpack(packed).map_err(|_| {
-            let text = "the peer's manifest makes no sense or is unsafe";
-            Error::new(Code::Protocol, text)
-        })?;
+        let entries = unpack(packed)?;
         self.transfer.ledger.list(entries.len() as u64)?;
         let mut wanted = Wanted {
             entries: entries.len() as u64,
@@ -277,10 +274,13 @@ impl Judge<'_> {
             let is_link =
                 self.transfer.options().hard_links && matches!(entry.linked, Linked::To(_));
             let is_new = matches!(entry.kind, Kind::File(_)) && action != Action::Keep;
-            if is_new && !is_link {
+            let kept = if is_new && !is_link {
                 place.unfit = self.fit(place, entry).err();
-            }
-            let settled = self.rehearse(place, entry, (there, action, why))?;
+                self.would_keep(place, number, entry)
+            } else {
+                0
+            };
+            let settled = self.rehearse(place, entry, (there, action, why), kept)?;
             self.transfer.ledger.settle(number, entry, Ok(settled));
             return Ok(None);
         }
@@ -449,7 +449,7 @@ impl Judge<'_> {
         if entry.is_top() && place.landing.is_there() {
             let there = Self::look(place, entry)?;
             let (action, why) = self.decide(place, entry, there);
-            self.rehearse(place, entry, (there, action, why))?;
+            self.rehearse(place, entry, (there, action, why), 0)?;
         }
         self.transfer.ledger.settle(number, entry, Ok(Settled::Now));
         Ok(())

@@ -15,7 +15,7 @@ use lighthaul_files::temp_names::Writer;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_session::alive::Alive;
 use lighthaul_session::door::Door;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::join::join;
 use lighthaul_session::offer;
 use lighthaul_session::path::explore;
@@ -32,8 +32,9 @@ use super::publish::Publisher;
 use super::settings::{Landed, Settings};
 use super::transfer::Transfer;
 use crate::crew::Crew;
-use crate::message::{Announced, Listing, Message, Progress, UNANSWERED_MAX};
-use crate::watch::{Failed, Sight, Summary, Watcher, announce, bear};
+use crate::failures::Failures;
+use crate::message::{Announced, Listing, Message, Progress, Report, UNANSWERED_MAX};
+use crate::watch::{Failed, Sight, Summary, Watcher, announce};
 
 /// How often the sender hears how we are doing.
 const PROGRESS: Duration = Duration::from_millis(50);
@@ -90,15 +91,15 @@ pub fn receive(
         watcher,
         begun: session.clock.now(),
         protocol: Protocol::default(),
-        failures: Vec::new(),
+        failures: Failures::default(),
     };
     let result = thread::scope(|scope| {
         let (landed, lands) = sync_channel(1);
         if let Some(list) = &list {
-            scope.spawn(|| crew.run(|| tell(list, crew, stream)));
+            scope.spawn(|| crew.run("list", || tell(list, crew, stream)));
         }
         scope.spawn(|| {
-            crew.run(move || {
+            crew.run("judge", move || {
                 judge.run(landing, |root, folder, made| {
                     let failed = |e| Error::file(Code::Io, "cannot open", folder, &e);
                     let claim = (!dry).then(|| root.another()).transpose().map_err(failed)?;
@@ -110,7 +111,7 @@ pub fn receive(
                 })
             });
         });
-        let result = receiving.run(scope, door, &lands);
+        let result = caught("receiver", || receiving.run(scope, door, &lands));
         // nobody waits for a listener that was never begun
         drop(receiving.unhashed.take());
         if let Err(error) = &result {
@@ -142,7 +143,7 @@ pub(super) struct Receiving<'a, 'w> {
     watcher: Watcher<'w>,
     begun: Instant,
     protocol: Protocol,
-    failures: Vec<Failed>,
+    failures: Failures,
 }
 
 /// Where objects and reports go.
@@ -195,13 +196,13 @@ impl<'a> Receiving<'a, '_> {
             unreported: BTreeMap::new(),
         };
         let lanes = offer::lanes_over(session, &offer, path, &joined)?;
-        for lane in &lanes {
-            offer::setup(&offer, (0, 1), lane, self.transfer.settings.plain)?;
-        }
+        let check =
+            |lane| offer::setup(&offer, (0, 1), lane, self.transfer.settings.plain).map(drop);
+        lanes.iter().try_for_each(check)?;
         let files = self.temp_files(&root, &target)?;
+        let crew = &*self.transfer.crew;
         for lane in self.equip(offer, lanes, &files, &mut outlets)? {
-            let crew = &*self.transfer.crew;
-            scope.spawn(move || crew.run(|| lane.run()));
+            scope.spawn(move || crew.run("lane", || lane.run()));
         }
         let (done, finished) = channel();
         self.hash(scope, &files, done.clone())?;
@@ -210,8 +211,7 @@ impl<'a> Receiving<'a, '_> {
             files,
             jobs: outlets.jobs.clone(),
         };
-        let crew = &*self.transfer.crew;
-        scope.spawn(move || crew.run(|| check.run(&ranges)));
+        scope.spawn(move || crew.run("comparison", || check.run(&ranges)));
         let mut publisher = Publisher::new(
             &self.transfer.crew,
             &self.transfer.ledger,
@@ -220,8 +220,11 @@ impl<'a> Receiving<'a, '_> {
             (&self.transfer.settings, self.transfer.cradle.clone()),
         );
         scope.spawn(move || {
-            crew.run(|| publisher.run(&todo));
-            publisher.clean();
+            crew.run("publisher", || publisher.run(&todo));
+            crew.run("cleaning", || {
+                publisher.clean();
+                Ok(())
+            });
             drop((publisher, done));
         });
         let _alive = Alive::say(scope, session);
@@ -257,7 +260,7 @@ impl<'a> Receiving<'a, '_> {
         loop {
             self.transfer.crew.check()?;
             self.show();
-            bear(&self.failures)?;
+            self.failures.bear()?;
             let now = clock.now();
             if now >= progress_at {
                 progress_at = now + PROGRESS;
@@ -316,7 +319,11 @@ impl<'a> Receiving<'a, '_> {
         };
         match message {
             Message::Object(announced) => self.announce(announced, outlets)?,
-            Message::Reports { object, reports } => {
+            Message::Reports {
+                object,
+                mut reports,
+            } => {
+                self.take_reasons(&mut reports);
                 let left = outlets.unreported.get(&object);
                 let left = left.and_then(|left| left.checked_sub(reports.len()));
                 let Some(left) = left.filter(|_| !reports.is_empty()) else {
@@ -330,7 +337,8 @@ impl<'a> Receiving<'a, '_> {
                 // a publisher that is gone has said why
                 outlets.jobs.send(Job::Reports(object, reports)).ok();
             }
-            Message::Held(held) => {
+            Message::Held(mut held) => {
+                self.take_reasons(std::slice::from_mut(&mut held.report));
                 let range = HeldRange {
                     file: self.transfer.ledger.compare(held.entry, held.span)?,
                     span: held.span,
@@ -351,6 +359,15 @@ impl<'a> Receiving<'a, '_> {
             | Message::Verdict(_) => return lie("the peer spoke out of turn"),
         }
         Ok(true)
+    }
+
+    /// Takes the reasons of `reports` in, as far as there is room for them.
+    fn take_reasons(&self, reports: &mut [Report]) {
+        for report in reports {
+            if let Report::Failed { why, .. } = report {
+                self.transfer.board.reasons.take(why);
+            }
+        }
     }
 
     fn announce(&self, announced: Announced, outlets: &mut Outlets) -> Result<(), Error> {
@@ -399,8 +416,9 @@ impl<'a> Receiving<'a, '_> {
             self.transfer.session.say(&Message::Warning { text })?;
         }
         let (settled, failures) = self.transfer.ledger.take_news();
-        self.failures
-            .extend(failures.iter().cloned().map(Failed::from));
+        for failure in failures.iter().cloned() {
+            self.failures.push(Failed::from(failure));
+        }
         for message in Message::settled(settled, failures) {
             self.transfer.session.say(&message)?;
         }
@@ -463,7 +481,7 @@ impl<'a> Receiving<'a, '_> {
             bytes: verdict.bytes,
             unchanged: verdict.unchanged,
             motion: self.transfer.board.motion(self.transfer.ledger.wanted()),
-            failures: std::mem::take(&mut self.failures),
+            failures: self.failures.finish(),
             ..Summary::default()
         })
     }

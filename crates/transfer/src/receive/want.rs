@@ -24,20 +24,9 @@ const RESUMABLE: u64 = 8 << 20;
 impl Judge<'_> {
     /// What must come of a file, and what an earlier run may have left of it.
     pub(super) fn want(&self, place: &mut Place, number: u64, entry: &Entry) -> WantedFile {
-        let (path, size) = (entry.path(), entry.size());
-        let resumable = size >= RESUMABLE;
-        let temporary = if resumable {
-            self.transfer.cradle.partial(path)
-        } else {
-            self.transfer.cradle.temporary(&self.writer, path, number)
-        };
-        let names = (temporary, self.transfer.cradle.journal(path));
-        let pending = Pending::new(number, entry.clone(), names, resumable);
-        let records = if resumable {
-            self.left_behind(place, &pending)
-        } else {
-            Vec::new()
-        };
+        let size = entry.size();
+        let pending = self.pending(number, entry);
+        let records = self.left_behind(place, &pending);
         let digest = digest_for(&records, self.transfer.options().digest);
         let data = entry.data();
         let there = longest(merged(records.iter().map(|record| record.span).collect()));
@@ -55,8 +44,35 @@ impl Judge<'_> {
         }
     }
 
+    /// In a dry run, bytes of a file that an earlier run left, and that the copy would not send again.
+    pub(super) fn would_keep(&self, place: &mut Place, number: u64, entry: &Entry) -> u64 {
+        if place.is_fresh(&entry.path) {
+            return 0;
+        }
+        let records = self.left_behind(place, &self.pending(number, entry));
+        let there = longest(merged(records.iter().map(|record| record.span).collect()));
+        let held = within(&there, &entry.data());
+        held.iter().map(|(from, till)| till - from).sum()
+    }
+
+    /// A file that is to come, and where it is until it is whole.
+    fn pending(&self, number: u64, entry: &Entry) -> Pending {
+        let path = entry.path();
+        let resumable = entry.size() >= RESUMABLE;
+        let temporary = if resumable {
+            self.transfer.cradle.partial(path)
+        } else {
+            self.transfer.cradle.temporary(&self.writer, path, number)
+        };
+        let names = (temporary, self.transfer.cradle.journal(path));
+        Pending::new(number, entry.clone(), names, resumable)
+    }
+
     /// What an earlier run noted of a file, if it left a journal and the file that this is about.
     fn left_behind(&self, place: &mut Place, pending: &Pending) -> Vec<Record> {
+        if !pending.resumable {
+            return Vec::new();
+        }
         let Ok(Some(partial)) = place.root.look(&pending.temporary) else {
             return Vec::new();
         };
@@ -66,9 +82,14 @@ impl Judge<'_> {
             return Vec::new();
         }
         let subject = self.subject(pending);
-        let read = self
-            .lock(place, pending)
-            .and_then(|file| Journal::read(&file, subject));
+        let read = if self.transfer.options().dry_run.is_some() {
+            // which holds nothing, and waits for nobody
+            let journal = place.root.read(&pending.journal);
+            journal.and_then(|file| Journal::look(&file, subject))
+        } else {
+            let locked = self.lock(place, pending);
+            locked.and_then(|file| Journal::read(&file, subject))
+        };
         within_file(read.unwrap_or_default(), partial.size)
     }
 

@@ -8,13 +8,13 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_files::digest::{self, Digest, Taking};
 use lighthaul_files::list::Heard;
-use lighthaul_files::manifest::{Entry, Kind, pack};
+use lighthaul_files::manifest::{Entry, Kind, PAGE, pack};
 use lighthaul_files::options::{Action, Detail, Planned};
 use lighthaul_files::walk::Found;
 use lighthaul_io::control::Frame;
 use lighthaul_io::error::Error as World;
 use lighthaul_io::fs::meta::Meta;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::topic::decode;
 
 use super::queue::Item;
@@ -23,8 +23,6 @@ use crate::crew::LOOK;
 use crate::message::Listing;
 use crate::watch::{Failed, Sight};
 
-/// Entries in a page of the list.
-const PAGE: usize = 1000;
 /// Octets of paths in a page of the list, after which it is full.
 const PAGE_BYTES: usize = 1 << 19;
 /// What was found and has not been told yet.
@@ -49,7 +47,7 @@ impl Scan<'_> {
         let found = look_around(found)?;
         loop {
             match found.recv_timeout(FLUSH) {
-                Ok(found) => self.take(found, &mut page)?,
+                Ok(found) => self.take(found?, &mut page)?,
                 Err(RecvTimeoutError::Timeout) => self.flush(&mut page)?,
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -123,6 +121,7 @@ impl Scan<'_> {
             action: Action::Exclude,
             path,
             bytes: 0,
+            kept: 0,
             why: rule,
         };
         self.transfer.board.show(Sight::Planned(planned.clone()));
@@ -188,6 +187,7 @@ impl Scan<'_> {
                 }
                 (Ok(Listing::Removed(paths)), _) => self.transfer.board.show(Sight::Removed(paths)),
                 (Ok(Listing::Take(page)), Some(list)) => list.take(page)?,
+                (Err(error), _) => return Err(error),
                 _ => return Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
             }
         }
@@ -197,13 +197,19 @@ impl Scan<'_> {
 
 /// Looks for what there is in a thread of its own, which nobody waits for: a list may come from somebody
 /// who thinks, and a disk that hangs must not keep us from saying so.
-fn look_around(found: Box<dyn Iterator<Item = Found> + Send>) -> Result<Receiver<Found>, Error> {
+fn look_around(
+    mut found: Box<dyn Iterator<Item = Found> + Send>,
+) -> Result<Receiver<Result<Found, Error>>, Error> {
     let (told, heard) = sync_channel(FOUND_MAX);
     let looking = move || {
-        for found in found {
-            if told.send(found).is_err() {
-                return;
-            }
+        let looked = caught("walk", || {
+            let tell = |found| told.send(Ok(found)).is_ok();
+            found.by_ref().all(tell);
+            Ok(())
+        });
+        if let Err(error) = looked {
+            // a list that ends early would look whole
+            told.send(Err(error)).ok();
         }
     };
     let thread = thread::Builder::new().name("walk".into()).spawn(looking);

@@ -18,7 +18,7 @@ use lighthaul_io::store::read_ahead::ReadAhead;
 use lighthaul_session::alive::Alive;
 use lighthaul_session::choose::{Choice, Facts, choose, is_little};
 use lighthaul_session::door::Door;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::join::join;
 use lighthaul_session::offer::{self, Offer};
 use lighthaul_session::path::{Path, explore};
@@ -32,8 +32,9 @@ use super::settings::Settings;
 use super::source::FileSource;
 use super::transfer::Transfer;
 use crate::ease::Ease;
+use crate::failures::Failures;
 use crate::message::{Message, Progress, Verdict};
-use crate::watch::{Failed, Sight, Summary, Watcher, announce, bear};
+use crate::watch::{Failed, Sight, Summary, Watcher, announce};
 
 /// Used when a path carries datagrams but none of a train arrived.
 const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
@@ -54,7 +55,7 @@ pub fn send(
         transfer: &transfer,
         watcher,
         begun: session.clock.now(),
-        failures: Vec::new(),
+        failures: Failures::default(),
     };
     let scan = Scan {
         transfer: &transfer,
@@ -77,9 +78,9 @@ pub fn send(
     let found = Box::new(found);
     let (crew, board) = (&transfer.crew, &transfer.board);
     let result = thread::scope(|scope| {
-        scope.spawn(|| crew.run(|| scan.tell(named, found)));
-        scope.spawn(|| crew.run(|| scan.hear(list)));
-        let result = sending.run(scope, door);
+        scope.spawn(|| crew.run("scan", || scan.tell(named, found)));
+        scope.spawn(|| crew.run("answers", || scan.hear(list)));
+        let result = caught("sender", || sending.run(scope, door));
         if let Err(error) = &result {
             crew.fail(error.clone());
         }
@@ -94,7 +95,7 @@ struct Sending<'a, 'w> {
     transfer: &'a Transfer<'a>,
     watcher: Watcher<'w>,
     begun: Instant,
-    failures: Vec<Failed>,
+    failures: Failures,
 }
 
 impl<'a> Sending<'a, '_> {
@@ -129,7 +130,7 @@ impl<'a> Sending<'a, '_> {
             transfer: self.transfer,
         };
         let crew = &self.transfer.crew;
-        scope.spawn(move || crew.run(|| held.run()));
+        scope.spawn(move || crew.run("comparison", || held.run()));
         let budget = self.transfer.settings.budget;
         let (memory, open_max) = budget.of_lane(lanes.len());
         for (number, mut lane) in lanes.into_iter().enumerate() {
@@ -148,7 +149,7 @@ impl<'a> Sending<'a, '_> {
                     store,
                     reports,
                 };
-                crew.run(|| lane.run());
+                crew.run("lane", || lane.run());
                 drop(done);
             });
         }
@@ -238,7 +239,7 @@ impl<'a> Sending<'a, '_> {
         loop {
             self.transfer.crew.check()?;
             self.show();
-            bear(&self.failures)?;
+            self.failures.bear()?;
             share.set(self.limited(eased));
             if !sent && !lanes_run() {
                 sent = true;
@@ -322,7 +323,9 @@ impl<'a> Sending<'a, '_> {
                         "the peer names more failures than entries",
                     ));
                 }
-                self.failures.extend(failures.into_iter().map(Failed::from));
+                for failure in failures {
+                    self.failures.push(Failed::from(failure));
+                }
                 Ok(())
             }
             Message::Hashed(_)
@@ -382,7 +385,7 @@ impl<'a> Sending<'a, '_> {
             bytes: verdict.bytes,
             unchanged: verdict.unchanged,
             motion,
-            failures: std::mem::take(&mut self.failures),
+            failures: self.failures.finish(),
             ..Summary::default()
         })
     }

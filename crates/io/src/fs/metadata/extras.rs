@@ -1,9 +1,14 @@
 //! Metadata of a file as it crosses the wire, within bounds.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::control::bounded::{self, List};
 
 /// Seconds since 1970, and nanoseconds.
 pub type Time = (i64, u32);
+
+/// Name and value of an extended attribute.
+type Attribute = (Vec<u8>, Vec<u8>);
 
 /// Metadata of a file: mode, owner, times and attributes. A target leaves absent fields unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,7 +23,7 @@ pub struct Extras {
     /// Time of the last modification.
     pub modified: Option<Time>,
     /// Extended attributes, sorted by name. Access lists are `system.posix_acl_*`.
-    pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    pub xattrs: Vec<Attribute>,
 }
 
 /// Selection of the metadata to read and to apply.
@@ -61,7 +66,18 @@ struct Plain {
     owner: Option<(u32, u32)>,
     accessed: Option<Time>,
     modified: Option<Time>,
-    xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    #[serde(deserialize_with = "attributes")]
+    xattrs: Vec<Attribute>,
+}
+
+/// Name and value of an attribute, each within its bound.
+type Bounded = (List<NAME_MAX, u8>, List<{ Extras::OCTETS_MAX }, u8>);
+
+/// Decodes the attributes of a file, within their bounds.
+fn attributes<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<Attribute>, D::Error> {
+    let attributes: Vec<Bounded> = bounded::list::<{ Extras::COUNT_MAX }, _, _>(from)?;
+    let plain = attributes.into_iter();
+    Ok(plain.map(|(name, value)| (name.0, value.0)).collect())
 }
 
 impl TryFrom<Plain> for Extras {

@@ -22,6 +22,7 @@ use lighthaul_session::session::Session;
 use lighthaul_testkit::Ordinary;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, utimensat};
 
+use crate::crew::tests::BROKEN;
 use crate::message::Target;
 use crate::receive::landing::Landing;
 use crate::receive::{self, Permit, receive};
@@ -33,6 +34,8 @@ pub(super) struct Bench {
     pub(super) top: PathBuf,
     /// Metadata that the peer may set.
     pub(super) permit: Permit,
+    /// The parts of the sender and of the receiver that panic.
+    pub(super) broken: [Option<&'static str>; 2],
 }
 
 /// Results of both sides of a copy.
@@ -50,7 +53,11 @@ impl Bench {
             fs::create_dir_all(top.join(folder)).unwrap();
         }
         let permit = Permit::ALL;
-        Self { top, permit }
+        Self {
+            top,
+            permit,
+            broken: [None; 2],
+        }
     }
 
     /// Makes both folders for a user without root's rights, which the thread is until the guard is dropped.
@@ -103,16 +110,23 @@ impl Bench {
         watcher: &mut dyn FnMut(Sight),
     ) -> Outcome {
         let ground = Arc::new(Ground::anywhere());
+        let walk = Walk::new(ground, &[self.top.join(from)], options.rules.clone());
+        self.send(Finds::walked(walk.unwrap()), to, options, watcher)
+    }
+
+    /// Copies as [`Self::watch`] does, what there is in `finds`.
+    pub(super) fn send(
+        &self,
+        finds: Finds,
+        to: &str,
+        options: &Options,
+        watcher: &mut dyn FnMut(Sight),
+    ) -> Outcome {
+        let ground = Arc::new(Ground::anywhere());
         let target = Target {
             path: self.top.join(to).into_os_string().into_encoded_bytes(),
             into: to.ends_with('/'),
         };
-        let walk = Walk::new(
-            Arc::clone(&ground),
-            &[self.top.join(from)],
-            options.rules.clone(),
-        );
-        let finds = Finds::walked(walk.unwrap());
         let landing = Landing::find(&target, &ground, options.dry_run.is_some());
         let [caller, called] = sessions();
         let settings = send::Settings {
@@ -121,7 +135,9 @@ impl Bench {
             theirs: protocol::names(),
             ..send::Settings::default()
         };
+        let [broken_sender, broken_receiver] = self.broken;
         let sender = thread::spawn(move || {
+            BROKEN.set(broken_sender);
             let door = Door::Caller(false);
             send(&caller, &door, finds, settings, &mut |_: Sight| {})
                 .inspect_err(|error| caller.give_up(error))
@@ -134,9 +150,11 @@ impl Bench {
         };
         let (arrivals, joins) = (channel().1, channel().1);
         let door = Door::Called(&arrivals, &joins);
+        BROKEN.set(broken_receiver);
         let received = landing
             .and_then(|landing| receive(&called, &door, landing, settings, watcher))
             .inspect_err(|error| called.give_up(error));
+        BROKEN.set(None);
         drop(called);
         Outcome {
             sender: sender.join().unwrap(),

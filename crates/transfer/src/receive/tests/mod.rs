@@ -2,6 +2,7 @@
 //!
 //! - `bench`: makes the copies
 //! - `judge`: lists as the receiver answers them, which `judged` plays; `dry_run`: where it changes nothing
+//! - `panics`: copies in which a part of the program panics
 //! - `publish`: files that have arrived, published on the `stage` or refused
 //! - `resume`: large files of which an earlier run left a part
 //! - `temp_files`: files as they are made, and held ranges as they are compared
@@ -9,6 +10,7 @@ mod bench;
 mod dry_run;
 mod judge;
 mod judged;
+mod panics;
 mod publish;
 mod resume;
 mod stage;

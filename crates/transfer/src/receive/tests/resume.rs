@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use lighthaul_files::digest::Kind;
 use lighthaul_files::manifest::Entry;
 use lighthaul_files::object::Span;
-use lighthaul_files::options::Options;
+use lighthaul_files::options::{Action, Detail, Options};
 use lighthaul_files::temp_names as names;
 use lighthaul_io::fs::version::Look;
 use lighthaul_testkit::lacks_root;
@@ -110,6 +110,43 @@ fn held_ranges_are_not_sent_again() {
     let resumed = Resumed::new("held");
     resumed.left(&resumed.bytes, &[HELD]);
     assert_eq!(resumed.copy(), LEN as u64 - (HELD.1 - HELD.0));
+}
+
+/// A dry run tells what the copy would keep, and leaves it for that, even while another copy writes the file.
+#[test]
+fn dry_run_tells_what_an_earlier_copy_left() {
+    let resumed = Resumed::new("held-dry");
+    let dry = Options {
+        dry_run: Some(Detail::Brief),
+        ..synced()
+    };
+    let planned = || {
+        let mut plans = Vec::new();
+        let mut watcher = |sight| {
+            if let Sight::Planned(planned) = sight {
+                plans.push((planned.action, planned.bytes, planned.kept));
+            }
+        };
+        let ends = ("source/", "target/");
+        let outcome = resumed.bench.watch(ends, &dry, &mut watcher);
+        outcome.whole();
+        plans
+    };
+    let (whole, held) = (LEN as u64, HELD.1 - HELD.0);
+    assert_eq!(planned(), [(Action::Create, whole, 0)]);
+    resumed.left(&resumed.bytes, &[HELD]);
+    let journal = fs::read(resumed.journal()).unwrap();
+    assert_eq!(planned(), [(Action::Create, whole - held, held)]);
+    let writing = resumed.hold();
+    assert_eq!(planned(), [(Action::Create, whole - held, held)]);
+    drop(writing);
+    assert_eq!(fs::read(resumed.journal()).unwrap(), journal);
+    assert_eq!(resumed.copy(), whole - held);
+    // what is left of another version of the source is not kept
+    fs::remove_file(resumed.bench.target("a")).unwrap();
+    resumed.left(&resumed.bytes, &[HELD]);
+    super::bench::age(&resumed.bench.source("a"));
+    assert_eq!(planned(), [(Action::Create, whole, 0)]);
 }
 
 #[test]

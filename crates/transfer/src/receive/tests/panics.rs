@@ -1,0 +1,99 @@
+//! Copies in which a part of the program panics, at one side or the other.
+
+use std::iter;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use std::time::Duration;
+
+use lighthaul_files::hash::Asked;
+use lighthaul_files::listed::Finds;
+use lighthaul_files::options::Options;
+use lighthaul_io::fs::ground::Ground;
+use lighthaul_session::error::Code;
+
+use super::bench::{Bench, Outcome, octets};
+
+/// Parts of the sender and of the receiver, each in a thread of its own.
+const OF_SENDER: [&str; 4] = ["scan", "answers", "comparison", "lane"];
+const OF_RECEIVER: [&str; 6] = [
+    "judge",
+    "lane",
+    "comparison",
+    "publisher",
+    "cleaning",
+    "hasher",
+];
+/// How long a copy may take that cannot go on.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The outcome of `copy`, which must end.
+fn ended(copy: impl FnOnce() -> Outcome + Send + 'static) -> Outcome {
+    let (done, outcome) = sync_channel(1);
+    thread::spawn(move || {
+        // who does not wait any more has failed
+        done.send(copy()).ok();
+    });
+    let outcome = outcome.recv_timeout(PATIENCE);
+    outcome.expect("a copy with a part that panics ends")
+}
+
+/// Both sides fail for the same reason, which is the panic.
+fn check(outcome: Outcome, part: &str) {
+    let errors = [outcome.sender.unwrap_err(), outcome.receiver.unwrap_err()];
+    for error in errors {
+        assert_eq!(error.code, Code::Internal, "{part}: {error}");
+        assert!(error.text.contains("broken on purpose"), "{part}: {error}");
+    }
+}
+
+fn bench(part: &str) -> Bench {
+    let bench = Bench::new(&format!("panics-{part}"));
+    bench.put("small", "abc");
+    bench.put("large", octets(3 << 20, 1));
+    bench
+}
+
+#[test]
+fn a_panic_in_any_part_of_the_sender_ends_the_copy_at_both_ends() {
+    for part in OF_SENDER {
+        let mut bench = bench(&format!("sender-{part}"));
+        bench.broken = [Some(part), None];
+        check(ended(move || bench.copy(&Options::default())), part);
+    }
+}
+
+#[test]
+fn a_panic_in_any_part_of_the_receiver_ends_the_copy_at_both_ends() {
+    let options = Options {
+        hash: Asked::list("md5").unwrap(),
+        ..Options::default()
+    };
+    for part in OF_RECEIVER {
+        let mut bench = bench(&format!("receiver-{part}"));
+        bench.broken = [None, Some(part)];
+        let options = options.clone();
+        check(ended(move || bench.copy(&options)), part);
+    }
+}
+
+#[test]
+fn a_panic_of_who_watches_ends_the_copy_at_both_ends() {
+    let bench = bench("watcher");
+    let copy = move || {
+        let watcher = &mut |_| panic!("broken on purpose");
+        bench.watch(("source/", "target/"), &Options::default(), watcher)
+    };
+    check(ended(copy), "watcher");
+}
+
+#[test]
+fn a_panic_of_the_walk_does_not_look_like_the_end_of_the_list() {
+    let bench = bench("walk");
+    let copy = move || {
+        let found = iter::repeat_with(|| panic!("broken on purpose"));
+        let finds = Finds::found(Arc::new(Ground::anywhere()), found);
+        bench.send(finds, "target/", &Options::default(), &mut |_| {})
+    };
+    check(ended(copy), "walk");
+}
