@@ -91,6 +91,24 @@ fn ptcp_connections_do_not_count_as_sessions() {
 }
 
 #[test]
+fn ptcp_copy_uses_the_connections_that_its_address_may_have() {
+    let mut far = Far::start(
+        "few-connections",
+        &[
+            "--max-connections",
+            "8",
+            "--max-connections-per-address",
+            "4",
+        ],
+    );
+    let file = far.near.file("large", 30_000_000);
+    let options = ["--protocol", "ptcp", "--streams", "8"];
+    far.push(&options, &[&file], "large").assert_succeeded();
+    far.daemon
+        .says("no connections are free there: your address already holds 4");
+}
+
+#[test]
 fn keys_at_their_session_limit_block_no_other_key() {
     let _turn = Turn::alone();
     let far = Far::start_after("hoarders", "ulimit -n 700");
