@@ -244,6 +244,16 @@ impl Connection {
         due.since(now).saturating_sub(BURST)
     }
 
+    /// Returns the identity that its last request had, if any.
+    pub(crate) fn identity(&self) -> Option<String> {
+        self.callers.table().seats.identity(self.id).cloned()
+    }
+
+    /// Ends the connection.
+    pub(crate) fn end(&self) {
+        self.state.end.notify_one();
+    }
+
     /// Limits of all connections.
     pub(crate) fn limits(&self) -> &Limits {
         &self.callers.0.limits
@@ -264,7 +274,7 @@ impl Drop for Connection {
 }
 
 /// The site that an address is one of: itself for IPv4, a /48 of IPv6.
-fn site(address: IpAddr) -> Prefix {
+pub(crate) fn site(address: IpAddr) -> Prefix {
     let [host, _, site] = Prefix::all(address);
     if address.to_canonical().is_ipv4() {
         host

@@ -111,8 +111,10 @@ fn limits(args: &ServeLimits) -> Limits {
             site: args.max_sessions_per_network.into(),
         },
         connections: seats::Limits {
+            all: args.max_connections.into(),
             identity: args.max_connections_per_key.into(),
-            ..usual.connections
+            host: args.max_connections_per_address.into(),
+            site: args.max_connections_per_network.into(),
         },
         memory: args.max_memory.0,
         threads: args.max_threads,

@@ -1,9 +1,11 @@
 //! The weights of sessions: memory, threads and files of the daemon's host, by request.
 //!
-//! Each figure is the most that such a session can hold, whatever its peer says. What a copy is faster with, memory and
-//! open files, it gets as far as there is room beyond the least.
+//! Each figure is the most that such a session can hold, whatever its peer says. The queues of its connection are a part
+//! of it: 1 MiB each way until a request is accepted, then [`Cost::queues`], and an unfinished frame. What a copy is
+//! faster with, memory and open files, it gets as far as there is room beyond the least.
 
 use lighthaul_files::verb::Verb;
+use lighthaul_io::control::QueueLimit;
 use lighthaul_io::net::probe::LANES_MAX;
 use lighthaul_session::offer;
 use lighthaul_stream::message::Kind;
@@ -53,11 +55,11 @@ impl Cost {
         threads: 3,
         files: 8,
     };
-    /// A further connection of a session.
+    /// A further connection of a session, with 1 MiB each way.
     pub(crate) const CONNECTION: Self = Self {
         sessions: 0,
         connections: 1,
-        memory: 1,
+        memory: 3,
         threads: 2,
         files: 4 + LANES_MAX as u64,
     };
@@ -66,7 +68,7 @@ impl Cost {
     pub(crate) fn of(request: &Request) -> (Self, Self) {
         let lanes = lanes();
         let copy = Self {
-            memory: 4 + MEMORY_LANE * lanes,
+            memory: 8 + MEMORY_LANE * lanes,
             threads: 6 + 2 * lanes,
             files: 48 + (8 + FILES_LANE) * lanes,
             ..Self::default()
@@ -99,7 +101,7 @@ impl Cost {
             Request::Relay { .. } => {
                 let joined = 32;
                 let relay = Self {
-                    memory: copy.memory + joined,
+                    memory: copy.memory + QUEUES + joined * Self::CONNECTION.memory,
                     threads: copy.threads + 4 + 2 * joined,
                     files: copy.files + 8 + joined * Self::CONNECTION.files,
                     ..copy
@@ -118,7 +120,32 @@ impl Cost {
                 small(memory, 6 + 2 * lanes, 16 + 8 * lanes)
             }
             // what the link takes for sessions it shares with others of its key
-            Request::Gateway(_) => small(4, 3, 16),
+            Request::Gateway(_) => small(QUEUES, 3, 16),
+        }
+    }
+
+    /// Memory of a message of `len` octets in this process: a list of empty paths takes 32 times as much, twice.
+    pub(crate) const fn of_message(len: usize) -> Self {
+        Self {
+            sessions: 0,
+            connections: 0,
+            memory: (len as u64 * 64) >> 20,
+            threads: 0,
+            files: 0,
+        }
+    }
+
+    /// Limit of the queues of a connection on which `request` is answered.
+    pub(crate) const fn queues(request: &Request) -> QueueLimit {
+        match request {
+            Request::Files(_) | Request::Expect { .. } => QueueLimit::Small,
+            Request::Receive { .. }
+            | Request::Send { .. }
+            | Request::Relay { .. }
+            | Request::Probe(_)
+            | Request::Checkup
+            | Request::Stream(_)
+            | Request::Gateway(_) => QueueLimit::Full,
         }
     }
 
@@ -183,6 +210,8 @@ const MEMORY_KEPT: u64 = 1024;
 const FILES_KEPT: u64 = 4096;
 /// MiB with which a copy is as fast as it gets.
 const MEMORY_MORE: u64 = 256;
+/// MiB of a connection's queues with [`QueueLimit::Full`] beyond those of [`QueueLimit::Small`].
+const QUEUES: u64 = 6;
 /// MiB with which a lane moves, though slowly.
 const MEMORY_LANE: u64 = 4;
 /// Files that a lane of a copy has open at least, and those that it has use for besides: half are data, half journals.

@@ -1,5 +1,6 @@
 //! Waiting callers by site, so that the largest crowd makes room first.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use lighthaul_base::prefix::Prefix;
@@ -8,17 +9,28 @@ use lighthaul_base::prefix::Prefix;
 #[derive(Debug, Default)]
 pub(crate) struct Crowd {
     sites: BTreeMap<Prefix, BTreeSet<u64>>,
-    /// How many each site has, largest last.
-    sizes: BTreeSet<(usize, Prefix)>,
+    /// The order in which sites make room, first last.
+    ranks: BTreeSet<Rank>,
+}
+
+/// Callers of a site, the oldest of them, and the site: of two sites of one size, the one with the older caller ranks
+/// higher.
+type Rank = (usize, Reverse<u64>, Prefix);
+
+fn rank(site: Prefix, callers: &BTreeSet<u64>) -> Option<Rank> {
+    let oldest = callers.first()?;
+    Some((callers.len(), Reverse(*oldest), site))
 }
 
 impl Crowd {
     /// Adds caller `number` from `site`.
     pub(crate) fn add(&mut self, site: Prefix, number: u64) {
         let callers = self.sites.entry(site).or_default();
-        self.sizes.remove(&(callers.len(), site));
+        if let Some(before) = rank(site, callers) {
+            self.ranks.remove(&before);
+        }
         callers.insert(number);
-        self.sizes.insert((callers.len(), site));
+        self.ranks.extend(rank(site, callers));
     }
 
     /// Removes caller `number` from `site`; returns whether it was there.
@@ -26,23 +38,24 @@ impl Crowd {
         let Some(callers) = self.sites.get_mut(&site) else {
             return false;
         };
-        let len = callers.len();
+        let before = rank(site, callers);
         if !callers.remove(&number) {
             return false;
         }
-        self.sizes.remove(&(len, site));
+        if let Some(before) = before {
+            self.ranks.remove(&before);
+        }
+        self.ranks.extend(rank(site, callers));
         if callers.is_empty() {
             self.sites.remove(&site);
-        } else {
-            self.sizes.insert((len - 1, site));
         }
         true
     }
 
-    /// The caller that has waited longest of the site with most callers.
+    /// The caller that has waited longest of the site with most callers; of several such sites, the oldest of all.
     pub(crate) fn oldest_of_largest(&self) -> Option<u64> {
-        let (_, site) = self.sizes.last()?;
-        self.sites.get(site)?.first().copied()
+        let (_, Reverse(oldest), _) = self.ranks.last()?;
+        Some(*oldest)
     }
 
     /// The caller that has waited longest of `site`, if it has at least `count`.
@@ -76,5 +89,21 @@ mod tests {
         crowd.add(site(1), 9);
         assert_eq!(crowd.oldest_of_largest(), Some(0));
         assert_eq!((crowd.count(site(1)), crowd.count(site(4))), (2, 0));
+    }
+
+    #[test]
+    fn of_sites_of_one_size_the_oldest_caller_makes_room() {
+        let mut crowd = Crowd::default();
+        // the highest address came in the middle
+        let sites = [9_u8, 3, 255, 1, 7];
+        let site = |nth: usize| Prefix::of([10, sites[nth], 0, 0].into(), 24);
+        for nth in 0..sites.len() {
+            crowd.add(site(nth), nth as u64);
+        }
+        for nth in 0..sites.len() {
+            assert_eq!(crowd.oldest_of_largest(), Some(nth as u64));
+            assert!(crowd.remove(site(nth), nth as u64));
+        }
+        assert_eq!(crowd.oldest_of_largest(), None);
     }
 }

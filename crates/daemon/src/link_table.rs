@@ -227,14 +227,14 @@ impl Drop for Hold<'_> {
 }
 
 impl Share {
-    /// Takes half of the memory that its key has left, of `most` for all of its links.
+    /// Takes half of the memory that its key has left, of `most` for all of its links, beyond the least.
     fn take_memory(&self, most: Size) -> Size {
         let mut shares = lock(&self.shares);
         let spare = shares.spare(self.number, MEMORY) + self.memory.load(Relaxed);
         let mib = spare.div_ceil(2);
         self.memory.store(mib, Relaxed);
         self.apply(&mut shares, self.sessions.load(Relaxed));
-        Size((mib << 20).min(most.0).max(MEMORY_MIN))
+        Size(((MEMORY_MIN + mib) << 20).min(most.0))
     }
 
     /// Has it use what it says from now on, and so many sessions; answers whether it may.
@@ -286,12 +286,6 @@ impl Entry {
 /// Limits of each resource, where this process may have so many files. A session takes a file, or two for a moment.
 fn limits(settings: &Settings, files: u64) -> [Limits; RESOURCES] {
     let links = settings.links;
-    let of_all = |all| Limits {
-        all,
-        identity: u64::MAX,
-        host: u64::MAX,
-        site: u64::MAX,
-    };
     // the rest is for connections between gateways, and for who is not let in yet
     let sessions = files / 8 * 3;
     [
@@ -308,10 +302,17 @@ fn limits(settings: &Settings, files: u64) -> [Limits; RESOURCES] {
             ..Limits::parts_of(sessions)
         },
         Limits {
-            identity: settings.memory.0 >> 20,
-            ..of_all(u64::MAX)
+            identity: beyond_the_least(settings.memory, links.key),
+            ..Limits::parts_of(beyond_the_least(links.memory, links.all))
         },
     ]
+}
+
+/// Returns the MiB of `memory` that `links` share; the rest is the least that each of them has, so that no link has to
+/// leave for another's memory.
+fn beyond_the_least(memory: Size, links: usize) -> u64 {
+    let mib = memory.0 >> 20;
+    mib - (MEMORY_MIN * links as u64).min(mib / 2)
 }
 
 /// Removes all entries but those to keep; answers the links of the others.
@@ -345,8 +346,8 @@ const NAMES: [&str; RESOURCES] = ["links", "sessions", "MiB of memory"];
 const ONE: [u64; RESOURCES] = [1, 0, 0];
 const SESSIONS: usize = 1;
 const MEMORY: usize = 2;
-/// With less, a link has no room for a slab.
-const MEMORY_MIN: u64 = 4 << 20;
+/// MiB; with less, a link has no room for a slab.
+const MEMORY_MIN: u64 = 4;
 /// Sessions for which room is taken at a time where very many are allowed.
 const LEASE: u64 = 64;
 
@@ -381,11 +382,17 @@ mod tests {
         all: 256,
         key: 256,
         address: 256,
+        memory: Size(4 << 30),
     };
 
     fn table(all: usize, key: usize, address: usize) -> LinkTable {
         LinkTable::new(&Settings {
-            links: LinkLimits { all, key, address },
+            links: LinkLimits {
+                all,
+                key,
+                address,
+                ..LIMITS
+            },
             ..Settings::clone(&settings())
         })
     }
@@ -500,11 +507,12 @@ mod tests {
         let memory = |hold: &Hold<'_>| hold.share.take_memory(limits.memory).0 >> 20;
         let own: Vec<_> = (0..8).map(|nth| hold(1, nth)).collect();
         let gets: Vec<_> = own.iter().map(memory).collect();
-        assert_eq!(gets, [128, 64, 32, 16, 8, 4, 4, 4]);
+        assert_eq!(gets, [68, 36, 20, 12, 8, 6, 5, 5]);
+        assert!(gets.iter().sum::<u64>() <= 256);
         assert!(own[0].share.may_have(200) && own[1].share.may_have(60));
         assert!(!own[1].share.may_have(101) && own[1].share.may_have(100));
         let other = hold(2, 0);
-        assert!(other.share.may_have(300) && memory(&other) == 128);
+        assert!(other.share.may_have(300) && memory(&other) == 68);
         // what is given back is there for others
         assert!(own[0].share.may_have(0) && own[1].share.may_have(280));
     }
@@ -566,5 +574,31 @@ mod tests {
                 .hold(name(30), (name(30).0, [10, 9, 0, 1].into()))
                 .is_ok()
         );
+    }
+
+    #[test]
+    fn all_links_have_a_limit_of_memory_together() {
+        let limits = Settings {
+            memory: Size(64 << 20),
+            links: LinkLimits {
+                all: 16,
+                key: 16,
+                memory: Size(128 << 20),
+                ..LIMITS
+            },
+            ..Settings::clone(&settings())
+        };
+        let table = LinkTable::new(&limits);
+        let holds: Vec<_> = (0..16)
+            .map(|nth| hold(&table, name(nth), nth).unwrap())
+            .collect();
+        let gets = holds
+            .iter()
+            .map(|hold| hold.share.take_memory(limits.memory));
+        let gets: Vec<_> = gets.map(|size| size.0 >> 20).collect();
+        assert_eq!(gets[..4], [20, 20, 20, 12]);
+        assert!(gets.iter().all(|mib| *mib >= MEMORY_MIN), "{gets:?}");
+        assert!(gets.iter().sum::<u64>() <= 128, "{gets:?}");
+        assert_eq!(table.lock().len(), 16, "none had to leave");
     }
 }

@@ -147,7 +147,7 @@ impl Callers {
     }
 
     /// Whose place `newcomer` gets: the stranger that has been here longest and long enough, of its own host where
-    /// that has as many as it may, else of the site that has most.
+    /// that has as many as it may, else of the sites that have most.
     fn in_the_way(&self, newcomer: &Caller) -> Option<u64> {
         let strangers = || self.here.iter().filter(|(_, caller)| !caller.is_known);
         let is_of = |caller: &Caller| caller.places[0] == newcomer.places[0];
@@ -159,8 +159,8 @@ impl Callers {
             for (_, caller) in strangers() {
                 *sites.entry(caller.places[2]).or_default() += 1;
             }
-            let largest = sites.into_iter().max_by_key(|(_, count)| *count)?.0;
-            strangers().find(|(_, caller)| caller.places[2] == largest)
+            let largest = sites.values().max()?;
+            strangers().find(|(_, caller)| sites.get(&caller.places[2]) == Some(largest))
         };
         let (number, caller) = oldest?;
         let has_had_time = newcomer.since.since(caller.since) >= SAFE;
@@ -323,5 +323,23 @@ mod tests {
         assert_eq!(gone(), [32]);
         let _stranger = enter(4, 0, false, 1000).unwrap();
         assert_eq!(gone(), [32, 33]);
+    }
+
+    #[test]
+    fn of_sites_of_one_size_the_stranger_that_came_first_makes_room() {
+        let lobby = Lobby::start(CALLERS_MAX).unwrap();
+        let (_near, tcp) = pair();
+        let enter = |site: u8, millis| {
+            lobby
+                .enter(&tcp, [10, site, 0, 1].into(), false, at(millis))
+                .unwrap()
+        };
+        // the highest address comes in the middle of as many sites as there are places
+        let first: Vec<_> = (0..48).map(|nth| enter(nth, 0)).collect();
+        let high = enter(255, 1500);
+        let rest: Vec<_> = (48..95).map(|nth| enter(nth, 1500)).collect();
+        let here = |place: &Place| lobby.lock().here.contains_key(&place.number);
+        let _late: Vec<_> = (100..148).map(|nth| enter(nth, 2000)).collect();
+        assert!(!first.iter().any(here) && here(&high) && rest.iter().all(here));
     }
 }

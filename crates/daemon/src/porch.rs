@@ -283,6 +283,7 @@ impl Porch {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::net::IpAddr;
 
     use lighthaul_io::host::clock::Clock;
 
@@ -356,6 +357,35 @@ mod tests {
         calls.push(call(&listener));
         porch.enter(listener.accept().unwrap().0, from(5, 5), now);
         assert!(porch.here.values().all(|caller| caller.from == from(9, 9)));
+    }
+
+    #[test]
+    fn honest_caller_gets_through_silent_ones_from_many_sites() {
+        let (mut porch, listener, clock) = porch(64);
+        let mut calls = Vec::new();
+        let mut enter = |porch: &mut Porch, address: [u8; 4]| {
+            let near = call(&listener);
+            let tcp = listener.accept().unwrap().0;
+            porch.enter(tcp, SocketAddr::from((address, 1)), clock.now());
+            calls.push(near);
+        };
+        for site in 0..64 {
+            enter(&mut porch, [10, 0, site, 1]);
+        }
+        // its address is the highest of all, and its first message comes later
+        enter(&mut porch, [250, 0, 0, 1]);
+        for site in 64..120 {
+            enter(&mut porch, [10, 0, site, 1]);
+        }
+        calls[64].write_all(&hello()).unwrap();
+        let arrivals = porch.wait(&listener, Duration::from_secs(9), || clock.now());
+        let from: Vec<_> = arrivals.unwrap().iter().map(|one| one.from.ip()).collect();
+        assert_eq!(from, [IpAddr::from([250, 0, 0, 1])]);
+        // those that came first have left
+        let left = porch.here.values().map(|caller| caller.from.ip());
+        let left: Vec<_> = left.collect();
+        assert_eq!(left[0], IpAddr::from([10, 0, 57, 1]), "{left:?}");
+        assert_eq!(left.len(), 63);
     }
 
     #[test]

@@ -231,7 +231,7 @@ impl Service {
         let _within = span.enter();
         let guest = match admit(tcp, self) {
             Ok(guest) => guest,
-            Err(why) => return self.refuse(why),
+            Err(why) => return self.refuse(why, from),
         };
         self.known.remember(from.ip(), self.clock.now());
         span.record("who", &guest.rights.name);
@@ -263,7 +263,8 @@ impl Service {
         self.hall.sit(holder, Cost::CALLER, &guest.session.halt)
     }
 
-    fn refuse(&self, why: NotAdmitted) {
+    fn refuse(&self, why: NotAdmitted, from: SocketAddr) {
+        let is_news = |key| self.refused.is_news(key, from.ip(), self.clock.now());
         match why {
             NotAdmitted::Handshake(error) => {
                 self.metrics.refuse(Refusal::Handshake, 1);
@@ -271,7 +272,7 @@ impl Service {
             }
             NotAdmitted::Unknown(key) => {
                 self.metrics.refuse(Refusal::Key, 1);
-                if self.refused.is_news(key) {
+                if is_news(key) {
                     let options = self.allow_options();
                     warn!(
                         "refused unknown key {key} (logged once); `lighthaul allow {options}{key}` lets it in"
@@ -280,7 +281,7 @@ impl Service {
             }
             NotAdmitted::Refused(key, error) => {
                 self.metrics.refuse(Refusal::Key, 1);
-                if self.refused.is_news(key) {
+                if is_news(key) {
                     warn!("refused key {key} (logged once): {error}");
                 }
             }

@@ -60,9 +60,13 @@ enum First {
 
 /// Serves an admitted caller, which is told of a failure, too.
 pub(crate) fn attend(guest: Guest, mut seat: Seat, service: &Service) -> Attended {
+    let mut weight = Cost::default();
     let first = match &guest.ticket {
         Ticket::Join(join) => Ok(First::Join(*join)),
-        Ticket::Own(_) | Ticket::Invited(_) => understand(&guest.session),
+        Ticket::Own(_) | Ticket::Invited(_) => understand(&guest.session, |len| {
+            weight = Cost::of_message(len);
+            seat.exchange(Cost::CALLER.plus(weight))
+        }),
     };
     let first = match first {
         Ok(first) => first,
@@ -72,7 +76,7 @@ pub(crate) fn attend(guest: Guest, mut seat: Seat, service: &Service) -> Attende
         }
     };
     let cost = match first {
-        First::Asked(_) => Cost::SESSION,
+        First::Asked(_) => Cost::SESSION.plus(weight),
         First::Join(_) => Cost::CONNECTION,
     };
     if let Err(error) = seat.exchange(cost) {
@@ -120,6 +124,7 @@ fn converse(
             };
             let wanted = Cost::of(&asked.request);
             let budget = seat.extend(wanted)?.budget(wanted.0);
+            session.control.limit_queues(Cost::queues(&asked.request));
             let mut meter = service.metrics.meter(part);
             let result = fulfil((guest, budget), asked.clone(), service, &mut meter);
             meter.end(result.as_ref().map_err(|error| error.code));
@@ -133,16 +138,19 @@ fn converse(
     })
 }
 
-/// What the caller wants.
+/// What the caller wants. `weigh` refuses messages that are too long to be decoded here, by their lengths.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "whatever else a peer says is out of turn"
 )]
-fn understand(session: &Session) -> Result<First, Error> {
-    let mut message = session.hear()?;
+fn understand(
+    session: &Session,
+    mut weigh: impl FnMut(usize) -> Result<(), Error>,
+) -> Result<First, Error> {
+    let mut message = session.hear_if(&mut weigh)?;
     if let Message::Credential(_) = message {
         // the key alone let it in
-        message = session.hear()?;
+        message = session.hear_if(&mut weigh)?;
     }
     match message {
         Message::Hello(hello) if hello.version == VERSION => {

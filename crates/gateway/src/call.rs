@@ -16,6 +16,7 @@ use crate::bond::Tie;
 use crate::capture::handshake::Handshake;
 use crate::capture::refusal::Refusal;
 use crate::session::Session;
+use crate::shares::Place;
 use crate::target::Target;
 
 /// A connection of a program that wants to go somewhere.
@@ -35,6 +36,8 @@ pub struct Newcomer {
     pub hops: u8,
     /// It is a session of another link that goes on.
     pub tie: Option<Tie>,
+    /// Its part of its host's share, if it is a program.
+    pub place: Option<Place>,
 }
 
 /// An authenticated connection between two gateways.
@@ -68,7 +71,7 @@ pub(crate) type Found = Result<Vec<SocketAddr>, Refusal>;
 /// What a link's thread is asked for.
 #[derive(Debug)]
 pub(crate) enum Call {
-    Newcomer(Newcomer),
+    Newcomer(Box<Newcomer>),
     /// The addresses of a session's target, or why it has none.
     Resolved(SessionId, Found),
     /// Let go of the connection, and say how many messages were heard; nothing if there is no link.

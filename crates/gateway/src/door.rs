@@ -9,20 +9,23 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_base::seats::{Limits, Seats};
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::{Sign, Watch, wait};
 use tracing::{debug, info, warn};
 
 use crate::allowed::Allowed;
 use crate::attempt::look_after;
-use crate::call::Newcomer;
+use crate::call::{Newcomer, turn_away};
 use crate::capture::connect::Connect;
 use crate::capture::credentials::Credentials;
 use crate::capture::handshake::{Handshake, Progress};
+use crate::capture::refusal::Refusal;
 use crate::capture::socks::Socks;
 use crate::capture::transparent;
 use crate::line::Line;
 use crate::poll::Poll;
+use crate::shares::Shares;
 use crate::target::Target;
 use crate::word::HOPS_MAX;
 
@@ -73,8 +76,14 @@ pub struct Doors {
 }
 
 impl Doors {
-    /// Lets programs in by these doors, to one of `ways`; a silent one is asked so often whether it is still there.
-    pub fn open(doors: Vec<Door>, ways: Ways, keepalive: Duration) -> io::Result<Self> {
+    /// Lets programs in by these doors, to one of `ways`, each with a part of `shares`; a silent one is asked so often
+    /// whether it is still there.
+    pub fn open(
+        doors: Vec<Door>,
+        ways: Ways,
+        shares: Shares,
+        keepalive: Duration,
+    ) -> io::Result<Self> {
         let poll = Poll::new()?;
         let sign = Sign::new()?;
         poll.add(&sign, SIGN)?;
@@ -82,13 +91,14 @@ impl Doors {
             poll.add(&door.listener, token)?;
         }
         let porter = Porter {
-            last_token: doors.len() as u64,
             doors,
             ways,
+            shares,
             keepalive,
             poll,
             clock: Clock::start(),
             guests: BTreeMap::new(),
+            seats: Seats::new([GUESTS]),
             late: BTreeSet::new(),
             sign: sign.clone(),
         };
@@ -109,11 +119,14 @@ impl Drop for Doors {
 struct Porter {
     doors: Vec<Door>,
     ways: Ways,
+    shares: Shares,
     keepalive: Duration,
     poll: Poll,
     clock: Clock,
+    /// By token, which is the number of the seat after those of doors.
     guests: BTreeMap<u64, Guest>,
-    last_token: u64,
+    /// Every guest is idle from the beginning, so that the oldest of a full host or network makes room.
+    seats: Seats<(), 1>,
     /// Doors where programs may still wait, since not all could be let in.
     late: BTreeSet<usize>,
     sign: Sign,
@@ -145,7 +158,14 @@ impl Porter {
                 Err(error) => warn!("sockets could not be looked at: {error}"),
             }
             let now = self.clock.now();
-            self.guests.retain(|_, guest| guest.until > now);
+            let gone: Vec<u64> = self
+                .guests
+                .extract_if(.., |_, guest| guest.until <= now)
+                .map(|(token, _)| token)
+                .collect();
+            for token in gone {
+                self.release(token);
+            }
             // no event comes again of those that wait already
             for nth in std::mem::take(&mut self.late) {
                 self.accept(nth);
@@ -156,6 +176,7 @@ impl Porter {
     fn look(&mut self, token: u64) {
         if let Some(guest) = self.guests.remove(&token) {
             self.listen(token, guest);
+            self.release(token);
         } else if (token as usize) < self.doors.len() {
             self.accept(token as usize);
         }
@@ -189,24 +210,29 @@ impl Porter {
             Kind::Connect(credentials) => Box::new(Connect::new(credentials.clone())),
             Kind::Forward(target) => {
                 let target = target.clone();
-                self.enter(socket, target, None, Vec::new());
+                self.enter((socket, from), target, None, Vec::new());
                 return Ok(());
             }
             Kind::Transparent => {
                 if let Some(target) = transparent::wanted(&socket)? {
-                    self.enter(socket, target, None, Vec::new());
+                    self.enter((socket, from), target, None, Vec::new());
                 }
                 return Ok(());
             }
         };
-        if self.guests.len() >= GUESTS_MAX {
-            debug!("{from} found no room");
-            return Ok(());
+        let now = self.clock.now();
+        let seated = self.seats.take(None, from.ip(), [1]);
+        let seated = seated.map_err(|full| io::Error::other(full.to_string()))?;
+        self.seats.note_idle(seated.number, Some(now.as_nanos()));
+        for left in seated.revoked {
+            self.guests.remove(&self.token(left));
         }
-        self.last_token += 1;
-        let token = self.last_token;
-        self.poll.add(&socket, token)?;
-        let until = self.clock.now() + PATIENCE;
+        let token = self.token(seated.number);
+        if let Err(error) = self.poll.add(&socket, token) {
+            self.release(token);
+            return Err(error);
+        }
+        let until = now + PATIENCE;
         let guest = Guest {
             socket,
             from,
@@ -214,7 +240,19 @@ impl Porter {
             until,
         };
         self.listen(token, guest);
+        self.release(token);
         Ok(())
+    }
+
+    fn token(&self, seat: u64) -> u64 {
+        self.doors.len() as u64 + seat
+    }
+
+    /// Gives back the seat of a guest that has left.
+    fn release(&mut self, token: u64) {
+        if !self.guests.contains_key(&token) {
+            self.seats.leave(token - self.doors.len() as u64);
+        }
     }
 
     /// Hears what somebody says of where to.
@@ -239,7 +277,8 @@ impl Porter {
                 }
                 Progress::Wants { target, rest } => {
                     self.poll.remove(&guest.socket);
-                    self.enter(guest.socket, target, Some(guest.handshake), rest);
+                    let program = (guest.socket, guest.from);
+                    self.enter(program, target, Some(guest.handshake), rest);
                     return;
                 }
                 Progress::Refused { reply, why } => {
@@ -253,12 +292,12 @@ impl Porter {
 
     fn enter(
         &self,
-        socket: TcpStream,
+        (socket, from): (TcpStream, SocketAddr),
         target: Target,
         handshake: Option<Box<dyn Handshake>>,
         rest: Vec<u8>,
     ) {
-        self.ways.to(&target).take(Newcomer {
+        let newcomer = |place| Newcomer {
             session: None,
             socket: socket.into(),
             target,
@@ -266,7 +305,18 @@ impl Porter {
             rest,
             hops: HOPS_MAX,
             tie: None,
-        });
+            place,
+        };
+        match self.shares.enter(from.ip()) {
+            Ok(place) => {
+                let newcomer = newcomer(Some(place));
+                self.ways.to(&newcomer.target).take(newcomer);
+            }
+            Err(full) => {
+                info!("{from} was sent away: {full}");
+                turn_away(newcomer(None), Refusal::Busy);
+            }
+        }
     }
 }
 
@@ -279,8 +329,116 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 const SIGN: u64 = u64::MAX;
 /// Programs that are saying where to.
-const GUESTS_MAX: usize = 1 << 12;
+const GUESTS: Limits = Limits {
+    all: 1 << 12,
+    identity: 1 << 12,
+    host: 1 << 10,
+    site: 1 << 11,
+};
 /// How long they may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often those who took too long are sent away.
 const SWEEP: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use lighthaul_base::Size;
+    use lighthaul_io::host::poller::raise_open_file_limit;
+    use socket2::{Domain, Socket, Type};
+
+    use super::*;
+    use crate::link_thread;
+    use crate::settings::{LinkLimits, Settings};
+
+    fn line() -> Line {
+        link_thread::start(Arc::new(Settings {
+            allowed: Arc::default(),
+            direct: Arc::default(),
+            rate: None,
+            booked: false,
+            memory: Size(1 << 20),
+            slab: Size(1 << 16),
+            age: Duration::from_millis(1),
+            patience: Duration::from_secs(1),
+            keepalive: Duration::from_mins(1),
+            sessions_max: 9,
+            links: LinkLimits {
+                all: 1,
+                key: 1,
+                address: 1,
+                memory: Size(1 << 20),
+            },
+            onward: None,
+        }))
+        .unwrap()
+    }
+
+    /// Opens a door for at most so many sessions, and returns where it is.
+    fn open(kind: Kind, sessions: u64) -> (Doors, SocketAddr) {
+        let listener = listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let ways = Ways {
+            link: line(),
+            direct: None,
+        };
+        let doors = vec![Door { listener, kind }];
+        let doors = Doors::open(doors, ways, Shares::new(sessions), Duration::from_mins(1));
+        (doors.unwrap(), address)
+    }
+
+    /// Calls a door from another address of this host.
+    fn call_from(last: u8, address: SocketAddr) -> TcpStream {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let from = IpAddr::from([127, 0, 0, last]);
+        socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
+        socket.connect(&address.into()).unwrap();
+        let tcp = TcpStream::from(socket);
+        tcp.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        tcp
+    }
+
+    /// Returns true if the door has neither said anything nor hung up.
+    fn is_open(program: &mut TcpStream) -> bool {
+        program.set_nonblocking(true).unwrap();
+        let heard = program.read(&mut [0]).map_err(|error| error.kind());
+        heard == Err(ErrorKind::WouldBlock)
+    }
+
+    #[test]
+    fn silent_programs_of_one_host_block_no_other_host() {
+        raise_open_file_limit();
+        let (_doors, address) = open(Kind::Socks(None), 9);
+        let mut silent: Vec<_> = (0..4200).map(|_| call_from(2, address)).collect();
+        let greeted = |last| {
+            let mut program = call_from(last, address);
+            program.write_all(&[5, 1, 0]).unwrap();
+            let mut reply = [0; 2];
+            program.read_exact(&mut reply).map(|()| reply)
+        };
+        assert_eq!(greeted(3).unwrap(), [5, 0]);
+        // also others of the same host, where the oldest has left
+        assert_eq!(greeted(2).unwrap(), [5, 0]);
+        assert_eq!(silent[0].read(&mut [0]).unwrap(), 0);
+        assert!(is_open(silent.last_mut().unwrap()));
+    }
+
+    #[test]
+    fn sessions_of_one_host_leave_some_to_others() {
+        let target = "192.0.2.1:80".parse().unwrap();
+        let (_doors, address) = open(Kind::Forward(target), 8);
+        let mut held: Vec<_> = (0..6).map(|_| call_from(2, address)).collect();
+        let assert_refused = || {
+            let heard = call_from(2, address).read(&mut [0]);
+            let heard = heard.map_err(|error| error.kind());
+            let is_closed = matches!(heard, Ok(0) | Err(ErrorKind::ConnectionReset));
+            assert!(is_closed, "{heard:?}");
+        };
+        assert_refused();
+        held.push(call_from(3, address));
+        // a later caller is refused after an earlier one was let in
+        assert_refused();
+        assert!(held.iter_mut().all(is_open));
+    }
+}

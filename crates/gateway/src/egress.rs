@@ -82,6 +82,7 @@ impl Hub {
             rest: Vec::new(),
             hops,
             tie: Some(theirs),
+            place: None,
         });
         attempt.go_on(came, &self.poll, token)
     }
@@ -185,6 +186,7 @@ mod tests {
                     all: 1,
                     key: 1,
                     address: 1,
+                    memory: Size(1 << 30),
                 },
                 onward,
             };

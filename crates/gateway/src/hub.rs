@@ -31,6 +31,7 @@ use crate::poll::Poll;
 use crate::resolve::Resolver;
 use crate::session::{Piece, Session};
 use crate::settings::Settings;
+use crate::shares::Place;
 use crate::status::Status;
 use crate::target::Target;
 use crate::window::promise;
@@ -154,7 +155,7 @@ impl Hub {
                     self.ask_again();
                     return Some(After::End);
                 }
-                Ok(Call::Newcomer(newcomer)) => self.ask_to_wait(newcomer),
+                Ok(Call::Newcomer(newcomer)) => self.ask_to_wait(*newcomer),
                 Ok(Call::Resolved(id, found)) => self.found.push((id, found)),
                 Err(TryRecvError::Disconnected) => return Some(After::End),
                 Err(TryRecvError::Empty) => {
@@ -180,7 +181,11 @@ impl Hub {
         } else {
             Refusal::Busy
         };
-        if self.waiting.len() < WAITING_MAX && !self.draining && why == Refusal::Busy {
+        let host = |newcomer: &Newcomer| newcomer.place.as_ref().map(Place::host);
+        let from = host(&newcomer);
+        let others = self.waiting.iter().filter(|(_, other)| host(other) == from);
+        let is_full = self.waiting.len() >= WAITING_MAX || others.count() >= WAITING_HOST_MAX;
+        if !is_full && !self.draining && why == Refusal::Busy {
             self.waiting.push_back((self.clock.now(), newcomer));
         } else {
             self.status.refused();
@@ -246,6 +251,7 @@ impl Hub {
             rest,
             hops,
             tie,
+            place,
         } = newcomer;
         // what crosses several gateways has one name on all of them, unless it goes in a circle
         let free = |id: &SessionId| !self.tokens.contains_key(id);
@@ -261,6 +267,7 @@ impl Hub {
         promise(link, id);
         let mut session = Session::new(id);
         session.tie = tie;
+        session.place = place;
         session
             .from_edge
             .begin_with(&rest, &mut self.depot.borrow_mut());
@@ -429,7 +436,7 @@ impl Hub {
         }
         while self.next.is_none() {
             match self.calls.queue.try_recv() {
-                Ok(Call::Newcomer(newcomer)) => self.welcome(link, newcomer),
+                Ok(Call::Newcomer(newcomer)) => self.welcome(link, *newcomer),
                 Ok(Call::Resolved(id, found)) => self.call_target(link, id, found),
                 Ok(Call::Pause(answer)) => self.next = Some(After::Pause(answer)),
                 Ok(Call::Join(joint)) => self.next = Some(After::Join(joint)),
@@ -552,5 +559,7 @@ impl Owner<Link> for Hub {
 const SIGN: u64 = u64::MAX;
 /// Newcomers who wait for a connection between gateways.
 const WAITING_MAX: usize = 1 << 10;
+/// Those of one host.
+const WAITING_HOST_MAX: usize = WAITING_MAX / 4 * 3;
 /// How often a thread without a connection looks around.
 const LOOK: Duration = Duration::from_secs(1);

@@ -9,7 +9,8 @@
 //! - `streamer`: sessions with targets nearby, which cross no link; `conduit`: one direction of such a session
 //! - [`cluster`]: gateways that share one channel, each in its turn; [`address`]: and one address
 //! - [`kernel`]: how it is told what to do with packets for others
-//! - [`word`]: what gateways say to each other; [`settings`]: what they are told; [`quota`]: leave to have sessions; [`status`]: what they count
+//! - [`word`]: what gateways say to each other; [`settings`]: what they are told; [`status`]: what they count
+//! - [`quota`]: leave to have sessions; [`shares`]: how many of them each host may have
 //! - [`prefix`], [`ports`]: addresses and ports that belong together
 
 pub mod address;
@@ -27,6 +28,7 @@ pub mod ports;
 pub mod prefix;
 pub mod quota;
 pub mod settings;
+pub mod shares;
 pub mod status;
 mod streamer;
 pub mod target;

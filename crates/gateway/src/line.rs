@@ -40,8 +40,9 @@ impl Line {
 
     /// Takes a program in.
     pub fn take(&self, newcomer: Newcomer) {
-        if let Err(Call::Newcomer(newcomer)) = self.caller.call(Call::Newcomer(newcomer)) {
-            turn_away(newcomer, Refusal::Busy);
+        let call = Call::Newcomer(Box::new(newcomer));
+        if let Err(Call::Newcomer(newcomer)) = self.caller.call(call) {
+            turn_away(*newcomer, Refusal::Busy);
         }
     }
 

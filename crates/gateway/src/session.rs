@@ -13,6 +13,7 @@ use tracing::debug;
 
 use crate::bond::Tie;
 use crate::depot::{Closed, Depot, Page};
+use crate::shares::Place;
 
 /// A session that has a socket.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(crate) struct Session {
     pub(crate) socket: Option<Socket>,
     /// The program is another gateway's link, on which the session goes on.
     pub(crate) tie: Option<Tie>,
+    /// Its part of its host's share, if it is a program's.
+    pub(crate) place: Option<Place>,
     pub(crate) from_edge: FromEdge,
     pub(crate) to_edge: ToEdge,
 }
@@ -84,6 +87,7 @@ impl Session {
             id,
             socket: None,
             tie: None,
+            place: None,
             from_edge: FromEdge {
                 is_ready: false,
                 tail: None,

@@ -29,7 +29,7 @@ pub struct Settings {
     pub patience: Duration,
     /// How long a program or target may be silent before its host is asked whether it is still there.
     pub keepalive: Duration,
-    /// Sessions at a time of one link, and of all links of one key.
+    /// Sessions at a time of one link, of all links of one key, and of all programs that come in here.
     pub sessions_max: usize,
     /// Links that other gateways may begin.
     pub links: LinkLimits,
@@ -46,6 +46,8 @@ pub struct LinkLimits {
     pub key: usize,
     /// Of those at one address: of IPv4, or a /64 of IPv6.
     pub address: usize,
+    /// Memory of all of them together.
+    pub memory: Size,
 }
 
 impl Settings {

@@ -21,6 +21,7 @@ use crate::conduit::Conduit;
 use crate::poll::Poll;
 use crate::resolve::{Resolver, look_up};
 use crate::settings::Settings;
+use crate::shares::Place;
 use crate::status::Status;
 use crate::target::Host;
 
@@ -50,6 +51,8 @@ struct Stream {
     target: Socket,
     there: Conduit,
     back: Conduit,
+    /// Its part of its host's share.
+    _place: Option<Place>,
 }
 
 impl Streamer {
@@ -117,7 +120,7 @@ impl Streamer {
         self.calls.sign.lower();
         while let Ok(call) = self.calls.queue.try_recv() {
             match call {
-                Call::Newcomer(newcomer) => self.welcome(newcomer),
+                Call::Newcomer(newcomer) => self.welcome(*newcomer),
                 Call::Resolved(id, found) => self.call(token(id), found),
                 Call::Drain => self.draining = true,
                 Call::End => {
@@ -219,6 +222,7 @@ impl Streamer {
         let Newcomer {
             socket: program,
             rest,
+            place,
             ..
         } = newcomer;
         // should this process die, both see a reset, never an end that was none
@@ -236,6 +240,7 @@ impl Streamer {
             target,
             there,
             back,
+            _place: place,
         };
         self.streams.insert(token, stream);
         self.busy.insert(token);

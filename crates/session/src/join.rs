@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_io::control::Control;
+use lighthaul_io::control::{Control, QueueLimit};
 use lighthaul_proto::stripe::width::NEAR;
 
 use crate::door::{Door, Joins};
@@ -41,9 +41,11 @@ pub fn join(
     let narrowed = joined.into_iter().map(|mut joined| {
         joined.secrets.agree(session.secrets.cipher());
         let keys = joined.secrets.object(0);
-        if narrow {
-            joined.control.limit_queues();
-        }
+        joined.control.limit_queues(if narrow {
+            QueueLimit::Least
+        } else {
+            QueueLimit::Small
+        });
         let keys = (!plain).then_some((keys.seal, keys.open));
         joined.control.leave_tls(keys);
         joined.control

@@ -195,8 +195,24 @@ impl Session {
         self.hear_for(PATIENCE)
     }
 
+    /// Waits for what the peer says next, and decodes it if `may` agrees to its length.
+    pub fn hear_if<M: Topic>(
+        &self,
+        may: impl FnMut(usize) -> Result<(), Error>,
+    ) -> Result<M, Error> {
+        self.hear_within(PATIENCE, may)
+    }
+
     /// Waits at most `patience` for what the peer says next, unless the session is halted.
     pub fn hear_for<M: Topic>(&self, patience: Duration) -> Result<M, Error> {
+        self.hear_within(patience, |_| Ok(()))
+    }
+
+    fn hear_within<M: Topic>(
+        &self,
+        patience: Duration,
+        mut may: impl FnMut(usize) -> Result<(), Error>,
+    ) -> Result<M, Error> {
         let deadline = self.clock.now() + patience;
         loop {
             self.halt.check()?;
@@ -205,6 +221,7 @@ impl Session {
                 Err(World::TimedOut(_)) if until < deadline => continue,
                 frame => frame?,
             };
+            may(frame.octets.len())?;
             if let Some(message) = self.understand(&frame)? {
                 return Ok(message);
             }

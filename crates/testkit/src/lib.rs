@@ -4,17 +4,21 @@
 //! test's name and the reason to standard error and to the file `LIGHTHAUL_TEST_SKIPPED`, which
 //! `make test` prints at the end. With `LIGHTHAUL_TEST_REQUIRE=all`, the call panics instead.
 //!
+//! [`report`] prints what a test measured, also if the test passes.
+//!
 //! [`Ordinary`] drops root's privileges in a test that needs file modes to apply.
 //!
 //! Tests that use the network in real time take a [`Turn`]. Those that measure it run alone, all
 //! others side by side.
 
 mod need;
+mod report;
 mod skip;
 mod turn;
 mod user;
 
 pub use need::{lacks, lacks_root, lacks_tool};
+pub use report::report;
 pub use skip::{REQUIRE, SKIPPED, skip};
 pub use turn::Turn;
 pub use user::Ordinary;

@@ -1,6 +1,12 @@
 //! Answers on their way: so many bytes of them at once, counted till the peer has taken them.
+//!
+//! Each identity has at most half of them, each address three quarters. When all are taken, the newest answer of the
+//! identity with the most ends for another, as [`lighthaul_base::seats`] defines.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody, to_bytes};
@@ -8,22 +14,43 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use lighthaul_base::seats::{Full, Limits, Seats};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
+use super::caller::Peer;
 use super::refused::Refused;
+use crate::callers::Connection;
 
 /// Room for answers, in KiB.
 #[derive(Clone, Debug)]
-pub(crate) struct Answers {
-    room: Arc<Semaphore>,
-    most: usize,
+pub(crate) struct Answers(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    limits: Limits,
+    held: Mutex<Shares>,
+    freed: Notify,
+}
+
+#[derive(Debug)]
+struct Shares {
+    seats: Seats<String, 1>,
+    /// Connections of the answers, by seat.
+    open: BTreeMap<u64, Arc<Connection>>,
+}
+
+/// Room of one answer, free when this is dropped.
+#[derive(Debug)]
+struct Room {
+    answers: Answers,
+    number: u64,
 }
 
 /// An answer in memory, and its room.
 struct Held {
     octets: Bytes,
-    _room: OwnedSemaphorePermit,
+    _room: Room,
 }
 
 impl AsRef<[u8]> for Held {
@@ -32,14 +59,74 @@ impl AsRef<[u8]> for Held {
     }
 }
 
+impl Drop for Room {
+    fn drop(&mut self) {
+        let mut shares = self.answers.lock();
+        shares.seats.leave(self.number);
+        shares.open.remove(&self.number);
+        drop(shares);
+        self.answers.0.freed.notify_waiters();
+    }
+}
+
 impl Answers {
     /// Room for so many bytes.
     pub(crate) fn new(bytes: usize) -> Self {
-        let most = (bytes >> 10).clamp(1, Semaphore::MAX_PERMITS);
-        Self {
-            room: Arc::new(Semaphore::new(most)),
-            most,
+        let limits = Limits::parts_of((bytes as u64 >> 10).max(2));
+        Self(Arc::new(Inner {
+            limits,
+            held: Mutex::new(Shares {
+                seats: Seats::new([limits]),
+                open: BTreeMap::new(),
+            }),
+            freed: Notify::new(),
+        }))
+    }
+
+    /// Takes room for an answer of `length` bytes to `peer`.
+    fn take(&self, peer: Option<&Peer>, length: u64) -> Result<Room, Full> {
+        // the longest answer goes alone
+        let kib = (length >> 10).saturating_add(1).min(self.0.limits.identity);
+        let name = peer.and_then(|Peer(_, connection)| connection.identity());
+        let address = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(address, _)| {
+            *address
+        });
+        let mut shares = self.lock();
+        let seated = shares.seats.take(name, address, [kib])?;
+        for connection in seated
+            .revoked
+            .iter()
+            .filter_map(|number| shares.open.remove(number))
+        {
+            connection.end();
         }
+        if let Some(Peer(_, connection)) = peer {
+            shares.open.insert(seated.number, Arc::clone(connection));
+        }
+        drop(shares);
+        Ok(Room {
+            answers: self.clone(),
+            number: seated.number,
+        })
+    }
+
+    /// Waits for room, for as long as an answer may.
+    async fn wait(&self, peer: Option<&Peer>, length: u64) -> Option<Room> {
+        let room = async {
+            loop {
+                let mut freed = pin!(self.0.freed.notified());
+                freed.as_mut().enable();
+                if let Ok(room) = self.take(peer, length) {
+                    return room;
+                }
+                freed.await;
+            }
+        };
+        timeout(PATIENCE, room).await.ok()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shares> {
+        self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -49,6 +136,7 @@ pub(crate) async fn bound(
     request: Request,
     next: Next,
 ) -> Response {
+    let peer = request.extensions().get::<Peer>().cloned();
     let response = next.run(request).await;
     let Some(length) = response.body().size_hint().exact() else {
         return response;
@@ -57,10 +145,8 @@ pub(crate) async fn bound(
         return response;
     }
     let (parts, body) = response.into_parts();
-    let wanted = (length >> 10).saturating_add(1).min(answers.most as u64);
-    let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
-    let room = timeout(PATIENCE, answers.room.acquire_many_owned(wanted)).await;
-    let (Ok(Ok(room)), Ok(octets)) = (room, to_bytes(body, usize::MAX).await) else {
+    let room = answers.wait(peer.as_ref(), length).await;
+    let (Some(room), Ok(octets)) = (room, to_bytes(body, usize::MAX).await) else {
         return Refused::crowded().into_response();
     };
     let held = Bytes::from_owner(Held {
@@ -86,3 +172,71 @@ const SMALL: u64 = 16 << 10;
 const PART: usize = 16 << 10;
 /// How long an answer waits for room.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::callers::{Callers, Limits as CallerLimits};
+    use futures_util::FutureExt;
+
+    const MIB: u64 = (1 << 20) - 1;
+
+    fn peer(callers: &Callers, name: &str, host: u8) -> Peer {
+        let address = IpAddr::from([10, 0, host, 1]);
+        let connection = Arc::new(callers.admit(address).unwrap());
+        connection.identify(name);
+        Peer(address, connection)
+    }
+
+    fn has_ended(Peer(_, connection): &Peer) -> bool {
+        connection.ended().now_or_never().is_some()
+    }
+
+    #[test]
+    fn one_identity_that_reads_nothing_leaves_half_of_the_room() {
+        let callers = Callers::new(CallerLimits::default());
+        let answers = Answers::new(64 << 20);
+        let greedy: Vec<_> = (0..40).map(|nth| peer(&callers, "ada", nth)).collect();
+        let mut held = Vec::new();
+        let more = greedy.iter();
+        held.extend(more.filter_map(|peer| answers.take(Some(peer), MIB).ok()));
+        assert_eq!(held.len(), 32);
+        let other = peer(&callers, "bob", 99);
+        assert!(answers.take(Some(&other), MIB).is_ok());
+        assert!(!greedy.iter().any(has_ended));
+        assert_eq!(answers.lock().open.len(), 32);
+    }
+
+    #[test]
+    fn one_address_without_an_identity_leaves_a_quarter_of_the_room() {
+        let callers = Callers::new(CallerLimits::default());
+        let answers = Answers::new(64 << 20);
+        let address = IpAddr::from([10, 0, 0, 1]);
+        let stranger = Peer(address, Arc::new(callers.admit(address).unwrap()));
+        let mut held = Vec::new();
+        held.extend((0..64).filter_map(|_| answers.take(Some(&stranger), MIB).ok()));
+        assert_eq!(held.len(), 48);
+        assert!(answers.take(Some(&peer(&callers, "bob", 9)), MIB).is_ok());
+    }
+
+    #[test]
+    fn newest_answer_of_the_greediest_identity_ends_for_another() {
+        let callers = Callers::new(CallerLimits::default());
+        let answers = Answers::new(64 << 20);
+        let mut held = Vec::new();
+        let mut greedy = Vec::new();
+        for nth in 0..32 {
+            for (name, host) in [("ada", nth), ("eve", 100 + nth)] {
+                let peer = peer(&callers, name, host);
+                held.push(answers.take(Some(&peer), MIB).unwrap());
+                greedy.push(peer);
+            }
+        }
+        let other = peer(&callers, "bob", 99);
+        let _room = answers.take(Some(&other), MIB).unwrap();
+        let ended: Vec<bool> = greedy.iter().map(has_ended).collect();
+        assert_eq!(ended.iter().filter(|ended| **ended).count(), 1);
+        assert!(ended[62] || ended[63], "one of the newest");
+        assert!(!has_ended(&other));
+    }
+}

@@ -18,6 +18,7 @@ mod refused;
 mod reservations;
 pub mod router;
 mod seats;
+mod turns;
 
 pub(crate) use caller::Peer;
 pub(crate) use desk::Desk;

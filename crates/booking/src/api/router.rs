@@ -22,6 +22,7 @@ use super::caller::Peer;
 use super::desk::Desk;
 use super::forward::{self, BODY_MAX, Forwarder};
 use super::refused::Refused;
+use super::turns::{self, Turns};
 use super::{events, health, links, outages, reservations};
 use crate::callers::Limits;
 use crate::word::{CounterOffer, Problem};
@@ -38,6 +39,7 @@ pub(crate) fn router(desk: Desk, forwarder: Forwarder, limits: &Limits) -> Route
         .method_not_allowed_fallback(|| async { Refused::no_method() })
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(from_fn_with_state(forwarder, forward::answer))
+        .layer(from_fn_with_state(Turns::default(), turns::wait))
         .layer(from_fn_with_state(
             Answers::new(limits.answers_bytes),
             answers::bound,

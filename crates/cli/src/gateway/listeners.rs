@@ -8,6 +8,7 @@ use lighthaul_gateway::capture::rules::Rules;
 use lighthaul_gateway::capture::settings::Transparent;
 use lighthaul_gateway::capture::transparent::Listeners;
 use lighthaul_gateway::door::{Door, Doors, Kind, Ways, listen};
+use lighthaul_gateway::shares::Shares;
 use lighthaul_gateway::target::Target;
 use lighthaul_session::error::{Code, Error};
 use tracing::{info, warn};
@@ -36,7 +37,8 @@ impl ProgramListeners {
             return Err(Error::new(Code::Usage, text));
         }
         let failed = |e| Error::new(Code::Network, format!("cannot accept programs: {e}"));
-        let doors = Doors::open(doors, ways, args.keepalive).map_err(failed)?;
+        let shares = Shares::new(args.sessions as u64);
+        let doors = Doors::open(doors, ways, shares, args.keepalive).map_err(failed)?;
         let doors = Some(doors);
         Ok(Self { rules, doors })
     }

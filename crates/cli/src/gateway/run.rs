@@ -216,6 +216,7 @@ fn settings(args: &Gateway) -> Result<Settings, Error> {
             all: args.links.all,
             key: args.links.per_key,
             address: args.links.per_address,
+            memory: args.max_memory,
         },
         onward: None,
     })

@@ -150,14 +150,24 @@ pub(crate) struct Gateway {
         help_heading = "Limits"
     )]
     pub(crate) memory: Size,
+    /// Memory for all links from other gateways
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "8GiB",
+        help_heading = "Limits",
+        hide_short_help = true
+    )]
+    pub(crate) max_memory: Size,
     /// Lifetime of sessions without a link
     ///
     /// A gateway that stops waits for its sessions for the same time.
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration::parse, help_heading = "Limits")]
     pub(crate) patience: Duration,
-    /// Sessions of one link, and of all links of one key
+    /// Sessions of one link, of all links of one key, and of programs
     ///
-    /// There are never more than three sixteenths of the files that may be open.
+    /// There are never more than three sixteenths of the files that may be open. Programs from one address have at most
+    /// three quarters of the sessions of programs.
     #[arg(
         long,
         value_name = "N",

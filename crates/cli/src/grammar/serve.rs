@@ -114,9 +114,18 @@ pub(crate) struct ServeLimits {
     /// Sessions from one network (IPv4: one /24, IPv6: one /56 or /48)
     #[arg(long, value_name = "N", default_value_t = 224, env = "LIGHTHAUL_MAX_SESSIONS_PER_NETWORK", hide_short_help = true, value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_sessions_per_network: u32,
-    /// Further connections of one key for --protocol ptcp
+    /// Further connections at one time, for --protocol ptcp
+    #[arg(long, value_name = "N", default_value_t = 2048, env = "LIGHTHAUL_MAX_CONNECTIONS", hide_short_help = true, value_parser = value_parser!(u32).range(1..))]
+    pub(crate) max_connections: u32,
+    /// Further connections of one key or token
     #[arg(long, value_name = "N", default_value_t = 512, env = "LIGHTHAUL_MAX_CONNECTIONS_PER_KEY", hide_short_help = true, value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_connections_per_key: u32,
+    /// Further connections from one address (IPv6: one /64)
+    #[arg(long, value_name = "N", default_value_t = 1024, env = "LIGHTHAUL_MAX_CONNECTIONS_PER_ADDRESS", hide_short_help = true, value_parser = value_parser!(u32).range(1..))]
+    pub(crate) max_connections_per_address: u32,
+    /// Further connections from one network (IPv4: one /24, IPv6: one /56 or /48)
+    #[arg(long, value_name = "N", default_value_t = 1536, env = "LIGHTHAUL_MAX_CONNECTIONS_PER_NETWORK", hide_short_help = true, value_parser = value_parser!(u32).range(1..))]
+    pub(crate) max_connections_per_network: u32,
     /// Threads for sessions; one key gets at most half
     #[arg(long, value_name = "N", default_value_t = 8192, env = "LIGHTHAUL_MAX_THREADS", hide_short_help = true, value_parser = value_parser!(u64).range(16..))]
     pub(crate) max_threads: u64,

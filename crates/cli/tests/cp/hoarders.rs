@@ -1,20 +1,23 @@
 //! Keys that take all the files, threads and sessions they can get, and hosts that have no more files to give.
 
 use std::fs;
+use std::io::Write;
 use std::net::TcpStream;
 use std::time::Duration;
 
 use lighthaul_files::options::Options;
+use lighthaul_io::control::FRAME_MAX;
 use lighthaul_io::crypto::identity::Identity;
-use lighthaul_io::crypto::tls::Side;
+use lighthaul_io::crypto::tls::{self, Side};
 use lighthaul_io::host::wait::pause;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::session::Session;
-use lighthaul_testkit::Turn;
+use lighthaul_testkit::{Turn, report};
 use lighthaul_transfer::message::{self, Way};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
+use crate::attacks::stay;
 use crate::booking::Booking;
 use crate::far::Far;
 use crate::running::becomes_true;
@@ -22,7 +25,7 @@ use crate::running::becomes_true;
 /// Lets the holder of a new key in.
 fn let_in(far: &Far, name: &str) -> Identity {
     let identity = Identity::generate();
-    let key = lighthaul_io::crypto::tls::fingerprint(&identity).unwrap();
+    let key = tls::fingerprint(&identity).unwrap();
     let words = ["allow", &key.to_string(), name, "--read-only", "--allowed"];
     let mut allow = far.near.lighthaul(&words);
     allow.arg(far.near.allowed());
@@ -88,12 +91,120 @@ fn ptcp_connections_do_not_count_as_sessions() {
 }
 
 #[test]
+fn ptcp_copy_uses_the_connections_that_its_address_may_have() {
+    let mut far = Far::start(
+        "few-connections",
+        &[
+            "--max-connections",
+            "8",
+            "--max-connections-per-address",
+            "4",
+        ],
+    );
+    let file = far.near.file("large", 30_000_000);
+    let options = ["--protocol", "ptcp", "--streams", "8"];
+    far.push(&options, &[&file], "large").assert_succeeded();
+    far.daemon
+        .says("no connections are free there: your address already holds 4");
+}
+
+#[test]
 fn keys_at_their_session_limit_block_no_other_key() {
     let _turn = Turn::alone();
     let far = Far::start_after("hoarders", "ulimit -n 700");
     let mut held = Vec::new();
-    for name in ["greedy", "greedier"] {
+    // the second key calls from the same address, which has its share, too
+    for (name, holder) in [("greedy", "your key"), ("greedier", "your")] {
         let key = let_in(&far, name);
+        let mut refused = 0;
+        for _ in 0..TRIES {
+            match stay(far.port, &key) {
+                Ok(session) => held.push(session),
+                Err(error) => {
+                    let words = format!("no open files are free there: {holder}");
+                    assert!(error.text.contains(&words), "{error}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused > TRIES / 2, "{refused}");
+    }
+    report(format_args!(
+        "{} of {} sessions are held with {} files open",
+        held.len(),
+        2 * TRIES,
+        files(far.daemon.id())
+    ));
+    assert_honest_copies(&far);
+    assert_no_file_was_missing(far);
+}
+
+/// KiB of memory that a process has at the moment.
+fn memory(id: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let kib = line.unwrap().split_whitespace().nth(1);
+    kib.unwrap().parse().unwrap()
+}
+
+/// A connection on which all of a frame of the longest length was sent but its last octet, or as much of it as the daemon
+/// takes.
+fn unfinished_frame(far: &Far, identity: &Identity) -> TcpStream {
+    let mut tcp = TcpStream::connect(("127.0.0.1", far.port)).unwrap();
+    let mut connection = tls::handshake(&mut tcp, Side::Client, identity).unwrap();
+    tcp.set_write_timeout(Some(Duration::from_millis(100)))
+        .unwrap();
+    let mut frame = (FRAME_MAX as u32).to_be_bytes().to_vec();
+    frame.extend([0, 0, 2, 0]);
+    frame.resize(FRAME_MAX + 7, 7);
+    frame.truncate(8 << 20);
+    for part in frame.chunks(16 << 10) {
+        connection.writer().write_all(part).unwrap();
+        while connection.wants_write() {
+            if connection.write_tls(&mut tcp).is_err() {
+                return tcp;
+            }
+        }
+    }
+    tcp
+}
+
+#[test]
+fn unfinished_frames_on_many_connections_take_no_more_memory_than_the_limit() {
+    let _turn = Turn::alone();
+    let far = Far::start("unfinished", &["--max-memory", "256MiB"]);
+    let key = let_in(&far, "greedy");
+    // what it has while it serves
+    assert_honest_copies(&far);
+    let (id, before) = (far.daemon.id(), memory(far.daemon.id()));
+    let held = [(); 64].map(|()| unfinished_frame(&far, &key));
+    let mut most = 0;
+    for _ in 0..20 {
+        pause(Duration::from_millis(50));
+        most = most.max(memory(id));
+    }
+    let more = most.saturating_sub(before) >> 10;
+    report(format_args!(
+        "{} connections with an unfinished frame each: {more} MiB more than the {} MiB before",
+        held.len(),
+        before >> 10
+    ));
+    // half of the memory is for one key
+    assert!(more < 128, "{more} MiB");
+    assert_honest_copies(&far);
+}
+
+#[test]
+fn limits_of_memory_threads_and_files_refuse_one_key_and_block_no_other() {
+    let _turn = Turn::alone();
+    for (option, most, what) in [
+        ("--max-memory", "256MiB", "MiB of memory"),
+        ("--max-threads", "128", "threads"),
+        ("--max-open-files", "2000", "open files"),
+    ] {
+        let far = Far::start("limits", &[option, most]);
+        let key = let_in(&far, "greedy");
+        let mut held = Vec::new();
         let refused = (0..200).find_map(|_| match silent(&far, &key) {
             Ok(session) => {
                 held.push(session);
@@ -101,19 +212,16 @@ fn keys_at_their_session_limit_block_no_other_key() {
             }
             Err(error) => Some(error.text),
         });
+        report(format_args!(
+            "{option} {most}: {} silent sessions",
+            held.len()
+        ));
         let refused = refused.unwrap();
-        assert!(
-            refused.contains("no open files are free there"),
-            "{refused}"
-        );
+        let words = format!("no {what} are free there: your key already holds");
+        assert!(refused.contains(&words), "{option}: {refused}");
+        assert_honest_copies(&far);
+        assert_no_file_was_missing(far);
     }
-    println!(
-        "{} silent sessions, {} files open",
-        held.len(),
-        files(far.daemon.id())
-    );
-    assert_honest_copies(&far);
-    assert_no_file_was_missing(far);
 }
 
 #[test]
@@ -145,7 +253,10 @@ fn stalled_client_with_deep_trees_blocks_no_other_key() {
         most = most.max(open);
         same > 10
     });
-    println!("{} deep trees are sent with {most} files open", held.len());
+    report(format_args!(
+        "{} deep trees are sent with {most} files open",
+        held.len()
+    ));
     assert_honest_copies(&far);
     assert_no_file_was_missing(far);
 }
@@ -191,7 +302,9 @@ fn daemon_without_file_descriptors_keeps_running_idle() {
     assert_honest_copies(&far);
     let spent = ticks_without_files(far.daemon.id(), far.port);
     far.daemon.says("a call could not be taken");
-    println!("{spent} hundredths of a second of processor time in 2 s");
+    report(format_args!(
+        "{spent} hundredths of a second of processor time in 2 s"
+    ));
     assert!(spent < 100, "{spent}");
     assert_honest_copies(&far);
 }
@@ -212,9 +325,13 @@ fn scheduler_without_file_descriptors_keeps_running_idle() {
         .unwrap();
     let spent = ticks_without_files(booking.scheduler.id(), port);
     booking.scheduler.says("cannot accept a connection");
-    println!("{spent} hundredths of a second of processor time in 2 s");
+    report(format_args!(
+        "{spent} hundredths of a second of processor time in 2 s"
+    ));
     assert!(spent < 100, "{spent}");
     booking.run(&ada, &["calendar"]).assert_succeeded();
 }
 
 const DEPTH: usize = 300;
+/// Sessions that each greedy key tries to open.
+const TRIES: usize = 500;

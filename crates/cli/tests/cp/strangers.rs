@@ -17,6 +17,7 @@ use lighthaul_io::host::wait::pause;
 use lighthaul_session::error::Code;
 use lighthaul_session::message::{Hello, Message, VERSION};
 use lighthaul_session::session::Session;
+use lighthaul_testkit::report;
 
 use crate::far::{Far, Near};
 use crate::running::{Running, becomes_true};
@@ -64,7 +65,9 @@ fn ten_thousand_silent_connections_are_bounded_and_block_no_client() {
         status(&far, "VmRSS"),
         descriptors(&far),
     );
-    println!("{threads} threads, {resident} KiB, {open} descriptors");
+    report(format_args!(
+        "{threads} threads, {resident} KiB, {open} descriptors"
+    ));
     // each that waits is a descriptor, and of one host no more than some may
     assert!(
         threads < 50 && resident < 150_000 && open < 400,

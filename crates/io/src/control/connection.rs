@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustls::Connection;
 
 use super::connection_thread::ConnectionThread;
-use super::queues::{Attachment, Closer, Queues, Seals, Shared};
+use super::queues::{Attachment, Closer, QueueLimit, Queues, Seals, Shared};
 use super::stream::Stream;
 use crate::crypto::seal::Key;
 use crate::error::Error;
@@ -31,25 +31,33 @@ pub struct Control {
 impl Control {
     /// Starts the connection's thread. The TLS handshake must be complete.
     pub fn start(tcp: TcpStream, tls: Connection) -> Result<Self, Error> {
-        Self::begin(tcp, tls, false)
+        Self::begin(tcp, tls, Queues::default())
     }
 
     /// Like [`Control::start`], for a peer that is not authorized yet. At most 64 KiB from the peer
     /// wait until [`Control::authorize`].
     pub fn start_unauthorized(tcp: TcpStream, tls: Connection) -> Result<Self, Error> {
-        Self::begin(tcp, tls, true)
+        let queues = Queues {
+            unauthorized: true,
+            limit: QueueLimit::Small,
+            ..Queues::default()
+        };
+        Self::begin(tcp, tls, queues)
     }
 
-    /// Lifts the limits of [`Control::start_unauthorized`].
+    /// Raises the limit of [`Control::start_unauthorized`] to [`QueueLimit::Small`]: enough for a request.
     pub fn authorize(&self) {
         self.shared.lock().unauthorized = false;
         self.shared.sign.raise();
     }
 
-    /// Limits each direction's queue to 256 KiB, for one of many connections that carry the same
-    /// transfer.
-    pub fn limit_queues(&self) {
-        self.shared.lock().limited = true;
+    /// Limits each direction's queue; [`QueueLimit::Least`] ends the connection after 10 s without acknowledgments.
+    pub fn limit_queues(&self, limit: QueueLimit) {
+        let mut queues = self.shared.lock();
+        queues.limit = limit;
+        // a stream may have room now
+        queues.wake_all();
+        drop(queues);
         self.shared.sign.raise();
     }
 
@@ -83,7 +91,7 @@ impl Control {
         self.shared.sign.raise();
     }
 
-    fn begin(tcp: TcpStream, tls: Connection, unauthorized: bool) -> Result<Self, Error> {
+    fn begin(tcp: TcpStream, tls: Connection, queues: Queues) -> Result<Self, Error> {
         let failed = |error| Error::world("cannot set up the control connection", error);
         tcp.set_nonblocking(true).map_err(failed)?;
         tcp.set_nodelay(true).map_err(failed)?;
@@ -92,10 +100,7 @@ impl Control {
         let fd = tcp.as_raw_fd();
         sockopt::set(fd, libc::SOL_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES_MAX).ok();
         let shared = Arc::new(Shared {
-            queues: Mutex::new(Queues {
-                unauthorized,
-                ..Queues::default()
-            }),
+            queues: Mutex::new(queues),
             room: Condvar::new(),
             sign: Sign::new().map_err(failed)?,
             peer: tcp.peer_addr().map_err(failed)?,

@@ -12,7 +12,7 @@ use rustls::Connection;
 
 use super::frame::{Assembly, Frame};
 use super::protection::{FrameProtection, gone};
-use super::queues::{End, Shared};
+use super::queues::{End, QueueLimit, Shared};
 use crate::host::clock::Clock;
 use crate::host::panics;
 use crate::host::wait::{Watch, wait};
@@ -149,7 +149,7 @@ impl ConnectionThread {
 
     /// Limits the time without acknowledgments, where other connections can take over.
     fn grow_impatient(&mut self) {
-        if !self.impatient && self.shared.lock().limited {
+        if !self.impatient && self.shared.lock().limit == QueueLimit::Least {
             self.impatient = true;
             let fd = self.tcp.as_raw_fd();
             sockopt::set(fd, libc::SOL_TCP, libc::TCP_USER_TIMEOUT, SILENCE_MILLIS).ok();
@@ -267,14 +267,7 @@ impl ConnectionThread {
         if self.behind.is_some() {
             return true;
         }
-        let queues = self.shared.lock();
-        // For an unauthorized peer, an incomplete frame counts too.
-        let unfinished = if queues.unauthorized {
-            self.assembly.waiting()
-        } else {
-            0
-        };
-        queues.incoming_bytes + unfinished > queues.incoming_max()
+        self.shared.lock().are_full(self.assembly.waiting())
     }
 
     /// Reads from TCP. Returns true if octets arrived.

@@ -40,8 +40,9 @@ pub(super) const HEADER: usize = 8;
 /// Stream number of the marker frame: the last frame that TLS carries before the connection leaves
 /// it.
 pub(super) const LEAVE: u16 = u16::MAX;
-/// Longest frame accepted from a peer, in octets: the tally of the largest object and a head.
-pub const FRAME_MAX: usize = (128 << 20) + 64;
+/// Longest frame accepted from a peer, in octets: the longest message, packet of a stream or tally of an object, with
+/// its head. A peer may leave a frame of each connection unfinished.
+pub const FRAME_MAX: usize = (1 << 20) + 256;
 
 /// Decoder that assembles frames from the octets of a connection.
 #[derive(Debug, Default)]

@@ -21,4 +21,5 @@ mod queues;
 
 pub use connection::Control;
 pub use frame::{Assembly, FRAME_MAX, Frame};
+pub use queues::QueueLimit;
 pub use stream::Stream;

@@ -13,11 +13,30 @@ use crate::error::Error;
 use crate::host::panics::Panic;
 use crate::host::wait::Sign;
 
-/// Bytes that may wait in one direction before the sender must wait.
-const QUEUE_BYTES_MAX: usize = 4 << 20;
-/// Limit where many connections carry one transfer, which waits for the slowest of them.
-const LIMITED_BYTES_MAX: usize = 256 << 10;
-/// Limit for a peer that is not authorized yet.
+/// Limit of bytes that may wait in one direction before the sender must wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueueLimit {
+    /// 256 KiB, for one of many connections of one transfer, which waits for the slowest of them. Frames have the same
+    /// limit.
+    Least,
+    /// 1 MiB, for a peer that has requested nothing yet, and for a connection that carries nothing urgent.
+    Small,
+    /// 4 MiB.
+    #[default]
+    Full,
+}
+
+impl QueueLimit {
+    const fn bytes(self) -> usize {
+        match self {
+            Self::Least => 256 << 10,
+            Self::Small => 1 << 20,
+            Self::Full => 4 << 20,
+        }
+    }
+}
+
+/// Limit of bytes from a peer that is not authorized yet.
 const UNAUTHORIZED_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Debug)]
@@ -38,8 +57,7 @@ pub(super) struct Queues {
     pub(super) closing: bool,
     /// True until the peer is authorized.
     pub(super) unauthorized: bool,
-    /// True for one of many connections of one transfer.
-    pub(super) limited: bool,
+    pub(super) limit: QueueLimit,
     /// Longest silence of the peer before the connection ends; `None` for no limit.
     pub(super) silence_max: Option<Duration>,
     /// Keys for frames after TLS. An empty frame in the outgoing queue marks the change.
@@ -86,26 +104,28 @@ impl Queues {
         if self.unauthorized {
             UNAUTHORIZED_BYTES_MAX
         } else {
-            self.outgoing_max()
+            self.limit.bytes()
         }
     }
 
     /// Returns the limit of bytes to the peer that may wait.
     pub(super) const fn outgoing_max(&self) -> usize {
-        if self.limited {
-            LIMITED_BYTES_MAX
-        } else {
-            QUEUE_BYTES_MAX
-        }
+        self.limit.bytes()
     }
 
     /// Returns the longest frame that the peer may send, in octets.
     pub(super) const fn frame_max(&self) -> usize {
-        if self.limited {
-            LIMITED_BYTES_MAX
-        } else {
-            FRAME_MAX
+        match self.limit {
+            QueueLimit::Least => self.limit.bytes(),
+            QueueLimit::Small | QueueLimit::Full => FRAME_MAX,
         }
+    }
+
+    /// Reports whether reading must pause while `unfinished` octets wait for the rest of their frame.
+    pub(super) const fn are_full(&self, unfinished: usize) -> bool {
+        // the longest frame has to fit where nothing else waits
+        let counts = self.unauthorized || self.incoming_bytes > 0;
+        counts && self.incoming_bytes + unfinished > self.incoming_max()
     }
 
     /// Wakes the readers of all streams.

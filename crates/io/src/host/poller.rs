@@ -43,6 +43,15 @@ impl Poller {
         self.control(libc::EPOLL_CTL_ADD, fd, &raw mut event)
     }
 
+    /// Watches `fd`, which is watched already, for room to write instead.
+    pub fn await_room(&self, fd: &impl AsRawFd, token: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event {
+            events: libc::EPOLLOUT as u32,
+            u64: token,
+        };
+        self.control(libc::EPOLL_CTL_MOD, fd, &raw mut event)
+    }
+
     /// Stops watching `fd`.
     pub fn remove(&self, fd: &impl AsRawFd) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_DEL, fd, std::ptr::null_mut())
@@ -134,6 +143,10 @@ mod tests {
                 has_ended: false
             }]
         );
+        poller.await_room(&taken[2], 5).unwrap();
+        let ready = poller.wait(Duration::from_secs(9)).unwrap();
+        assert!(ready.iter().any(|ready| ready.token == 5), "{ready:?}");
+        poller.remove(&taken[2]).unwrap();
         poller.remove(&taken[1]).unwrap();
         drop(calls.remove(0));
         let ready = poller.wait(Duration::from_secs(9)).unwrap();

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::control::{Control, FRAME_MAX, Frame};
+use lighthaul_io::control::{Control, FRAME_MAX, Frame, QueueLimit};
 use lighthaul_io::error::Error;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::pause;
@@ -190,41 +190,98 @@ fn frames_before_a_violation_are_delivered() {
     ));
 }
 
-#[test]
-fn little_is_buffered_for_an_unauthorized_peer() {
-    const LEN: usize = 20 << 20;
+/// Sends frames of a MiB until nothing more is taken, for at most `most` octets. Returns how many octets were.
+fn flood(peer: &mut Raw, most: usize) -> usize {
+    let frame = [header(1 << 20, 0, 2, 0), vec![7; 1 << 20]].concat();
+    let mut said = 0;
+    // TLS keeps the rest of a part that TCP does not take
+    for part in frame.repeat(most >> 20).chunks(16 << 10) {
+        if peer.say(part).is_err() {
+            break;
+        }
+        said += part.len();
+    }
+    said
+}
+
+/// Starts a control connection with a peer that is not authorized, whose writes end when the buffers between are full.
+fn start_unauthorized() -> (Control, Raw) {
     let [(tcp, tls), (peer_tcp, peer_tls)] = connect();
-    // The peer's writes time out when the buffers between are full.
+    for tcp in [&tcp, &peer_tcp] {
+        let socket = socket2::SockRef::from(tcp);
+        socket.set_recv_buffer_size(64 << 10).unwrap();
+        socket.set_send_buffer_size(64 << 10).unwrap();
+    }
     peer_tcp.set_nonblocking(false).unwrap();
     peer_tcp
         .set_write_timeout(Some(Duration::from_millis(300)))
         .unwrap();
-    let mut peer = Raw {
+    let peer = Raw {
         tcp: peer_tcp,
         tls: peer_tls,
     };
-    let control = Control::start_unauthorized(tcp, tls).unwrap();
-    let mut left = [header(LEN as u32, 0, 2, 0), vec![7; LEN]].concat();
-    let mut said = 0;
-    while said < LEN && peer.say(&left[said..][..16 << 10]).is_ok() {
-        said += 16 << 10;
+    (Control::start_unauthorized(tcp, tls).unwrap(), peer)
+}
+
+#[test]
+fn more_is_buffered_for_a_peer_once_it_is_authorized_and_once_its_request_is_accepted() {
+    // what the sockets hold, with the overhead that the kernel counts
+    const SOCKETS: usize = 1 << 20;
+    for (limit, least, most) in [
+        (None, 0, 64 << 10),
+        (Some(QueueLimit::Small), 1 << 20, 2 << 20),
+        (Some(QueueLimit::Full), 4 << 20, 5 << 20),
+    ] {
+        let (control, mut peer) = start_unauthorized();
+        if let Some(limit) = limit {
+            control.authorize();
+            control.limit_queues(limit);
+        }
+        let said = flood(&mut peer, 20 << 20);
+        assert!(
+            (least..most + SOCKETS).contains(&said),
+            "{limit:?}: {said} octets were accepted"
+        );
     }
+}
+
+#[test]
+fn frame_of_an_unauthorized_peer_is_taken_once_it_is_authorized() {
+    const LEN: usize = 1 << 20;
+    let (control, mut peer) = start_unauthorized();
+    // and a part that TLS has buffered
+    let said = flood(&mut peer, LEN) + (16 << 10);
     assert!(
-        said < LEN / 2,
+        said < LEN,
         "{said} octets of an unauthorized peer were accepted"
     );
     control.authorize();
     peer.tcp.set_write_timeout(None).unwrap();
-    // First send the rest that TLS has buffered.
+    let stream = control.open(0).unwrap();
     while peer.tls.wants_write() {
         peer.tls.write_tls(&mut peer.tcp).unwrap();
     }
-    let rest = left.split_off(said + (16 << 10));
-    peer.say(&rest).unwrap();
-    let stream = control.open(0).unwrap();
-    let clock = Clock::start();
-    let frame = stream
-        .receive(clock, Instant::ZERO + Duration::from_secs(30))
-        .unwrap();
+    let frame = [header(LEN as u32, 0, 2, 0), vec![7; LEN]].concat();
+    peer.say(&frame[said..]).unwrap();
+    let deadline = Instant::ZERO + Duration::from_secs(30);
+    let frame = stream.receive(Clock::start(), deadline).unwrap();
     assert!(frame.octets.len() == LEN && frame.octets.iter().all(|octet| *octet == 7));
+}
+
+#[test]
+fn frame_as_long_as_the_queue_arrives() {
+    for (limit, len) in [
+        (QueueLimit::Least, 256 << 10),
+        (QueueLimit::Small, FRAME_MAX),
+        (QueueLimit::Full, FRAME_MAX),
+    ] {
+        let (control, mut peer) = start();
+        control.limit_queues(limit);
+        let frame = [header(len as u32, 0, 2, 0), vec![7; len]].concat();
+        let stream = control.open(0).unwrap();
+        peer.say(&frame).unwrap();
+        let deadline = Instant::ZERO + Duration::from_secs(30);
+        let heard = stream.receive(Clock::start(), deadline).unwrap();
+        assert_eq!(heard.octets.len(), len, "{limit:?}");
+    }
 }

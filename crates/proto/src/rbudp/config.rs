@@ -101,8 +101,8 @@ impl fmt::Display for ConfigError {
 
 impl core::error::Error for ConfigError {}
 
-/// Maximum number of packets in one object. Their tally has 128 MiB.
-pub const PACKETS_MAX: u64 = 1 << 30;
+/// Maximum number of packets in one object. Their tally has 1 MiB.
+pub const PACKETS_MAX: u64 = 1 << 23;
 
 #[cfg(test)]
 mod tests {

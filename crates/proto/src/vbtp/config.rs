@@ -139,8 +139,8 @@ impl fmt::Display for ConfigError {
 
 impl core::error::Error for ConfigError {}
 
-/// Maximum number of packets in one object. Their tally has 128 MiB.
-pub const PACKETS_MAX: u64 = 1 << 30;
+/// Maximum number of packets in one object. Their tally has 1 MiB.
+pub const PACKETS_MAX: u64 = 1 << 23;
 
 const WINDOW_MIN: u64 = 1 << 10;
 const WINDOW_MAX: u64 = 1 << 24;

@@ -1,0 +1,131 @@
+//! Shares of a gateway between the hosts and networks that programs come from.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lighthaul_base::prefix::Prefix;
+use lighthaul_base::seats::{Full, Limits, Seats};
+
+/// Sessions of programs, counted by host: one host has at most three quarters of them, one network seven eighths.
+#[derive(Clone, Debug)]
+pub struct Shares(Arc<Mutex<Held>>);
+
+#[derive(Debug)]
+struct Held {
+    /// One seat for each host with sessions, which uses as many units as it has sessions.
+    seats: Seats<(), 1>,
+    hosts: BTreeMap<Prefix, Host>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Host {
+    seat: u64,
+    sessions: u64,
+}
+
+/// One session's part, given back when this is dropped.
+#[derive(Debug)]
+pub struct Place {
+    shares: Shares,
+    host: Prefix,
+}
+
+impl Shares {
+    /// Returns shares of `most` sessions.
+    pub fn new(most: u64) -> Self {
+        Self(Arc::new(Mutex::new(Held {
+            seats: Seats::new([Limits::parts_of(most)]),
+            hosts: BTreeMap::new(),
+        })))
+    }
+
+    /// Takes the part of a session for a program that comes from `address`.
+    pub fn enter(&self, address: IpAddr) -> Result<Place, Full> {
+        let host = Prefix::host(address);
+        let mut held = self.lock();
+        let next = match held.hosts.get(&host).copied() {
+            Some(Host { seat, sessions }) => {
+                held.seats.reuse(seat, [sessions + 1])?;
+                Host {
+                    seat,
+                    sessions: sessions + 1,
+                }
+            }
+            None => Host {
+                seat: held.seats.take(None, address, [1])?.number,
+                sessions: 1,
+            },
+        };
+        held.hosts.insert(host, next);
+        drop(held);
+        Ok(Place {
+            shares: self.clone(),
+            host,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// Returns the host that the program comes from.
+    pub(crate) const fn host(&self) -> Prefix {
+        self.host
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut held = self.shares.lock();
+        let Some(Host { seat, sessions }) = held.hosts.remove(&self.host) else {
+            return;
+        };
+        if sessions <= 1 {
+            held.seats.leave(seat);
+            return;
+        }
+        let sessions = sessions - 1;
+        // less is never refused
+        held.seats.reuse(seat, [sessions]).ok();
+        held.hosts.insert(self.host, Host { seat, sessions });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(site: u8, host: u8) -> IpAddr {
+        IpAddr::from([10, 0, site, host])
+    }
+
+    #[test]
+    fn one_host_and_one_network_leave_room_for_others() {
+        let shares = Shares::new(16);
+        let enter = |site, host| shares.enter(address(site, host));
+        let mut held: Vec<Place> = (0..12).map(|_| enter(0, 1).unwrap()).collect();
+        let refused = enter(0, 1).unwrap_err().to_string();
+        assert!(
+            refused.contains("your address already holds 12"),
+            "{refused}"
+        );
+        held.extend([enter(0, 2).unwrap(), enter(0, 3).unwrap()]);
+        let refused = enter(0, 4).unwrap_err().to_string();
+        assert!(
+            refused.contains("your network already holds 14"),
+            "{refused}"
+        );
+        held.extend([enter(1, 1).unwrap(), enter(1, 1).unwrap()]);
+        let refused = enter(1, 2).unwrap_err().to_string();
+        assert!(refused.contains("all 16 are in use"), "{refused}");
+        // a part that is given back is free for others
+        held.remove(0);
+        assert!(enter(1, 2).is_ok());
+        held.clear();
+        assert!(shares.lock().hosts.is_empty());
+        assert_eq!(shares.lock().seats.taken(), 0);
+    }
+}
