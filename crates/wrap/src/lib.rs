@@ -6,11 +6,11 @@
 //! other hosts are refused. A program that cannot be captured is not started.
 //!
 //! It uses no other crate of the project, since it runs in arbitrary programs. Once it has found the gateway, connecting
-//! allocates no memory and takes no lock. System calls that bypass libc are not captured: those of Go, `syscall()`, and
-//! `connect` by io_uring.
+//! allocates no memory and takes no lock. System calls that bypass libc are not captured: `syscall()`, and `connect` by
+//! io_uring. Go programs make their calls so, and are not started.
 //!
 //! - [`connect`], [`fast_open`]: replaced functions that connect; [`exec`], `exec_list`: those that start programs
-//! - `keep`: the environment that these need; `program_file`: detection of programs that cannot be captured
+//! - `keep`: the environment that these need; `program_file`, `elf`: detection of programs that cannot be captured
 //! - `libc_function`: the replaced functions of libc; `complaint`: messages to the user
 //! - `gateway`: address of the gateway; `early`: work before `main`; `address`: socket addresses in the form of C
 //! - `handshake`: SOCKS5 handshake; `socket`: system calls behind safe functions
@@ -32,6 +32,7 @@ pub mod fast_open;
 mod address;
 mod complaint;
 mod early;
+mod elf;
 mod gateway;
 mod handshake;
 mod keep;

@@ -1,15 +1,22 @@
 //! Which programs cannot be captured, by what their files say: the dynamic linker loads no library into them.
 
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CStr, CString};
+use std::fs::File;
 use std::mem::zeroed;
+use std::os::fd::FromRawFd;
+use std::os::unix::fs::FileExt;
 
 use libc::c_int;
+
+use crate::elf::Elf;
 
 /// Reason why a program cannot be captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Obstacle {
     /// No dynamic linker starts it.
     Static,
+    /// It is written in Go, which makes its system calls itself.
+    Go,
     /// It runs with the rights of another user or group.
     ForeignRights,
     /// Its dynamic linker takes libraries of another architecture.
@@ -22,6 +29,7 @@ impl Obstacle {
     pub(crate) const fn text(self) -> &'static str {
         match self {
             Self::Static => "is linked statically",
+            Self::Go => "is written in Go, which connects without libc",
             Self::ForeignRights => "runs with the rights of another user",
             Self::OtherArchitecture => "is of another architecture than this library",
             Self::Unreadable => "cannot be read, so nobody knows how it is linked",
@@ -37,32 +45,24 @@ pub(crate) fn obstacle(folder: c_int, path: &CStr) -> Option<Obstacle> {
         if foreign_rights(folder, &path)? {
             return Some(Obstacle::ForeignRights);
         }
-        let Some(head) = read_head(folder, &path) else {
+        let Some(file) = open(folder, &path) else {
             return may_run(folder, &path).then_some(Obstacle::Unreadable);
         };
-        match interpreter(&head) {
+        match interpreter(&part(&file, 0, LINE)) {
             Some(next) => (folder, path) = (libc::AT_FDCWD, next),
-            None => return of_elf(&head),
+            None => return of_elf(&file),
         }
     }
     None
 }
 
-/// Reads the beginning of a file; nothing if it cannot be opened.
-fn read_head(folder: c_int, path: &CStr) -> Option<Vec<u8>> {
+/// Opens a file; nothing if it cannot be read.
+fn open(folder: c_int, path: &CStr) -> Option<File> {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK;
     // SAFETY: the path is a string of C.
     let fd = unsafe { libc::openat(folder, path.as_ptr(), flags) };
-    if fd < 0 {
-        return None;
-    }
-    let mut head = vec![0_u8; HEAD];
-    // SAFETY: there is room for that many octets.
-    let len = unsafe { libc::read(fd, head.as_mut_ptr().cast::<c_void>(), head.len()) };
     // SAFETY: the descriptor is ours.
-    unsafe { libc::close(fd) };
-    head.truncate(usize::try_from(len).unwrap_or(0));
-    Some(head)
+    (fd >= 0).then(|| unsafe { File::from_raw_fd(fd) })
 }
 
 /// True if this user may run the file.
@@ -101,62 +101,40 @@ fn interpreter(head: &[u8]) -> Option<CString> {
 }
 
 /// Properties of an ELF executable, see elf(5).
-fn of_elf(head: &[u8]) -> Option<Obstacle> {
-    if !head.starts_with(b"\x7fELF") {
-        return None;
-    }
-    let is_wide = head.get(4) == Some(&2);
-    let octet = |at: usize| head.get(at).copied().unwrap_or_default();
-    let own = (size_of::<usize>() == 8, cfg!(target_endian = "little"));
-    if (is_wide, octet(5) == 1) != own {
-        return Some(Obstacle::OtherArchitecture);
-    }
-    let short = |at: usize| usize::from(u16::from_ne_bytes([octet(at), octet(at + 1)]));
-    let (offset, size, count) = if is_wide {
-        (word(head, 32), short(54), short(56))
+fn of_elf(file: &File) -> Option<Obstacle> {
+    let elf = Elf::read(&|at, len| part(file, at, len))?;
+    if !elf.is_own_kind {
+        Some(Obstacle::OtherArchitecture)
+    } else if !elf.has_interpreter {
+        Some(Obstacle::Static)
+    } else if elf.is_go {
+        Some(Obstacle::Go)
     } else {
-        (word(head, 28), short(42), short(44))
-    };
-    let types = (0..count).map(|nth| word(head, offset + nth * size));
-    let has_interpreter = { types }.any(|kind| kind == PT_INTERP);
-    (!has_interpreter).then_some(Obstacle::Static)
+        None
+    }
 }
 
-/// A number of four octets; offsets that need more lie beyond what was read.
-fn word(head: &[u8], at: usize) -> usize {
-    let octets = head.get(at..at.saturating_add(4));
+/// Reads at most `len` octets of a file at an offset.
+fn part(file: &File, at: u64, len: usize) -> Vec<u8> {
+    let mut octets = vec![0; len];
+    let len = file.read_at(&mut octets, at).unwrap_or(0);
+    octets.truncate(len);
     octets
-        .and_then(|octets| octets.try_into().ok())
-        .map_or(0, u32::from_ne_bytes) as usize
 }
 
 /// As many lines of `#!` as the kernel follows.
 const SCRIPTS_MAX: usize = 5;
-/// Long enough for the program headers, which linkers put first, and for a line of `#!`.
-const HEAD: usize = 4096;
-const PT_INTERP: usize = 3;
+/// As long a line of `#!` as it reads.
+const LINE: usize = 256;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn static_and_dynamic_programs_are_distinguished() {
-        let mut head = vec![0; 64 + 2 * 56];
-        head[..6].copy_from_slice(b"\x7fELF\x02\x01");
-        (head[32], head[54], head[56]) = (64, 56, 2);
-        assert_eq!(of_elf(&head), Some(Obstacle::Static));
-        head[64 + 56] = 3;
-        assert_eq!(of_elf(&head), None);
-        head[4] = 1;
-        assert_eq!(of_elf(&head), Some(Obstacle::OtherArchitecture));
-        assert_eq!(of_elf(b"#!/bin/sh\n"), None);
-        assert_eq!(
-            of_elf(b"\x7fELF\x02\x01"),
-            Some(Obstacle::Static),
-            "cut short"
-        );
+    fn programs_of_this_host_can_be_captured() {
         assert_eq!(obstacle(libc::AT_FDCWD, c"/proc/self/exe"), None);
+        assert_eq!(obstacle(libc::AT_FDCWD, c"/bin/sh"), None);
         assert_eq!(obstacle(libc::AT_FDCWD, c"/no/such/program"), None);
     }
 

@@ -11,7 +11,7 @@ pub(super) struct Elf {
     pub(super) kind: (u8, u8, u64),
     /// True if a dynamic linker starts it.
     pub(super) has_interpreter: bool,
-    /// True if it has the note of Go's linker.
+    /// True if it has the note of Go's linker, or the section by which `go version` knows Go programs.
     pub(super) is_go: bool,
 }
 
@@ -33,11 +33,12 @@ impl Elf {
         } else {
             (&head[28..32], &head[42..44], &head[44..46])
         };
+        let is_go = form.has_go_section(file, &head)?;
         let size = form.number(size);
         let mut elf = Self {
             kind: (head[4], head[5], machine),
             has_interpreter: false,
-            is_go: false,
+            is_go,
         };
         for nth in 0..form.number(count).min(SEGMENTS_MAX) {
             let at = nth
@@ -75,21 +76,45 @@ impl Form {
         }
     }
 
+    /// Reads a part of the file, of at most [`PART_MAX`] octets.
+    fn part(self, file: &File, (offset, len): (&[u8], &[u8])) -> io::Result<Vec<u8>> {
+        let len = usize::try_from(self.number(len)).unwrap_or(PART_MAX);
+        let mut part = vec![0; len.min(PART_MAX)];
+        let len = read_some(file, &mut part, self.number(offset))?;
+        part.truncate(len);
+        Ok(part)
+    }
+
+    /// Returns true if a section of the file is from Go, by its name.
+    fn has_go_section(self, file: &File, head: &[u8; HEAD]) -> io::Result<bool> {
+        let (offset, size, names) = if self.is_wide {
+            (&head[40..48], &head[58..60], &head[62..64])
+        } else {
+            (&head[32..36], &head[46..48], &head[50..52])
+        };
+        let before = self.number(names) * self.number(size);
+        let mut section = [0; SECTION];
+        let at = self.number(offset).saturating_add(before);
+        read_some(file, &mut section, at)?;
+        let names = if self.is_wide {
+            (&section[24..32], &section[32..40])
+        } else {
+            (&section[16..20], &section[20..24])
+        };
+        let names = self.part(file, names)?;
+        let mut names = names.split(|octet| *octet == 0);
+        Ok(names.any(|name| name == GO_SECTION))
+    }
+
     /// Returns true if a note of the segment is from Go.
     fn has_go_note(self, file: &File, segment: &[u8; SEGMENT]) -> io::Result<bool> {
-        let (offset, len) = if self.is_wide {
+        let notes = if self.is_wide {
             (&segment[8..16], &segment[32..40])
         } else {
             (&segment[4..8], &segment[16..20])
         };
-        let mut notes = vec![
-            0;
-            usize::try_from(self.number(len))
-                .unwrap_or(NOTES_MAX)
-                .min(NOTES_MAX)
-        ];
-        let len = read_some(file, &mut notes, self.number(offset))?;
-        let mut rest = &notes[..len];
+        let notes = self.part(file, notes)?;
+        let mut rest = notes.as_slice();
         while let Some((head, behind)) = rest.split_at_checked(12) {
             let padded =
                 |at: usize| (self.number(&head[at..at + 4]) as usize).saturating_add(3) & !3;
@@ -131,7 +156,11 @@ const INTERPRETER: u64 = 3;
 const NOTES: u64 = 4;
 /// More than linkers make.
 const SEGMENTS_MAX: u64 = 256;
-const NOTES_MAX: usize = 64 << 10;
+/// The most octets of notes or of names that are read; linkers make fewer.
+const PART_MAX: usize = 64 << 10;
+/// Octets that are read of a section header.
+const SECTION: usize = 40;
+const GO_SECTION: &[u8] = b".go.buildinfo";
 
 #[cfg(test)]
 mod tests {
@@ -184,6 +213,16 @@ mod tests {
         file[HEAD + 32] = 36;
         file.extend(b"\x04\0\0\0\x04\0\0\0\x01\0\0\0GNU\0abcd");
         file.extend(b"\x04\0\0\0\0\0\0\0\x04\0\0\0Go\0\0");
+        assert!(read(&file).is_some_and(|elf| elf.is_go));
+        // without the note, and with the section
+        file[HEAD] = 1;
+        assert!(read(&file).is_some_and(|elf| !elf.is_go));
+        let section = file.len();
+        (file[40], file[58], file[60]) = (section as u8, 64, 1);
+        file.resize(section + 64, 0);
+        let names = file.len();
+        (file[section + 24], file[section + 32]) = (names as u8, 16);
+        file.extend(b"\0.go.buildinfo\0\0");
         assert!(read(&file).is_some_and(|elf| elf.is_go));
     }
 }

@@ -117,6 +117,54 @@ fn uncapturable_programs_are_not_started_by_children() {
     }
 }
 
+/// `true` with another part of its file in the place of what the line at `line` tells of: a note, or names of sections.
+fn with_part(line: usize, part: &[u8]) -> Vec<u8> {
+    let mut elf = fs::read("/bin/true").unwrap();
+    let at = elf.len() as u64;
+    // offset and length are elsewhere in a segment's line than in a section's
+    let is_segment = line < 64 + 56 * 64;
+    let (offset, len) = if is_segment { (8, 32) } else { (24, 32) };
+    elf[line + offset..][..8].copy_from_slice(&at.to_le_bytes());
+    elf[line + len..][..8].copy_from_slice(&(part.len() as u64).to_le_bytes());
+    elf.extend(part);
+    elf
+}
+
+/// Two programs that run as `true` does, and that Go's linker might have made: by a note, and by a section.
+fn of_go() -> [Vec<u8>; 2] {
+    let elf = fs::read("/bin/true").unwrap();
+    let short = |at: usize| usize::from(u16::from_le_bytes([elf[at], elf[at + 1]]));
+    let mut segments = (0..short(56)).map(|nth| 64 + nth * 56);
+    let note = segments.find(|at| elf[*at] == 4).unwrap();
+    let sections = u64::from_le_bytes(elf[40..48].try_into().unwrap()) as usize;
+    [
+        with_part(note, b"\x04\0\0\0\0\0\0\0\x04\0\0\0Go\0\0"),
+        with_part(sections + short(62) * 64, b"\0.text\0.go.buildinfo\0"),
+    ]
+}
+
+#[test]
+fn programs_of_go_are_not_started_by_others() {
+    let scratch = Scratch::new("wrap-go");
+    let nobody = "127.0.0.1:9".parse().unwrap();
+    let plain = scratch.program("plain", &fs::read("/bin/true").unwrap(), 0o755);
+    assert_eq!(run(wrap(nobody).args(["env"]).arg(&plain)).0, Some(0));
+    for (nth, elf) in of_go().iter().enumerate() {
+        let program = scratch.program(&format!("go-{nth}"), elf, 0o755);
+        let (code, _, err) = run(&mut Command::new(&program));
+        assert_eq!(code, Some(0), "it runs where nothing is captured: {err}");
+        let words = ["sh", "-c", "\"$0\"; echo status $?"];
+        let (_, out, err) = run(wrap(nobody).args(words).arg(&program));
+        assert_eq!(out, "status 126\n", "{err}");
+        assert_eq!(err.matches("is written in Go").count(), 1, "{err}");
+        let (code, _, err) = run(wrap(nobody).arg(&program));
+        assert!(
+            code == Some(126) && err.contains("is written in Go"),
+            "{err}"
+        );
+    }
+}
+
 #[test]
 fn programs_that_cannot_be_read_are_not_started() {
     let name = "programs_that_cannot_be_read_are_not_started";
