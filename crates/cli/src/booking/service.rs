@@ -40,6 +40,7 @@ use crate::remote::dial::load_key;
 
 /// Runs the scheduler until it is stopped.
 pub(crate) fn run(args: &Scheduler) -> Result<(), Error> {
+    check_address(args)?;
     let _log = log::start(args.log.log_format)?;
     let identity = load_key(&args.key.path.clone().unwrap_or_else(paths::host_key))?;
     let key = tls::fingerprint(&identity)?;
@@ -84,6 +85,17 @@ pub(crate) fn run(args: &Scheduler) -> Result<(), Error> {
     // without a service manager the notification has no receiver
     sd_notify::notify(&[NotifyState::Ready]).ok();
     server.run().map_err(failed)
+}
+
+/// Refuses port 0 where other instances share the store, since they could not find this one. Two instances of one host would
+/// share a note of how far the store has come.
+fn check_address(args: &Scheduler) -> Result<(), Error> {
+    if server(args).is_none() || args.url.is_some() || args.listen.port() != 0 {
+        return Ok(());
+    }
+    let text = "other instances with this store cannot find this one at port 0: give --listen a port, or --url the address \
+                where they reach it";
+    Err(Error::new(Code::Usage, text))
 }
 
 /// Opens the store.
@@ -336,13 +348,35 @@ mod tests {
     use super::*;
     use crate::grammar::cli::{self, Cli};
 
-    fn note(line: &str) -> PathBuf {
+    fn scheduler(line: &str) -> Scheduler {
         let words = ["lighthaul", "scheduler", "--topology", "t"];
         let words = words.into_iter().chain(line.split_whitespace());
         let cli::Command::Scheduler(scheduler) = Cli::parse_from(words).command.unwrap() else {
             panic!("it is another command");
         };
-        seen(&scheduler)
+        scheduler
+    }
+
+    fn note(line: &str) -> PathBuf {
+        seen(&scheduler(line))
+    }
+
+    #[test]
+    fn instances_of_a_store_that_cannot_be_told_apart_are_refused() {
+        let store = "--store postgres://books@db/books";
+        let any = scheduler(&format!("{store} --listen 127.0.0.1:0"));
+        assert_eq!(run(&any).unwrap_err().code, Code::Usage);
+        let why = check_address(&any).unwrap_err().to_string();
+        assert!(why.contains("at port 0"), "{why}");
+        for line in [
+            format!("{store} --listen 127.0.0.1:0 --url https://one.example.org:4811"),
+            format!("{store} --listen 127.0.0.1:4811"),
+            store.to_owned(),
+            // a file with books has one instance
+            "--store /srv/books --listen 127.0.0.1:0".to_owned(),
+        ] {
+            assert_eq!(check_address(&scheduler(&line)), Ok(()), "{line}");
+        }
     }
 
     #[test]
