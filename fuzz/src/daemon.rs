@@ -1,7 +1,30 @@
-//! Credentials that callers show a daemon besides their key.
+//! First octets of a caller, and credentials that callers show a daemon besides their key.
 
+use lighthaul_daemon::client_hello::ClientHello;
 use lighthaul_daemon::statement::{NotValid, from_text, read};
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
+
+/// Looks at the first octets of a caller, as they come one by one. What is waited for is more than there is, and bounded;
+/// a verdict stays, whatever follows.
+pub fn client_hello(octets: &[u8]) {
+    let octets = &octets[..octets.len().min(2 * ClientHello::LEN_MAX)];
+    let mut verdict = None;
+    for len in 0..=octets.len() {
+        let now = ClientHello::of(&octets[..len]);
+        assert!(
+            verdict.is_none_or(|verdict| verdict == now),
+            "{verdict:?}, {now:?}"
+        );
+        if let ClientHello::Part(whole) = now {
+            assert!(
+                whole > len && whole <= ClientHello::LEN_MAX,
+                "{whole} of {len}"
+            );
+        } else {
+            verdict = Some(now);
+        }
+    }
+}
 
 /// Reads a statement as it came, and one whose authority has signed these very octets as its claim. Whoever is let in
 /// is so for one key, and until the statement ends.

@@ -2,7 +2,7 @@
 
 /// What the first octets of a caller are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ClientHello {
+pub enum ClientHello {
     /// The start of a `ClientHello`, which is whole once so many octets are there.
     Part(usize),
     /// A whole `ClientHello`.
@@ -13,12 +13,12 @@ pub(crate) enum ClientHello {
 
 impl ClientHello {
     /// Octets that tell how long a `ClientHello` is: a record's header and the kind of its message (RFC 8446, 4 and 5.1).
-    pub(crate) const HEAD: usize = 6;
+    pub const HEAD: usize = 6;
     /// The longest `ClientHello` that is waited for, with its header.
-    pub(crate) const LEN_MAX: usize = 4 << 10;
+    pub const LEN_MAX: usize = 4 << 10;
 
     /// Returns what `octets` are, the first that a caller sent.
-    pub(crate) fn of(octets: &[u8]) -> Self {
+    pub fn of(octets: &[u8]) -> Self {
         let start = [HANDSHAKE, LEGACY_MAJOR];
         let known = octets.len().min(start.len());
         if octets[..known] != start[..known] {

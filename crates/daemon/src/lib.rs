@@ -7,7 +7,7 @@
 //! - [`gateways`]: links between gateways; [`seen`]: what is to be seen of each; [`links`]: what Prometheus sees of them;
 //!   `link_message`: what two of them say first; `link_table`: those that others have begun
 //! - [`third`]: having one daemon send to another; `relay` and `invitation`: what those two do then
-//! - `porch`, `client_hello`, `crowd`: callers before their first message; `lobby`: while they shake hands;
+//! - `porch`, [`client_hello`], `crowd`: callers before their first message; `lobby`: while they shake hands;
 //!   `acquaintances`: who comes first; `admission`: who is let in; `refused`: keys that are not; `joins`: further connections of one that is in
 //! - `hall`, `memory`: everybody's share of sessions, connections and memory;
 //!   `asked`: what is asked for, and `caps`: the most of that
@@ -16,6 +16,7 @@
 
 pub mod allowed;
 pub mod client;
+pub mod client_hello;
 pub mod gateways;
 pub mod known;
 pub mod links;
@@ -31,7 +32,6 @@ mod admission;
 mod asked;
 mod caps;
 mod carry;
-mod client_hello;
 mod cost;
 mod crowd;
 mod dispatch;

@@ -29,15 +29,34 @@ fn is_reader(tokens: &[&str], at: usize) -> bool {
     }
 }
 
-/// Reports whether a function that decodes is defined at this token: `decode...`, or `parse...` of
-/// octets.
+/// Reports whether a function that decodes is defined at this token: `decode...`, `parse...` of
+/// octets, or a function of another name that makes its type from octets.
 fn is_function(tokens: &[&str], at: usize) -> bool {
     let (Some(&"fn"), Some(name)) = (tokens.get(at), tokens.get(at + 1)) else {
         return false;
     };
     let mut parameters = tokens[at..].iter().take_while(|token| **token != ")");
     let takes_octets = parameters.any(|token| *token == "u8");
-    name.starts_with("decode") || (name.starts_with("parse") && takes_octets)
+    name.starts_with("decode")
+        || (name.starts_with("parse") && takes_octets)
+        || (*name != "new" && makes_itself_from_octets(&tokens[at..]))
+}
+
+/// Reports whether a function takes a slice of octets first, and returns `Self`, alone or inside
+/// another type. The tokens begin with its `fn`.
+fn makes_itself_from_octets(tokens: &[&str]) -> bool {
+    let until = |end: &'static [&str]| move |token: &&&str| !end.contains(*token);
+    let first = tokens.iter().skip_while(|token| **token != "(");
+    let first = first.take_while(until(&[",", ")"]));
+    // A lifetime is a mark and a name.
+    let first = first.skip_while(|token| **token != ":");
+    let first = first.filter(|token| !["'", "a", "mut"].contains(*token));
+    if !first.eq([":", "&", "[", "u8", "]"].iter()) {
+        return false;
+    }
+    let result = tokens.iter().skip_while(|token| **token != ")");
+    let mut result = result.take_while(until(&["{", ";"]));
+    result.any(|token| *token == "Self")
 }
 
 /// Types whose `from_bytes` accepts any octets unchanged.
@@ -74,6 +93,8 @@ mod tests {
             "pub(crate) const fn decode_runs(mut reader: Reader<'_>) {}",
             "fn parse(octets: &[u8]) -> Option<Self> {",
             "flate2::read::DeflateDecoder::new(packed)",
+            "pub fn of(octets: &[u8]) -> Self {",
+            "fn read(text: &'a [u8], more: bool) -> Option<(Self, &'a [u8])> {",
         ] {
             assert!(is_found(text), "{text}");
         }
@@ -90,6 +111,10 @@ mod tests {
             "u32::from_str(word)",
             "head.copy_from_slice(octets)",
             "fn parse(text: &str) -> Vec<u8> {",
+            "pub fn new(octets: &[u8]) -> Self {",
+            "fn with(mut self, value: &[u8]) -> Self {",
+            "fn ring(cipher: Cipher, secret: &[u8]) -> Self {",
+            "fn word(octets: &[u8]) -> Option<u32> { Self::other() }",
             "#[cfg(test)]\nmod tests { postcard::from_bytes(octets) }",
         ] {
             assert!(!is_found(text), "{text}");

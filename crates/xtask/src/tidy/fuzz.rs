@@ -51,13 +51,16 @@ fn target(file: &Source) -> String {
 }
 
 /// Decoders that another decoder's target covers.
-const REACHED: [(&str, &str); 7] = [
+const REACHED: [(&str, &str); 10] = [
+    ("crates/circuit/src/linux/message.rs", "netlink"),
+    ("crates/io/src/control/bounded.rs", "message"),
     ("crates/io/src/crypto/identity.rs", "fingerprint"),
     ("crates/io/src/net/probe.rs", "probe"),
     ("crates/proto/src/parts/tally.rs", "rbudp_wire"),
     ("crates/booking/src/identity/jwt/signed.rs", "jwt_token"),
     ("crates/session/src/topic.rs", "message"),
     ("crates/files/src/filter/files_from.rs", "files_from"),
+    ("crates/files/src/filter/pattern.rs", "filter"),
     ("crates/files/src/filter/rules.rs", "filter"),
 ];
 
