@@ -1,6 +1,6 @@
-//! What the file of a program says of how it is linked: the ELF of the System V ABI, chapters 4 and 5.
+//! Linkage of a program, read from its file: the ELF of the System V ABI, chapters 4 and 5.
 
-/// What matters of such a file.
+/// Properties of an ELF file that decide if the program can be captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Elf {
     /// Its words and their order of octets are those of this library.
@@ -73,7 +73,7 @@ fn part(
     read(word(line, offset), len.min(PART_MAX))
 }
 
-/// Whether one of these notes is of Go: three numbers, a name and what it says, each filled up to four octets.
+/// Returns true if one of these notes is from Go. A note is three numbers, a name and a value, each padded to four octets.
 fn has_go_note(notes: &[u8]) -> bool {
     let mut rest = notes;
     while let Some((head, behind)) = rest.split_at_checked(12) {
