@@ -4,7 +4,7 @@
 //! test's name and the reason to standard error and to the file `LIGHTHAUL_TEST_SKIPPED`, which
 //! `make test` prints at the end. With `LIGHTHAUL_TEST_REQUIRE=all`, the call panics instead.
 //!
-//! [`report`] prints what a test measured, also if the test passes.
+//! [`report()`] prints what a test measured, also if the test passes.
 //!
 //! [`Ordinary`] drops root's privileges in a test that needs file modes to apply.
 //!

@@ -16,7 +16,7 @@ use crate::grammar::timing::TimingArgs;
 
 /// Copy files and directories to or from another host
 ///
-/// SRC and DST are local paths, [USER@]HOST:PATH (lighthaul is started there over ssh) or `lh://HOST[:PORT]/PATH` (a
+/// SRC and DST are local paths, `[USER@]HOST:PATH` (lighthaul is started there over ssh) or `lh://HOST[:PORT]/PATH` (a
 /// daemon). Between two remote hosts the data goes from one to the other, not through this host. A source that ends in
 /// a slash stands for the contents of the directory, as `.` and `..` do. A target that ends in a slash is a directory
 /// to copy into; without the slash it is the new name. Directories are always copied with all that they contain.

@@ -16,7 +16,7 @@ use crate::grammar::reach::RemoteArgs;
   lighthaul ls -l alice@far.example.org:/data
   lighthaul ls --json lh://far.example.org/results/ | jq -r 'select(.size > 1e9).path'")]
 pub(crate) struct Ls {
-    /// Path, [USER@]HOST:PATH (ssh) or `lh://HOST[:PORT]/PATH`
+    /// Path, `[USER@]HOST:PATH` (ssh) or `lh://HOST[:PORT]/PATH`
     pub(crate) place: String,
     /// Show names that begin with a dot
     #[arg(short, long, help_heading = "Selection")]
@@ -73,7 +73,7 @@ pub(crate) struct Mkdir {
 /// Places, and the way to their hosts.
 #[derive(Args, Debug)]
 pub(crate) struct PlaceArgs {
-    /// Path, [USER@]HOST:PATH (ssh) or `lh://HOST[:PORT]/PATH`
+    /// Path, `[USER@]HOST:PATH` (ssh) or `lh://HOST[:PORT]/PATH`
     #[arg(required = true, value_name = "PLACE")]
     pub(crate) named: Vec<String>,
     #[command(flatten)]

@@ -16,7 +16,7 @@ use crate::grammar::reach::{DaemonArgs, GatewayArgs};
 #[derive(Args, Debug)]
 #[command(after_long_help = PROBES)]
 pub(crate) struct Probe {
-    /// HOST[:PORT] of a daemon; not needed with --disk
+    /// `HOST[:PORT]` of a daemon; not needed with --disk
     pub(crate) host: Option<String>,
     /// Measurements, separated by commas
     #[arg(

@@ -1,6 +1,6 @@
 //! Output that all commands share.
 //!
-//! - [`print`]: lines on standard output and standard error; [`name`]: names of files in them
+//! - [`mod@print`]: lines on standard output and standard error; [`name`]: names of files in them
 //! - [`log`]: the log of services; `traces`: its OpenTelemetry traces
 
 pub(crate) mod log;

@@ -41,7 +41,7 @@ fn assert_survived(name: &str, seconds: &str, pull: bool) {
         stage.unblock(host);
     }
     let outcome = running.finish().assert_succeeded();
-    assert!(outcome.said("going on in 1 s"), "{outcome:?}");
+    assert!(outcome.said("retrying in 1 s"), "{outcome:?}");
     let summary = outcome.events().pop().unwrap();
     assert_eq!(summary["verified"], true, "{summary}");
     let source = if pull {

@@ -107,7 +107,7 @@ fn interrupted_pull_resumes() {
     let line = outcome
         .err
         .iter()
-        .find_map(|line| line.split_once("this goes on: "));
+        .find_map(|line| line.split_once("this command resumes: "));
     let environment = far.near.lighthaul(&[]);
     let environment = environment
         .get_envs()
@@ -139,7 +139,7 @@ fn summary_counts_all_attempts() {
     });
     far.restart();
     let outcome = copy.finish().assert_succeeded();
-    assert!(outcome.said("going on in 1 s"), "{outcome:?}");
+    assert!(outcome.said("retrying in 1 s"), "{outcome:?}");
     let summary = summary(&outcome);
     let number = |name: &str| summary[name].as_f64().unwrap();
     // what came last before the connection was lost may not have been told

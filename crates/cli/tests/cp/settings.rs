@@ -62,7 +62,7 @@ fn config_shows_settings_and_their_origin() {
     let near = Near::new("in-force", None);
     set(
         &near,
-        "[cp]\nrate = \"11Mb/s\"\n[serve]\nplain = true\n[probe]\nseconds = 2\n",
+        "[cp]\nrate = \"11Mb/s\"\n[serve]\nplain = true\n[probe]\ntime = 2\n",
     );
     let mut config = near.lighthaul(&["config"]);
     config
@@ -77,7 +77,7 @@ fn config_shows_settings_and_their_origin() {
     for line in [
         format!("rate = \"11Mb/s\"  # {file}"),
         format!("plain = true  # {file}"),
-        format!("seconds = \"2\"  # {file}"),
+        format!("time = \"2\"  # {file}"),
         "no-sync = true  # LIGHTHAUL_NO_SYNC".to_owned(),
         "stats = true  # LIGHTHAUL_STATS".to_owned(),
         "listen = \"[::]:4810\"  # default".to_owned(),

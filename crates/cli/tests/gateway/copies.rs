@@ -272,7 +272,7 @@ fn retry_replaces_the_attempt_that_the_daemon_still_serves() {
     site.pair.ingress.kill();
     site.pair.restart_ingress();
     let outcome = copy.finish().assert_succeeded();
-    assert!(outcome.said("going on in 1 s"), "{outcome:?}");
+    assert!(outcome.said("retrying in 1 s"), "{outcome:?}");
     // what both tries moved together
     assert_moved_less(&outcome, LARGE + (4 << 20));
     assert_is_there(&outcome, &site.there, &file);

@@ -111,12 +111,16 @@ pub fn receive(
                 })
             });
         });
-        let result = caught("receiver", || receiving.run(scope, door, &lands));
-        // nobody waits for a listener that was never begun
-        drop(receiving.unhashed.take());
+        let mut outlets = None;
+        let result = caught("receiver", || {
+            receiving.run(scope, door, &lands, &mut outlets)
+        });
         if let Err(error) = &result {
             crew.fail(error.clone());
         }
+        // The other parts see them close, and must know why by then.
+        drop(outlets);
+        drop(receiving.unhashed.take());
         board.close();
         result
     });
@@ -162,6 +166,7 @@ impl<'a> Receiving<'a, '_> {
         scope: &'s Scope<'s, 'a>,
         door: &Door<'_>,
         lands: &Receiver<Landed>,
+        open: &mut Option<Outlets>,
     ) -> Result<Summary, Error> {
         let session = self.transfer.session;
         let options = self.transfer.options();
@@ -228,7 +233,8 @@ impl<'a> Receiving<'a, '_> {
             drop((publisher, done));
         });
         let _alive = Alive::say(scope, session);
-        let mut summary = self.watch(outlets, &finished)?;
+        *open = Some(outlets);
+        let mut summary = self.watch(open, &finished)?;
         summary.elapsed = session.clock.now().since(self.begun);
         summary.moving = session.clock.now().since(started);
         Ok(summary)
@@ -252,9 +258,12 @@ impl<'a> Receiving<'a, '_> {
     }
 
     /// Hears from the sender, and tells it how it goes, until everything is in place.
-    fn watch(&mut self, outlets: Outlets, finished: &Receiver<()>) -> Result<Summary, Error> {
+    fn watch(
+        &mut self,
+        outlets: &mut Option<Outlets>,
+        finished: &Receiver<()>,
+    ) -> Result<Summary, Error> {
         let clock = self.transfer.session.clock;
-        let mut outlets = Some(outlets);
         let mut progress_at = clock.now();
         let mut moved = (clock.now(), 0);
         loop {
@@ -271,7 +280,7 @@ impl<'a> Receiving<'a, '_> {
                 moved = (now, bytes);
             }
             if self.is_over(outlets.as_ref()) {
-                outlets = None;
+                *outlets = None;
             }
             if outlets.is_none() && matches!(finished.try_recv(), Err(TryRecvError::Disconnected)) {
                 self.transfer.crew.check()?;
@@ -288,8 +297,8 @@ impl<'a> Receiving<'a, '_> {
                     }
                 }
                 message => {
-                    if !self.take(message?, &mut outlets)? {
-                        outlets = None;
+                    if !self.take(message?, outlets)? {
+                        *outlets = None;
                     }
                 }
             }

@@ -48,9 +48,8 @@ fn makes_itself_from_octets(tokens: &[&str]) -> bool {
     let until = |end: &'static [&str]| move |token: &&&str| !end.contains(*token);
     let first = tokens.iter().skip_while(|token| **token != "(");
     let first = first.take_while(until(&[",", ")"]));
-    // A lifetime is a mark and a name.
     let first = first.skip_while(|token| **token != ":");
-    let first = first.filter(|token| !["'", "a", "mut"].contains(*token));
+    let first = first.filter(|token| **token != "mut" && !token.starts_with('\''));
     if !first.eq([":", "&", "[", "u8", "]"].iter()) {
         return false;
     }
