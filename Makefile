@@ -36,6 +36,7 @@ install: build ## put the command, its completions, man pages and units for syst
 demo: setup build ## copy a real tree over a long path, and compare with TCP
 	$(CARGO) run --release --locked --quiet --package lighthaul-xtask -- demo
 quick: ## run the unit, property and simulated tests, which need neither root nor a network
+	@scripts/setup jq:jq
 	@scripts/test --workspace --lib --bins --test machines --test calendar --test reference --test world --test books --test granted --test filter --test fuzz
 test: setup ## run every test, then list those that were skipped, with the reason
 	@scripts/test
