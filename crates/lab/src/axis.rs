@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use tiny_skia::{PathBuilder, Stroke, StrokeDash};
+use tiny_skia::{Stroke, StrokeDash};
 
 use crate::canvas::{Anchor, Canvas, INK};
 
@@ -136,7 +136,7 @@ impl Pen {
             .collect();
         self.line(canvas, &points);
         for (x, y) in points {
-            canvas.fill(PathBuilder::from_circle(x, y, 4.0), self.color);
+            canvas.dot((x, y), 4.0, self.color);
         }
     }
 

@@ -72,6 +72,11 @@ impl Canvas {
         }
     }
 
+    /// Fills a circle.
+    pub(crate) fn dot(&mut self, (x, y): (f32, f32), radius: f32, color: [u8; 3]) {
+        self.fill(PathBuilder::from_circle(x, y, radius), color);
+    }
+
     /// Returns the width of a text, in pixels.
     pub(crate) fn width(&self, text: &str, size: f32) -> f32 {
         let advance = |c| {

@@ -35,6 +35,7 @@ pub mod vector;
 
 mod axis;
 mod canvas;
+mod chart;
 mod file;
 mod icmp;
 mod line;

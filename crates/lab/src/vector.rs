@@ -11,9 +11,10 @@ use lighthaul_proto::vbtp::{Config, Receiver, Sender};
 use lighthaul_sim::{LinkConfig, World, WorldConfig};
 use serde::Deserialize;
 
+use crate::chart::plot_over_time;
 use crate::error::Result;
 use crate::file::{PacketSettings, PathSettings, read};
-use crate::plot::plot_over_time;
+use crate::plot::misuse;
 use crate::quantity;
 use crate::table::{MODEL, SIMULATION, Table};
 
@@ -77,7 +78,7 @@ impl VectorPlan {
             let points = table.points(&format!("{}{SIMULATION}", series.name));
             curves.push((series.label.clone(), points));
         }
-        plot_over_time([&self.name, &self.title, "send rate, Mb/s"], &curves)
+        plot_over_time([&self.title, "send rate, Mb/s"], &curves).map_err(misuse(&self.name))
     }
 
     /// Creates the row of a bin, with its middle and the vector's rate.

@@ -11,9 +11,10 @@ use lighthaul_calendar::{
 };
 use serde::Deserialize;
 
+use crate::chart::plot_over_time;
 use crate::error::Result;
 use crate::file::read;
-use crate::plot::plot_over_time;
+use crate::plot::misuse;
 use crate::table::{SIMULATION, Table};
 
 /// Example of a booking: a link with its free capacity, and a file.
@@ -97,10 +98,8 @@ impl Example {
                     .collect(),
             )
         });
-        plot_over_time(
-            ["vbls-example", &self.title, "channels of 10 Gb/s"],
-            &curves,
-        )
+        plot_over_time([&self.title, "channels of 10 Gb/s"], &curves)
+            .map_err(misuse("vbls-example"))
     }
 
     /// Creates a calendar with the plan's free capacity.

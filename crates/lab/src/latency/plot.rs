@@ -4,7 +4,8 @@ use super::plan::LatencyPlan;
 use super::simulate::COLUMNS;
 use crate::axis::{Pen, Scale, grid};
 use crate::canvas::{Anchor, Canvas};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::plot::misuse;
 use crate::table::Table;
 
 /// Draws the table of a plan. Returns a PNG image.
@@ -54,9 +55,7 @@ pub fn plot(plan: &LatencyPlan, table: &Table) -> Result<Vec<u8>> {
         17.0,
         Anchor::Start,
     );
-    canvas
-        .png()
-        .map_err(|why| Error::Misuse(format!("{}: {why}", plan.name)))
+    canvas.png().map_err(misuse(&plan.name))
 }
 
 const WIDTH: u32 = 1200;
