@@ -1,8 +1,9 @@
 //! Pictures of figures of one path, and of flows that share a link.
 
-use crate::axis::COLORS;
-use crate::canvas::INK;
-use crate::chart::{Chart, MARK, Style};
+use lighthaul_plot::axis::COLORS;
+use lighthaul_plot::canvas::INK;
+use lighthaul_plot::chart::{Chart, MARK, Style};
+
 use crate::error::{Error, Result};
 use crate::plan::{Plan, Variable};
 use crate::shared_link_plan::{self, SharedLinkPlan};

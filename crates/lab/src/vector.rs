@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use lighthaul_base::position::fault_in;
 use lighthaul_base::{Body, Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Trc, Via};
+use lighthaul_plot::chart::plot_over_time;
 use lighthaul_proto::vbtp::wire::HEAD_LEN;
 use lighthaul_proto::vbtp::{Config, Receiver, Sender};
 use lighthaul_sim::{LinkConfig, World, WorldConfig};
 use serde::Deserialize;
 
-use crate::chart::plot_over_time;
 use crate::error::Result;
 use crate::file::{PacketSettings, PathSettings, read};
 use crate::plot::misuse;

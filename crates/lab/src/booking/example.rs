@@ -9,9 +9,9 @@ use lighthaul_base::{Instant, Rate};
 use lighthaul_calendar::{
     Calendar, Config, Detail, Id, Link, Need, Owner, Request, Shape, Topology, Way,
 };
+use lighthaul_plot::chart::plot_over_time;
 use serde::Deserialize;
 
-use crate::chart::plot_over_time;
 use crate::error::Result;
 use crate::file::read;
 use crate::plot::misuse;

@@ -1,9 +1,10 @@
 //! Picture of delays over load: a panel for each class, a curve for each series, and error bars.
 
+use lighthaul_plot::axis::{COLORS, GRID, Scale};
+use lighthaul_plot::canvas::{Anchor, Canvas, INK};
+
 use super::arrivals::CLASSES;
 use super::plan::BookingPlan;
-use crate::axis::{COLORS, GRID, Scale};
-use crate::canvas::{Anchor, Canvas, INK};
 use crate::error::Result;
 use crate::plot::misuse;
 use crate::table::{SIMULATION, Table};

@@ -1,7 +1,8 @@
 //! Picture of a contest.
 
+use lighthaul_plot::chart::{Across, plot_measured};
+
 use super::plan::{ContestPlan, Measurement};
-use crate::chart::{Across, plot_measured};
 use crate::error::Result;
 use crate::plot::misuse;
 use crate::table::{EMULATION, Table};

@@ -1,9 +1,10 @@
 //! Picture of latencies: above the age of messages at arrival, below their loss.
 
+use lighthaul_plot::axis::{Pen, Scale, grid};
+use lighthaul_plot::canvas::{Anchor, Canvas};
+
 use super::plan::LatencyPlan;
 use super::simulate::COLUMNS;
-use crate::axis::{Pen, Scale, grid};
-use crate::canvas::{Anchor, Canvas};
 use crate::error::Result;
 use crate::plot::misuse;
 use crate::table::Table;

@@ -4,14 +4,15 @@ use tiny_skia::{Color, FillRule, Paint, Path, PathBuilder, Pixmap, Stroke, Trans
 use ttf_parser::{Face, OutlineBuilder};
 
 /// Canvas with a white background.
-pub(crate) struct Canvas {
+#[derive(Debug)]
+pub struct Canvas {
     pixmap: Pixmap,
     face: Face<'static>,
 }
 
 impl Canvas {
     /// Creates a canvas of `width` by `height` pixels, both above zero.
-    pub(crate) fn new(width: u32, height: u32) -> Self {
+    pub fn new(width: u32, height: u32) -> Self {
         let mut pixmap = Pixmap::new(width, height).expect("a canvas has a size");
         pixmap.fill(Color::WHITE);
         let face = Face::parse(FONT, 0).expect("the font is a part of the program");
@@ -19,12 +20,12 @@ impl Canvas {
     }
 
     /// Encodes the canvas as a PNG image.
-    pub(crate) fn png(&self) -> Result<Vec<u8>, String> {
+    pub fn png(&self) -> Result<Vec<u8>, String> {
         self.pixmap.encode_png().map_err(|why| why.to_string())
     }
 
     /// Draws a solid line through points.
-    pub(crate) fn line(&mut self, points: &[(f32, f32)], color: [u8; 3], width: f32) {
+    pub fn line(&mut self, points: &[(f32, f32)], color: [u8; 3], width: f32) {
         self.stroke(
             points,
             color,
@@ -73,12 +74,12 @@ impl Canvas {
     }
 
     /// Fills a circle.
-    pub(crate) fn dot(&mut self, (x, y): (f32, f32), radius: f32, color: [u8; 3]) {
+    pub fn dot(&mut self, (x, y): (f32, f32), radius: f32, color: [u8; 3]) {
         self.fill(PathBuilder::from_circle(x, y, radius), color);
     }
 
     /// Returns the width of a text, in pixels.
-    pub(crate) fn width(&self, text: &str, size: f32) -> f32 {
+    pub fn width(&self, text: &str, size: f32) -> f32 {
         let advance = |c| {
             let glyph = self.face.glyph_index(c)?;
             self.face.glyph_hor_advance(glyph)
@@ -88,7 +89,7 @@ impl Canvas {
     }
 
     /// Draws a text with its baseline at a point.
-    pub(crate) fn text(&mut self, text: &str, at: (f32, f32), size: f32, anchor: Anchor) {
+    pub fn text(&mut self, text: &str, at: (f32, f32), size: f32, anchor: Anchor) {
         let width = self.width(text, size);
         let shift = match anchor {
             Anchor::Start => 0.0,
@@ -178,7 +179,7 @@ fn paint(color: [u8; 3]) -> Paint<'static> {
 }
 
 /// Color of text and axes, nearly black.
-pub(crate) const INK: [u8; 3] = [40, 40, 40];
+pub const INK: [u8; 3] = [40, 40, 40];
 
 /// `DejaVu` Sans, reduced to the characters of the figures. Its license is in the same folder.
 const FONT: &[u8] = include_bytes!("font/chart.ttf");

@@ -8,7 +8,8 @@ use crate::axis::{COLORS, GRID, Scale};
 use crate::canvas::{Anchor, Canvas, INK};
 
 /// Curves over one pair of axes, with a legend at the lower right.
-pub(crate) struct Chart {
+#[derive(Debug)]
+pub struct Chart {
     canvas: Canvas,
     x: Scale,
     y: Scale,
@@ -17,7 +18,7 @@ pub(crate) struct Chart {
 
 /// Appearance of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Style {
+pub enum Style {
     /// Long dashes, for a reference.
     Dashed,
     /// Short dashes, for a second reference.
@@ -40,7 +41,7 @@ struct Entry {
 
 /// Scale of the horizontal axis of a chart of measured curves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Across {
+pub enum Across {
     /// Linear, with a dot at each point.
     Linear,
     /// Logarithmic, with a dot at each point.
@@ -51,12 +52,12 @@ pub(crate) enum Across {
 
 impl Chart {
     /// Creates a chart whose horizontal axis covers `x`, and whose vertical axis covers `y`.
-    pub(crate) fn linear(x: RangeInclusive<f64>, y: RangeInclusive<f64>) -> Self {
+    pub fn linear(x: RangeInclusive<f64>, y: RangeInclusive<f64>) -> Self {
         Self::new(Scale::linear(x, LEFT..=RIGHT), y)
     }
 
     /// Creates a chart with a logarithmic horizontal axis that covers `x`.
-    pub(crate) fn log(x: RangeInclusive<f64>, y: RangeInclusive<f64>) -> Self {
+    pub fn log(x: RangeInclusive<f64>, y: RangeInclusive<f64>) -> Self {
         Self::new(Scale::log(x, LEFT..=RIGHT), y)
     }
 
@@ -70,7 +71,7 @@ impl Chart {
     }
 
     /// Draws the axes. Takes the title, and the labels of the horizontal and the vertical axis.
-    pub(crate) fn axes(&mut self, [title, below, beside]: [&str; 3]) {
+    pub fn axes(&mut self, [title, below, beside]: [&str; 3]) {
         for value in self.x.ticks(TICKS) {
             let x = self.x.at(value);
             self.canvas.line(&[(x, TOP), (x, BOTTOM)], GRID, 1.0);
@@ -107,7 +108,7 @@ impl Chart {
     }
 
     /// Draws a labeled horizontal line at `value`.
-    pub(crate) fn mark(&mut self, label: &str, value: f64) {
+    pub fn mark(&mut self, label: &str, value: f64) {
         let y = self.y.at(value);
         let dash = StrokeDash::new(vec![3.0, 5.0], 0.0);
         let stroke = Stroke {
@@ -121,7 +122,7 @@ impl Chart {
     }
 
     /// Draws a curve.
-    pub(crate) fn curve(&mut self, points: &[(f64, f64)], color: [u8; 3], style: Style) {
+    pub fn curve(&mut self, points: &[(f64, f64)], color: [u8; 3], style: Style) {
         let points: Vec<_> = points
             .iter()
             .map(|(x, y)| (self.x.at(*x), self.y.at(*y)))
@@ -149,7 +150,7 @@ impl Chart {
     }
 
     /// Adds an entry to the legend, below earlier ones.
-    pub(crate) fn entry(&mut self, label: &str, color: [u8; 3], style: Style) {
+    pub fn entry(&mut self, label: &str, color: [u8; 3], style: Style) {
         self.entries.push(Entry {
             label: label.to_owned(),
             color,
@@ -158,7 +159,7 @@ impl Chart {
     }
 
     /// Draws the legend above everything else, and encodes the chart as a PNG image.
-    pub(crate) fn png(mut self) -> Result<Vec<u8>, String> {
+    pub fn png(mut self) -> Result<Vec<u8>, String> {
         self.legend();
         self.canvas.png()
     }
@@ -213,7 +214,7 @@ impl Style {
 
 /// Draws curves over time, each with its label and points. Takes the title, and the label of the
 /// vertical axis. The first curve is the reference, drawn dashed. Returns a PNG image.
-pub(crate) fn plot_over_time(
+pub fn plot_over_time(
     [title, beside]: [&str; 2],
     curves: &[(String, Vec<(f64, f64)>)],
 ) -> Result<Vec<u8>, String> {
@@ -237,7 +238,7 @@ pub(crate) fn plot_over_time(
 
 /// Draws measured curves, each with its label and points. Takes the title, and the labels of the
 /// horizontal and the vertical axis. Returns a PNG image.
-pub(crate) fn plot_measured(
+pub fn plot_measured(
     labels: [&str; 3],
     curves: &[(String, Vec<(f64, f64)>)],
     across: Across,
@@ -280,4 +281,4 @@ const BOTTOM: f32 = 680.0;
 /// Limit of ticks on an axis.
 const TICKS: u32 = 11;
 /// Color of marks, and of legend entries that explain a style.
-pub(crate) const MARK: [u8; 3] = [110, 110, 110];
+pub const MARK: [u8; 3] = [110, 110, 110];

@@ -8,14 +8,17 @@ use crate::canvas::{Anchor, Canvas, INK};
 
 /// Scale that maps values to positions on the canvas, linearly or logarithmically.
 #[derive(Clone, Debug)]
-pub(crate) struct Scale {
-    pub(crate) values: RangeInclusive<f64>,
-    pub(crate) places: RangeInclusive<f32>,
+pub struct Scale {
+    /// Values at the ends of the axis.
+    pub values: RangeInclusive<f64>,
+    /// Positions of the ends on the canvas.
+    pub places: RangeInclusive<f32>,
     log: bool,
 }
 
 impl Scale {
-    pub(crate) const fn linear(values: RangeInclusive<f64>, places: RangeInclusive<f32>) -> Self {
+    /// Creates a linear scale.
+    pub const fn linear(values: RangeInclusive<f64>, places: RangeInclusive<f32>) -> Self {
         Self {
             values,
             places,
@@ -23,7 +26,8 @@ impl Scale {
         }
     }
 
-    pub(crate) const fn log(values: RangeInclusive<f64>, places: RangeInclusive<f32>) -> Self {
+    /// Creates a logarithmic scale.
+    pub const fn log(values: RangeInclusive<f64>, places: RangeInclusive<f32>) -> Self {
         Self {
             values,
             places,
@@ -33,7 +37,7 @@ impl Scale {
 
     /// Creates a scale that covers all values with a margin: from zero on, or around the values for
     /// a logarithmic scale.
-    pub(crate) fn around(
+    pub fn around(
         values: impl Iterator<Item = f64>,
         is_log: bool,
         places: RangeInclusive<f32>,
@@ -50,7 +54,7 @@ impl Scale {
 
     /// Returns the position of a value. On a logarithmic scale, values below its start are drawn at
     /// the start.
-    pub(crate) fn at(&self, value: f64) -> f32 {
+    pub fn at(&self, value: f64) -> f32 {
         let (from, till) = (*self.values.start(), *self.values.end());
         let share = if self.log {
             (value.max(from).ln() - from.ln()) / (till.ln() - from.ln())
@@ -61,7 +65,7 @@ impl Scale {
     }
 
     /// Returns round values for ticks: 1, 2 and 5 of each decade, or at most `most` linear steps.
-    pub(crate) fn ticks(&self, most: u32) -> Vec<f64> {
+    pub fn ticks(&self, most: u32) -> Vec<f64> {
         if self.log {
             let decades = (-3..8).map(|power| 10_f64.powi(power));
             let ticks = decades.flat_map(|decade| [decade, 2.0 * decade, 5.0 * decade]);
@@ -83,7 +87,7 @@ impl Scale {
 }
 
 /// Draws two axes with grid lines and numbers.
-pub(crate) fn grid(canvas: &mut Canvas, [x, y]: [&Scale; 2]) {
+pub fn grid(canvas: &mut Canvas, [x, y]: [&Scale; 2]) {
     let (left, right) = (*x.places.start(), *x.places.end());
     let (bottom, top) = (*y.places.start(), *y.places.end());
     for tick in x.ticks(PANEL_TICKS) {
@@ -103,14 +107,16 @@ pub(crate) fn grid(canvas: &mut Canvas, [x, y]: [&Scale; 2]) {
 
 /// Style of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pen {
-    pub(crate) color: [u8; 3],
-    pub(crate) dashed: bool,
+pub struct Pen {
+    /// Red, green and blue.
+    pub color: [u8; 3],
+    /// True for a dashed line.
+    pub dashed: bool,
 }
 
 impl Pen {
     /// Returns the style of the curve with index `nth`.
-    pub(crate) const fn new(nth: usize, dashed: bool) -> Self {
+    pub const fn new(nth: usize, dashed: bool) -> Self {
         Self {
             color: COLORS[nth % COLORS.len()],
             dashed,
@@ -118,7 +124,7 @@ impl Pen {
     }
 
     /// Draws a line between points of the canvas.
-    pub(crate) fn line(self, canvas: &mut Canvas, points: &[(f32, f32)]) {
+    pub fn line(self, canvas: &mut Canvas, points: &[(f32, f32)]) {
         let dash = || StrokeDash::new(vec![8.0, 6.0], 0.0);
         let stroke = Stroke {
             width: if self.dashed { 1.8 } else { 3.0 },
@@ -129,7 +135,7 @@ impl Pen {
     }
 
     /// Draws a curve: its points, joined by lines.
-    pub(crate) fn curve(self, canvas: &mut Canvas, [x, y]: [&Scale; 2], points: &[(f64, f64)]) {
+    pub fn curve(self, canvas: &mut Canvas, [x, y]: [&Scale; 2], points: &[(f64, f64)]) {
         let points: Vec<_> = points
             .iter()
             .map(|point| (x.at(point.0), y.at(point.1)))
@@ -141,14 +147,14 @@ impl Pen {
     }
 
     /// Draws an entry of the legend: a piece of the curve, and `name`.
-    pub(crate) fn entry(self, canvas: &mut Canvas, name: &str, (x, y): (f32, f32)) {
+    pub fn entry(self, canvas: &mut Canvas, name: &str, (x, y): (f32, f32)) {
         self.line(canvas, &[(x, y), (x + 36.0, y)]);
         canvas.text(name, (x + 46.0, y + 6.0), SIZE, Anchor::Start);
     }
 }
 
 /// Colors that color-blind readers can distinguish (Okabe and Ito 2008).
-pub(crate) const COLORS: [[u8; 3]; 8] = [
+pub const COLORS: [[u8; 3]; 8] = [
     [0, 114, 178],
     [0, 158, 115],
     [213, 94, 0],
@@ -158,7 +164,8 @@ pub(crate) const COLORS: [[u8; 3]; 8] = [
     [120, 120, 120],
     [60, 60, 60],
 ];
-pub(crate) const GRID: [u8; 3] = [225, 225, 225];
+/// Color of grid lines.
+pub const GRID: [u8; 3] = [225, 225, 225];
 /// Limit of ticks on an axis of one of several panels.
 const PANEL_TICKS: u32 = 6;
 const SIZE: f32 = 17.0;
