@@ -3,8 +3,9 @@
 use core::fmt;
 use core::time::Duration;
 
+use lighthaul_parts::packet_layout::DATAGRAM_BYTES_MAX;
+
 use super::wire::HEAD_LEN;
-use crate::parts::packet_layout::DATAGRAM_BYTES_MAX;
 
 /// Parameters of one link. They are the same on both sides unless a field says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

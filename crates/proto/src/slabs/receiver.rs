@@ -6,12 +6,12 @@ use core::ops::Range;
 use core::time::Duration;
 
 use lighthaul_base::{Instant, Span};
+use lighthaul_parts::LossList;
 
 use super::config::{PAGE_PACKETS, PAGES_MAX};
 use super::sender::Part;
 use super::wire::{NUMBERS, Packet, RANGES_MAX, Record};
 use super::{Config, PeerMisbehaved};
-use crate::parts::LossList;
 
 /// State machine of the receiving side. It places packets, detects losses, and reports complete records.
 #[derive(Debug)]

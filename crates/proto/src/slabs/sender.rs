@@ -6,11 +6,11 @@ use core::ops::Range;
 use core::time::Duration;
 
 use lighthaul_base::{Body, Head, Instant, Rate, Span, Transmit, Trc, Via};
+use lighthaul_parts::{Profile, Turns};
 
 use super::config::PAGE_PACKETS;
 use super::wire::{Packet, Record, TURNS_EACH};
 use super::{Config, PeerMisbehaved};
-use crate::parts::{Profile, Turns};
 
 /// State machine of the sending side. It sends pages at the channel's rate, and resends lost packets.
 #[derive(Debug)]

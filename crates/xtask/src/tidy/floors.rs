@@ -116,7 +116,7 @@ const PREFIX: &str = "lighthaul-";
 /// the types that all share. The tasks of `xtask` may use all crates.
 const FLOORS: [(u8, &[&str]); 9] = [
     (0, &["wrap", "testkit", "base"]),
-    (1, &["plot"]),
+    (1, &["parts", "plot"]),
     (2, &["proto", "calendar", "sim", "io"]),
     (3, &["session", "circuit", "gateway"]),
     (4, &["files", "stream"]),
@@ -127,7 +127,7 @@ const FLOORS: [(u8, &[&str]); 9] = [
 ];
 
 /// Crates without clocks, sockets, files and own randomness.
-const PURE: [&str; 4] = ["base", "proto", "calendar", "sim"];
+const PURE: [&str; 5] = ["base", "parts", "proto", "calendar", "sim"];
 
 #[cfg(test)]
 mod tests {

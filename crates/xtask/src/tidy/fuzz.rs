@@ -56,7 +56,7 @@ const REACHED: [(&str, &str); 10] = [
     ("crates/io/src/control/bounded.rs", "message"),
     ("crates/io/src/crypto/identity.rs", "fingerprint"),
     ("crates/io/src/net/probe.rs", "probe"),
-    ("crates/proto/src/parts/tally.rs", "rbudp_wire"),
+    ("crates/parts/src/tally.rs", "rbudp_wire"),
     ("crates/booking/src/identity/jwt/signed.rs", "jwt_token"),
     ("crates/session/src/topic.rs", "message"),
     ("crates/files/src/filter/files_from.rs", "files_from"),

@@ -1,4 +1,4 @@
-//! Building blocks that several protocol machines use.
+//! Building blocks that several protocol machines use (floor 1).
 //!
 //! - [`packet_layout`]: division of an object into packets
 //! - [`pacer`]: pacing of datagrams at a rate; [`profile`]: pacing along a TRC vector
@@ -6,6 +6,11 @@
 //! - [`tally`], [`loss_list`]: sets of received packets, and of missing packets
 //! - [`hold`]: pause requests of a receiver whose host falls behind
 //! - [`events`]: queue of events for the machine's owner
+#![no_std]
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
 pub mod events;
 pub mod hold;
 pub mod loss_list;
