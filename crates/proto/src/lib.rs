@@ -3,7 +3,6 @@
 //! - [`fec`]: message stream with forward error correction instead of retransmission
 //! - [`rbudp`]: Reliable Blast UDP, and the analytical model that predicts its throughput
 //! - [`vbtp`]: Varying-Bandwidth Transport Protocol, which sends at the rate of a circuit's TRC vector
-//! - [`slabs`]: bytes of many sessions between two gateways, sent in slabs
 //! - [`stripe`]: one object over many streams
 //! - [`sabul`]: SABUL, whose rate control reacts to loss
 #![no_std]
@@ -14,6 +13,5 @@ extern crate std;
 pub mod fec;
 pub mod rbudp;
 pub mod sabul;
-pub mod slabs;
 pub mod stripe;
 pub mod vbtp;

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rng};
-use lighthaul_proto::slabs::token::{Config, Element, ElementMessage, Slot};
+use lighthaul_slabs::token::{Config, Element, ElementMessage, Slot};
 
 /// Probabilities of message faults, in thousandths.
 #[derive(Clone, Copy, Debug, Default)]

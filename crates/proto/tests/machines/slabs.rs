@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use lighthaul_base::{Body, Endpoint, Instant, Message, Rate, Transmit, Trc, Via};
-use lighthaul_proto::slabs::station::{Program, Station, StationEvent};
-use lighthaul_proto::slabs::{Config, Link, SessionId};
 use lighthaul_sim::{FlowEvent, LinkConfig, World, WorldConfig};
+use lighthaul_slabs::station::{Program, Station, StationEvent};
+use lighthaul_slabs::{Config, Link, SessionId};
 use proptest::prelude::*;
 
 use crate::path::{any_path, gigabit};

@@ -117,7 +117,7 @@ const PREFIX: &str = "lighthaul-";
 const FLOORS: [(u8, &[&str]); 9] = [
     (0, &["wrap", "testkit", "base"]),
     (1, &["parts", "plot"]),
-    (2, &["proto", "calendar", "sim", "io"]),
+    (2, &["proto", "slabs", "calendar", "sim", "io"]),
     (3, &["session", "circuit", "gateway"]),
     (4, &["files", "stream"]),
     (5, &["transfer"]),
@@ -127,7 +127,7 @@ const FLOORS: [(u8, &[&str]); 9] = [
 ];
 
 /// Crates without clocks, sockets, files and own randomness.
-const PURE: [&str; 5] = ["base", "parts", "proto", "calendar", "sim"];
+const PURE: [&str; 6] = ["base", "parts", "proto", "slabs", "calendar", "sim"];
 
 #[cfg(test)]
 mod tests {

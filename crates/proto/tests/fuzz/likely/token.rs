@@ -1,6 +1,6 @@
 //! Generators of calls for an element of a cluster.
 
-use lighthaul_proto::slabs::token::{ElementMessage, Generation, Mark, MessageBody};
+use lighthaul_slabs::token::{ElementMessage, Generation, Mark, MessageBody};
 use proptest::prelude::*;
 
 pub fn calls() -> impl Strategy<Value = Vec<u8>> {

@@ -1,4 +1,4 @@
-//! Slabs between two gateways (SLaBS, sections III and IV): bytes of many sessions are gathered into slabs, which are
+//! Slabs between two gateways (SLaBS, sections III and IV), as state machines without I/O (floor 2): bytes of many sessions are gathered into slabs, which are
 //! sent as bursts over one channel.
 //!
 //! Bytes are stored in pages, each of a single session. A slab takes consecutive page numbers. The pages of all slabs
@@ -24,6 +24,11 @@
 //! - [`token`]: gateways that take turns on one channel
 //! - [`message_queue`]: messages that survive their connection
 //! - [`link`]: both directions and all sessions of two gateways
+#![no_std]
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
 pub mod config;
 pub mod flow;
 pub mod form;
