@@ -20,7 +20,6 @@
 //!
 //! - [`config`]: parameters on which both sides agree; [`wire`]: message formats; [`peer`]: protocol violations
 //! - [`sender`], [`receiver`]: pages of one direction; [`flow`]: bytes of one session; [`form`]: formation of slabs
-//! - [`station`]: gateway without bytes, for simulations
 //! - [`token`]: gateways that take turns on one channel
 //! - [`message_queue`]: messages that survive their connection
 //! - [`link`]: both directions and all sessions of two gateways
@@ -37,7 +36,6 @@ pub mod message_queue;
 pub mod peer;
 pub mod receiver;
 pub mod sender;
-pub mod station;
 pub mod token;
 pub mod wire;
 
@@ -50,5 +48,4 @@ pub use link::{Event, Link};
 pub use peer::PeerMisbehaved;
 pub use receiver::Receiver;
 pub use sender::Sender;
-pub use station::Station;
 pub use wire::{Record, SessionId};

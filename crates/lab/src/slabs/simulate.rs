@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Rng, Trc};
 use lighthaul_sim::{FlowEvent, LinkConfig, Network};
-use lighthaul_slabs::station::{Program, Station};
+use lighthaul_workload::station::{Program, Station};
 
 use super::gateway_setup::{Arrival, ArrivalLog, GatewaySetup};
 use super::on_demand_gateway::OnDemandGateway;

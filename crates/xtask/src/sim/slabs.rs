@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Rng, Trc};
 use lighthaul_sim::{FlowEvent, LinkConfig, World, WorldConfig};
-use lighthaul_slabs::station::{Program, Station, StationEvent};
 use lighthaul_slabs::{Config, Link, SessionId};
+use lighthaul_workload::station::{Program, Station, StationEvent};
 
 use super::checks::as_policed;
 use super::checks::{STEP, TILL};

@@ -118,7 +118,7 @@ const FLOORS: [(u8, &[&str]); 9] = [
     (0, &["wrap", "testkit", "base"]),
     (1, &["parts", "plot"]),
     (2, &["proto", "slabs", "calendar", "sim", "io"]),
-    (3, &["session", "circuit", "gateway"]),
+    (3, &["workload", "session", "circuit", "gateway"]),
     (4, &["files", "stream"]),
     (5, &["transfer"]),
     (6, &["booking", "daemon", "lab", "powercut"]),
@@ -127,7 +127,9 @@ const FLOORS: [(u8, &[&str]); 9] = [
 ];
 
 /// Crates without clocks, sockets, files and own randomness.
-const PURE: [&str; 6] = ["base", "parts", "proto", "slabs", "calendar", "sim"];
+const PURE: [&str; 7] = [
+    "base", "parts", "proto", "slabs", "calendar", "sim", "workload",
+];
 
 #[cfg(test)]
 mod tests {

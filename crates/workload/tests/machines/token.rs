@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
+use lighthaul_workload::cluster::{Cluster, Faults};
 use proptest::prelude::*;
-
-use crate::cluster::{Cluster, Faults};
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)

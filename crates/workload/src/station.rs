@@ -5,9 +5,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Message, Rate, Span, Transmit};
-
-use super::receiver::Whole;
-use super::{Event, Link, PeerMisbehaved, SessionId};
+use lighthaul_slabs::receiver::Whole;
+use lighthaul_slabs::{Event, Link, PeerMisbehaved, SessionId};
 
 /// One side of a link, with programs that send to the other side.
 #[derive(Debug)]

@@ -1,50 +1,64 @@
-//! Elements of a cluster in virtual time, and checks of their guarantees. Tests and random worlds run them.
+//! Elements of a cluster in virtual time, with checks of their guarantees.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::time::Duration;
+use alloc::collections::BinaryHeap;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::time::Duration;
 
 use lighthaul_base::{Instant, Rng};
 use lighthaul_slabs::token::{Config, Element, ElementMessage, Slot};
 
 /// Probabilities of message faults, in thousandths.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Faults {
-    pub(crate) lost: u64,
-    pub(crate) late: u64,
-    pub(crate) doubled: u64,
+pub struct Faults {
+    /// Messages that are lost.
+    pub lost: u64,
+    /// Messages that arrive up to 400 ms late.
+    pub late: u64,
+    /// Messages that arrive twice.
+    pub doubled: u64,
 }
 
 /// Elements of a cluster, the network between them, and the checker.
-pub(crate) struct Cluster {
+#[derive(Debug)]
+pub struct Cluster {
     now: Instant,
-    pub(crate) elements: Vec<Option<Element>>,
-    pub(crate) wants: Vec<bool>,
+    /// Elements, or `None` for those that have failed.
+    pub elements: Vec<Option<Element>>,
+    /// True for elements with data to send.
+    pub wants: Vec<bool>,
     inbox: BinaryHeap<Reverse<(Instant, u64, Vec<u8>)>>,
     serial: u64,
     rng: Rng,
-    pub(crate) faults: Faults,
-    pub(crate) config: Config,
-    pub(crate) watch: Watch,
+    /// Faults of the network.
+    pub faults: Faults,
+    /// Parameters of the first element. The others differ in their number.
+    pub config: Config,
+    /// Checker of the guarantees.
+    pub watch: Watch,
     lives: u64,
 }
 
 /// Checker of the guarantees, with counters.
-#[derive(Default)]
-pub(crate) struct Watch {
+#[derive(Debug, Default)]
+pub struct Watch {
     /// Time for which each element had the channel.
-    pub(crate) had: Vec<Duration>,
+    pub had: Vec<Duration>,
     /// Longest time for which several elements had the channel.
-    pub(crate) shared_max: Duration,
-    pub(crate) shared: Duration,
+    pub shared_max: Duration,
+    /// Time for which several elements have had the channel until now.
+    pub shared: Duration,
     /// Longest time for which no element had the token.
-    pub(crate) empty_max: Duration,
+    pub empty_max: Duration,
     empty: Duration,
-    pub(crate) messages: u64,
+    /// Messages sent.
+    pub messages: u64,
 }
 
 impl Cluster {
-    pub(crate) fn new(count: u8, faults: Faults, seed: u64) -> Self {
+    /// Starts a cluster of `count` elements, which all have data to send.
+    pub fn new(count: u8, faults: Faults, seed: u64) -> Self {
         let config = Config::new(count, 0);
         let mut cluster = Self {
             now: Instant::ZERO,
@@ -65,7 +79,8 @@ impl Cluster {
         cluster
     }
 
-    pub(crate) fn start(&mut self, nth: u8) {
+    /// Starts element `nth`, also after it failed.
+    pub fn start(&mut self, nth: u8) {
         self.lives += 1;
         let config = Config {
             me: nth,
@@ -77,11 +92,13 @@ impl Cluster {
         self.deliver(usize::from(nth));
     }
 
-    pub(crate) fn kill(&mut self, nth: usize) {
+    /// Makes element `nth` fail.
+    pub fn kill(&mut self, nth: usize) {
         self.elements[nth] = None;
     }
 
-    pub(crate) fn want(&mut self, nth: usize, wants: bool) {
+    /// Sets whether element `nth` has data to send.
+    pub fn want(&mut self, nth: usize, wants: bool) {
         self.wants[nth] = wants;
         if let Some(element) = &mut self.elements[nth] {
             element.handle_want(self.now, wants);
@@ -89,7 +106,8 @@ impl Cluster {
         self.deliver(nth);
     }
 
-    pub(crate) fn holder(&self) -> Option<usize> {
+    /// Returns the number of the element that holds the token.
+    pub fn holder(&self) -> Option<usize> {
         let holds = |element: &Option<Element>| element.as_ref().is_some_and(Element::holds);
         self.elements.iter().position(holds)
     }
@@ -126,7 +144,8 @@ impl Cluster {
         elements.chain(slots).fold(inbox, Instant::min)
     }
 
-    pub(crate) fn run(&mut self, time: Duration) {
+    /// Runs the cluster for `time`.
+    pub fn run(&mut self, time: Duration) {
         let till = self.now + time;
         while self.now < till {
             let at = self.next().max(self.now).min(till);
@@ -160,7 +179,7 @@ impl Cluster {
 
     /// Returns the longest time without a token after a failure: until the loss is detected, until dead elements are
     /// known, and until all others have agreed.
-    pub(crate) fn bound(&self) -> Duration {
+    pub fn bound(&self) -> Duration {
         self.config.silence() + self.config.fresh + self.config.beat * 12
     }
 }
@@ -197,7 +216,7 @@ impl Watch {
     }
 
     /// Resets the longest times.
-    pub(crate) fn forget(&mut self) {
+    pub fn forget(&mut self) {
         self.empty_max = Duration::ZERO;
         self.empty = Duration::ZERO;
         self.had.fill(Duration::ZERO);

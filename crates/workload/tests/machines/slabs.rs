@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lighthaul_base::{Body, Endpoint, Instant, Message, Rate, Transmit, Trc, Via};
 use lighthaul_sim::{FlowEvent, LinkConfig, World, WorldConfig};
-use lighthaul_slabs::station::{Program, Station, StationEvent};
 use lighthaul_slabs::{Config, Link, SessionId};
+use lighthaul_workload::station::{Program, Station, StationEvent};
 use proptest::prelude::*;
 
 use crate::path::{any_path, gigabit};

@@ -4,8 +4,7 @@ use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Message, Rate, Span, Transmit};
-
-use super::{Config, Sender, SenderEvent};
+use lighthaul_proto::fec::{Config, Sender, SenderEvent};
 
 /// Sender that offers a message at every interval, and the end after the last message. A message that was refused is
 /// offered again when there is room.

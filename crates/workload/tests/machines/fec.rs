@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Message, Rate};
-use lighthaul_proto::fec::feed::Feed;
 use lighthaul_proto::fec::{Code, Config, Late, Receiver, ReceiverEvent, Sender, SenderEvent};
 use lighthaul_sim::{BurstLoss, FlowEvent, Reorder, World, WorldConfig};
+use lighthaul_workload::feed::Feed;
 use proptest::prelude::*;
 
 use crate::path::gigabit;
