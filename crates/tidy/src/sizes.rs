@@ -1,7 +1,7 @@
 //! Rule: files are short, since long ones have several purposes.
 
-use crate::tidy::fault::Fault;
-use crate::tidy::sources::Sources;
+use crate::fault::Fault;
+use crate::sources::Sources;
 
 /// Finds long files, unit tests excluded.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {

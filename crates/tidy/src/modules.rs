@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::tidy::code::{Code, Import};
-use crate::tidy::sources::Source;
+use crate::code::{Code, Import};
+use crate::sources::Source;
 
 /// Modules of a crate.
 #[derive(Debug)]
@@ -182,7 +182,7 @@ const HOPS_MAX: u8 = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tidy::sources::Sources;
+    use crate::sources::Sources;
 
     /// Returns the uses of a crate in the folder `x/`, as `file -> file (name)`.
     fn uses(files: &[(&str, &str)]) -> Vec<String> {

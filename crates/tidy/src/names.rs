@@ -1,7 +1,7 @@
 //! Rule: folders and files are named after their content.
 
-use crate::tidy::fault::Fault;
-use crate::tidy::sources::Sources;
+use crate::fault::Fault;
+use crate::sources::Sources;
 
 /// Finds files and folders with empty names, such as `util`.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {

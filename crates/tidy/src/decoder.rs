@@ -1,7 +1,7 @@
 //! Detection of source files that decode octets or text from outside.
 
-use crate::tidy::sources::Source;
-use crate::tidy::tokens::tokens;
+use crate::sources::Source;
+use crate::tokens::tokens;
 
 /// Reports whether a file decodes. Recognizes calls over several lines, with type arguments,
 /// through an import, or passed as a function.
@@ -70,7 +70,7 @@ const PARSERS: [&str; 1] = ["Document"];
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tidy::sources::Sources;
+    use crate::sources::Sources;
 
     fn is_found(text: &str) -> bool {
         decodes(&Sources::of(&[("a.rs", text)]).files[0])

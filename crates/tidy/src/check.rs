@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use crate::tidy::fault::Fault;
-use crate::tidy::sources::Sources;
-use crate::tidy::{circles, floors, fuzz, links, maps, names, prose, sizes, skips, words};
+use crate::fault::Fault;
+use crate::sources::Sources;
+use crate::{circles, floors, fuzz, links, maps, names, prose, sizes, skips, words};
 
 /// Prints all faults. Fails if there is one that must be fixed.
-pub(crate) fn run(root: &Path) -> Result<(), String> {
+pub fn run(root: &Path) -> Result<(), String> {
     let sources =
         Sources::read(root).map_err(|e| format!("cannot read {}: {e}", root.display()))?;
     let faults = check(&sources);

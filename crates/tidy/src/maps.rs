@@ -1,7 +1,7 @@
 //! Rule: `lib.rs` and `mod.rs` are maps, which define no items.
 
-use crate::tidy::fault::Fault;
-use crate::tidy::sources::Sources;
+use crate::fault::Fault;
+use crate::sources::Sources;
 
 /// Finds items of maps other than documentation, attributes, `mod` and `use`.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {

@@ -6,8 +6,8 @@
 //!
 //! Code blocks, tables, headings and unit tests are not read.
 
-use crate::tidy::fault::Fault;
-use crate::tidy::sources::{Source, Sources};
+use crate::fault::Fault;
+use crate::sources::{Source, Sources};
 
 /// Finds text that a newcomer has to read twice.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {

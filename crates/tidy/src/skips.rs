@@ -1,7 +1,7 @@
 //! Rule: tests are skipped through one mechanism, which records them.
 
-use crate::tidy::fault::Fault;
-use crate::tidy::sources::Sources;
+use crate::fault::Fault;
+use crate::sources::Sources;
 
 /// Finds tests that print that they are skipped. Only `lighthaul-testkit` records skips, or fails
 /// where all tests are required.
@@ -22,7 +22,7 @@ pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
 }
 
 /// Crate that records skips, and the code of this rule.
-const KNOWN: [&str; 2] = ["crates/testkit/", "crates/xtask/src/tidy/"];
+const KNOWN: [&str; 2] = ["crates/testkit/", "crates/tidy/src/"];
 
 const SAID: [&str; 2] = ["\"skipped", "\"skipping"];
 

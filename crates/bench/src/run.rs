@@ -17,7 +17,7 @@ use super::table::{self, Report};
 use super::{folders, inside, side};
 
 /// Runs the bench with the arguments after `bench`.
-pub(crate) fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let program = std::iter::once(OsString::from("bench"));
     let args = Args::parse_from(program.chain(words));
     let result = match &args.internal {

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::tidy::fault::Fault;
-use crate::tidy::modules::Modules;
-use crate::tidy::sources::Sources;
+use crate::fault::Fault;
+use crate::modules::Modules;
+use crate::sources::Sources;
 
 /// Finds circles of files: each uses the next, and the last uses the first.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {

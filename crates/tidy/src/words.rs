@@ -1,7 +1,7 @@
 //! Rule: one word for one concept. Names of items follow GLOSSARY.md.
 
-use crate::tidy::fault::Fault;
-use crate::tidy::sources::{Source, Sources};
+use crate::fault::Fault;
+use crate::sources::{Source, Sources};
 
 /// Finds names of types, functions and modules that contain banned words.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {

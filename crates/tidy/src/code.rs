@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::tidy::tokens::{after_group, is_word, tokens};
+use crate::tokens::{after_group, is_word, tokens};
 
 /// Names in a file, without those of its tests.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! Rule: links in documents have a target.
 
-use crate::tidy::fault::Fault;
-use crate::tidy::sources::{Source, Sources};
+use crate::fault::Fault;
+use crate::sources::{Source, Sources};
 
 /// Finds links in Markdown files, and paths in code spans, whose target is missing.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
