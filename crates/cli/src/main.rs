@@ -12,7 +12,6 @@ mod keys;
 mod lab;
 mod manual;
 mod output;
-mod paths;
 mod probe;
 mod remote;
 mod serve;

@@ -95,7 +95,12 @@ fn measure(args: &Probe, host: &str, what: measure::What) -> Result<Measured, Er
             "a daemon can be probed: lh://HOST[:PORT]/",
         ));
     };
-    let session = dial(&args.far, Some(&args.through), &host, port)?;
+    let session = dial(
+        &args.far.daemon(),
+        args.through.gateway.as_ref(),
+        &host,
+        port,
+    )?;
     let ask = Ask {
         what,
         bytes: args.size.0,

@@ -26,7 +26,7 @@ pub(crate) fn copy(
     if names.is_some() && sources.len() > 1 {
         return Err(one_base());
     }
-    let there = reach(&args.via, target)?;
+    let there = reach(&args.via.route(), target)?;
     let (host, port) = match (&there.started, target) {
         (Some(started), _) => (started.host.clone(), started.port),
         (None, Place::Daemon { host, port, .. }) => (host.clone(), *port),
@@ -40,7 +40,7 @@ pub(crate) fn copy(
         paths: sources.iter().map(|place| place.path().to_vec()).collect(),
         target: to(target),
     };
-    let here = reach(&args.via, from)?;
+    let here = reach(&args.via.route(), from)?;
     // a vector counts from when this is said
     let options = options(args)?;
     let asked = relay::Request::Send {

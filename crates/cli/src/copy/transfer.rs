@@ -127,7 +127,7 @@ fn with_session(
     way: Way,
     work: impl FnOnce(&Session, Vec<String>) -> Result<Summary, Error>,
 ) -> Result<Summary, Error> {
-    let reached = reach(&args.via, far)?;
+    let reached = reach(&args.via.route(), far)?;
     let session = &reached.session;
     let request = message::Request {
         way,

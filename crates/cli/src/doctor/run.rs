@@ -21,9 +21,9 @@ use lighthaul_session::session::Session;
 use super::path::examine;
 use super::report::Report;
 use crate::grammar::doctor::Doctor;
-use crate::paths;
 use crate::remote::credential;
 use crate::remote::dial::{judge, load_key, name, unclear};
+use crate::remote::paths;
 use crate::remote::place::Place;
 use crate::remote::reach::agreed;
 
@@ -90,7 +90,7 @@ impl Steps<'_> {
         let Some(known) = self.key(session.peer)? else {
             return Ok(None);
         };
-        let credential = credential::ours(&self.args.far)?;
+        let credential = credential::ours(&self.args.far.daemon())?;
         // the receiver of a token can use it, so it is not sent to an unknown daemon
         let credential = credential.filter(|c| known || !matches!(c, Credential::Token(_)));
         Ok(self.welcome(&session, credential).then_some(session))

@@ -104,6 +104,6 @@ fn one(
         let text = "that is too much for one request: name fewer places at a time";
         return Err(Error::new(Code::Usage, text));
     }
-    let far = ask::<Answer>(via, place, verb)?;
+    let far = ask::<Answer>(&via.route(), place, verb)?;
     hear(&far.session, &mut |answer| printer.take(answer))
 }

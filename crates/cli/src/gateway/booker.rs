@@ -13,18 +13,15 @@ use lighthaul_io::host::interrupt;
 use lighthaul_session::error::Error;
 use tracing::{info, warn};
 
-use crate::booking::reach::{failed, reach};
-use crate::grammar::booking::ClientArgs;
 use crate::grammar::gateway::Gateway;
-use crate::grammar::output::OutputArgs;
+use crate::remote::scheduler::{Scheduler, failed, reach};
 
 /// Books for a line, in a thread of its own, until the process stops.
 pub(crate) fn start(args: &Gateway, line: Line) -> Result<(), Error> {
-    let asking = ClientArgs {
-        scheduler: args.booked.at.scheduler.clone(),
+    let asking = Scheduler {
+        url: args.booked.at.scheduler.clone(),
         token_file: args.booked.scheduler_token.clone(),
         pin: None,
-        output: OutputArgs { json: false },
     };
     let client = reach(&asking)?;
     let (ahead, _) = client.clock_offset().map_err(failed)?;

@@ -16,13 +16,13 @@ use lighthaul_session::session::Session;
 use tracing::{debug, info, warn};
 
 use crate::grammar::gateway::Gateway;
-use crate::grammar::reach::{DaemonArgs, GatewayArgs};
+use crate::remote::daemon::Daemon;
 use crate::remote::dial::dial;
 use crate::remote::place::PORT;
 
 /// Connects again and again.
 pub(super) struct LinkKeeper {
-    far: DaemonArgs,
+    far: Daemon,
     outgoing: Arc<Outgoing>,
     /// True if a connection has carried the link since the last look.
     carried: AtomicBool,
@@ -50,7 +50,7 @@ struct Way {
 impl LinkKeeper {
     /// Keeps the link in a thread of its own, until the process stops.
     pub(super) fn start(args: &Gateway, outgoing: Arc<Outgoing>) -> Result<JoinHandle<()>, Error> {
-        let far = args.far.clone();
+        let far = args.far.daemon();
         let ways = ways(&args.peer, &args.via)?;
         let carried = AtomicBool::new(false);
         let keeper = Self {
@@ -124,10 +124,7 @@ impl LinkKeeper {
     }
 
     fn dial(&self, way: &Way) -> Result<Session, Error> {
-        let through = GatewayArgs {
-            gateway: way.via.clone(),
-        };
-        dial(&self.far, Some(&through), &way.host, way.port)
+        dial(&self.far, way.via.as_ref(), &way.host, way.port)
     }
 
     fn carry(&self, session: &Session, way: &Way) -> Result<(), Error> {

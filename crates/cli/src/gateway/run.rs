@@ -28,8 +28,8 @@ use super::status_socket::StatusSocket;
 use super::{booker, cluster};
 use crate::grammar::gateway::{Action, Gateway};
 use crate::output::log;
-use crate::paths;
 use crate::remote::dial::load_key;
+use crate::remote::paths;
 use crate::serve::tell_metrics;
 
 /// Carries sessions until it is stopped, or does what else was asked for.

@@ -11,6 +11,7 @@ use lighthaul_circuit::reservation::State;
 
 use crate::grammar::output::OutputArgs;
 use crate::grammar::time::Time;
+use crate::remote::scheduler::Scheduler;
 
 /// Scheduler to ask.
 #[derive(Args, Clone, Debug)]
@@ -61,6 +62,17 @@ pub(crate) struct ClientArgs {
     pub(crate) pin: Option<String>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+impl ClientArgs {
+    /// Returns the scheduler to ask.
+    pub(crate) fn scheduler(&self) -> Scheduler {
+        Scheduler {
+            url: self.scheduler.clone(),
+            token_file: self.token_file.clone(),
+            pin: self.pin.clone(),
+        }
+    }
 }
 
 /// Reservation of a circuit for a copy.

@@ -4,27 +4,28 @@ use std::path::Path;
 
 use lighthaul_daemon::client::{call, call_through};
 use lighthaul_daemon::known::{self, Known};
+use lighthaul_gateway::entrance::Entrance;
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_session::credential::Credential;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::Message;
 use lighthaul_session::session::Session;
 
-use crate::grammar::reach::{DaemonArgs, GatewayArgs};
 use crate::output::print::say;
-use crate::paths;
 use crate::remote::credential;
+use crate::remote::daemon::Daemon;
+use crate::remote::paths;
 use crate::remote::place::PORT;
 
 /// Connects to the daemon at `host` and `port`. The key of an unknown daemon is added to the known ones, unless
 /// `--strict` or a token forbids it.
 pub(crate) fn dial(
-    far: &DaemonArgs,
-    through: Option<&GatewayArgs>,
+    far: &Daemon,
+    through: Option<&Entrance>,
     host: &str,
     port: u16,
 ) -> Result<Session, Error> {
-    let identity = load_key(&far.key.path.clone().unwrap_or_else(paths::user_key))?;
+    let identity = load_key(&far.key.clone().unwrap_or_else(paths::user_key))?;
     let credential = credential::ours(far)?;
     // the receiver of a token can use it, so it is not sent to an unknown daemon
     let strict = far.strict || matches!(credential, Some(Credential::Token(_)));
@@ -38,12 +39,12 @@ pub(crate) fn dial(
 
 /// Returns a session with the process that listens at `host` and `port`, through a gateway if there is one.
 pub(crate) fn connect(
-    through: Option<&GatewayArgs>,
+    through: Option<&Entrance>,
     host: &str,
     port: u16,
     identity: &Identity,
 ) -> Result<Session, Error> {
-    match through.and_then(|through| through.gateway.as_ref()) {
+    match through {
         Some(gateway) => call_through(gateway, host, port, identity),
         None => call(host, port, identity),
     }
@@ -56,7 +57,7 @@ pub(crate) fn load_key(path: &Path) -> Result<Identity, Error> {
 }
 
 /// Refuses a daemon whose key is not the one that is known.
-fn check(far: &DaemonArgs, strict: bool, name: &str, shown: Fingerprint) -> Result<(), Error> {
+fn check(far: &Daemon, strict: bool, name: &str, shown: Fingerprint) -> Result<(), Error> {
     let known = judge(far.pin.as_deref(), strict, name, shown)?;
     let text = match known {
         Known::Same => return Ok(()),

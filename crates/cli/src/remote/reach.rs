@@ -1,15 +1,29 @@
 //! Reaching the far side of a place: a daemon, or a program that ssh starts there.
 
 use lighthaul_daemon::client::{Started, start_over_ssh};
+use lighthaul_gateway::entrance::Entrance;
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 
-use crate::grammar::reach::RemoteArgs;
+use crate::remote::daemon::Daemon;
 use crate::remote::dial::{connect, dial};
 use crate::remote::place::Place;
+
+/// Way to another host.
+#[derive(Clone, Debug)]
+pub(crate) struct Route {
+    /// ssh command and its options.
+    pub(crate) ssh: String,
+    /// Program that ssh starts there.
+    pub(crate) program: String,
+    /// Gateway on the way.
+    pub(crate) gateway: Option<Entrance>,
+    /// Daemon to call, for places behind one.
+    pub(crate) daemon: Daemon,
+}
 
 /// A session with the far side of a place.
 #[derive(Debug)]
@@ -20,18 +34,18 @@ pub(crate) struct Reached {
 }
 
 /// Reaches the far side of `place`, which is started first if it is behind ssh.
-pub(crate) fn reach(via: &RemoteArgs, place: &Place) -> Result<Reached, Error> {
+pub(crate) fn reach(via: &Route, place: &Place) -> Result<Reached, Error> {
     match place {
         Place::Here(_) => Err(Error::new(Code::Usage, "neither side is remote")),
         Place::Daemon { host, port, .. } => Ok(Reached {
-            session: dial(&via.far, Some(&via.through), host, *port)?,
+            session: dial(&via.daemon, via.gateway.as_ref(), host, *port)?,
             started: None,
         }),
         Place::Ssh { host, .. } => {
             let identity = Identity::generate();
             let ssh: Vec<String> = via.ssh.split_whitespace().map(str::to_owned).collect();
-            let started = start_over_ssh(&ssh, host, &via.remote, &identity)?;
-            let session = connect(Some(&via.through), &started.host, started.port, &identity)?;
+            let started = start_over_ssh(&ssh, host, &via.program, &identity)?;
+            let session = connect(via.gateway.as_ref(), &started.host, started.port, &identity)?;
             if session.peer != started.key {
                 let text = "another host answered in its place";
                 return Err(Error::new(Code::Permission, text));
@@ -46,7 +60,7 @@ pub(crate) fn reach(via: &RemoteArgs, place: &Place) -> Result<Reached, Error> {
 
 /// Reaches the far side of `place` and asks for `request` of topic `M`, to which it agreed.
 pub(crate) fn ask<M: Topic>(
-    via: &RemoteArgs,
+    via: &Route,
     place: &Place,
     request: &M::Request,
 ) -> Result<Reached, Error> {

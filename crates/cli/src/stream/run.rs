@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Stream) -> Result<(), Error> {
         kind: kind(args)?,
     };
     let file = open(near, to)?;
-    let reached = reach(&args.via, far)?;
+    let reached = reach(&args.via.route(), far)?;
     let session = &reached.session;
     session.ask::<stream::message::Message>(Hello {
         plain: args.plain,

@@ -1,5 +1,6 @@
 //! Asking a scheduler, which must show a certificate that this host trusts, or the key that it is known by.
 
+use std::path::PathBuf;
 use std::{env, fs};
 
 use lighthaul_booking::client::{Client, Failure};
@@ -8,19 +9,29 @@ use lighthaul_daemon::known;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_session::error::{Code, Error};
 
-use crate::grammar::booking::ClientArgs;
-use crate::paths;
 use crate::remote::dial::{judge, unclear};
+use crate::remote::paths;
 
-/// Asks the scheduler that is meant.
-pub(crate) fn reach(asking: &ClientArgs) -> Result<Client, Error> {
-    let name = host(&asking.scheduler)?;
+/// A scheduler to ask, and credentials for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Scheduler {
+    /// URL of its interface.
+    pub(crate) url: String,
+    /// File with a token for it.
+    pub(crate) token_file: Option<PathBuf>,
+    /// Key that it must show, in place of a certificate.
+    pub(crate) pin: Option<String>,
+}
+
+/// Returns a client of the scheduler.
+pub(crate) fn reach(asking: &Scheduler) -> Result<Client, Error> {
+    let name = host(&asking.url)?;
     let pin = asking.pin.clone();
     let known = Known {
         by_certificate: pin.is_none(),
         by_key: Box::new(move |shown| check(pin.as_deref(), &name, shown)),
     };
-    Client::new(&asking.scheduler, known, token(asking)?).map_err(failed)
+    Client::new(&asking.url, known, token(asking)?).map_err(failed)
 }
 
 /// The host and port of a URL, which is what the scheduler is known by.
@@ -52,7 +63,7 @@ fn check(pin: Option<&str>, name: &str, shown: Fingerprint) -> Result<(), String
 }
 
 /// Returns the token for the scheduler. Tokens for daemons are not sent to it.
-fn token(asking: &ClientArgs) -> Result<Option<String>, Error> {
+fn token(asking: &Scheduler) -> Result<Option<String>, Error> {
     if let Some(path) = &asking.token_file {
         let token = fs::read_to_string(path)
             .map_err(|e| Error::file(Code::Permission, "cannot read the token in", path, &e))?;
