@@ -17,7 +17,7 @@ use lighthaul_session::error::{Code, Error};
 use toml::{Table, Value};
 
 use crate::output::print::print;
-use crate::remote::paths;
+use lighthaul_remote::paths;
 
 /// Commands whose options a file may set.
 const SECTIONS: [&str; 11] = [

@@ -13,7 +13,6 @@ mod lab;
 mod manual;
 mod output;
 mod probe;
-mod remote;
 mod serve;
 mod stream;
 mod sums;

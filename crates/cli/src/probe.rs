@@ -14,9 +14,9 @@ use serde_json::json;
 
 use crate::grammar::probe::{Probe, What};
 use crate::output::print::{print, print_json};
-use crate::remote::dial::dial;
-use crate::remote::place::Place;
-use crate::remote::reach::agreed;
+use lighthaul_remote::dial::dial;
+use lighthaul_remote::place::Place;
+use lighthaul_remote::reach::agreed;
 
 /// Measures what was asked for, one thing after the other.
 pub(crate) fn run(args: &Probe) -> Result<(), Error> {

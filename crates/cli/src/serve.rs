@@ -18,8 +18,8 @@ use tracing::info;
 
 use crate::grammar::serve::{Serve, ServeLimits};
 use crate::output::log;
-use crate::remote::dial::load_key;
-use crate::remote::paths;
+use lighthaul_remote::dial::load_key;
+use lighthaul_remote::paths;
 
 /// Serves until it is stopped.
 pub(crate) fn run(args: &Serve) -> Result<(), Error> {

@@ -114,7 +114,7 @@ const PREFIX: &str = "lighthaul-";
 ///
 /// Floor 0 uses no crate of ours: the library that runs in other programs, the tests' toolkit, and
 /// the types that all share. The tasks of `xtask` may use all crates.
-const FLOORS: [(u8, &[&str]); 9] = [
+const FLOORS: [(u8, &[&str]); 11] = [
     (0, &["wrap", "testkit", "tidy", "base"]),
     (1, &["parts", "plot"]),
     (2, &["proto", "slabs", "calendar", "sim", "io"]),
@@ -122,8 +122,10 @@ const FLOORS: [(u8, &[&str]); 9] = [
     (4, &["files", "stream"]),
     (5, &["transfer"]),
     (6, &["booking", "daemon", "lab", "powercut"]),
-    (7, &["cli", "bench"]),
-    (8, &["xtask"]),
+    (7, &["remote", "bench"]),
+    (8, &["service"]),
+    (9, &["cli"]),
+    (10, &["xtask"]),
 ];
 
 /// Crates without clocks, sockets, files and own randomness.

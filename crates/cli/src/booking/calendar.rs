@@ -11,7 +11,7 @@ use super::axis::Axis;
 use super::{blocks, chart, show};
 use crate::grammar::booking::Calendar;
 use crate::output::print::print;
-use crate::remote::scheduler::{failed, reach};
+use lighthaul_remote::scheduler::{failed, reach};
 
 /// Draws calendars of links.
 pub(crate) fn run(args: &Calendar) -> Result<(), Error> {

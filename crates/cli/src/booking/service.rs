@@ -35,8 +35,8 @@ use tracing::{info, warn};
 
 use crate::grammar::scheduler::{AccessArgs, Device, Interface, Scheduler};
 use crate::output::log;
-use crate::remote::dial::load_key;
-use crate::remote::paths;
+use lighthaul_remote::dial::load_key;
+use lighthaul_remote::paths;
 
 /// Runs the scheduler until it is stopped.
 pub(crate) fn run(args: &Scheduler) -> Result<(), Error> {

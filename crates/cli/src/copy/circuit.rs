@@ -20,7 +20,7 @@ use crate::copy::printer::Printer;
 use crate::copy::retry::{self, sleep};
 use crate::grammar::copy::Cp;
 use crate::grammar::time::Time;
-use crate::remote::scheduler::{Scheduler, failed, reach};
+use lighthaul_remote::scheduler::{Scheduler, failed, reach};
 
 /// Runs `copy`, on a circuit of its own with `--book`.
 pub(crate) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summary, Error> {

@@ -7,7 +7,7 @@ use lighthaul_booking::word::FlowAt;
 use lighthaul_session::error::{Code, Error};
 
 use crate::grammar::copy::Cp;
-use crate::remote::place::Place;
+use lighthaul_remote::place::Place;
 
 /// Source and target with their names in the topology.
 pub(super) struct Endpoints {

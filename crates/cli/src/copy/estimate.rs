@@ -17,7 +17,7 @@ use crate::copy::options::options;
 use crate::copy::printer::Printer;
 use crate::grammar::choice::DryRun;
 use crate::grammar::copy::Cp;
-use crate::remote::place::Place;
+use lighthaul_remote::place::Place;
 
 /// Function that makes one attempt of a copy.
 pub(super) type Copy = fn(&Cp, &mut Printer) -> Result<Summary, Error>;

@@ -22,7 +22,7 @@ use lighthaul_transfer::message::Target;
 use crate::copy::gateway;
 use crate::grammar::choice::{DryRun, FileArgs, Verify};
 use crate::grammar::copy::{Cp, Digest};
-use crate::remote::place::Place;
+use lighthaul_remote::place::Place;
 
 /// Returns the first message to the other side, with a request of topic `M`.
 pub(crate) fn hello<M: Topic>(args: &Cp, request: &M::Request) -> Hello {

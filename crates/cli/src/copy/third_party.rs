@@ -10,8 +10,8 @@ use lighthaul_transfer::watch::Summary;
 use crate::copy::options::{hello, names, one_base, options, to};
 use crate::copy::printer::Printer;
 use crate::grammar::copy::Cp;
-use crate::remote::place::{PORT, Place};
-use crate::remote::reach::reach;
+use lighthaul_remote::place::{PORT, Place};
+use lighthaul_remote::reach::reach;
 
 /// Has the host of `sources` send to the host of `target`.
 pub(crate) fn copy(

@@ -20,8 +20,8 @@ use crate::copy::options::{hello, names, one_base, options, to};
 use crate::copy::printer::Printer;
 use crate::copy::{gateway, third_party};
 use crate::grammar::copy::Cp;
-use crate::remote::place::Place;
-use crate::remote::reach::{agreed, reach};
+use lighthaul_remote::place::Place;
+use lighthaul_remote::reach::{agreed, reach};
 
 /// Copies once.
 pub(crate) fn copy(args: &Cp, printer: &mut Printer) -> Result<Summary, Error> {

@@ -21,11 +21,11 @@ use lighthaul_session::session::Session;
 use super::path::examine;
 use super::report::Report;
 use crate::grammar::doctor::Doctor;
-use crate::remote::credential;
-use crate::remote::dial::{judge, load_key, name, unclear};
-use crate::remote::paths;
-use crate::remote::place::Place;
-use crate::remote::reach::agreed;
+use lighthaul_remote::credential;
+use lighthaul_remote::dial::{judge, load_key, name, unclear};
+use lighthaul_remote::paths;
+use lighthaul_remote::place::Place;
+use lighthaul_remote::reach::agreed;
 
 /// Runs the checks until one fails that the next needs.
 pub(crate) fn run(args: &Doctor) -> Result<u8, Error> {

@@ -12,8 +12,8 @@ use lighthaul_session::topic::{MESSAGE_MAX, Topic};
 use crate::files::show::{EntryPrinter, Form};
 use crate::grammar::files::{Ls, Mkdir, PlaceArgs, Rm, Stat};
 use crate::grammar::reach::RemoteArgs;
-use crate::remote::place::Place;
-use crate::remote::reach::ask;
+use lighthaul_remote::place::Place;
+use lighthaul_remote::reach::ask;
 
 /// Lists a folder.
 pub(crate) fn ls(args: &Ls) -> Result<u8, Error> {

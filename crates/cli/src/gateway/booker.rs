@@ -14,7 +14,7 @@ use lighthaul_session::error::Error;
 use tracing::{info, warn};
 
 use crate::grammar::gateway::Gateway;
-use crate::remote::scheduler::{Scheduler, failed, reach};
+use lighthaul_remote::scheduler::{Scheduler, failed, reach};
 
 /// Books for a line, in a thread of its own, until the process stops.
 pub(crate) fn start(args: &Gateway, line: Line) -> Result<(), Error> {

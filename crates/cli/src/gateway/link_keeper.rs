@@ -16,9 +16,9 @@ use lighthaul_session::session::Session;
 use tracing::{debug, info, warn};
 
 use crate::grammar::gateway::Gateway;
-use crate::remote::daemon::Daemon;
-use crate::remote::dial::dial;
-use crate::remote::place::PORT;
+use lighthaul_remote::daemon::Daemon;
+use lighthaul_remote::dial::dial;
+use lighthaul_remote::place::PORT;
 
 /// Connects again and again.
 pub(super) struct LinkKeeper {

@@ -28,9 +28,9 @@ use super::status_socket::StatusSocket;
 use super::{booker, cluster};
 use crate::grammar::gateway::{Action, Gateway};
 use crate::output::log;
-use crate::remote::dial::load_key;
-use crate::remote::paths;
 use crate::serve::tell_metrics;
+use lighthaul_remote::dial::load_key;
+use lighthaul_remote::paths;
 
 /// Carries sessions until it is stopped, or does what else was asked for.
 pub(crate) fn run(args: &Gateway) -> Result<(), Error> {

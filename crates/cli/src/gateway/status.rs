@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::grammar::gateway::Status;
 use crate::output::print::print;
-use crate::remote::paths;
+use lighthaul_remote::paths;
 
 /// Shows the status of a gateway, once or until the process is stopped.
 pub(crate) fn run(args: &Status) -> Result<(), Error> {

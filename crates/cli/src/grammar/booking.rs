@@ -11,7 +11,7 @@ use lighthaul_circuit::reservation::State;
 
 use crate::grammar::output::OutputArgs;
 use crate::grammar::time::Time;
-use crate::remote::scheduler::Scheduler;
+use lighthaul_remote::scheduler::Scheduler;
 
 /// Scheduler to ask.
 #[derive(Args, Clone, Debug)]

@@ -6,8 +6,8 @@ use clap::Args;
 use lighthaul_gateway::entrance::Entrance;
 
 use crate::grammar::secret::Secret;
-use crate::remote::daemon::Daemon;
-use crate::remote::reach::Route;
+use lighthaul_remote::daemon::Daemon;
+use lighthaul_remote::reach::Route;
 
 /// Way to the other host.
 #[derive(Args, Clone, Debug)]

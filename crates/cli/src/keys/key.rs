@@ -11,8 +11,8 @@ use lighthaul_session::error::{Code, Error};
 use crate::grammar::keys::{Allow, Deny, Key, Trust};
 use crate::keys::rights::{fingerprint, rights};
 use crate::output::print::{print, say};
-use crate::remote::dial::{load_key, unclear};
-use crate::remote::paths;
+use lighthaul_remote::dial::{load_key, unclear};
+use lighthaul_remote::paths;
 
 /// Prints a key's fingerprint.
 pub(crate) fn key(args: &Key) -> Result<(), Error> {

@@ -11,8 +11,8 @@ use lighthaul_session::error::{Code, Error};
 use crate::grammar::keys::{Sign, Token};
 use crate::keys::rights::{fingerprint, now, rights};
 use crate::output::print::print;
-use crate::remote::dial::load_key;
-use crate::remote::paths;
+use lighthaul_remote::dial::load_key;
+use lighthaul_remote::paths;
 
 /// Makes a token, prints it this once, and lists its fingerprint.
 pub(crate) fn token(args: &Token) -> Result<(), Error> {

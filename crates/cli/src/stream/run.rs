@@ -18,8 +18,8 @@ use serde_json::json;
 
 use crate::grammar::stream::{Frames, Late, Protocol, Stream};
 use crate::output::print::{print, say};
-use crate::remote::place::Place;
-use crate::remote::reach::{agreed, reach};
+use lighthaul_remote::place::Place;
+use lighthaul_remote::reach::{agreed, reach};
 
 /// Carries a stream until its source ends.
 pub(crate) fn run(args: &Stream) -> Result<(), Error> {

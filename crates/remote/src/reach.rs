@@ -8,33 +8,34 @@ use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 
-use crate::remote::daemon::Daemon;
-use crate::remote::dial::{connect, dial};
-use crate::remote::place::Place;
+use crate::daemon::Daemon;
+use crate::dial::{connect, dial};
+use crate::place::Place;
 
 /// Way to another host.
 #[derive(Clone, Debug)]
-pub(crate) struct Route {
+pub struct Route {
     /// ssh command and its options.
-    pub(crate) ssh: String,
+    pub ssh: String,
     /// Program that ssh starts there.
-    pub(crate) program: String,
+    pub program: String,
     /// Gateway on the way.
-    pub(crate) gateway: Option<Entrance>,
+    pub gateway: Option<Entrance>,
     /// Daemon to call, for places behind one.
-    pub(crate) daemon: Daemon,
+    pub daemon: Daemon,
 }
 
 /// A session with the far side of a place.
 #[derive(Debug)]
-pub(crate) struct Reached {
-    pub(crate) session: Session,
+pub struct Reached {
+    /// The session.
+    pub session: Session,
     /// Process that ssh started; it ends with this value.
-    pub(crate) started: Option<Started>,
+    pub started: Option<Started>,
 }
 
 /// Reaches the far side of `place`, which is started first if it is behind ssh.
-pub(crate) fn reach(via: &Route, place: &Place) -> Result<Reached, Error> {
+pub fn reach(via: &Route, place: &Place) -> Result<Reached, Error> {
     match place {
         Place::Here(_) => Err(Error::new(Code::Usage, "neither side is remote")),
         Place::Daemon { host, port, .. } => Ok(Reached {
@@ -59,11 +60,7 @@ pub(crate) fn reach(via: &Route, place: &Place) -> Result<Reached, Error> {
 }
 
 /// Reaches the far side of `place` and asks for `request` of topic `M`, to which it agreed.
-pub(crate) fn ask<M: Topic>(
-    via: &Route,
-    place: &Place,
-    request: &M::Request,
-) -> Result<Reached, Error> {
+pub fn ask<M: Topic>(via: &Route, place: &Place, request: &M::Request) -> Result<Reached, Error> {
     let reached = reach(via, place)?;
     reached.session.ask::<M>(Hello::about::<M>(request))?;
     agreed(&reached.session)?;
@@ -71,7 +68,7 @@ pub(crate) fn ask<M: Topic>(
 }
 
 /// Waits for the far side to agree to what we want; answers the names of the protocols that it has.
-pub(crate) fn agreed(session: &Session) -> Result<Vec<String>, Error> {
+pub fn agreed(session: &Session) -> Result<Vec<String>, Error> {
     let Message::Welcome { protocols } = session.hear()? else {
         return Err(Error::new(Code::Protocol, "the far side did not agree"));
     };

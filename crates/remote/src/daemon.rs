@@ -4,15 +4,15 @@ use std::path::PathBuf;
 
 /// Identity of a daemon, and credentials for it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Daemon {
+pub struct Daemon {
     /// Key that the daemon must show.
-    pub(crate) pin: Option<String>,
+    pub pin: Option<String>,
     /// True to refuse a daemon whose key is not known yet.
-    pub(crate) strict: bool,
+    pub strict: bool,
     /// File with a token for the daemon.
-    pub(crate) token_file: Option<PathBuf>,
+    pub token_file: Option<PathBuf>,
     /// File with the statement of an authority, in place of the default.
-    pub(crate) statement: Option<PathBuf>,
+    pub statement: Option<PathBuf>,
     /// File with the private key of this side, in place of the default.
-    pub(crate) key: Option<PathBuf>,
+    pub key: Option<PathBuf>,
 }

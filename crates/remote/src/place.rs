@@ -6,19 +6,27 @@ use std::path::PathBuf;
 use lighthaul_session::error::{Code, Error};
 
 /// Default port of a daemon.
-pub(crate) const PORT: u16 = 4810;
+pub const PORT: u16 = 4810;
 
 /// A place that files are copied from or to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub enum Place {
     /// A path on this host.
     Here(PathBuf),
     /// A path on another, reached over ssh.
-    Ssh { host: String, path: Vec<u8> },
+    Ssh {
+        /// Name of the host, with the user if there is one.
+        host: String,
+        /// Path there.
+        path: Vec<u8>,
+    },
     /// A path behind a daemon.
     Daemon {
+        /// Name or address of the host.
         host: String,
+        /// Port of the daemon.
         port: u16,
+        /// Path below its root.
         path: Vec<u8>,
     },
 }
@@ -26,7 +34,7 @@ pub(crate) enum Place {
 impl Place {
     /// Reads `[user@]host:path`, `lh://host[:port]/path` or a local path, as scp and rsync do:
     /// a slash before the first colon makes it local.
-    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
+    pub fn parse(text: &str) -> Result<Self, Error> {
         if let Some(rest) = text.strip_prefix("lh://") {
             return Self::daemon(rest).ok_or_else(|| {
                 Error::new(
@@ -98,7 +106,7 @@ impl Place {
     }
 
     /// Its path.
-    pub(crate) fn path(&self) -> &[u8] {
+    pub fn path(&self) -> &[u8] {
         match self {
             Self::Here(path) => path.as_os_str().as_bytes(),
             Self::Ssh { path, .. } | Self::Daemon { path, .. } => path,
@@ -106,7 +114,7 @@ impl Place {
     }
 
     /// Returns true if both are on the same host and reached in the same way.
-    pub(crate) fn is_with(&self, other: &Self) -> bool {
+    pub fn is_with(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Here(_), Self::Here(_)) => true,
             (Self::Ssh { host: a, .. }, Self::Ssh { host: b, .. }) => a == b,

@@ -26,12 +26,12 @@ fn host_folder() -> PathBuf {
 }
 
 /// Returns the configuration files: the host's, and then this user's, which overrides it.
-pub(crate) fn configs() -> [PathBuf; 2] {
+pub fn configs() -> [PathBuf; 2] {
     [PathBuf::from("/etc/lighthaul"), user_folder()].map(|folder| folder.join("config.toml"))
 }
 
 /// Where this host's gateway may be asked how it is: its service manager's folder for it, the system's, or this user's.
-pub(crate) fn gateway_socket() -> PathBuf {
+pub fn gateway_socket() -> PathBuf {
     let set = |name| env::var_os(name).map(PathBuf::from);
     let folder = if let Some(folder) = set("RUNTIME_DIRECTORY") {
         folder
@@ -44,32 +44,32 @@ pub(crate) fn gateway_socket() -> PathBuf {
 }
 
 /// The key with which this user calls daemons.
-pub(crate) fn user_key() -> PathBuf {
+pub fn user_key() -> PathBuf {
     user_folder().join("key")
 }
 
 /// The key that this host's daemon shows.
-pub(crate) fn host_key() -> PathBuf {
+pub fn host_key() -> PathBuf {
     host_folder().join("host_key")
 }
 
 /// The keys that may call this host's daemon.
-pub(crate) fn allowed_keys() -> PathBuf {
+pub fn allowed_keys() -> PathBuf {
     host_folder().join("allowed_keys")
 }
 
 /// The tokens whose bearers may call this host's daemon.
-pub(crate) fn tokens() -> PathBuf {
+pub fn tokens() -> PathBuf {
     host_folder().join("tokens")
 }
 
 /// The tokens whose bearers may ask this host's scheduler.
-pub(crate) fn scheduler_tokens() -> PathBuf {
+pub fn scheduler_tokens() -> PathBuf {
     host_folder().join("scheduler_tokens")
 }
 
 /// The books of this host's scheduler.
-pub(crate) fn books() -> PathBuf {
+pub fn books() -> PathBuf {
     if rustix::process::geteuid().is_root() {
         PathBuf::from("/var/lib/lighthaul/books")
     } else {
@@ -78,11 +78,11 @@ pub(crate) fn books() -> PathBuf {
 }
 
 /// Returns the path of the statement for this user's key.
-pub(crate) fn statement() -> PathBuf {
+pub fn statement() -> PathBuf {
     user_folder().join("statement")
 }
 
 /// The keys of the daemons that this user calls.
-pub(crate) fn known_hosts() -> PathBuf {
+pub fn known_hosts() -> PathBuf {
     user_folder().join("known_hosts")
 }

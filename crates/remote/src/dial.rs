@@ -11,15 +11,15 @@ use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::Message;
 use lighthaul_session::session::Session;
 
-use crate::output::print::say;
-use crate::remote::credential;
-use crate::remote::daemon::Daemon;
-use crate::remote::paths;
-use crate::remote::place::PORT;
+use crate::credential;
+use crate::daemon::Daemon;
+use crate::notice::say;
+use crate::paths;
+use crate::place::PORT;
 
 /// Connects to the daemon at `host` and `port`. The key of an unknown daemon is added to the known ones, unless
 /// `--strict` or a token forbids it.
-pub(crate) fn dial(
+pub fn dial(
     far: &Daemon,
     through: Option<&Entrance>,
     host: &str,
@@ -38,7 +38,7 @@ pub(crate) fn dial(
 }
 
 /// Returns a session with the process that listens at `host` and `port`, through a gateway if there is one.
-pub(crate) fn connect(
+pub fn connect(
     through: Option<&Entrance>,
     host: &str,
     port: u16,
@@ -51,7 +51,7 @@ pub(crate) fn connect(
 }
 
 /// The key in the file at `path`, made there if it is missing.
-pub(crate) fn load_key(path: &Path) -> Result<Identity, Error> {
+pub fn load_key(path: &Path) -> Result<Identity, Error> {
     Identity::load_or_generate(path)
         .map_err(|e| Error::file(Code::Permission, "cannot use the key", path, &e))
 }
@@ -85,7 +85,7 @@ fn check(far: &Daemon, strict: bool, name: &str, shown: Fingerprint) -> Result<(
 }
 
 /// Returns the error for a host with a malformed line in the list of known hosts.
-pub(crate) fn unclear(path: &Path, nth: usize, name: &str) -> Error {
+pub fn unclear(path: &Path, nth: usize, name: &str) -> Error {
     let text = format!(
         "line {nth} of {} has a malformed key for {name}: correct or remove it",
         path.display()
@@ -94,7 +94,7 @@ pub(crate) fn unclear(path: &Path, nth: usize, name: &str) -> Error {
 }
 
 /// Compares the key `shown` with the known key of the daemon `name`.
-pub(crate) fn judge(
+pub fn judge(
     pin: Option<&str>,
     strict: bool,
     name: &str,
@@ -116,7 +116,7 @@ pub(crate) fn judge(
 }
 
 /// Returns the name of a daemon in the file of known hosts.
-pub(crate) fn name(host: &str, port: u16) -> String {
+pub fn name(host: &str, port: u16) -> String {
     if port == PORT {
         host.to_owned()
     } else {

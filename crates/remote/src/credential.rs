@@ -7,11 +7,11 @@ use lighthaul_daemon::statement;
 use lighthaul_session::credential::Credential;
 use lighthaul_session::error::{Code, Error};
 
-use crate::remote::daemon::Daemon;
-use crate::remote::paths;
+use crate::daemon::Daemon;
+use crate::paths;
 
 /// Returns the token or statement for a daemon that does not know this user's key.
-pub(crate) fn ours(far: &Daemon) -> Result<Option<Credential>, Error> {
+pub fn ours(far: &Daemon) -> Result<Option<Credential>, Error> {
     if let Some(path) = &far.token_file {
         let token = fs::read_to_string(path)
             .map_err(|e| Error::file(Code::Permission, "cannot read the token in", path, &e))?;

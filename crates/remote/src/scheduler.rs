@@ -9,22 +9,22 @@ use lighthaul_daemon::known;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_session::error::{Code, Error};
 
-use crate::remote::dial::{judge, unclear};
-use crate::remote::paths;
+use crate::dial::{judge, unclear};
+use crate::paths;
 
 /// A scheduler to ask, and credentials for it.
 #[derive(Clone, Debug)]
-pub(crate) struct Scheduler {
+pub struct Scheduler {
     /// URL of its interface.
-    pub(crate) url: String,
+    pub url: String,
     /// File with a token for it.
-    pub(crate) token_file: Option<PathBuf>,
+    pub token_file: Option<PathBuf>,
     /// Key that it must show, in place of a certificate.
-    pub(crate) pin: Option<String>,
+    pub pin: Option<String>,
 }
 
 /// Returns a client of the scheduler.
-pub(crate) fn reach(asking: &Scheduler) -> Result<Client, Error> {
+pub fn reach(asking: &Scheduler) -> Result<Client, Error> {
     let name = host(&asking.url)?;
     let pin = asking.pin.clone();
     let known = Known {
@@ -75,7 +75,7 @@ fn token(asking: &Scheduler) -> Result<Option<String>, Error> {
 
 /// Returns the error for a failure, with its exit status.
 #[expect(clippy::needless_pass_by_value, reason = "map_err gives it away")]
-pub(crate) fn failed(failure: Failure) -> Error {
+pub fn failed(failure: Failure) -> Error {
     let code = match &failure {
         Failure::Untrusted { .. } => Code::Permission,
         Failure::Network { .. } => Code::Network,
