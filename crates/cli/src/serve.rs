@@ -12,14 +12,14 @@ use lighthaul_daemon::settings::{Limits, Settings, Welcome};
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls;
 use lighthaul_io::fs::ground::Ground;
+use lighthaul_remote::dial::load_key;
+use lighthaul_remote::paths;
 use lighthaul_session::error::{Code, Error};
 use sd_notify::NotifyState;
 use tracing::info;
 
 use crate::grammar::serve::{Serve, ServeLimits};
 use crate::output::log;
-use lighthaul_remote::dial::load_key;
-use lighthaul_remote::paths;
 
 /// Serves until it is stopped.
 pub(crate) fn run(args: &Serve) -> Result<(), Error> {

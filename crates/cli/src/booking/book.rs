@@ -1,11 +1,11 @@
 //! `lighthaul book` and `lighthaul quote`.
 
 use lighthaul_booking::word::{Bps, FlowAt, NewReservation, Provision, Shape, Span};
+use lighthaul_remote::scheduler::{failed, reach};
 use lighthaul_session::error::Error;
 
 use super::show;
 use crate::grammar::booking::{Book, Quote, RequestArgs};
-use lighthaul_remote::scheduler::{failed, reach};
 
 /// Makes or commits a reservation.
 pub(crate) fn book(args: &Book) -> Result<(), Error> {

@@ -5,13 +5,13 @@ use std::fs;
 use std::path::Path;
 
 use lighthaul_booking::word::{CalendarView, Moment};
+use lighthaul_remote::scheduler::{failed, reach};
 use lighthaul_session::error::{Code, Error};
 
 use super::axis::Axis;
 use super::{blocks, chart, show};
 use crate::grammar::booking::Calendar;
 use crate::output::print::print;
-use lighthaul_remote::scheduler::{failed, reach};
 
 /// Draws calendars of links.
 pub(crate) fn run(args: &Calendar) -> Result<(), Error> {

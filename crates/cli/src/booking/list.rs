@@ -1,11 +1,11 @@
 //! `lighthaul reservations` and `lighthaul cancel`.
 
 use lighthaul_booking::client::Filter;
+use lighthaul_remote::scheduler::{failed, reach};
 use lighthaul_session::error::Error;
 
 use super::show;
 use crate::grammar::booking::{Cancel, Reservations};
-use lighthaul_remote::scheduler::{failed, reach};
 
 /// Lists reservations, a part at a time.
 pub(crate) fn reservations(args: &Reservations) -> Result<(), Error> {

@@ -29,14 +29,14 @@ use lighthaul_io::crypto::tls;
 use lighthaul_io::fs::durable;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_io::host::wait::pause;
+use lighthaul_remote::dial::load_key;
+use lighthaul_remote::paths;
 use lighthaul_session::error::{Code, Error};
 use sd_notify::NotifyState;
 use tracing::{info, warn};
 
 use crate::grammar::scheduler::{AccessArgs, Device, Interface, Scheduler};
 use crate::output::log;
-use lighthaul_remote::dial::load_key;
-use lighthaul_remote::paths;
 
 /// Runs the scheduler until it is stopped.
 pub(crate) fn run(args: &Scheduler) -> Result<(), Error> {

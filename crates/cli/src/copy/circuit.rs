@@ -7,6 +7,7 @@ use lighthaul_base::{Instant, Rate, Trc};
 use lighthaul_booking::client::{Client, Failure};
 use lighthaul_booking::word::{Bps, Bytes, Moment, NewReservation, Reservation};
 use lighthaul_io::host::clock::unix_nanos;
+use lighthaul_remote::scheduler::{Scheduler, failed, reach};
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::Protocol;
 use lighthaul_transfer::watch::Summary;
@@ -20,7 +21,6 @@ use crate::copy::printer::Printer;
 use crate::copy::retry::{self, sleep};
 use crate::grammar::copy::Cp;
 use crate::grammar::time::Time;
-use lighthaul_remote::scheduler::{Scheduler, failed, reach};
 
 /// Runs `copy`, on a circuit of its own with `--book`.
 pub(crate) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summary, Error> {

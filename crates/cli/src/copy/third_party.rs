@@ -3,6 +3,8 @@
 use std::env;
 
 use lighthaul_daemon::third::{self, End};
+use lighthaul_remote::place::{PORT, Place};
+use lighthaul_remote::reach::reach;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_transfer::relay::{self, Relay};
 use lighthaul_transfer::watch::Summary;
@@ -10,8 +12,6 @@ use lighthaul_transfer::watch::Summary;
 use crate::copy::options::{hello, names, one_base, options, to};
 use crate::copy::printer::Printer;
 use crate::grammar::copy::Cp;
-use lighthaul_remote::place::{PORT, Place};
-use lighthaul_remote::reach::reach;
 
 /// Has the host of `sources` send to the host of `target`.
 pub(crate) fn copy(

@@ -10,20 +10,15 @@ use lighthaul_booking::word::{Bps, Bytes, Moment, NewReservation, Reservation};
 use lighthaul_gateway::line::Line;
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_io::host::interrupt;
+use lighthaul_remote::scheduler::{failed, reach};
 use lighthaul_session::error::Error;
 use tracing::{info, warn};
 
-use crate::grammar::gateway::Gateway;
-use lighthaul_remote::scheduler::{Scheduler, failed, reach};
+use super::settings::Booked;
 
 /// Books for a line, in a thread of its own, until the process stops.
-pub(crate) fn start(args: &Gateway, line: Line) -> Result<(), Error> {
-    let asking = Scheduler {
-        url: args.booked.at.scheduler.clone(),
-        token_file: args.booked.scheduler_token.clone(),
-        pin: None,
-    };
-    let client = reach(&asking)?;
+pub(crate) fn start(booked: &Booked, line: Line) -> Result<(), Error> {
+    let client = reach(&booked.scheduler)?;
     let (ahead, _) = client.clock_offset().map_err(failed)?;
     let compare_at = line.clock().now() + COMPARE;
     let booker = Booker {
@@ -31,9 +26,9 @@ pub(crate) fn start(args: &Gateway, line: Line) -> Result<(), Error> {
         ahead,
         compare_at,
         request: NewReservation {
-            from: args.booked.node.clone(),
-            to: args.booked.far_node.clone(),
-            rate_max: args.rate.map(Bps::from),
+            from: booked.from.clone(),
+            to: booked.to.clone(),
+            rate_max: booked.rate_max.map(Bps::from),
             margin_percent: Some(0),
             commit: true,
             ..NewReservation::default()

@@ -1,32 +1,16 @@
 //! A gateway as an element of a cluster.
 
-use std::fs;
-
-use lighthaul_gateway::cluster::{Cluster, NoCluster, Settings};
+use lighthaul_gateway::cluster::{Cluster, NoCluster};
 use lighthaul_gateway::kernel::error::Error as Kernel;
 use lighthaul_gateway::line::Line;
 use lighthaul_session::error::{Code, Error};
 
-use crate::grammar::gateway::{ClusterArgs, Gateway};
+use super::settings::Peer;
 
 /// Joins the cluster that there may be, whose elements let `line` send in its turn.
-pub(crate) fn join(args: &Gateway, line: &Line) -> Result<Option<Cluster>, Error> {
-    let ClusterArgs {
-        cluster,
-        cluster_listen,
-        cluster_key,
-        cluster_address,
-    } = &args.together;
-    let (Some(listen), Some(key), Some(rate)) = (cluster_listen, cluster_key, args.rate) else {
+pub(crate) fn join(peer: &Peer, line: &Line) -> Result<Option<Cluster>, Error> {
+    let Some(settings) = &peer.cluster else {
         return Ok(None);
-    };
-    let failed = |e| Error::file(Code::Open, "cannot read", key, &e);
-    let settings = Settings {
-        members: cluster.clone(),
-        listen: *listen,
-        secret: fs::read(key).map_err(failed)?.trim_ascii().to_vec(),
-        rate,
-        address: *cluster_address,
     };
     let unclear = |why| Error::new(Code::Usage, format!("--cluster: {why}"));
     let config = settings.config().map_err(unclear)?;
@@ -38,7 +22,7 @@ pub(crate) fn join(args: &Gateway, line: &Line) -> Result<Option<Cluster>, Error
         };
         Error::new(code, format!("{option}: {why}"))
     };
-    Cluster::join(&settings, config, line.clone())
+    Cluster::join(settings, config, line.clone())
         .map(Some)
         .map_err(starting)
 }

@@ -11,14 +11,14 @@ use lighthaul_gateway::target::Target;
 use lighthaul_io::crypto::identity::random_octets;
 use lighthaul_io::host::interrupt;
 use lighthaul_io::host::wait::pause;
+use lighthaul_remote::daemon::Daemon;
+use lighthaul_remote::dial::dial;
+use lighthaul_remote::place::PORT;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::session::Session;
 use tracing::{debug, info, warn};
 
-use crate::grammar::gateway::Gateway;
-use lighthaul_remote::daemon::Daemon;
-use lighthaul_remote::dial::dial;
-use lighthaul_remote::place::PORT;
+use super::settings::Peer;
 
 /// Connects again and again.
 pub(super) struct LinkKeeper {
@@ -49,9 +49,9 @@ struct Way {
 
 impl LinkKeeper {
     /// Keeps the link in a thread of its own, until the process stops.
-    pub(super) fn start(args: &Gateway, outgoing: Arc<Outgoing>) -> Result<JoinHandle<()>, Error> {
-        let far = args.far.daemon();
-        let ways = ways(&args.peer, &args.via)?;
+    pub(super) fn start(peer: Peer, outgoing: Arc<Outgoing>) -> Result<JoinHandle<()>, Error> {
+        let ways = ways(&peer.addresses, &peer.via)?;
+        let far = peer.daemon;
         let carried = AtomicBool::new(false);
         let keeper = Self {
             far,

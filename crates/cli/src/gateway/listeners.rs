@@ -1,19 +1,16 @@
 //! Where programs come in.
 
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-use lighthaul_gateway::capture::credentials::Credentials;
 use lighthaul_gateway::capture::rules::Rules;
 use lighthaul_gateway::capture::settings::Transparent;
-use lighthaul_gateway::capture::transparent::Listeners;
+use lighthaul_gateway::capture::transparent::Listeners as CaptureListeners;
 use lighthaul_gateway::door::{Door, Doors, Kind, Ways, listen};
 use lighthaul_gateway::shares::Shares;
-use lighthaul_gateway::target::Target;
 use lighthaul_session::error::{Code, Error};
 use tracing::{info, warn};
 
-use crate::grammar::gateway::{CaptureArgs, Gateway};
+use super::settings::{Listeners, Peer};
 
 /// Doors, and what leads to them; closed by [`ProgramListeners::close`].
 #[derive(Debug)]
@@ -23,22 +20,24 @@ pub(super) struct ProgramListeners {
 }
 
 impl ProgramListeners {
-    /// Lets programs in wherever they may come, by one of `ways`.
-    pub(super) fn open(args: &Gateway, ways: Ways) -> Result<Self, Error> {
-        let mut doors = doors(args)?;
+    /// Lets programs in wherever they may come, by one of `ways`. Without a server for other gateways there must be a
+    /// listener.
+    pub(super) fn open(peer: &Peer, ways: Ways, is_served: bool) -> Result<Self, Error> {
+        let settings = &peer.listeners;
+        let mut doors = doors(settings, peer.shared_address())?;
         let mut rules = None;
-        if args.capture.transparent {
-            let (captured, installed) = capture(&args.capture)?;
+        if let Some(wanted) = &settings.transparent {
+            let (captured, installed) = capture(wanted)?;
             doors.extend(captured);
             rules = Some(installed);
         }
-        if doors.is_empty() && args.listen.is_none() {
+        if doors.is_empty() && !is_served {
             let text = "there is no listener for programs: give --socks, --connect, --forward or --transparent";
             return Err(Error::new(Code::Usage, text));
         }
         let failed = |e| Error::new(Code::Network, format!("cannot accept programs: {e}"));
-        let shares = Shares::new(args.sessions as u64);
-        let doors = Doors::open(doors, ways, shares, args.keepalive).map_err(failed)?;
+        let shares = Shares::new(settings.sessions as u64);
+        let doors = Doors::open(doors, ways, shares, settings.keepalive).map_err(failed)?;
         let doors = Some(doors);
         Ok(Self { rules, doors })
     }
@@ -54,10 +53,9 @@ impl ProgramListeners {
     }
 }
 
-fn doors(args: &Gateway) -> Result<Vec<Door>, Error> {
-    let credentials = credentials(args)?;
+fn doors(settings: &Listeners, shared: Option<Ipv4Addr>) -> Result<Vec<Door>, Error> {
+    let credentials = &settings.credentials;
     let mut doors = Vec::new();
-    let shared = args.together.cluster_address;
     let mut add = |address: &SocketAddr, kind: Kind, what: &str| {
         if let Some(shared) = shared.filter(|shared| address.ip() == *shared) {
             return Err(only_everywhere(shared));
@@ -69,16 +67,15 @@ fn doors(args: &Gateway) -> Result<Vec<Door>, Error> {
         doors.push(Door { listener, kind });
         Ok::<_, Error>(())
     };
-    for address in &args.socks {
+    for address in &settings.socks {
         add(address, Kind::Socks(credentials.clone()), "SOCKS5")?;
     }
-    for address in &args.connect {
+    for address in &settings.connect {
         add(address, Kind::Connect(credentials.clone()), "HTTP CONNECT")?;
     }
-    for forward in &args.forward {
-        let (address, target) = parse_forward(forward)?;
+    for (address, target) in &settings.forward {
         let what = format!("the way to {target}");
-        add(&address, Kind::Forward(target), &what)?;
+        add(address, Kind::Forward(target.clone()), &what)?;
     }
     let everywhere = |door: &Door| {
         door.listener
@@ -100,20 +97,12 @@ fn only_everywhere(shared: Ipv4Addr) -> Error {
 }
 
 /// Has the kernel hand over connections that are meant for others. Who comes before the doors are open waits.
-fn capture(args: &CaptureArgs) -> Result<(Vec<Door>, Rules), Error> {
+fn capture(wanted: &Transparent) -> Result<(Vec<Door>, Rules), Error> {
     let failed = |e: lighthaul_gateway::kernel::error::Error| {
         Error::new(Code::Permission, format!("--transparent: {e}"))
     };
-    let listeners = Listeners::open().map_err(failed)?;
-    let wanted = Transparent {
-        arriving: args.device.is_some() || args.user.is_empty(),
-        device: args.device.clone(),
-        users: args.user.clone(),
-        prefixes: args.to.clone(),
-        ports: args.ports.clone(),
-        ..Transparent::default()
-    };
-    let rules = Rules::install(&wanted, &listeners).map_err(failed)?;
+    let listeners = CaptureListeners::open().map_err(failed)?;
+    let rules = Rules::install(wanted, &listeners).map_err(failed)?;
     info!("connections that are meant for others are captured");
     let door = |listener: TcpListener| Door {
         listener,
@@ -121,31 +110,4 @@ fn capture(args: &CaptureArgs) -> Result<(Vec<Door>, Rules), Error> {
     };
     let doors = std::iter::once(listeners.v4).chain(listeners.v6).map(door);
     Ok((doors.collect(), rules))
-}
-
-/// Reads `ADDR=TARGET`.
-fn parse_forward(text: &str) -> Result<(SocketAddr, Target), Error> {
-    let unclear = || {
-        let text = format!("--forward {text}: write ADDR=TARGET, as in 127.0.0.1:8080=host:80");
-        Error::new(Code::Usage, text)
-    };
-    let (address, target) = text.split_once('=').ok_or_else(unclear)?;
-    let address = address.parse().map_err(|_| unclear())?;
-    Ok((address, target.parse().map_err(|_| unclear())?))
-}
-
-fn credentials(args: &Gateway) -> Result<Option<Credentials>, Error> {
-    let Some(path) = &args.credentials else {
-        return Ok(None);
-    };
-    let failed = |e| Error::file(Code::Open, "cannot read", path, &e);
-    let text = fs::read_to_string(path).map_err(failed)?;
-    let unclear = || {
-        let text = format!("{}: write NAME:PASSWORD on one line", path.display());
-        Error::new(Code::Usage, text)
-    };
-    let (name, password) = text.trim_end().split_once(':').ok_or_else(unclear)?;
-    Credentials::new(name, password)
-        .map(Some)
-        .map_err(|_| unclear())
 }

@@ -8,10 +8,10 @@ use lighthaul_base::{Rate, Size, duration};
 use lighthaul_booking::word::Bytes;
 use lighthaul_circuit::flow::Flow;
 use lighthaul_circuit::reservation::State;
+use lighthaul_remote::scheduler::Scheduler;
 
 use crate::grammar::output::OutputArgs;
 use crate::grammar::time::Time;
-use lighthaul_remote::scheduler::Scheduler;
 
 /// Scheduler to ask.
 #[derive(Args, Clone, Debug)]

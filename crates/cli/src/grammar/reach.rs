@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lighthaul_gateway::entrance::Entrance;
-
-use crate::grammar::secret::Secret;
 use lighthaul_remote::daemon::Daemon;
 use lighthaul_remote::reach::Route;
+
+use crate::grammar::secret::Secret;
 
 /// Way to the other host.
 #[derive(Args, Clone, Debug)]
