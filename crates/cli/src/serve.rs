@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
         };
         return serve_once(settings, &mut stdout());
     }
-    let _log = log::start(args.log.log_format)?;
+    let _log = log::start(args.log.format())?;
     let identity = load_key(&args.key.path.clone().unwrap_or_else(paths::host_key))?;
     let key = tls::fingerprint(&identity)?;
     let allowed = args.allowed.clone().unwrap_or_else(paths::allowed_keys);

@@ -15,7 +15,7 @@ use crate::output::log;
 
 /// Runs the scheduler until it is stopped.
 pub(crate) fn run(args: &Scheduler) -> Result<(), Error> {
-    let _log = log::start(args.log.log_format)?;
+    let _log = log::start(args.log.format())?;
     scheduler::run(&settings(args)?)
 }
 

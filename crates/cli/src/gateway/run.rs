@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Gateway) -> Result<(), Error> {
         return status::run(args);
     }
     check(args)?;
-    let _log = log::start(args.log.log_format)?;
+    let _log = log::start(args.log.format())?;
     service::run(settings(args)?)
 }
 

@@ -2,6 +2,8 @@
 
 use clap::{Args, ValueEnum};
 
+use crate::output::log::Format;
+
 /// Format of the output.
 #[derive(Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Output")]
@@ -48,4 +50,14 @@ pub(crate) struct LogArgs {
         env = "LIGHTHAUL_LOG_FORMAT"
     )]
     pub(crate) log_format: LogFormat,
+}
+
+impl LogArgs {
+    /// Returns the format of the log.
+    pub(crate) const fn format(self) -> Format {
+        match self.log_format {
+            LogFormat::Text => Format::Text,
+            LogFormat::Json => Format::Json,
+        }
+    }
 }

@@ -11,12 +11,20 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{fmt, registry};
 
-use crate::grammar::output::LogFormat;
 #[cfg(feature = "otel")]
 use crate::output::traces::Traces;
 
 /// The variable that says what is logged, as in `debug` or `warn,lighthaul_daemon=debug`.
 const FILTER: &str = "LIGHTHAUL_LOG";
+
+/// Format of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Lines of text.
+    Text,
+    /// A JSON object in each line.
+    Json,
+}
 
 /// The log; what is on its way to others is sent when this is dropped.
 #[derive(Debug)]
@@ -26,7 +34,7 @@ pub(crate) struct Log {
 }
 
 /// Logs to standard error from now on.
-pub(crate) fn start(format: LogFormat) -> Result<Log, Error> {
+pub(crate) fn start(format: Format) -> Result<Log, Error> {
     let filter = env::var(FILTER).unwrap_or_else(|_| "info".to_owned());
     let filter: Targets = filter.parse().map_err(|e| {
         let text = format!("{FILTER}={filter} is malformed: {e}");
@@ -38,8 +46,8 @@ pub(crate) fn start(format: LogFormat) -> Result<Log, Error> {
         to: stderr(),
     });
     let layer = match format {
-        LogFormat::Text => layer.with_ansi(false).boxed(),
-        LogFormat::Json => layer.json().flatten_event(true).boxed(),
+        Format::Text => layer.with_ansi(false).boxed(),
+        Format::Json => layer.json().flatten_event(true).boxed(),
     };
     let registry = registry().with(layer.with_filter(filter));
     #[cfg(feature = "otel")]
@@ -57,7 +65,7 @@ pub(crate) fn start(format: LogFormat) -> Result<Log, Error> {
 
 /// Writes each event as one harmless line, whatever its message and its spans quote from a peer.
 struct Lines<W> {
-    format: LogFormat,
+    format: Format,
     to: W,
 }
 
@@ -67,8 +75,8 @@ impl<W: Write> Write for Lines<W> {
         let text = String::from_utf8_lossy(event);
         let text = text.strip_suffix('\n').unwrap_or(&text);
         let line = match self.format {
-            LogFormat::Text => escape(text, LINE_MAX).into_owned(),
-            LogFormat::Json => json_line(text),
+            Format::Text => escape(text, LINE_MAX).into_owned(),
+            Format::Json => json_line(text),
         };
         self.to.write_all(format!("{line}\n").as_bytes())?;
         Ok(event.len())
@@ -105,11 +113,11 @@ mod tests {
     use super::*;
 
     /// What is written of an event that says `text`, and the event as JSON.
-    fn logged(format: LogFormat, text: &str) -> String {
+    fn logged(format: Format, text: &str) -> String {
         let mut written = Vec::new();
         let event = match format {
-            LogFormat::Text => format!("WARN {text}\n"),
-            LogFormat::Json => {
+            Format::Text => format!("WARN {text}\n"),
+            Format::Json => {
                 serde_json::json!({"level": "WARN", "message": text}).to_string() + "\n"
             }
         };
@@ -125,12 +133,12 @@ mod tests {
     fn log_event_is_one_escaped_bounded_line() {
         let megabyte = "a\n".repeat(1 << 19);
         for text in ["x\nWARN forged", "\x1b[2J\u{9b}", "\u{202e}txt", &megabyte] {
-            for format in [LogFormat::Text, LogFormat::Json] {
+            for format in [Format::Text, Format::Json] {
                 let line = logged(format, text);
                 let line = line.strip_suffix('\n').unwrap();
                 assert!(!line.contains(is_hidden), "{line:.200}");
                 assert!(line.len() <= LINE_MAX, "{}", line.len());
-                if matches!(format, LogFormat::Json) {
+                if matches!(format, Format::Json) {
                     let event: Value = serde_json::from_str(line).unwrap();
                     assert_eq!(event["level"], "WARN");
                 }

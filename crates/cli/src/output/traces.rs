@@ -61,7 +61,7 @@ impl Drop for Traces {
 struct Escaped<E>(E);
 
 impl<E: trace::SpanExporter> trace::SpanExporter for Escaped<E> {
-    fn export(&self, mut batch: Vec<SpanData>) -> impl Future<OutputArgs = OTelSdkResult> + Send {
+    fn export(&self, mut batch: Vec<SpanData>) -> impl Future<Output = OTelSdkResult> + Send {
         batch.iter_mut().for_each(escape_span);
         self.0.export(batch)
     }
