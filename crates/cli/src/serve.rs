@@ -1,6 +1,5 @@
 //! `lighthaul serve`.
 
-use std::io;
 use std::io::stdout;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -14,12 +13,13 @@ use lighthaul_io::crypto::tls;
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_remote::dial::load_key;
 use lighthaul_remote::paths;
+use lighthaul_service::log;
+use lighthaul_service::metrics::tell_metrics;
 use lighthaul_session::error::{Code, Error};
 use sd_notify::NotifyState;
 use tracing::info;
 
 use crate::grammar::serve::{Serve, ServeLimits};
-use crate::output::log;
 
 /// Serves until it is stopped.
 pub(crate) fn run(args: &Serve) -> Result<(), Error> {
@@ -89,16 +89,6 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
     // without a service manager the notification has no receiver
     sd_notify::notify(&[NotifyState::Ready]).ok();
     server.run().map_err(|e| listening(&e))
-}
-
-/// Says where metrics can be asked for, which were to be at `address`.
-pub(crate) fn tell_metrics(address: SocketAddr, at: io::Result<SocketAddr>) -> Result<(), Error> {
-    let at = at.map_err(|error| {
-        let text = format!("cannot show metrics at {address}: {error}");
-        Error::new(Code::Network, text)
-    })?;
-    info!("metrics at http://{at}/metrics");
-    Ok(())
 }
 
 fn limits(args: &ServeLimits) -> Limits {

@@ -84,7 +84,7 @@ const TRUSTED: [(&str, &str); 16] = [
         "status of the same user's gateway",
     ),
     (
-        "crates/cli/src/output/log.rs",
+        "crates/service/src/log.rs",
         "events that its own formatter wrote",
     ),
     (

@@ -7,11 +7,11 @@ use lighthaul_booking::identity::Issuer;
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_remote::dial::load_key;
 use lighthaul_remote::paths;
+use lighthaul_service::log;
+use lighthaul_service::scheduler::{self, Access, Settings};
 use lighthaul_session::error::Error;
 
-use super::scheduler::{self, Access, Settings};
 use crate::grammar::scheduler::{AccessArgs, Device, Interface, Scheduler};
-use crate::output::log;
 
 /// Runs the scheduler until it is stopped.
 pub(crate) fn run(args: &Scheduler) -> Result<(), Error> {

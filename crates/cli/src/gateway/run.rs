@@ -15,12 +15,12 @@ use lighthaul_gateway::target::Target;
 use lighthaul_remote::dial::load_key;
 use lighthaul_remote::paths;
 use lighthaul_remote::scheduler::Scheduler;
+use lighthaul_service::gateway::settings::{Booked, Listeners, Peer, Settings};
+use lighthaul_service::{gateway, log};
 use lighthaul_session::error::{Code, Error};
 
-use super::settings::{Booked, Listeners, Peer, Settings};
-use super::{service, status};
+use super::status;
 use crate::grammar::gateway::{Action, CaptureArgs, ClusterArgs, Gateway};
-use crate::output::log;
 
 /// Runs a gateway until it is stopped, or does what else was asked for.
 pub(crate) fn run(args: &Gateway) -> Result<(), Error> {
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Gateway) -> Result<(), Error> {
     }
     check(args)?;
     let _log = log::start(args.log.format())?;
-    service::run(settings(args)?)
+    gateway::run(settings(args)?)
 }
 
 /// Refuses what cannot be meant.

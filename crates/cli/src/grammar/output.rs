@@ -1,8 +1,7 @@
 //! Options for output that several commands share.
 
 use clap::{Args, ValueEnum};
-
-use crate::output::log::Format;
+use lighthaul_service::log::Format;
 
 /// Format of the output.
 #[derive(Args, Clone, Copy, Debug)]

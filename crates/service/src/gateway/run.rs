@@ -24,10 +24,10 @@ use super::listeners::ProgramListeners;
 use super::settings::{Peer, Settings};
 use super::status_socket::StatusSocket;
 use super::{booker, cluster};
-use crate::serve::tell_metrics;
+use crate::metrics::tell_metrics;
 
 /// Carries sessions until the gateway is stopped.
-pub(crate) fn run(settings: Settings) -> Result<(), Error> {
+pub fn run(settings: Settings) -> Result<(), Error> {
     let mut links = settings.links;
     let outgoing = match settings.peer {
         Some(peer) => Some((begin(&peer, &links)?, peer)),

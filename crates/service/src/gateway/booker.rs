@@ -17,7 +17,7 @@ use tracing::{info, warn};
 use super::settings::Booked;
 
 /// Books for a line, in a thread of its own, until the process stops.
-pub(crate) fn start(booked: &Booked, line: Line) -> Result<(), Error> {
+pub(super) fn start(booked: &Booked, line: Line) -> Result<(), Error> {
     let client = reach(&booked.scheduler)?;
     let (ahead, _) = client.clock_offset().map_err(failed)?;
     let compare_at = line.clock().now() + COMPARE;

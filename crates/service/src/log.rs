@@ -12,14 +12,14 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{fmt, registry};
 
 #[cfg(feature = "otel")]
-use crate::output::traces::Traces;
+use crate::traces::Traces;
 
 /// The variable that says what is logged, as in `debug` or `warn,lighthaul_daemon=debug`.
 const FILTER: &str = "LIGHTHAUL_LOG";
 
 /// Format of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub enum Format {
     /// Lines of text.
     Text,
     /// A JSON object in each line.
@@ -28,13 +28,13 @@ pub(crate) enum Format {
 
 /// The log; what is on its way to others is sent when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub struct Log {
     #[cfg(feature = "otel")]
     _traces: Option<Traces>,
 }
 
 /// Logs to standard error from now on.
-pub(crate) fn start(format: Format) -> Result<Log, Error> {
+pub fn start(format: Format) -> Result<Log, Error> {
     let filter = env::var(FILTER).unwrap_or_else(|_| "info".to_owned());
     let filter: Targets = filter.parse().map_err(|e| {
         let text = format!("{FILTER}={filter} is malformed: {e}");

@@ -38,56 +38,56 @@ use tracing::{info, warn};
 
 /// Settings of a scheduler.
 #[derive(Debug)]
-pub(crate) struct Settings {
+pub struct Settings {
     /// File with the topology.
-    pub(crate) topology: PathBuf,
+    pub topology: PathBuf,
     /// Capacity of links for which the topology has none.
-    pub(crate) link_capacity: Option<Rate>,
+    pub link_capacity: Option<Rate>,
     /// File or `PostgreSQL` URL of the books, in place of the default.
-    pub(crate) store: Option<String>,
+    pub store: Option<String>,
     /// True to accept a store that was restored from a backup.
-    pub(crate) accept_restored: bool,
+    pub accept_restored: bool,
     /// File with policies.
-    pub(crate) policy: Option<PathBuf>,
+    pub policy: Option<PathBuf>,
     /// Quota of identities without one of their own.
-    pub(crate) quota: Quota,
+    pub quota: Quota,
     /// Time before an uncommitted reservation expires.
-    pub(crate) hold: Duration,
+    pub hold: Duration,
     /// Maximum time from now to the end of a reservation.
-    pub(crate) horizon: Duration,
+    pub horizon: Duration,
     /// Interfaces of this host that carry circuits, with their rates.
-    pub(crate) interfaces: Vec<(String, Rate)>,
+    pub interfaces: Vec<(String, Rate)>,
     /// Devices that carry circuits, with their driver programs.
-    pub(crate) devices: Vec<(String, PathBuf)>,
+    pub devices: Vec<(String, PathBuf)>,
     /// Address to listen on.
-    pub(crate) listen: SocketAddr,
+    pub listen: SocketAddr,
     /// URL at which other instances reach this one, in place of its address.
-    pub(crate) url: Option<String>,
+    pub url: Option<String>,
     /// Identity that clients see.
-    pub(crate) show: Show,
+    pub show: Show,
     /// True to serve without TLS to other hosts.
-    pub(crate) insecure: bool,
+    pub insecure: bool,
     /// Private key of this host.
-    pub(crate) key: Identity,
+    pub key: Identity,
     /// Credentials of clients.
-    pub(crate) access: Access,
+    pub access: Access,
     /// Limit of searches for a path in a second.
-    pub(crate) questions_per_second: u32,
+    pub questions_per_second: u32,
     /// Limits of connections.
-    pub(crate) limits: Limits,
+    pub limits: Limits,
 }
 
 /// Credentials that a scheduler accepts.
 #[derive(Debug)]
-pub(crate) struct Access {
+pub struct Access {
     /// File with tokens.
-    pub(crate) tokens: PathBuf,
+    pub tokens: PathBuf,
     /// Trusted issuer of signed tokens, and the URL of its keys.
-    pub(crate) issuer: Option<(Issuer, String)>,
+    pub issuer: Option<(Issuer, String)>,
 }
 
 /// Runs the scheduler until it is stopped.
-pub(crate) fn run(settings: &Settings) -> Result<(), Error> {
+pub fn run(settings: &Settings) -> Result<(), Error> {
     check_address(settings)?;
     let key = tls::fingerprint(&settings.key)?;
     let topology = file::read(&settings.topology, settings.link_capacity).map_err(failed)?;

@@ -8,7 +8,7 @@ use lighthaul_session::error::{Code, Error};
 use super::settings::Peer;
 
 /// Joins the cluster that there may be, whose elements let `line` send in its turn.
-pub(crate) fn join(peer: &Peer, line: &Line) -> Result<Option<Cluster>, Error> {
+pub(super) fn join(peer: &Peer, line: &Line) -> Result<Option<Cluster>, Error> {
     let Some(settings) = &peer.cluster else {
         return Ok(None);
     };

@@ -16,75 +16,75 @@ use lighthaul_remote::scheduler::Scheduler;
 
 /// Settings of a gateway with its links, listeners and other services.
 #[derive(Debug)]
-pub(crate) struct Settings {
+pub struct Settings {
     /// Sessions and links.
-    pub(crate) links: gateway::Settings,
+    pub links: gateway::Settings,
     /// Other gateway to call, and the programs whose sessions go there.
-    pub(crate) peer: Option<Peer>,
+    pub peer: Option<Peer>,
     /// Server for other gateways that call.
-    pub(crate) server: Option<daemon::Settings>,
+    pub server: Option<daemon::Settings>,
     /// Address of the metrics.
-    pub(crate) metrics: Option<SocketAddr>,
+    pub metrics: Option<SocketAddr>,
     /// Path of the status socket.
-    pub(crate) status_socket: PathBuf,
+    pub status_socket: PathBuf,
 }
 
 /// Other gateway, with the ways to it and the programs whose sessions go there.
 #[derive(Debug)]
-pub(crate) struct Peer {
+pub struct Peer {
     /// Its addresses, each HOST or HOST:PORT.
-    pub(crate) addresses: Vec<String>,
+    pub addresses: Vec<String>,
     /// Gateways beside this one, through which it is also reached.
-    pub(crate) via: Vec<Entrance>,
+    pub via: Vec<Entrance>,
     /// Its identity, and credentials for it.
-    pub(crate) daemon: Daemon,
+    pub daemon: Daemon,
     /// True if datagrams of the link may be unencrypted.
-    pub(crate) plain: bool,
+    pub plain: bool,
     /// Listeners for programs.
-    pub(crate) listeners: Listeners,
+    pub listeners: Listeners,
     /// True if sessions for some targets do not cross the link.
-    pub(crate) is_bypassed: bool,
+    pub is_bypassed: bool,
     /// Reservations of the channel.
-    pub(crate) booked: Option<Booked>,
+    pub booked: Option<Booked>,
     /// Cluster whose gateways share the channel.
-    pub(crate) cluster: Option<cluster::Settings>,
+    pub cluster: Option<cluster::Settings>,
 }
 
 /// Listeners for programs.
 #[derive(Debug)]
-pub(crate) struct Listeners {
+pub struct Listeners {
     /// Addresses of SOCKS5.
-    pub(crate) socks: Vec<SocketAddr>,
+    pub socks: Vec<SocketAddr>,
     /// Addresses of HTTP CONNECT.
-    pub(crate) connect: Vec<SocketAddr>,
+    pub connect: Vec<SocketAddr>,
     /// Addresses whose connections go to one target each.
-    pub(crate) forward: Vec<(SocketAddr, Target)>,
+    pub forward: Vec<(SocketAddr, Target)>,
     /// Credentials of programs, for SOCKS5 and HTTP CONNECT.
-    pub(crate) credentials: Option<Credentials>,
+    pub credentials: Option<Credentials>,
     /// Connections that the kernel hands over.
-    pub(crate) transparent: Option<Transparent>,
+    pub transparent: Option<Transparent>,
     /// Maximum number of sessions at a time.
-    pub(crate) sessions: usize,
+    pub sessions: usize,
     /// Silence after which a program's host is probed.
-    pub(crate) keepalive: Duration,
+    pub keepalive: Duration,
 }
 
 /// Reservations of the channel to the other gateway.
 #[derive(Debug)]
-pub(crate) struct Booked {
+pub struct Booked {
     /// Scheduler to ask.
-    pub(crate) scheduler: Scheduler,
+    pub scheduler: Scheduler,
     /// Name of this gateway in the topology.
-    pub(crate) from: Option<String>,
+    pub from: Option<String>,
     /// Name of the other gateway in the topology.
-    pub(crate) to: Option<String>,
+    pub to: Option<String>,
     /// Maximum rate of a reservation.
-    pub(crate) rate_max: Option<Rate>,
+    pub rate_max: Option<Rate>,
 }
 
 impl Peer {
     /// Returns the address that all gateways of the cluster share.
-    pub(crate) fn shared_address(&self) -> Option<Ipv4Addr> {
+    pub fn shared_address(&self) -> Option<Ipv4Addr> {
         self.cluster.as_ref()?.address
     }
 }
