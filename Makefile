@@ -58,7 +58,7 @@ book: ## build the guide, into target/book
 	@command -v mdbook >/dev/null || $(CARGO) install --locked --quiet mdbook@0.5.4 --no-default-features
 	mdbook build docs --dest-dir $(abspath $(TARGET))/book
 tidy: ## hold the rules of the house
-	$(CARGO) xtask tidy
+	$(CARGO) run --quiet --package lighthaul-tidy
 lab: setup build ## a shell between two hosts, 1 Gb/s and 100 ms apart
 	$(TARGET)/release/lighthaul lab shell --rate 1Gb/s --rtt 100ms
 sim: ## run every protocol in random worlds for a minute

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lighthaul_base::{Absence, Endpoint, Instant, Load, Rate, Reader};
-use lighthaul_proto::parts::Tally;
+use lighthaul_parts::Tally;
 use lighthaul_proto::rbudp::wire::{Control, Packet};
 use lighthaul_proto::rbudp::{Config, FeedbackConfig, Receiver, Sender};
 

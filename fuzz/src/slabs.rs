@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Message, Rate, Reader, Transmit, Trc, Via};
-use lighthaul_proto::slabs::receiver::Whole;
-use lighthaul_proto::slabs::wire::{Control, Packet};
-use lighthaul_proto::slabs::{Config, Event, Link, SessionId};
+use lighthaul_slabs::receiver::Whole;
+use lighthaul_slabs::wire::{Control, Packet};
+use lighthaul_slabs::{Config, Event, Link, SessionId};
 
 /// Decodes whatever comes; what decodes encodes to the same.
 pub fn wire(octets: &[u8]) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Reader};
-use lighthaul_proto::slabs::token::{Config, Element, ElementMessage};
+use lighthaul_slabs::token::{Config, Element, ElementMessage};
 
 /// Decodes whatever comes; what decodes encodes to the same.
 pub fn wire(octets: &[u8]) {

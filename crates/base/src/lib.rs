@@ -1,4 +1,4 @@
-//! Shared vocabulary types, and the contract between a protocol state machine and the code that drives it (floor 1).
+//! Shared vocabulary types, and the contract between a protocol state machine and the code that drives it (floor 0).
 //!
 //! - [`time`]: instants that can be zero; [`civil`]: dates and times of day as people write them
 //! - [`rate`], [`size`], [`duration`]: bits per second, bytes and durations in human notation; [`quantity`]: the parts of

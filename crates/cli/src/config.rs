@@ -13,11 +13,11 @@ use clap::builder::FalseyValueParser;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, Command};
 use lighthaul_base::position::fault_in;
+use lighthaul_remote::paths;
 use lighthaul_session::error::{Code, Error};
 use toml::{Table, Value};
 
 use crate::output::print::print;
-use crate::paths;
 
 /// Commands whose options a file may set.
 const SECTIONS: [&str; 11] = [

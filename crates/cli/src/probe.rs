@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_io::net::flood::measure_disk;
+use lighthaul_remote::dial::dial;
+use lighthaul_remote::place::Place;
+use lighthaul_remote::reach::agreed;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::measure::{self, Ask, Measured};
 use lighthaul_session::message::{Hello, Message};
@@ -14,9 +17,6 @@ use serde_json::json;
 
 use crate::grammar::probe::{Probe, What};
 use crate::output::print::{print, print_json};
-use crate::remote::dial::dial;
-use crate::remote::place::Place;
-use crate::remote::reach::agreed;
 
 /// Measures what was asked for, one thing after the other.
 pub(crate) fn run(args: &Probe) -> Result<(), Error> {
@@ -95,7 +95,12 @@ fn measure(args: &Probe, host: &str, what: measure::What) -> Result<Measured, Er
             "a daemon can be probed: lh://HOST[:PORT]/",
         ));
     };
-    let session = dial(&args.far, Some(&args.through), &host, port)?;
+    let session = dial(
+        &args.far.daemon(),
+        args.through.gateway.as_ref(),
+        &host,
+        port,
+    )?;
     let ask = Ask {
         what,
         bytes: args.size.0,

@@ -1,6 +1,5 @@
 //! `lighthaul serve`.
 
-use std::io;
 use std::io::stdout;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -12,14 +11,15 @@ use lighthaul_daemon::settings::{Limits, Settings, Welcome};
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls;
 use lighthaul_io::fs::ground::Ground;
+use lighthaul_remote::dial::load_key;
+use lighthaul_remote::paths;
+use lighthaul_service::log;
+use lighthaul_service::metrics::tell_metrics;
 use lighthaul_session::error::{Code, Error};
 use sd_notify::NotifyState;
 use tracing::info;
 
 use crate::grammar::serve::{Serve, ServeLimits};
-use crate::output::log;
-use crate::paths;
-use crate::remote::dial::load_key;
 
 /// Serves until it is stopped.
 pub(crate) fn run(args: &Serve) -> Result<(), Error> {
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
         };
         return serve_once(settings, &mut stdout());
     }
-    let _log = log::start(args.log.log_format)?;
+    let _log = log::start(args.log.format())?;
     let identity = load_key(&args.key.path.clone().unwrap_or_else(paths::host_key))?;
     let key = tls::fingerprint(&identity)?;
     let allowed = args.allowed.clone().unwrap_or_else(paths::allowed_keys);
@@ -89,16 +89,6 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
     // without a service manager the notification has no receiver
     sd_notify::notify(&[NotifyState::Ready]).ok();
     server.run().map_err(|e| listening(&e))
-}
-
-/// Says where metrics can be asked for, which were to be at `address`.
-pub(crate) fn tell_metrics(address: SocketAddr, at: io::Result<SocketAddr>) -> Result<(), Error> {
-    let at = at.map_err(|error| {
-        let text = format!("cannot show metrics at {address}: {error}");
-        Error::new(Code::Network, text)
-    })?;
-    info!("metrics at http://{at}/metrics");
-    Ok(())
 }
 
 fn limits(args: &ServeLimits) -> Limits {

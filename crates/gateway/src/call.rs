@@ -9,7 +9,7 @@ use lighthaul_io::crypto::seal::Key;
 use lighthaul_io::error::Error;
 use lighthaul_io::host::wait::Sign;
 use lighthaul_io::net::udp::Udp;
-use lighthaul_proto::slabs::SessionId;
+use lighthaul_slabs::SessionId;
 use socket2::Socket;
 
 use crate::bond::Tie;

@@ -15,7 +15,7 @@ use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_io::host::interrupt;
 use lighthaul_io::host::wait::{Sign, Watch, pause, wait};
 use lighthaul_io::net::udp::Udp;
-use lighthaul_proto::slabs::token::{Config, Element, ElementMessage, Slot};
+use lighthaul_slabs::token::{Config, Element, ElementMessage, Slot};
 use ring::hmac;
 use tracing::{info, warn};
 
@@ -373,7 +373,7 @@ const BREATH: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {
-    use lighthaul_proto::slabs::token::{Generation, MessageBody};
+    use lighthaul_slabs::token::{Generation, MessageBody};
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_proto::slabs::{Link, SessionId};
+use lighthaul_slabs::{Link, SessionId};
 use tracing::{debug, info, warn};
 
 use crate::attempt::{Attempt, CONNECT};
@@ -148,9 +148,9 @@ mod tests {
     use lighthaul_base::Size;
     use lighthaul_io::drive::Owner;
     use lighthaul_io::host::clock::Clock;
-    use lighthaul_proto::slabs::Event;
-    use lighthaul_proto::slabs::config::Config;
-    use lighthaul_proto::slabs::wire::Control;
+    use lighthaul_slabs::Event;
+    use lighthaul_slabs::config::Config;
+    use lighthaul_slabs::wire::Control;
 
     use super::*;
     use crate::allowed::Allowed;

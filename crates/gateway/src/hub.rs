@@ -15,9 +15,9 @@ use lighthaul_io::drive::{Next, Owner};
 use lighthaul_io::error::Error;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::{Watch, wait};
-use lighthaul_proto::slabs::receiver::Whole;
-use lighthaul_proto::slabs::sender::Part;
-use lighthaul_proto::slabs::{Event, Link, SessionId};
+use lighthaul_slabs::receiver::Whole;
+use lighthaul_slabs::sender::Part;
+use lighthaul_slabs::{Event, Link, SessionId};
 use socket2::Socket;
 use tracing::{debug, info, warn};
 

@@ -14,9 +14,9 @@ use lighthaul_io::error::Error;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::net::train::CONNECTION_LEN;
 use lighthaul_io::net::udp::header_len;
-use lighthaul_proto::slabs::Link;
-use lighthaul_proto::slabs::config::{Config, PAGES_MAX, PAGES_MIN, SLAB_PAGES_MAX};
-use lighthaul_proto::slabs::wire::HEAD_LEN;
+use lighthaul_slabs::Link;
+use lighthaul_slabs::config::{Config, PAGES_MAX, PAGES_MIN, SLAB_PAGES_MAX};
+use lighthaul_slabs::wire::HEAD_LEN;
 use tracing::{info, warn};
 
 use crate::call::Joint;
@@ -137,7 +137,7 @@ impl Worker {
             return Ok(());
         };
         let misbehaved =
-            |why: lighthaul_proto::slabs::PeerMisbehaved| Error::PeerMisbehaved(why.to_string());
+            |why: lighthaul_slabs::PeerMisbehaved| Error::PeerMisbehaved(why.to_string());
         end.link
             .resume(now, joint.heard.unwrap_or(0))
             .map_err(misbehaved)?;
@@ -186,7 +186,7 @@ fn config(settings: &Settings, joint: &Joint) -> Config {
         len => len,
     };
     let packet_len = (datagram_len.saturating_sub(around) / ALIGN * ALIGN).max(ALIGN) as u32;
-    let page_len = u64::from(packet_len) * lighthaul_proto::slabs::config::PAGE_PACKETS;
+    let page_len = u64::from(packet_len) * lighthaul_slabs::config::PAGE_PACKETS;
     let pages = |bytes: u64| u32::try_from(bytes / page_len).unwrap_or(u32::MAX);
     Config {
         packet_len,

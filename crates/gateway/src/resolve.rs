@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
-use lighthaul_proto::slabs::SessionId;
+use lighthaul_slabs::SessionId;
 
 use crate::allowed::Allowed;
 use crate::call::{Call, Caller, Found};

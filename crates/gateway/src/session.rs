@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crc_fast::{CrcAlgorithm, Digest};
 use lighthaul_io::net::tcp::pace_where_far;
-use lighthaul_proto::slabs::SessionId;
+use lighthaul_slabs::SessionId;
 use socket2::Socket;
 use tracing::debug;
 

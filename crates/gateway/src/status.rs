@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lighthaul_io::host::wait::Sign;
-use lighthaul_proto::slabs::Link;
+use lighthaul_slabs::Link;
 
 use crate::depot::Depot;
 use crate::quota::Quota;

@@ -10,7 +10,7 @@ use lighthaul_base::Instant;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::{Watch, wait};
 use lighthaul_io::net::tcp::pace_where_far;
-use lighthaul_proto::slabs::SessionId;
+use lighthaul_slabs::SessionId;
 use socket2::Socket;
 use tracing::{debug, info, warn};
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_proto::slabs::flow::Flow;
-use lighthaul_proto::slabs::{Link, Plan};
+use lighthaul_slabs::flow::Flow;
+use lighthaul_slabs::{Link, Plan};
 use tracing::debug;
 
 use crate::capture::refusal::Refusal;

@@ -1,6 +1,6 @@
 //! How far sessions may be ahead of what programs have taken.
 
-use lighthaul_proto::slabs::{Link, SessionId};
+use lighthaul_slabs::{Link, SessionId};
 
 use crate::session::ToEdge;
 

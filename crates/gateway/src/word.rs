@@ -1,7 +1,7 @@
 //! What gateways say to each other about links and sessions.
 //!
 //! A link begins with two greetings, one each way, as messages of a session between two Lighthaul hosts. Then letters and packets
-//! follow as `lighthaul_proto::slabs::wire` has them.
+//! follow as `lighthaul_slabs::wire` has them.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -7,8 +7,7 @@
 //! - [`plan`]: plans of figures; [`simulate`]: their simulation in virtual time; [`table`],
 //!   [`plot`]: results; [`figure`]: one figure; [`figures`]: all of them
 //! - [`vector`]: transfers that follow a TRC vector; [`shared_link_plan`]: several SABUL flows
-//! - [`contest`], [`latency`], [`booking`], [`slabs`]: other kinds of figures; [`picture`]: shapes
-//!   as PNG or SVG
+//! - [`contest`], [`latency`], [`booking`], [`slabs`]: other kinds of figures
 //! - [`quantity`]: parsers of rates, sizes, times and probabilities; [`error`]: errors
 
 pub mod booking;
@@ -22,7 +21,6 @@ pub mod error;
 pub mod figure;
 pub mod figures;
 pub mod latency;
-pub mod picture;
 pub mod plan;
 pub mod plot;
 pub mod quantity;
@@ -33,8 +31,6 @@ pub mod slabs;
 pub mod table;
 pub mod vector;
 
-mod axis;
-mod canvas;
 mod file;
 mod icmp;
 mod line;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lighthaul_base::position::fault_in;
 use lighthaul_base::{Body, Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Trc, Via};
+use lighthaul_plot::chart::plot_over_time;
 use lighthaul_proto::vbtp::wire::HEAD_LEN;
 use lighthaul_proto::vbtp::{Config, Receiver, Sender};
 use lighthaul_sim::{LinkConfig, World, WorldConfig};
@@ -13,7 +14,7 @@ use serde::Deserialize;
 
 use crate::error::Result;
 use crate::file::{PacketSettings, PathSettings, read};
-use crate::plot::plot_over_time;
+use crate::plot::misuse;
 use crate::quantity;
 use crate::table::{MODEL, SIMULATION, Table};
 
@@ -77,7 +78,7 @@ impl VectorPlan {
             let points = table.points(&format!("{}{SIMULATION}", series.name));
             curves.push((series.label.clone(), points));
         }
-        plot_over_time([&self.name, &self.title, "send rate, Mb/s"], &curves)
+        plot_over_time([&self.title, "send rate, Mb/s"], &curves).map_err(misuse(&self.name))
     }
 
     /// Creates the row of a bin, with its middle and the vector's rate.

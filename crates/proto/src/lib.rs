@@ -1,10 +1,8 @@
 //! Every protocol as a state machine without I/O (floor 2), one folder each, with its wire format inside.
 //!
-//! - [`parts`]: building blocks that several machines use: pacer, tally, loss list
 //! - [`fec`]: message stream with forward error correction instead of retransmission
 //! - [`rbudp`]: Reliable Blast UDP, and the analytical model that predicts its throughput
 //! - [`vbtp`]: Varying-Bandwidth Transport Protocol, which sends at the rate of a circuit's TRC vector
-//! - [`slabs`]: bytes of many sessions between two gateways, sent in slabs
 //! - [`stripe`]: one object over many streams
 //! - [`sabul`]: SABUL, whose rate control reacts to loss
 #![no_std]
@@ -13,9 +11,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod fec;
-pub mod parts;
 pub mod rbudp;
 pub mod sabul;
-pub mod slabs;
 pub mod stripe;
 pub mod vbtp;

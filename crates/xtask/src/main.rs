@@ -6,13 +6,11 @@
 #![expect(clippy::print_stdout, reason = "a task prints its results")]
 #![expect(clippy::print_stderr, reason = "a task prints its results")]
 
-mod bench;
 mod crash;
 mod demo;
 mod gateways;
 mod man;
 mod sim;
-mod tidy;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,8 +19,8 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
-        ["tidy"] => tidy::run(root()),
-        ["bench", ..] => return bench::main(std::env::args_os().skip(2)),
+        ["tidy"] => lighthaul_tidy::run(root()),
+        ["bench", ..] => return lighthaul_bench::main(std::env::args_os().skip(2)),
         ["crash", ..] => return crash::main(&std::env::args_os().skip(2).collect::<Vec<_>>()),
         ["sim", rest @ ..] => sim::main(rest),
         ["gateways", ..] => return gateways::main(std::env::args_os().skip(2)),

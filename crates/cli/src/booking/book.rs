@@ -1,15 +1,15 @@
 //! `lighthaul book` and `lighthaul quote`.
 
 use lighthaul_booking::word::{Bps, FlowAt, NewReservation, Provision, Shape, Span};
+use lighthaul_remote::scheduler::{failed, reach};
 use lighthaul_session::error::Error;
 
-use super::reach::{failed, reach};
 use super::show;
 use crate::grammar::booking::{Book, Quote, RequestArgs};
 
 /// Makes or commits a reservation.
 pub(crate) fn book(args: &Book) -> Result<(), Error> {
-    let client = reach(&args.asking)?;
+    let client = reach(&args.asking.scheduler())?;
     let reservation = if let Some(id) = args.commit {
         client.commit(id, "")
     } else {
@@ -23,7 +23,7 @@ pub(crate) fn book(args: &Book) -> Result<(), Error> {
 
 /// Shows what a request would get.
 pub(crate) fn quote(args: &Quote) -> Result<(), Error> {
-    let quote = reach(&args.asking)?.quote(&request(&args.wanted));
+    let quote = reach(&args.asking.scheduler())?.quote(&request(&args.wanted));
     show::quote(&quote.map_err(failed)?, args.asking.output);
     Ok(())
 }

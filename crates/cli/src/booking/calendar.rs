@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use lighthaul_booking::word::{CalendarView, Moment};
+use lighthaul_remote::scheduler::{failed, reach};
 use lighthaul_session::error::{Code, Error};
 
 use super::axis::Axis;
-use super::reach::{failed, reach};
 use super::{blocks, chart, show};
 use crate::grammar::booking::Calendar;
 use crate::output::print::print;
@@ -20,7 +20,7 @@ pub(crate) fn run(args: &Calendar) -> Result<(), Error> {
         .as_deref()
         .map(|path| Ok::<_, Error>((path, form(path)?)))
         .transpose()?;
-    let client = reach(&args.asking)?;
+    let client = reach(&args.asking.scheduler())?;
     let from = match args.from {
         Some(time) => time.0,
         // by the scheduler's clock, which keeps nothing of the past

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lighthaul_booking::word::{Allocation, CalendarView, Moment};
-use lighthaul_lab::picture::{Anchor, Picture, Shape};
+use lighthaul_plot::picture::{Anchor, Picture, Shape};
 
 use super::axis::Axis;
 use super::show::rate;

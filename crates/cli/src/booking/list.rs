@@ -1,15 +1,15 @@
 //! `lighthaul reservations` and `lighthaul cancel`.
 
 use lighthaul_booking::client::Filter;
+use lighthaul_remote::scheduler::{failed, reach};
 use lighthaul_session::error::Error;
 
-use super::reach::{failed, reach};
 use super::show;
 use crate::grammar::booking::{Cancel, Reservations};
 
 /// Lists reservations, a part at a time.
 pub(crate) fn reservations(args: &Reservations) -> Result<(), Error> {
-    let client = reach(&args.asking)?;
+    let client = reach(&args.asking.scheduler())?;
     let output = args.asking.output;
     for id in &args.ids {
         show::reservation(&client.reservation(*id).map_err(failed)?, output);
@@ -34,7 +34,7 @@ pub(crate) fn reservations(args: &Reservations) -> Result<(), Error> {
 
 /// Cancels reservations, and continues after one that cannot be canceled.
 pub(crate) fn cancel(args: &Cancel) -> Result<(), Error> {
-    let client = reach(&args.asking)?;
+    let client = reach(&args.asking.scheduler())?;
     let mut failures = Vec::new();
     for id in &args.ids {
         match client.cancel(*id, &args.why) {

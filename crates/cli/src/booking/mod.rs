@@ -1,13 +1,12 @@
 //! `lighthaul scheduler`, and its clients: `book`, `quote`, `reservations`, `cancel` and `calendar`.
 //!
-//! - [`service`]: the scheduler itself; [`reach`]: its client
+//! - [`service`]: options of the scheduler as settings
 //! - [`book`], [`list`]: making and listing reservations; `show`: their output; [`time`]: output of times
 //! - [`calendar`]: free capacity over time, in the terminal (`blocks`) and as a picture (`chart`), along a time `axis`
 
 pub(crate) mod book;
 pub(crate) mod calendar;
 pub(crate) mod list;
-pub(crate) mod reach;
 pub(crate) mod service;
 pub(crate) mod time;
 

@@ -7,21 +7,19 @@ use lighthaul_base::{Instant, Rate, Trc};
 use lighthaul_booking::client::{Client, Failure};
 use lighthaul_booking::word::{Bps, Bytes, Moment, NewReservation, Reservation};
 use lighthaul_io::host::clock::unix_nanos;
+use lighthaul_remote::scheduler::{Scheduler, failed, reach};
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::Protocol;
 use lighthaul_transfer::watch::Summary;
 use serde_json::json;
 
-use crate::booking::reach::{failed, reach};
 use crate::booking::time::shown;
 use crate::copy::confirm::confirm;
 use crate::copy::endpoints::Endpoints;
 use crate::copy::estimate::{Copy, Estimate};
 use crate::copy::printer::Printer;
 use crate::copy::retry::{self, sleep};
-use crate::grammar::booking::ClientArgs;
 use crate::grammar::copy::Cp;
-use crate::grammar::output::OutputArgs;
 use crate::grammar::time::Time;
 
 /// Runs `copy`, on a circuit of its own with `--book`.
@@ -48,12 +46,11 @@ pub(crate) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summar
 }
 
 /// Which scheduler is asked.
-fn asking(args: &Cp) -> ClientArgs {
-    ClientArgs {
-        scheduler: args.booked.at.scheduler.clone(),
+fn asking(args: &Cp) -> Scheduler {
+    Scheduler {
+        url: args.booked.at.scheduler.clone(),
         token_file: args.booked.scheduler_token.clone(),
         pin: None,
-        output: OutputArgs { json: args.json },
     }
 }
 

@@ -4,10 +4,10 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 
 use lighthaul_booking::word::FlowAt;
+use lighthaul_remote::place::Place;
 use lighthaul_session::error::{Code, Error};
 
 use crate::grammar::copy::Cp;
-use crate::remote::place::Place;
 
 /// Source and target with their names in the topology.
 pub(super) struct Endpoints {

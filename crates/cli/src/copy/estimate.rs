@@ -9,6 +9,7 @@ use lighthaul_files::manifest::Kind;
 use lighthaul_files::walk::{Found, Walk};
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_io::host::clock::Clock;
+use lighthaul_remote::place::Place;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::Protocol;
 use lighthaul_transfer::watch::Summary;
@@ -17,7 +18,6 @@ use crate::copy::options::options;
 use crate::copy::printer::Printer;
 use crate::grammar::choice::DryRun;
 use crate::grammar::copy::Cp;
-use crate::remote::place::Place;
 
 /// Function that makes one attempt of a copy.
 pub(super) type Copy = fn(&Cp, &mut Printer) -> Result<Summary, Error>;

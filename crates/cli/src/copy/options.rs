@@ -13,6 +13,7 @@ use lighthaul_files::options::{Detail, Options};
 use lighthaul_files::{digest, filter};
 use lighthaul_io::fs::metadata::Keep;
 use lighthaul_io::host::clock::unix_nanos;
+use lighthaul_remote::place::Place;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::Hello;
 use lighthaul_session::protocol::Protocol;
@@ -22,7 +23,6 @@ use lighthaul_transfer::message::Target;
 use crate::copy::gateway;
 use crate::grammar::choice::{DryRun, FileArgs, Verify};
 use crate::grammar::copy::{Cp, Digest};
-use crate::remote::place::Place;
 
 /// Returns the first message to the other side, with a request of topic `M`.
 pub(crate) fn hello<M: Topic>(args: &Cp, request: &M::Request) -> Hello {

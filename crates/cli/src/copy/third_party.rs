@@ -3,6 +3,8 @@
 use std::env;
 
 use lighthaul_daemon::third::{self, End};
+use lighthaul_remote::place::{PORT, Place};
+use lighthaul_remote::reach::reach;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_transfer::relay::{self, Relay};
 use lighthaul_transfer::watch::Summary;
@@ -10,8 +12,6 @@ use lighthaul_transfer::watch::Summary;
 use crate::copy::options::{hello, names, one_base, options, to};
 use crate::copy::printer::Printer;
 use crate::grammar::copy::Cp;
-use crate::remote::place::{PORT, Place};
-use crate::remote::reach::reach;
 
 /// Has the host of `sources` send to the host of `target`.
 pub(crate) fn copy(
@@ -26,7 +26,7 @@ pub(crate) fn copy(
     if names.is_some() && sources.len() > 1 {
         return Err(one_base());
     }
-    let there = reach(&args.via, target)?;
+    let there = reach(&args.via.route(), target)?;
     let (host, port) = match (&there.started, target) {
         (Some(started), _) => (started.host.clone(), started.port),
         (None, Place::Daemon { host, port, .. }) => (host.clone(), *port),
@@ -40,7 +40,7 @@ pub(crate) fn copy(
         paths: sources.iter().map(|place| place.path().to_vec()).collect(),
         target: to(target),
     };
-    let here = reach(&args.via, from)?;
+    let here = reach(&args.via.route(), from)?;
     // a vector counts from when this is said
     let options = options(args)?;
     let asked = relay::Request::Send {

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use lighthaul_files::listed::Finds;
 use lighthaul_files::walk::Walk;
 use lighthaul_io::fs::ground::Ground;
+use lighthaul_remote::place::Place;
+use lighthaul_remote::reach::{agreed, reach};
 use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::session::Session;
@@ -20,8 +22,6 @@ use crate::copy::options::{hello, names, one_base, options, to};
 use crate::copy::printer::Printer;
 use crate::copy::{gateway, third_party};
 use crate::grammar::copy::Cp;
-use crate::remote::place::Place;
-use crate::remote::reach::{agreed, reach};
 
 /// Copies once.
 pub(crate) fn copy(args: &Cp, printer: &mut Printer) -> Result<Summary, Error> {
@@ -127,7 +127,7 @@ fn with_session(
     way: Way,
     work: impl FnOnce(&Session, Vec<String>) -> Result<Summary, Error>,
 ) -> Result<Summary, Error> {
-    let reached = reach(&args.via, far)?;
+    let reached = reach(&args.via.route(), far)?;
     let session = &reached.session;
     let request = message::Request {
         way,

@@ -12,6 +12,11 @@ use lighthaul_io::crypto::tls::Side;
 use lighthaul_io::net::dial::{dial, resolve};
 use lighthaul_io::net::hops::hops;
 use lighthaul_io::net::tcp::{device_mtu, with_handshake_timeouts};
+use lighthaul_remote::credential;
+use lighthaul_remote::dial::{judge, load_key, name, unclear};
+use lighthaul_remote::paths;
+use lighthaul_remote::place::Place;
+use lighthaul_remote::reach::agreed;
 use lighthaul_session::checkup;
 use lighthaul_session::credential::Credential;
 use lighthaul_session::error::{Code, Error};
@@ -21,11 +26,6 @@ use lighthaul_session::session::Session;
 use super::path::examine;
 use super::report::Report;
 use crate::grammar::doctor::Doctor;
-use crate::paths;
-use crate::remote::credential;
-use crate::remote::dial::{judge, load_key, name, unclear};
-use crate::remote::place::Place;
-use crate::remote::reach::agreed;
 
 /// Runs the checks until one fails that the next needs.
 pub(crate) fn run(args: &Doctor) -> Result<u8, Error> {
@@ -90,7 +90,7 @@ impl Steps<'_> {
         let Some(known) = self.key(session.peer)? else {
             return Ok(None);
         };
-        let credential = credential::ours(&self.args.far)?;
+        let credential = credential::ours(&self.args.far.daemon())?;
         // the receiver of a token can use it, so it is not sent to an unknown daemon
         let credential = credential.filter(|c| known || !matches!(c, Credential::Token(_)));
         Ok(self.welcome(&session, credential).then_some(session))

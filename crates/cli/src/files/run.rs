@@ -4,6 +4,8 @@ use lighthaul_files::far::hear;
 use lighthaul_files::verb::{Answer, Verb};
 use lighthaul_files::work::{Scope, work};
 use lighthaul_io::fs::ground::Ground;
+use lighthaul_remote::place::Place;
+use lighthaul_remote::reach::ask;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::session::Halt;
@@ -12,8 +14,6 @@ use lighthaul_session::topic::{MESSAGE_MAX, Topic};
 use crate::files::show::{EntryPrinter, Form};
 use crate::grammar::files::{Ls, Mkdir, PlaceArgs, Rm, Stat};
 use crate::grammar::reach::RemoteArgs;
-use crate::remote::place::Place;
-use crate::remote::reach::ask;
 
 /// Lists a folder.
 pub(crate) fn ls(args: &Ls) -> Result<u8, Error> {
@@ -104,6 +104,6 @@ fn one(
         let text = "that is too much for one request: name fewer places at a time";
         return Err(Error::new(Code::Usage, text));
     }
-    let far = ask::<Answer>(via, place, verb)?;
+    let far = ask::<Answer>(&via.route(), place, verb)?;
     hear(&far.session, &mut |answer| printer.take(answer))
 }

@@ -1,14 +1,7 @@
 //! `lighthaul gateway`.
 //!
-//! - [`run`]: starting, draining and stopping; `listeners`: listeners for programs; `link_keeper`: the link to the other gateway
-//! - `booker`: reservations for the link; `cluster`: gateways that share one channel
-//! - `status_socket`: the status socket; `status`: `lighthaul gateway status`
+//! - [`run`]: options as settings of the service; `status`: `lighthaul gateway status`
 
 pub(crate) mod run;
 
-mod booker;
-mod cluster;
-mod link_keeper;
-mod listeners;
 mod status;
-mod status_socket;

@@ -1,113 +1,35 @@
-//! Runs a gateway until it is stopped.
+//! `lighthaul gateway`: turns options into settings of the service, and runs it.
 
+use std::fs;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
 use lighthaul_base::Size;
-use lighthaul_daemon::gateways::{Gateways, Outgoing};
-use lighthaul_daemon::links;
-use lighthaul_daemon::serve::Server;
 use lighthaul_daemon::settings::{self as daemon, Welcome};
 use lighthaul_gateway::allowed::Allowed;
-use lighthaul_gateway::door::Ways;
-use lighthaul_gateway::link_thread;
-use lighthaul_gateway::settings::{LinkLimits, Settings};
-use lighthaul_io::crypto::tls;
-use lighthaul_io::host::clock::Clock;
-use lighthaul_io::host::interrupt;
+use lighthaul_gateway::capture::credentials::Credentials;
+use lighthaul_gateway::capture::settings::Transparent;
+use lighthaul_gateway::cluster;
+use lighthaul_gateway::settings::{LinkLimits, Settings as LinkSettings};
+use lighthaul_gateway::target::Target;
+use lighthaul_remote::dial::load_key;
+use lighthaul_remote::paths;
+use lighthaul_remote::scheduler::Scheduler;
+use lighthaul_service::gateway::settings::{Booked, Listeners, Peer, Settings};
+use lighthaul_service::{gateway, log};
 use lighthaul_session::error::{Code, Error};
-use sd_notify::NotifyState;
-use tracing::{info, warn};
 
-use super::link_keeper::LinkKeeper;
-use super::listeners::ProgramListeners;
 use super::status;
-use super::status_socket::StatusSocket;
-use super::{booker, cluster};
-use crate::grammar::gateway::{Action, Gateway};
-use crate::output::log;
-use crate::paths;
-use crate::remote::dial::load_key;
-use crate::serve::tell_metrics;
+use crate::grammar::gateway::{Action, CaptureArgs, ClusterArgs, Gateway};
 
-/// Carries sessions until it is stopped, or does what else was asked for.
+/// Runs a gateway until it is stopped, or does what else was asked for.
 pub(crate) fn run(args: &Gateway) -> Result<(), Error> {
-    match &args.action {
-        Some(Action::Status(args)) => status::run(args),
-        None => carry(args),
+    if let Some(Action::Status(args)) = &args.action {
+        return status::run(args);
     }
-}
-
-fn carry(args: &Gateway) -> Result<(), Error> {
     check(args)?;
-    let _log = log::start(args.log.log_format)?;
-    let mut settings = settings(args)?;
-    let outgoing = begin(args, &settings)?;
-    // sessions for other targets continue there
-    settings.onward = outgoing.as_ref().map(|outgoing| outgoing.line.clone());
-    let gateways = Arc::new(Gateways::new(Arc::new(settings)));
-    if let (Some(outgoing), Some(peer)) = (&outgoing, args.peer.first()) {
-        gateways.include(peer, outgoing.line.clone());
-    }
-    if let Some(outgoing) = outgoing.as_ref().filter(|_| args.booked.book) {
-        booker::start(args, outgoing.line.clone())?;
-    }
-    let mut entrance = match &outgoing {
-        Some(outgoing) => Some(ProgramListeners::open(
-            args,
-            ways(args, outgoing, &gateways)?,
-        )?),
-        None => None,
-    };
-    let cluster = match &outgoing {
-        Some(outgoing) => cluster::join(args, &outgoing.line)?,
-        None => None,
-    };
-    let server = match args.listen {
-        Some(address) => Some(serve(args, address, &gateways)?),
-        None => None,
-    };
-    if let Some(address) = args.metrics_listen {
-        let at = match &server {
-            Some(server) => server.show_metrics(address),
-            None => links::export(address, &gateways),
-        };
-        tell_metrics(address, at)?;
-    }
-    let _board = show(args, &gateways);
-    sd_notify::notify(&[NotifyState::Ready]).ok();
-    let server = server.map(|server| thread::spawn(move || server.run().map_err(|e| starting(&e))));
-    let keeper = outgoing
-        .map(|outgoing| LinkKeeper::start(args, outgoing))
-        .transpose()?;
-    while !interrupt::is_ending() && server.as_ref().is_none_or(|server| !server.is_finished()) {
-        thread::park_timeout(LOOK);
-    }
-    sd_notify::notify(&[NotifyState::Stopping]).ok();
-    if let Some(cluster) = &cluster {
-        cluster.close();
-    }
-    entrance.iter_mut().for_each(ProgramListeners::close);
-    let is_over = drain(args, &gateways);
-    if let Some(cluster) = &cluster {
-        // sessions that remain are cut off below
-        cluster.leave(if is_over {
-            args.patience
-        } else {
-            Duration::ZERO
-        });
-    }
-    interrupt::request();
-    if let Some(keeper) = keeper {
-        keeper.join().ok();
-    }
-    let outcome = server.map_or(Ok(()), |server| server.join().unwrap_or(Ok(())));
-    // sessions end with the last that knows of them, and only then may their address go
-    drop((entrance, gateways));
-    drop(cluster);
-    outcome
+    let _log = log::start(args.log.format())?;
+    gateway::run(settings(args)?)
 }
 
 /// Refuses what cannot be meant.
@@ -124,74 +46,25 @@ fn check(args: &Gateway) -> Result<(), Error> {
     Ok(())
 }
 
-/// Begins the link to the other gateway, if there is one to call.
-fn begin(args: &Gateway, settings: &Settings) -> Result<Option<Arc<Outgoing>>, Error> {
-    if args.peer.is_empty() {
-        return Ok(None);
-    }
-    let settings = Arc::new(settings.clone());
-    let outgoing = Outgoing::new(settings, args.plain).map_err(|e| starting(&e))?;
-    Ok(Some(Arc::new(outgoing)))
-}
-
-/// Returns the ways of sessions: over the link, or directly where that is shorter.
-fn ways(args: &Gateway, outgoing: &Outgoing, gateways: &Gateways) -> Result<Ways, Error> {
-    let mut ways = Ways {
-        link: outgoing.line.clone(),
-        direct: None,
-    };
-    if !args.direct.is_empty() {
-        let settings = gateways.settings();
-        let line = link_thread::start_direct(Arc::clone(settings)).map_err(|e| starting(&e))?;
-        gateways.include("direct", line.clone());
-        ways.direct = Some((Arc::clone(&settings.direct), line));
-    }
-    Ok(ways)
-}
-
-/// Shows how the gateway is, if there is a place for that.
-fn show(args: &Gateway, gateways: &Arc<Gateways>) -> Option<StatusSocket> {
-    let path = args.status_socket.clone();
-    let path = path.unwrap_or_else(paths::gateway_socket);
-    match StatusSocket::open(&path, gateways) {
-        Ok(board) => Some(board),
-        Err(error) => {
-            let path = path.display();
-            warn!(
-                "`lighthaul gateway status` will not find this gateway at {path}: {error}; give --status-socket PATH"
-            );
-            None
-        }
-    }
-}
-
-/// Waits until the last session is over or the patience ends. Returns true if no session is left.
-fn drain(args: &Gateway, gateways: &Gateways) -> bool {
-    gateways.drain();
-    let left = || {
-        gateways
-            .links()
-            .iter()
-            .map(|link| link.sight.sessions)
-            .sum::<u64>()
-    };
-    info!(
-        "stopping with {} running sessions; a second signal ends them",
-        left()
-    );
-    let clock = Clock::start();
-    let until = clock.now() + args.patience;
-    while !gateways.is_over() && !interrupt::is_requested() && clock.now() < until {
-        thread::park_timeout(LOOK);
-    }
-    match left() {
-        0 => info!("no session is left"),
-        left => warn!("{left} sessions are cut off"),
-    }
-    left() == 0
-}
-
 fn settings(args: &Gateway) -> Result<Settings, Error> {
+    let status_socket = args.status_socket.clone();
+    Ok(Settings {
+        links: links(args)?,
+        peer: if args.peer.is_empty() {
+            None
+        } else {
+            Some(peer(args)?)
+        },
+        server: args
+            .listen
+            .map(|address| server(args, address))
+            .transpose()?,
+        metrics: args.metrics_listen,
+        status_socket: status_socket.unwrap_or_else(paths::gateway_socket),
+    })
+}
+
+fn links(args: &Gateway) -> Result<LinkSettings, Error> {
     let allowed = Allowed::new(args.allow.clone());
     let least = Size(MEMORY_MIN);
     if args.memory < least {
@@ -201,7 +74,7 @@ fn settings(args: &Gateway) -> Result<Settings, Error> {
         );
         return Err(Error::new(Code::Usage, text));
     }
-    Ok(Settings {
+    Ok(LinkSettings {
         allowed: Arc::new(allowed),
         direct: Arc::new(Allowed::new(args.direct.clone())),
         rate: args.rate,
@@ -222,43 +95,113 @@ fn settings(args: &Gateway) -> Result<Settings, Error> {
     })
 }
 
-/// Listens for other gateways.
-fn serve(args: &Gateway, address: SocketAddr, gateways: &Arc<Gateways>) -> Result<Server, Error> {
-    let listening = |e| Error::new(Code::Network, format!("cannot listen on {address}: {e}"));
-    let identity = load_key(&args.far.key.path.clone().unwrap_or_else(paths::host_key))?;
-    let key = tls::fingerprint(&identity)?;
-    let allowed = args.allowed.clone().unwrap_or_else(paths::allowed_keys);
-    info!("this gateway's key is {key}");
-    info!("gateways with keys in {} may call", allowed.display());
-    let server = Server::listen(daemon::Settings {
+fn peer(args: &Gateway) -> Result<Peer, Error> {
+    let booked = &args.booked;
+    let forward = args.forward.iter().map(|text| parse_forward(text));
+    Ok(Peer {
+        addresses: args.peer.clone(),
+        via: args.via.clone(),
+        daemon: args.far.daemon(),
+        plain: args.plain,
+        listeners: Listeners {
+            socks: args.socks.clone(),
+            connect: args.connect.clone(),
+            forward: forward.collect::<Result<_, _>>()?,
+            credentials: credentials(args)?,
+            transparent: args.capture.transparent.then(|| transparent(&args.capture)),
+            sessions: args.sessions,
+            keepalive: args.keepalive,
+        },
+        is_bypassed: !args.direct.is_empty(),
+        booked: booked.book.then(|| Booked {
+            scheduler: Scheduler {
+                url: booked.at.scheduler.clone(),
+                token_file: booked.scheduler_token.clone(),
+                pin: None,
+            },
+            from: booked.node.clone(),
+            to: booked.far_node.clone(),
+            rate_max: args.rate,
+        }),
+        cluster: cluster(args)?,
+    })
+}
+
+fn transparent(args: &CaptureArgs) -> Transparent {
+    Transparent {
+        arriving: args.device.is_some() || args.user.is_empty(),
+        device: args.device.clone(),
+        users: args.user.clone(),
+        prefixes: args.to.clone(),
+        ports: args.ports.clone(),
+        ..Transparent::default()
+    }
+}
+
+fn cluster(args: &Gateway) -> Result<Option<cluster::Settings>, Error> {
+    let ClusterArgs {
+        cluster,
+        cluster_listen,
+        cluster_key,
+        cluster_address,
+    } = &args.together;
+    let (Some(listen), Some(key), Some(rate)) = (cluster_listen, cluster_key, args.rate) else {
+        return Ok(None);
+    };
+    let failed = |e| Error::file(Code::Open, "cannot read", key, &e);
+    Ok(Some(cluster::Settings {
+        members: cluster.clone(),
+        listen: *listen,
+        secret: fs::read(key).map_err(failed)?.trim_ascii().to_vec(),
+        rate,
+        address: *cluster_address,
+    }))
+}
+
+/// Returns the settings of the server for other gateways.
+fn server(args: &Gateway, address: SocketAddr) -> Result<daemon::Settings, Error> {
+    let key = args.far.key.path.clone().unwrap_or_else(paths::host_key);
+    Ok(daemon::Settings {
         address,
-        identity,
+        identity: load_key(&key)?,
         welcome: Welcome::Listed {
-            keys: allowed,
+            keys: args.allowed.clone().unwrap_or_else(paths::allowed_keys),
             tokens: paths::tokens(),
         },
         root: None,
         plain: args.plain,
         relay: false,
-        gateway: Some(Arc::clone(gateways)),
+        gateway: None,
         limits: daemon::Limits::default(),
     })
-    .map_err(listening)?;
-    info!(
-        "listening on {} (TCP and UDP)",
-        server.address().map_err(listening)?
-    );
-    Ok(server)
 }
 
-fn starting(error: &std::io::Error) -> Error {
-    Error::new(
-        Code::Network,
-        format!("the gateway could not start: {error}"),
-    )
+/// Reads `ADDR=TARGET`.
+fn parse_forward(text: &str) -> Result<(SocketAddr, Target), Error> {
+    let unclear = || {
+        let text = format!("--forward {text}: write ADDR=TARGET, as in 127.0.0.1:8080=host:80");
+        Error::new(Code::Usage, text)
+    };
+    let (address, target) = text.split_once('=').ok_or_else(unclear)?;
+    let address = address.parse().map_err(|_| unclear())?;
+    Ok((address, target.parse().map_err(|_| unclear())?))
+}
+
+fn credentials(args: &Gateway) -> Result<Option<Credentials>, Error> {
+    let Some(path) = &args.credentials else {
+        return Ok(None);
+    };
+    let failed = |e| Error::file(Code::Open, "cannot read", path, &e);
+    let text = fs::read_to_string(path).map_err(failed)?;
+    let unclear = || {
+        let text = format!("{}: write NAME:PASSWORD on one line", path.display());
+        Error::new(Code::Usage, text)
+    };
+    let (name, password) = text.trim_end().split_once(':').ok_or_else(unclear)?;
+    Credentials::new(name, password)
+        .map(Some)
+        .map_err(|_| unclear())
 }
 
 /// With less, a link has no room for a slab: it takes half of it.
 const MEMORY_MIN: u64 = 8 << 20;
-/// Interval at which signals are looked for.
-const LOOK: Duration = Duration::from_millis(100);

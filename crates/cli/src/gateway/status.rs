@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Size};
 use lighthaul_io::host::clock::Clock;
+use lighthaul_remote::paths;
 use lighthaul_session::error::{Code, Error};
 use serde_json::Value;
 
 use crate::grammar::gateway::Status;
 use crate::output::print::print;
-use crate::paths;
 
 /// Shows the status of a gateway, once or until the process is stopped.
 pub(crate) fn run(args: &Status) -> Result<(), Error> {

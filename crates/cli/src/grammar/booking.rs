@@ -8,6 +8,7 @@ use lighthaul_base::{Rate, Size, duration};
 use lighthaul_booking::word::Bytes;
 use lighthaul_circuit::flow::Flow;
 use lighthaul_circuit::reservation::State;
+use lighthaul_remote::scheduler::Scheduler;
 
 use crate::grammar::output::OutputArgs;
 use crate::grammar::time::Time;
@@ -61,6 +62,17 @@ pub(crate) struct ClientArgs {
     pub(crate) pin: Option<String>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+impl ClientArgs {
+    /// Returns the scheduler to ask.
+    pub(crate) fn scheduler(&self) -> Scheduler {
+        Scheduler {
+            url: self.scheduler.clone(),
+            token_file: self.token_file.clone(),
+            pin: self.pin.clone(),
+        }
+    }
 }
 
 /// Reservation of a circuit for a copy.

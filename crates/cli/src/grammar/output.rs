@@ -1,6 +1,7 @@
 //! Options for output that several commands share.
 
 use clap::{Args, ValueEnum};
+use lighthaul_service::log::Format;
 
 /// Format of the output.
 #[derive(Args, Clone, Copy, Debug)]
@@ -48,4 +49,14 @@ pub(crate) struct LogArgs {
         env = "LIGHTHAUL_LOG_FORMAT"
     )]
     pub(crate) log_format: LogFormat,
+}
+
+impl LogArgs {
+    /// Returns the format of the log.
+    pub(crate) const fn format(self) -> Format {
+        match self.log_format {
+            LogFormat::Text => Format::Text,
+            LogFormat::Json => Format::Json,
+        }
+    }
 }

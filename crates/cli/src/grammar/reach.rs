@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lighthaul_gateway::entrance::Entrance;
+use lighthaul_remote::daemon::Daemon;
+use lighthaul_remote::reach::Route;
 
 use crate::grammar::secret::Secret;
 
@@ -33,6 +35,18 @@ pub(crate) struct RemoteArgs {
     pub(crate) through: GatewayArgs,
     #[command(flatten)]
     pub(crate) far: DaemonArgs,
+}
+
+impl RemoteArgs {
+    /// Returns the way to the other host.
+    pub(crate) fn route(&self) -> Route {
+        Route {
+            ssh: self.ssh.clone(),
+            program: self.remote.clone(),
+            gateway: self.through.gateway.clone(),
+            daemon: self.far.daemon(),
+        }
+    }
 }
 
 /// Gateway on the way to the other host.
@@ -102,6 +116,19 @@ pub(crate) struct DaemonArgs {
     pub(crate) statement: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) key: KeyArgs,
+}
+
+impl DaemonArgs {
+    /// Returns the daemon to call.
+    pub(crate) fn daemon(&self) -> Daemon {
+        Daemon {
+            pin: self.pin.clone(),
+            strict: self.strict,
+            token_file: self.token_file.clone(),
+            statement: self.statement.clone(),
+            key: self.key.path.clone(),
+        }
+    }
 }
 
 /// Private key of this side.

@@ -6,13 +6,13 @@ use lighthaul_daemon::known::Known;
 use lighthaul_daemon::{allowed, known};
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls;
+use lighthaul_remote::dial::{load_key, unclear};
+use lighthaul_remote::paths;
 use lighthaul_session::error::{Code, Error};
 
 use crate::grammar::keys::{Allow, Deny, Key, Trust};
 use crate::keys::rights::{fingerprint, rights};
 use crate::output::print::{print, say};
-use crate::paths;
-use crate::remote::dial::{load_key, unclear};
 
 /// Prints a key's fingerprint.
 pub(crate) fn key(args: &Key) -> Result<(), Error> {

@@ -6,13 +6,13 @@ use lighthaul_booking::identity::tokens::Entry;
 use lighthaul_daemon::{allowed, statement};
 use lighthaul_io::crypto::identity;
 use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_remote::dial::load_key;
+use lighthaul_remote::paths;
 use lighthaul_session::error::{Code, Error};
 
 use crate::grammar::keys::{Sign, Token};
 use crate::keys::rights::{fingerprint, now, rights};
 use crate::output::print::print;
-use crate::paths;
-use crate::remote::dial::load_key;
 
 /// Makes a token, prints it this once, and lists its fingerprint.
 pub(crate) fn token(args: &Token) -> Result<(), Error> {

@@ -5,13 +5,9 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use lighthaul_base::escape::{LINE_MAX, escape, escape_json};
+pub(crate) use lighthaul_remote::notice::say;
 use lighthaul_session::error::{Code, Error};
 use serde_json::{Value, json};
-
-/// Says one line on standard error. What a peer wrote into it cannot move the terminal or begin another line.
-pub(crate) fn say(text: &str) {
-    writeln!(stderr(), "{}", escape(text, LINE_MAX)).ok();
-}
 
 /// Asks a question on standard error; the answer is typed behind it.
 pub(crate) fn ask(text: &str) {

@@ -7,6 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use lighthaul_io::fs::ground::Ground;
+use lighthaul_remote::place::Place;
+use lighthaul_remote::reach::{agreed, reach};
 use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::Hello;
@@ -18,8 +20,6 @@ use serde_json::json;
 
 use crate::grammar::stream::{Frames, Late, Protocol, Stream};
 use crate::output::print::{print, say};
-use crate::remote::place::Place;
-use crate::remote::reach::{agreed, reach};
 
 /// Carries a stream until its source ends.
 pub(crate) fn run(args: &Stream) -> Result<(), Error> {
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Stream) -> Result<(), Error> {
         kind: kind(args)?,
     };
     let file = open(near, to)?;
-    let reached = reach(&args.via, far)?;
+    let reached = reach(&args.via.route(), far)?;
     let session = &reached.session;
     session.ask::<stream::message::Message>(Hello {
         plain: args.plain,

@@ -9,7 +9,7 @@ use lighthaul_io::error::Error;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::pause;
 use lighthaul_io::store::Store;
-use lighthaul_proto::parts::Tally;
+use lighthaul_parts::Tally;
 use lighthaul_proto::rbudp::wire::{done, tally};
 use lighthaul_proto::rbudp::{Receiver, Sender};
 use lighthaul_proto::stripe::{self, Width};

@@ -9,11 +9,12 @@ use lighthaul_base::{Instant, Rate};
 use lighthaul_calendar::{
     Calendar, Config, Detail, Id, Link, Need, Owner, Request, Shape, Topology, Way,
 };
+use lighthaul_plot::chart::plot_over_time;
 use serde::Deserialize;
 
 use crate::error::Result;
 use crate::file::read;
-use crate::plot::plot_over_time;
+use crate::plot::misuse;
 use crate::table::{SIMULATION, Table};
 
 /// Example of a booking: a link with its free capacity, and a file.
@@ -97,10 +98,8 @@ impl Example {
                     .collect(),
             )
         });
-        plot_over_time(
-            ["vbls-example", &self.title, "channels of 10 Gb/s"],
-            &curves,
-        )
+        plot_over_time([&self.title, "channels of 10 Gb/s"], &curves)
+            .map_err(misuse("vbls-example"))
     }
 
     /// Creates a calendar with the plan's free capacity.

@@ -1,12 +1,12 @@
 //! Picture of delays over load: a panel for each class, a curve for each series, and error bars.
 
-use tiny_skia::PathBuilder;
+use lighthaul_plot::axis::{COLORS, GRID, Scale};
+use lighthaul_plot::canvas::{Anchor, Canvas, INK};
 
 use super::arrivals::CLASSES;
 use super::plan::BookingPlan;
-use crate::axis::{COLORS, GRID, Scale};
-use crate::canvas::{Anchor, Canvas, INK};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::plot::misuse;
 use crate::table::{SIMULATION, Table};
 
 /// Draws the table of a plan. Returns a PNG image.
@@ -56,9 +56,7 @@ pub fn plot(plan: &BookingPlan, table: &Table) -> Result<Vec<u8>> {
         canvas.line(&[(x, y), (x + 40.0, y)], COLORS[nth % COLORS.len()], 3.0);
         canvas.text(&series.label, (x + 52.0, y + 7.0), 19.0, Anchor::Start);
     }
-    canvas
-        .png()
-        .map_err(|why| Error::Misuse(format!("{}: {why}", plan.name)))
+    canvas.png().map_err(misuse(&plan.name))
 }
 
 struct Field {
@@ -128,7 +126,7 @@ impl Field {
                 color,
                 1.6,
             );
-            canvas.fill(PathBuilder::from_circle(x, self.y.at(*delay), 4.0), color);
+            canvas.dot((x, self.y.at(*delay)), 4.0, color);
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Picture of a contest.
 
+use lighthaul_plot::chart::{Across, plot_measured};
+
 use super::plan::{ContestPlan, Measurement};
 use crate::error::Result;
-use crate::plot::{Across, plot_measured};
+use crate::plot::misuse;
 use crate::table::{EMULATION, Table};
 
 /// Draws the table of a plan. Returns a PNG image.
@@ -30,5 +32,5 @@ pub fn plot(plan: &ContestPlan, table: &Table) -> Result<Vec<u8>> {
             Across::Linear,
         ),
     };
-    plot_measured([&plan.name, &plan.title, below, beside], &curves, across)
+    plot_measured([&plan.title, below, beside], &curves, across).map_err(misuse(&plan.name))
 }

@@ -1,10 +1,12 @@
 //! Picture of latencies: above the age of messages at arrival, below their loss.
 
+use lighthaul_plot::axis::{Pen, Scale, grid};
+use lighthaul_plot::canvas::{Anchor, Canvas};
+
 use super::plan::LatencyPlan;
 use super::simulate::COLUMNS;
-use crate::axis::{Pen, Scale, grid};
-use crate::canvas::{Anchor, Canvas};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::plot::misuse;
 use crate::table::Table;
 
 /// Draws the table of a plan. Returns a PNG image.
@@ -54,9 +56,7 @@ pub fn plot(plan: &LatencyPlan, table: &Table) -> Result<Vec<u8>> {
         17.0,
         Anchor::Start,
     );
-    canvas
-        .png()
-        .map_err(|why| Error::Misuse(format!("{}: {why}", plan.name)))
+    canvas.png().map_err(misuse(&plan.name))
 }
 
 const WIDTH: u32 = 1200;

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_proto::fec::feed::Feed;
 use lighthaul_proto::fec::{self, Code, Late};
 use lighthaul_proto::rbudp::plan::StreamDemand;
 use lighthaul_proto::rbudp::wire::HEAD_LEN;
 use lighthaul_proto::rbudp::{Config, Receiver, ReceiverEvent, Sender, SenderEvent};
 use lighthaul_sim::{FlowEvent, LinkConfig, World, WorldConfig};
+use lighthaul_workload::feed::Feed;
 
 use super::plan::{Carrier, LatencyPlan, Series};
 use super::tcp;

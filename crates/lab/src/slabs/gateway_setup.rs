@@ -5,10 +5,10 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Trc};
-use lighthaul_proto::slabs::config::{PAGE_PACKETS, PAGES_MAX, PAGES_MIN, SLAB_PAGES_MAX};
-use lighthaul_proto::slabs::station::{Program, Station, StationEvent};
-use lighthaul_proto::slabs::{Config, Link, SessionId};
 use lighthaul_sim::{FlowConfig, LinkConfig, RouteConfig};
+use lighthaul_slabs::config::{PAGE_PACKETS, PAGES_MAX, PAGES_MIN, SLAB_PAGES_MAX};
+use lighthaul_slabs::{Config, Link, SessionId};
+use lighthaul_workload::station::{Program, Station, StationEvent};
 
 use super::plan::SlabPlan;
 

@@ -8,9 +8,10 @@ use lighthaul_base::position::fault_in;
 use serde::Deserialize;
 
 use super::panels::{Panel, Sheet};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::figure::{Figure, keep};
 use crate::file;
+use crate::plot::misuse;
 use crate::table::{EMULATION, Table};
 
 /// Figure of measurements.
@@ -105,7 +106,7 @@ impl MeasuredPlan {
             panels: &settings.panels,
         }
         .plot(table)
-        .map_err(|why| Error::Misuse(format!("{}: {why}", self.name)))
+        .map_err(misuse(&self.name))
     }
 
     /// Writes the figure's files. Keeps accepted cells that `table` lacks.

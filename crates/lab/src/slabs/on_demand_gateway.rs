@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Deadline, Endpoint, Instant, Message, Rate, Span, Transmit, Trc};
-use lighthaul_proto::slabs::station::{Station, StationEvent};
+use lighthaul_workload::station::{Station, StationEvent};
 
 /// Station with a channel on demand.
 #[derive(Debug)]

@@ -1,9 +1,9 @@
 //! Pictures of several panels, one above the other, with a common horizontal axis.
 
+use lighthaul_plot::axis::{Pen, Scale, grid};
+use lighthaul_plot::canvas::{Anchor, Canvas};
 use serde::Deserialize;
 
-use crate::axis::{Pen, Scale, grid};
-use crate::canvas::{Anchor, Canvas};
 use crate::table::Table;
 
 /// Picture of several panels.

@@ -3,7 +3,8 @@
 use super::panels::{Curve, Panel, Sheet};
 use super::plan::{Experiment, SlabPlan};
 use super::simulate::{PROVISIONING, SIZE, columns, curve_name};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::plot::misuse;
 use crate::table::Table;
 
 /// Draws the table of a plan. Returns a PNG image.
@@ -22,7 +23,7 @@ pub fn plot(plan: &SlabPlan, table: &Table) -> Result<Vec<u8>> {
         panels: &panels(plan),
     }
     .plot(table)
-    .map_err(|why| Error::Misuse(format!("{}: {why}", plan.name)))
+    .map_err(misuse(&plan.name))
 }
 
 fn panels(plan: &SlabPlan) -> Vec<Panel> {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Rng, Trc};
-use lighthaul_proto::slabs::station::{Program, Station};
 use lighthaul_sim::{FlowEvent, LinkConfig, Network};
+use lighthaul_workload::station::{Program, Station};
 
 use super::gateway_setup::{Arrival, ArrivalLog, GatewaySetup};
 use super::on_demand_gateway::OnDemandGateway;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
-use lighthaul_proto::slabs::token::{Config, Element, ElementMessage, Slot};
+use lighthaul_slabs::token::{Config, Element, ElementMessage, Slot};
 
 /// Computes the vectors of the slots of the first `busy` of `count` elements, on a channel of
 /// `rate`. The other elements have nothing to send. Times start when the cluster has agreed on its

@@ -19,11 +19,9 @@
 //!
 //! - [`config`]: parameters on which both sides agree; [`wire`]: message formats
 //! - [`sender`], [`receiver`]: the two state machines
-//! - [`feed`]: a sender with generated messages, for simulations
 //! - [`code`]: computation of repair symbols, and restoration of messages
 pub mod code;
 pub mod config;
-pub mod feed;
 pub mod receiver;
 pub mod sender;
 pub mod wire;

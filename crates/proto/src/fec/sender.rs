@@ -4,11 +4,11 @@ use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use lighthaul_base::{Body, Deadline, Endpoint, Head, Instant, Message, Rate, Span, Transmit, Via};
+use lighthaul_parts::{Events, Pacer};
 
 use super::config::symbol_len;
 use super::wire::{BLOCKS_MAX, End, Packet};
 use super::{Config, Late};
-use crate::parts::{Events, Pacer};
 
 /// State machine of the sender. It sends each message at once, and repair symbols after each block.
 #[derive(Debug)]

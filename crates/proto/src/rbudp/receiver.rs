@@ -3,13 +3,13 @@
 use core::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Via};
+use lighthaul_parts::{Events, Hold, Tally};
 
 use super::feedback::Feedback;
 use super::pause::{Pause, PauseMessage};
 use super::receive_window::Memory;
 use super::wire::{self, Control, Packet};
 use super::{Config, PeerMisbehaved};
-use crate::parts::{Events, Hold, Tally};
 
 /// State machine of the receiver. It places each new packet, and answers every done signal with a tally.
 #[derive(Debug)]

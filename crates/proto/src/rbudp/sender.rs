@@ -4,12 +4,12 @@ use core::fmt;
 use core::mem;
 
 use lighthaul_base::{Body, Deadline, Endpoint, Head, Instant, Message, Rate, Span, Transmit, Via};
+use lighthaul_parts::{Events, Pacer, Tally};
 
 use super::Config;
 use super::feedback::{GrantedWindow, PauseTracker};
 use super::pause::PauseMessage;
 use super::wire::{self, Control, Packet};
-use crate::parts::{Events, Pacer, Tally};
 
 /// State machine of the sender. It sends all packets, asks for a tally, and resends missing packets until none is
 /// left.

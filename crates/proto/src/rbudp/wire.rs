@@ -10,9 +10,9 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use lighthaul_base::{Body, Head, Malformed, Reader, Transmit, Via};
+use lighthaul_parts::Tally;
 
 use super::pause::{Pause, PauseMessage};
-use crate::parts::Tally;
 
 /// Decoded head of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,11 +7,11 @@ use core::ops::Range;
 use core::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Via};
+use lighthaul_parts::{Hold, LossList};
 
 use super::config::{RTT_MAX, SYN};
 use super::wire::{Ack, Clock, Control, NAK_RANGES_MAX, Packet};
 use super::{Config, PeerMisbehaved};
-use crate::parts::{Hold, LossList};
 
 /// State machine of the receiver. It places each new packet, sends an ACK every SYN interval, and reports each loss
 /// immediately and then repeatedly until it is repaired (section 3.4).

@@ -5,13 +5,13 @@ use core::ops::Range;
 use core::time::Duration;
 
 use lighthaul_base::{Body, Deadline, Endpoint, Head, Instant, Message, Rate, Span, Transmit, Via};
+use lighthaul_parts::{Events, LossList, Pacer};
 
 use super::config::{Config, Memory, RTT_MAX, SYN};
 use super::flow::FlowWindow;
 use super::rate::RateControl;
 use super::sample::{Interval, Loss};
 use super::wire::{Ack, Clock, Control, Packet};
-use crate::parts::{Events, LossList, Pacer};
 
 /// State machine of the sender. It sends lost packets before new ones, within its rate and its flow window (section
 /// 3.4).

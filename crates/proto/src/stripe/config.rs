@@ -3,9 +3,9 @@
 use core::fmt;
 
 use lighthaul_base::Rate;
+use lighthaul_parts::{PacketLayout, packet_layout};
 
 use super::wire::HEAD_LEN;
-use crate::parts::{PacketLayout, packet_layout};
 
 /// Parameters of one transfer. They are the same on both sides unless a field says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

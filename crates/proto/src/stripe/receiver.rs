@@ -3,10 +3,10 @@
 use alloc::collections::VecDeque;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Via};
+use lighthaul_parts::Tally;
 
 use super::Config;
 use super::wire::{self, StripeMessage};
-use crate::parts::Tally;
 
 /// State machine of the receiver. It places each packet and reports completion.
 #[derive(Debug)]

@@ -4,10 +4,10 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Message, Rate, Span, Transmit, Via};
+use lighthaul_parts::{Events, LossList, Pacer};
 
 use super::wire::{self, StripeMessage};
 use super::{Config, Width};
-use crate::parts::{Events, LossList, Pacer};
 
 /// State machine of the sender. It gives the next packet to each stream that has room, until the receiver has the
 /// object.

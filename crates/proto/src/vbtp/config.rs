@@ -4,10 +4,10 @@ use core::fmt;
 use core::time::Duration;
 
 use lighthaul_base::Rate;
+use lighthaul_parts::PacketLayout;
+use lighthaul_parts::packet_layout::{self, DATAGRAM_BYTES_MAX};
 
 use super::wire::HEAD_LEN;
-use crate::parts::PacketLayout;
-use crate::parts::packet_layout::{self, DATAGRAM_BYTES_MAX};
 
 /// Parameters of one transfer. They are the same on both sides unless a field says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use core::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Via};
+use lighthaul_parts::{Events, Hold, LossList, Tally};
 
 use super::wire::{self, Control, Packet, RANGES_MAX, Sent};
 use super::{Config, PeerMisbehaved};
-use crate::parts::{Events, Hold, LossList, Tally};
 
 /// State machine of the receiver. It places each new packet, reports losses soon and arrivals at intervals, and
 /// answers questions.

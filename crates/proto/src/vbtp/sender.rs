@@ -6,10 +6,10 @@ use core::time::Duration;
 use lighthaul_base::{
     Body, Deadline, Endpoint, Head, Instant, Message, Rate, Span, Transmit, Trc, Via,
 };
+use lighthaul_parts::{Events, LossList, Profile, Turns};
 
 use super::wire::{self, Control, Packet, Report, Sent, TURNS_MAX};
 use super::{Config, PeerMisbehaved};
-use crate::parts::{Events, LossList, Profile, Turns};
 
 /// State machine of the sender. It sends an object at the rates of a TRC vector, resends lost packets, and sends the
 /// tail on the stream.

@@ -15,30 +15,22 @@ mod pair;
 mod rbudp;
 #[path = "../../../../fuzz/src/sabul.rs"]
 mod sabul;
-#[path = "../../../../fuzz/src/slabs.rs"]
-mod slabs;
 #[path = "../../../../fuzz/src/stripe.rs"]
 mod stripe;
-#[path = "../../../../fuzz/src/token.rs"]
-mod token;
 #[path = "../../../../fuzz/src/vbtp.rs"]
 mod vbtp;
 
 use harmless::{Body, assert_harmless, assert_seeds_harmless};
 
-const TARGETS: [(&str, Body); 15] = [
+const TARGETS: [(&str, Body); 11] = [
     ("fec_wire", fec::wire),
     ("fec_machines", fec::machines),
     ("rbudp_wire", rbudp::wire),
     ("rbudp_machines", rbudp::machines),
     ("sabul_wire", sabul::wire),
     ("sabul_machines", sabul::machines),
-    ("slabs_wire", slabs::wire),
-    ("slabs_machines", slabs::machines),
     ("stripe_wire", stripe::wire),
     ("stripe_machines", stripe::machines),
-    ("token_wire", token::wire),
-    ("token_machine", token::machine),
     ("trc", vbtp::trc),
     ("vbtp_wire", vbtp::wire),
     ("vbtp_machines", vbtp::machines),
@@ -74,18 +66,8 @@ proptest! {
     }
 
     #[test]
-    fn plausible_slabs_calls_are_harmless(octets in likely::slabs::calls()) {
-        assert_harmless(slabs::machines, &octets);
-    }
-
-    #[test]
     fn plausible_stripe_calls_are_harmless(octets in likely::stripe::calls()) {
         assert_harmless(stripe::machines, &octets);
-    }
-
-    #[test]
-    fn plausible_token_calls_are_harmless(octets in likely::token::calls()) {
-        assert_harmless(token::machine, &octets);
     }
 
     #[test]

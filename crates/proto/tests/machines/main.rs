@@ -1,8 +1,7 @@
 //! The protocol machines in virtual time: in pairs over all kinds of paths, and against misbehaving peers.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-mod cluster;
-mod fec;
+mod copy;
 mod feedback;
 mod model;
 mod path;
@@ -10,8 +9,6 @@ mod rbudp;
 mod rbudp_peers;
 mod sabul;
 mod sabul_peers;
-mod slabs;
 mod stripe;
-mod token;
 mod vbtp;
 mod vbtp_run;

@@ -1,14 +1,10 @@
-//! Paths between two machines, and transfers over them.
+//! Paths between two machines.
 
-use std::fmt::Debug;
 use std::time::Duration;
 
-use lighthaul_base::{Endpoint, Instant, Rate};
-use lighthaul_sim::{BurstLoss, FlowEvent, LinkConfig, Reorder, World, WorldConfig};
+use lighthaul_base::Rate;
+use lighthaul_sim::{BurstLoss, LinkConfig, Reorder, WorldConfig};
 use proptest::prelude::*;
-
-/// Events of both machines, in order.
-pub(crate) type Story<L, R> = Vec<FlowEvent<<L as Endpoint>::Event, <R as Endpoint>::Event>>;
 
 /// Returns a path of 1 Gb/s with a queue of 1 MiB.
 pub(crate) fn gigabit(delay: Duration) -> WorldConfig {
@@ -54,35 +50,4 @@ pub(crate) fn any_path() -> impl Strategy<Value = WorldConfig> {
         };
         WorldConfig { there, ..path }
     })
-}
-
-/// Runs a transfer to its end. Returns its world and the events.
-pub(crate) fn run<L: Endpoint, R: Endpoint>(
-    left: L,
-    right: R,
-    path: &WorldConfig,
-    seed: u64,
-) -> (World<L, R>, Story<L, R>) {
-    let mut world = World::new(left, right, path, seed).with_ledger();
-    let mut story = Vec::new();
-    world.run(Instant::from_nanos(u64::MAX / 2), |_, event| {
-        story.push(event);
-    });
-    (world, story)
-}
-
-/// Asserts that every byte was placed, and that both owners were notified.
-pub(crate) fn assert_whole<L: Endpoint, R: Endpoint>(
-    world: &World<L, R>,
-    story: &[FlowEvent<L::Event, R::Event>],
-    object_len: u64,
-    ends: (L::Event, R::Event),
-) where
-    L::Event: Debug + PartialEq,
-    R::Event: Debug + PartialEq,
-{
-    assert!(world.ledger().unwrap().is_whole(object_len));
-    for end in [FlowEvent::Left(ends.0), FlowEvent::Right(ends.1)] {
-        assert!(story.contains(&end), "{story:?}");
-    }
 }

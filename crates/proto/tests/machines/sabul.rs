@@ -11,7 +11,8 @@ use lighthaul_sim::{
 };
 use proptest::prelude::*;
 
-use crate::path::{self, any_path, gigabit};
+use crate::copy;
+use crate::path::{any_path, gigabit};
 
 type Event = FlowEvent<SenderEvent, ReceiverEvent>;
 
@@ -34,12 +35,12 @@ fn config(object_len: u64, delay: Duration) -> Config {
 fn run(config: Config, path: &WorldConfig, seed: u64) -> (World<Sender, Receiver>, Vec<Event>) {
     let sender = Sender::new(Instant::ZERO, config, seed);
     let receiver = Receiver::new(Instant::ZERO, config, seed);
-    path::run(sender, receiver, path, seed)
+    copy::run(sender, receiver, path, seed)
 }
 
 fn assert_whole(world: &World<Sender, Receiver>, heard: &[Event], object_len: u64) {
     let ends = (SenderEvent::Complete, ReceiverEvent::Complete);
-    path::assert_whole(world, heard, object_len, ends);
+    copy::assert_whole(world, heard, object_len, ends);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Load, Rate, Rng};
-use lighthaul_proto::parts::TRAIN_BYTES_MAX;
+use lighthaul_parts::TRAIN_BYTES_MAX;
 use lighthaul_sim::{FlowEvent, World};
 
 use super::worlds::Scene;

@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rng};
-use lighthaul_proto::fec::feed::Feed;
 use lighthaul_proto::fec::receiver::DeliveredMessage;
 use lighthaul_proto::fec::{Code, Config, Late, Receiver, ReceiverEvent, SenderEvent};
 use lighthaul_sim::{FlowEvent, World};
+use lighthaul_workload::feed::Feed;
 
 use super::checks::in_trains;
 use super::checks::{STEP, TILL};

@@ -7,9 +7,6 @@
 //! - [`slabs`], [`token`]: two gateways with their sessions, and gateways that share a channel in
 //!   turns
 mod checks;
-#[expect(dead_code, reason = "the machine's tests use the rest")]
-#[path = "../../../proto/tests/machines/cluster.rs"]
-mod cluster;
 mod messages;
 mod pairs;
 mod run;

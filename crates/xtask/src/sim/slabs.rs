@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Rng, Trc};
-use lighthaul_proto::slabs::station::{Program, Station, StationEvent};
-use lighthaul_proto::slabs::{Config, Link, SessionId};
 use lighthaul_sim::{FlowEvent, LinkConfig, World, WorldConfig};
+use lighthaul_slabs::{Config, Link, SessionId};
+use lighthaul_workload::station::{Program, Station, StationEvent};
 
 use super::checks::as_policed;
 use super::checks::{STEP, TILL};

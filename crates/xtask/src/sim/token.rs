@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use lighthaul_base::Rng;
 
-use super::cluster::{Cluster, Faults};
 use super::worlds::Scene;
+use lighthaul_workload::cluster::{Cluster, Faults};
 
 /// Runs a cluster in a scene, in which elements fail, return, and change their demand. Returns the
 /// messages sent, or the check that failed.

@@ -3,9 +3,7 @@
 pub mod fec;
 pub mod rbudp;
 pub mod sabul;
-pub mod slabs;
 pub mod stripe;
-pub mod token;
 pub mod vbtp;
 
 use proptest::prelude::*;

@@ -1,0 +1,30 @@
+//! Building blocks that several protocol machines use (floor 1).
+//!
+//! - [`packet_layout`]: division of an object into packets
+//! - [`pacer`]: pacing of datagrams at a rate; [`profile`]: pacing along a TRC vector
+//! - [`turns`]: the packet that each datagram in flight carries
+//! - [`tally`], [`loss_list`]: sets of received packets, and of missing packets
+//! - [`hold`]: pause requests of a receiver whose host falls behind
+//! - [`events`]: queue of events for the machine's owner
+#![no_std]
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod events;
+pub mod hold;
+pub mod loss_list;
+pub mod pacer;
+pub mod packet_layout;
+pub mod profile;
+pub mod tally;
+pub mod turns;
+
+pub use events::Events;
+pub use hold::Hold;
+pub use loss_list::LossList;
+pub use pacer::{Pacer, TRAIN_BYTES_MAX};
+pub use packet_layout::PacketLayout;
+pub use profile::Profile;
+pub use tally::Tally;
+pub use turns::Turns;

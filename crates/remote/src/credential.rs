@@ -1,0 +1,38 @@
+//! Credentials that this side shows to a daemon.
+
+use std::io::ErrorKind;
+use std::{env, fs};
+
+use lighthaul_daemon::statement;
+use lighthaul_session::credential::Credential;
+use lighthaul_session::error::{Code, Error};
+
+use crate::daemon::Daemon;
+use crate::paths;
+
+/// Returns the token or statement for a daemon that does not know this user's key.
+pub fn ours(far: &Daemon) -> Result<Option<Credential>, Error> {
+    if let Some(path) = &far.token_file {
+        let token = fs::read_to_string(path)
+            .map_err(|e| Error::file(Code::Permission, "cannot read the token in", path, &e))?;
+        return Ok(Some(Credential::Token(token.trim().to_owned())));
+    }
+    // not a flag, since everybody can see those of others
+    if let Ok(token) = env::var("LIGHTHAUL_TOKEN") {
+        return Ok(Some(Credential::Token(token)));
+    }
+    let path = far.statement.clone().unwrap_or_else(paths::statement);
+    let text = match fs::read_to_string(&path) {
+        Err(error) if far.statement.is_none() && error.kind() == ErrorKind::NotFound => {
+            return Ok(None);
+        }
+        text => {
+            text.map_err(|e| Error::file(Code::Permission, "cannot read the statement", &path, &e))?
+        }
+    };
+    let octets = statement::from_text(&text).map_err(|why| {
+        let text = format!("{} is of no use: {why}", path.display());
+        Error::new(Code::Permission, text)
+    })?;
+    Ok(Some(Credential::Statement(octets)))
+}

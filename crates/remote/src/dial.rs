@@ -1,0 +1,125 @@
+//! Calling a daemon, which must show the key that it is known by.
+
+use std::path::Path;
+
+use lighthaul_daemon::client::{call, call_through};
+use lighthaul_daemon::known::{self, Known};
+use lighthaul_gateway::entrance::Entrance;
+use lighthaul_io::crypto::identity::{Fingerprint, Identity};
+use lighthaul_session::credential::Credential;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::Message;
+use lighthaul_session::session::Session;
+
+use crate::credential;
+use crate::daemon::Daemon;
+use crate::notice::say;
+use crate::paths;
+use crate::place::PORT;
+
+/// Connects to the daemon at `host` and `port`. The key of an unknown daemon is added to the known ones, unless
+/// `--strict` or a token forbids it.
+pub fn dial(
+    far: &Daemon,
+    through: Option<&Entrance>,
+    host: &str,
+    port: u16,
+) -> Result<Session, Error> {
+    let identity = load_key(&far.key.clone().unwrap_or_else(paths::user_key))?;
+    let credential = credential::ours(far)?;
+    // the receiver of a token can use it, so it is not sent to an unknown daemon
+    let strict = far.strict || matches!(credential, Some(Credential::Token(_)));
+    let session = connect(through, host, port, &identity)?;
+    check(far, strict, &name(host, port), session.peer)?;
+    if let Some(credential) = credential {
+        session.say(&Message::Credential(credential))?;
+    }
+    Ok(session)
+}
+
+/// Returns a session with the process that listens at `host` and `port`, through a gateway if there is one.
+pub fn connect(
+    through: Option<&Entrance>,
+    host: &str,
+    port: u16,
+    identity: &Identity,
+) -> Result<Session, Error> {
+    match through {
+        Some(gateway) => call_through(gateway, host, port, identity),
+        None => call(host, port, identity),
+    }
+}
+
+/// The key in the file at `path`, made there if it is missing.
+pub fn load_key(path: &Path) -> Result<Identity, Error> {
+    Identity::load_or_generate(path)
+        .map_err(|e| Error::file(Code::Permission, "cannot use the key", path, &e))
+}
+
+/// Refuses a daemon whose key is not the one that is known.
+fn check(far: &Daemon, strict: bool, name: &str, shown: Fingerprint) -> Result<(), Error> {
+    let known = judge(far.pin.as_deref(), strict, name, shown)?;
+    let text = match known {
+        Known::Same => return Ok(()),
+        Known::New if !strict => {
+            say(&format!(
+                "lighthaul: {name} is unknown here; its key {shown} is trusted from now on"
+            ));
+            return Ok(());
+        }
+        Known::New => format!(
+            "{name} shows the key {shown}, which is not known here: compare it with `lighthaul \
+             key --host` there, then accept it with `lighthaul trust {name} {shown}`"
+        ),
+        Known::Other(known) if far.pin.is_some() => format!(
+            "{name} shows the key {shown}, but --pin says {known}: another host may be answering in its place, or --pin is wrong; compare \
+             with `lighthaul key --host` there"
+        ),
+        Known::Other(known) => format!(
+            "{name} shows the key {shown}, but {known} is expected: another host may be answering in its place; \
+             if its key has changed, accept it with `lighthaul trust --replace {name} {shown}`"
+        ),
+        Known::Unclear(nth) => return Err(unclear(&paths::known_hosts(), nth, name)),
+    };
+    Err(Error::new(Code::Permission, text))
+}
+
+/// Returns the error for a host with a malformed line in the list of known hosts.
+pub fn unclear(path: &Path, nth: usize, name: &str) -> Error {
+    let text = format!(
+        "line {nth} of {} has a malformed key for {name}: correct or remove it",
+        path.display()
+    );
+    Error::new(Code::Permission, text)
+}
+
+/// Compares the key `shown` with the known key of the daemon `name`.
+pub fn judge(
+    pin: Option<&str>,
+    strict: bool,
+    name: &str,
+    shown: Fingerprint,
+) -> Result<Known, Error> {
+    if let Some(pin) = pin {
+        return match pin.parse() {
+            Ok(pin) if pin == shown => Ok(Known::Same),
+            Ok(pin) => Ok(Known::Other(pin)),
+            Err(e) => Err(Error::new(Code::Usage, format!("{e}"))),
+        };
+    }
+    let path = paths::known_hosts();
+    let look = if strict { known::look } else { known::meet };
+    look(&path, name, shown).map_err(|e| {
+        let what = "cannot keep known keys (give this one with --pin instead) in";
+        Error::file(Code::Permission, what, &path, &e)
+    })
+}
+
+/// Returns the name of a daemon in the file of known hosts.
+pub fn name(host: &str, port: u16) -> String {
+    if port == PORT {
+        host.to_owned()
+    } else {
+        format!("{host}:{port}")
+    }
+}

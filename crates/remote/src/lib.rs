@@ -1,0 +1,17 @@
+//! Floor 7: the other host of a command or a service, and the files of this one that it needs for that.
+//!
+//! - [`place`]: paths here and on other hosts; [`paths`]: files of keys and settings on this host
+//! - [`reach`]: sessions with the host of a place; [`dial`]: calls to a daemon; [`mod@daemon`], [`credential`]: its
+//!   identity, and credentials for it
+//! - [`scheduler`]: clients of a scheduler
+//! - [`notice`]: lines on standard error
+#![expect(clippy::disallowed_methods, reason = "a face reads the environment")]
+
+pub mod credential;
+pub mod daemon;
+pub mod dial;
+pub mod notice;
+pub mod paths;
+pub mod place;
+pub mod reach;
+pub mod scheduler;

@@ -1,0 +1,88 @@
+//! Where things are kept: the XDG folders for people, `/etc/lighthaul` for a host.
+
+use std::env;
+use std::path::PathBuf;
+
+/// This user's own folder for configuration.
+fn user_folder() -> PathBuf {
+    let from = |name: &str| {
+        env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    from("XDG_CONFIG_HOME")
+        .or_else(|| from("HOME").map(|home| home.join(".config")))
+        .unwrap_or_else(|| PathBuf::from("/etc"))
+        .join("lighthaul")
+}
+
+/// The host's folder if we may write there, else the user's.
+fn host_folder() -> PathBuf {
+    if rustix::process::geteuid().is_root() {
+        PathBuf::from("/etc/lighthaul")
+    } else {
+        user_folder()
+    }
+}
+
+/// Returns the configuration files: the host's, and then this user's, which overrides it.
+pub fn configs() -> [PathBuf; 2] {
+    [PathBuf::from("/etc/lighthaul"), user_folder()].map(|folder| folder.join("config.toml"))
+}
+
+/// Where this host's gateway may be asked how it is: its service manager's folder for it, the system's, or this user's.
+pub fn gateway_socket() -> PathBuf {
+    let set = |name| env::var_os(name).map(PathBuf::from);
+    let folder = if let Some(folder) = set("RUNTIME_DIRECTORY") {
+        folder
+    } else if rustix::process::geteuid().is_root() {
+        PathBuf::from("/run/lighthaul")
+    } else {
+        set("XDG_RUNTIME_DIR").map_or_else(user_folder, |folder| folder.join("lighthaul"))
+    };
+    folder.join("gateway.sock")
+}
+
+/// The key with which this user calls daemons.
+pub fn user_key() -> PathBuf {
+    user_folder().join("key")
+}
+
+/// The key that this host's daemon shows.
+pub fn host_key() -> PathBuf {
+    host_folder().join("host_key")
+}
+
+/// The keys that may call this host's daemon.
+pub fn allowed_keys() -> PathBuf {
+    host_folder().join("allowed_keys")
+}
+
+/// The tokens whose bearers may call this host's daemon.
+pub fn tokens() -> PathBuf {
+    host_folder().join("tokens")
+}
+
+/// The tokens whose bearers may ask this host's scheduler.
+pub fn scheduler_tokens() -> PathBuf {
+    host_folder().join("scheduler_tokens")
+}
+
+/// The books of this host's scheduler.
+pub fn books() -> PathBuf {
+    if rustix::process::geteuid().is_root() {
+        PathBuf::from("/var/lib/lighthaul/books")
+    } else {
+        user_folder().join("books")
+    }
+}
+
+/// Returns the path of the statement for this user's key.
+pub fn statement() -> PathBuf {
+    user_folder().join("statement")
+}
+
+/// The keys of the daemons that this user calls.
+pub fn known_hosts() -> PathBuf {
+    user_folder().join("known_hosts")
+}

@@ -1,0 +1,221 @@
+//! Places on the command line: local paths, and paths on other hosts.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use lighthaul_session::error::{Code, Error};
+
+/// Default port of a daemon.
+pub const PORT: u16 = 4810;
+
+/// A place that files are copied from or to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A path on this host.
+    Here(PathBuf),
+    /// A path on another, reached over ssh.
+    Ssh {
+        /// Name of the host, with the user if there is one.
+        host: String,
+        /// Path there.
+        path: Vec<u8>,
+    },
+    /// A path behind a daemon.
+    Daemon {
+        /// Name or address of the host.
+        host: String,
+        /// Port of the daemon.
+        port: u16,
+        /// Path below its root.
+        path: Vec<u8>,
+    },
+}
+
+impl Place {
+    /// Reads `[user@]host:path`, `lh://host[:port]/path` or a local path, as scp and rsync do:
+    /// a slash before the first colon makes it local.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        if let Some(rest) = text.strip_prefix("lh://") {
+            return Self::daemon(rest).ok_or_else(|| {
+                Error::new(
+                    Code::Usage,
+                    format!("{text} should read lh://HOST[:PORT]/PATH"),
+                )
+            });
+        }
+        if let Some((scheme, _)) = text.split_once("://")
+            && !scheme.is_empty()
+            && scheme.bytes().all(|octet| octet.is_ascii_alphanumeric())
+        {
+            let text = format!(
+                "{text} is not understood: write lh://HOST[:PORT]/PATH, or HOST:PATH for ssh"
+            );
+            return Err(Error::new(Code::Usage, text));
+        }
+        let (host, path) = if let Some(end) = text.find("]:") {
+            (&text[..=end], Some(&text[end + 2..]))
+        } else {
+            match text.split_once(':') {
+                Some((host, path)) if !host.is_empty() && !host.contains('/') => (host, Some(path)),
+                _ => (text, None),
+            }
+        };
+        match path {
+            None => Ok(Self::Here(PathBuf::from(with_slash(text)))),
+            Some(path) => {
+                let host = host.replace(['[', ']'], "");
+                // ssh would take it for an option, and options can start programs
+                if host.starts_with('-') {
+                    let text = format!(
+                        "{text} begins with -, as no host's name does: write ./{text} for a file here"
+                    );
+                    return Err(Error::new(Code::Usage, text));
+                }
+                let path = from_home(path).ok_or_else(|| {
+                    let text =
+                        format!("{text} names the home of another user: write its path in full");
+                    Error::new(Code::Usage, text)
+                })?;
+                Ok(Self::Ssh {
+                    host,
+                    path: with_slash(path).into_bytes(),
+                })
+            }
+        }
+    }
+
+    fn daemon(rest: &str) -> Option<Self> {
+        let (host, path) = rest.split_once('/')?;
+        let path = with_slash(&format!("/{path}")).into_bytes();
+        let (name, port) = match host.strip_prefix('[') {
+            Some(v6) => {
+                let (name, port) = v6.split_once(']')?;
+                (name, port.strip_prefix(':'))
+            }
+            None => match host.split_once(':') {
+                Some((name, port)) => (name, Some(port)),
+                None => (host, None),
+            },
+        };
+        let port = port.map_or(Some(PORT), |port| port.parse().ok())?;
+        (!name.is_empty()).then(|| Self::Daemon {
+            host: name.to_owned(),
+            port,
+            path,
+        })
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &[u8] {
+        match self {
+            Self::Here(path) => path.as_os_str().as_bytes(),
+            Self::Ssh { path, .. } | Self::Daemon { path, .. } => path,
+        }
+    }
+
+    /// Returns true if both are on the same host and reached in the same way.
+    pub fn is_with(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Here(_), Self::Here(_)) => true,
+            (Self::Ssh { host: a, .. }, Self::Ssh { host: b, .. }) => a == b,
+            (
+                Self::Daemon {
+                    host: a, port: p, ..
+                },
+                Self::Daemon {
+                    host: b, port: q, ..
+                },
+            ) => a == b && p == q,
+            _ => false,
+        }
+    }
+}
+
+/// The same path, seen from the home that ssh begins in; `~` is that, as it is for scp.
+fn from_home(path: &str) -> Option<&str> {
+    let path = match path.strip_prefix('~') {
+        None => path,
+        Some("") => "",
+        Some(rest) => rest.strip_prefix('/')?.trim_start_matches('/'),
+    };
+    Some(if path.is_empty() { "./" } else { path })
+}
+
+/// The same path; `.` and `..` are folders whatever is there, so that the slash behind them goes without saying.
+fn with_slash(path: &str) -> String {
+    let slash = match path.rsplit('/').next() {
+        Some("." | "..") => "/",
+        _ => "",
+    };
+    format!("{path}{slash}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn places_parse_as_in_scp_and_rsync() {
+        let ssh = |host: &str, path: &str| Place::Ssh {
+            host: host.into(),
+            path: path.into(),
+        };
+        let daemon = |host: &str, port, path: &str| Place::Daemon {
+            host: host.into(),
+            port,
+            path: path.into(),
+        };
+        for (text, place) in [
+            ("a", Place::Here("a".into())),
+            ("./a:b", Place::Here("./a:b".into())),
+            ("/a:b", Place::Here("/a:b".into())),
+            ("h:x", ssh("h", "x")),
+            ("u@h:/x y", ssh("u@h", "/x y")),
+            ("h:", ssh("h", "./")),
+            ("h:~", ssh("h", "./")),
+            ("h:~//x/", ssh("h", "x/")),
+            ("h:a~", ssh("h", "a~")),
+            (".", Place::Here("./".into())),
+            ("a/..", Place::Here("a/../".into())),
+            ("a/b.", Place::Here("a/b.".into())),
+            ("h:.", ssh("h", "./")),
+            ("lh://h/a/.", daemon("h", PORT, "/a/./")),
+            ("./-o:x", Place::Here("./-o:x".into())),
+            ("u@[2001:db8::1]:/p", ssh("u@2001:db8::1", "/p")),
+            ("lh://h/p", daemon("h", PORT, "/p")),
+            ("lh://h:99/", daemon("h", 99, "/")),
+            ("lh://[::1]:99/p", daemon("::1", 99, "/p")),
+        ] {
+            assert_eq!(Place::parse(text), Ok(place), "{text}");
+        }
+        for text in [
+            "lh://",
+            "lh://h",
+            "lh:///p",
+            "lh://h:x/p",
+            "-oProxyCommand=x:/y",
+            "h:~other/x",
+            "[-x]:y",
+            "https://h/p",
+            "LH://h/p",
+        ] {
+            assert_eq!(Place::parse(text).unwrap_err().code, Code::Usage, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_text_is_a_place_or_a_usage_error(text in "(lh://)?[a@\\[\\]:/.0-9é ]{0,20}") {
+            match Place::parse(&text) {
+                // a place here is what was written, perhaps with a slash; elsewhere it has a path
+                Ok(place @ Place::Here(_)) => {
+                    let rest = place.path().strip_prefix(text.as_bytes());
+                    prop_assert!(matches!(rest, Some(b"" | b"/")));
+                }
+                Ok(place) => prop_assert!(!place.path().is_empty()),
+                Err(error) => prop_assert_eq!(error.code, Code::Usage),
+            }
+        }
+    }
+}

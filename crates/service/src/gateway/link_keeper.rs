@@ -1,0 +1,250 @@
+//! Keeps the link to the other gateway: on whatever way to it there is, and back on its own once that leads there again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use lighthaul_daemon::gateways::Outgoing;
+use lighthaul_gateway::entrance::Entrance;
+use lighthaul_gateway::target::Target;
+use lighthaul_io::crypto::identity::random_octets;
+use lighthaul_io::host::interrupt;
+use lighthaul_io::host::wait::pause;
+use lighthaul_remote::daemon::Daemon;
+use lighthaul_remote::dial::dial;
+use lighthaul_remote::place::PORT;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::session::Session;
+use tracing::{debug, info, warn};
+
+use super::settings::Peer;
+
+/// Connects again and again.
+pub(super) struct LinkKeeper {
+    far: Daemon,
+    outgoing: Arc<Outgoing>,
+    /// True if a connection has carried the link since the last look.
+    carried: AtomicBool,
+}
+
+/// Failures of one way to the other gateway, one after another.
+#[derive(Debug, Default)]
+struct PathFailures {
+    /// The last one; nothing before the first.
+    text: String,
+    is_refusal: bool,
+    /// Failures since a connection carried the link.
+    count: u32,
+}
+
+/// Way to the other gateway.
+#[derive(Debug)]
+struct Way {
+    host: String,
+    port: u16,
+    /// Through a gateway beside this one.
+    via: Option<Entrance>,
+}
+
+impl LinkKeeper {
+    /// Keeps the link in a thread of its own, until the process stops.
+    pub(super) fn start(peer: Peer, outgoing: Arc<Outgoing>) -> Result<JoinHandle<()>, Error> {
+        let ways = ways(&peer.addresses, &peer.via)?;
+        let far = peer.daemon;
+        let carried = AtomicBool::new(false);
+        let keeper = Self {
+            far,
+            outgoing,
+            carried,
+        };
+        Ok(thread::spawn(move || keeper.run(&ways)))
+    }
+
+    fn run(&self, ways: &[Way]) {
+        let mut failures: Vec<PathFailures> =
+            ways.iter().map(|_| PathFailures::default()).collect();
+        for at in (0..ways.len()).cycle() {
+            if self.is_over() {
+                return;
+            }
+            let way = &ways[at];
+            let result = match &way.via {
+                None => self.connect(way),
+                Some(_) => self.detour(way, ways),
+            };
+            let carried = self.carried.swap(false, Relaxed);
+            match &result {
+                Ok(()) => failures[at] = PathFailures::default(),
+                Err(error) if failures[at].is_news(error, carried) => {
+                    warn!("{}: {error}", way.name());
+                }
+                Err(_) => {}
+            }
+            if failures.iter().all(PathFailures::is_refusal) {
+                self.outgoing.line.refuse();
+            }
+            pause(failures[at].pause());
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        interrupt::is_requested() || interrupt::is_ending() && self.outgoing.line.is_over()
+    }
+
+    /// One connection to the other gateway, until it ends.
+    fn connect(&self, way: &Way) -> Result<(), Error> {
+        let session = self.dial(way)?;
+        self.carry(&session, way)
+    }
+
+    /// One connection through a gateway beside this one, until it ends or the other can be called from here again.
+    fn detour(&self, way: &Way, ways: &[Way]) -> Result<(), Error> {
+        let session = self.dial(way)?;
+        thread::scope(|scope| {
+            let carried = scope.spawn(|| self.carry(&session, way));
+            let own = ways.iter().filter(|way| way.via.is_none()).cycle();
+            for own in own {
+                for _ in 0..LOOKS {
+                    if carried.is_finished() || self.is_over() {
+                        return carried.join().unwrap_or(Ok(()));
+                    }
+                    pause(AGAIN);
+                }
+                // this takes the link from the other connection
+                match self.connect(own) {
+                    Err(error) if !carried.is_finished() => {
+                        debug!("{} is still not reached: {error}", own.name());
+                    }
+                    result => return result,
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn dial(&self, way: &Way) -> Result<Session, Error> {
+        dial(&self.far, way.via.as_ref(), &way.host, way.port)
+    }
+
+    fn carry(&self, session: &Session, way: &Way) -> Result<(), Error> {
+        let result = self.outgoing.run(session, || {
+            info!("connected to {}", way.name());
+            self.carried.store(true, Relaxed);
+        });
+        if let Err(error) = &result {
+            session.give_up(error);
+        }
+        result
+    }
+}
+
+impl PathFailures {
+    /// Takes note of a failure; answers whether it differs from the last one. `carried`: a connection came before it.
+    fn is_news(&mut self, error: &Error, carried: bool) -> bool {
+        let text = error.to_string();
+        let is_news = text != self.text;
+        self.text = text;
+        let refuses = matches!(error.code, Code::Permission | Code::Protocol | Code::Usage);
+        self.is_refusal = refuses && !carried;
+        self.count = if carried {
+            0
+        } else {
+            self.count.saturating_add(1)
+        };
+        is_news
+    }
+
+    /// Returns whether the other gateway was reached and wants no link.
+    const fn is_refusal(&self) -> bool {
+        self.is_refusal
+    }
+
+    /// Returns the time until the next attempt: soon after a connection has ended, and twice as long after each failure.
+    /// Gateways that lost their peer at the same moment do not come back at the same moment.
+    fn pause(&self) -> Duration {
+        let longest = if self.is_refusal {
+            REFUSED_PAUSE
+        } else {
+            LOST_PAUSE
+        };
+        let pause = FIRST_PAUSE * (1 << self.count.min(10));
+        let [chance] = random_octets::<1>();
+        pause.min(longest) * (192 + u32::from(chance) / 4) / 256
+    }
+}
+
+impl Way {
+    fn name(&self) -> String {
+        let Self { host, port, via } = self;
+        match via {
+            None => format!("{host}:{port}"),
+            Some(via) => format!("{host}:{port} through {via}"),
+        }
+    }
+}
+
+/// All ways there are: those from here first.
+fn ways(peers: &[String], via: &[Entrance]) -> Result<Vec<Way>, Error> {
+    let from_here = std::iter::once(None);
+    let through = via.iter().cloned().map(Some);
+    let mut ways = Vec::new();
+    for via in from_here.chain(through) {
+        for peer in peers {
+            let (host, port) = address(peer)?;
+            let via = via.clone();
+            ways.push(Way { host, port, via });
+        }
+    }
+    Ok(ways)
+}
+
+/// Reads `HOST` or `HOST:PORT`.
+fn address(text: &str) -> Result<(String, u16), Error> {
+    if let Ok(target) = text.parse::<Target>() {
+        let host = target.host.to_string();
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        return Ok((bare.to_owned(), target.port));
+    }
+    if text.is_empty() {
+        return Err(Error::new(Code::Usage, "--peer needs a host"));
+    }
+    Ok((text.to_owned(), PORT))
+}
+
+/// Time until the first attempt after a connection has ended.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// Longest time between attempts to reach a gateway that does not answer, and one that refuses this gateway.
+const LOST_PAUSE: Duration = Duration::from_millis(800);
+const REFUSED_PAUSE: Duration = Duration::from_secs(10);
+/// Interval at which a detour checks its end, and number of checks between attempts on the direct way.
+const AGAIN: Duration = Duration::from_secs(1);
+const LOOKS: u32 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(code: Code, text: &str) -> Error {
+        Error::new(code, text)
+    }
+
+    #[test]
+    fn refusal_is_logged_once_and_retried_with_growing_pauses() {
+        let mut failures = PathFailures::default();
+        assert!(!failures.is_refusal());
+        let refused = failed(Code::Permission, "not allowed");
+        assert!(failures.is_news(&refused, true));
+        assert!(failures.pause() <= FIRST_PAUSE && !failures.is_refusal());
+        for _ in 0..10 {
+            let before = failures.pause();
+            assert!(!failures.is_news(&refused, false) && failures.is_refusal());
+            assert!(failures.pause() > before.min(REFUSED_PAUSE) * 3 / 4);
+        }
+        assert!((REFUSED_PAUSE * 3 / 4..=REFUSED_PAUSE).contains(&failures.pause()));
+        let lost = failed(Code::Network, "refused the connection");
+        assert!(failures.is_news(&lost, false) && !failures.is_refusal());
+        assert!((LOST_PAUSE * 3 / 4..=LOST_PAUSE).contains(&failures.pause()));
+        assert!(failures.is_news(&refused, false), "it came back");
+    }
+}

@@ -1,0 +1,113 @@
+//! Where programs come in.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+
+use lighthaul_gateway::capture::rules::Rules;
+use lighthaul_gateway::capture::settings::Transparent;
+use lighthaul_gateway::capture::transparent::Listeners as CaptureListeners;
+use lighthaul_gateway::door::{Door, Doors, Kind, Ways, listen};
+use lighthaul_gateway::shares::Shares;
+use lighthaul_session::error::{Code, Error};
+use tracing::{info, warn};
+
+use super::settings::{Listeners, Peer};
+
+/// Doors, and what leads to them; closed by [`ProgramListeners::close`].
+#[derive(Debug)]
+pub(super) struct ProgramListeners {
+    rules: Option<Rules>,
+    doors: Option<Doors>,
+}
+
+impl ProgramListeners {
+    /// Lets programs in wherever they may come, by one of `ways`. Without a server for other gateways there must be a
+    /// listener.
+    pub(super) fn open(peer: &Peer, ways: Ways, is_served: bool) -> Result<Self, Error> {
+        let settings = &peer.listeners;
+        let mut doors = doors(settings, peer.shared_address())?;
+        let mut rules = None;
+        if let Some(wanted) = &settings.transparent {
+            let (captured, installed) = capture(wanted)?;
+            doors.extend(captured);
+            rules = Some(installed);
+        }
+        if doors.is_empty() && !is_served {
+            let text = "there is no listener for programs: give --socks, --connect, --forward or --transparent";
+            return Err(Error::new(Code::Usage, text));
+        }
+        let failed = |e| Error::new(Code::Network, format!("cannot accept programs: {e}"));
+        let shares = Shares::new(settings.sessions as u64);
+        let doors = Doors::open(doors, ways, shares, settings.keepalive).map_err(failed)?;
+        let doors = Some(doors);
+        Ok(Self { rules, doors })
+    }
+
+    /// Stops accepting programs, and removes the capture rules.
+    pub(super) fn close(&mut self) {
+        if let Some(rules) = self.rules.take()
+            && let Err(error) = rules.remove()
+        {
+            warn!("{error}");
+        }
+        self.doors = None;
+    }
+}
+
+fn doors(settings: &Listeners, shared: Option<Ipv4Addr>) -> Result<Vec<Door>, Error> {
+    let credentials = &settings.credentials;
+    let mut doors = Vec::new();
+    let mut add = |address: &SocketAddr, kind: Kind, what: &str| {
+        if let Some(shared) = shared.filter(|shared| address.ip() == *shared) {
+            return Err(only_everywhere(shared));
+        }
+        let failed = |e| Error::new(Code::Network, format!("cannot listen on {address}: {e}"));
+        let listener = listen(*address).map_err(failed)?;
+        let here = listener.local_addr().map_err(failed)?;
+        info!("{what} at {here}");
+        doors.push(Door { listener, kind });
+        Ok::<_, Error>(())
+    };
+    for address in &settings.socks {
+        add(address, Kind::Socks(credentials.clone()), "SOCKS5")?;
+    }
+    for address in &settings.connect {
+        add(address, Kind::Connect(credentials.clone()), "HTTP CONNECT")?;
+    }
+    for (address, target) in &settings.forward {
+        let what = format!("the way to {target}");
+        add(address, Kind::Forward(target.clone()), &what)?;
+    }
+    let everywhere = |door: &Door| {
+        door.listener
+            .local_addr()
+            .is_ok_and(|at| at.ip().is_unspecified())
+    };
+    match shared.filter(|_| !doors.iter().any(everywhere)) {
+        Some(shared) => Err(only_everywhere(shared)),
+        None => Ok(doors),
+    }
+}
+
+/// A door at the shared address alone could not be told from what it let in.
+fn only_everywhere(shared: Ipv4Addr) -> Error {
+    let text = format!(
+        "--cluster-address {shared}: programs come to it through doors that listen everywhere, as --socks 0.0.0.0:1080"
+    );
+    Error::new(Code::Usage, text)
+}
+
+/// Has the kernel hand over connections that are meant for others. Who comes before the doors are open waits.
+fn capture(wanted: &Transparent) -> Result<(Vec<Door>, Rules), Error> {
+    let failed = |e: lighthaul_gateway::kernel::error::Error| {
+        Error::new(Code::Permission, format!("--transparent: {e}"))
+    };
+    let listeners = CaptureListeners::open().map_err(failed)?;
+    let rules = Rules::install(wanted, &listeners).map_err(failed)?;
+    info!("connections that are meant for others are captured");
+    let door = |listener: TcpListener| Door {
+        listener,
+        kind: Kind::Transparent,
+    };
+    let doors = std::iter::once(listeners.v4).chain(listeners.v6).map(door);
+    Ok((doors.collect(), rules))
+}

@@ -1,0 +1,190 @@
+//! Runs a gateway until it is stopped.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use lighthaul_daemon::gateways::{Gateways, Outgoing};
+use lighthaul_daemon::links;
+use lighthaul_daemon::serve::Server;
+use lighthaul_daemon::settings::{self as daemon, Welcome};
+use lighthaul_gateway::door::Ways;
+use lighthaul_gateway::link_thread;
+use lighthaul_gateway::settings::Settings as LinkSettings;
+use lighthaul_io::crypto::tls;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::interrupt;
+use lighthaul_session::error::{Code, Error};
+use sd_notify::NotifyState;
+use tracing::{info, warn};
+
+use super::link_keeper::LinkKeeper;
+use super::listeners::ProgramListeners;
+use super::settings::{Peer, Settings};
+use super::status_socket::StatusSocket;
+use super::{booker, cluster};
+use crate::metrics::tell_metrics;
+
+/// Carries sessions until the gateway is stopped.
+pub fn run(settings: Settings) -> Result<(), Error> {
+    let mut links = settings.links;
+    let outgoing = match settings.peer {
+        Some(peer) => Some((begin(&peer, &links)?, peer)),
+        None => None,
+    };
+    // sessions for other targets continue there
+    links.onward = outgoing.as_ref().map(|(outgoing, _)| outgoing.line.clone());
+    let gateways = Arc::new(Gateways::new(Arc::new(links)));
+    let mut entrance = None;
+    let mut cluster = None;
+    if let Some((outgoing, peer)) = &outgoing {
+        let line = &outgoing.line;
+        if let Some(address) = peer.addresses.first() {
+            gateways.include(address, line.clone());
+        }
+        if let Some(booked) = &peer.booked {
+            booker::start(booked, line.clone())?;
+        }
+        let ways = ways(peer, outgoing, &gateways)?;
+        let is_served = settings.server.is_some();
+        entrance = Some(ProgramListeners::open(peer, ways, is_served)?);
+        cluster = cluster::join(peer, line)?;
+    }
+    let server = match settings.server {
+        Some(server) => Some(serve(server, &gateways)?),
+        None => None,
+    };
+    if let Some(address) = settings.metrics {
+        let at = match &server {
+            Some(server) => server.show_metrics(address),
+            None => links::export(address, &gateways),
+        };
+        tell_metrics(address, at)?;
+    }
+    let _board = show(&settings.status_socket, &gateways);
+    sd_notify::notify(&[NotifyState::Ready]).ok();
+    let server = server.map(|server| thread::spawn(move || server.run().map_err(|e| starting(&e))));
+    let keeper = outgoing
+        .map(|(outgoing, peer)| LinkKeeper::start(peer, outgoing))
+        .transpose()?;
+    while !interrupt::is_ending() && server.as_ref().is_none_or(|server| !server.is_finished()) {
+        thread::park_timeout(LOOK);
+    }
+    sd_notify::notify(&[NotifyState::Stopping]).ok();
+    if let Some(cluster) = &cluster {
+        cluster.close();
+    }
+    entrance.iter_mut().for_each(ProgramListeners::close);
+    let is_over = drain(&gateways);
+    if let Some(cluster) = &cluster {
+        // sessions that remain are cut off below
+        cluster.leave(if is_over {
+            gateways.settings().patience
+        } else {
+            Duration::ZERO
+        });
+    }
+    interrupt::request();
+    if let Some(keeper) = keeper {
+        keeper.join().ok();
+    }
+    let outcome = server.map_or(Ok(()), |server| server.join().unwrap_or(Ok(())));
+    // sessions end with the last that knows of them, and only then may their address go
+    drop((entrance, gateways));
+    drop(cluster);
+    outcome
+}
+
+/// Begins the link to the other gateway.
+fn begin(peer: &Peer, settings: &LinkSettings) -> Result<Arc<Outgoing>, Error> {
+    let settings = Arc::new(settings.clone());
+    let outgoing = Outgoing::new(settings, peer.plain).map_err(|e| starting(&e))?;
+    Ok(Arc::new(outgoing))
+}
+
+/// Returns the ways of sessions: over the link, or directly where that is shorter.
+fn ways(peer: &Peer, outgoing: &Outgoing, gateways: &Gateways) -> Result<Ways, Error> {
+    let mut ways = Ways {
+        link: outgoing.line.clone(),
+        direct: None,
+    };
+    if peer.is_bypassed {
+        let settings = gateways.settings();
+        let line = link_thread::start_direct(Arc::clone(settings)).map_err(|e| starting(&e))?;
+        gateways.include("direct", line.clone());
+        ways.direct = Some((Arc::clone(&settings.direct), line));
+    }
+    Ok(ways)
+}
+
+/// Shows how the gateway is, if there is a place for that.
+fn show(path: &Path, gateways: &Arc<Gateways>) -> Option<StatusSocket> {
+    match StatusSocket::open(path, gateways) {
+        Ok(board) => Some(board),
+        Err(error) => {
+            let path = path.display();
+            warn!(
+                "`lighthaul gateway status` will not find this gateway at {path}: {error}; give --status-socket PATH"
+            );
+            None
+        }
+    }
+}
+
+/// Waits until the last session is over or the patience ends. Returns true if no session is left.
+fn drain(gateways: &Gateways) -> bool {
+    gateways.drain();
+    let left = || {
+        gateways
+            .links()
+            .iter()
+            .map(|link| link.sight.sessions)
+            .sum::<u64>()
+    };
+    info!(
+        "stopping with {} running sessions; a second signal ends them",
+        left()
+    );
+    let clock = Clock::start();
+    let until = clock.now() + gateways.settings().patience;
+    while !gateways.is_over() && !interrupt::is_requested() && clock.now() < until {
+        thread::park_timeout(LOOK);
+    }
+    match left() {
+        0 => info!("no session is left"),
+        left => warn!("{left} sessions are cut off"),
+    }
+    left() == 0
+}
+
+/// Listens for other gateways.
+fn serve(settings: daemon::Settings, gateways: &Arc<Gateways>) -> Result<Server, Error> {
+    let address = settings.address;
+    let listening = |e| Error::new(Code::Network, format!("cannot listen on {address}: {e}"));
+    let key = tls::fingerprint(&settings.identity)?;
+    info!("this gateway's key is {key}");
+    if let Welcome::Listed { keys, .. } = &settings.welcome {
+        info!("gateways with keys in {} may call", keys.display());
+    }
+    let server = Server::listen(daemon::Settings {
+        gateway: Some(Arc::clone(gateways)),
+        ..settings
+    })
+    .map_err(listening)?;
+    info!(
+        "listening on {} (TCP and UDP)",
+        server.address().map_err(listening)?
+    );
+    Ok(server)
+}
+
+fn starting(error: &std::io::Error) -> Error {
+    Error::new(
+        Code::Network,
+        format!("the gateway could not start: {error}"),
+    )
+}
+
+/// Interval at which signals are looked for.
+const LOOK: Duration = Duration::from_millis(100);

@@ -1,0 +1,13 @@
+//! Floor 8: services that run until they are stopped, from their settings.
+//!
+//! - [`gateway`]: a gateway with its links and listeners; [`scheduler`]: a scheduler with its store and circuits
+//! - [`metrics`]: where metrics are; [`log`]: the log of services; `traces`: its OpenTelemetry traces
+#![expect(clippy::disallowed_methods, reason = "a face reads the environment")]
+
+pub mod gateway;
+pub mod log;
+pub mod metrics;
+pub mod scheduler;
+
+#[cfg(feature = "otel")]
+mod traces;

@@ -1,0 +1,17 @@
+//! Address of the metrics of a service.
+
+use std::io;
+use std::net::SocketAddr;
+
+use lighthaul_session::error::{Code, Error};
+use tracing::info;
+
+/// Logs the address of the metrics, which were to be at `address`.
+pub fn tell_metrics(address: SocketAddr, at: io::Result<SocketAddr>) -> Result<(), Error> {
+    let at = at.map_err(|error| {
+        let text = format!("cannot show metrics at {address}: {error}");
+        Error::new(Code::Network, text)
+    })?;
+    info!("metrics at http://{at}/metrics");
+    Ok(())
+}

@@ -1,0 +1,453 @@
+//! Runs a scheduler until it is stopped.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use lighthaul_base::Rate;
+use lighthaul_booking::books::{Books, Config, Policy, Quota};
+use lighthaul_booking::callers::Limits;
+use lighthaul_booking::certificate::Show;
+use lighthaul_booking::circuits::{Circuits, equip};
+use lighthaul_booking::error::Error as Refused;
+use lighthaul_booking::https::{Known, fetcher};
+use lighthaul_booking::identity::tokens::Tokens;
+use lighthaul_booking::identity::{Gate, Issuer, Keys};
+use lighthaul_booking::policies::{Policies, Watch};
+use lighthaul_booking::serve::{Server, Settings as ServerSettings};
+use lighthaul_booking::store::Store;
+use lighthaul_booking::store::postgres::Postgres;
+use lighthaul_booking::store::sqlite::Sqlite;
+use lighthaul_booking::topology::file;
+use lighthaul_booking::word::Moment;
+use lighthaul_circuit::driver::Driver;
+use lighthaul_circuit::exec::{Exec, config as exec};
+use lighthaul_circuit::linux::Shaper;
+use lighthaul_io::crypto::identity::{Fingerprint, Identity};
+use lighthaul_io::crypto::tls;
+use lighthaul_io::fs::durable;
+use lighthaul_io::host::clock::{Clock, unix_nanos};
+use lighthaul_io::host::wait::pause;
+use lighthaul_remote::paths;
+use lighthaul_session::error::{Code, Error};
+use sd_notify::NotifyState;
+use tracing::{info, warn};
+
+/// Settings of a scheduler.
+#[derive(Debug)]
+pub struct Settings {
+    /// File with the topology.
+    pub topology: PathBuf,
+    /// Capacity of links for which the topology has none.
+    pub link_capacity: Option<Rate>,
+    /// File or `PostgreSQL` URL of the books, in place of the default.
+    pub store: Option<String>,
+    /// True to accept a store that was restored from a backup.
+    pub accept_restored: bool,
+    /// File with policies.
+    pub policy: Option<PathBuf>,
+    /// Quota of identities without one of their own.
+    pub quota: Quota,
+    /// Time before an uncommitted reservation expires.
+    pub hold: Duration,
+    /// Maximum time from now to the end of a reservation.
+    pub horizon: Duration,
+    /// Interfaces of this host that carry circuits, with their rates.
+    pub interfaces: Vec<(String, Rate)>,
+    /// Devices that carry circuits, with their driver programs.
+    pub devices: Vec<(String, PathBuf)>,
+    /// Address to listen on.
+    pub listen: SocketAddr,
+    /// URL at which other instances reach this one, in place of its address.
+    pub url: Option<String>,
+    /// Identity that clients see.
+    pub show: Show,
+    /// True to serve without TLS to other hosts.
+    pub insecure: bool,
+    /// Private key of this host.
+    pub key: Identity,
+    /// Credentials of clients.
+    pub access: Access,
+    /// Limit of searches for a path in a second.
+    pub questions_per_second: u32,
+    /// Limits of connections.
+    pub limits: Limits,
+}
+
+/// Credentials that a scheduler accepts.
+#[derive(Debug)]
+pub struct Access {
+    /// File with tokens.
+    pub tokens: PathBuf,
+    /// Trusted issuer of signed tokens, and the URL of its keys.
+    pub issuer: Option<(Issuer, String)>,
+}
+
+/// Runs the scheduler until it is stopped.
+pub fn run(settings: &Settings) -> Result<(), Error> {
+    check_address(settings)?;
+    let key = tls::fingerprint(&settings.key)?;
+    let topology = file::read(&settings.topology, settings.link_capacity).map_err(failed)?;
+    let clock = Clock::start();
+    let drivers = drivers(settings, clock)?;
+    let topology = equip(topology, &drivers).map_err(failed)?;
+    let (rules, policies) = config(settings)?;
+    let books = Books::open(store(settings)?, topology, rules, || Moment(unix_nanos()));
+    let books = Arc::new(books.map_err(failed)?);
+    if let Some(policies) = policies {
+        follow(policies, Arc::clone(&books))?;
+    }
+    let circuits = if drivers.is_empty() {
+        None
+    } else {
+        let circuits = Circuits::start(Arc::clone(&books), drivers, clock, Moment(unix_nanos()));
+        Some(circuits.map_err(failed)?)
+    };
+    let server = ServerSettings {
+        listen: settings.listen,
+        show: settings.show.clone(),
+        insecure: settings.insecure,
+        gate: gate(&settings.access)?,
+        books,
+        questions_per_second: settings.questions_per_second,
+        limits: settings.limits,
+        peers: peers(key),
+        circuits,
+    };
+    let server = Server::listen(server).map_err(failed)?;
+    let address = server.address().map_err(|e| failed(e.into()))?;
+    let scheme = scheme(settings);
+    info!("booking at {scheme}://{address}, as {scheme}://{address}/openapi.json says");
+    if matches!(settings.show, Show::Key(_)) {
+        info!("this host's key is {key}; clients accept it with `lighthaul trust {address} {key}`");
+    }
+    // without a service manager the notification has no receiver
+    sd_notify::notify(&[NotifyState::Ready]).ok();
+    server.run().map_err(failed)
+}
+
+/// Refuses port 0 where other instances share the store, since they could not find this one. Two instances of one host would
+/// share a note of how far the store has come.
+fn check_address(settings: &Settings) -> Result<(), Error> {
+    if server(settings).is_none() || settings.url.is_some() || settings.listen.port() != 0 {
+        return Ok(());
+    }
+    let text = "other instances with this store cannot find this one at port 0: give --listen a port, or --url the address \
+                where they reach it";
+    Err(Error::new(Code::Usage, text))
+}
+
+/// Opens the store.
+fn store(settings: &Settings) -> Result<Box<dyn Store>, Error> {
+    if let Some(server) = server(settings) {
+        let store = Postgres::open(server, &url(settings));
+        return Ok(Box::new(store.map_err(failed)?));
+    }
+    let path = match &settings.store {
+        Some(place) => named(place)?,
+        None => usual()?,
+    };
+    Ok(Box::new(Sqlite::open(&path).map_err(failed)?))
+}
+
+/// The `PostgreSQL` server that keeps the books, if one does.
+fn server(settings: &Settings) -> Option<&str> {
+    let place = settings.store.as_deref();
+    place.filter(|place| place.starts_with("postgres"))
+}
+
+/// Returns the URL at which other schedulers reach this one.
+fn url(settings: &Settings) -> String {
+    let here = || format!("{}://{}", scheme(settings), settings.listen);
+    settings.url.clone().unwrap_or_else(here)
+}
+
+/// Returns the path of the note that records the progress of the store. It is beside a file store, or in this host's
+/// directory by server and URL. Instances of this host that share a server have a note each.
+fn seen(settings: &Settings) -> PathBuf {
+    let server = server(settings);
+    let Some(server) = server else {
+        let books = settings
+            .store
+            .as_ref()
+            .map_or_else(paths::books, PathBuf::from);
+        return with_end(&books, "seen");
+    };
+    let instance = format!("{server} {}", url(settings));
+    let hash = Fingerprint::of_token(&instance).to_string();
+    let hash: String = hash.chars().skip("sha256:".len()).take(16).collect();
+    with_end(&paths::books(), &format!("{hash}.seen"))
+}
+
+fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(".");
+    path.push(end);
+    path.into()
+}
+
+/// Returns the path of a store that was named, in a directory that exists.
+fn named(place: &str) -> Result<PathBuf, Error> {
+    if let Some((scheme, _)) = place.split_once("://") {
+        let text = format!(
+            "books cannot be kept at {scheme}://: give a file or a postgres:// URL with --store"
+        );
+        return Err(Error::new(Code::Usage, text));
+    }
+    let path = PathBuf::from(place);
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        let folder = folder.display();
+        let text =
+            format!("there is no folder {folder} for the books: make it, or give another --store");
+        return Err(Error::new(Code::Usage, text));
+    }
+    Ok(path)
+}
+
+/// Returns the default path of the store.
+fn usual() -> Result<PathBuf, Error> {
+    let path = paths::books();
+    if let Some(folder) = path.parent() {
+        durable::make_folders(folder)
+            .map_err(|e| Error::file(Code::Io, "cannot make the folder", folder, &e))?;
+    }
+    Ok(path)
+}
+
+/// Returns the drivers of circuits by the names of interfaces and devices.
+fn drivers(settings: &Settings, clock: Clock) -> Result<BTreeMap<String, Box<dyn Driver>>, Error> {
+    let wrong = |e: lighthaul_circuit::error::Error| Error::new(Code::Usage, e.to_string());
+    let mut drivers: BTreeMap<String, Box<dyn Driver>> = BTreeMap::new();
+    for (name, rate) in &settings.interfaces {
+        drivers.insert(
+            name.clone(),
+            Box::new(Shaper::open(name, *rate).map_err(wrong)?),
+        );
+    }
+    for (name, program) in &settings.devices {
+        let config = exec::Config {
+            program: program.clone(),
+            arguments: Vec::new(),
+            limit: Duration::from_secs(30),
+        };
+        let driver = Exec::open(clock, config).map_err(wrong)?;
+        drivers.insert(name.clone(), Box::new(driver));
+    }
+    Ok(drivers)
+}
+
+/// Interval at which the file of policies is read.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Returns the configuration of the books, and the policy file to watch.
+fn config(settings: &Settings) -> Result<(Config, Option<Watch>), Error> {
+    let usual = Policy {
+        quota: settings.quota,
+        ..Policy::default()
+    };
+    let (watch, policies) = if let Some(path) = &settings.policy {
+        let (watch, policies) = Watch::begin(path, usual).map_err(failed)?;
+        (Some(watch), policies)
+    } else {
+        let policies = Policies {
+            default: usual,
+            ..Policies::default()
+        };
+        (None, policies)
+    };
+    let mut config = Config {
+        hold: settings.hold,
+        policy: policies.default,
+        policies: policies.listed,
+        seen: Some(seen(settings)),
+        accept_restored: settings.accept_restored,
+        ..Config::default()
+    };
+    config.calendar.horizon = settings.horizon;
+    Ok((config, watch))
+}
+
+/// Applies changes of the policy file as long as this process lives.
+fn follow(mut policies: Watch, books: Arc<Books>) -> Result<(), Error> {
+    let look = move || {
+        loop {
+            pause(LOOK);
+            if let Some(Policies { default, listed }) = policies.look() {
+                books.set_policies(default, listed);
+            }
+        }
+    };
+    let thread = thread::Builder::new().name("policies".into()).spawn(look);
+    thread.map(drop).map_err(|error| failed(error.into()))
+}
+
+/// Returns the scheme of this scheduler's URL.
+const fn scheme(settings: &Settings) -> &'static str {
+    match settings.show {
+        Show::Nothing => "http",
+        Show::Key(_) | Show::Chain { .. } => "https",
+    }
+}
+
+/// Returns the credentials that are accepted.
+fn gate(access: &Access) -> Result<Gate, Error> {
+    let path = &access.tokens;
+    let issuer = match &access.issuer {
+        Some((issuer, url)) => Some((issuer.clone(), keys(url)?)),
+        None => None,
+    };
+    if issuer.is_none() && !path.exists() {
+        let path = path.display();
+        warn!(
+            "no client may connect yet: `lighthaul token NAME --role user` lists a token in {path}"
+        );
+    }
+    Ok(Gate {
+        tokens: Some(tokens(path)?),
+        issuer,
+    })
+}
+
+/// Returns the keys of a trusted issuer, from their URL.
+fn keys(url: &str) -> Result<Keys, Error> {
+    let near = ["http://127.0.0.1", "http://[::1]", "http://localhost"];
+    if !url.starts_with("https://") && !near.iter().any(|start| url.starts_with(start)) {
+        let text =
+            format!("keys from {url} could be forged on the way: give an https:// URL with --jwks");
+        return Err(Error::new(Code::Usage, text));
+    }
+    let agent =
+        fetcher().map_err(|e| Error::new(Code::Usage, format!("TLS cannot be set up: {e}")))?;
+    let keys = Keys::new(agent, url.to_owned());
+    if !keys.warm(unix_nanos() / 1_000_000_000) {
+        warn!("no keys are known at {url}: signed tokens are refused until they are");
+    }
+    Ok(keys)
+}
+
+/// The tokens of a file.
+fn tokens(path: &Path) -> Result<Tokens, Error> {
+    Tokens::open(path).map_err(|e| Error::file(Code::Permission, "cannot read", path, &e))
+}
+
+/// Returns the check of other schedulers of the store: a certificate, or this host's key.
+fn peers(key: Fingerprint) -> Known {
+    Known {
+        by_certificate: true,
+        by_key: Box::new(move |shown| {
+            let why =
+                || format!("it shows the key {shown}: give all instances one key or certificates");
+            (shown == key).then_some(()).ok_or_else(why)
+        }),
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "map_err gives it away")]
+fn failed(refused: Refused) -> Error {
+    let code = match &refused {
+        Refused::Store(_) => Code::Io,
+        Refused::Elsewhere { .. } => Code::Network,
+        Refused::Misuse(_)
+        | Refused::Refused(_)
+        | Refused::Illegal(_)
+        | Refused::Quota(_)
+        | Refused::Policy(_)
+        | Refused::Overlap(_)
+        | Refused::Missing { .. }
+        | Refused::NoLink(_)
+        | Refused::Forbidden { .. }
+        | Refused::Conflict(_) => Code::Usage,
+    };
+    Error::new(code, refused.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(store: &str, listen: &str, url: Option<&str>) -> Settings {
+        Settings {
+            topology: "t".into(),
+            link_capacity: None,
+            store: Some(store.to_owned()),
+            accept_restored: false,
+            policy: None,
+            quota: Quota::default(),
+            hold: Duration::from_mins(1),
+            horizon: Duration::from_hours(1),
+            interfaces: Vec::new(),
+            devices: Vec::new(),
+            listen: listen.parse().unwrap(),
+            url: url.map(str::to_owned),
+            show: Show::Chain {
+                chain: PathBuf::new(),
+                key: PathBuf::new(),
+            },
+            insecure: false,
+            key: Identity::generate(),
+            access: Access {
+                tokens: PathBuf::new(),
+                issuer: None,
+            },
+            questions_per_second: 1,
+            limits: Limits::default(),
+        }
+    }
+
+    const BOOKS: &str = "postgres://books@db/books";
+    const ONE: &str = "https://one.example.org:4811";
+    const TWO: &str = "https://two.example.org:4811";
+
+    #[test]
+    fn instances_of_a_store_that_cannot_be_told_apart_are_refused() {
+        let any = settings(BOOKS, "127.0.0.1:0", None);
+        assert_eq!(run(&any).unwrap_err().code, Code::Usage);
+        let why = check_address(&any).unwrap_err().to_string();
+        assert!(why.contains("at port 0"), "{why}");
+        for settings in [
+            settings(BOOKS, "127.0.0.1:0", Some(ONE)),
+            settings(BOOKS, "127.0.0.1:4811", None),
+            // a file with books has one instance
+            settings("/srv/books", "127.0.0.1:0", None),
+        ] {
+            assert_eq!(check_address(&settings), Ok(()), "{settings:?}");
+        }
+    }
+
+    #[test]
+    fn schedulers_of_one_store_have_separate_notes() {
+        let here = "127.0.0.1:4811";
+        let one = seen(&settings(BOOKS, here, None));
+        assert_eq!(one, seen(&settings(BOOKS, here, None)));
+        for other in [
+            settings(BOOKS, "127.0.0.1:4812", None),
+            settings(BOOKS, here, Some(TWO)),
+            settings("postgres://books@db/others", here, None),
+        ] {
+            assert_ne!(one, seen(&other), "{other:?}");
+        }
+        // a file with books has one instance
+        for listen in [here, "127.0.0.1:4812"] {
+            let note = seen(&settings("/srv/books", listen, None));
+            assert_eq!(note, Path::new("/srv/books.seen"));
+        }
+    }
+
+    #[test]
+    fn invalid_store_is_refused() {
+        for (place, says) in [
+            ("mysql://x", "at mysql://: give a file or a postgres:// URL"),
+            ("/nonexistent/b", "no folder /nonexistent for the books"),
+        ] {
+            let why = named(place).unwrap_err().to_string();
+            assert!(why.contains(says), "{why}");
+        }
+        for place in ["books", "/tmp/books"] {
+            assert_eq!(named(place).unwrap(), Path::new(place));
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Rule: a crate may only use crates on lower floors.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::fault::Fault;
+use crate::sources::{Source, Sources};
+
+/// Checks the dependencies of all crates.
+///
+/// Every crate has a floor and a package named after its folder. It uses only lower floors (in
+/// tests, also its own). Pure crates are `no_std`.
+pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
+    let manifests = sources
+        .ending("/Cargo.toml")
+        .filter_map(|file| Some((folder(file)?, file)));
+    let mut faults = Vec::new();
+    for (folder, file) in manifests {
+        check_crate(folder, file, &mut faults);
+        if PURE.contains(&folder) {
+            let map = format!("crates/{folder}/src/lib.rs");
+            if !sources
+                .ending(&map)
+                .any(|map| map.lines().any(|(_, line)| line == "#![no_std]"))
+            {
+                let text = format!("{folder} is a pure crate: add #![no_std]");
+                faults.push(Fault::new(map, text));
+            }
+        }
+    }
+    faults
+}
+
+fn folder(file: &Source) -> Option<&str> {
+    file.path
+        .strip_prefix("crates/")?
+        .strip_suffix("/Cargo.toml")
+}
+
+fn check_crate(folder: &str, file: &Source, faults: &mut Vec<Fault>) {
+    let mut fault = |text: String| faults.push(Fault::new(&file.path, text));
+    let Some(floor) = floor(folder) else {
+        fault(format!(
+            "{folder} has no floor: add it to FLOORS in crates/tidy/src/floors.rs"
+        ));
+        return;
+    };
+    let manifest: Manifest = match toml::from_str(&file.text) {
+        Ok(manifest) => manifest,
+        Err(why) => {
+            fault(format!("cannot be parsed: {}", why.message()));
+            return;
+        }
+    };
+    let name = format!("{PREFIX}{folder}");
+    if manifest.package.name != name {
+        fault(format!(
+            "the package must be named {name}, not {}",
+            manifest.package.name
+        ));
+    }
+    for other in ours(&manifest.dependencies) {
+        if floor_of(other) >= floor {
+            fault(format!(
+                "{folder} (floor {floor}) may not use {other} (floor {}): only lower floors",
+                floor_of(other)
+            ));
+        }
+    }
+    for other in ours(&manifest.dev_dependencies) {
+        if floor_of(other) > floor {
+            fault(format!(
+                "tests of {folder} (floor {floor}) may not use {other}, which is on a higher floor"
+            ));
+        }
+    }
+}
+
+fn ours(dependencies: &BTreeMap<String, toml::Value>) -> impl Iterator<Item = &str> {
+    dependencies
+        .keys()
+        .filter_map(|name| name.strip_prefix(PREFIX))
+}
+
+fn floor_of(folder: &str) -> u8 {
+    floor(folder).unwrap_or(u8::MAX)
+}
+
+fn floor(folder: &str) -> Option<u8> {
+    FLOORS
+        .iter()
+        .find(|(_, rooms)| rooms.contains(&folder))
+        .map(|(floor, _)| *floor)
+}
+
+#[derive(Debug, Deserialize)]
+struct Manifest {
+    package: Package,
+    #[serde(default)]
+    dependencies: BTreeMap<String, toml::Value>,
+    #[serde(default, rename = "dev-dependencies")]
+    dev_dependencies: BTreeMap<String, toml::Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Package {
+    name: String,
+}
+
+const PREFIX: &str = "lighthaul-";
+
+/// Floors of all crates. A new dependency between crates may require a change here.
+///
+/// Floor 0 uses no crate of ours: the library that runs in other programs, the tests' toolkit, and
+/// the types that all share. The tasks of `xtask` may use all crates.
+const FLOORS: [(u8, &[&str]); 11] = [
+    (0, &["wrap", "testkit", "tidy", "base"]),
+    (1, &["parts", "plot"]),
+    (2, &["proto", "slabs", "calendar", "sim", "io"]),
+    (3, &["workload", "session", "circuit", "gateway"]),
+    (4, &["files", "stream"]),
+    (5, &["transfer"]),
+    (6, &["booking", "daemon", "lab", "powercut"]),
+    (7, &["remote", "bench"]),
+    (8, &["service"]),
+    (9, &["cli"]),
+    (10, &["xtask"]),
+];
+
+/// Crates without clocks, sockets, files and own randomness.
+const PURE: [&str; 7] = [
+    "base", "parts", "proto", "slabs", "calendar", "sim", "workload",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(folder: &str, manifest: &str) -> Vec<String> {
+        let path = format!("crates/{folder}/Cargo.toml");
+        let map = format!("crates/{folder}/src/lib.rs");
+        let sources = Sources::of(&[(&path, manifest), (&map, "#![no_std]\n")]);
+        check(&sources)
+            .into_iter()
+            .map(|fault| fault.text)
+            .collect()
+    }
+
+    #[test]
+    fn dependencies_on_lower_floors_are_allowed() {
+        let text = "[package]\nname = \"lighthaul-proto\"\n[dependencies]\nlighthaul-base.workspace = true\n\
+                    [dev-dependencies]\nlighthaul-sim.workspace = true\n";
+        assert_eq!(faults("proto", text), Vec::<String>::new());
+    }
+
+    #[test]
+    fn dependencies_on_equal_or_higher_floors_are_refused() {
+        let text = "[package]\nname = \"lighthaul-proto\"\n[dependencies]\nlighthaul-io.workspace = true\n\
+                    [dev-dependencies]\nlighthaul-lab.workspace = true\n";
+        let faults = faults("proto", text);
+        assert_eq!(faults.len(), 2);
+        assert!(faults[0].contains("may not use io (floor 2)"), "{faults:?}");
+        assert!(
+            faults[1].contains("which is on a higher floor"),
+            "{faults:?}"
+        );
+    }
+
+    #[test]
+    fn packages_need_their_folders_name_and_a_floor() {
+        assert_eq!(faults("io", "[package]\nname = \"net\"\n").len(), 1);
+        assert!(faults("attic", "[package]\nname = \"lighthaul-attic\"\n")[0].contains("no floor"));
+        assert!(faults("io", "[package")[0].contains("cannot be parsed"));
+    }
+
+    #[test]
+    fn pure_crates_must_be_no_std() {
+        let manifest = "[package]\nname = \"lighthaul-base\"\n";
+        let files = [
+            ("crates/base/Cargo.toml", manifest),
+            ("crates/base/src/lib.rs", ""),
+        ];
+        assert_eq!(check(&Sources::of(&files)).len(), 1);
+    }
+}

@@ -1,0 +1,241 @@
+//! Comments and documents in plain sentences.
+//!
+//! - A doc comment opens with a noun or a verb, not with a question word.
+//! - A sentence has at most [`WORDS_MAX`] words.
+//! - Pronouns in the place of a noun, and turns of speech that a reader stumbles over, are banned.
+//!
+//! Code blocks, tables, headings and unit tests are not read.
+
+use crate::fault::Fault;
+use crate::sources::{Source, Sources};
+
+/// Finds text that a newcomer has to read twice.
+pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
+    let files = sources.files.iter().filter(|file| is_held(file));
+    files.flat_map(check_file).collect()
+}
+
+fn is_held(file: &Source) -> bool {
+    let is_text = [".md", ".rs"].iter().any(|tail| file.path.ends_with(tail));
+    is_text && !NOT_YET.iter().any(|place| file.path.starts_with(place))
+}
+
+fn check_file(file: &Source) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for paragraph in paragraphs(file) {
+        let place = format!("{}:{}", file.path, paragraph.line);
+        faults.extend(check_paragraph(&paragraph).map(|text| Fault::new(&place, text)));
+    }
+    faults
+}
+
+fn check_paragraph(paragraph: &Paragraph) -> impl Iterator<Item = String> {
+    let first = paragraph.text.split_whitespace().next().unwrap_or_default();
+    let opening = (paragraph.is_doc && OPENINGS.contains(&first)).then(|| {
+        format!("a doc comment opens with \"{first}\": open with a noun or \"Returns ...\"")
+    });
+    let lower = format!(" {} ", plain(&paragraph.text));
+    let banned = BANNED.iter().filter_map(move |(word, instead)| {
+        let is_there = lower.contains(&format!(" {word} "));
+        is_there.then(|| format!("\"{word}\": write {instead}"))
+    });
+    let long = sentences(&paragraph.text).filter_map(|sentence| {
+        let count = sentence.split_whitespace().count();
+        let begin: String = sentence.chars().take(40).collect();
+        (count > WORDS_MAX)
+            .then(|| format!("a sentence of {count} words, over {WORDS_MAX}: \"{begin}...\""))
+    });
+    opening.into_iter().chain(banned).chain(long)
+}
+
+/// Some lines of text that belong together.
+#[derive(Debug)]
+struct Paragraph {
+    /// The number of its first line.
+    line: usize,
+    /// True for the first paragraph of a doc comment.
+    is_doc: bool,
+    text: String,
+}
+
+/// The paragraphs of a file: the comments of source code, the text of a document.
+fn paragraphs(file: &Source) -> Vec<Paragraph> {
+    let is_code = file.path.rsplit('.').next() == Some("rs");
+    let mut found: Vec<Paragraph> = Vec::new();
+    let (mut is_open, mut is_fenced, mut was_doc) = (false, false, false);
+    for (nth, line) in file.lines() {
+        let (text, is_doc) = if is_code {
+            comment(line)
+        } else {
+            (Some(line), false)
+        };
+        let begins_doc = is_doc && !was_doc;
+        was_doc = is_doc;
+        let Some(text) = text.map(str::trim) else {
+            (is_open, is_fenced) = (false, false);
+            continue;
+        };
+        if text.starts_with("```") {
+            is_fenced = !is_fenced;
+        }
+        // drawings, tables and headings are no sentences
+        let is_prose =
+            !is_fenced && !text.starts_with(['#', '|', '`', '<', '[']) && !text.is_empty();
+        if !is_prose {
+            is_open = false;
+        } else if is_open && !begins_item(text) {
+            let last = found.last_mut().expect("an open paragraph is the last");
+            last.text.push(' ');
+            last.text.push_str(text);
+        } else {
+            let text = text.trim_start_matches(['-', '*', ' ']).to_owned();
+            found.push(Paragraph {
+                line: nth,
+                is_doc: begins_doc,
+                text,
+            });
+            is_open = true;
+        }
+    }
+    found
+}
+
+/// The text of a line that is a comment, and whether it is a doc comment.
+fn comment(line: &str) -> (Option<&str>, bool) {
+    let line = line.trim_start();
+    for mark in ["///", "//!"] {
+        if let Some(text) = line.strip_prefix(mark) {
+            return (Some(text), true);
+        }
+    }
+    (line.strip_prefix("//"), false)
+}
+
+/// Returns true for a line that begins an item of a list.
+fn begins_item(text: &str) -> bool {
+    let rest = text.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    text.starts_with("- ")
+        || text.starts_with("* ")
+        || (rest.len() < text.len() && rest.starts_with(". "))
+}
+
+/// The sentences of a paragraph; a colon and a semicolon end one, too.
+fn sentences(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let end = [". ", "! ", "? ", ": ", "; ", ".) "].iter();
+        let end = end.filter_map(|mark| rest.find(mark).map(|at| at + mark.len()));
+        let (sentence, after) = rest.split_at(end.min().unwrap_or(rest.len()));
+        rest = after;
+        Some(sentence)
+    })
+}
+
+/// The words of a text in lower case, each between spaces, without punctuation and without code.
+fn plain(text: &str) -> String {
+    let outside = text.split('`').step_by(2).collect::<Vec<_>>().join(" x ");
+    let words = outside.split(|letter: char| !letter.is_alphanumeric() && letter != '\'');
+    words
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// The longest sentence that is read at once.
+const WORDS_MAX: usize = 25;
+
+/// Words that open a question, or a clause in the place of a noun.
+const OPENINGS: [&str; 10] = [
+    "What", "How", "Whether", "Who", "Whose", "Whom", "Why", "Whatever", "Whoever", "That",
+];
+
+/// Words that no sentence has, and the words to write instead.
+const BANNED: [(&str, &str); 14] = [
+    ("somebody", "the noun: the user, the client, the operator"),
+    ("nobody", "\"no client\", \"no process\""),
+    ("whoever", "the noun: the client, the caller"),
+    ("whomever", "the noun: the client, the caller"),
+    ("those who", "the noun: clients that ..."),
+    ("he who", "the noun: the client that ..."),
+    ("one who", "the noun: a client that ..."),
+    ("goes on", "continues"),
+    ("go on", "continue"),
+    ("is told", "receives, learns"),
+    ("are told", "receive, learn"),
+    ("anew", "again"),
+    ("manieth", "sequence number, index"),
+    ("lest", "so that ... not"),
+];
+
+/// Places whose text is still to be gone over.
+const NOT_YET: [&str; 13] = [
+    "CHANGELOG.md",
+    "bench/",
+    "crates/circuit/",
+    "crates/daemon/",
+    "crates/files/",
+    "crates/gateway/",
+    "crates/calendar/",
+    "crates/booking/",
+    "crates/session/",
+    "crates/stream/",
+    "crates/transfer/",
+    "figures/",
+    "fuzz/",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(path: &str, text: &str) -> Vec<String> {
+        let faults = check(&Sources::of(&[(path, text)]));
+        faults.into_iter().map(|fault| fault.to_string()).collect()
+    }
+
+    #[test]
+    fn question_words_do_not_open_a_doc_comment() {
+        for (text, count) in [
+            ("/// What it is.\nfn a() {}", 1),
+            ("/// Returns what was read.\nfn a() {}", 0),
+            ("//! How long it takes.", 1),
+            ("/// A rate.\n///\n/// How it is read is said elsewhere.", 0),
+            ("// what it is", 0),
+            ("#[cfg(test)]\nmod tests {\n/// What\n}", 0),
+        ] {
+            assert_eq!(faults("crates/x/src/a.rs", text).len(), count, "{text}");
+        }
+    }
+
+    #[test]
+    fn long_sentences_are_found_across_lines() {
+        let twenty = "word ".repeat(20);
+        let long = format!("// {twenty}\n// {twenty}");
+        assert_eq!(faults("a.rs", &long).len(), 1);
+        let two = format!("// {twenty}end.\n// {twenty}end.");
+        assert_eq!(faults("a.rs", &two), [""; 0]);
+        assert_eq!(faults("a.md", &format!("{twenty}\n{twenty}")).len(), 1);
+        assert_eq!(faults("a.md", &format!("- {twenty}\n- {twenty}")), [""; 0]);
+        assert_eq!(
+            faults("a.md", &format!("```\n{twenty}\n{twenty}\n```")),
+            [""; 0]
+        );
+        assert_eq!(faults("a.md", &format!("| {twenty} {twenty} |")), [""; 0]);
+    }
+
+    #[test]
+    fn banned_words_are_found_but_not_in_code() {
+        for (text, count) in [
+            ("Somebody reads it.", 1),
+            ("It goes\non.", 1),
+            ("The option `lest` is no word.", 0),
+            ("The lesson.", 0),
+        ] {
+            assert_eq!(faults("a.md", text).len(), count, "{text}");
+        }
+    }
+}

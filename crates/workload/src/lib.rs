@@ -1,0 +1,16 @@
+//! Floor 3: workloads for machines in virtual time. Figures, random worlds and tests run them; no driver of real
+//! transfers does.
+//!
+//! - [`feed`]: a sender of a message stream, with generated messages
+//! - [`station`]: a gateway with its programs, whose bytes are only counted
+//! - [`cluster`]: gateways that take turns on a channel, with the network between them
+#![no_std]
+extern crate alloc;
+
+pub mod cluster;
+pub mod feed;
+pub mod station;
+
+pub use cluster::Cluster;
+pub use feed::Feed;
+pub use station::Station;
