@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// Measure only these paths: veth, veth-cut, 1g-10ms, 1g-100ms, 5g-115ms
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     pub(crate) path: Vec<String>,
-    /// Measure only these packet losses: 0, 0.01%, 1%
+    /// Measure only these packet losses: 0, 0.01%, 1%; with --keep also 0.001% and 0.1%
     #[arg(long, value_delimiter = ',', value_name = "LOSS")]
     pub(crate) loss: Vec<String>,
     /// Measure only this data: memory, 2GiB, 10000x10KB, 1GiB, 100MB, 8GiB
@@ -51,6 +51,9 @@ pub(crate) struct Args {
     /// Folder for the tables as text, Markdown and CSV
     #[arg(long, default_value = "target/bench", value_name = "DIR")]
     pub(crate) out: PathBuf,
+    /// Measure goodput against loss, and draw the figure goodput-loss in this folder
+    #[arg(long, value_name = "DIR", conflicts_with = "quick")]
+    pub(crate) keep: Option<PathBuf>,
 }
 
 /// Internal commands, with which the bench starts itself.

@@ -86,24 +86,40 @@ impl Path {
 pub(crate) enum Loss {
     /// No loss.
     None,
+    /// One packet in 100,000.
+    Seldom,
     /// One packet in ten thousand.
     Rare,
+    /// One packet in a thousand.
+    Frequent,
     /// One packet in a hundred.
     Often,
 }
 
 impl Loss {
-    /// All losses.
-    pub(crate) const ALL: [Self; 3] = [Self::None, Self::Rare, Self::Often];
+    /// Losses of the table.
+    pub(crate) const TABLE: [Self; 3] = [Self::None, Self::Rare, Self::Often];
+    /// Losses of the figure of goodput against loss.
+    pub(crate) const FIGURE: [Self; 4] = [Self::Seldom, Self::Rare, Self::Frequent, Self::Often];
+
+    /// Returns the loss in percent.
+    pub(crate) const fn percent(self) -> f64 {
+        match self {
+            Self::None => 0.0,
+            Self::Seldom => 0.001,
+            Self::Rare => 0.01,
+            Self::Frequent => 0.1,
+            Self::Often => 1.0,
+        }
+    }
 }
 
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::None => "0",
-            Self::Rare => "0.01%",
-            Self::Often => "1%",
-        })
+        if *self == Self::None {
+            return f.write_str("0");
+        }
+        write!(f, "{}%", self.percent())
     }
 }
 
@@ -201,7 +217,11 @@ impl Cell {
 
 /// Returns the cells that `args` select.
 pub(crate) fn cells(args: &Args) -> Vec<Cell> {
-    let all = if args.quick { quick() } else { full() };
+    let all = match args {
+        Args { keep: Some(_), .. } => figure(),
+        Args { quick: true, .. } => quick(),
+        _ => full(),
+    };
     let wants = |list: &[String], name: &str| list.is_empty() || list.iter().any(|n| n == name);
     let mut cells: Vec<Cell> = all
         .into_iter()
@@ -223,9 +243,9 @@ fn full() -> Vec<Cell> {
     for path in [Path::Veth, Path::Near, Path::Far, Path::Fast] {
         // A veth pair loses no packets.
         let losses = if path == Path::Veth {
-            &Loss::ALL[..1]
+            &Loss::TABLE[..1]
         } else {
-            &Loss::ALL[..]
+            &Loss::TABLE[..]
         };
         for &loss in losses {
             cells.push(Cell::new(path, loss, Data::File, &[]));
@@ -240,6 +260,12 @@ fn full() -> Vec<Cell> {
         OURS,
     ));
     cells
+}
+
+/// Returns the cells of the figure of goodput against loss.
+fn figure() -> Vec<Cell> {
+    let cell = |loss| Cell::new(Path::Far, loss, Data::Gibibyte, FIGURE);
+    Loss::FIGURE.map(cell).to_vec()
 }
 
 /// Returns the cells that only the targets need.
@@ -290,6 +316,14 @@ const FILES: &[&str] = &[
     "gridftp",
     "udt",
     "srt",
+];
+/// Programs of the figure of goodput against loss.
+const FIGURE: &[&str] = &[
+    "lighthaul",
+    "rsync",
+    "gridftp-8",
+    "iperf3-bbr-1",
+    "iperf3-cubic-1",
 ];
 /// Programs that synchronize trees.
 const TREES: &[&str] = &["lighthaul", "rsync"];

@@ -5,7 +5,7 @@
 //!   trial
 //! - [`folders`]: files to transfer; [`guard`]: cleanup; [`peers`]: programs
 //! - [`outcome`]: results and medians; [`value`]: medians with their spread; [`table`]: tables;
-//!   [`targets`]: goals
+//!   [`targets`]: goals; [`figure`]: goodput against loss
 
 #![expect(
     clippy::disallowed_methods,
@@ -14,6 +14,7 @@
 
 mod args;
 mod case;
+mod figure;
 mod folders;
 mod guard;
 mod inside;

@@ -14,7 +14,7 @@ use super::outcome::{Row, summarise};
 use super::peers::{self, Peer};
 use super::plan::{FileSet, Plan, Tools};
 use super::table::{self, Report};
-use super::{folders, inside, side};
+use super::{figure, folders, inside, side};
 
 /// Runs the bench with the arguments after `bench`.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -235,7 +235,11 @@ impl Bench {
             runs: self.args.runs,
             limit_s: self.args.limit,
         };
-        table::publish(&report, &self.args.out)
+        table::publish(&report, &self.args.out)?;
+        match &self.args.keep {
+            Some(folder) => figure::keep(&report.summaries, folder).map_err(io::Error::other),
+            None => Ok(()),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::figure::{Figure, keep};
 use crate::file;
 use crate::latency;
+use crate::measured;
 use crate::plan::{Case, Plan, Series};
 use crate::plot::{plot, plot_shared_link};
 use crate::shared_link_plan::SharedLinkPlan;
@@ -42,6 +43,8 @@ pub fn figures(dir: &Path, mut emulate: Option<Emulate<'_>>) -> Result<Vec<Figur
     }
     figures.extend(latency::figures::figures(&dir.join("latency"))?);
     figures.extend(slabs::figures::figures(&dir.join("slabs"))?);
+    let tools = dir.join("tools");
+    figures.extend(measured::redraw(&tools, &measured::plans(&tools)?)?);
     figures.extend(booking::figures::figures(&dir.join("booking"))?);
     for crowd in shared_link_plans(dir)? {
         let draw = |table: &Table| plot_shared_link(&crowd, table);

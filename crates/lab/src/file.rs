@@ -63,6 +63,15 @@ pub(crate) fn plans(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// Lists the plans in `dir`, sorted by name. Returns none if there is no such folder.
+pub(crate) fn plans_if_any(dir: &Path) -> Result<Vec<PathBuf>> {
+    if dir.exists() {
+        plans(dir)
+    } else {
+        Ok(Vec::new())
+    }
+}
+
 /// Writes a figure's file.
 pub(crate) fn write(file: &Path, octets: &[u8]) -> Result<()> {
     let what = format!("write {}", file.display());

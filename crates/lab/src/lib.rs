@@ -7,7 +7,8 @@
 //! - [`plan`]: plans of figures; [`simulate`]: their simulation in virtual time; [`table`],
 //!   [`plot`]: results; [`figure`]: one figure; [`figures`]: all of them
 //! - [`vector`]: transfers that follow a TRC vector; [`shared_link_plan`]: several SABUL flows
-//! - [`contest`], [`latency`], [`booking`], [`slabs`]: other kinds of figures
+//! - [`contest`], [`latency`], [`booking`], [`slabs`]: other kinds of figures; [`measured`]: those
+//!   measured with real programs; `panels`: their pictures
 //! - [`quantity`]: parsers of rates, sizes, times and probabilities; [`error`]: errors
 
 pub mod booking;
@@ -21,6 +22,7 @@ pub mod error;
 pub mod figure;
 pub mod figures;
 pub mod latency;
+pub mod measured;
 pub mod plan;
 pub mod plot;
 pub mod quantity;
@@ -35,6 +37,7 @@ mod file;
 mod icmp;
 mod line;
 mod netns;
+mod panels;
 mod route;
 mod segment;
 mod wan;

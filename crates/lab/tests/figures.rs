@@ -10,6 +10,7 @@ use lighthaul_lab::contest;
 use lighthaul_lab::figure::{TOLERANCE, accepted};
 use lighthaul_lab::figures::{plans, shared_link_plans, vector_plans};
 use lighthaul_lab::latency;
+use lighthaul_lab::measured::{self, MeasuredPlan};
 use lighthaul_lab::plot::{plot, plot_shared_link};
 use lighthaul_lab::shared_link_plan::Variable;
 use lighthaul_lab::simulate::simulate;
@@ -80,14 +81,25 @@ fn simulated_slabs_match_the_accepted_tables() {
 fn measured_slabs_have_complete_tables() {
     let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../figures/slabs"));
     let plans = slabs::figures::measured_plans(dir).unwrap();
+    assert_complete(dir, &plans);
+}
+
+#[test]
+fn measured_tools_have_complete_tables() {
+    let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../figures/tools"));
+    let plans = measured::plans(dir).unwrap();
+    assert_complete(dir, &plans);
+}
+
+fn assert_complete(dir: &Path, plans: &[MeasuredPlan]) {
     assert!(!plans.is_empty());
     for plan in plans {
-        let accepted = accepted(dir, &plan.name).unwrap();
+        let accepted = accepted(dir, &plan.name).expect("a table can be read");
         let accepted = accepted.expect("a figure has an accepted table");
         assert_eq!(accepted.columns, plan.columns(), "{}", plan.name);
         let cells = accepted.rows.iter().flatten();
         assert!(cells.clone().all(Option::is_some), "{}", plan.name);
-        assert_drawn(&plan.plot(&accepted).unwrap());
+        assert_drawn(&plan.plot(&accepted).expect("a table can be drawn"));
     }
 }
 

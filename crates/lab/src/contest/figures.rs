@@ -20,9 +20,6 @@ pub fn figures(dir: &Path, anew: bool) -> Result<Vec<Figure>> {
 
 /// Reads the plans in `dir`, sorted by name.
 pub fn plans(dir: &Path) -> Result<Vec<ContestPlan>> {
-    if !dir.exists() {
-        return Ok(Vec::new());
-    }
-    let files = file::plans(dir)?;
+    let files = file::plans_if_any(dir)?;
     files.iter().map(|file| ContestPlan::read(file)).collect()
 }

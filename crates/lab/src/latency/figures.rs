@@ -20,9 +20,6 @@ pub fn figures(dir: &Path) -> Result<Vec<Figure>> {
 
 /// Reads the plans in `dir`, sorted by name.
 pub fn plans(dir: &Path) -> Result<Vec<LatencyPlan>> {
-    if !dir.exists() {
-        return Ok(Vec::new());
-    }
-    let files = file::plans(dir)?.into_iter();
+    let files = file::plans_if_any(dir)?.into_iter();
     files.map(|file| LatencyPlan::read(&file)).collect()
 }

@@ -1,14 +1,14 @@
 //! Figures of slabs: from plans to tables and pictures, compared with the accepted tables.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::measured::MeasuredPlan;
 use super::plan::SlabPlan;
 use super::plot::plot;
 use super::simulate::simulate;
 use crate::error::Result;
-use crate::figure::{Figure, accepted, keep};
+use crate::figure::{Figure, keep};
 use crate::file;
+use crate::measured::{self, MeasuredPlan};
 
 /// Redraws every plan in `dir`, if the folder exists. Measurements are kept.
 pub fn figures(dir: &Path) -> Result<Vec<Figure>> {
@@ -17,31 +17,22 @@ pub fn figures(dir: &Path) -> Result<Vec<Figure>> {
         keep(dir, &plan.name, table, |table| plot(plan, table))
     };
     let mut figures: Vec<_> = plans(dir)?.iter().map(draw).collect::<Result<_>>()?;
-    for plan in measured_plans(dir)? {
-        if let Some(table) = accepted(dir, &plan.name)? {
-            figures.push(plan.keep(dir, table)?);
-        }
-    }
+    figures.extend(measured::redraw(dir, &measured_plans(dir)?)?);
     Ok(figures)
 }
 
 /// Reads the plans in `dir`, sorted by name, without those of [`measured_plans`].
 pub fn plans(dir: &Path) -> Result<Vec<SlabPlan>> {
-    let files = files(dir)?.into_iter().filter(|file| !is_measured(file));
+    let files = file::plans_if_any(dir)?.into_iter();
+    let files = files.filter(|file| !is_measured(file));
     files.map(|file| SlabPlan::read(&file)).collect()
 }
 
 /// Reads the plans of measurements with real programs, in files named `gateway-*`.
 pub fn measured_plans(dir: &Path) -> Result<Vec<MeasuredPlan>> {
-    let files = files(dir)?.into_iter().filter(|file| is_measured(file));
+    let files = file::plans_if_any(dir)?.into_iter();
+    let files = files.filter(|file| is_measured(file));
     files.map(|file| MeasuredPlan::read(&file)).collect()
-}
-
-fn files(dir: &Path) -> Result<Vec<PathBuf>> {
-    if !dir.exists() {
-        return Ok(Vec::new());
-    }
-    file::plans(dir)
 }
 
 fn is_measured(file: &Path) -> bool {

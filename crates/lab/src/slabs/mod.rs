@@ -4,15 +4,11 @@
 //! - [`plan`]: plans of figures; [`simulate`]: their simulation by the protocol machines
 //! - [`gateway_setup`]: gateways in virtual time; [`on_demand_gateway`]: a gateway with a channel on demand;
 //!   [`turns`]: slots of a cluster
-//! - [`measured`]: figures measured with real programs
-//! - `panels`, [`plot`]: pictures; [`figures`]: all figures
+//! - [`plot`]: pictures; [`figures`]: all figures
 pub mod figures;
 pub mod gateway_setup;
-pub mod measured;
 pub mod on_demand_gateway;
 pub mod plan;
 pub mod plot;
 pub mod simulate;
 pub mod turns;
-
-mod panels;

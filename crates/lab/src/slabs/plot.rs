@@ -1,9 +1,9 @@
 //! Picture of a figure of slabs.
 
-use super::panels::{Curve, Panel, Sheet};
 use super::plan::{Experiment, SlabPlan};
 use super::simulate::{PROVISIONING, SIZE, columns, curve_name};
 use crate::error::Result;
+use crate::panels::{Curve, Panel, Sheet};
 use crate::plot::misuse;
 use crate::table::Table;
 

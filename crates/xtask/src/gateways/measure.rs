@@ -5,7 +5,7 @@ use std::path::Path as Folder;
 use std::process::ExitCode;
 
 use clap::Parser;
-use lighthaul_lab::slabs::measured::MeasuredPlan;
+use lighthaul_lab::measured::MeasuredPlan;
 
 use super::args::{Args, Measurement};
 use super::course::{Course, Program};

@@ -1,5 +1,5 @@
-//! Figures of measurements with real programs, through gateways and directly. `cargo xtask
-//! gateways` measures them.
+//! Figures of measurements with real programs. `cargo xtask gateways` and `cargo xtask bench`
+//! measure them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::path::Path;
 use lighthaul_base::position::fault_in;
 use serde::Deserialize;
 
-use super::panels::{Panel, Sheet};
 use crate::error::Result;
-use crate::figure::{Figure, keep};
+use crate::figure::{Figure, accepted, keep};
 use crate::file;
+use crate::panels::{Panel, Sheet};
 use crate::plot::misuse;
 use crate::table::{EMULATION, Table};
 
@@ -38,6 +38,23 @@ struct Settings {
 
 /// Measurement: its column, the value of the variable, and the result.
 pub type Sample = (String, f64, f64);
+
+/// Reads the plans in `dir`, sorted by name. Returns none if there is no such folder.
+pub fn plans(dir: &Path) -> Result<Vec<MeasuredPlan>> {
+    let files = file::plans_if_any(dir)?;
+    files.iter().map(|file| MeasuredPlan::read(file)).collect()
+}
+
+/// Draws the accepted tables of `plans` again.
+pub(crate) fn redraw(dir: &Path, plans: &[MeasuredPlan]) -> Result<Vec<Figure>> {
+    let mut figures = Vec::new();
+    for plan in plans {
+        if let Some(table) = accepted(dir, &plan.name)? {
+            figures.push(plan.keep(dir, table)?);
+        }
+    }
+    Ok(figures)
+}
 
 impl MeasuredPlan {
     /// Reads a plan's file, which names the figure.

@@ -8,45 +8,45 @@ use crate::table::Table;
 
 /// Picture of several panels.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sheet<'a> {
-    pub(super) title: &'a str,
+pub(crate) struct Sheet<'a> {
+    pub(crate) title: &'a str,
     /// Label of the horizontal axis.
-    pub(super) below: &'a str,
+    pub(crate) below: &'a str,
     /// True if the horizontal axis is logarithmic.
-    pub(super) is_log: bool,
+    pub(crate) is_log: bool,
     /// Panels from top to bottom.
-    pub(super) panels: &'a [Panel],
+    pub(crate) panels: &'a [Panel],
 }
 
 /// Panel of a picture.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Panel {
+pub(crate) struct Panel {
     /// Label of the vertical axis.
-    pub(super) label: String,
+    pub(crate) label: String,
     /// True if the vertical axis is logarithmic.
     #[serde(default)]
-    pub(super) is_log: bool,
+    pub(crate) is_log: bool,
     #[serde(rename = "curve")]
-    pub(super) curves: Vec<Curve>,
+    pub(crate) curves: Vec<Curve>,
 }
 
 /// Curve of a panel.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Curve {
+pub(crate) struct Curve {
     /// Column in the table.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Label in the legend.
-    pub(super) label: String,
+    pub(crate) label: String,
     /// True for a reference curve, such as a paper's.
     #[serde(default)]
-    pub(super) dashed: bool,
+    pub(crate) dashed: bool,
 }
 
 impl Sheet<'_> {
     /// Draws a table. Returns a PNG image.
-    pub(super) fn plot(&self, table: &Table) -> Result<Vec<u8>, String> {
+    pub(crate) fn plot(&self, table: &Table) -> Result<Vec<u8>, String> {
         let pixels = 160 + self.panels.len() as u32 * PANEL_PIXELS;
         let mut canvas = Canvas::new(WIDTH, pixels);
         let middle = f32::midpoint(LEFT, RIGHT);
