@@ -1,4 +1,4 @@
-//! All bookings of all links.
+//! All bookings and outages of a topology.
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
@@ -22,10 +22,11 @@ use crate::roll::Roll;
 use crate::stock::{Owner, Stock};
 use crate::topology::{LinkId, NodeId, Topology};
 
-/// What is free and what is booked on the links of a topology.
+/// Free and booked capacity on the links of a topology.
 ///
-/// It is told the time and has no chance in it: the same calls in the same order make the same calendar, so who keeps a
-/// journal of them can make it again. What is refused changes nothing.
+/// A calendar is deterministic: it receives the time as an argument, and equal calls in equal order
+/// give equal calendars. A journal of the calls therefore restores it. A refused call changes
+/// nothing.
 #[derive(Clone, Debug)]
 pub struct Calendar {
     pub(crate) config: Config,
@@ -33,16 +34,16 @@ pub struct Calendar {
     pub(crate) stocks: Vec<Stock>,
     pub(crate) bookings: Roll,
     pub(crate) outages: BTreeMap<Id, Outage>,
-    /// What was before this is forgotten.
+    /// Start of the history that is kept.
     since: Instant,
-    /// The how manieth booking is next.
+    /// Sequence number of the next booking.
     next: u64,
-    /// Paths that were looked for, so as not to look again.
+    /// Cache of the paths between two nodes.
     paths: BTreeMap<Ends, Vec<Arc<Path>>>,
 }
 
 impl Calendar {
-    /// A calendar without bookings.
+    /// Returns a calendar without bookings.
     pub fn new(topology: Topology, config: Config) -> Result<Self, config::Misuse> {
         config.check()?;
         let stock = |capacity: Rate, channel: Rate| {
@@ -50,7 +51,7 @@ impl Calendar {
         };
         let links = topology.links();
         let links = links.map(|(_, link)| stock(link.capacity, link.channel));
-        // nothing crosses an interface of which nothing is known
+        // an interface of an unknown device carries no circuit
         let interfaces = topology.interfaces().iter().map(|port| {
             let limits = port.limits.map(|limits| (limits.capacity, limits.channel));
             let (capacity, channel) = limits.unwrap_or((RATE_MIN, RATE_MIN));
@@ -69,7 +70,7 @@ impl Calendar {
         })
     }
 
-    /// Books a request under a number that is not in use.
+    /// Books a request under an unused number.
     pub fn book(&mut self, now: Instant, id: Id, request: &Request) -> Result<&Grant, Refusal> {
         self.check_id(id)?;
         if self.bookings.len() >= self.config.bookings_max {
@@ -88,7 +89,7 @@ impl Calendar {
         Ok(&self.bookings.insert(id, booking).grant)
     }
 
-    /// What would be granted if it were booked now.
+    /// Returns the grant that [`Self::book`] would give at this time.
     pub fn quote(&self, now: Instant, request: &Request) -> Result<Grant, Refusal> {
         let ask = Ask::of(request, now.max(self.since), &self.config)?;
         let paths = self.paths(&request.way)?;
@@ -108,7 +109,8 @@ impl Calendar {
         }
     }
 
-    /// What an owner could have of a link, from one moment till another; nothing of a link that there is not.
+    /// Returns the capacity that an owner can book on a link in `from..till`. Returns nothing for
+    /// an unknown link.
     pub fn free(
         &self,
         link: LinkId,
@@ -122,8 +124,8 @@ impl Calendar {
             .flat_map(move |stock| stock.free(owner, from, till))
     }
 
-    /// The bookings that have something of a link between two moments; how long it takes to find them does not depend on
-    /// how many there are at other times.
+    /// Returns the bookings that use a link in `from..till`. The search time does not depend on the
+    /// number of bookings at other times.
     pub fn allocations(
         &self,
         link: LinkId,
@@ -134,23 +136,23 @@ impl Calendar {
         near.filter(move |(_, booking)| booking.has(link, from, till))
     }
 
-    /// All bookings, by their numbers.
+    /// Returns all bookings by their numbers.
     pub fn bookings(&self) -> impl Iterator<Item = (Id, &Booking)> {
         self.bookings.all()
     }
 
-    /// The booking of a number.
+    /// Returns the booking with this number.
     pub fn booking(&self, id: Id) -> Option<&Booking> {
         self.bookings.find(id)
     }
 
-    /// The links that it is about.
+    /// Returns the topology.
     pub const fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// Forgets what was over before a moment, and those bookings; says which. Whoever comes with an earlier `now` finds that
-    /// moment.
+    /// Deletes all history before a time, and returns the numbers of the bookings that had ended.
+    /// Later calls with an earlier `now` use that time instead.
     pub fn forget(&mut self, before: Instant) -> Vec<Id> {
         let before = before.max(self.since);
         self.since = before;
@@ -169,7 +171,7 @@ impl Calendar {
         ids
     }
 
-    /// The first moment from `now` on that can still be changed.
+    /// Returns the earliest time at or after `now` at which the calendar can change.
     pub(crate) fn first_from(&self, now: Instant) -> Instant {
         self.config.slot_from(now.max(self.since))
     }
@@ -182,7 +184,7 @@ impl Calendar {
         }
     }
 
-    /// The paths that a request may be on.
+    /// Returns the paths that a request may use.
     pub(crate) fn paths(&self, way: &Way) -> Result<Cow<'_, [Arc<Path>]>, Refusal> {
         let ends = match way {
             Way::Over(path) => {
@@ -211,7 +213,7 @@ impl Calendar {
         }
     }
 
-    /// The paths between two nodes; of more than are tried those that cross an interface, if one is meant.
+    /// Returns the paths between two nodes; if an interface is given, only paths that cross it.
     fn look_for(&self, (interface, from, to): Ends) -> Vec<Arc<Path>> {
         let most = self.config.paths_max;
         let Some(interface) = interface else {
@@ -250,12 +252,12 @@ impl Calendar {
         }
     }
 
-    /// Gives the bookings to come a turn behind the `nth`.
+    /// Gives later bookings sequence numbers above `nth`.
     pub(crate) fn count_on(&mut self, nth: u64) {
         self.next = self.next.max(nth.saturating_add(1));
     }
 
-    /// Keeps the paths between two nodes.
+    /// Caches the paths between two nodes.
     fn remember(&mut self, way: &Way) {
         let ends = match *way {
             Way::Between(from, to) => (None, from, to),
@@ -273,8 +275,7 @@ impl Calendar {
     }
 }
 
-/// Two are equal if they promise the same; which paths they have looked for, and how many bookings they have seen come
-/// and go, is their own affair.
+/// Compares the promises of two calendars. The path cache and the sequence counter do not count.
 impl PartialEq for Calendar {
     fn eq(&self, other: &Self) -> bool {
         self.config == other.config
@@ -288,12 +289,12 @@ impl PartialEq for Calendar {
 
 impl Eq for Calendar {}
 
-/// The interface that a path crosses, if one is meant, and its ends.
+/// The interface that a path must cross, if any, and the two end nodes.
 type Ends = (Option<LinkId>, NodeId, NodeId);
 
-/// Paths that are looked at for those that cross an interface.
+/// Maximum number of paths that are examined for one that crosses an interface.
 const PATHS_MAX: usize = 64;
-/// Pairs of nodes whose paths are kept.
+/// Maximum number of node pairs in the path cache.
 const PAIRS_MAX: usize = 1 << 14;
 
 #[cfg(test)]
@@ -308,7 +309,7 @@ mod tests {
         Instant::from_nanos(nanos)
     }
 
-    /// One link of 2 Gb/s, of which a byte at 1 Gb/s takes 8 ns.
+    /// Returns one link of 2 Gb/s. A byte at 1 Gb/s takes 8 ns.
     fn topology() -> Topology {
         let gigabit = Rate::from_mbps(1000);
         Topology::of_one(Rate::from_mbps(2000), gigabit).unwrap()
@@ -322,7 +323,7 @@ mod tests {
         calendar.topology.link("link").unwrap()
     }
 
-    /// A file for both channels of the link, which takes 4 ns a byte.
+    /// Returns a request for both channels of the link, which takes 4 ns a byte.
     fn request(calendar: &Calendar, bytes: u64) -> Request {
         let node = |name| calendar.topology.node(name).unwrap();
         Request {
@@ -353,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn calendars_differ_by_each_thing_that_they_promise() {
+    fn calendars_with_different_promises_differ() {
         let mut one = calendar();
         book(&mut one, 1, 10);
         let other = |change: &dyn Fn(&mut Calendar)| {
@@ -365,7 +366,7 @@ mod tests {
         let more = |calendar: &mut Calendar| {
             (calendar.next, calendar.paths) = (9, BTreeMap::new());
         };
-        assert_eq!(one, other(&more), "a cache promises nothing");
+        assert_eq!(one, other(&more), "a cache makes no promise");
         assert_ne!(one, other(&|other| other.config.paths_max = 1));
         let interface = |other: &mut Calendar| {
             let links = [link(other)];
@@ -383,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn allocation_is_listed_where_it_shares_a_moment_with_the_window() {
+    fn allocation_is_listed_if_it_overlaps_the_window() {
         let mut calendar = calendar();
         let held = Request {
             need: Need::Hold(Duration::from_nanos(10)),
@@ -409,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn forgotten_is_what_was_over_at_that_moment() {
+    fn forget_deletes_what_ended_by_that_time() {
         let mut calendar = calendar();
         book(&mut calendar, 1, 10);
         book(&mut calendar, 2, 10);
@@ -427,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn number_of_a_booking_or_an_outage_is_taken() {
+    fn number_of_a_booking_or_an_outage_is_not_reused() {
         let mut calendar = calendar();
         book(&mut calendar, 1, 10);
         let planned = outage(&calendar, 100, 200);
@@ -442,14 +443,14 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_bookings_the_first_made_is_the_first_in_turn() {
+    fn bookings_of_equal_priority_are_ordered_by_booking_time() {
         let mut calendar = calendar();
         let ids = [7, 3, 9, 1];
         for id in ids {
             book(&mut calendar, id, 10);
         }
         assert_eq!(calendar.in_turn(|_| true), ids.map(Id));
-        // none of them can be moved forward
+        // no booking can be moved forward
         let moved = calendar.repack(Instant::ZERO, Scope::All, RepackLimits::NONE);
         assert_eq!(moved, []);
         calendar.count_on(2);
@@ -459,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_looked_for_once_and_only_so_many_pairs_are_kept() {
+    fn path_cache_searches_once_and_is_bounded() {
         let mut calendar = calendar();
         book(&mut calendar, 1, 10);
         book(&mut calendar, 2, 10);
@@ -484,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn ways_that_are_not_in_the_topology_are_unknown() {
+    fn routes_outside_the_topology_are_refused() {
         let calendar = calendar();
         let node = |name| calendar.topology.node(name).unwrap();
         let (a, b) = (node("a"), node("b"));
@@ -507,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_up_to_the_capacity_can_be_asked_for() {
+    fn rate_up_to_the_capacity_is_granted() {
         let calendar = calendar();
         let mut request = request(&calendar, 10);
         assert!(calendar.quote(Instant::ZERO, &request).is_ok());
@@ -515,7 +516,7 @@ mod tests {
         let most = Rate::from_mbps(2000);
         let refused = calendar.quote(Instant::ZERO, &request);
         assert_eq!(refused, Err(Refusal::Rate(most)));
-        // to the moment, and not a moment later
+        // a deadline at the exact end is met, one a nanosecond earlier is not
         request.rate_max = most;
         request.deadline = Some(at(40));
         assert!(calendar.quote(Instant::ZERO, &request).is_ok());

@@ -1,4 +1,4 @@
-//! What could be had instead of what cannot be over in time.
+//! Counter-offers for a transfer that cannot end by its deadline.
 
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -11,7 +11,8 @@ use crate::refusal::Counter;
 use crate::request::Need;
 
 impl Field<'_> {
-    /// What would be over by a deadline of something that is not: less of it, or more at a time.
+    /// Returns the largest amount and the lowest rate increase with which the transfer would end by
+    /// its deadline.
     pub(crate) fn counter(
         &self,
         ask: &Ask,
@@ -49,14 +50,14 @@ impl Field<'_> {
     }
 }
 
-/// The lowest rate above the one asked for at which something would be in time.
+/// Returns the lowest rate above the requested one with which the transfer would end in time.
 fn faster(ask: &Ask, paths: &[Arc<Path>], in_time: impl Fn(&Ask) -> bool) -> Option<Rate> {
     if matches!(ask.goal, Goal::Hold(_)) {
         return None;
     }
     let channel = paths.iter().map(|path| path.channel).min()?;
     let most = paths.iter().map(|path| path.capacity).max()? / channel;
-    // the slower the rate is by so many channels, the less is over in time
+    // a lower rate carries less by the deadline, so the search is over the reduction in channels
     let with = |slower: u64| (most - (slower - 1)) * channel;
     let slower = last(most.saturating_sub(ask.most / channel), |slower| {
         in_time(&Ask {
@@ -67,7 +68,8 @@ fn faster(ask: &Ask, paths: &[Arc<Path>], in_time: impl Fn(&Ask) -> bool) -> Opt
     Rate::from_bps(with(slower))
 }
 
-/// The largest number from 1 to below `most` that holds, if what holds for a number holds for those below it.
+/// Returns the largest number in `1..=most` for which `holds` is true, if it is true for all
+/// smaller ones.
 fn last(most: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
     let (mut good, mut bad) = (0, most.saturating_add(1));
     while bad - good > 1 {

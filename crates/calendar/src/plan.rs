@@ -1,4 +1,4 @@
-//! How a request is fitted into what is free.
+//! Search for a grant in the free capacity.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -18,7 +18,7 @@ use crate::stock::{Owner, Stock};
 use crate::vbls::{self, Terms};
 use crate::view::{Leg, View};
 
-/// What is looked for: a request without its deadline, or what is left of one.
+/// A request to search for, or the remaining part of one. It has no deadline.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask {
     pub(crate) owner: Owner,
@@ -26,26 +26,26 @@ pub(crate) struct Ask {
     pub(crate) till: Instant,
     pub(crate) least: u64,
     pub(crate) most: u64,
-    /// Whether it has the most all the time.
+    /// True if the rate is fixed at the highest one.
     pub(crate) is_fixed: bool,
     pub(crate) goal: Goal,
     pub(crate) joined: bool,
-    /// What it holds already where it begins.
+    /// Rate that it already has at its start, in bits a second.
     pub(crate) lit: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Goal {
-    /// So much work, at whatever rates there are.
+    /// This much work at varying rates.
     Carry(u128),
-    /// So much work at one rate.
+    /// This much work at one rate.
     Fixed(u128),
-    /// At least the least for so long.
+    /// At least the lowest rate for this long.
     Hold(Duration),
 }
 
 impl Ask {
-    /// What a request looks for at `now`, if it makes sense.
+    /// Returns the search for a request at `now`. Refuses inconsistent requests.
     pub(crate) fn of(request: &Request, now: Instant, config: &Config) -> Result<Self, Refusal> {
         let till = config.horizon_at(now);
         let least = request.rate_min.map_or(1, Rate::as_bps);
@@ -81,7 +81,7 @@ impl Ask {
         })
     }
 
-    /// What of it can be had on a path: the rates that it has channels for.
+    /// Returns the search adapted to a path: rates rounded to its channels and within its capacity.
     pub(crate) fn on(&self, path: &Path) -> Result<Self, Refusal> {
         let most = if self.is_fixed {
             self.most
@@ -111,17 +111,17 @@ impl Ask {
     }
 }
 
-/// Where grants are looked for.
+/// Capacity in which grants are searched.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field<'a> {
     pub(crate) config: &'a Config,
     pub(crate) stocks: &'a [Stock],
-    /// A bound on the rate, beside what the stocks have.
+    /// Limit on the rate, in addition to `stocks`.
     pub(crate) limit: Option<RateLimit<'a>>,
 }
 
 impl<'a> Field<'a> {
-    /// The grant that ends first, of equal ones that on the first path.
+    /// Returns the grant with the earliest end; among equal ones, that on the first path.
     pub(crate) fn best(&self, ask: &Ask, paths: &[Arc<Path>]) -> Result<Grant, Refusal> {
         let mut ask = *ask;
         let mut best: Option<Grant> = None;
@@ -133,7 +133,7 @@ impl<'a> Field<'a> {
                         path: Arc::clone(path),
                         steps,
                     };
-                    // no other is of use that does not end before it
+                    // another grant is better only if it ends earlier
                     if best.as_ref().is_none_or(|best| grant.end() < best.end()) {
                         ask.till = grant.end();
                         best = Some(grant);
@@ -146,7 +146,7 @@ impl<'a> Field<'a> {
         best.ok_or(refusal)
     }
 
-    /// What an owner can have of a path from a moment on.
+    /// Returns the capacity of an owner on a path from a time on.
     pub(crate) fn view(&self, owner: Owner, path: &Path, at: Instant) -> View<'a> {
         let mut legs = Vec::with_capacity(path.links().len() + 2);
         legs.extend(self.limit.map(|RateLimit { left, less }| Leg::Beyond {
@@ -159,7 +159,7 @@ impl<'a> Field<'a> {
         View::new(legs, at)
     }
 
-    /// How much may be taken, and when, on a path.
+    /// Returns the limits of a search on a path.
     pub(crate) fn terms(&self, ask: &Ask, path: &Path) -> Terms {
         Terms {
             till: ask.till,
@@ -197,7 +197,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// How long it is held for what is to carry for `time`.
+    /// Returns how long capacity is held in order to carry data for `time`, rounded up to slots.
     fn long(&self, ask: &Ask, time: Duration, path: &Path) -> Duration {
         let long = if ask.lit == 0 {
             path.lasting(time)

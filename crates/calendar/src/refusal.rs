@@ -1,4 +1,4 @@
-//! Why something is not booked, and what would be.
+//! Reasons for which a request is refused, and counter-offers.
 
 use core::fmt;
 
@@ -7,53 +7,54 @@ use lighthaul_base::{Instant, Rate};
 use crate::booking::Id;
 use crate::request::Need;
 
-/// Why something is not booked; nothing has changed then.
+/// Reason for which a request is refused. A refused call leaves the calendar unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It asks for nothing.
+    /// The request is for zero bytes or a holding time of zero.
     Nothing,
-    /// It asks for a moment before this one, which is now.
+    /// The start is before the current time, given here.
     Past(Instant),
-    /// It would not be over at this moment, till when the calendar reaches.
+    /// The transfer would end after the horizon of the calendar, given here.
     Far(Instant),
-    /// It asks for more than this, which the best path has.
+    /// The requested rate exceeds the capacity of the best path, given here.
     Rate(Rate),
-    /// The least that it asks for is more than the most.
+    /// The lowest requested rate exceeds the highest one.
     Least(Rate, Rate),
-    /// The most that it asks for is less than a channel of this.
+    /// The highest requested rate is below the channel of the path, given here.
     Channel(Rate),
-    /// A node or a link that there is not.
+    /// The request names a node or a link that is not in the topology.
     Unknown,
-    /// No path leads from the one node to the other.
+    /// No path leads from the source node to the target node.
     NoPath,
-    /// No path from the one node to the other crosses the interface.
+    /// No path between the two nodes crosses the requested interface.
     Interface,
-    /// It would have more steps than this.
+    /// The grant would have more steps than this maximum.
     Steps(usize),
-    /// It would not be over when it must be.
+    /// The transfer would end after its deadline.
     Late(Counter),
-    /// There is a booking or an outage of this number.
+    /// The number belongs to an existing booking or outage.
     Taken(Id),
-    /// There is none of this number.
+    /// No booking or outage has this number.
     Missing(Id),
-    /// There are so many bookings.
+    /// The calendar holds this many bookings or outages, its maximum.
     Full(usize),
-    /// The booking is over.
+    /// The booking has ended.
     Over(Id),
-    /// What follows the booking is taken from this moment on.
+    /// Other bookings use the capacity from this time on.
     Blocked(Instant),
-    /// It is not more than the booking has; to shrink it, not less.
+    /// The new amount does not exceed the current one (extend), or is not between the amount
+    /// carried and the current one (shrink).
     Size(Id),
 }
 
-/// What could be had instead.
+/// Requests that would be granted in place of a refused one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counter {
-    /// When all would be over, if the calendar reaches so far.
+    /// Earliest deadline that can be met, if it is before the horizon.
     pub end: Option<Instant>,
-    /// The most that would be over by then, if anything would.
+    /// Largest amount that can be carried by the deadline.
     pub most: Option<Need>,
-    /// The lowest `R_max` with which all would be over by then, if any would do.
+    /// Lowest `R_max` with which the deadline can be met.
     pub rate_max: Option<Rate>,
 }
 
@@ -62,53 +63,60 @@ impl fmt::Display for Refusal {
         match self {
             Self::Nothing => write!(
                 f,
-                "nothing is asked for: ask for at least a byte, or a nanosecond"
+                "the request is for nothing: ask for at least 1 byte, or a holding time of at least 1ns"
             ),
-            Self::Past(now) => write!(f, "the start is over: ask for one at {now} or later"),
+            Self::Past(now) => write!(f, "the start has passed: ask for a start at {now} or later"),
             Self::Far(till) => write!(
                 f,
-                "it would not be over at {till}, till when bookings are taken: ask for less, for a higher rate, or for an earlier start"
+                "the transfer would end after {till}, the horizon of the calendar: ask for less, for a higher rate, or for an earlier start"
             ),
-            Self::Rate(most) => write!(f, "no path carries so high a rate: ask for at most {most}"),
+            Self::Rate(most) => write!(
+                f,
+                "no path has that much capacity: ask for a rate of at most {most}"
+            ),
             Self::Least(least, most) => write!(
                 f,
-                "the lowest rate, {least}, is above the highest, {most}: ask for a lowest rate of at most {most}"
+                "the lowest rate, {least}, exceeds the highest, {most}: ask for a lowest rate of at most {most}"
             ),
             Self::Channel(channel) => write!(
                 f,
-                "the highest rate is below a channel: ask for at least {channel}"
+                "the highest rate is below one channel: ask for a rate of at least {channel}"
             ),
             Self::Unknown => write!(
                 f,
-                "it names a node or a link that there is not: ask for those of the topology"
+                "the request names a node or a link that is not in the topology: name one that is"
             ),
             Self::NoPath => write!(
                 f,
-                "no path leads from the one node to the other: ask for two that links join"
+                "no path leads from the source to the target: name two connected nodes"
             ),
             Self::Interface => write!(
                 f,
-                "no path from the one node to the other crosses that interface: name an interface of one of its links"
+                "no path between the two nodes crosses that interface: name an interface of a link on the path"
             ),
             Self::Steps(most) => write!(
                 f,
-                "it would have more than {most} steps: ask for a later start, or a lowest rate so that slow ones are left out"
+                "the grant would have more than {most} steps: ask for a later start, or for a lowest rate that skips slow steps"
             ),
             Self::Late(counter) => counter.fmt(f),
-            Self::Taken(id) => write!(f, "number {} is taken: give it another", id.0),
-            Self::Missing(id) => write!(f, "there is no booking {}: ask which there are", id.0),
+            Self::Taken(id) => write!(f, "number {} is in use: choose another", id.0),
+            Self::Missing(id) => write!(
+                f,
+                "no booking or outage has number {}: list the existing ones",
+                id.0
+            ),
             Self::Full(most) => write!(
                 f,
-                "there are {most} bookings, as many as may be: try again when one is over"
+                "the calendar holds {most} entries, its maximum: try again when one has ended"
             ),
-            Self::Over(id) => write!(f, "booking {} is over: make a new one", id.0),
+            Self::Over(id) => write!(f, "booking {} has ended: make a new one", id.0),
             Self::Blocked(till) => write!(
                 f,
-                "what follows is booked by others: extend it till {till} at most, or make a new booking"
+                "another booking follows: extend to {till} at most, or make a new booking"
             ),
             Self::Size(id) => write!(
                 f,
-                "booking {} is extended to more than it has, and shrunk to less than that and more than it has carried: ask for that",
+                "booking {} cannot have that amount: extend to more than it has, or shrink to between what it has carried and what it has",
                 id.0
             ),
         }
@@ -117,9 +125,9 @@ impl fmt::Display for Refusal {
 
 impl fmt::Display for Counter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "it would not be over in time: ")?;
+        write!(f, "the transfer cannot end in time: ")?;
         match self.end {
-            Some(end) => write!(f, "ask for it by {end}")?,
+            Some(end) => write!(f, "ask for an end at {end} or later")?,
             None => write!(f, "ask for less")?,
         }
         match self.most {

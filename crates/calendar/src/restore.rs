@@ -1,4 +1,4 @@
-//! What was promised before, from whoever has kept it.
+//! Bookings that were granted before and are read back from a store.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -14,29 +14,29 @@ use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::topology::LinkId;
 
-/// A booking as its keeper has it.
+/// A booking as it was stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// The how manieth it was: [`Booking::nth`].
+    /// Sequence number: [`Booking::nth`].
     pub nth: u64,
-    /// What was asked for.
+    /// The request.
     pub request: Request,
-    /// The links that it is on.
+    /// Path of the grant.
     pub path: Arc<Path>,
-    /// What was granted: [`Grant::steps`].
+    /// Steps of the grant: [`Grant::steps`].
     pub steps: Vec<Step>,
 }
 
 impl Booking {
-    /// The how manieth it was, by which those of one priority have their turn.
+    /// Returns the sequence number, which orders bookings of equal priority.
     pub const fn nth(&self) -> u64 {
         self.nth
     }
 }
 
 impl Calendar {
-    /// Books what was granted before, just as it was, whatever would be granted now; what is over of it takes nothing. Refuses
-    /// what does not fit, say since links have become slower.
+    /// Books an earlier grant unchanged. Steps in the past take no capacity. Refuses a booking that
+    /// no longer fits, for example on links that have less capacity now.
     pub fn restore(&mut self, now: Instant, id: Id, kept: Kept) -> Result<(), Refusal> {
         self.check_id(id)?;
         let known = |link: LinkId| (link.0 as usize) < self.stocks.len();

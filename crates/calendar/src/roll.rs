@@ -1,4 +1,4 @@
-//! Bookings by their numbers, and by when they are.
+//! Index of bookings by number and by time.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +6,11 @@ use lighthaul_base::Instant;
 
 use crate::booking::{Booking, Id};
 
-/// All bookings of a calendar.
+/// All bookings of a calendar, indexed by number and by time.
 ///
-/// Each stands on a rung for its length, in the order in which those begin: what there is between two moments is found rung
-/// by rung, and on each of them near those moments, however many bookings there are before and behind.
+/// The time index groups bookings by the power of two above their length, and orders each group by
+/// start. A query reads only the part of each group near the queried time, regardless of the number
+/// of earlier and later bookings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Roll {
     bookings: BTreeMap<Id, Booking>,
@@ -29,12 +30,12 @@ impl Roll {
         self.bookings.get(&id)
     }
 
-    /// All of them, by their numbers.
+    /// Returns all bookings by their numbers.
     pub(crate) fn all(&self) -> impl Iterator<Item = (Id, &Booking)> {
         self.bookings.iter().map(|(id, booking)| (*id, booking))
     }
 
-    /// Those that begin before `till` and are over behind `from`, the short ones first.
+    /// Returns the bookings that start before `till` and end after `from`, short ones first.
     pub(crate) fn between(
         &self,
         from: Instant,
@@ -46,10 +47,11 @@ impl Roll {
         found.filter(move |(_, booking)| booking.grant.end() > from)
     }
 
-    /// Those that begin before `till`, and on each rung no longer before `from` than what is there may last.
+    /// Returns the bookings that start before `till`, in each length group none so early that it
+    /// must have ended by `from`.
     fn near(&self, from: Instant, till: Instant) -> impl Iterator<Item = Id> {
         let on_rung = move |rung: u32| {
-            // what is on a rung is shorter than that
+            // bookings of a group are shorter than this
             let length = 1_u64.checked_shl(rung).unwrap_or(u64::MAX);
             let earliest = Instant::from_nanos(from.as_nanos().saturating_sub(length));
             self.rungs
@@ -59,7 +61,7 @@ impl Roll {
         near.map(|(_, _, id)| *id)
     }
 
-    /// Puts a booking under a number that is not in use.
+    /// Inserts a booking under an unused number.
     pub(crate) fn insert(&mut self, id: Id, booking: Booking) -> &Booking {
         self.rungs.insert(key(id, &booking));
         self.bookings.entry(id).or_insert(booking)
@@ -71,7 +73,7 @@ impl Roll {
         Some(booking)
     }
 
-    /// Changes what may change of a booking, which may then be at another time.
+    /// Changes a booking and updates its place in the time index.
     pub(crate) fn change<T>(
         &mut self,
         id: Id,
@@ -85,7 +87,7 @@ impl Roll {
     }
 }
 
-/// The rung for the length of a booking, and where it is there.
+/// Returns the length group, start and number of a booking.
 fn key(id: Id, booking: &Booking) -> (u32, Instant, Id) {
     let start = booking.grant.start();
     let length = booking.grant.end().as_nanos() - start.as_nanos();
@@ -131,10 +133,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_far_away_in_time_is_not_looked_at() {
+    fn query_does_not_visit_bookings_at_other_times() {
         let mut roll = Roll::default();
         for nth in 0..10_000 {
-            // some are short, some are long, and ten at a time overlap
+            // half of them are short and half are long, and about ten overlap at a time
             let from = nth * 1000;
             let length = if nth % 2 == 0 { 10 } else { 10_000 };
             roll.insert(Id(nth), booking(from, from + length));
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_changes_is_found_where_it_is() {
+    fn changed_booking_is_found_at_its_new_time() {
         let mut roll = Roll::default();
         roll.insert(Id(1), booking(10, 1000));
         let at = |from, till| (Instant::from_nanos(from), Instant::from_nanos(till));

@@ -1,4 +1,4 @@
-//! What a link has to give: to anybody, to those who have a share in it, and to nobody while it is out.
+//! Capacity of one link or interface: open to all owners, kept in shares, or closed by outages.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -9,43 +9,45 @@ use lighthaul_base::trc::Step;
 use crate::capacity::{Capacity, Free};
 use crate::view::{Leg, View};
 
-/// Whom a booking is counted for: a user, a group, a project.
+/// User, group or project to which a booking is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner(pub u32);
 
-/// A link's books.
+/// Capacity of one link or interface, divided into shares.
 ///
-/// A share is kept for its owner: what the owner has not booked of it is not there for others, so nobody who has a
-/// share waits for those who have none, whatever they book. What is not kept is open to all, first come, first served.
-/// What an owner may have at a moment is what is open and what is left of its share: nothing is noted of which bits
-/// came from where, so bookings may end in any order.
+/// A share is kept for its owner: other owners cannot book the unused part. The rest is open to
+/// all, first come, first served.
+///
+/// An owner can use the open capacity plus the rest of its share. Bookings do not record which of
+/// the two they use, so they may end in any order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stock {
     whole: u64,
-    /// What is kept for nobody.
+    /// Capacity outside all shares.
     open: Capacity,
     shares: BTreeMap<Owner, Share>,
-    /// All or nothing, for outages.
+    /// Full capacity, or zero during outages.
     shut: Capacity,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Share {
-    /// What others may have when this one is used up.
+    /// Capacity of the link outside this share.
     others: u64,
-    /// What the owner has not booked of the whole link.
+    /// Capacity of the whole link minus the bookings of the owner.
     left: Capacity,
 }
 
 impl Share {
-    /// What is left of the share where `left` is of the link.
+    /// Returns the rest of the share if the owner has `left` bits a second of the link unbooked.
     const fn rest(&self, left: u64) -> u64 {
         left.saturating_sub(self.others)
     }
 }
 
 impl Stock {
-    /// A link of `whole` bits a second, a multiple of `channel`, of which owners have so many thousandths.
+    /// Returns a link of `whole` bits a second, rounded down to a multiple of `channel`. Shares are
+    /// in thousandths.
     pub(crate) fn new(whole: u64, channel: u64, shares: &BTreeMap<Owner, u16>) -> Self {
         let whole = whole - whole % channel;
         let kept = |thousandths: u16| {
@@ -66,7 +68,7 @@ impl Stock {
         }
     }
 
-    /// What an owner can have from a moment on, for a view.
+    /// Adds the capacity of an owner from a time on to the legs of a view.
     pub(crate) fn legs<'a>(&'a self, owner: Owner, at: Instant, legs: &mut Vec<Leg<'a>>) {
         let open = self.open.cursor(at);
         legs.push(match self.shares.get(&owner) {
@@ -82,7 +84,7 @@ impl Stock {
         }
     }
 
-    /// What an owner can have from one moment till another, in steps.
+    /// Returns the steps that an owner can book in `from..till`.
     pub(crate) fn free(
         &self,
         owner: Owner,
@@ -105,7 +107,7 @@ impl Stock {
         })
     }
 
-    /// Takes what an owner has been granted.
+    /// Subtracts a step that an owner has been granted.
     pub(crate) fn take(&mut self, owner: Owner, step: &Step) {
         let bps = step.rate.as_bps();
         if let Some(share) = self.shares.get_mut(&owner) {
@@ -119,7 +121,7 @@ impl Stock {
         }
     }
 
-    /// Gives back what an owner has been granted.
+    /// Returns a step that an owner had been granted.
     pub(crate) fn give(&mut self, owner: Owner, step: &Step) {
         let bps = step.rate.as_bps();
         if let Some(share) = self.shares.get_mut(&owner) {
@@ -133,7 +135,7 @@ impl Stock {
         }
     }
 
-    /// Is out at these times, and at no others.
+    /// Sets the times of all outages.
     pub(crate) fn shut(&mut self, outages: impl Iterator<Item = (Instant, Instant)>) {
         self.shut = Capacity::new(self.whole);
         for (from, till) in outages {
@@ -144,7 +146,7 @@ impl Stock {
         }
     }
 
-    /// Forgets what was before a moment.
+    /// Deletes the history before a time.
     pub(crate) fn forget(&mut self, before: Instant) {
         self.open.forget(before);
         self.shut.forget(before);
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_there_for_its_owner_whatever_others_book() {
+    fn share_stays_available_to_its_owner() {
         let mut stock = stock();
         let seen = |stock: &Stock| [A, B, ANY].map(|owner| free(stock, owner, 5));
         assert_eq!(seen(&stock), [800, 700, 500]);
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_anything_of_a_link_that_is_out() {
+    fn link_has_no_capacity_during_an_outage() {
         let mut out = stock();
         let times = [(0, 10), (5, 20)]
             .map(|(from, till)| (Instant::from_nanos(from), Instant::from_nanos(till)));
@@ -213,14 +215,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bookings_that_end_in_any_order_leave_what_there_was(
+        fn bookings_that_end_in_any_order_restore_the_capacity(
             wishes in prop::collection::vec((0_u64..50, 1_u64..30, 1_u64..600, 0_usize..3), 1..40), seed: u64,
         ) {
             let unbooked = stock();
             let mut stock = unbooked.clone();
             let mut booked = Vec::new();
-            for (from, len, bps, who) in wishes {
-                let owner = [A, B, ANY][who];
+            for (from, len, bps, nth) in wishes {
+                let owner = [A, B, ANY][nth];
                 if (from..from + len).all(|at| free(&stock, owner, at) >= bps) {
                     stock.take(owner, &step(from, from + len, bps));
                     booked.push((owner, step(from, from + len, bps)));
@@ -228,7 +230,7 @@ mod tests {
                 for at in 0..80 {
                     let at_now = |(_, step): &&(Owner, Step)| (step.from.as_nanos()..step.till.as_nanos()).contains(&at);
                     let used = |owner| -> u64 {
-                        let of = booked.iter().filter(at_now).filter(|(who, _)| *who == owner);
+                        let of = booked.iter().filter(at_now).filter(|(other, _)| *other == owner);
                         of.map(|(_, step)| step.rate.as_bps()).sum()
                     };
                     let open = 1000 - used(A).max(300) - used(B).max(200) - used(ANY);

@@ -1,4 +1,4 @@
-//! VBLS: a transfer takes what is free, round by round (section 3.2 of the paper).
+//! VBLS: a transfer uses the free rate, round by round (section 3.2 of the VBLS paper).
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -10,30 +10,30 @@ use crate::grant::{push, work};
 use crate::refusal::Refusal;
 use crate::view::View;
 
-/// Within which bounds a transfer takes what is free.
+/// Limits within which a transfer uses free capacity.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    /// Nothing from this moment on.
+    /// Latest end.
     pub(crate) till: Instant,
-    /// Less than this is not used; at least a channel.
+    /// Lowest usable rate in bits a second; at least one channel.
     pub(crate) least: u64,
-    /// More than this is not used; a multiple of the channel.
+    /// Highest usable rate in bits a second; a multiple of the channel.
     pub(crate) most: u64,
-    /// What rates are multiples of.
+    /// Unit of rates, in bits a second.
     pub(crate) channel: u64,
-    /// Nanoseconds in which what was raised carries nothing.
+    /// Guard time in nanoseconds, in which an increase carries nothing.
     pub(crate) guard: u64,
-    /// Nanoseconds that moments are multiples of; 1 if any will do.
+    /// Unit of times in nanoseconds; 1 for no rounding.
     pub(crate) slot: u64,
-    /// What the transfer holds already where the view begins.
+    /// Rate that the transfer already has where the view begins.
     pub(crate) lit: u64,
-    /// Whether steps of one rate become one.
+    /// True if steps of equal rate are merged.
     pub(crate) joined: bool,
-    /// The most steps.
+    /// Maximum number of steps.
     pub(crate) steps_max: usize,
 }
 
-/// The steps in which `left` is carried, from where the view is.
+/// Returns the steps that carry `left`, from the time of the view on.
 pub(crate) fn fill(
     view: &mut View<'_>,
     terms: &Terms,
@@ -48,7 +48,7 @@ pub(crate) fn fill(
     }
 }
 
-/// The steps that are free, from where the view is, until the terms end.
+/// Returns the usable steps from the time of the view until the latest end.
 pub(crate) fn hold(view: &mut View<'_>, terms: &Terms) -> Result<Vec<Step>, Refusal> {
     let mut steps = Vec::new();
     let mut left = u128::MAX;
@@ -59,7 +59,7 @@ pub(crate) fn hold(view: &mut View<'_>, terms: &Terms) -> Result<Vec<Step>, Refu
     Ok(steps)
 }
 
-/// Takes what is free until nothing is left to carry, the time is over, or the steps are too many.
+/// Adds steps until the work is done, the time ends, or there are too many steps.
 fn carry(view: &mut View<'_>, terms: &Terms, left: &mut u128, steps: &mut Vec<Step>) {
     let mut lit = terms.lit;
     while *left > 0 && view.now() < terms.till && steps.len() <= terms.steps_max {
@@ -74,7 +74,8 @@ fn carry(view: &mut View<'_>, terms: &Terms, left: &mut u128, steps: &mut Vec<St
             }
             continue;
         };
-        // switching costs what the raised rate would carry in the guard time, whenever it is paid
+        // an increase costs its rate times the guard time, no matter which part of the transfer
+        // pays it
         *left = left.saturating_add(u128::from(bps.saturating_sub(lit)) * u128::from(terms.guard));
         lit = bps;
         let runs = terms.joined && bps == terms.most;
@@ -97,13 +98,14 @@ fn carry(view: &mut View<'_>, terms: &Terms, left: &mut u128, steps: &mut Vec<St
 }
 
 impl Terms {
-    /// What is used of what is free, where `lit` was used until now.
+    /// Returns the rate to use from here on, if `lit` was used until now.
     fn rate(&self, view: &View<'_>, lit: u64, left: u128) -> u64 {
         let rate = self.part(view.free());
         if rate <= lit || self.guard == 0 {
             return rate;
         }
-        // who is over before the guard time is would only be later, and what does not outlast it carries nothing
+        // an increase is useless if the transfer ends within its guard time, or the free rate lasts
+        // no longer
         if left <= u128::from(lit) * u128::from(self.guard) {
             return lit;
         }
@@ -114,7 +116,7 @@ impl Terms {
         self.part(view.least_until(dark)).max(lit)
     }
 
-    /// What may be used where so much is free.
+    /// Returns the usable rate where `free` is free.
     const fn part(&self, free: u64) -> u64 {
         if free >= self.most {
             self.most
@@ -123,8 +125,10 @@ impl Terms {
         }
     }
 
-    /// The last steps: at a rate until all is carried. Where moments are slots the last one has just the channels that it
-    /// needs: a whole one at the full rate can come to more than the link has (a slot is long beside a small transfer).
+    /// Adds the last steps, until all work is carried.
+    ///
+    /// With slots, the last step has only the channels that it needs. At the full rate it could
+    /// carry much more than the rest, because a slot is long compared with a small transfer.
     fn end(&self, from: Instant, rate: Rate, left: u128, steps: &mut Vec<Step>) {
         let bps = u128::from(rate.as_bps());
         let slots = |slots: u128| Duration::from_nanos(slots as u64 * self.slot);

@@ -199,7 +199,7 @@ mod tests {
         for (text, says) in [
             ("hello".to_owned(), "no GraphML"),
             ("<svg/>".to_owned(), "no graph"),
-            (zoo(join), "no link joins"),
+            (zoo(join), "no links connect"),
             (
                 zoo(r#"<edge source="0" target="0"/>"#),
                 "two different ends",

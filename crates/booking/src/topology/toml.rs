@@ -214,7 +214,7 @@ mod tests {
         for (text, says) in [
             (String::new(), "at least one link"),
             (format!("{link}{link}"), "two of the name a-b"),
-            (format!("nodes=['c']\n{link}"), "no link joins"),
+            (format!("nodes=['c']\n{link}"), "no links connect"),
             (
                 "[[link]]\nfrom='a'\nto='a'\ncapacity='1G'".into(),
                 "two different ends",
@@ -240,7 +240,7 @@ mod tests {
             ("[[link]]\nfrom='a".into(), "line 2, column 8: "),
             (format!("{link}channel='2G'"), "at most the link's capacity"),
             (format!("{link}guard='2h'"), "more than an hour"),
-            (format!("{link}interfaces=['']"), "no link begins or ends"),
+            (format!("{link}interfaces=['']"), "no link starts or ends"),
         ] {
             let why = parse(&text, None).unwrap_err().to_string();
             assert!(why.contains(says) && !why.contains('\n'), "{text}: {why}");

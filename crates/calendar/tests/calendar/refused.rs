@@ -1,4 +1,4 @@
-//! What is refused, and what is said.
+//! Tests of refusals and their messages.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use lighthaul_calendar::{Config, Id, Need, Refusal, Request, Topology, Way};
 use super::{at, calendar, file, gbps, nanos, occupy};
 
 #[test]
-fn what_nobody_can_have_is_refused_with_what_would_work() {
+fn impossible_request_is_refused_with_a_remedy() {
     let mut calendar = calendar(10, 0, Config::default());
     let now = at(1_000_000_000);
     let base = Request {
@@ -20,9 +20,9 @@ fn what_nobody_can_have_is_refused_with_what_would_work() {
     for (change, says) in [
         (
             &(|r: &mut Request| r.need = Need::bytes(0)) as &dyn Fn(&mut Request),
-            "at least a byte",
+            "at least 1 byte",
         ),
-        (&|r| r.need = Need::Hold(Duration::ZERO), "nanosecond"),
+        (&|r| r.need = Need::Hold(Duration::ZERO), "at least 1ns"),
         (&|r| r.need = Need::bytes(half), "ask for less"),
         (
             &|r| {
@@ -49,7 +49,7 @@ fn what_nobody_can_have_is_refused_with_what_would_work() {
         (&|r| r.rate_max = Rate::from_mbps(1), "at least 1.000 Gb/s"),
         (
             &|r| r.deadline = Some(at(1)),
-            "in time: ask for it by 1.000000800s",
+            "in time: ask for an end at 1.000000800s",
         ),
         (
             &|r| r.deadline = Some(at(now.as_nanos() + 400)),
@@ -78,7 +78,7 @@ fn what_nobody_can_have_is_refused_with_what_would_work() {
 }
 
 #[test]
-fn two_who_want_the_last_of_it_do_not_both_get_it() {
+fn last_capacity_is_granted_once() {
     let mut calendar = calendar(
         1,
         0,
@@ -100,7 +100,7 @@ fn two_who_want_the_last_of_it_do_not_both_get_it() {
 }
 
 #[test]
-fn a_calendar_that_is_full_says_so_and_takes_more_when_one_is_over() {
+fn full_calendar_refuses_until_a_booking_has_ended() {
     let mut calendar = calendar(
         4,
         0,
