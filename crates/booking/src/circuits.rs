@@ -35,7 +35,7 @@ pub fn equip(
             guard: can.guard,
             circuits_max: can.entries_max,
         };
-        let equipped = topology.equip(name, limits);
+        let equipped = topology.set_limits(name, limits);
         equipped.map_err(|why| Error::Misuse(why.to_string()))?;
     }
     Ok(topology)

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use lighthaul_calendar::{Counter, Need, Refusal};
+use lighthaul_calendar::{CounterOffer, Need, Refusal};
 use lighthaul_circuit::reservation::{BrokenJournal, Illegal};
 
 use crate::word::Moment;
@@ -99,19 +99,19 @@ impl From<io::Error> for Error {
 /// A refusal with the times of the world.
 fn in_words(refusal: &Refusal) -> String {
     match refusal {
-        Refusal::Past(now) => format!(
+        Refusal::StartPassed(now) => format!(
             "the start is over: ask for one at {} or later",
             Moment::from(*now)
         ),
-        Refusal::Far(till) => format!(
+        Refusal::BeyondHorizon(till) => format!(
             "it would not be over at {}, till when bookings are taken: ask for less, for a higher rate, or for an earlier start",
             Moment::from(*till)
         ),
-        Refusal::Blocked(till) => format!(
+        Refusal::FollowingBooked(till) => format!(
             "what follows is booked by others: extend it till {} at most, or make a new reservation",
             Moment::from(*till)
         ),
-        Refusal::Late(Counter {
+        Refusal::MissesDeadline(CounterOffer {
             end: Some(end),
             most,
             rate_max,
@@ -128,19 +128,19 @@ fn in_words(refusal: &Refusal) -> String {
                 rate.unwrap_or_default()
             )
         }
-        Refusal::Nothing
-        | Refusal::Rate(_)
-        | Refusal::Least(..)
-        | Refusal::Channel(_)
-        | Refusal::Unknown
+        Refusal::Empty
+        | Refusal::RateTooHigh(_)
+        | Refusal::RateRange(..)
+        | Refusal::RateBelowChannel(_)
+        | Refusal::UnknownLink
         | Refusal::NoPath
-        | Refusal::Interface
-        | Refusal::Steps(_)
-        | Refusal::Late(_)
-        | Refusal::Taken(_)
-        | Refusal::Missing(_)
-        | Refusal::Full(_)
-        | Refusal::Over(_)
-        | Refusal::Size(_) => refusal.to_string(),
+        | Refusal::InterfaceOffPath
+        | Refusal::TooManySteps(_)
+        | Refusal::MissesDeadline(_)
+        | Refusal::IdInUse(_)
+        | Refusal::NotFound(_)
+        | Refusal::CalendarFull(_)
+        | Refusal::Ended(_)
+        | Refusal::AmountOutOfRange(_) => refusal.to_string(),
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Rng};
 use lighthaul_calendar::{
-    Calendar, Config, Detail, Id, Link, Need, NodeId, Owner, Path, Request, Shape, Topology, Way,
+    Calendar, Config, Detail, Id, Link, Need, NodeId, Owner, Path, Request, Route, Shape, Topology,
 };
 use nix::time::{ClockId, clock_gettime};
 
@@ -66,7 +66,7 @@ fn one_link(load: Load, size: u64) {
     };
     world.run(
         &format!("1 | {load:?}"),
-        &|_| Way::Over(Arc::clone(&path)),
+        &|_| Route::Along(Arc::clone(&path)),
         &list,
     );
 }
@@ -79,12 +79,12 @@ fn many_links(size: u64) {
     // a path has two to four links, so that a hundred links carry about 25 times as much as one
     let mut world = World::new(topology, Load::Ahead, size / 25);
     world.size = size;
-    let way = |rng: &mut Rng| {
+    let route = |rng: &mut Rng| {
         let from = rng.below(RING);
         let to = (from + 1 + rng.below(RING - 1)) % RING;
-        Way::Between(nodes[from as usize], nodes[to as usize])
+        Route::Between(nodes[from as usize], nodes[to as usize])
     };
-    world.run("100 | Ahead", &way, "");
+    world.run("100 | Ahead", &route, "");
 }
 
 struct World {
@@ -117,12 +117,12 @@ impl World {
         }
     }
 
-    fn request(&mut self, way: &dyn Fn(&mut Rng) -> Way, filling: bool) -> Request {
+    fn request(&mut self, route: &dyn Fn(&mut Rng) -> Route, filling: bool) -> Request {
         let from = self.rng.below(self.long);
         Request {
             owner: Owner(0),
             priority: 0,
-            way: way(&mut self.rng),
+            route: route(&mut self.rng),
             need: Need::bytes(bytes(&mut self.rng)),
             rate_min: None,
             rate_max: rate(&mut self.rng),
@@ -188,15 +188,15 @@ impl World {
         (nanos as f64 / each / 1000.0, found as f64 / each)
     }
 
-    fn run(&mut self, name: &str, way: &dyn Fn(&mut Rng) -> Way, list: &str) {
+    fn run(&mut self, name: &str, route: &dyn Fn(&mut Rng) -> Route, list: &str) {
         for _ in 0..self.size {
-            let request = self.request(way, true);
+            let request = self.request(route, true);
             self.book(&[request]);
         }
         let (mut booking, mut releasing, mut steps, mut bookings) = (0, 0, 0, 0);
         while booking + releasing < NANOS_EACH {
             releasing += self.release(BATCH);
-            let requests: Vec<Request> = (0..BATCH).map(|_| self.request(way, false)).collect();
+            let requests: Vec<Request> = (0..BATCH).map(|_| self.request(route, false)).collect();
             let (nanos, given) = self.book(&requests);
             (booking, steps, bookings) = (booking + nanos, steps + given, bookings + BATCH as u64);
         }
@@ -209,7 +209,7 @@ impl World {
         let mut singles: Vec<u64> = Vec::new();
         for _ in 0..SINGLES {
             self.release(1);
-            let request = self.request(way, false);
+            let request = self.request(route, false);
             singles.push(self.book(&[request]).0.saturating_sub(idle));
         }
         singles.sort_unstable();

@@ -19,7 +19,7 @@ pub(crate) struct Blocks {
 pub(crate) struct Block {
     pub(crate) points: Vec<Point>,
     /// Value to add to each point, modulo 2^64, because most changes subtract.
-    pub(crate) owed: u64,
+    pub(crate) offset: u64,
     pub(crate) least: u64,
     pub(crate) most: u64,
 }
@@ -112,7 +112,7 @@ impl Blocks {
         if points.len() > POINTS_MAX {
             let back = points.split_off(POINTS_MAX / 2);
             let start = back[0].at;
-            let back = Block::of(back, self.rows[nth].owed);
+            let back = Block::of(back, self.rows[nth].offset);
             self.rows[nth].count();
             self.rows.insert(nth + 1, back);
             self.starts.insert(nth + 1, start);
@@ -160,11 +160,11 @@ impl Blocks {
         let back = self.rows.remove(nth + 1);
         self.starts.remove(nth + 1);
         let block = &mut self.rows[nth];
-        let owed = back.owed.wrapping_sub(block.owed);
+        let offset = back.offset.wrapping_sub(block.offset);
         block
             .points
             .extend(back.points.into_iter().map(|point| Point {
-                free: point.free.wrapping_add(owed),
+                free: point.free.wrapping_add(offset),
                 ..point
             }));
         block.count();
@@ -172,10 +172,10 @@ impl Blocks {
 }
 
 impl Block {
-    fn of(points: Vec<Point>, owed: u64) -> Self {
+    fn of(points: Vec<Point>, offset: u64) -> Self {
         let mut block = Self {
             points,
-            owed,
+            offset,
             least: 0,
             most: 0,
         };
@@ -185,7 +185,7 @@ impl Block {
 
     /// Returns the free rate from a point on.
     pub(crate) fn free(&self, point: usize) -> u64 {
-        self.points[point].free.wrapping_add(self.owed)
+        self.points[point].free.wrapping_add(self.offset)
     }
 
     /// Returns the lowest free rate from a range of points on.
@@ -194,7 +194,7 @@ impl Block {
             return self.least;
         }
         let frees = self.points[range].iter().map(|point| point.free);
-        let frees = frees.map(|free| free.wrapping_add(self.owed));
+        let frees = frees.map(|free| free.wrapping_add(self.offset));
         frees.min().unwrap_or(u64::MAX)
     }
 
@@ -203,7 +203,7 @@ impl Block {
             return;
         }
         if range.len() == self.points.len() {
-            self.owed = self.owed.wrapping_add(by);
+            self.offset = self.offset.wrapping_add(by);
             self.least = self.least.wrapping_add(by);
             self.most = self.most.wrapping_add(by);
             return;
@@ -219,7 +219,7 @@ impl Block {
         let frees = self
             .points
             .iter()
-            .map(|point| point.free.wrapping_add(self.owed));
+            .map(|point| point.free.wrapping_add(self.offset));
         (self.least, self.most) = frees.fold((u64::MAX, 0), |(least, most), free| {
             (least.min(free), most.max(free))
         });

@@ -14,7 +14,7 @@ pub struct Id(pub u64);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Booking {
     /// Sequence number in the order of booking.
-    pub(crate) nth: u64,
+    pub(crate) sequence: u64,
     pub(crate) request: Request,
     pub(crate) grant: Grant,
 }

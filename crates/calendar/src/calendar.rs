@@ -10,16 +10,16 @@ use lighthaul_base::trc::{RATE_MIN, Step};
 use lighthaul_base::{Instant, Rate};
 
 use crate::booking::{Booking, Id};
+use crate::booking_index::BookingIndex;
 use crate::capacity::Free;
-use crate::config::{self, Config};
+use crate::config::{Config, ConfigError};
 use crate::grant::Grant;
 use crate::outage::Outage;
 use crate::path::{Path, shortest};
-use crate::plan::{Ask, Field};
-use crate::refusal::{Counter, Refusal};
-use crate::request::{Request, Way};
-use crate::roll::Roll;
-use crate::stock::{Owner, Stock};
+use crate::plan::{Planner, Search};
+use crate::refusal::{CounterOffer, Refusal};
+use crate::request::{Request, Route};
+use crate::resource::{Owner, Resource};
 use crate::topology::{LinkId, NodeId, Topology};
 
 /// Free and booked capacity on the links of a topology.
@@ -31,8 +31,8 @@ use crate::topology::{LinkId, NodeId, Topology};
 pub struct Calendar {
     pub(crate) config: Config,
     topology: Topology,
-    pub(crate) stocks: Vec<Stock>,
-    pub(crate) bookings: Roll,
+    pub(crate) resources: Vec<Resource>,
+    pub(crate) bookings: BookingIndex,
     pub(crate) outages: BTreeMap<Id, Outage>,
     /// Start of the history that is kept.
     since: Instant,
@@ -44,25 +44,25 @@ pub struct Calendar {
 
 impl Calendar {
     /// Returns a calendar without bookings.
-    pub fn new(topology: Topology, config: Config) -> Result<Self, config::Misuse> {
+    pub fn new(topology: Topology, config: Config) -> Result<Self, ConfigError> {
         config.check()?;
-        let stock = |capacity: Rate, channel: Rate| {
-            Stock::new(capacity.as_bps(), channel.as_bps(), &config.shares)
+        let resource = |capacity: Rate, channel: Rate| {
+            Resource::new(capacity.as_bps(), channel.as_bps(), &config.shares)
         };
         let links = topology.links();
-        let links = links.map(|(_, link)| stock(link.capacity, link.channel));
+        let links = links.map(|(_, link)| resource(link.capacity, link.channel));
         // an interface of an unknown device carries no circuit
         let interfaces = topology.interfaces().iter().map(|port| {
             let limits = port.limits.map(|limits| (limits.capacity, limits.channel));
             let (capacity, channel) = limits.unwrap_or((RATE_MIN, RATE_MIN));
-            stock(capacity, channel)
+            resource(capacity, channel)
         });
-        let stocks = links.chain(interfaces).collect();
+        let resources = links.chain(interfaces).collect();
         Ok(Self {
             config,
             topology,
-            stocks,
-            bookings: Roll::default(),
+            resources,
+            bookings: BookingIndex::default(),
             outages: BTreeMap::new(),
             since: Instant::ZERO,
             next: 0,
@@ -74,15 +74,15 @@ impl Calendar {
     pub fn book(&mut self, now: Instant, id: Id, request: &Request) -> Result<&Grant, Refusal> {
         self.check_id(id)?;
         if self.bookings.len() >= self.config.bookings_max {
-            return Err(Refusal::Full(self.config.bookings_max));
+            return Err(Refusal::CalendarFull(self.config.bookings_max));
         }
-        self.remember(&request.way);
+        self.remember(&request.route);
         let grant = self.quote(now, request)?;
         self.take(request.owner, &grant.path, &grant.steps);
-        let nth = self.next;
+        let sequence = self.next;
         self.next += 1;
         let booking = Booking {
-            nth,
+            sequence,
             request: request.clone(),
             grant,
         };
@@ -91,20 +91,24 @@ impl Calendar {
 
     /// Returns the grant that [`Self::book`] would give at this time.
     pub fn quote(&self, now: Instant, request: &Request) -> Result<Grant, Refusal> {
-        let ask = Ask::of(request, now.max(self.since), &self.config)?;
-        let paths = self.paths(&request.way)?;
+        let search = Search::of(request, now.max(self.since), &self.config)?;
+        let paths = self.paths(&request.route)?;
         let most = paths.iter().map(|path| path.capacity).max().unwrap_or(0);
         if let Some(most) = Rate::from_bps(most).filter(|most| request.rate_max > *most) {
-            return Err(Refusal::Rate(most));
+            return Err(Refusal::RateTooHigh(most));
         }
-        let best = self.field().best(&ask, &paths);
+        let best = self.planner().best(&search, &paths);
         let end = best.as_ref().map(Grant::end);
         match (request.deadline, end) {
             (Some(deadline), Ok(end)) if end <= deadline => best,
-            (Some(deadline), Ok(_) | Err(Refusal::Far(_))) => Err(Refusal::Late(Counter {
-                end: end.ok(),
-                ..self.field().counter(&ask, &paths, request.need, deadline)
-            })),
+            (Some(deadline), Ok(_) | Err(Refusal::BeyondHorizon(_))) => {
+                Err(Refusal::MissesDeadline(CounterOffer {
+                    end: end.ok(),
+                    ..self
+                        .planner()
+                        .counter_offer(&search, &paths, request.need, deadline)
+                }))
+            }
             _ => best,
         }
     }
@@ -118,10 +122,10 @@ impl Calendar {
         from: Instant,
         till: Instant,
     ) -> impl Iterator<Item = Free> + '_ {
-        let stock = self.stocks.get(link.0 as usize);
-        stock
+        let resource = self.resources.get(link.0 as usize);
+        resource
             .into_iter()
-            .flat_map(move |stock| stock.free(owner, from, till))
+            .flat_map(move |resource| resource.free(owner, from, till))
     }
 
     /// Returns the bookings that use a link in `from..till`. The search time does not depend on the
@@ -165,9 +169,9 @@ impl Calendar {
             self.bookings.remove(*id);
         }
         self.outages.retain(|_, outage| outage.till > before);
-        self.stocks
+        self.resources
             .iter_mut()
-            .for_each(|stock| stock.forget(before));
+            .for_each(|resource| resource.forget(before));
         ids
     }
 
@@ -176,31 +180,31 @@ impl Calendar {
         self.config.slot_from(now.max(self.since))
     }
 
-    pub(crate) const fn field(&self) -> Field<'_> {
-        Field {
+    pub(crate) const fn planner(&self) -> Planner<'_> {
+        Planner {
             config: &self.config,
-            stocks: self.stocks.as_slice(),
+            resources: self.resources.as_slice(),
             limit: None,
         }
     }
 
     /// Returns the paths that a request may use.
-    pub(crate) fn paths(&self, way: &Way) -> Result<Cow<'_, [Arc<Path>]>, Refusal> {
-        let ends = match way {
-            Way::Over(path) => {
+    pub(crate) fn paths(&self, route: &Route) -> Result<Cow<'_, [Arc<Path>]>, Refusal> {
+        let ends = match route {
+            Route::Along(path) => {
                 let known = path
-                    .stocks()
-                    .all(|link| (link.0 as usize) < self.stocks.len());
+                    .resources()
+                    .all(|link| (link.0 as usize) < self.resources.len());
                 return known
                     .then(|| vec![Arc::clone(path)].into())
-                    .ok_or(Refusal::Unknown);
+                    .ok_or(Refusal::UnknownLink);
             }
-            Way::Between(from, to) => (None, *from, *to),
-            Way::By(interface, from, to) => (Some(*interface), *from, *to),
+            Route::Between(from, to) => (None, *from, *to),
+            Route::Through(interface, from, to) => (Some(*interface), *from, *to),
         };
         let (interface, from, to) = ends;
         if self.topology.name(from).is_none() || self.topology.name(to).is_none() {
-            return Err(Refusal::Unknown);
+            return Err(Refusal::UnknownLink);
         }
         let paths = match self.paths.get(&ends) {
             Some(paths) => Cow::from(paths),
@@ -208,7 +212,7 @@ impl Calendar {
         };
         match interface {
             _ if !paths.is_empty() => Ok(paths),
-            Some(_) => Err(Refusal::Interface),
+            Some(_) => Err(Refusal::InterfaceOffPath),
             None => Err(Refusal::NoPath),
         }
     }
@@ -229,40 +233,40 @@ impl Calendar {
     /// Refuses a number that is in use.
     pub(crate) fn check_id(&self, id: Id) -> Result<(), Refusal> {
         if self.bookings.contains(id) || self.outages.contains_key(&id) {
-            return Err(Refusal::Taken(id));
+            return Err(Refusal::IdInUse(id));
         }
         Ok(())
     }
 
     pub(crate) fn take(&mut self, owner: Owner, path: &Path, steps: &[Step]) {
-        for link in path.stocks() {
-            let stock = &mut self.stocks[link.0 as usize];
+        for link in path.resources() {
+            let resource = &mut self.resources[link.0 as usize];
             for step in steps {
-                stock.take(owner, step);
+                resource.take(owner, step);
             }
         }
     }
 
     pub(crate) fn give(&mut self, owner: Owner, path: &Path, steps: &[Step]) {
-        for link in path.stocks() {
-            let stock = &mut self.stocks[link.0 as usize];
+        for link in path.resources() {
+            let resource = &mut self.resources[link.0 as usize];
             for step in steps {
-                stock.give(owner, step);
+                resource.give(owner, step);
             }
         }
     }
 
-    /// Gives later bookings sequence numbers above `nth`.
-    pub(crate) fn count_on(&mut self, nth: u64) {
-        self.next = self.next.max(nth.saturating_add(1));
+    /// Gives later bookings sequence numbers above `sequence`.
+    pub(crate) fn reserve_sequence(&mut self, sequence: u64) {
+        self.next = self.next.max(sequence.saturating_add(1));
     }
 
     /// Caches the paths between two nodes.
-    fn remember(&mut self, way: &Way) {
-        let ends = match *way {
-            Way::Between(from, to) => (None, from, to),
-            Way::By(interface, from, to) => (Some(interface), from, to),
-            Way::Over(_) => return,
+    fn remember(&mut self, route: &Route) {
+        let ends = match *route {
+            Route::Between(from, to) => (None, from, to),
+            Route::Through(interface, from, to) => (Some(interface), from, to),
+            Route::Along(_) => return,
         };
         if self.paths.contains_key(&ends) {
             return;
@@ -280,7 +284,7 @@ impl PartialEq for Calendar {
     fn eq(&self, other: &Self) -> bool {
         self.config == other.config
             && self.topology == other.topology
-            && self.stocks == other.stocks
+            && self.resources == other.resources
             && self.bookings == other.bookings
             && self.outages == other.outages
             && self.since == other.since
@@ -312,7 +316,7 @@ mod tests {
     /// Returns one link of 2 Gb/s. A byte at 1 Gb/s takes 8 ns.
     fn topology() -> Topology {
         let gigabit = Rate::from_mbps(1000);
-        Topology::of_one(Rate::from_mbps(2000), gigabit).unwrap()
+        Topology::single_link(Rate::from_mbps(2000), gigabit).unwrap()
     }
 
     fn calendar() -> Calendar {
@@ -329,7 +333,7 @@ mod tests {
         Request {
             owner: Owner(0),
             priority: 0,
-            way: Way::Between(node("a"), node("b")),
+            route: Route::Between(node("a"), node("b")),
             need: Need::bytes(bytes),
             rate_min: None,
             rate_max: Rate::from_mbps(2000),
@@ -373,7 +377,7 @@ mod tests {
             other.topology.attach("eth1", &links).unwrap();
         };
         assert_ne!(one, other(&interface));
-        assert_ne!(one, other(&|other| other.stocks.clear()));
+        assert_ne!(one, other(&|other| other.resources.clear()));
         assert_ne!(one, other(&|other| drop(other.bookings.remove(Id(1)))));
         let out = outage(&one, 100, 200);
         let plan = |other: &mut Calendar| {
@@ -436,9 +440,9 @@ mod tests {
         for id in [Id(1), Id(2)] {
             let request = request(&calendar, 10);
             let booked = calendar.book(Instant::ZERO, id, &request);
-            assert_eq!(booked.cloned(), Err(Refusal::Taken(id)));
+            assert_eq!(booked.cloned(), Err(Refusal::IdInUse(id)));
             let planned = calendar.outage(Instant::ZERO, id, planned);
-            assert_eq!(planned, Err(Refusal::Taken(id)));
+            assert_eq!(planned, Err(Refusal::IdInUse(id)));
         }
     }
 
@@ -453,9 +457,9 @@ mod tests {
         // no booking can be moved forward
         let moved = calendar.repack(Instant::ZERO, Scope::All, RepackLimits::NONE);
         assert_eq!(moved, []);
-        calendar.count_on(2);
+        calendar.reserve_sequence(2);
         assert_eq!(calendar.next, 4);
-        calendar.count_on(40);
+        calendar.reserve_sequence(40);
         assert_eq!(calendar.next, 41);
     }
 
@@ -491,20 +495,23 @@ mod tests {
         let (a, b) = (node("a"), node("b"));
         let nowhere = NodeId(2);
         for (from, to) in [(a, nowhere), (nowhere, b)] {
-            let paths = calendar.paths(&Way::Between(from, to));
-            assert_eq!(paths, Err(Refusal::Unknown));
+            let paths = calendar.paths(&Route::Between(from, to));
+            assert_eq!(paths, Err(Refusal::UnknownLink));
         }
-        assert_eq!(calendar.paths(&Way::Between(b, a)), Err(Refusal::NoPath));
-        let by = calendar.paths(&Way::By(LinkId(1), a, b));
-        assert_eq!(by, Err(Refusal::Interface));
+        assert_eq!(calendar.paths(&Route::Between(b, a)), Err(Refusal::NoPath));
+        let by = calendar.paths(&Route::Through(LinkId(1), a, b));
+        assert_eq!(by, Err(Refusal::InterfaceOffPath));
         let over = Path::new(&calendar.topology, vec![link(&calendar)]).unwrap();
         assert_eq!(
-            calendar.paths(&Way::Over(Arc::clone(&over))).unwrap().len(),
+            calendar
+                .paths(&Route::Along(Arc::clone(&over)))
+                .unwrap()
+                .len(),
             1
         );
         let mut empty = calendar.clone();
-        empty.stocks.clear();
-        assert_eq!(empty.paths(&Way::Over(over)), Err(Refusal::Unknown));
+        empty.resources.clear();
+        assert_eq!(empty.paths(&Route::Along(over)), Err(Refusal::UnknownLink));
     }
 
     #[test]
@@ -515,13 +522,15 @@ mod tests {
         request.rate_max = Rate::from_mbps(2001);
         let most = Rate::from_mbps(2000);
         let refused = calendar.quote(Instant::ZERO, &request);
-        assert_eq!(refused, Err(Refusal::Rate(most)));
+        assert_eq!(refused, Err(Refusal::RateTooHigh(most)));
         // a deadline at the exact end is met, one a nanosecond earlier is not
         request.rate_max = most;
         request.deadline = Some(at(40));
         assert!(calendar.quote(Instant::ZERO, &request).is_ok());
         request.deadline = Some(at(39));
         let late = calendar.quote(Instant::ZERO, &request);
-        assert!(matches!(late, Err(Refusal::Late(counter)) if counter.end == Some(at(40))));
+        assert!(
+            matches!(late, Err(Refusal::MissesDeadline(counter)) if counter.end == Some(at(40)))
+        );
     }
 }

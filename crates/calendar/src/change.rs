@@ -12,9 +12,9 @@ use crate::booking::{Booking, Id};
 use crate::calendar::Calendar;
 use crate::grant::Grant;
 use crate::path::Path;
-use crate::plan::{Ask, Field, Goal};
+use crate::plan::{Goal, Planner, Search};
 use crate::rate_limit::RateLimit;
-use crate::refusal::{Counter, Refusal};
+use crate::refusal::{CounterOffer, Refusal};
 use crate::request::{Detail, Need, Shape};
 use crate::topology::Topology;
 
@@ -94,7 +94,7 @@ impl Calendar {
     /// Ends a booking and returns the steps that it had from now on. Their capacity is free at
     /// once.
     pub fn release(&mut self, now: Instant, id: Id) -> Result<Vec<Step>, Refusal> {
-        let mut booking = self.bookings.remove(id).ok_or(Refusal::Missing(id))?;
+        let mut booking = self.bookings.remove(id).ok_or(Refusal::NotFound(id))?;
         let rest = booking.grant.split_off(self.first_from(now));
         self.give(booking.request.owner, &booking.grant.path, &rest);
         Ok(rest)
@@ -105,7 +105,7 @@ impl Calendar {
     pub fn extend(&mut self, now: Instant, id: Id, need: Need) -> Result<&Grant, Refusal> {
         let request = &self.booking_to_change(now, id)?.request;
         if compare(need, request.need) != Some(Ordering::Greater) {
-            return Err(Refusal::Size(id));
+            return Err(Refusal::AmountOutOfRange(id));
         }
         let deadline = request.deadline.unwrap_or(Instant::NEVER);
         self.renew(now, id, need, &mut InTime { deadline })?;
@@ -116,10 +116,10 @@ impl Calendar {
     pub fn shrink(&mut self, now: Instant, id: Id, need: Need) -> Result<&Grant, Refusal> {
         let booking = self.booking_to_change(now, id)?;
         if need.is_nothing() {
-            return Err(Refusal::Nothing);
+            return Err(Refusal::Empty);
         }
         if compare(need, booking.request.need) != Some(Ordering::Less) {
-            return Err(Refusal::Size(id));
+            return Err(Refusal::AmountOutOfRange(id));
         }
         let end = match need {
             Need::Size { .. } => booking.grant.end_of(need.work()),
@@ -127,7 +127,7 @@ impl Calendar {
         };
         let end = self.config.slot_from(end);
         if end <= now {
-            return Err(Refusal::Size(id));
+            return Err(Refusal::AmountOutOfRange(id));
         }
         self.cut(id, end);
         self.rewrite(id, need)
@@ -189,7 +189,7 @@ impl Calendar {
     pub(crate) fn in_turn(&self, which: impl Fn(&Booking) -> bool) -> Vec<Id> {
         let bookings = self.bookings().filter(|(_, booking)| which(booking));
         let turns =
-            bookings.map(|(id, booking)| (Reverse(booking.request.priority), booking.nth, id));
+            bookings.map(|(id, booking)| (Reverse(booking.request.priority), booking.sequence, id));
         let mut turns: Vec<_> = turns.collect();
         turns.sort_unstable();
         turns.into_iter().map(|(_, _, id)| id).collect()
@@ -205,7 +205,7 @@ impl Calendar {
         rules: &mut impl MoveRules,
     ) -> Result<Moved, Refusal> {
         let now = self.first_from(now);
-        let mut booking = self.bookings.remove(id).ok_or(Refusal::Missing(id))?;
+        let mut booking = self.bookings.remove(id).ok_or(Refusal::NotFound(id))?;
         let (owner, was) = (booking.request.owner, booking.grant.clone());
         let rest = booking.grant.split_off(now);
         self.give(owner, &was.path, &rest);
@@ -221,7 +221,7 @@ impl Calendar {
             new.path = Arc::clone(&later.path);
             new.append(&later.steps, joined);
             if new.steps.len() > self.config.steps_max {
-                return Err(Refusal::Steps(self.config.steps_max));
+                return Err(Refusal::TooManySteps(self.config.steps_max));
             }
             rules.check(id, &was, &new).map(|()| (new, later))
         });
@@ -264,21 +264,21 @@ impl Calendar {
         let stays = !varies && (begun.is_some() || need != request.need);
         request.from = if stays { was.start() } else { request.from }.max(now);
         request.need = need;
-        let mut ask = Ask::of(&request, now, &self.config)?;
+        let mut search = Search::of(&request, now, &self.config)?;
         let paths = match begun {
             None if stays => vec![Arc::clone(&was.path)],
             None => {
-                let mut paths = self.paths(&request.way)?.into_owned();
+                let mut paths = self.paths(&request.route)?.into_owned();
                 paths.retain(|path| *path == was.path || rules.may_take(id, path, self.topology()));
                 paths
             }
             Some(last) => {
-                ask.lit = if last.till == now {
+                search.rate_before = if last.till == now {
                     last.rate.as_bps()
                 } else {
                     0
                 };
-                ask.goal = match ask.goal {
+                search.goal = match search.goal {
                     Goal::Carry(work) => Goal::Carry(booking.grant.left(work)),
                     Goal::Fixed(work) => Goal::Fixed(booking.grant.left(work)),
                     Goal::Hold(time) => {
@@ -288,14 +288,16 @@ impl Calendar {
                 vec![Arc::clone(&was.path)]
             }
         };
-        let field = Field {
+        let planner = Planner {
             limit: rules.rate_limit(id),
-            ..self.field()
+            ..self.planner()
         };
-        let found = field.best(&ask, &paths);
-        if stays && found.as_ref().map(Grant::start) != Ok(ask.from) {
-            let view = field.view(ask.owner, &was.path, ask.from);
-            return Err(Refusal::Blocked(view.next_below(ask.on(&was.path)?.least)));
+        let found = planner.best(&search, &paths);
+        if stays && found.as_ref().map(Grant::start) != Ok(search.from) {
+            let view = planner.view(search.owner, &was.path, search.from);
+            return Err(Refusal::FollowingBooked(
+                view.next_below(search.on(&was.path)?.least),
+            ));
         }
         found
     }
@@ -314,16 +316,16 @@ impl Calendar {
 
     /// Returns a booking that has not ended.
     fn booking_to_change(&self, now: Instant, id: Id) -> Result<&Booking, Refusal> {
-        let booking = self.bookings.find(id).ok_or(Refusal::Missing(id))?;
+        let booking = self.bookings.find(id).ok_or(Refusal::NotFound(id))?;
         let ahead = booking.grant.end() > now;
-        ahead.then_some(booking).ok_or(Refusal::Over(id))
+        ahead.then_some(booking).ok_or(Refusal::Ended(id))
     }
 
     /// Stores the new amount of a booking.
     fn rewrite(&mut self, id: Id, need: Need) -> Result<&Grant, Refusal> {
         self.bookings
             .change(id, |booking| booking.request.need = need);
-        let booking = self.bookings.find(id).ok_or(Refusal::Missing(id))?;
+        let booking = self.bookings.find(id).ok_or(Refusal::NotFound(id))?;
         Ok(&booking.grant)
     }
 }
@@ -347,12 +349,12 @@ impl MoveRules for InTime {
     }
 
     fn check(&mut self, _id: Id, _was: &Grant, new: &Grant) -> Result<(), Refusal> {
-        let late = Counter {
+        let late = CounterOffer {
             end: Some(new.end()),
-            ..Counter::default()
+            ..CounterOffer::default()
         };
         let in_time = new.end() <= self.deadline;
-        in_time.then_some(()).ok_or(Refusal::Late(late))
+        in_time.then_some(()).ok_or(Refusal::MissesDeadline(late))
     }
 }
 
@@ -373,7 +375,7 @@ impl<R: MoveRules> MoveRules for NoLater<'_, R> {
 
     fn check(&mut self, id: Id, was: &Grant, new: &Grant) -> Result<(), Refusal> {
         if new.end() > was.end() {
-            return Err(Refusal::Blocked(was.end()));
+            return Err(Refusal::FollowingBooked(was.end()));
         }
         self.is_other = was != new;
         if self.is_other {

@@ -7,7 +7,7 @@ use core::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_base::trc::STEPS_MAX;
 
-use crate::stock::Owner;
+use crate::resource::Owner;
 
 /// Limits and rules of a calendar.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,25 +43,25 @@ impl Default for Config {
 
 impl Config {
     /// Checks that each value is within its range.
-    pub fn check(&self) -> Result<(), Misuse> {
+    pub fn check(&self) -> Result<(), ConfigError> {
         if self.slot.is_zero() || self.slot > HORIZON_MAX {
-            return Err(Misuse::Slot(self.slot));
+            return Err(ConfigError::Slot(self.slot));
         }
         if self.horizon < self.slot || self.horizon > HORIZON_MAX {
-            return Err(Misuse::Horizon(self.horizon));
+            return Err(ConfigError::Horizon(self.horizon));
         }
         if !(1..=PATHS_MAX).contains(&self.paths_max) {
-            return Err(Misuse::Paths(self.paths_max));
+            return Err(ConfigError::Paths(self.paths_max));
         }
         if self.bookings_max == 0 {
-            return Err(Misuse::Bookings);
+            return Err(ConfigError::Bookings);
         }
         if !(1..=STEPS_MAX).contains(&self.steps_max) {
-            return Err(Misuse::Steps(self.steps_max));
+            return Err(ConfigError::Steps(self.steps_max));
         }
         let kept: u64 = self.shares.values().map(|share| u64::from(*share)).sum();
         if kept > 1000 || self.shares.len() > SHARES_MAX {
-            return Err(Misuse::Shares(kept));
+            return Err(ConfigError::Shares(kept));
         }
         Ok(())
     }
@@ -92,7 +92,7 @@ impl Config {
 
 /// Configuration value that is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Misuse {
+pub enum ConfigError {
     /// Slot of zero, or longer than ten years.
     Slot(Duration),
     /// Horizon shorter than a slot, or longer than ten years.
@@ -107,7 +107,7 @@ pub enum Misuse {
     Shares(u64),
 }
 
-impl fmt::Display for Misuse {
+impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Slot(slot) => write!(f, "slot of {slot:?} is out of range: use 1ns to ten years"),
@@ -132,7 +132,7 @@ impl fmt::Display for Misuse {
     }
 }
 
-impl core::error::Error for Misuse {}
+impl core::error::Error for ConfigError {}
 
 const HORIZON_MAX: Duration = Duration::from_hours(24 * 3660);
 const PATHS_MAX: usize = 64;
@@ -154,22 +154,22 @@ mod tests {
         for (refused, misuse) in [
             (
                 with(|c| c.slot = Duration::ZERO),
-                Misuse::Slot(Duration::ZERO),
+                ConfigError::Slot(Duration::ZERO),
             ),
             (
                 with(|c| c.horizon = Duration::MAX),
-                Misuse::Horizon(Duration::MAX),
+                ConfigError::Horizon(Duration::MAX),
             ),
             (
                 with(|c| c.slot = c.horizon * 2),
-                Misuse::Horizon(Config::default().horizon),
+                ConfigError::Horizon(Config::default().horizon),
             ),
-            (with(|c| c.paths_max = 0), Misuse::Paths(0)),
-            (with(|c| c.bookings_max = 0), Misuse::Bookings),
-            (with(|c| c.steps_max = 5000), Misuse::Steps(5000)),
+            (with(|c| c.paths_max = 0), ConfigError::Paths(0)),
+            (with(|c| c.bookings_max = 0), ConfigError::Bookings),
+            (with(|c| c.steps_max = 5000), ConfigError::Steps(5000)),
             (
                 with(|c| c.shares = [(Owner(1), 600), (Owner(2), 401)].into()),
-                Misuse::Shares(1001),
+                ConfigError::Shares(1001),
             ),
         ] {
             assert_eq!(refused, Err(misuse));

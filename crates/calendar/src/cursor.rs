@@ -73,7 +73,7 @@ impl<'a> Cursor<'a> {
         for block in &self.blocks.rows[self.block..] {
             if may(block) {
                 let mut points = block.points[begin..].iter();
-                if let Some(point) = points.find(|p| wanted(p.free.wrapping_add(block.owed))) {
+                if let Some(point) = points.find(|p| wanted(p.free.wrapping_add(block.offset))) {
                     return point.at.max(self.now);
                 }
             }

@@ -38,16 +38,16 @@ impl Calendar {
     ) -> Result<Displaced, Refusal> {
         self.check_id(id)?;
         if self.topology().about(outage.link).is_none() {
-            return Err(Refusal::Unknown);
+            return Err(Refusal::UnknownLink);
         }
         if outage.from >= outage.till {
-            return Err(Refusal::Nothing);
+            return Err(Refusal::Empty);
         }
         if outage.till <= now {
-            return Err(Refusal::Past(now));
+            return Err(Refusal::StartPassed(now));
         }
         if self.outages.len() >= OUTAGES_MAX {
-            return Err(Refusal::Full(OUTAGES_MAX));
+            return Err(Refusal::CalendarFull(OUTAGES_MAX));
         }
         let outage = Outage {
             from: self.config.slot_until(outage.from),
@@ -58,7 +58,7 @@ impl Calendar {
         let hit = self.in_turn(|booking| booking.has(outage.link, from, outage.till));
         rules.displace(&hit);
         self.outages.insert(id, outage);
-        self.shut(outage.link);
+        self.apply_outages(outage.link);
         let mut displaced = Displaced::default();
         for id in hit {
             let Some(need) = self.booking(id).map(|booking| booking.request.need) else {
@@ -80,8 +80,8 @@ impl Calendar {
 
     /// Removes an outage. Bookings that it displaced stay where they are until the next repack.
     pub fn lift(&mut self, id: Id) -> Result<Outage, Refusal> {
-        let outage = self.outages.remove(&id).ok_or(Refusal::Missing(id))?;
-        self.shut(outage.link);
+        let outage = self.outages.remove(&id).ok_or(Refusal::NotFound(id))?;
+        self.apply_outages(outage.link);
         Ok(outage)
     }
 
@@ -91,10 +91,10 @@ impl Calendar {
     }
 
     /// Applies all outages of a link to its capacity.
-    fn shut(&mut self, link: LinkId) {
+    fn apply_outages(&mut self, link: LinkId) {
         let outages = self.outages.values().filter(|outage| outage.link == link);
-        let stock = &mut self.stocks[link.0 as usize];
-        stock.shut(outages.map(|outage| (outage.from, outage.till)));
+        let resource = &mut self.resources[link.0 as usize];
+        resource.set_outages(outages.map(|outage| (outage.from, outage.till)));
     }
 }
 

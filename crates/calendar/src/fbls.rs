@@ -37,7 +37,7 @@ pub(crate) fn earliest(
 
 /// Order in which waiting files may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum QueueOrder {
     /// First come, first served: a file that does not fit blocks those behind it.
     FirstCome,
     /// The first files that fit start. A file with a high rate may wait forever while others
@@ -48,7 +48,7 @@ pub enum Turn {
 /// Simulates a scheduler without advance booking: each file starts at its highest rate when a link
 /// of `bps` has that much free. Returns the end of each file, [`Instant::NEVER`] if its rate
 /// exceeds the link.
-pub fn at_run_time(arrivals: &[Arrival], bps: u64, turn: Turn) -> Vec<Instant> {
+pub fn at_run_time(arrivals: &[Arrival], bps: u64, order: QueueOrder) -> Vec<Instant> {
     let mut ends = vec![Instant::NEVER; arrivals.len()];
     let mut waiting: VecDeque<usize> = VecDeque::new();
     let mut running = BinaryHeap::new();
@@ -84,7 +84,7 @@ pub fn at_run_time(arrivals: &[Arrival], bps: u64, turn: Turn) -> Vec<Instant> {
                 ends[*nth] = now + arrival.alone();
                 running.push(Reverse((ends[*nth], *nth)));
             }
-            blocked |= !starts && turn == Turn::FirstCome;
+            blocked |= !starts && order == QueueOrder::FirstCome;
             !starts
         });
     }
@@ -101,18 +101,21 @@ mod tests {
             work,
             most,
         });
-        let ends = |turn| {
-            at_run_time(&files, 10, turn)
+        let ends = |order| {
+            at_run_time(&files, 10, order)
                 .iter()
                 .map(|end| end.as_nanos())
                 .collect::<Vec<_>>()
         };
-        assert_eq!(ends(Turn::FirstCome), [10, 20, 23]);
-        assert_eq!(ends(Turn::SkipAhead), [10, 20, 5]);
+        assert_eq!(ends(QueueOrder::FirstCome), [10, 20, 23]);
+        assert_eq!(ends(QueueOrder::SkipAhead), [10, 20, 5]);
         let wide = [Arrival {
             most: 11,
             ..files[0]
         }];
-        assert_eq!(at_run_time(&wide, 10, Turn::SkipAhead), [Instant::NEVER]);
+        assert_eq!(
+            at_run_time(&wide, 10, QueueOrder::SkipAhead),
+            [Instant::NEVER]
+        );
     }
 }

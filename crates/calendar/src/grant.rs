@@ -47,43 +47,43 @@ impl Grant {
     }
 
     /// Returns the rates that carry data: the steps without guard times after an increase.
-    pub fn lit(&self) -> Vec<Step> {
+    pub fn carrying_steps(&self) -> Vec<Step> {
         let guard = Duration::from_nanos(self.path.guard);
         let joined = self.joined();
         if guard.is_zero() {
             return joined;
         }
-        let mut lit = Vec::with_capacity(joined.len() * 2);
+        let mut carrying = Vec::with_capacity(joined.len() * 2);
         let mut before: Option<Step> = None;
         // for each increase: end of its guard time, and amount in bits a second
-        let mut dark: Vec<(Instant, u64)> = Vec::new();
+        let mut guarded: Vec<(Instant, u64)> = Vec::new();
         for step in joined {
             let meets = before.filter(|before| before.till == step.from);
             let raised = step
                 .rate
                 .as_bps()
                 .saturating_sub(meets.map_or(0, |step| step.rate.as_bps()));
-            dark.push((step.from + guard, raised));
+            guarded.push((step.from + guard, raised));
             let mut from = step.from;
             while from < step.till {
-                dark.retain(|(until, _)| *until > from);
-                let till = dark
+                guarded.retain(|(until, _)| *until > from);
+                let till = guarded
                     .iter()
                     .fold(step.till, |till, (until, _)| till.min(*until));
-                let off: u64 = dark.iter().map(|(_, off)| off).sum();
+                let off: u64 = guarded.iter().map(|(_, off)| off).sum();
                 if let Some(rate) = Rate::from_bps(step.rate.as_bps().saturating_sub(off)) {
-                    push(&mut lit, Step { from, till, rate }, true);
+                    push(&mut carrying, Step { from, till, rate }, true);
                 }
                 from = till;
             }
             before = Some(step);
         }
-        lit
+        carrying
     }
 
     /// Returns the TRC vector of a transfer, with times relative to `zero`.
     pub fn trc(&self, zero: Instant) -> Result<Trc, TrcError> {
-        let mut steps = self.lit();
+        let mut steps = self.carrying_steps();
         for step in &mut steps {
             step.from = Instant::ZERO + step.from.since(zero);
             step.till = Instant::ZERO + step.till.since(zero);
@@ -94,8 +94,8 @@ impl Grant {
 
     /// Returns the work carried before a time, in the unit of [`crate::Need::work`].
     pub fn work_before(&self, at: Instant) -> u128 {
-        let lit = self.lit();
-        let before = lit.iter().take_while(|step| step.from < at);
+        let carrying = self.carrying_steps();
+        let before = carrying.iter().take_while(|step| step.from < at);
         before
             .map(|step| work(step.rate.as_bps(), step.from, step.till.min(at)))
             .sum()
@@ -107,7 +107,7 @@ impl Grant {
         let mut left = work_in_all;
         let mut before: Option<&Step> = None;
         for step in &self.steps {
-            left = left.saturating_add(self.toll(before, step));
+            left = left.saturating_add(self.guard_cost(before, step));
             before = Some(step);
         }
         let held = self
@@ -122,7 +122,7 @@ impl Grant {
     pub fn end_of(&self, mut left: u128) -> Instant {
         let mut before: Option<&Step> = None;
         for step in &self.steps {
-            left = left.saturating_add(self.toll(before, step));
+            left = left.saturating_add(self.guard_cost(before, step));
             let bps = step.rate.as_bps();
             let room = work(bps, step.from, step.till);
             if left <= room {
@@ -135,7 +135,7 @@ impl Grant {
     }
 
     /// Returns the work that is lost in the guard time of an increase at the start of a step.
-    fn toll(&self, before: Option<&Step>, step: &Step) -> u128 {
+    fn guard_cost(&self, before: Option<&Step>, step: &Step) -> u128 {
         let meets = before.filter(|before| before.till == step.from);
         let before = meets.map_or(0, |before| before.rate.as_bps());
         u128::from(step.rate.as_bps().saturating_sub(before)) * u128::from(self.path.guard)

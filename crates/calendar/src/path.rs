@@ -54,7 +54,7 @@ impl Path {
     /// Returns the same links with a circuit at an interface. Returns `None` if the interface is
     /// not on the path, if its device is unknown, or if the two have no common rate.
     pub fn through(&self, topology: &Topology, interface: LinkId) -> Option<Arc<Self>> {
-        let port = topology.port(interface)?;
+        let port = topology.interface_by_id(interface)?;
         let limits = port.limits?;
         if !self.links.iter().any(|link| port.links.contains(link)) {
             return None;
@@ -76,7 +76,7 @@ impl Path {
     }
 
     /// Returns its links and its interface: everything that must have capacity for a booking.
-    pub(crate) fn stocks(&self) -> impl Iterator<Item = LinkId> + '_ {
+    pub(crate) fn resources(&self) -> impl Iterator<Item = LinkId> + '_ {
         self.links.iter().copied().chain(self.interface)
     }
 

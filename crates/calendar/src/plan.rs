@@ -14,13 +14,13 @@ use crate::path::Path;
 use crate::rate_limit::RateLimit;
 use crate::refusal::Refusal;
 use crate::request::{Detail, Need, Request, Shape};
-use crate::stock::{Owner, Stock};
-use crate::vbls::{self, Terms};
+use crate::resource::{Owner, Resource};
+use crate::vbls::{self, FillLimits};
 use crate::view::{Leg, View};
 
 /// A request to search for, or the remaining part of one. It has no deadline.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct Search {
     pub(crate) owner: Owner,
     pub(crate) from: Instant,
     pub(crate) till: Instant,
@@ -31,7 +31,7 @@ pub(crate) struct Ask {
     pub(crate) goal: Goal,
     pub(crate) joined: bool,
     /// Rate that it already has at its start, in bits a second.
-    pub(crate) lit: u64,
+    pub(crate) rate_before: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -44,20 +44,20 @@ pub(crate) enum Goal {
     Hold(Duration),
 }
 
-impl Ask {
+impl Search {
     /// Returns the search for a request at `now`. Refuses inconsistent requests.
     pub(crate) fn of(request: &Request, now: Instant, config: &Config) -> Result<Self, Refusal> {
         let till = config.horizon_at(now);
         let least = request.rate_min.map_or(1, Rate::as_bps);
         if least > request.rate_max.as_bps() {
             let least = request.rate_min.unwrap_or(request.rate_max);
-            return Err(Refusal::Least(least, request.rate_max));
+            return Err(Refusal::RateRange(least, request.rate_max));
         }
         if request.from < now {
-            return Err(Refusal::Past(now));
+            return Err(Refusal::StartPassed(now));
         }
         if request.need.is_nothing() {
-            return Err(Refusal::Nothing);
+            return Err(Refusal::Empty);
         }
         let goal = match (request.need, request.shape) {
             (Need::Hold(time), _) => Goal::Hold(time),
@@ -66,7 +66,7 @@ impl Ask {
         };
         let from = config.slot_from(request.from);
         if from >= till {
-            return Err(Refusal::Far(till));
+            return Err(Refusal::BeyondHorizon(till));
         }
         Ok(Self {
             owner: request.owner,
@@ -77,7 +77,7 @@ impl Ask {
             is_fixed: request.shape == Shape::Fixed,
             goal,
             joined: request.detail == Detail::Joined,
-            lit: 0,
+            rate_before: 0,
         })
     }
 
@@ -98,10 +98,12 @@ impl Ask {
         };
         let rate = |bps| Rate::from_bps(bps).unwrap_or(Rate::UNLIMITED);
         if most < path.least.max(1) {
-            return Err(Refusal::Channel(rate(path.channel.max(path.least))));
+            return Err(Refusal::RateBelowChannel(rate(
+                path.channel.max(path.least),
+            )));
         }
         if least > most || least > path.capacity {
-            return Err(Refusal::Rate(rate(path.capacity)));
+            return Err(Refusal::RateTooHigh(rate(path.capacity)));
         }
         Ok(Self {
             least,
@@ -113,21 +115,21 @@ impl Ask {
 
 /// Capacity in which grants are searched.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Field<'a> {
+pub(crate) struct Planner<'a> {
     pub(crate) config: &'a Config,
-    pub(crate) stocks: &'a [Stock],
-    /// Limit on the rate, in addition to `stocks`.
+    pub(crate) resources: &'a [Resource],
+    /// Limit on the rate, in addition to `resources`.
     pub(crate) limit: Option<RateLimit<'a>>,
 }
 
-impl<'a> Field<'a> {
+impl<'a> Planner<'a> {
     /// Returns the grant with the earliest end; among equal ones, that on the first path.
-    pub(crate) fn best(&self, ask: &Ask, paths: &[Arc<Path>]) -> Result<Grant, Refusal> {
-        let mut ask = *ask;
+    pub(crate) fn best(&self, search: &Search, paths: &[Arc<Path>]) -> Result<Grant, Refusal> {
+        let mut search = *search;
         let mut best: Option<Grant> = None;
         let mut refusal = Refusal::NoPath;
         for path in paths {
-            match self.steps(&ask, path) {
+            match self.steps(&search, path) {
                 Ok(steps) => {
                     let grant = Grant {
                         path: Arc::clone(path),
@@ -135,7 +137,7 @@ impl<'a> Field<'a> {
                     };
                     // another grant is better only if it ends earlier
                     if best.as_ref().is_none_or(|best| grant.end() < best.end()) {
-                        ask.till = grant.end();
+                        search.till = grant.end();
                         best = Some(grant);
                     }
                 }
@@ -153,53 +155,58 @@ impl<'a> Field<'a> {
             left: left.cursor(at),
             less,
         }));
-        for link in path.stocks() {
-            self.stocks[link.0 as usize].legs(owner, at, &mut legs);
+        for link in path.resources() {
+            self.resources[link.0 as usize].legs(owner, at, &mut legs);
         }
         View::new(legs, at)
     }
 
     /// Returns the limits of a search on a path.
-    pub(crate) fn terms(&self, ask: &Ask, path: &Path) -> Terms {
-        Terms {
-            till: ask.till,
-            least: ask.least,
-            most: ask.most,
+    pub(crate) fn limits(&self, search: &Search, path: &Path) -> FillLimits {
+        FillLimits {
+            till: search.till,
+            least: search.least,
+            most: search.most,
             channel: path.channel,
             guard: path.guard,
             slot: self.config.slot_nanos(),
-            lit: ask.lit,
-            joined: ask.joined,
+            rate_before: search.rate_before,
+            joined: search.joined,
             steps_max: self.config.steps_max,
         }
     }
 
-    fn steps(&self, ask: &Ask, path: &Path) -> Result<Vec<Step>, Refusal> {
-        let ask = ask.on(path)?;
-        let mut view = self.view(ask.owner, path, ask.from);
-        let mut terms = self.terms(&ask, path);
-        let far = Refusal::Far(ask.till);
-        match ask.goal {
-            Goal::Carry(work) => vbls::fill(&mut view, &terms, work),
+    fn steps(&self, search: &Search, path: &Path) -> Result<Vec<Step>, Refusal> {
+        let search = search.on(path)?;
+        let mut view = self.view(search.owner, path, search.from);
+        let mut limits = self.limits(&search, path);
+        let far = Refusal::BeyondHorizon(search.till);
+        match search.goal {
+            Goal::Carry(work) => vbls::fill(&mut view, &limits, work),
             Goal::Fixed(work) => {
-                let nanos = work.div_ceil(u128::from(ask.most));
+                let nanos = work.div_ceil(u128::from(search.most));
                 let time = Duration::from_nanos(u64::try_from(nanos).map_err(|_| far)?);
-                fbls::earliest(&mut view, ask.most, self.long(&ask, time, path), ask.till)
-                    .ok_or(far)?;
-                vbls::fill(&mut view, &terms, work)
+                fbls::earliest(
+                    &mut view,
+                    search.most,
+                    self.long(&search, time, path),
+                    search.till,
+                )
+                .ok_or(far)?;
+                vbls::fill(&mut view, &limits, work)
             }
             Goal::Hold(time) => {
-                let long = self.long(&ask, time, path);
-                let from = fbls::earliest(&mut view, ask.least, long, ask.till).ok_or(far)?;
-                terms.till = from + long;
-                vbls::hold(&mut view, &terms)
+                let long = self.long(&search, time, path);
+                let from = fbls::earliest(&mut view, search.least, long, search.till).ok_or(far)?;
+                limits.till = from + long;
+                vbls::hold(&mut view, &limits)
             }
         }
     }
 
     /// Returns how long capacity is held in order to carry data for `time`, rounded up to slots.
-    fn long(&self, ask: &Ask, time: Duration, path: &Path) -> Duration {
-        let long = if ask.lit == 0 {
+    fn long(&self, search: &Search, time: Duration, path: &Path) -> Duration {
+        let long = if search.rate_before == 0 {
             path.lasting(time)
         } else {
             time

@@ -11,45 +11,45 @@ use crate::request::Need;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The request is for zero bytes or a holding time of zero.
-    Nothing,
+    Empty,
     /// The start is before the current time, given here.
-    Past(Instant),
+    StartPassed(Instant),
     /// The transfer would end after the horizon of the calendar, given here.
-    Far(Instant),
+    BeyondHorizon(Instant),
     /// The requested rate exceeds the capacity of the best path, given here.
-    Rate(Rate),
+    RateTooHigh(Rate),
     /// The lowest requested rate exceeds the highest one.
-    Least(Rate, Rate),
+    RateRange(Rate, Rate),
     /// The highest requested rate is below the channel of the path, given here.
-    Channel(Rate),
+    RateBelowChannel(Rate),
     /// The request names a node or a link that is not in the topology.
-    Unknown,
+    UnknownLink,
     /// No path leads from the source node to the target node.
     NoPath,
     /// No path between the two nodes crosses the requested interface.
-    Interface,
+    InterfaceOffPath,
     /// The grant would have more steps than this maximum.
-    Steps(usize),
+    TooManySteps(usize),
     /// The transfer would end after its deadline.
-    Late(Counter),
+    MissesDeadline(CounterOffer),
     /// The number belongs to an existing booking or outage.
-    Taken(Id),
+    IdInUse(Id),
     /// No booking or outage has this number.
-    Missing(Id),
+    NotFound(Id),
     /// The calendar holds this many bookings or outages, its maximum.
-    Full(usize),
+    CalendarFull(usize),
     /// The booking has ended.
-    Over(Id),
+    Ended(Id),
     /// Other bookings use the capacity from this time on.
-    Blocked(Instant),
+    FollowingBooked(Instant),
     /// The new amount does not exceed the current one (extend), or is not between the amount
     /// carried and the current one (shrink).
-    Size(Id),
+    AmountOutOfRange(Id),
 }
 
 /// Requests that would be granted in place of a refused one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counter {
+pub struct CounterOffer {
     /// Earliest deadline that can be met, if it is before the horizon.
     pub end: Option<Instant>,
     /// Largest amount that can be carried by the deadline.
@@ -61,28 +61,30 @@ pub struct Counter {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nothing => write!(
+            Self::Empty => write!(
                 f,
                 "the request is for nothing: ask for at least 1 byte, or a holding time of at least 1ns"
             ),
-            Self::Past(now) => write!(f, "the start has passed: ask for a start at {now} or later"),
-            Self::Far(till) => write!(
+            Self::StartPassed(now) => {
+                write!(f, "the start has passed: ask for a start at {now} or later")
+            }
+            Self::BeyondHorizon(till) => write!(
                 f,
                 "the transfer would end after {till}, the horizon of the calendar: ask for less, for a higher rate, or for an earlier start"
             ),
-            Self::Rate(most) => write!(
+            Self::RateTooHigh(most) => write!(
                 f,
                 "no path has that much capacity: ask for a rate of at most {most}"
             ),
-            Self::Least(least, most) => write!(
+            Self::RateRange(least, most) => write!(
                 f,
                 "the lowest rate, {least}, exceeds the highest, {most}: ask for a lowest rate of at most {most}"
             ),
-            Self::Channel(channel) => write!(
+            Self::RateBelowChannel(channel) => write!(
                 f,
                 "the highest rate is below one channel: ask for a rate of at least {channel}"
             ),
-            Self::Unknown => write!(
+            Self::UnknownLink => write!(
                 f,
                 "the request names a node or a link that is not in the topology: name one that is"
             ),
@@ -90,31 +92,31 @@ impl fmt::Display for Refusal {
                 f,
                 "no path leads from the source to the target: name two connected nodes"
             ),
-            Self::Interface => write!(
+            Self::InterfaceOffPath => write!(
                 f,
                 "no path between the two nodes crosses that interface: name an interface of a link on the path"
             ),
-            Self::Steps(most) => write!(
+            Self::TooManySteps(most) => write!(
                 f,
                 "the grant would have more than {most} steps: ask for a later start, or for a lowest rate that skips slow steps"
             ),
-            Self::Late(counter) => counter.fmt(f),
-            Self::Taken(id) => write!(f, "number {} is in use: choose another", id.0),
-            Self::Missing(id) => write!(
+            Self::MissesDeadline(counter) => counter.fmt(f),
+            Self::IdInUse(id) => write!(f, "number {} is in use: choose another", id.0),
+            Self::NotFound(id) => write!(
                 f,
                 "no booking or outage has number {}: list the existing ones",
                 id.0
             ),
-            Self::Full(most) => write!(
+            Self::CalendarFull(most) => write!(
                 f,
                 "the calendar holds {most} entries, its maximum: try again when one has ended"
             ),
-            Self::Over(id) => write!(f, "booking {} has ended: make a new one", id.0),
-            Self::Blocked(till) => write!(
+            Self::Ended(id) => write!(f, "booking {} has ended: make a new one", id.0),
+            Self::FollowingBooked(till) => write!(
                 f,
                 "another booking follows: extend to {till} at most, or make a new booking"
             ),
-            Self::Size(id) => write!(
+            Self::AmountOutOfRange(id) => write!(
                 f,
                 "booking {} cannot have that amount: extend to more than it has, or shrink to between what it has carried and what it has",
                 id.0
@@ -123,7 +125,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl fmt::Display for Counter {
+impl fmt::Display for CounterOffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the transfer cannot end in time: ")?;
         match self.end {

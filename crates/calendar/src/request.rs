@@ -6,7 +6,7 @@ use core::time::Duration;
 use lighthaul_base::{Instant, Rate};
 
 use crate::path::Path;
-use crate::stock::Owner;
+use crate::resource::Owner;
 use crate::topology::{LinkId, NodeId};
 
 /// Request for capacity for one transfer (sections 3.1 and 5 of the VBLS paper).
@@ -17,7 +17,7 @@ pub struct Request {
     /// Priority: when bookings are moved, those with a higher value are placed first.
     pub priority: u8,
     /// Links that the booking may use.
-    pub way: Way,
+    pub route: Route,
     /// Amount of data, or time, to book.
     pub need: Need,
     /// Lowest usable rate; slower steps are skipped. `None` permits every rate.
@@ -36,13 +36,13 @@ pub struct Request {
 
 /// Links that a request may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Route {
     /// Best of several paths from the first node to the second.
     Between(NodeId, NodeId),
     /// Best of several paths that cross the interface, which makes the circuit.
-    By(LinkId, NodeId, NodeId),
+    Through(LinkId, NodeId, NodeId),
     /// Exactly this path.
-    Over(Arc<Path>),
+    Along(Arc<Path>),
 }
 
 /// Amount that is requested.

@@ -16,9 +16,9 @@ use crate::topology::LinkId;
 
 /// A booking as it was stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
-    /// Sequence number: [`Booking::nth`].
-    pub nth: u64,
+pub struct SavedBooking {
+    /// Sequence number: [`Booking::sequence`].
+    pub sequence: u64,
     /// The request.
     pub request: Request,
     /// Path of the grant.
@@ -29,41 +29,41 @@ pub struct Kept {
 
 impl Booking {
     /// Returns the sequence number, which orders bookings of equal priority.
-    pub const fn nth(&self) -> u64 {
-        self.nth
+    pub const fn sequence(&self) -> u64 {
+        self.sequence
     }
 }
 
 impl Calendar {
     /// Books an earlier grant unchanged. Steps in the past take no capacity. Refuses a booking that
     /// no longer fits, for example on links that have less capacity now.
-    pub fn restore(&mut self, now: Instant, id: Id, kept: Kept) -> Result<(), Refusal> {
+    pub fn restore(&mut self, now: Instant, id: Id, saved: SavedBooking) -> Result<(), Refusal> {
         self.check_id(id)?;
-        let known = |link: LinkId| (link.0 as usize) < self.stocks.len();
-        if !kept.path.stocks().all(known) {
-            return Err(Refusal::Unknown);
+        let known = |link: LinkId| (link.0 as usize) < self.resources.len();
+        if !saved.path.resources().all(known) {
+            return Err(Refusal::UnknownLink);
         }
         let mut grant = Grant {
-            path: Arc::clone(&kept.path),
-            steps: kept.steps.clone(),
+            path: Arc::clone(&saved.path),
+            steps: saved.steps.clone(),
         };
         let ahead = grant.split_off(self.first_from(now));
-        let owner = kept.request.owner;
+        let owner = saved.request.owner;
         for step in &ahead {
-            let view = self.field().view(owner, &kept.path, step.from);
+            let view = self.planner().view(owner, &saved.path, step.from);
             let till = view.next_below(step.rate.as_bps());
             if till < step.till {
-                return Err(Refusal::Blocked(till));
+                return Err(Refusal::FollowingBooked(till));
             }
         }
-        self.take(owner, &kept.path, &ahead);
-        self.count_on(kept.nth);
+        self.take(owner, &saved.path, &ahead);
+        self.reserve_sequence(saved.sequence);
         let booking = Booking {
-            nth: kept.nth,
-            request: kept.request,
+            sequence: saved.sequence,
+            request: saved.request,
             grant: Grant {
-                path: kept.path,
-                steps: kept.steps,
+                path: saved.path,
+                steps: saved.steps,
             },
         };
         self.bookings.insert(id, booking);

@@ -78,18 +78,18 @@ pub struct Limits {
 
 impl Topology {
     /// Returns a topology of these nodes and links.
-    pub fn new(nodes: Vec<String>, links: Vec<Link>) -> Result<Self, Misuse> {
+    pub fn new(nodes: Vec<String>, links: Vec<Link>) -> Result<Self, TopologyError> {
         if links.is_empty() {
-            return Err(Misuse::Links(0));
+            return Err(TopologyError::Links(0));
         }
         let most = links.len().max(nodes.len());
         if most > LINKS_MAX {
-            return Err(Misuse::Links(most));
+            return Err(TopologyError::Links(most));
         }
         let mut names = BTreeMap::new();
         for (nth, name) in (0..).zip(&nodes) {
             if names.insert(name.clone(), NodeId(nth)).is_some() {
-                return Err(Misuse::Twice(name.clone()));
+                return Err(TopologyError::DuplicateName(name.clone()));
             }
         }
         let mut topology = Self {
@@ -103,20 +103,20 @@ impl Topology {
         let mut seen = BTreeSet::new();
         for link in links {
             if !seen.insert(link.name.clone()) {
-                return Err(Misuse::Twice(link.name));
+                return Err(TopologyError::DuplicateName(link.name));
             }
             topology.add(link)?;
         }
-        topology.check_islands()?;
+        topology.check_connected()?;
         Ok(topology)
     }
 
     /// Adds links to an interface, which is created if it does not exist.
-    pub fn attach(&mut self, interface: &str, links: &[LinkId]) -> Result<(), Misuse> {
+    pub fn attach(&mut self, interface: &str, links: &[LinkId]) -> Result<(), TopologyError> {
         let known = links.iter().all(|link| self.about(*link).is_some());
         let nth = self.interfaces.iter().position(|one| one.name == interface);
         if interface.is_empty() || !known || self.interfaces.len() >= LINKS_MAX {
-            return Err(Misuse::Interface(interface.into()));
+            return Err(TopologyError::Interface(interface.into()));
         }
         let nth = nth.unwrap_or_else(|| {
             self.interfaces.push(Interface {
@@ -131,12 +131,12 @@ impl Topology {
     }
 
     /// Sets the limits of the device at an interface. Fails for an interface without links.
-    pub fn equip(&mut self, interface: &str, limits: Limits) -> Result<(), Misuse> {
+    pub fn set_limits(&mut self, interface: &str, limits: Limits) -> Result<(), TopologyError> {
         let mut found = self.interfaces.iter_mut();
         let found = found.find(|one| one.name == interface);
-        let found = found.ok_or_else(|| Misuse::Interface(interface.into()))?;
+        let found = found.ok_or_else(|| TopologyError::Interface(interface.into()))?;
         if limits.channel > limits.capacity {
-            return Err(Misuse::Channel(interface.into(), limits.channel));
+            return Err(TopologyError::Channel(interface.into(), limits.channel));
         }
         found.limits = Some(limits);
         Ok(())
@@ -157,13 +157,13 @@ impl Topology {
     }
 
     /// Returns the interface with this number.
-    pub(crate) fn port(&self, id: LinkId) -> Option<&Interface> {
+    pub(crate) fn interface_by_id(&self, id: LinkId) -> Option<&Interface> {
         let nth = (id.0 as usize).checked_sub(self.links.len())?;
         self.interfaces.get(nth)
     }
 
     /// Returns a single link from `a` to `b`.
-    pub fn of_one(capacity: Rate, channel: Rate) -> Result<Self, Misuse> {
+    pub fn single_link(capacity: Rate, channel: Rate) -> Result<Self, TopologyError> {
         let link = Link {
             name: "link".into(),
             from: "a".into(),
@@ -217,24 +217,24 @@ impl Topology {
         self.out.get(node.0 as usize).map_or(&[], Vec::as_slice)
     }
 
-    fn add(&mut self, link: Link) -> Result<(), Misuse> {
+    fn add(&mut self, link: Link) -> Result<(), TopologyError> {
         let id = LinkId(self.links.len() as u32);
         let end = |name: &String| {
             let node = self.names.get(name).copied();
-            node.ok_or_else(|| Misuse::Nowhere(link.name.clone(), name.clone()))
+            node.ok_or_else(|| TopologyError::UnknownNode(link.name.clone(), name.clone()))
         };
         let (from, to) = (end(&link.from)?, end(&link.to)?);
         if from == to {
-            return Err(Misuse::Loop(link.name));
+            return Err(TopologyError::Loop(link.name));
         }
         if !(RATE_MIN..=RATE_MAX).contains(&link.capacity) {
-            return Err(Misuse::Capacity(link.name, link.capacity));
+            return Err(TopologyError::Capacity(link.name, link.capacity));
         }
         if !(RATE_MIN..=link.capacity).contains(&link.channel) {
-            return Err(Misuse::Channel(link.name, link.channel));
+            return Err(TopologyError::Channel(link.name, link.channel));
         }
         if link.guard > GUARD_MAX {
-            return Err(Misuse::Guard(link.name));
+            return Err(TopologyError::Guard(link.name));
         }
         self.out[from.0 as usize].push(id);
         self.ends.push((from, to));
@@ -243,23 +243,23 @@ impl Topology {
     }
 
     /// Checks that all nodes are connected, ignoring link directions.
-    fn check_islands(&self) -> Result<(), Misuse> {
-        let mut beside = vec![Vec::new(); self.nodes.len()];
+    fn check_connected(&self) -> Result<(), TopologyError> {
+        let mut neighbors = vec![Vec::new(); self.nodes.len()];
         for (from, to) in &self.ends {
-            beside[from.0 as usize].push(to.0 as usize);
-            beside[to.0 as usize].push(from.0 as usize);
+            neighbors[from.0 as usize].push(to.0 as usize);
+            neighbors[to.0 as usize].push(from.0 as usize);
         }
         let mut seen = vec![false; self.nodes.len()];
         let mut next = vec![0];
         while let Some(node) = next.pop() {
             if !core::mem::replace(&mut seen[node], true) {
-                next.extend(&beside[node]);
+                next.extend(&neighbors[node]);
             }
         }
         match seen.iter().position(|seen| !seen) {
             Some(node) => {
                 let (name, first) = (self.nodes[node].clone(), self.nodes[0].clone());
-                Err(Misuse::Island(name, first))
+                Err(TopologyError::Disconnected(name, first))
             }
             None => Ok(()),
         }
@@ -268,17 +268,17 @@ impl Topology {
 
 /// Fault in the definition of a topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Misuse {
+pub enum TopologyError {
     /// No links, or more nodes or links than [`LINKS_MAX`].
     Links(usize),
     /// Name of two nodes or two links.
-    Twice(String),
+    DuplicateName(String),
     /// Link, and the name of an end that is not a node.
-    Nowhere(String, String),
+    UnknownNode(String, String),
     /// Link from a node to itself.
     Loop(String),
     /// Two nodes that are not connected.
-    Island(String, String),
+    Disconnected(String, String),
     /// Link with a capacity out of range.
     Capacity(String, Rate),
     /// Link with a channel that is too small, or larger than its capacity.
@@ -289,7 +289,7 @@ pub enum Misuse {
     Interface(String),
 }
 
-impl fmt::Display for Misuse {
+impl fmt::Display for TopologyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Links(0) => write!(f, "the topology has no links: define at least one link"),
@@ -297,11 +297,11 @@ impl fmt::Display for Misuse {
                 f,
                 "{len} nodes or links exceed the maximum of {LINKS_MAX}: divide the topology into domains"
             ),
-            Self::Twice(name) => write!(
+            Self::DuplicateName(name) => write!(
                 f,
                 "name {name} is used twice: give each node and each link a unique name"
             ),
-            Self::Nowhere(link, node) => write!(
+            Self::UnknownNode(link, node) => write!(
                 f,
                 "link {link} ends at {node}, which is not defined: add it to the nodes"
             ),
@@ -309,7 +309,7 @@ impl fmt::Display for Misuse {
                 f,
                 "link {link} starts and ends at the same node: give it two different ends"
             ),
-            Self::Island(node, other) => write!(
+            Self::Disconnected(node, other) => write!(
                 f,
                 "no links connect {node} with {other}: add one, or define a second topology"
             ),
@@ -333,7 +333,7 @@ impl fmt::Display for Misuse {
     }
 }
 
-impl core::error::Error for Misuse {}
+impl core::error::Error for TopologyError {}
 
 /// Maximum number of nodes, and of links.
 pub const LINKS_MAX: usize = 1 << 16;
@@ -356,7 +356,7 @@ mod tests {
         }
     }
 
-    fn refused(nodes: &[&str], links: Vec<Link>) -> Misuse {
+    fn refused(nodes: &[&str], links: Vec<Link>) -> TopologyError {
         let nodes = nodes.iter().map(ToString::to_string).collect();
         Topology::new(nodes, links).unwrap_err()
     }
@@ -373,47 +373,47 @@ mod tests {
         for (misuse, expected, says) in [
             (
                 refused(&["a"], vec![]),
-                Misuse::Links(0),
+                TopologyError::Links(0),
                 "at least one link",
             ),
             (
                 refused(&["a", "b", "a"], vec![ab()]),
-                Misuse::Twice("a".into()),
+                TopologyError::DuplicateName("a".into()),
                 "name a is used twice",
             ),
             (
                 refused(&["a", "b"], vec![ab(), ab()]),
-                Misuse::Twice("ab".into()),
+                TopologyError::DuplicateName("ab".into()),
                 "name ab is used twice",
             ),
             (
                 refused(&["a"], vec![ab()]),
-                Misuse::Nowhere("ab".into(), "b".into()),
+                TopologyError::UnknownNode("ab".into(), "b".into()),
                 "ends at b, which is not defined",
             ),
             (
                 with(|link| link.to = "a".into()),
-                Misuse::Loop("ab".into()),
+                TopologyError::Loop("ab".into()),
                 "two different ends",
             ),
             (
                 refused(&["a", "b", "c"], vec![ab()]),
-                Misuse::Island("c".into(), "a".into()),
+                TopologyError::Disconnected("c".into(), "a".into()),
                 "connect c with a",
             ),
             (
                 with(|link| link.capacity = Rate::UNLIMITED),
-                Misuse::Capacity("ab".into(), Rate::UNLIMITED),
+                TopologyError::Capacity("ab".into(), Rate::UNLIMITED),
                 "unit",
             ),
             (
                 with(|link| link.channel = Rate::from_mbps(1001)),
-                Misuse::Channel("ab".into(), mbps(1001)),
+                TopologyError::Channel("ab".into(), mbps(1001)),
                 "to the capacity",
             ),
             (
                 with(|link| link.guard = Duration::from_secs(3601)),
-                Misuse::Guard("ab".into()),
+                TopologyError::Guard("ab".into()),
                 "hour",
             ),
         ] {

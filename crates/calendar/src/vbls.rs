@@ -12,7 +12,7 @@ use crate::view::View;
 
 /// Limits within which a transfer uses free capacity.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct FillLimits {
     /// Latest end.
     pub(crate) till: Instant,
     /// Lowest usable rate in bits a second; at least one channel.
@@ -26,7 +26,7 @@ pub(crate) struct Terms {
     /// Unit of times in nanoseconds; 1 for no rounding.
     pub(crate) slot: u64,
     /// Rate that the transfer already has where the view begins.
-    pub(crate) lit: u64,
+    pub(crate) rate_before: u64,
     /// True if steps of equal rate are merged.
     pub(crate) joined: bool,
     /// Maximum number of steps.
@@ -36,39 +36,39 @@ pub(crate) struct Terms {
 /// Returns the steps that carry `left`, from the time of the view on.
 pub(crate) fn fill(
     view: &mut View<'_>,
-    terms: &Terms,
+    limits: &FillLimits,
     mut left: u128,
 ) -> Result<Vec<Step>, Refusal> {
     let mut steps = Vec::new();
-    carry(view, terms, &mut left, &mut steps);
+    carry(view, limits, &mut left, &mut steps);
     match left {
-        _ if steps.len() > terms.steps_max => Err(Refusal::Steps(terms.steps_max)),
+        _ if steps.len() > limits.steps_max => Err(Refusal::TooManySteps(limits.steps_max)),
         0 => Ok(steps),
-        _ => Err(Refusal::Far(terms.till)),
+        _ => Err(Refusal::BeyondHorizon(limits.till)),
     }
 }
 
 /// Returns the usable steps from the time of the view until the latest end.
-pub(crate) fn hold(view: &mut View<'_>, terms: &Terms) -> Result<Vec<Step>, Refusal> {
+pub(crate) fn hold(view: &mut View<'_>, limits: &FillLimits) -> Result<Vec<Step>, Refusal> {
     let mut steps = Vec::new();
     let mut left = u128::MAX;
-    carry(view, terms, &mut left, &mut steps);
-    if steps.len() > terms.steps_max {
-        return Err(Refusal::Steps(terms.steps_max));
+    carry(view, limits, &mut left, &mut steps);
+    if steps.len() > limits.steps_max {
+        return Err(Refusal::TooManySteps(limits.steps_max));
     }
     Ok(steps)
 }
 
 /// Adds steps until the work is done, the time ends, or there are too many steps.
-fn carry(view: &mut View<'_>, terms: &Terms, left: &mut u128, steps: &mut Vec<Step>) {
-    let mut lit = terms.lit;
-    while *left > 0 && view.now() < terms.till && steps.len() <= terms.steps_max {
+fn carry(view: &mut View<'_>, limits: &FillLimits, left: &mut u128, steps: &mut Vec<Step>) {
+    let mut rate_before = limits.rate_before;
+    while *left > 0 && view.now() < limits.till && steps.len() <= limits.steps_max {
         let (from, free) = (view.now(), view.free());
-        let bps = terms.rate(view, lit, *left);
-        let Some(rate) = Rate::from_bps(bps).filter(|_| bps >= terms.least) else {
-            lit = 0;
-            if free < terms.least {
-                view.seek_at_least(terms.least);
+        let bps = limits.rate(view, rate_before, *left);
+        let Some(rate) = Rate::from_bps(bps).filter(|_| bps >= limits.least) else {
+            rate_before = 0;
+            if free < limits.least {
+                view.seek_at_least(limits.least);
             } else {
                 view.seek(view.till());
             }
@@ -76,44 +76,45 @@ fn carry(view: &mut View<'_>, terms: &Terms, left: &mut u128, steps: &mut Vec<St
         };
         // an increase costs its rate times the guard time, no matter which part of the transfer
         // pays it
-        *left = left.saturating_add(u128::from(bps.saturating_sub(lit)) * u128::from(terms.guard));
-        lit = bps;
-        let runs = terms.joined && bps == terms.most;
+        *left = left
+            .saturating_add(u128::from(bps.saturating_sub(rate_before)) * u128::from(limits.guard));
+        rate_before = bps;
+        let runs = limits.joined && bps == limits.most;
         let till = if runs {
             view.next_below(bps)
         } else {
             view.till()
         };
-        let till = till.min(terms.till);
+        let till = till.min(limits.till);
         let room = work(bps, from, till);
         if *left <= room {
-            terms.end(from, rate, *left, steps);
+            limits.end(from, rate, *left, steps);
             *left = 0;
         } else {
             *left -= room;
-            push(steps, Step { from, till, rate }, terms.joined);
+            push(steps, Step { from, till, rate }, limits.joined);
             view.seek(till);
         }
     }
 }
 
-impl Terms {
-    /// Returns the rate to use from here on, if `lit` was used until now.
-    fn rate(&self, view: &View<'_>, lit: u64, left: u128) -> u64 {
+impl FillLimits {
+    /// Returns the rate to use from here on, if `rate_before` was used until now.
+    fn rate(&self, view: &View<'_>, rate_before: u64, left: u128) -> u64 {
         let rate = self.part(view.free());
-        if rate <= lit || self.guard == 0 {
+        if rate <= rate_before || self.guard == 0 {
             return rate;
         }
         // an increase is useless if the transfer ends within its guard time, or the free rate lasts
         // no longer
-        if left <= u128::from(lit) * u128::from(self.guard) {
-            return lit;
+        if left <= u128::from(rate_before) * u128::from(self.guard) {
+            return rate_before;
         }
-        let dark = view.now() + Duration::from_nanos(self.guard);
-        if dark >= self.till {
-            return lit;
+        let guard_end = view.now() + Duration::from_nanos(self.guard);
+        if guard_end >= self.till {
+            return rate_before;
         }
-        self.part(view.least_until(dark)).max(lit)
+        self.part(view.least_until(guard_end)).max(rate_before)
     }
 
     /// Returns the usable rate where `free` is free.

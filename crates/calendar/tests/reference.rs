@@ -9,8 +9,8 @@ use std::time::Duration;
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_calendar::{
-    Booking, Calendar, Config, Counter, Detail, Grant, Id, Link, LinkId, Need, Outage, Owner,
-    Refusal, RepackLimits, Request, Scope, Shape, Topology, Way,
+    Booking, Calendar, Config, CounterOffer, Detail, Grant, Id, Link, LinkId, Need, Outage, Owner,
+    Refusal, RepackLimits, Request, Route, Scope, Shape, Topology,
 };
 use proptest::prelude::*;
 
@@ -30,7 +30,7 @@ enum Act {
 /// A request in small numbers.
 #[derive(Clone, Debug)]
 struct Wish {
-    way: usize,
+    route: usize,
     amount: u64,
     kind: u8,
     least: u64,
@@ -41,11 +41,11 @@ struct Wish {
 }
 
 fn wishes() -> impl Strategy<Value = Wish> {
-    let numbers = (0..WAYS.len(), 1_u64..120, 0_u8..4, 1_u64..3, 0_u64..4);
+    let numbers = (0..ROUTES.len(), 1_u64..120, 0_u8..4, 1_u64..3, 0_u64..4);
     let times = (0_u64..300, prop::option::weighted(0.3, 1_u64..300), 0_u8..3);
     (numbers, times).prop_map(
-        |((way, amount, kind, least, more), (after, by, priority))| Wish {
-            way,
+        |((route, amount, kind, least, more), (after, by, priority))| Wish {
+            route,
             amount,
             kind,
             least,
@@ -103,12 +103,12 @@ fn calendar(slot: u64) -> Calendar {
 
 fn request(wish: &Wish, now: u64) -> Request {
     let topology = topology();
-    let (from, to) = WAYS[wish.way];
+    let (from, to) = ROUTES[wish.route];
     let is_hold = wish.kind == 3;
     Request {
         owner: Owner(0),
         priority: wish.priority,
-        way: Way::Between(topology.node(from).unwrap(), topology.node(to).unwrap()),
+        route: Route::Between(topology.node(from).unwrap(), topology.node(to).unwrap()),
         need: if is_hold {
             Need::Hold(Duration::from_nanos(wish.amount))
         } else {
@@ -258,8 +258,8 @@ fn plan(free: &[&Vec<u64>], wish: &Wish, now: u64, slot: u64) -> Option<Vec<u64>
 }
 
 /// Returns the paths of a route, each as its links.
-fn paths(way: usize) -> impl Iterator<Item = &'static [&'static str]> {
-    let paths: &[&[&str]] = match WAYS[way] {
+fn paths(route: usize) -> impl Iterator<Item = &'static [&'static str]> {
+    let paths: &[&[&str]] = match ROUTES[route] {
         ("a", "b") => &[&["ab"]],
         ("b", "c") => &[&["bc"]],
         _ => &[&["ab", "bc"], &["ac"]],
@@ -274,15 +274,15 @@ fn capacity(path: &[&str]) -> Rate {
 }
 
 /// Returns the highest capacity among the paths of a route.
-fn widest(way: usize) -> Rate {
-    paths(way).map(capacity).max().unwrap()
+fn widest(route: usize) -> Rate {
+    paths(route).map(capacity).max().unwrap()
 }
 
 /// Returns the start and the rates of the best path, by the array.
 fn expected(calendar: &Calendar, wish: &Wish, now: u64, slot: u64) -> Option<(u64, Vec<u64>)> {
     let free = free(calendar);
     let mut best: Option<Vec<u64>> = None;
-    for path in paths(wish.way) {
+    for path in paths(wish.route) {
         let links: Vec<&Vec<u64>> = path.iter().map(|link| &free[link]).collect();
         if let Some(rates) = plan(&links, wish, now, slot)
             && best.as_ref().is_none_or(|best| rates.len() < best.len())
@@ -431,7 +431,7 @@ impl Trial {
         assert_eq!(quote, booked, "a quote is what is booked");
         match booked {
             Ok(grant) => {
-                assert!(request.rate_max <= widest(wish.way));
+                assert!(request.rate_max <= widest(wish.route));
                 let (start, expected) = expected.unwrap();
                 assert_eq!(rates(&grant, start), expected, "{request:?}");
                 assert!(
@@ -442,19 +442,19 @@ impl Trial {
                 self.assert_carries(id);
                 assert_eq!(
                     self.calendar.book(now, id, &request),
-                    Err(Refusal::Taken(id))
+                    Err(Refusal::IdInUse(id))
                 );
             }
             Err(why) => {
                 assert_eq!(self.calendar, before, "a refused call changes nothing");
                 let end = expected.map(|(start, rates)| at(start + rates.len() as u64));
-                if request.rate_max > widest(wish.way) {
-                    assert_eq!(why, Refusal::Rate(widest(wish.way)));
-                } else if let Refusal::Late(counter) = why {
+                if request.rate_max > widest(wish.route) {
+                    assert_eq!(why, Refusal::RateTooHigh(widest(wish.route)));
+                } else if let Refusal::MissesDeadline(counter) = why {
                     assert_eq!(counter.end, end);
                     assert_counter(&self.calendar, now, &request, counter);
                 } else {
-                    assert_eq!((why, end), (Refusal::Far(self.horizon()), None));
+                    assert_eq!((why, end), (Refusal::BeyondHorizon(self.horizon()), None));
                 }
             }
         }
@@ -492,7 +492,7 @@ impl Trial {
 }
 
 /// Asserts that each counter-offer would be granted, and that nothing better would be.
-fn assert_counter(calendar: &Calendar, now: Instant, request: &Request, counter: Counter) {
+fn assert_counter(calendar: &Calendar, now: Instant, request: &Request, counter: CounterOffer) {
     let with = |change: &dyn Fn(&mut Request)| {
         let mut request = request.clone();
         change(&mut request);
@@ -569,4 +569,4 @@ const LINKS: [(&str, &str, &str, u64, u32); 3] = [
     ("bc", "b", "c", 6, 1),
     ("ac", "a", "c", 2, 5),
 ];
-const WAYS: [(&str, &str); 3] = [("a", "b"), ("b", "c"), ("a", "c")];
+const ROUTES: [(&str, &str); 3] = [("a", "b"), ("b", "c"), ("a", "c")];

@@ -8,7 +8,7 @@ use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use lighthaul_base::Rate;
-use lighthaul_calendar::{Counter, Need, Refusal};
+use lighthaul_calendar::{self as calendar, Need, Refusal};
 use utoipa::IntoResponses;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 
@@ -187,39 +187,39 @@ impl From<Error> for Refused {
 fn from_refusal(refusal: &Refusal, detail: String) -> Refused {
     let conflict = StatusCode::CONFLICT;
     let (status, kind, title) = match refusal {
-        Refusal::Late(_) => (conflict, "late", "Not in time"),
-        Refusal::Far(_) => (conflict, "far", "Too far ahead"),
-        Refusal::Blocked(_) => (conflict, "blocked", "Others follow"),
-        Refusal::Over(_) | Refusal::Taken(_) => (conflict, "order", "Not now"),
-        Refusal::Full(_) => (
+        Refusal::MissesDeadline(_) => (conflict, "late", "Not in time"),
+        Refusal::BeyondHorizon(_) => (conflict, "far", "Too far ahead"),
+        Refusal::FollowingBooked(_) => (conflict, "blocked", "Others follow"),
+        Refusal::Ended(_) | Refusal::IdInUse(_) => (conflict, "order", "Not now"),
+        Refusal::CalendarFull(_) => (
             StatusCode::SERVICE_UNAVAILABLE,
             "full",
             "The calendar is full",
         ),
-        Refusal::Missing(_) => (StatusCode::NOT_FOUND, "missing", "Not there"),
-        Refusal::Nothing
-        | Refusal::Past(_)
-        | Refusal::Rate(_)
-        | Refusal::Least(..)
-        | Refusal::Channel(_)
-        | Refusal::Unknown
+        Refusal::NotFound(_) => (StatusCode::NOT_FOUND, "missing", "Not there"),
+        Refusal::Empty
+        | Refusal::StartPassed(_)
+        | Refusal::RateTooHigh(_)
+        | Refusal::RateRange(..)
+        | Refusal::RateBelowChannel(_)
+        | Refusal::UnknownLink
         | Refusal::NoPath
-        | Refusal::Interface
-        | Refusal::Steps(_)
-        | Refusal::Size(_) => (
+        | Refusal::InterfaceOffPath
+        | Refusal::TooManySteps(_)
+        | Refusal::AmountOutOfRange(_) => (
             StatusCode::UNPROCESSABLE_ENTITY,
             "impossible",
             "It cannot be",
         ),
     };
     let mut refused = Refused::new(status, kind, title, detail);
-    if let Refusal::Late(counter) = refusal {
+    if let Refusal::MissesDeadline(counter) = refusal {
         refused.problem.counter_offer = Some(offer(counter));
     }
     refused
 }
 
-fn offer(counter: &Counter) -> CounterOffer {
+fn offer(counter: &calendar::CounterOffer) -> CounterOffer {
     CounterOffer {
         earliest_end: counter.end.map(Moment::from),
         size_by_then: counter.most.and_then(|most| match most {

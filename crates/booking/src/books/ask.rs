@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_calendar::{Calendar, Detail, Need, Path, Refusal, Request, Shape, Topology, Way};
+use lighthaul_calendar::{Calendar, Detail, Need, Path, Refusal, Request, Route, Shape, Topology};
 
 use crate::error::{Error, Result};
 use crate::word::{self, Bps, Moment, NewReservation};
@@ -38,7 +38,7 @@ pub(super) fn complete(
             )?
         };
         full.rate_max = match calendar.quote(now.instant(), &fastest) {
-            Err(Refusal::Rate(most)) => Some(most.min(limit).into()),
+            Err(Refusal::RateTooHigh(most)) => Some(most.min(limit).into()),
             Err(why) => return Err(why.into()),
             Ok(_) => Some(limit.into()),
         };
@@ -56,7 +56,7 @@ pub(super) fn read(
     Ok(Request {
         owner,
         priority: full.priority.unwrap_or(0),
-        way: way(full, topology)?,
+        route: route(full, topology)?,
         need: need(full)?,
         rate_min: rate("rate_min", full.rate_min)?,
         rate_max,
@@ -194,14 +194,14 @@ pub(super) fn need(full: &NewReservation) -> Result<Need> {
             })
         }
         (None, Some(hold)) if hold.0 > Duration::ZERO => Ok(Need::Hold(hold.0)),
-        (None, Some(_)) => Err(Refusal::Nothing.into()),
+        (None, Some(_)) => Err(Refusal::Empty.into()),
         _ => Err(Error::Misuse(
             "give either size in bytes (--size) or hold as a length of time (--hold)".to_owned(),
         )),
     }
 }
 
-fn way(full: &NewReservation, topology: &Topology) -> Result<Way> {
+fn route(full: &NewReservation, topology: &Topology) -> Result<Route> {
     let port = full.flow.as_ref().map(|flow| &flow.interface);
     match (&full.from, &full.to, &full.path) {
         (Some(from), Some(to), None) => {
@@ -214,7 +214,9 @@ fn way(full: &NewReservation, topology: &Topology) -> Result<Way> {
             };
             let (from, to) = (node(from)?, node(to)?);
             let port = port.map(|name| interface(name, topology)).transpose()?;
-            Ok(port.map_or(Way::Between(from, to), |port| Way::By(port, from, to)))
+            Ok(port.map_or(Route::Between(from, to), |port| {
+                Route::Through(port, from, to)
+            }))
         }
         (None, None, Some(names)) => {
             let path = path(names, topology)?;
@@ -222,7 +224,7 @@ fn way(full: &NewReservation, topology: &Topology) -> Result<Way> {
                 Some(name) => through(&path, name, topology)?,
                 None => path,
             };
-            Ok(Way::Over(path))
+            Ok(Route::Along(path))
         }
         _ => Err(Error::Misuse(
             "give either from and to, or path with the names of links".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lighthaul_calendar::{Calendar, Id, Kept, Outage};
+use lighthaul_calendar::{Calendar, Id, Outage, SavedBooking};
 use lighthaul_circuit::reservation::Verb;
 use tracing::warn;
 
@@ -144,8 +144,8 @@ fn restore(calendar: &mut Calendar, config: &Config, now: Moment, record: &Recor
     let reservation = &record.reservation;
     let topology = calendar.topology();
     let owner = config.number_of(&reservation.owner);
-    let kept = Kept {
-        nth: record.nth,
+    let kept = SavedBooking {
+        sequence: record.nth,
         request: ask::read(&reservation.request, topology, owner)?,
         path: ask::path_of(reservation, topology)?,
         steps: record.granted(),

@@ -144,6 +144,7 @@ impl MoveRules for Moves<'_> {
 
     fn check(&mut self, Id(id): Id, was: &Grant, new: &Grant) -> Result<(), Refusal> {
         let may = self.may_have(id, was, new);
-        may.then_some(()).ok_or_else(|| Refusal::Blocked(was.end()))
+        may.then_some(())
+            .ok_or_else(|| Refusal::FollowingBooked(was.end()))
     }
 }

@@ -151,7 +151,7 @@ impl Ledger {
         let nth = self
             .calendar
             .booking(Id(id))
-            .map_or(0, lighthaul_calendar::Booking::nth);
+            .map_or(0, lighthaul_calendar::Booking::sequence);
         let hold_till = Moment(now.0.saturating_add(self.config.hold.as_nanos() as u64));
         let reservation = Reservation {
             id,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lighthaul_calendar::{Id, Kept, RepackLimits, Scope};
+use lighthaul_calendar::{Id, RepackLimits, SavedBooking, Scope};
 use lighthaul_circuit::reservation::Verb;
 
 use super::ask;
@@ -26,7 +26,7 @@ impl Ledger {
         let now = act.now;
         let record = self.record(act.who, id)?;
         if !record.is_live() {
-            return Err(Error::Refused(lighthaul_calendar::Refusal::Over(Id(id))));
+            return Err(Error::Refused(lighthaul_calendar::Refusal::Ended(Id(id))));
         }
         let full = ask::changed(&record.reservation.request, change)?;
         let need = ask::need(&full)?;
@@ -131,13 +131,13 @@ impl Ledger {
     }
 
     /// A booking as it is.
-    fn kept(&self, id: u64) -> Result<Kept> {
+    fn kept(&self, id: u64) -> Result<SavedBooking> {
         let booking = self
             .calendar
             .booking(Id(id))
             .ok_or_else(|| Error::missing(id))?;
-        Ok(Kept {
-            nth: booking.nth(),
+        Ok(SavedBooking {
+            sequence: booking.sequence(),
             request: booking.request().clone(),
             path: std::sync::Arc::clone(booking.grant().path()),
             steps: booking.grant().steps().to_vec(),

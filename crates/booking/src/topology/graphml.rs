@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_calendar::topology::Misuse;
+use lighthaul_calendar::topology::TopologyError;
 use lighthaul_calendar::{Link, Topology};
 use roxmltree::{Document, Node};
 
@@ -85,7 +85,7 @@ pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology> {
 fn attach(
     mut topology: Topology,
     ports: &[(&str, String)],
-) -> std::result::Result<Topology, Misuse> {
+) -> std::result::Result<Topology, TopologyError> {
     for (interfaces, link) in ports {
         let link = topology.link(link);
         let names = interfaces.split(',').map(str::trim);

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_base::position::fault_in;
-use lighthaul_calendar::topology::Misuse;
+use lighthaul_calendar::topology::TopologyError;
 use lighthaul_calendar::{Link, Topology};
 use serde::Deserialize;
 
@@ -61,7 +61,7 @@ pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology> {
 }
 
 /// Notes the interfaces of each link.
-fn attach(topology: &mut Topology, links: &[Written]) -> std::result::Result<(), Misuse> {
+fn attach(topology: &mut Topology, links: &[Written]) -> std::result::Result<(), TopologyError> {
     for written in links {
         let back = written.both.then(|| written.name_of_back());
         let there = (Some(written.name()), &written.interfaces);

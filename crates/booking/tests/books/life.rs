@@ -131,7 +131,7 @@ fn of_many_who_want_the_last_capacity_one_has_it() {
     let (won, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
     assert_eq!((won.len(), lost.len()), (1, 7));
     for why in lost {
-        let Err(Error::Refused(Refusal::Late(counter))) = why else {
+        let Err(Error::Refused(Refusal::MissesDeadline(counter))) = why else {
             panic!("{why:?}");
         };
         assert_eq!(counter.end, Some(World::at(20).instant()));
@@ -237,7 +237,7 @@ fn it_grows_into_what_is_free_and_shrinks_to_what_is_asked() {
     world.pass(30);
     assert!(matches!(
         world.books.extend(&ada(), id, &size(20)),
-        Err(Error::Refused(Refusal::Over(_)))
+        Err(Error::Refused(Refusal::Ended(_)))
     ));
 }
 

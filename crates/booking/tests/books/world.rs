@@ -66,7 +66,7 @@ pub(crate) fn open(
 
 /// A link of so many megabits a second, in channels of one.
 pub(crate) fn link(mbps: u64) -> Topology {
-    Topology::of_one(Rate::from_mbps(mbps), Rate::from_mbps(1)).unwrap()
+    Topology::single_link(Rate::from_mbps(mbps), Rate::from_mbps(1)).unwrap()
 }
 
 /// All of the link for so many seconds, as soon as may be.

@@ -133,15 +133,15 @@ fn active_booking_can_be_extended_and_shrunk() {
     );
     assert_eq!(
         calendar.shrink(at(190), Id(1), Need::bytes(10)),
-        Err(Refusal::Size(Id(1)))
+        Err(Refusal::AmountOutOfRange(Id(1)))
     );
     assert_eq!(
         calendar.extend(at(100), Id(1), Need::bytes(50)),
-        Err(Refusal::Size(Id(1)))
+        Err(Refusal::AmountOutOfRange(Id(1)))
     );
     assert_eq!(
         calendar.extend(at(200), Id(1), Need::bytes(60)),
-        Err(Refusal::Over(Id(1)))
+        Err(Refusal::Ended(Id(1)))
     );
     let hold = Request {
         need: Need::Hold(nanos(100)),
@@ -153,7 +153,7 @@ fn active_booking_can_be_extended_and_shrunk() {
     let longer = |time| Need::Hold(nanos(time));
     assert_eq!(
         calendar.extend(at(350), Id(2), longer(201)),
-        Err(Refusal::Blocked(at(500)))
+        Err(Refusal::FollowingBooked(at(500)))
     );
     assert_eq!(
         steps(calendar.extend(at(350), Id(2), longer(200)).unwrap()),
@@ -165,7 +165,7 @@ fn active_booking_can_be_extended_and_shrunk() {
     );
     assert_eq!(
         calendar.extend(at(350), Id(2), Need::bytes(5)),
-        Err(Refusal::Size(Id(2)))
+        Err(Refusal::AmountOutOfRange(Id(2)))
     );
 }
 

@@ -129,7 +129,7 @@ fn increase_costs_a_guard_time_and_short_gaps_are_skipped() {
         .book(at(0), Id(1), &file(&calendar, 20, 4))
         .unwrap();
     assert_eq!(steps(grant), [(40, 60, 4), (60, 100, 2), (100, 115, 4)]);
-    let lit = grant.lit();
+    let lit = grant.carrying_steps();
     let times: Vec<_> = lit
         .iter()
         .map(|step| (step.from.as_nanos(), step.till.as_nanos()))

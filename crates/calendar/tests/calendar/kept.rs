@@ -17,7 +17,7 @@ proptest! {
         for (id, (from, bytes, channels, _)) in (0..).zip(wishes) {
             let request = Request { from: at(from), ..file(&calendar, bytes, channels) };
             let grant = calendar.book(at(0), Id(id), &request).unwrap();
-            let lit = grant.lit();
+            let lit = grant.carrying_steps();
             let carried: u64 = lit.iter().map(|s| s.till.since(s.from).as_nanos() as u64 * (s.rate.as_bps() / 1_000_000_000)).sum();
             let last = grant.steps().last().unwrap().rate.as_bps() / 1_000_000_000;
             prop_assert!((bytes * 8..bytes * 8 + last).contains(&carried), "{} for {}: {:?}", carried, bytes * 8, grant);

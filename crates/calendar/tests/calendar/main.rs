@@ -14,8 +14,8 @@ use std::time::Duration;
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_calendar::{
-    Calendar, Config, Detail, Grant, Id, Link, LinkId, Need, Owner, Path, Request, Shape, Topology,
-    Way,
+    Calendar, Config, Detail, Grant, Id, Link, LinkId, Need, Owner, Path, Request, Route, Shape,
+    Topology,
 };
 
 fn at(nanos: u64) -> Instant {
@@ -58,7 +58,7 @@ fn file(calendar: &Calendar, bytes: u64, channels: u64) -> Request {
     Request {
         owner: Owner(0),
         priority: 0,
-        way: Way::Over(path(calendar)),
+        route: Route::Along(path(calendar)),
         need: Need::bytes(bytes),
         rate_min: None,
         rate_max: gbps(channels),

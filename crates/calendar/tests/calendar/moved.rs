@@ -2,7 +2,7 @@
 
 use lighthaul_calendar::{
     Calendar, Capacity, Config, Grant, Id, Link, MoveRules, Need, NoRules, Path, RateLimit,
-    Refusal, RepackLimits, Request, Scope, Shape, Topology, Way,
+    Refusal, RepackLimits, Request, Route, Scope, Shape, Topology,
 };
 
 use super::{at, calendar, file, gbps, nanos, occupy, steps};
@@ -21,7 +21,7 @@ impl MoveRules for Strict {
 
     fn check(&mut self, id: Id, _was: &Grant, _new: &Grant) -> Result<(), Refusal> {
         if self.grants {
-            return Err(Refusal::Missing(id));
+            return Err(Refusal::NotFound(id));
         }
         Ok(())
     }
@@ -69,7 +69,7 @@ fn either(calendar: &Calendar, need: Need) -> Request {
     let node = |name| calendar.topology().node(name).unwrap();
     Request {
         need,
-        way: Way::Between(node("a"), node("b")),
+        route: Route::Between(node("a"), node("b")),
         ..file(calendar, 1, 1)
     }
 }
@@ -80,7 +80,7 @@ fn over(calendar: &Calendar, name: &str, need: Need) -> Request {
     let path = Path::new(calendar.topology(), vec![link]).unwrap();
     Request {
         need,
-        way: Way::Over(path),
+        route: Route::Along(path),
         ..file(calendar, 1, 1)
     }
 }
@@ -212,7 +212,7 @@ fn extension_is_limited_by_the_deadline() {
     };
     calendar.book(at(0), Id(1), &request).unwrap();
     let late = calendar.extend(at(0), Id(1), Need::bytes(21));
-    assert!(matches!(late, Err(Refusal::Late(counter)) if counter.end == Some(at(168))));
+    assert!(matches!(late, Err(Refusal::MissesDeadline(counter)) if counter.end == Some(at(168))));
     let grown = calendar.extend(at(0), Id(1), Need::bytes(20)).unwrap();
     assert_eq!(steps(grown), [(0, 160, 1)]);
 }
@@ -260,7 +260,7 @@ fn extension_is_limited_by_the_maximum_of_steps() {
         grown.map(steps)
     };
     assert_eq!(more(&mut calendar, 3), Ok(vec![(0, 8, 1), (16, 32, 1)]));
-    assert_eq!(more(&mut calendar, 4), Err(Refusal::Steps(2)));
+    assert_eq!(more(&mut calendar, 4), Err(Refusal::TooManySteps(2)));
 }
 
 #[test]

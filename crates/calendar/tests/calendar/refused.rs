@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_calendar::{Config, Id, Need, Refusal, Request, Topology, Way};
+use lighthaul_calendar::{Config, Id, Need, Refusal, Request, Route, Topology};
 
 use super::{at, calendar, file, gbps, nanos, occupy};
 
@@ -67,14 +67,14 @@ fn impossible_request_is_refused_with_a_remedy() {
         assert!(why.to_string().contains(says), "{why}");
         assert_eq!(calendar, before, "{why}");
     }
-    let topology = Topology::of_one(gbps(1), gbps(1)).unwrap();
+    let topology = Topology::single_link(gbps(1), gbps(1)).unwrap();
     let (a, b) = (topology.node("a").unwrap(), topology.node("b").unwrap());
     let back = Request {
-        way: Way::Between(b, a),
+        route: Route::Between(b, a),
         ..base
     };
     assert_eq!(calendar.quote(now, &back), Err(Refusal::NoPath));
-    assert_eq!(calendar.release(now, Id(7)), Err(Refusal::Missing(Id(7))));
+    assert_eq!(calendar.release(now, Id(7)), Err(Refusal::NotFound(Id(7))));
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn last_capacity_is_granted_once() {
     assert!(calendar.book(at(0), Id(1), &request).is_ok());
     assert_eq!(
         calendar.book(at(0), Id(2), &request),
-        Err(Refusal::Far(at(800)))
+        Err(Refusal::BeyondHorizon(at(800)))
     );
 }
 
@@ -114,7 +114,10 @@ fn full_calendar_refuses_until_a_booking_has_ended() {
     for id in [1, 2] {
         calendar.book(at(0), Id(id), &request).unwrap();
     }
-    assert_eq!(calendar.book(at(0), Id(3), &request), Err(Refusal::Full(2)));
+    assert_eq!(
+        calendar.book(at(0), Id(3), &request),
+        Err(Refusal::CalendarFull(2))
+    );
     assert_eq!(calendar.forget(at(8)), [Id(1), Id(2)]);
     occupy(&mut calendar, 10, 20, 1);
     occupy(&mut calendar, 20, 30, 2);
@@ -122,5 +125,5 @@ fn full_calendar_refuses_until_a_booking_has_ended() {
         from: at(8),
         ..file(&calendar, 100, 4)
     };
-    assert_eq!(calendar.quote(at(8), &long), Err(Refusal::Steps(2)));
+    assert_eq!(calendar.quote(at(8), &long), Err(Refusal::TooManySteps(2)));
 }

@@ -21,13 +21,13 @@ pub struct Owner(pub u32);
 /// An owner can use the open capacity plus the rest of its share. Bookings do not record which of
 /// the two they use, so they may end in any order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stock {
+pub(crate) struct Resource {
     whole: u64,
     /// Capacity outside all shares.
     open: Capacity,
     shares: BTreeMap<Owner, Share>,
     /// Full capacity, or zero during outages.
-    shut: Capacity,
+    in_service: Capacity,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Share {
     }
 }
 
-impl Stock {
+impl Resource {
     /// Returns a link of `whole` bits a second, rounded down to a multiple of `channel`. Shares are
     /// in thousandths.
     pub(crate) fn new(whole: u64, channel: u64, shares: &BTreeMap<Owner, u16>) -> Self {
@@ -64,7 +64,7 @@ impl Stock {
             whole,
             open: Capacity::new(whole - kept_of_all),
             shares: shares.iter().map(share).collect(),
-            shut: Capacity::new(whole),
+            in_service: Capacity::new(whole),
         }
     }
 
@@ -79,8 +79,8 @@ impl Stock {
                 others: share.others,
             },
         });
-        if !self.shut.is_empty() {
-            legs.push(Leg::Plain(self.shut.cursor(at)));
+        if !self.in_service.is_empty() {
+            legs.push(Leg::Plain(self.in_service.cursor(at)));
         }
     }
 
@@ -136,12 +136,12 @@ impl Stock {
     }
 
     /// Sets the times of all outages.
-    pub(crate) fn shut(&mut self, outages: impl Iterator<Item = (Instant, Instant)>) {
-        self.shut = Capacity::new(self.whole);
+    pub(crate) fn set_outages(&mut self, outages: impl Iterator<Item = (Instant, Instant)>) {
+        self.in_service = Capacity::new(self.whole);
         for (from, till) in outages {
-            let open: Vec<Free> = self.shut.steps(from, till).collect();
+            let open: Vec<Free> = self.in_service.steps(from, till).collect();
             for part in open {
-                self.shut.take(part.from, part.till, part.bps);
+                self.in_service.take(part.from, part.till, part.bps);
             }
         }
     }
@@ -149,7 +149,7 @@ impl Stock {
     /// Deletes the history before a time.
     pub(crate) fn forget(&mut self, before: Instant) {
         self.open.forget(before);
-        self.shut.forget(before);
+        self.in_service.forget(before);
         for share in self.shares.values_mut() {
             share.left.forget(before);
         }
@@ -174,10 +174,10 @@ mod tests {
         }
     }
 
-    fn free(stock: &Stock, owner: Owner, at: u64) -> u64 {
+    fn free(resource: &Resource, owner: Owner, at: u64) -> u64 {
         let at = Instant::from_nanos(at);
         let mut legs = Vec::new();
-        stock.legs(owner, at, &mut legs);
+        resource.legs(owner, at, &mut legs);
         View::new(legs, at).free()
     }
 
@@ -185,32 +185,32 @@ mod tests {
     const B: Owner = Owner(2);
     const ANY: Owner = Owner(9);
 
-    fn stock() -> Stock {
-        Stock::new(1000, 1, &BTreeMap::from([(A, 300), (B, 200)]))
+    fn resource() -> Resource {
+        Resource::new(1000, 1, &BTreeMap::from([(A, 300), (B, 200)]))
     }
 
     #[test]
     fn share_stays_available_to_its_owner() {
-        let mut stock = stock();
-        let seen = |stock: &Stock| [A, B, ANY].map(|owner| free(stock, owner, 5));
-        assert_eq!(seen(&stock), [800, 700, 500]);
-        stock.take(ANY, &step(0, 10, 500));
-        assert_eq!(seen(&stock), [300, 200, 0]);
-        stock.take(A, &step(0, 10, 300));
-        assert_eq!(seen(&stock), [0, 200, 0]);
-        stock.give(ANY, &step(0, 10, 500));
-        assert_eq!(seen(&stock), [500, 700, 500]);
+        let mut resource = resource();
+        let seen = |resource: &Resource| [A, B, ANY].map(|owner| free(resource, owner, 5));
+        assert_eq!(seen(&resource), [800, 700, 500]);
+        resource.take(ANY, &step(0, 10, 500));
+        assert_eq!(seen(&resource), [300, 200, 0]);
+        resource.take(A, &step(0, 10, 300));
+        assert_eq!(seen(&resource), [0, 200, 0]);
+        resource.give(ANY, &step(0, 10, 500));
+        assert_eq!(seen(&resource), [500, 700, 500]);
     }
 
     #[test]
     fn link_has_no_capacity_during_an_outage() {
-        let mut out = stock();
+        let mut out = resource();
         let times = [(0, 10), (5, 20)]
             .map(|(from, till)| (Instant::from_nanos(from), Instant::from_nanos(till)));
-        out.shut(times.into_iter());
+        out.set_outages(times.into_iter());
         assert_eq!([0, 9, 19, 20].map(|at| free(&out, A, at)), [0, 0, 0, 800]);
-        out.shut(core::iter::empty());
-        assert_eq!(out, stock());
+        out.set_outages(core::iter::empty());
+        assert_eq!(out, resource());
     }
 
     proptest! {
@@ -218,13 +218,13 @@ mod tests {
         fn bookings_that_end_in_any_order_restore_the_capacity(
             wishes in prop::collection::vec((0_u64..50, 1_u64..30, 1_u64..600, 0_usize..3), 1..40), seed: u64,
         ) {
-            let unbooked = stock();
-            let mut stock = unbooked.clone();
+            let unbooked = resource();
+            let mut resource = unbooked.clone();
             let mut booked = Vec::new();
             for (from, len, bps, nth) in wishes {
                 let owner = [A, B, ANY][nth];
-                if (from..from + len).all(|at| free(&stock, owner, at) >= bps) {
-                    stock.take(owner, &step(from, from + len, bps));
+                if (from..from + len).all(|at| free(&resource, owner, at) >= bps) {
+                    resource.take(owner, &step(from, from + len, bps));
                     booked.push((owner, step(from, from + len, bps)));
                 }
                 for at in 0..80 {
@@ -234,16 +234,16 @@ mod tests {
                         of.map(|(_, step)| step.rate.as_bps()).sum()
                     };
                     let open = 1000 - used(A).max(300) - used(B).max(200) - used(ANY);
-                    prop_assert_eq!(free(&stock, ANY, at), open);
-                    prop_assert_eq!(free(&stock, A, at), open + 300_u64.saturating_sub(used(A)));
+                    prop_assert_eq!(free(&resource, ANY, at), open);
+                    prop_assert_eq!(free(&resource, A, at), open + 300_u64.saturating_sub(used(A)));
                 }
             }
             let mut rng = lighthaul_base::Rng::new(seed);
             while !booked.is_empty() {
                 let (owner, step) = booked.swap_remove(rng.below(booked.len() as u64) as usize);
-                stock.give(owner, &step);
+                resource.give(owner, &step);
             }
-            prop_assert_eq!(stock, unbooked);
+            prop_assert_eq!(resource, unbooked);
         }
     }
 }

@@ -12,12 +12,12 @@ use crate::booking::{Booking, Id};
 /// start. A query reads only the part of each group near the queried time, regardless of the number
 /// of earlier and later bookings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Roll {
+pub(crate) struct BookingIndex {
     bookings: BTreeMap<Id, Booking>,
-    rungs: BTreeSet<(u32, Instant, Id)>,
+    by_length: BTreeSet<(u32, Instant, Id)>,
 }
 
-impl Roll {
+impl BookingIndex {
     pub(crate) fn len(&self) -> usize {
         self.bookings.len()
     }
@@ -50,26 +50,26 @@ impl Roll {
     /// Returns the bookings that start before `till`, in each length group none so early that it
     /// must have ended by `from`.
     fn near(&self, from: Instant, till: Instant) -> impl Iterator<Item = Id> {
-        let on_rung = move |rung: u32| {
+        let in_group = move |group: u32| {
             // bookings of a group are shorter than this
-            let length = 1_u64.checked_shl(rung).unwrap_or(u64::MAX);
+            let length = 1_u64.checked_shl(group).unwrap_or(u64::MAX);
             let earliest = Instant::from_nanos(from.as_nanos().saturating_sub(length));
-            self.rungs
-                .range((rung, earliest, Id(0))..(rung, till.max(earliest), Id(0)))
+            self.by_length
+                .range((group, earliest, Id(0))..(group, till.max(earliest), Id(0)))
         };
-        let near = (0..=u64::BITS).flat_map(on_rung);
+        let near = (0..=u64::BITS).flat_map(in_group);
         near.map(|(_, _, id)| *id)
     }
 
     /// Inserts a booking under an unused number.
     pub(crate) fn insert(&mut self, id: Id, booking: Booking) -> &Booking {
-        self.rungs.insert(key(id, &booking));
+        self.by_length.insert(key(id, &booking));
         self.bookings.entry(id).or_insert(booking)
     }
 
     pub(crate) fn remove(&mut self, id: Id) -> Option<Booking> {
         let booking = self.bookings.remove(&id)?;
-        self.rungs.remove(&key(id, &booking));
+        self.by_length.remove(&key(id, &booking));
         Some(booking)
     }
 
@@ -80,9 +80,9 @@ impl Roll {
         change: impl FnOnce(&mut Booking) -> T,
     ) -> Option<T> {
         let booking = self.bookings.get_mut(&id)?;
-        self.rungs.remove(&key(id, booking));
+        self.by_length.remove(&key(id, booking));
         let answer = change(booking);
-        self.rungs.insert(key(id, booking));
+        self.by_length.insert(key(id, booking));
         Some(answer)
     }
 }
@@ -100,20 +100,20 @@ mod tests {
     use alloc::vec;
 
     use crate::path::Path;
-    use crate::request::{Detail, Need, Request, Shape, Way};
+    use crate::request::{Detail, Need, Request, Route, Shape};
     use crate::{Grant, Owner, Topology};
     use lighthaul_base::Rate;
     use lighthaul_base::trc::Step;
 
     fn booking(from: u64, till: u64) -> Booking {
         let rate = Rate::from_mbps(1);
-        let topology = Topology::of_one(Rate::from_mbps(1000), rate).unwrap();
+        let topology = Topology::single_link(Rate::from_mbps(1000), rate).unwrap();
         let links = topology.links().map(|(id, _)| id).collect();
         let path = Path::new(&topology, links).unwrap();
         let request = Request {
             owner: Owner(0),
             priority: 0,
-            way: Way::Over(alloc::sync::Arc::clone(&path)),
+            route: Route::Along(alloc::sync::Arc::clone(&path)),
             need: Need::bytes(1),
             rate_min: None,
             rate_max: rate,
@@ -126,7 +126,7 @@ mod tests {
         let steps = vec![Step { from, till, rate }];
         let grant = Grant { path, steps };
         Booking {
-            nth: 0,
+            sequence: 0,
             request,
             grant,
         }
@@ -134,38 +134,38 @@ mod tests {
 
     #[test]
     fn query_does_not_visit_bookings_at_other_times() {
-        let mut roll = Roll::default();
+        let mut index = BookingIndex::default();
         for nth in 0..10_000 {
             // half of them are short and half are long, and about ten overlap at a time
             let from = nth * 1000;
             let length = if nth % 2 == 0 { 10 } else { 10_000 };
-            roll.insert(Id(nth), booking(from, from + length));
+            index.insert(Id(nth), booking(from, from + length));
         }
         let (from, till) = (
             Instant::from_nanos(5_000_000),
             Instant::from_nanos(5_100_000),
         );
-        let looked = roll.near(from, till).count();
-        let found = roll.between(from, till).count();
+        let looked = index.near(from, till).count();
+        let found = index.between(from, till).count();
         assert_eq!(found, 50 + 55);
         assert!(looked < found + 20, "{looked}");
     }
 
     #[test]
     fn changed_booking_is_found_at_its_new_time() {
-        let mut roll = Roll::default();
-        roll.insert(Id(1), booking(10, 1000));
+        let mut index = BookingIndex::default();
+        index.insert(Id(1), booking(10, 1000));
         let at = |from, till| (Instant::from_nanos(from), Instant::from_nanos(till));
-        let found = |roll: &Roll, (from, till)| roll.between(from, till).count();
-        assert_eq!(found(&roll, at(500, 600)), 1);
-        roll.change(Id(1), |booking| {
+        let found = |index: &BookingIndex, (from, till)| index.between(from, till).count();
+        assert_eq!(found(&index, at(500, 600)), 1);
+        index.change(Id(1), |booking| {
             booking.grant.split_off(Instant::from_nanos(20))
         });
         assert_eq!(
-            (found(&roll, at(500, 600)), found(&roll, at(19, 600))),
+            (found(&index, at(500, 600)), found(&index, at(19, 600))),
             (0, 1)
         );
-        assert!(roll.remove(Id(1)).is_some());
-        assert_eq!(roll, Roll::default());
+        assert!(index.remove(Id(1)).is_some());
+        assert_eq!(index, BookingIndex::default());
     }
 }
