@@ -1,4 +1,4 @@
-//! Quantities that programs write as numbers and people with units.
+//! Quantities that programs write as numbers and people write with units.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,20 +10,20 @@ use lighthaul_base::{Rate, Size, duration};
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Bytes: a number, or text as in `1.2TB`.
+/// Size in bytes: a number, or text as in `1.2TB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bytes(pub u64);
 
-/// Bits a second: a number, or text as in `900Mb/s`.
+/// Rate in bits a second: a number, or text as in `900Mb/s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bps(pub u64);
 
-/// A length of time: a number of seconds, or text with units, as in `PT2H` or `2h30m`.
+/// Length of time: a number of seconds, or text with units, as in `PT2H` or `2h30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span(pub Duration);
 
 impl Bps {
-    /// The rate; nothing if it is zero.
+    /// Returns the rate, or `None` if it is zero.
     pub const fn rate(self) -> Option<Rate> {
         Rate::from_bps(self.0)
     }
@@ -82,7 +82,7 @@ impl Serialize for Bps {
 }
 
 impl Serialize for Span {
-    /// As ISO 8601 has it.
+    /// Writes ISO 8601.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let time = SignedDuration::try_from(self.0).unwrap_or(SignedDuration::MAX);
         serializer.collect_str(&time)
@@ -128,7 +128,8 @@ where
     }
 }
 
-/// A quantity in a file that people write: text with a unit. A bare number is refused, since its unit would be a guess.
+/// Quantity in a configuration file: text with a unit. A bare number is refused, because its unit
+/// would be a guess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WithUnit<T>(pub(crate) T);
 
@@ -138,7 +139,7 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for WithUnit<T> {
     }
 }
 
-/// Reads numbers as the text that they are written as, which is refused in the same words.
+/// Reads numbers as their text, so that they are refused with the same message.
 struct Reader<T>(PhantomData<T>);
 
 impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Reader<T> {
@@ -166,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_units_mean_the_same() {
+    fn numbers_and_text_with_units_are_equal() {
         let bytes = |json: &str| serde_json::from_str::<Bytes>(json).map(|bytes| bytes.0);
         assert_eq!(bytes("1200000000000").unwrap(), bytes("\"1.2TB\"").unwrap());
         assert_eq!(bytes("9223372036854775808").unwrap(), 1 << 63);
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_refused_in_words() {
+    fn text_that_is_not_a_quantity_is_refused_with_an_example() {
         for json in ["-1", "1.5", "null", "18446744073709551616", "[]"] {
             let why = serde_json::from_str::<Bytes>(json).unwrap_err().to_string();
             assert!(why.contains("whole number"), "{json}: {why}");
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_of_time_is_written_as_iso_8601_has_it() {
+    fn length_of_time_is_written_as_iso_8601() {
         let span = Span(Duration::from_mins(150));
         assert_eq!(serde_json::to_string(&span).unwrap(), "\"PT2H30M\"");
         assert_eq!(span.to_string(), "2h 30m");

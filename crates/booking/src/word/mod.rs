@@ -1,9 +1,11 @@
-//! What crosses the REST interface, as JSON: times are ISO 8601 in UTC, rates are bits a second, sizes are bytes.
+//! JSON types of the REST interface. Times are ISO 8601 in UTC, rates are in bits a second, sizes
+//! in bytes.
 //!
-//! - [`moment`], [`amount`]: times and quantities as people and programs write them
-//! - [`request`]: what is asked for; [`reservation`]: what came of it; [`quote`]: what would
-//! - [`link`]: the topology, and what is free of a link when; [`outage`]: when it is out
-//! - [`page`], [`event`]: one after another; [`problem`]: why not; [`health`]: how the service is
+//! - [`moment`], [`amount`]: times and quantities, as programs and people write them
+//! - [`request`], [`reservation`], [`quote`]: a request for capacity, and the possible results
+//! - [`link`], [`outage`]: the topology, the calendar of a link, and planned outages
+//! - [`page`], [`event`]: parts of a list, and changes of reservations
+//! - [`problem`], [`health`]: errors, and the status of the service
 
 pub mod amount;
 pub mod event;

@@ -1,4 +1,4 @@
-//! A moment as ISO 8601 has it.
+//! Points in time as ISO 8601.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,14 +8,16 @@ use lighthaul_base::{CivilTime, Instant};
 use lighthaul_circuit::reservation::WallTime;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A moment of the world's clock, in nanoseconds since 1970; as text, ISO 8601 in UTC.
+/// Point in time in nanoseconds since 1970, by the clock of the host. As text it is ISO 8601 in
+/// UTC.
 ///
-/// What is before that is its beginning; what is after 2554 is refused, since books do not reach so far.
+/// Times before 1970 are read as 1970. Times after July 2554 are refused, because 64 bits cannot
+/// hold them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(pub u64);
 
 impl Moment {
-    /// The calendar's own way to say it.
+    /// Returns the same time in the type of the calendar.
     pub const fn instant(self) -> Instant {
         Instant::from_nanos(self.0)
     }
@@ -48,21 +50,21 @@ impl fmt::Display for Moment {
     }
 }
 
-/// What was wrong with a time that somebody wrote.
+/// Fault in the text of a time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAMoment {
-    /// It is written in another way.
+    /// The text is not in the expected format.
     #[error(
-        "a time is written as in 2031-05-01T06:00:00Z, or with an offset, as in 2031-05-01T08:00:00+02:00"
+        "write a time as in 2031-05-01T06:00:00Z, or with an offset, as in 2031-05-01T08:00:00+02:00"
     )]
     Form,
-    /// It cannot be kept.
-    #[error("{0} is further away than books reach: ask for a time before 2554-07-21")]
+    /// The time is too late for 64 bits of nanoseconds.
+    #[error("{0} is too far ahead: give a time before 2554-07-21")]
     Far(String),
 }
 
 impl NotAMoment {
-    /// What somebody wrote is too far away.
+    /// Returns the fault of a text with a time that is too late.
     pub fn far(text: &str) -> Self {
         Self::Far(text.trim().chars().take(SHOWN_MAX).collect())
     }
@@ -92,7 +94,7 @@ impl<'de> Deserialize<'de> for Moment {
     }
 }
 
-/// How much is repeated of what somebody wrote.
+/// Number of characters of a faulty text that a message quotes.
 const SHOWN_MAX: usize = 64;
 
 #[cfg(test)]
@@ -101,7 +103,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn offsets_are_understood_and_the_ends_of_time_are_near() {
+    fn times_are_read_with_offsets_and_within_their_range() {
         for (text, nanos) in [
             ("1970-01-01T00:00:01Z", 1_000_000_000),
             ("2031-05-01T08:00:00.5+02:00", 1_935_381_600_500_000_000),
@@ -124,7 +126,7 @@ mod tests {
         for text in ["9999-12-31T23:59:59Z", "2554-07-22T00:00:00Z"] {
             let why = text.parse::<Moment>().unwrap_err().to_string();
             assert!(
-                why.starts_with(&format!("{text} is further away than")),
+                why.starts_with(&format!("{text} is too far ahead")),
                 "{why}"
             );
         }
@@ -132,7 +134,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_moment_survives_being_written(nanos: u64) {
+        fn time_reads_back_as_it_was_written(nanos: u64) {
             prop_assert_eq!(Moment(nanos).to_string().parse(), Ok(Moment(nanos)));
         }
     }

@@ -1,39 +1,39 @@
-//! When a link is out.
+//! Planned outages of links.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::moment::Moment;
 
-/// An outage that is planned, or has come.
+/// Outage to plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewOutage {
-    /// Which link.
+    /// Name of the link.
     pub link: String,
-    /// From then on; now, if it is left out.
+    /// Start [default: now].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Moment>,
-    /// Till then.
+    /// End, exclusive.
     pub till: Moment,
-    /// Why, for those whose reservations it moves.
+    /// Reason, for the journals of reservations that the outage moves.
     #[serde(default)]
     pub why: String,
 }
 
-/// An outage, and what it did.
+/// Outage, and the reservations that it affected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OutageView {
-    /// Its number.
+    /// Number.
     pub id: u64,
-    /// Which link.
+    /// Name of the link.
     pub link: String,
-    /// From then on.
+    /// Start.
     pub from: Moment,
-    /// Till then.
+    /// End, exclusive.
     pub till: Moment,
-    /// Reservations that found another time or path.
+    /// Reservations that were moved to another time or path.
     pub moved: Vec<u64>,
-    /// Reservations for which there is none, which have failed.
+    /// Reservations that failed, because no other time or path was free.
     pub failed: Vec<u64>,
 }

@@ -1,4 +1,4 @@
-//! What would come of a request.
+//! Quotes.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -6,13 +6,13 @@ use utoipa::ToSchema;
 use super::moment::Moment;
 use super::reservation::Step;
 
-/// What a request would be given now; nothing is booked.
+/// Grant that a request would get now. Nothing is booked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Quote {
-    /// The links that it would be on.
+    /// Links of the path.
     pub path: Vec<String>,
-    /// When it would have how much.
+    /// Rates over time.
     pub steps: Vec<Step>,
-    /// When all would be over.
+    /// Promised end.
     pub promised_end: Moment,
 }

@@ -1,4 +1,4 @@
-//! How `openapi.json` describes what is written in more than one way.
+//! Schemas in `openapi.json` for values with two notations.
 
 use std::borrow::Cow;
 
@@ -11,19 +11,19 @@ use super::moment::Moment;
 
 impl PartialSchema for Bytes {
     fn schema() -> RefOr<Schema> {
-        either("Bytes: a number, or text with a unit", "1.2TB")
+        either("Size in bytes: a number, or text with a unit", "1.2TB")
     }
 }
 
 impl PartialSchema for Bps {
     fn schema() -> RefOr<Schema> {
-        either("Bits a second: a number, or text with a unit", "10Gb/s")
+        either("Rate in bits a second: a number, or text with a unit", "10Gb/s")
     }
 }
 
 impl PartialSchema for Span {
     fn schema() -> RefOr<Schema> {
-        either("A length of time: seconds, or ISO 8601", "PT2H")
+        either("Length of time: seconds, or ISO 8601", "PT2H")
     }
 }
 
@@ -32,7 +32,7 @@ impl PartialSchema for Moment {
         let moment = ObjectBuilder::new()
             .schema_type(Type::String)
             .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
-            .description(Some("A moment, as ISO 8601 has it; in answers, in UTC"))
+            .description(Some("Point in time (ISO 8601); responses are in UTC"))
             .examples(["2031-05-01T06:00:00Z"]);
         moment.into()
     }
@@ -62,7 +62,7 @@ impl ToSchema for Moment {
     }
 }
 
-/// A number or text.
+/// Returns the schema of a number or text.
 fn either(what: &str, example: &str) -> RefOr<Schema> {
     let number = ObjectBuilder::new()
         .schema_type(Type::Integer)
