@@ -1,43 +1,43 @@
-//! Who is let in, by what they show.
+//! Authentication by bearer tokens.
 
 use super::jwks::Keys;
 use super::jwt::{self, Invalid, Issuer};
 use super::tokens::Tokens;
 use crate::books::Who;
 
-/// The ways in.
+/// Sources of valid tokens.
 #[derive(Debug)]
 pub struct Gate {
-    /// A file of secrets.
+    /// File of secret tokens.
     pub tokens: Option<Tokens>,
-    /// An issuer of signed tokens, and its keys.
+    /// Issuer of signed tokens, and its keys.
     pub issuer: Option<(Issuer, Keys)>,
 }
 
-/// Why somebody is not let in.
+/// Reason for which a client is not authenticated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
-    /// Nothing was shown.
+    /// The request has no token.
     #[error(
-        "nothing says who asks: show a token, in LIGHTHAUL_SCHEDULER_TOKEN or in a file (--token-file, with cp --scheduler-token); over HTTP as Authorization: Bearer TOKEN"
+        "the request has no token: set LIGHTHAUL_SCHEDULER_TOKEN or give a file (--token-file, with cp --scheduler-token); over HTTP send Authorization: Bearer TOKEN"
     )]
     Nobody,
-    /// What was shown is not known.
-    #[error("the token is not known here, or has expired: ask an operator for one")]
+    /// The token is not listed, or has expired.
+    #[error("the token is unknown or has expired: ask an operator for a new one")]
     Unknown,
-    /// What was shown does not count.
+    /// The signed token is not valid.
     #[error("{0}")]
     Invalid(#[from] Invalid),
-    /// What was shown cannot be judged yet.
+    /// The keys of the issuer are not available yet.
     #[error(
-        "the keys of the issuer cannot be had yet, so that its tokens cannot be checked: ask again in a few seconds, when it is tried again"
+        "cannot check the token: the keys of the issuer are not available yet; try again in a few seconds"
     )]
     Away,
 }
 
 impl Gate {
-    /// Who shows `authorization`, the header of that name, at `now`, in seconds since 1970. It may take as long as the issuer
-    /// takes to say its keys.
+    /// Returns the client that sent this `Authorization` header, at `now` in seconds since 1970.
+    /// Blocks while the keys of the issuer are fetched.
     pub fn judge(&self, authorization: Option<&str>, now: u64) -> Result<Who, Denied> {
         let token = authorization.and_then(|header| {
             let (scheme, token) = header.trim().split_once(' ')?;
@@ -66,5 +66,5 @@ impl Gate {
     }
 }
 
-/// The longest token: those of WLCG have some 1500 octets.
+/// Maximum length of a token in bytes. Tokens of WLCG have about 1500.
 const TOKEN_MAX: usize = 16 << 10;

@@ -1,8 +1,9 @@
-//! Who asks, and what they may do.
+//! Authentication of clients, and their roles.
 //!
-//! - [`gate`]: who is let in, by what they show; `role`: roles as people write them
-//! - [`tokens`]: a file of secrets, for small sites; [`jwt`]: what an issuer signed; `jwks`: the issuer's keys
-//! - `limits`: how often somebody may ask
+//! - [`gate`]: authenticates a client by the token of a request; `role`: names of roles
+//! - [`tokens`]: file of secret tokens, for small sites
+//! - [`jwt`]: tokens signed by an issuer; `jwks`: public keys of the issuer
+//! - `limits`: rate limit of requests
 
 pub mod gate;
 pub mod jwt;

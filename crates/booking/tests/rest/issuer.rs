@@ -153,16 +153,16 @@ fn who_the_issuer_signed_for_books_and_nobody_else() {
     for (token, says) in [
         (
             token(&forger, "one", now(), "operate"),
-            "no key of the issuer",
+            "not by a key of the issuer",
         ),
         (token(&pair, "one", now() - 7200, "operate"), "expired"),
         (
             token(&pair, "one", now() + 7200, "operate"),
-            "does not hold yet",
+            "is not valid yet",
         ),
         (
             token(&pair, "two", now(), "operate"),
-            "no key of the issuer",
+            "not by a key of the issuer",
         ),
     ] {
         let problem = stage.problem("GET", "/v1/reservations", &token, "");
@@ -184,6 +184,6 @@ fn an_issuer_that_is_away_lets_nobody_in_and_the_service_goes_on() {
         "",
     );
     assert_eq!(problem.status, 503);
-    assert!(problem.detail.contains("cannot be had yet"), "{problem:?}");
+    assert!(problem.detail.contains("are not available yet"), "{problem:?}");
     assert!(stage.client("ada").topology().is_ok());
 }

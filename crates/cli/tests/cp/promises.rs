@@ -116,7 +116,7 @@ fn signed_token_is_accepted_from_its_issuer_for_its_audience_until_it_expires() 
     for (token, says) in [
         (
             signed(&key, ISSUER, "other", later),
-            "not for this service: ask the issuer for one for elsewhere or lighthaul",
+            "for another service: ask the issuer for one with audience elsewhere or lighthaul",
         ),
         (
             signed(&key, rogue, "lighthaul", later),
@@ -128,7 +128,7 @@ fn signed_token_is_accepted_from_its_issuer_for_its_audience_until_it_expires() 
         ),
         (
             signed(&issuer_key(), ISSUER, "lighthaul", later),
-            "no key of the issuer has signed the token",
+            "not by a key of the issuer",
         ),
     ] {
         let refused = booking.run(&token, &["reservations"]);
@@ -156,7 +156,7 @@ fn scopes_of_signed_tokens_are_the_roles_that_options_name() {
     };
     booking
         .run(&token("eve", "openid"), &["reservations"])
-        .assert_failed(13, "the token has not the scope book");
+        .assert_failed(13, "the token lacks the scope book");
     for scope in ["run", "rule"] {
         let booked = ask(
             &booking,
@@ -321,7 +321,7 @@ fn requests_per_second_of_one_identity_are_limited() {
     let (taken, refused): (Vec<_>, Vec<_>) = ended.partition(|one| one.code == Some(0));
     assert!(!taken.is_empty() && !refused.is_empty(), "{taken:?}");
     for outcome in refused {
-        outcome.assert_failed(10, "that was asked too often: ask again in ");
+        outcome.assert_failed(10, "too many requests: try again in ");
     }
     let other = booking.run(&bob, &["reservations"]);
     other.assert_succeeded();

@@ -1,41 +1,41 @@
-//! Why a token lets nobody in.
+//! Faults of signed tokens.
 
-/// Why a token lets nobody in.
+/// Fault of a signed token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
-    /// It is no token of three parts.
-    #[error("the token is not one of three parts that a dot divides")]
+    /// The token does not have three parts.
+    #[error("the token does not have three parts separated by dots: ask the issuer for another")]
     Form,
-    /// It does not say what every token has to.
-    #[error("the token lacks the claim {0}: ask the issuer for one that has it")]
+    /// A required claim is missing.
+    #[error("the token lacks the claim {0}: ask the issuer for a token with it")]
     Lacks(&'static str),
-    /// It says something that is not what RFC 7519 has.
-    #[error("the claims of the token are not as RFC 7519 has them: ask the issuer for another")]
+    /// A claim has a type that RFC 7519 does not allow.
+    #[error("the claims of the token do not conform to RFC 7519: ask the issuer for another")]
     Claims,
-    /// It names its holder in a way that cannot be shown.
+    /// The subject has control characters.
     #[error(
-        "the token names its holder with letters that cannot be shown: ask the issuer for another"
+        "the subject of the token has control characters: ask the issuer for another"
     )]
     Name,
-    /// It is signed in a way that is not known here.
-    #[error("the token is signed with {0}: ask the issuer for one with RS256, ES256 or EdDSA")]
+    /// The signature algorithm is not supported.
+    #[error("the token is signed with {0}, which is not supported: ask the issuer for RS256, ES256 or EdDSA")]
     Algorithm(String),
-    /// No key of the issuer made its signature.
-    #[error("no key of the issuer has signed the token: ask the issuer for a new one")]
+    /// The signature is not by a key of the issuer.
+    #[error("the signature of the token is not by a key of the issuer: ask the issuer for a new token")]
     Signature,
-    /// It is of somebody else.
-    #[error("the token is from {0}, whose word does not count here")]
+    /// The token is from another issuer.
+    #[error("the token is from {0}, which is not the trusted issuer: ask the operator for the name of that issuer")]
     Issuer(String),
-    /// It is for somebody else.
-    #[error("the token is not for this service: ask the issuer for one for {0}")]
+    /// The token is for another audience.
+    #[error("the token is for another service: ask the issuer for one with audience {0}")]
     Audience(String),
-    /// It is over.
+    /// The token has expired.
     #[error("the token has expired: ask the issuer for a new one")]
     Expired,
-    /// It does not hold yet.
-    #[error("the token does not hold yet: check the clocks of this host and the issuer")]
+    /// The token is not valid yet.
+    #[error("the token is not valid yet: check the clocks of this host and of the issuer")]
     Early,
-    /// It gives no right to anything here.
-    #[error("the token has not the scope {0}: ask the issuer for one that has")]
+    /// The token lacks a required scope or group.
+    #[error("the token lacks the scope {0}: ask the issuer for a token with it")]
     Scope(String),
 }

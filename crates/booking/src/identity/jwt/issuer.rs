@@ -1,27 +1,28 @@
-//! Whose signatures count, and what they let somebody do.
+//! Trusted issuer of signed tokens, and the roles that its tokens give.
 
 use super::invalid::Invalid;
 use super::signed::{Claims, verify};
 use crate::books::{Role, Who};
 use crate::identity::jwks::Jwk;
 
-/// Whose signatures count, and what they let somebody do.
+/// Trusted issuer of signed tokens, and the roles that its tokens give.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issuer {
-    /// What tokens name as their issuer, word by word.
+    /// Name in the claim `iss` (exact match).
     pub name: String,
-    /// What we are called by tokens that are for us.
+    /// Names of this service in the claim `aud`.
     pub audiences: Vec<String>,
-    /// The scope or group that a user has to have, if one has to.
+    /// Scope or group that users need, if any.
     pub users: Option<String>,
-    /// The scope or group of operators.
+    /// Scope or group of operators.
     pub operators: Option<String>,
-    /// The scope or group of admins.
+    /// Scope or group of administrators.
     pub admins: Option<String>,
 }
 
 impl Issuer {
-    /// Who a token is of, if a key of `keys` has signed it and it holds at `now`, in seconds since 1970.
+    /// Returns the client of a token that one of `keys` has signed, and that is valid at `now`, in
+    /// seconds since 1970.
     pub(crate) fn judge(&self, token: &str, keys: &[Jwk], now: u64) -> Result<Who, Invalid> {
         let claims: Claims = verify(token, keys)?;
         if claims.iss != self.name {
@@ -61,12 +62,12 @@ impl Issuer {
         }
     }
 
-    /// The issuer without what every issuer has in front, for the names of those it vouches for.
+    /// Returns the name of the issuer without `https://`, for the names of clients.
     fn short_name(&self) -> &str {
         let name = self.name.strip_prefix("https://").unwrap_or(&self.name);
         name.trim_end_matches('/')
     }
 }
 
-/// How much the clocks of issuer and host may differ, in seconds.
+/// Tolerated difference between the clocks of issuer and host, in seconds.
 const SKEW: u64 = 60;

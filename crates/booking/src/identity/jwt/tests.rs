@@ -38,7 +38,7 @@ fn encode(part: &[u8]) -> String {
     BASE64URL_NOPAD.encode(part)
 }
 
-/// A key and what signs with it.
+/// Key pair that signs tokens.
 struct Signer(Ed25519KeyPair);
 
 impl Signer {
@@ -69,7 +69,7 @@ fn head() -> Value {
 }
 
 #[test]
-fn what_the_issuer_signed_lets_in_with_the_highest_role_it_gives() {
+fn signed_token_gives_its_highest_role() {
     let signer = Signer::new();
     let keys = [Signer::new().key("k"), signer.key("k")];
     for (claims, role) in [
@@ -98,7 +98,7 @@ fn what_the_issuer_signed_lets_in_with_the_highest_role_it_gives() {
 }
 
 #[test]
-fn what_is_forged_over_or_for_others_lets_nobody_in() {
+fn forged_expired_or_foreign_token_is_refused() {
     let (signer, other) = (Signer::new(), Signer::new());
     let keys = [signer.key("k")];
     let judge = |token: &str| issuer().judge(token, &keys, NOW).unwrap_err();
@@ -128,7 +128,7 @@ fn what_is_forged_over_or_for_others_lets_nobody_in() {
         judge(&signed(&with("scope", json!("openid")))),
         Invalid::Scope(_)
     ));
-    // a claim of another type is not one that is left out
+    // a claim of a wrong type does not count as absent
     assert_eq!(
         judge(&signed(&with("nbf", json!("never")))),
         Invalid::Claims
@@ -151,7 +151,7 @@ fn what_is_forged_over_or_for_others_lets_nobody_in() {
 }
 
 #[test]
-fn signed_token_is_told_from_a_secret_and_names_its_key() {
+fn signed_token_is_recognized_and_names_its_key() {
     let token = Signer::new().sign(&head(), &claims());
     assert_eq!(key_id(&token).as_deref(), Some("k"));
     assert!(is_one(&token));
@@ -161,7 +161,7 @@ fn signed_token_is_told_from_a_secret_and_names_its_key() {
 }
 
 #[test]
-fn a_clock_may_be_a_minute_off() {
+fn clock_difference_of_a_minute_is_tolerated() {
     let signer = Signer::new();
     let judge =
         |claims: &Value| issuer().judge(&signer.sign(&head(), claims), &[signer.key("k")], NOW);
@@ -170,7 +170,7 @@ fn a_clock_may_be_a_minute_off() {
 }
 
 #[test]
-fn no_token_picks_how_it_is_checked() {
+fn token_cannot_select_its_verification() {
     let signer = Signer::new();
     let judge = |head: Value, key: Jwk| issuer().judge(&signer.sign(&head, &claims()), &[key], NOW);
     for alg in ["none", "HS256", "RS512", "", "eddsa"] {
@@ -208,7 +208,7 @@ fn no_token_picks_how_it_is_checked() {
 /// Known attacks on signed tokens (RFC 8725; CVE-2015-9235, CVE-2016-5431, CVE-2018-0114, CVE-2022-21449).
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
-fn known_attacks_let_nobody_in() {
+fn known_attacks_are_refused() {
     let (signer, evil) = (Signer::new(), Signer::new());
     let keys = [signer.key("k")];
     let public = signer.0.public_key().as_ref();
@@ -348,7 +348,7 @@ fn known_attacks_let_nobody_in() {
 }
 
 #[test]
-fn a_huge_token_is_refused_unread() {
+fn huge_token_is_refused_without_reading_it() {
     let signer = Signer::new();
     let huge = signer.sign(&head(), &with("pad", json!("x".repeat(20 << 10))));
     let set = json!({"keys": [{"kty": "OKP", "crv": "Ed25519", "x": encode(signer.0.public_key().as_ref())}]});
@@ -370,7 +370,7 @@ fn a_huge_token_is_refused_unread() {
 
 proptest! {
     #[test]
-    fn whatever_is_shown_is_judged(head in ".{0,40}", claims in ".{0,40}", signature in ".{0,40}") {
+    fn arbitrary_text_is_refused_without_panic(head in ".{0,40}", claims in ".{0,40}", signature in ".{0,40}") {
         let keys = [Signer::new().key("k")];
         let encode = |text: &str| encode(text.as_bytes());
         let token = format!("{}.{}.{}", encode(&head), encode(&claims), encode(&signature));
@@ -382,7 +382,7 @@ proptest! {
 }
 
 #[test]
-fn elliptic_curves_sign() {
+fn token_signed_with_es256_is_valid() {
     let random = SystemRandom::new();
     let octets = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
     let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, octets.as_ref(), &random)
@@ -401,9 +401,9 @@ fn elliptic_curves_sign() {
     );
 }
 
-/// A token as WLCG's issuers make them, signed by a key that nobody has any more.
+/// Token in the format of the WLCG issuers. Its private key has been deleted.
 #[test]
-fn rsa_signs_what_wlcg_says() {
+fn token_of_wlcg_signed_with_rs256_is_valid() {
     let key = json!({"kty": "RSA", "alg": "RS256", "kid": "r", "e": "AQAB", "n": RSA_KEY});
     let key: Jwk = serde_json::from_value(key).unwrap();
     let who = issuer()
