@@ -1,4 +1,4 @@
-//! Why something was not done, as a problem (RFC 9457) with the HTTP status that fits.
+//! Errors as problems (RFC 9457) with their HTTP status.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -16,22 +16,22 @@ use crate::error::Error;
 use crate::identity::Denied;
 use crate::word::{CounterOffer, Moment, Problem, Span};
 
-/// A problem on its way out.
+/// Problem to return.
 #[derive(Clone, Debug)]
 pub(crate) struct Refused {
     problem: Box<Problem>,
-    /// When it makes sense to ask again.
+    /// Value of `Retry-After`, if a retry can succeed.
     wait: Option<Duration>,
-    /// Where to ask instead.
+    /// URL of the instance that can answer.
     elsewhere: Option<String>,
 }
 
-/// That a problem is to be solved by asking another instance.
+/// Marks a problem that the instance at this URL can solve.
 #[derive(Clone, Debug)]
 pub(crate) struct Elsewhere(pub(crate) String);
 
 impl Refused {
-    /// A problem of `kind`, which programs know it by.
+    /// Returns a problem with the URN `kind`.
     pub(crate) fn new(status: StatusCode, kind: &str, title: &str, detail: String) -> Self {
         Self {
             problem: Box::new(Problem {
@@ -46,37 +46,37 @@ impl Refused {
         }
     }
 
-    /// What cannot be read.
+    /// Request that cannot be read.
     pub(crate) fn unreadable(why: &dyn Display) -> Self {
         let why = in_words(&why.to_string());
         let detail =
-            format!("the request cannot be read: {why}; /openapi.json says what is understood");
+            format!("cannot read the request: {why}; see /openapi.json for the format");
         Self::new(
             StatusCode::BAD_REQUEST,
             "unreadable",
-            "Not understood",
+            "Invalid request",
             detail,
         )
     }
 
-    /// What is said in another way than JSON.
+    /// Request with another media type than JSON.
     pub(crate) fn unknown_type() -> Self {
         let detail =
-            "the request is not said to be JSON: send it with Content-Type: application/json";
+            "the media type of the request is not JSON: send it with Content-Type: application/json";
         let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-        Self::new(status, "unreadable", "Not JSON", detail.to_owned())
+        Self::new(status, "unreadable", "Unsupported media type", detail.to_owned())
     }
 
-    /// What is too long.
+    /// Request that is too long.
     pub(crate) fn too_long(most: usize) -> Self {
-        let detail = format!("the request has more than {most} bytes: say it with fewer");
+        let detail = format!("the request has more than {most} bytes: send a shorter one");
         let status = StatusCode::PAYLOAD_TOO_LARGE;
-        Self::new(status, "unreadable", "Too long", detail)
+        Self::new(status, "unreadable", "Request too long", detail)
     }
 
-    /// What comes too often.
+    /// Client above its rate limit.
     pub(crate) fn too_often(wait: Duration) -> Self {
-        let detail = format!("that was asked too often: ask again in {} s", seconds(wait));
+        let detail = format!("too many requests: try again in {} s", seconds(wait));
         let refused = Self::new(
             StatusCode::TOO_MANY_REQUESTS,
             "too-often",
@@ -89,40 +89,40 @@ impl Refused {
         }
     }
 
-    /// What we did not do by a fault of our own.
+    /// Fault of the scheduler itself.
     pub(crate) fn fault() -> Self {
-        let detail = "a fault of the scheduler ended the request: look into its log, and whether it was done";
+        let detail = "the scheduler failed while it handled the request: see its log, and check if the change was made";
         let status = StatusCode::INTERNAL_SERVER_ERROR;
-        Self::new(status, "fault", "The scheduler failed", detail.to_owned())
+        Self::new(status, "fault", "Internal error", detail.to_owned())
     }
 
-    /// What has taken too long.
+    /// Request that took too long.
     pub(crate) fn late() -> Self {
         let detail =
-            "the request took too long: ask again, with the same Idempotency-Key if it had one";
+            "the request took too long: try again, with the same Idempotency-Key if it had one";
         Self::new(
             StatusCode::GATEWAY_TIMEOUT,
             "too-long",
-            "Too slow",
+            "Timeout",
             detail.to_owned(),
         )
     }
 
-    /// What would be too much beside other answers that nobody takes.
+    /// Response for which there is no memory.
     pub(crate) fn crowded() -> Self {
         let detail =
-            "too many answers are on their way: ask again in a few seconds, or for less at once";
+            "the memory for responses is full: try again in a few seconds, or request less at once";
         let status = StatusCode::SERVICE_UNAVAILABLE;
-        let refused = Self::new(status, "crowded", "Too much at once", detail.to_owned());
+        let refused = Self::new(status, "crowded", "Overloaded", detail.to_owned());
         Self {
             wait: Some(BREATH),
             ..refused
         }
     }
 
-    /// What there is not.
+    /// Unknown path.
     pub(crate) fn nowhere() -> Self {
-        let detail = "nothing is answered there: /openapi.json says what is";
+        let detail = "the path does not exist: see /openapi.json for the paths";
         Self::new(
             StatusCode::NOT_FOUND,
             "nowhere",
@@ -131,24 +131,24 @@ impl Refused {
         )
     }
 
-    /// What is not done with what there is.
+    /// Unsupported method.
     pub(crate) fn no_method() -> Self {
-        let detail = "that is not done with it: /openapi.json says what is";
+        let detail = "the method is not supported for this path: see /openapi.json";
         let status = StatusCode::METHOD_NOT_ALLOWED;
-        Self::new(status, "method", "No such method", detail.to_owned())
+        Self::new(status, "method", "Method not allowed", detail.to_owned())
     }
 
-    /// What to wait for, as the writer is not to be had.
+    /// Books that cannot be read or written now.
     pub(crate) fn unavailable(detail: String) -> Self {
         let status = StatusCode::SERVICE_UNAVAILABLE;
-        let refused = Self::new(status, "unavailable", "The books cannot be written", detail);
+        let refused = Self::new(status, "unavailable", "Books unavailable", detail);
         Self {
             wait: Some(BREATH),
             ..refused
         }
     }
 
-    /// What happened, to what, and what to do.
+    /// Returns the fault, the affected object and the remedy.
     pub(crate) fn detail(&self) -> &str {
         &self.problem.detail
     }
@@ -183,7 +183,7 @@ impl From<Error> for Refused {
     }
 }
 
-/// The calendar's refusals.
+/// Returns the problem of a refusal by the calendar.
 fn from_refusal(refusal: &Refusal, detail: String) -> Refused {
     let conflict = StatusCode::CONFLICT;
     let (status, kind, title) = match refusal {
@@ -238,7 +238,7 @@ impl From<Denied> for Refused {
     fn from(denied: Denied) -> Self {
         if denied == Denied::Away {
             let status = StatusCode::SERVICE_UNAVAILABLE;
-            let title = "The issuer is away";
+            let title = "Issuer unavailable";
             let refused = Self::new(status, "unavailable", title, denied.to_string());
             let wait = Some(BREATH);
             return Self { wait, ..refused };
@@ -246,7 +246,7 @@ impl From<Denied> for Refused {
         Self::new(
             StatusCode::UNAUTHORIZED,
             "unauthorized",
-            "Who asks?",
+            "Not authenticated",
             denied.to_string(),
         )
     }
@@ -283,28 +283,28 @@ impl IntoResponses for Refused {
         BTreeMap::from([
             (
                 "4XX".to_owned(),
-                problem("It was not done; `detail` says what would work"),
+                problem("The request was refused; `detail` has the remedy"),
             ),
             (
                 "5XX".to_owned(),
-                problem("It was not done; the same request may work later"),
+                problem("The request failed; the same request may succeed later"),
             ),
         ])
     }
 }
 
-/// What a reader of JSON or of a query says, without the names of its types.
+/// Replaces the words of parsers by plain ones.
 fn in_words(why: &str) -> String {
     let pairs = WORDS.iter();
     pairs.fold(why.to_owned(), |why, (from, to)| why.replace(from, to))
 }
 
-/// Whole seconds, at least one.
+/// Returns whole seconds, at least one.
 fn seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
-/// What readers say, and what people would.
+/// Texts of parsers, and their replacements.
 const WORDS: [(&str, &str); 10] = [
     ("Failed to deserialize query string: ", ""),
     ("Failed to deserialize path params: ", ""),
@@ -318,5 +318,5 @@ const WORDS: [(&str, &str); 10] = [
     ("expected struct ", "expected an object, "),
 ];
 const KIND: &str = "application/problem+json";
-/// How long to wait for a store or a writer that is away.
+/// Delay before a retry when the store or the writer is unavailable.
 const BREATH: Duration = Duration::from_secs(5);

@@ -67,7 +67,7 @@ const IMPOSSIBLE: [(&str, u16, &str, &str); 27] = [
         r#"{"from": "a", "to": "c", "size": 1, "by": "9999-12-31T23:59:59Z"}"#,
         400,
         "unreadable",
-        "9999-12-31T23:59:59Z is further away than books reach",
+        "9999-12-31T23:59:59Z is too far ahead",
     ),
     (
         r#"{"from": "a", "to": "c", "size": 1, "start": "tomorrow"}"#,
@@ -147,7 +147,7 @@ const IMPOSSIBLE: [(&str, u16, &str, &str); 27] = [
         r#"["a", "c", null, 1]"#,
         400,
         "unreadable",
-        "no JSON object",
+        "not a JSON object",
     ),
     (
         r#"{"from": "a", "to": "c", "size": 1, "flow": ["eth0"]}"#,
