@@ -1,4 +1,5 @@
-//! Connections of callers: each address and each identity has its share, and a newcomer displaces whoever is stuck.
+//! Limits on connections: each address and each identity has a share, and a new connection
+//! displaces the longest idle one.
 //!
 //! ```text
 //! accept -> admit ----------------> unknown: paced, first to go -> identified: limited by its identity
@@ -17,21 +18,22 @@ use lighthaul_base::seats::{self, Seats};
 use lighthaul_io::host::clock::Clock;
 use tokio::sync::Notify;
 
-/// Limits of connections and of what is answered on them.
+/// Limits on connections and responses.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at one time.
+    /// Maximum number of connections.
     pub connections: usize,
-    /// Connections of one address, or of one /48 of IPv6; and of one identity.
+    /// Maximum number of connections of one address (for IPv6, one /48) and of one identity.
     pub connections_each: usize,
-    /// Time for a head, for a body, and for the peer to take some of an answer.
+    /// Timeout for the head and the body of a request, and for the client to read a part of a
+    /// response.
     pub patience: Duration,
-    /// Bytes of answers that are on their way.
+    /// Memory for responses in bytes.
     pub answers_bytes: usize,
 }
 
 impl Default for Limits {
-    /// 1024 connections, of which an address or an identity has 64; 10 s; 64 MiB.
+    /// 1024 connections, 64 of them for an address or identity; 10 s; 64 MiB.
     fn default() -> Self {
         Self {
             connections: 1024,
@@ -43,7 +45,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// As seats have them.
+    /// Returns the limits in the form of [`Seats`].
     fn seats(&self) -> seats::Limits {
         let (all, each) = (
             self.connections.max(1) as u64,
@@ -72,16 +74,16 @@ struct Inner {
 
 #[derive(Debug)]
 struct Table {
-    /// Every connection is idle since it last made progress.
+    /// Every connection is idle since its last progress.
     seats: Seats<String, 1>,
     open: BTreeMap<u64, Line>,
-    /// Addresses of strangers that were stuck, and till when they displace nobody.
+    /// Addresses of unauthenticated connections that were stuck, and the end of their penalty.
     stuck: Lately,
-    /// Addresses from which somebody was identified, and till when that counts.
+    /// Addresses from which a client was authenticated, and the end of that status.
     known: Lately,
 }
 
-/// Addresses, and till when something holds of them.
+/// Addresses with a time limit.
 #[derive(Debug, Default)]
 struct Lately(BTreeMap<Prefix, u64>);
 
@@ -101,7 +103,7 @@ impl Lately {
     }
 }
 
-/// One connection in the table.
+/// Connection in the table.
 #[derive(Debug)]
 struct Line {
     site: Prefix,
@@ -110,12 +112,12 @@ struct Line {
 
 #[derive(Debug)]
 struct State {
-    /// When the next request of a stranger is due.
+    /// Time at which the next unauthenticated request is due.
     paced: AtomicU64,
     end: Notify,
 }
 
-/// A connection; its place is free when this goes.
+/// Connection, whose place is free again when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Connection {
     callers: Callers,
@@ -124,7 +126,7 @@ pub(crate) struct Connection {
 }
 
 impl Callers {
-    /// No connections.
+    /// Returns limits without connections.
     pub(crate) fn new(limits: Limits) -> Self {
         Self(Arc::new(Inner {
             limits,
@@ -138,8 +140,9 @@ impl Callers {
         }))
     }
 
-    /// Takes a connection. Where its address has its share, or all are taken, another one ends for it; but not for an address
-    /// whose connections were stuck just now, unless somebody was identified there.
+    /// Admits a connection, which may end another one if a limit is reached. Returns `None` if all
+    /// places are taken and a connection of this address was recently stuck, unless a client was
+    /// authenticated there.
     pub(crate) fn admit(&self, address: IpAddr) -> Option<Connection> {
         let now = self.0.clock.now().as_nanos();
         let site = site(address);
@@ -168,7 +171,7 @@ impl Callers {
         })
     }
 
-    /// Ends the connection that is stuck for longest.
+    /// Ends the connection that has been idle for longest.
     pub(crate) fn shed(&self) {
         let now = self.0.clock.now().as_nanos();
         let mut table = self.table();
@@ -182,7 +185,7 @@ impl Callers {
 }
 
 impl Table {
-    /// Ends connections whose seats are taken; those of strangers were stuck.
+    /// Ends connections whose places are taken. Unauthenticated ones count as stuck.
     fn end(&mut self, left: &[u64], now: u64) {
         for line in left.iter().filter_map(|number| self.open.remove(number)) {
             line.state.end.notify_one();
@@ -194,13 +197,13 @@ impl Table {
 }
 
 impl Connection {
-    /// Notes that the peer has taken something.
+    /// Notes that the client has read something.
     pub(crate) fn progress(&self) {
         let now = self.callers.0.clock.now().as_nanos();
         self.callers.table().seats.note_idle(self.id, Some(now));
     }
 
-    /// Notes that its peer takes nothing.
+    /// Notes that the client reads nothing.
     pub(crate) fn is_stuck(&self) {
         let now = self.callers.0.clock.now().as_nanos();
         let mut table = self.callers.table();
@@ -209,7 +212,7 @@ impl Connection {
         }
     }
 
-    /// Notes whose it is; an identity that has its share loses another connection.
+    /// Notes the identity of the client. An identity above its limit loses another connection.
     pub(crate) fn identify(&self, name: &str) {
         let mut table = self.callers.table();
         let is_known = table
@@ -223,7 +226,7 @@ impl Connection {
             return;
         }
         let now = self.callers.0.clock.now().as_nanos();
-        // all are idle, so that one of them makes room
+        // every connection is idle, so that one of them can be ended
         let left = table
             .seats
             .identify(self.id, name.to_owned())
@@ -232,7 +235,8 @@ impl Connection {
         table.end(&left, now);
     }
 
-    /// How long a request has to wait: those of strangers have a pace, those of others the limit of their identity.
+    /// Returns how long a request must wait: unauthenticated requests are paced, others have the
+    /// rate limit of their identity.
     pub(crate) fn pause(&self) -> Duration {
         if self.callers.table().seats.identity(self.id).is_some() {
             return Duration::ZERO;
@@ -244,7 +248,7 @@ impl Connection {
         due.since(now).saturating_sub(BURST)
     }
 
-    /// Returns the identity that its last request had, if any.
+    /// Returns the identity of its last request, if any.
     pub(crate) fn identity(&self) -> Option<String> {
         self.callers.table().seats.identity(self.id).cloned()
     }
@@ -254,12 +258,12 @@ impl Connection {
         self.state.end.notify_one();
     }
 
-    /// Limits of all connections.
+    /// Returns the limits of all connections.
     pub(crate) fn limits(&self) -> &Limits {
         &self.callers.0.limits
     }
 
-    /// Waits till it has to end.
+    /// Waits until the connection must end.
     pub(crate) async fn ended(&self) {
         self.state.end.notified().await;
     }
@@ -273,7 +277,7 @@ impl Drop for Connection {
     }
 }
 
-/// The site that an address is one of: itself for IPv4, a /48 of IPv6.
+/// Returns the site of an address: the address itself for IPv4, its /48 for IPv6.
 pub(crate) fn site(address: IpAddr) -> Prefix {
     let [host, _, site] = Prefix::all(address);
     if address.to_canonical().is_ipv4() {
@@ -283,11 +287,11 @@ pub(crate) fn site(address: IpAddr) -> Prefix {
     }
 }
 
-/// Requests of a stranger have this distance, but for the first ones.
+/// Interval between unauthenticated requests of a connection, after a first burst.
 const PACE: Duration = Duration::from_millis(200);
-/// How far a stranger may be ahead of its pace.
+/// Length of that burst.
 const BURST: Duration = Duration::from_secs(1);
-/// How long an address displaces nobody, and how long it does so all the same after somebody was identified there.
+/// Duration of the penalty of a stuck address, and of the status of an authenticated one.
 const STUCK: Duration = Duration::from_secs(10);
 const KNOWN: Duration = Duration::from_hours(1);
 const LATELY_MAX: usize = 10_000;
@@ -322,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_has_its_share_displaces_its_own_connections() {
+    fn address_at_its_limit_displaces_its_own_connections() {
         let callers = callers(10, 2);
         let other = callers.admit(address("10.0.0.1")).unwrap();
         stuck_since(&other, 0);
@@ -339,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_displaces_a_stranger_that_is_stuck_before_anybody_known() {
+    fn new_connection_displaces_a_stuck_unauthenticated_one_first() {
         let callers = callers(3, 3);
         let known = callers.admit(address("10.0.0.1")).unwrap();
         known.identify("ada");
@@ -353,14 +357,14 @@ mod tests {
         assert!(!has_ended(&known) && !has_ended(&fresh) && !has_ended(&newcomer));
         drop(newcomer);
         let _next = callers.admit(address("10.0.0.5"));
-        assert!(!has_ended(&fresh), "who left has made room");
-        // an address that was stuck displaces nobody for a while
+        assert!(!has_ended(&fresh), "a closed connection has freed its place");
+        // an address that was stuck cannot displace others for a while
         assert!(callers.admit(address("10.0.0.3")).is_none());
         assert!(callers.admit(address("10.0.0.1")).is_some());
     }
 
     #[test]
-    fn an_identity_has_its_share_from_wherever_it_calls() {
+    fn limit_of_an_identity_spans_its_addresses() {
         let callers = callers(10, 2);
         let mine: Vec<_> = (1..=3)
             .map(|nth| {
@@ -376,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_has_one_share_of_all_its_addresses() {
+    fn addresses_of_a_site_have_a_common_limit() {
         for (one, other, is_same) in [
             ("2001:db8:1::1", "2001:db8:1:ffff::2", true),
             ("2001:db8:1::1", "2001:db8:2::1", false),
@@ -391,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_has_a_pace_and_whoever_is_known_has_none() {
+    fn only_unauthenticated_requests_are_paced() {
         let callers = callers(1, 1);
         let stranger = callers.admit(address("10.0.0.1")).unwrap();
         let pauses: Vec<Duration> = (0..30).map(|_| stranger.pause()).collect();

@@ -1,4 +1,4 @@
-//! What a server shows of itself: a certificate that somebody made for it, or one that it makes around its own key.
+//! Certificate of the server: from a file, or self-signed with the key of the host.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -14,24 +14,24 @@ use rustls::version::TLS13;
 
 use crate::error::{Error, Result};
 
-/// What a server shows of itself.
+/// Certificate of the server.
 #[derive(Clone, Debug)]
 pub enum Show {
-    /// Nothing, in the clear.
+    /// None: plain HTTP.
     Nothing,
-    /// This host's key, by whose fingerprint callers know it.
+    /// Self-signed with the key of this host, which clients recognize by its fingerprint.
     Key(Identity),
-    /// A chain of certificates and its key, in files as PEM.
+    /// Certificate chain and private key in PEM files.
     Chain {
-        /// The certificates, its own first.
+        /// Certificates, that of the server first.
         chain: PathBuf,
-        /// The key.
+        /// Private key.
         key: PathBuf,
     },
 }
 
 impl Show {
-    /// How TLS is spoken, if it is.
+    /// Returns the TLS configuration, if TLS is used.
     pub(crate) fn config(&self) -> Result<Option<Arc<ServerConfig>>> {
         let (chain, key) = match self {
             Self::Nothing => return Ok(None),
@@ -59,7 +59,7 @@ impl Show {
     }
 }
 
-/// A certificate that says nothing but the key.
+/// Returns a self-signed certificate that contains the key and `localhost`.
 fn own(
     identity: &Identity,
 ) -> std::result::Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), rcgen::Error> {

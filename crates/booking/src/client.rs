@@ -1,4 +1,4 @@
-//! Asking a scheduler, from the command line and from copies that book.
+//! Client of a scheduler, for the command line and for copies that book.
 
 use std::fmt::Write;
 use std::io::{BufRead, BufReader};
@@ -17,7 +17,7 @@ use crate::word::{
     Problem, Quote, Reservation, TopologyView, Why,
 };
 
-/// Somebody who asks one scheduler.
+/// Client of one scheduler.
 #[derive(Clone, Debug)]
 pub struct Client {
     caller: Caller,
@@ -25,49 +25,49 @@ pub struct Client {
     token: Option<String>,
 }
 
-/// Why nothing came of it.
+/// Reason for which a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The scheduler said no.
+    /// The scheduler refused the request.
     #[error("{}", .0.detail)]
     Problem(Box<Problem>),
-    /// What is there does not show that it is the scheduler.
-    #[error("the scheduler at {url} is not asked: {why}")]
+    /// The server cannot prove that it is the scheduler.
+    #[error("cannot trust the scheduler at {url}: {why}")]
     Untrusted {
-        /// Where it is asked.
+        /// URL of the scheduler.
         url: String,
-        /// Why not.
+        /// Reason.
         why: String,
     },
     /// The scheduler cannot be reached.
-    #[error("the scheduler at {url} cannot be asked: {why}")]
+    #[error("cannot reach the scheduler at {url}: {why}")]
     Network {
-        /// Where it is asked.
+        /// URL of the scheduler.
         url: String,
-        /// Why not.
+        /// Reason.
         why: String,
     },
-    /// What is there speaks otherwise.
-    #[error("what answers at {url} is no scheduler of this version: {why}")]
+    /// The server does not follow the protocol.
+    #[error("the server at {url} is not a scheduler of this version: {why}")]
     Protocol {
-        /// Where it is asked.
+        /// URL of the server.
         url: String,
-        /// What is wrong.
+        /// Reason.
         why: String,
     },
 }
 
-/// Which reservations are listed.
+/// Selection of reservations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Of this owner.
+    /// Owner.
     pub owner: Option<String>,
-    /// In this state.
+    /// State.
     pub state: Option<String>,
 }
 
 impl Client {
-    /// Asks the scheduler at `url`, that is `known`, with `token`.
+    /// Returns a client of the scheduler at `url`, which must be `known`.
     pub fn new(url: &str, known: Known, token: Option<String>) -> Result<Self, Failure> {
         let url = url.trim_end_matches('/').to_owned();
         match Caller::new(known, PATIENCE) {
@@ -79,7 +79,7 @@ impl Client {
         }
     }
 
-    /// Reserves; asked again if the answer is lost, without reserving twice.
+    /// Reserves capacity. Repeats the request if the response is lost, without reserving twice.
     pub fn reserve(&self, request: &NewReservation) -> Result<Reservation, Failure> {
         let key = identity::token();
         let mut tries = 3;
@@ -92,17 +92,17 @@ impl Client {
         }
     }
 
-    /// What a request would be given.
+    /// Returns the grant that a request would get.
     pub fn quote(&self, request: &NewReservation) -> Result<Quote, Failure> {
         self.send(Method::POST, "/v1/quotes", None, request)
     }
 
-    /// One reservation.
+    /// Returns a reservation.
     pub fn reservation(&self, id: u64) -> Result<Reservation, Failure> {
         self.get(&format!("/v1/reservations/{id}"))
     }
 
-    /// A part of the list, behind reservation `after`.
+    /// Returns a part of the list of reservations, after the number `after`.
     pub fn reservations(
         &self,
         filter: &Filter,
@@ -122,22 +122,22 @@ impl Client {
         self.get(&path)
     }
 
-    /// Takes up what is held.
+    /// Commits a reservation.
     pub fn commit(&self, id: u64, why: &str) -> Result<Reservation, Failure> {
         self.act(id, "commit", why)
     }
 
-    /// Has circuits made.
+    /// Provisions the circuit of a reservation.
     pub fn provision(&self, id: u64, why: &str) -> Result<Reservation, Failure> {
         self.act(id, "provision", why)
     }
 
-    /// Leaves what is left of it to others.
+    /// Releases the rest of a reservation.
     pub fn release(&self, id: u64, why: &str) -> Result<Reservation, Failure> {
         self.act(id, "release", why)
     }
 
-    /// Makes it larger.
+    /// Extends a reservation.
     pub fn extend(&self, id: u64, change: &Change) -> Result<Reservation, Failure> {
         self.send(
             Method::POST,
@@ -147,7 +147,7 @@ impl Client {
         )
     }
 
-    /// Makes it smaller.
+    /// Shrinks a reservation.
     pub fn shrink(&self, id: u64, change: &Change) -> Result<Reservation, Failure> {
         self.send(
             Method::POST,
@@ -157,7 +157,7 @@ impl Client {
         )
     }
 
-    /// Calls it off.
+    /// Cancels a reservation.
     pub fn cancel(&self, id: u64, why: &str) -> Result<Reservation, Failure> {
         self.send(
             Method::DELETE,
@@ -167,12 +167,12 @@ impl Client {
         )
     }
 
-    /// Hosts and links.
+    /// Returns the hosts, switches and links.
     pub fn topology(&self) -> Result<TopologyView, Failure> {
         self.get("/v1/topology")
     }
 
-    /// What is free of a link, and who has the rest.
+    /// Returns the free and the booked capacity of a link.
     pub fn calendar(
         &self,
         link: &str,
@@ -185,12 +185,12 @@ impl Client {
         ))
     }
 
-    /// Says that a link is out.
+    /// Plans an outage.
     pub fn outage(&self, outage: &NewOutage) -> Result<OutageView, Failure> {
         self.send(Method::POST, "/v1/outages", None, outage)
     }
 
-    /// Says that it is not.
+    /// Cancels or ends an outage.
     pub fn lift(&self, id: u64) -> Result<OutageView, Failure> {
         self.send(
             Method::DELETE,
@@ -200,13 +200,13 @@ impl Client {
         )
     }
 
-    /// How it is.
+    /// Returns the status of the scheduler.
     pub fn health(&self) -> Result<Health, Failure> {
         self.get("/healthz")
     }
 
-    /// By how many nanoseconds the scheduler's clock is ahead of ours, and how far that may be off: half of the shortest of five
-    /// round trips.
+    /// Returns how far the clock of the scheduler is ahead of the local one, and the possible
+    /// error, in nanoseconds. The error is half of the shortest of five round trips.
     pub fn clock_offset(&self) -> Result<(i64, u64), Failure> {
         let mut best: Option<(i64, u64)> = None;
         for _ in 0..5 {
@@ -223,7 +223,7 @@ impl Client {
         Ok(best.unwrap_or_default())
     }
 
-    /// Changes behind `after`, as they happen; it ends when the connection does.
+    /// Returns the changes after `after` as they happen, until the connection ends.
     pub fn events(
         &self,
         after: u64,
@@ -289,7 +289,7 @@ impl Client {
         }
         let body = serde_json::to_vec(body).map_err(|e| self.protocol(&e))?;
         let request = request.body(body).map_err(|e| self.protocol(&e))?;
-        // DELETE with a reason has a body, which HTTP leaves open
+        // DELETE has a body with the reason, which HTTP permits
         let agent = &self.caller.agent;
         let request = agent
             .configure_request(request)
@@ -313,7 +313,7 @@ impl Client {
         body.read_json().map_err(|e| self.protocol(&e))
     }
 
-    /// The response, if it is no problem.
+    /// Returns the response if it is a success, and its problem otherwise.
     fn judge(&self, mut response: Response<Body>) -> Result<Response<Body>, Failure> {
         let status = response.status();
         if status.is_success() {
@@ -323,9 +323,9 @@ impl Client {
         match body.read_json::<Problem>() {
             Ok(problem) => Err(Failure::Problem(Box::new(problem))),
             Err(_) if status == StatusCode::NOT_FOUND => {
-                Err(self.protocol(&"it does not know the request"))
+                Err(self.protocol(&"it does not support the request"))
             }
-            Err(_) => Err(self.protocol(&format!("it answers {status}"))),
+            Err(_) => Err(self.protocol(&format!("it responds with {status}"))),
         }
     }
 
@@ -354,7 +354,7 @@ fn because(why: &str) -> Why {
     }
 }
 
-/// `text` as a part of a URL (RFC 3986, 2.1).
+/// Returns `text` percent-encoded for a URL (RFC 3986, section 2.1).
 fn percent(text: &str) -> String {
     let mut out = String::new();
     for octet in text.bytes() {
@@ -367,7 +367,7 @@ fn percent(text: &str) -> String {
     out
 }
 
-/// How long an answer may take.
+/// Timeout of a response.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The longest answer: a calendar of a busy month.
+/// Maximum length of a response: the calendar of a busy month.
 const BODY_MAX: u64 = 64 << 20;

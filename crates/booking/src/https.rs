@@ -1,4 +1,5 @@
-//! HTTP over TLS of our own choosing, for who calls: a server is known by a certificate that the system trusts, or by its key.
+//! HTTP client with its own check of server certificates: by trusted authorities, or by the key of
+//! the server.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -23,21 +24,21 @@ use ureq::unversioned::transport::{
     Transport, TransportAdapter,
 };
 
-/// By what a server is known.
+/// Servers that a client trusts.
 pub struct Known {
-    /// Whether a certificate that the system trusts is enough.
+    /// True if a certificate of an authority that the system trusts is sufficient.
     pub by_certificate: bool,
-    /// Whether the key with this fingerprint is the server's; if not, why not.
+    /// Check of the fingerprint of the server's key; returns the reason if it is not trusted.
     pub by_key: Box<dyn Fn(Fingerprint) -> Result<(), String> + Send + Sync>,
 }
 
 impl Known {
-    /// By a certificate that the system trusts, and by nothing else.
+    /// Returns the trust in servers with a certificate that the system trusts, and in no others.
     pub fn certificate() -> Self {
         Self {
             by_certificate: true,
             by_key: Box::new(|_| {
-                Err("no authority that this host trusts has signed its certificate".to_owned())
+                Err("its certificate is not signed by an authority that this host trusts".to_owned())
             }),
         }
     }
@@ -51,7 +52,7 @@ impl fmt::Debug for Known {
     }
 }
 
-/// Who calls servers that are `known`, and why the last one was not, in words that TLS has no place for.
+/// HTTP client that also keeps the reason for which the last server was not trusted.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) agent: Agent,
@@ -59,7 +60,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Calls servers that are `known`, and waits `patience` for each answer.
+    /// Returns a client of servers that are `known`, with a timeout for each response.
     pub(crate) fn new(known: Known, patience: Duration) -> Result<Self, rustls::Error> {
         let refused = Arc::new(Mutex::new(None));
         let judge = Judge::new(known, Arc::clone(&refused));
@@ -73,7 +74,7 @@ impl Caller {
             .timeout_connect(Some(patience))
             .timeout_send_request(Some(patience))
             .timeout_recv_response(Some(patience))
-            // a problem comes with its status, and a token goes nowhere else
+            // problems come with an error status, and a token must not follow redirects
             .http_status_as_error(false)
             .max_redirects(0)
             .build();
@@ -81,7 +82,8 @@ impl Caller {
         Ok(Self { agent, refused })
     }
 
-    /// Why the last server was not the one that was called, if that is why a call failed.
+    /// Returns and clears the reason for which the last server was not trusted, if that is why a
+    /// request failed.
     pub(crate) fn refused(&self) -> Option<String> {
         self.refused
             .lock()
@@ -90,7 +92,7 @@ impl Caller {
     }
 }
 
-/// Who fetches an issuer's keys.
+/// Returns an HTTP client to fetch the keys of an issuer.
 pub fn fetcher() -> Result<Agent, rustls::Error> {
     Caller::new(Known::certificate(), Duration::from_secs(5)).map(|caller| caller.agent)
 }
@@ -99,7 +101,7 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// Judges certificates.
+/// Verifier of server certificates.
 struct Judge {
     known: Known,
     system: Option<Arc<WebPkiServerVerifier>>,
@@ -159,7 +161,7 @@ impl ServerCertVerifier for Judge {
         _signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         Err(rustls::Error::General(
-            "TLS 1.3 is the oldest that is spoken here".to_owned(),
+            "TLS 1.2 is not supported, use TLS 1.3".to_owned(),
         ))
     }
 
@@ -180,7 +182,7 @@ impl ServerCertVerifier for Judge {
     }
 }
 
-/// Puts TLS around connections that ask for it; what ureq has cannot be told whom to trust but by certificates.
+/// Connector that adds TLS. That of ureq supports no custom verifier.
 #[derive(Debug)]
 struct Tls(Arc<ClientConfig>);
 
@@ -224,7 +226,7 @@ fn broken(error: rustls::Error) -> ureq::Error {
     std::io::Error::other(error).into()
 }
 
-/// A connection within TLS.
+/// Connection within TLS.
 struct TlsTransport {
     buffers: LazyBuffers,
     stream: StreamOwned<ClientConnection, TransportAdapter>,

@@ -1,4 +1,4 @@
-//! The service as a whole: who calls is heard, and what is due is done.
+//! Network service: accepts connections, and triggers changes that are due.
 #![expect(clippy::disallowed_methods, reason = "a service listens")]
 
 use std::io;
@@ -33,30 +33,30 @@ use crate::https::Known;
 use crate::identity::Gate;
 use crate::patient::Patient;
 
-/// What a scheduler is to be.
+/// Settings of a scheduler.
 #[derive(Debug)]
 pub struct Settings {
-    /// Where it listens.
+    /// Address to listen on.
     pub listen: SocketAddr,
-    /// What it shows of itself.
+    /// Certificate of the server.
     pub show: Show,
-    /// Whether it may say in the clear, to others than this host, what is worth a secret.
+    /// True if tokens may be sent without TLS over a network.
     pub insecure: bool,
-    /// Who is let in.
+    /// Authentication of clients.
     pub gate: Gate,
-    /// What it keeps.
+    /// Reservations.
     pub books: Arc<Books>,
-    /// How many questions a second each name has.
+    /// Maximum number of requests a second of each name.
     pub questions_per_second: u32,
-    /// Limits of connections.
+    /// Limits on connections.
     pub limits: Limits,
-    /// By what it knows other instances.
+    /// Other instances that are trusted.
     pub peers: Known,
-    /// What it keeps at devices.
+    /// Circuits to provision, if any.
     pub circuits: Option<Circuits>,
 }
 
-/// A scheduler that listens.
+/// Scheduler that listens.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -64,14 +64,14 @@ pub struct Server {
     desk: Desk,
     router: Router,
     runtime: Runtime,
-    /// What tells it to stop, heard from the beginning on.
+    /// Signals that stop the service, received from the start on.
     stops: [Signal; 2],
     circuits: Option<Circuits>,
     callers: Callers,
 }
 
 impl Server {
-    /// Listens as `settings` say, and answers nobody yet.
+    /// Binds the address; [`Self::run`] answers requests.
     pub fn listen(settings: Settings) -> Result<Self> {
         let tls = settings.show.config()?;
         if tls.is_none() && !settings.insecure && !settings.listen.ip().is_loopback() {
@@ -116,12 +116,12 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Answers until it is told to stop by SIGTERM or Ctrl-C. What is under way is given a moment to end.
+    /// Answers requests until SIGTERM or SIGINT. Open requests have a moment to end.
     pub fn run(self) -> Result<()> {
         let Self {
             listener,
@@ -134,7 +134,8 @@ impl Server {
             callers,
         } = self;
         let keeper = circuits.map(Keeper::start).transpose()?;
-        // the last who holds the books lets go of them out here: a store may have a runtime of its own, which cannot end in ours
+        // keeps a reference to the books: a store may have a runtime of its own, which must not be
+        // dropped inside this one
         let last = desk.clone();
         let stopped = runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -156,14 +157,14 @@ impl Server {
     }
 }
 
-/// Connections of which at most `most` are wanted, as far as the system allows: a quarter of the files is for the store,
-/// devices and issuers.
+/// Returns the number of connections that the limit of open files allows, at most `most`. A quarter
+/// of the files is for the store, devices and issuers.
 fn connections(most: usize) -> usize {
     let files = usize::try_from(raise_open_file_limit()).unwrap_or(usize::MAX);
     most.min(files - files / 4)
 }
 
-/// The thread that keeps circuits; they go when it is dropped.
+/// Thread that provisions circuits; they are removed when it is dropped.
 #[derive(Debug)]
 struct Keeper {
     is_ending: Arc<AtomicBool>,
@@ -180,7 +181,7 @@ impl Keeper {
                 while !ending.load(Ordering::Relaxed) {
                     let till = circuits.clock().now() + TEND;
                     if let Err(why) = circuits.tend().and_then(|()| circuits.wait(till)) {
-                        warn!("circuits cannot be kept as they should be: {why}");
+                        warn!("cannot update the circuits: {why}");
                         thread::park_timeout(BREATH);
                     }
                 }
@@ -196,13 +197,13 @@ impl Drop for Keeper {
     fn drop(&mut self) {
         self.is_ending.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // it has said what went wrong
+            // the thread has logged the fault
             thread.join().ok();
         }
     }
 }
 
-/// Has done what is due, when it is due.
+/// Makes changes of the books when they are due.
 async fn tick(desk: Desk) {
     let mut changes = desk.listen();
     loop {
@@ -210,25 +211,25 @@ async fn tick(desk: Desk) {
         match desk.ask(Books::tick).await {
             Ok(due) => {
                 let wait = Duration::from_nanos(due.0.saturating_sub(Desk::now().0));
-                // what is new may be due sooner
+                // a new reservation may be due earlier
                 timeout(wait.max(TICK_MIN), changes.changed()).await.ok();
             }
             Err(why) => {
-                warn!("what is due cannot be done: {}", why.detail());
+                warn!("cannot make a change that is due: {}", why.detail());
                 sleep(BREATH).await;
             }
         }
     }
 }
 
-/// Hears callers; `callers` says who has to leave when there are too many.
+/// Accepts connections within the limits of `callers`.
 async fn accept(
     listener: tokio::net::TcpListener,
     tls: Option<TlsAcceptor>,
     router: Router,
     callers: Callers,
 ) {
-    // when it was last said that none can be accepted
+    // time at which a failure was last logged
     let mut last = None;
     loop {
         match listener.accept().await {
@@ -256,7 +257,7 @@ async fn accept(
     }
 }
 
-/// Hears one caller, within TLS if that is spoken.
+/// Serves one connection, with TLS if it is configured.
 async fn greet(
     tcp: TcpStream,
     connection: &Arc<Connection>,
@@ -278,7 +279,7 @@ async fn greet(
     }
 }
 
-/// Answers requests till the caller leaves, or takes nothing of what is answered.
+/// Answers requests until the client disconnects or reads nothing.
 async fn converse(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     connection: &Arc<Connection>,
@@ -298,15 +299,15 @@ async fn converse(
 }
 
 const THREADS: usize = 2;
-/// Each waits for the books or an issuer, of which there is one.
+/// Each waits for the books or an issuer, which serve one request at a time.
 const BLOCKING_THREADS: usize = 32;
-/// A head, and what is read ahead of it; two tokens of the longest kind fit.
+/// Maximum length of a request head with read-ahead. Two tokens of maximum length fit.
 const HEAD_MAX: usize = 64 << 10;
-/// How long it takes till others have let go of what was short.
+/// Delay after a failed accept, in which other connections end.
 const PAUSE: Duration = Duration::from_millis(10);
-/// So that a change that is due and cannot be made does not keep a processor busy.
+/// Minimum delay between due changes, so that one that fails does not occupy a processor.
 const TICK_MIN: Duration = Duration::from_millis(5);
 const BREATH: Duration = Duration::from_secs(1);
-/// How long until what is booked is made at devices, at most.
+/// Maximum delay before a reservation is provisioned.
 const TEND: Duration = Duration::from_millis(50);
 const FAREWELL: Duration = Duration::from_secs(2);

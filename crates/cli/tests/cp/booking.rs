@@ -260,7 +260,7 @@ fn impossible_bookings_are_refused_with_one_sentence() {
     }
     booking
         .run("eve", &["reservations"])
-        .assert_failed(13, "not known here");
+        .assert_failed(13, "unknown or has expired");
     booking
         .run(&ada, &["reservations", "77"])
         .assert_failed(1, "77");
@@ -276,7 +276,7 @@ fn impossible_bookings_are_refused_with_one_sentence() {
     booking
         .near
         .run(nobody)
-        .assert_failed(10, "cannot be asked");
+        .assert_failed(10, "cannot reach the scheduler");
     let nonsense = booking
         .near
         .lighthaul(&["reservations", "--scheduler", "127.0.0.1"]);
