@@ -58,7 +58,7 @@ fn policy_file_is_reloaded() {
 
     // one malformed policy does not affect others
     far.write("[identity.ada]\n[identity.ben]\nlink = []\n");
-    let line = far.booking.says("allows ben nothing until this is mended");
+    let line = far.booking.says("ben may book nothing until this fault is corrected");
     assert!(
         line.contains("line 3, column 1: unknown field `link`"),
         "{line}"
@@ -68,7 +68,7 @@ fn policy_file_is_reloaded() {
 
     // in a file that cannot be read at all, nobody's policy can be told from another's
     far.write("[identity.ada\n");
-    let line = far.booking.says("the policies stay as they were");
+    let line = far.booking.says("the previous policies stay in force");
     assert!(line.contains("line 1, column 14: "), "{line}");
     far.book(&ada).assert_succeeded();
     assert!(!far.books(&ben));
