@@ -1,4 +1,4 @@
-//! The store in a `PostgreSQL` server, which several instances share: one of them writes.
+//! Store in a `PostgreSQL` server, which several instances share. One of them writes.
 
 use std::time::Duration;
 
@@ -13,31 +13,33 @@ use super::sqlite::check_format;
 use super::tls::Server;
 use crate::error::{Error, Result};
 
-/// A server with the books in it.
+/// PostgreSQL server that keeps the reservations.
 ///
-/// Who holds an advisory lock writes, over the very connection that holds it: once that is gone nothing can be written over
-/// it, so that two who both believe to be the writer never both are. What crosses is encrypted if the URL has
-/// `sslmode=verify-full` in it; else the server is on this host, on a network that is trusted, or behind a tunnel.
+/// The holder of an advisory lock is the writer. It writes over the connection that holds the lock,
+/// so that a writer that has lost the lock cannot write. The connection is encrypted if the URL has
+/// `sslmode=verify-full`. Otherwise the server should be on this host, in a trusted network, or
+/// behind a tunnel.
 pub struct Postgres {
     server: Server,
-    /// Where this instance is asked.
+    /// URL of this instance, for the others.
     url: String,
     link: Option<Link>,
 }
 
-/// A connection to the server.
+/// Connection to the server.
 struct Link {
     client: Client,
     is_writer: bool,
 }
 
 impl Postgres {
-    /// Goes to the server that `server` names, as in `postgres://user@host/books`; other instances ask this one at `url`.
+    /// Connects to a server as in `postgres://user@host/books`. Other instances reach this one at
+    /// `url`.
     pub fn open(server: &str, url: &str) -> Result<Self> {
         let mut server = Server::parse(server)?;
         if server.is_readable() {
             warn!(
-                "what crosses to the server of the books can be read on its way: add sslmode=verify-full to its URL"
+                "the connection to the PostgreSQL server is not encrypted: add sslmode=verify-full to its URL"
             );
         }
         let config = &mut server.config;
@@ -65,7 +67,7 @@ impl Postgres {
         Ok(self.link.insert(link))
     }
 
-    /// Does something at the server; if that fails it is called anew before the next time.
+    /// Executes an action at the server. After a failure the next call connects again.
     fn with<T>(
         &mut self,
         what: &str,
@@ -82,9 +84,9 @@ impl Postgres {
 impl Store for Postgres {
     fn elect(&mut self) -> Result<Writer> {
         let url = self.url.clone();
-        self.with("find out who writes", |link| {
+        self.with("find the writer", |link| {
             if link.is_writer {
-                // who was cut off from the server learns it here
+                // an instance without connection to the server learns it here
                 return link.client.is_valid(PATIENCE).map(|()| Writer::Here);
             }
             let row = link
@@ -133,7 +135,7 @@ impl Store for Postgres {
 
     fn begin(&mut self, epoch: &str) -> Result<()> {
         self.with("write", |link| {
-            // who has lost the lock meanwhile finds that when it writes
+            // an instance that has lost the lock learns it when it writes
             if link.is_writer {
                 link.client.execute(sql::BEGIN, &[&epoch])?;
             }
@@ -197,8 +199,8 @@ impl std::fmt::Debug for Link {
     }
 }
 
-/// Limits that the server keeps for a connection. Its probes find a client whose host has lost power, so that its lock is
-/// free within [`PROBE_AFTER`] and some probes.
+/// Returns the connection settings of the server. Its keepalive probes detect a client whose host
+/// has failed, so that its lock is released soon after [`PROBE_AFTER`].
 fn options() -> String {
     let limit = PATIENCE.as_millis();
     let (after, every) = (PROBE_AFTER.as_secs(), PROBE_EVERY.as_secs());
@@ -209,7 +211,7 @@ fn options() -> String {
     )
 }
 
-/// Writes a batch if it is the next one.
+/// Writes a batch. Returns false if it is not the next one.
 fn write(
     client: &mut Client,
     after: u64,
@@ -242,7 +244,7 @@ fn connect(server: &Server) -> Result<Link> {
             Some(tls) => server.config.connect(tls.clone())?,
             None => server.config.connect(NoTls)?,
         };
-        // two instances that make the tables at once would trip over each other
+        // the lock serializes instances that create the tables at the same time
         client.batch_execute(&format!(
             "BEGIN; SELECT pg_advisory_xact_lock({MAKING}); {} {WRITER} COMMIT;",
             sql::TABLES
@@ -262,7 +264,7 @@ fn number(row: &postgres::Row, nth: usize) -> u64 {
     row.get::<_, i64>(nth).cast_unsigned()
 }
 
-/// What happened at the server, and what to do.
+/// Returns the fault of the server and the remedy.
 fn failed(what: &str, why: &postgres::Error) -> Error {
     let hint = match why.code() {
         Some(&SqlState::DISK_FULL) => "make room on its disk, and try again",
@@ -293,13 +295,14 @@ const WRITER: &str = "
     CREATE TABLE IF NOT EXISTS writer (one INTEGER PRIMARY KEY CHECK (one = 1), url TEXT NOT NULL);
     INSERT INTO writer VALUES (1, '') ON CONFLICT DO NOTHING;";
 const CLAIM: &str = "UPDATE writer SET url = $1";
-/// Whose it is is the writer: `lighthau` in ASCII, as no other program will have it.
+/// Advisory lock of the writer: `lighthau` in ASCII, which no other program uses.
 const LOCK: i64 = 0x6c69_6768_7468_6175;
-/// Whose it is makes the tables.
+/// Advisory lock for the creation of tables.
 const MAKING: i64 = LOCK + 1;
-/// When a silent connection is probed, how often, and how many probes may be lost.
+/// Idle time before the first probe, interval of probes, and number of lost probes that end a
+/// connection.
 const PROBE_AFTER: Duration = Duration::from_secs(3);
 const PROBE_EVERY: Duration = Duration::from_secs(2);
 const PROBES: u32 = 3;
-/// How long the server may take for anything.
+/// Timeout of each action.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,6 +1,6 @@
-//! What both databases are asked.
+//! SQL statements of both databases.
 
-/// The tables, if they are not there.
+/// Tables, which are created if they do not exist.
 pub(super) const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS books (one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL, seq BIGINT NOT NULL);
     INSERT INTO books VALUES (1, 2, 0) ON CONFLICT DO NOTHING;
@@ -11,20 +11,20 @@ pub(super) const TABLES: &str = "
     CREATE INDEX IF NOT EXISTS facts_by_seq ON facts (seq);
     CREATE TABLE IF NOT EXISTS events (seq BIGINT PRIMARY KEY, doc TEXT NOT NULL);
 ";
-/// How the tables are written; what reads another number knows that it cannot read them.
+/// Version of the tables.
 pub(super) const FORMAT: i32 = 2;
 pub(super) const FORMAT_OF: &str = "SELECT format FROM books";
-/// The last batch and the latest epoch, at one moment.
+/// Number of the last batch, and latest epoch.
 pub(super) const MARK: &str =
     "SELECT seq, COALESCE((SELECT name FROM epochs ORDER BY nth DESC LIMIT 1), '') FROM books";
-/// Where an epoch ends: where the next one begins, or with the last batch.
+/// End of an epoch: the start of the next one, or the last batch.
 pub(super) const REACH: &str =
     "SELECT COALESCE((SELECT MIN(later.seq) FROM epochs AS later WHERE later.nth > own.nth),
     (SELECT seq FROM books)) FROM epochs AS own WHERE own.name = $1";
 pub(super) const BEGIN: &str = "INSERT INTO epochs
     SELECT (SELECT COALESCE(MAX(nth), 0) + 1 FROM epochs), $1, seq FROM books";
 pub(super) const SEQ: &str = "SELECT seq FROM books";
-/// Changes nothing if somebody else has written.
+/// Affects no row if another writer has written.
 pub(super) const ADVANCE: &str = "UPDATE books SET seq = $1 WHERE seq = $2";
 pub(super) const PUT: &str = "INSERT INTO facts VALUES ($1, $2, $3, $4)
     ON CONFLICT (kind, id) DO UPDATE SET seq = excluded.seq, doc = excluded.doc";

@@ -1,4 +1,4 @@
-//! The store in a file of this host: nothing to install, one instance.
+//! Store in a local file, for a single instance. It needs no installation.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -11,17 +11,17 @@ use super::contract::{Mark, Store, Writer};
 use super::sql;
 use crate::error::{Error, Result};
 
-/// A file with the books in it, which nobody else opens meanwhile.
+/// SQLite file, which is locked while it is open.
 #[derive(Debug)]
 pub struct Sqlite {
     path: PathBuf,
-    /// Which file it was when it was opened.
+    /// Device and inode of the file when it was opened.
     file: Option<(u64, u64)>,
     connection: Connection,
 }
 
 impl Sqlite {
-    /// Opens a file, and makes it if there is none.
+    /// Opens a file, which is created if it does not exist.
     pub fn open(path: &Path) -> Result<Self> {
         make(path);
         let (connection, format) = connect(path).map_err(|why| failed("open", path, &why))?;
@@ -33,12 +33,12 @@ impl Sqlite {
         })
     }
 
-    /// A store that is gone with its process, for trials.
+    /// Returns a store in memory, for tests.
     pub fn in_memory() -> Result<Self> {
         Self::open(Path::new(IN_MEMORY))
     }
 
-    /// Does something with the file; what fails half-way is undone when its transaction is dropped.
+    /// Executes an action on the file. Incomplete transactions are rolled back.
     fn with<T>(
         &mut self,
         what: &str,
@@ -125,7 +125,7 @@ impl Store for Sqlite {
 }
 
 impl Fact {
-    /// What a store has in a row.
+    /// Returns the document in a row.
     pub(super) fn of_row((kind, id, doc): (String, String, String)) -> Result<Self> {
         let kind = Kind::of(&kind).ok_or_else(|| {
             Error::Store(format!("the store has a {kind}, which this version does not know: install the one that wrote it"))
@@ -138,7 +138,7 @@ impl Fact {
     }
 }
 
-/// Writes a batch if it is the next one.
+/// Writes a batch. Returns false if it is not the next one.
 fn write(connection: &mut Connection, after: u64, batch: &Batch) -> rusqlite::Result<bool> {
     let deal = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let seq = batch.seq.cast_signed();
@@ -171,29 +171,29 @@ fn write(connection: &mut Connection, after: u64, batch: &Batch) -> rusqlite::Re
     deal.commit().map(|()| true)
 }
 
-/// Makes a file that nobody else reads, if there is none: it says who has booked what.
+/// Creates a file that only its owner can read, if it does not exist.
 fn make(path: &Path) {
     if path != Path::new(IN_MEMORY) {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
-        // what is wrong with its place is said by who opens it next
+        // opening the file reports faults of its path
         options.open(path).ok();
     }
 }
 
-/// What a file is known by, whatever it is called; nothing if there is none.
+/// Returns the device and inode of a file, or `None` if it does not exist.
 fn number_of(path: &Path) -> Option<(u64, u64)> {
     let about = std::fs::metadata(path).ok()?;
     Some((about.dev(), about.ino()))
 }
 
-/// Opens a file, and says of which format it is.
+/// Opens a file and returns its format.
 fn connect(path: &Path) -> rusqlite::Result<(Connection, i32)> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
-    // one who has the file has it alone; FULL waits for the disk at each commit, also in WAL
+    // EXCLUSIVE locks out other processes; FULL syncs each commit to the disk, also with WAL
     connection.execute_batch(
         "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;",
     )?;
@@ -202,7 +202,7 @@ fn connect(path: &Path) -> rusqlite::Result<(Connection, i32)> {
     Ok((connection, format))
 }
 
-/// Refuses books of another version.
+/// Refuses a store of another format.
 pub(super) fn check_format(format: i32) -> Result<()> {
     if format == sql::FORMAT {
         return Ok(());
@@ -217,7 +217,7 @@ fn number(row: &rusqlite::Row<'_>, nth: usize) -> rusqlite::Result<u64> {
     row.get(nth).map(i64::cast_unsigned)
 }
 
-/// What happened to the file, and what to do.
+/// Returns the fault of a file and the remedy.
 fn failed(what: &str, path: &Path, why: &rusqlite::Error) -> Error {
     use rusqlite::ErrorCode as Code;
     let hint = match why.sqlite_error_code() {
@@ -238,5 +238,5 @@ fn failed(what: &str, path: &Path, why: &rusqlite::Error) -> Error {
     ))
 }
 
-/// What `SQLite` calls a file that is none.
+/// Name that `SQLite` uses for a database in memory.
 const IN_MEMORY: &str = ":memory:";

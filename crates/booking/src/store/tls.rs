@@ -1,4 +1,4 @@
-//! What a server's URL says of encryption, which its crate does not know all of.
+//! Encryption settings in the URL of a PostgreSQL server, some of which its crate does not support.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,15 +14,16 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::error::{Error, Result};
 
-/// A server, and how what crosses is encrypted, if it is.
+/// PostgreSQL server, and the encryption of its connections, if any.
 pub(super) struct Server {
     pub(super) config: Config,
     pub(super) tls: Option<MakeRustlsConnect>,
 }
 
 impl Server {
-    /// Reads where the server is. Encrypted means here that its certificate is for its name, and signed by an authority that
-    /// this host trusts, or by one in the file `sslrootcert`: what is not is no better than plain.
+    /// Parses the URL of a server. With encryption, the certificate must match the name of the
+    /// server. It must be signed by an authority that this host trusts, or by one in the file
+    /// `sslrootcert`.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let (rest, mode) = without(text, "sslmode");
         let (rest, roots) = without(&rest, "sslrootcert");
@@ -48,7 +49,7 @@ impl Server {
         Ok(Self { config, tls })
     }
 
-    /// Whether somebody between here and there could read along.
+    /// Returns true if connections cross a network without encryption.
     pub(super) fn is_readable(&self) -> bool {
         let is_near = |host: &Host| match host {
             #[cfg(unix)]
@@ -60,7 +61,7 @@ impl Server {
     }
 }
 
-/// What encrypts, and trusts the authorities in a file, or those that this host trusts.
+/// Returns a connector that trusts the authorities in a file, or those that this host trusts.
 fn connector(roots: Option<&str>) -> Result<MakeRustlsConnect> {
     let mut store = RootCertStore::empty();
     match roots {
@@ -85,7 +86,7 @@ fn connector(roots: Option<&str>) -> Result<MakeRustlsConnect> {
     Ok(MakeRustlsConnect::new(config))
 }
 
-/// A URL, or words of the kind `host=db`, without a setting; and that setting.
+/// Removes a setting from a URL or from words like `host=db`, and returns the rest and its value.
 fn without(text: &str, name: &str) -> (String, Option<String>) {
     let is_url = text.contains("://");
     let (head, settings, mark) = match text.split_once('?') {
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_url_says_of_encryption_is_taken_out_of_it() {
+    fn encryption_settings_are_removed_from_the_url() {
         let (rest, mode) = without("postgres://me@db/books?sslmode=require&port=1", "sslmode");
         assert_eq!(rest, "postgres://me@db/books?port=1");
         assert_eq!(mode.as_deref(), Some("require"));
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn who_could_read_along_is_known() {
+    fn unencrypted_connections_over_a_network_are_recognized() {
         let is_readable = |text: &str| Server::parse(text).unwrap().is_readable();
         assert!(is_readable("postgres://me@db.example.org/books"));
         assert!(!is_readable("postgres://me@127.0.0.1/books"));
@@ -125,7 +126,7 @@ mod tests {
             "postgres://me@db.example.org/books?sslmode=verify-full"
         ));
         let Err(why) = Server::parse("postgres://me@db/books?sslmode=maybe") else {
-            panic!("it has no meaning");
+            panic!("sslmode=maybe is accepted");
         };
         assert!(why.to_string().contains("verify-full"), "{why}");
     }

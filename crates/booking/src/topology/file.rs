@@ -1,4 +1,4 @@
-//! A file with a topology.
+//! Reading of topology files.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,14 +10,15 @@ use lighthaul_calendar::Topology;
 use super::{graphml, toml};
 use crate::error::{Error, Result};
 
-/// Reads a topology: `GraphML` if the file is called so, else TOML. `capacity` is that of links that name none.
+/// Reads a topology: `GraphML` if the extension is `graphml` or `xml`, otherwise TOML. `capacity`
+/// is the default capacity of links.
 pub fn read(path: &Path, capacity: Option<Rate>) -> Result<Topology> {
     let place = path.display();
     let mut text = String::new();
-    // only faces and this read files, at their start
+    // configuration files are read only here and in the command line
     #[expect(
         clippy::disallowed_methods,
-        reason = "a description, read once and whole, not an object to be moved"
+        reason = "a configuration file, not data of a transfer"
     )]
     let file = File::open(path);
     let file =
@@ -40,5 +41,5 @@ pub fn read(path: &Path, capacity: Option<Rate>) -> Result<Topology> {
     topology.map_err(|why| Error::Misuse(format!("{place}: {why}")))
 }
 
-/// The longest file.
+/// Maximum length of a file in bytes.
 const BYTES_MAX: u64 = 16 << 20;

@@ -1,7 +1,8 @@
-//! A topology in `GraphML`, as the Internet Topology Zoo has them (Knight et al. 2011).
+//! Topologies in `GraphML`, as in the Internet Topology Zoo (Knight et al. 2011).
 //!
-//! An edge is a link in each direction, unless the graph says that its edges are directed. Of its data are read `LinkSpeedRaw` in
-//! bits a second and `interfaces`, separated by commas, of its link from source to target; and of nodes `label`.
+//! An edge is a link in each direction, unless the graph has directed edges. The data
+//! `LinkSpeedRaw` is its rate in bits a second, and `interfaces` lists interfaces of its link from
+//! source to target, separated by commas. The data `label` of a node is its name.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use roxmltree::{Document, Node};
 use super::toml::CHANNEL;
 use crate::error::{Error, Result};
 
-/// Reads a topology; `capacity` is that of links that name none.
+/// Parses a topology. `capacity` is the default capacity of links.
 pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology> {
     let document =
         Document::parse(text).map_err(|why| Error::Misuse(format!("it is no GraphML: {why}")))?;
@@ -81,7 +82,7 @@ pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology> {
     topology.map_err(|why| Error::Misuse(why.to_string()))
 }
 
-/// Notes the interfaces of each link, which commas separate.
+/// Adds the comma-separated interfaces of each link.
 fn attach(
     mut topology: Topology,
     ports: &[(&str, String)],
@@ -96,10 +97,10 @@ fn attach(
     Ok(topology)
 }
 
-/// The ids of what data can be about, by what has it and what it is called.
+/// Identifiers of data, by element and name.
 type Keys<'a> = BTreeMap<(&'a str, &'a str), &'a str>;
 
-/// The links found so far; several may join the same two nodes.
+/// Links found so far. Several may connect the same two nodes.
 #[derive(Default)]
 struct Links {
     all: Vec<Link>,
@@ -140,7 +141,7 @@ fn attribute<'a>(node: Node<'a, '_>, name: &str) -> Result<&'a str> {
     node.attribute(name).ok_or_else(missing)
 }
 
-/// What a node or an edge says of itself.
+/// Returns a data value of a node or an edge.
 fn data<'a>(of: Node<'a, '_>, keys: &Keys<'a>, name: &'a str) -> Option<&'a str> {
     let id = keys.get(&(of.tag_name().name(), name))?;
     let found = of
@@ -149,9 +150,9 @@ fn data<'a>(of: Node<'a, '_>, keys: &Keys<'a>, name: &'a str) -> Option<&'a str>
     found.text().map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// Bits a second, which the Zoo writes as `10000000000.0`.
+/// Parses bits a second, which the Topology Zoo writes as `10000000000.0`.
 fn speed(text: &str) -> Result<Rate> {
-    // a file that gives it a unit of its own is understood, too
+    // also accepts a value with a unit
     let raw = format!("{}b/s", text.trim());
     raw.parse().or_else(|_| text.parse()).map_err(|_| {
         Error::Misuse(format!(
@@ -164,7 +165,7 @@ fn speed(text: &str) -> Result<Rate> {
 mod tests {
     use super::*;
 
-    /// As the Zoo writes them.
+    /// Returns a graph in the form of the Topology Zoo.
     fn zoo(edges: &str) -> String {
         format!(
             r#"<?xml version="1.0" encoding="utf-8"?><graphml xmlns="http://graphml.graphdrawing.org/xmlns">
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_graph_of_the_zoo_has_a_link_in_each_direction() {
+    fn undirected_graph_has_a_link_in_each_direction() {
         let edges = r#"<edge source="0" target="1"><data key="d36">10000000000.0</data></edge>
             <edge source="0" target="1"><data key="d36">622000000</data></edge><edge source="1" target="2"/>"#;
         let topology = parse(&zoo(edges), Some(Rate::from_mbps(100))).unwrap();
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_topology_is_refused_in_a_sentence() {
+    fn faulty_graph_is_refused_with_a_reason() {
         let join = r#"<edge source="1" target="2"/>"#;
         for (text, says) in [
             ("hello".to_owned(), "no GraphML"),
@@ -215,7 +216,7 @@ mod tests {
                 zoo(&format!(
                     r#"<node id="3"><data key="d33">Chicago</data></node>{join}"#
                 )),
-                "two of the name Chicago",
+                "name Chicago is used twice",
             ),
             (
                 zoo(r#"<edge source="0" target="1"><data key="d36">x</data></edge>"#),
