@@ -1,4 +1,4 @@
-//! How requests are read.
+//! Conversion of requests for the calendar.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use lighthaul_calendar::{Calendar, Detail, Need, Path, Refusal, Request, Route, 
 use crate::error::{Error, Result};
 use crate::word::{self, Bps, Moment, NewReservation};
 
-/// Fills in what was left out, so that the request means the same whenever it is read. Without a highest rate it is the
-/// fastest that there is, or `fastest` if that is less.
+/// Fills in defaults, so that the request always means the same. The default highest rate is the
+/// capacity of the best path, or `fastest` if that is lower.
 pub(super) fn complete(
     new: &NewReservation,
     now: Moment,
@@ -25,7 +25,7 @@ pub(super) fn complete(
     }
     if new.rate_max.is_none() {
         let limit = fastest.unwrap_or(Rate::UNLIMITED);
-        // what is too fast for every path is refused with the most that there is
+        // a rate above every capacity is refused with the highest one
         let fastest = Request {
             rate_max: Rate::UNLIMITED,
             ..read(
@@ -46,7 +46,7 @@ pub(super) fn complete(
     Ok(full)
 }
 
-/// A complete request as the calendar has it.
+/// Converts a complete request.
 pub(super) fn read(
     full: &NewReservation,
     topology: &Topology,
@@ -70,7 +70,7 @@ pub(super) fn read(
     })
 }
 
-/// The number of an interface at which circuits are made.
+/// Returns the number of an interface at which circuits are made.
 fn interface(name: &str, topology: &Topology) -> Result<lighthaul_calendar::LinkId> {
     if let Some((id, port)) = topology.interface(name)
         && port.limits.is_some()
@@ -90,7 +90,7 @@ fn interface(name: &str, topology: &Topology) -> Result<lighthaul_calendar::Link
     }))
 }
 
-/// A path with a circuit at an interface.
+/// Returns a path with a circuit at an interface.
 fn through(path: &Path, name: &str, topology: &Topology) -> Result<std::sync::Arc<Path>> {
     let id = interface(name, topology)?;
     path.through(topology, id).ok_or_else(|| {
@@ -101,7 +101,7 @@ fn through(path: &Path, name: &str, topology: &Topology) -> Result<std::sync::Ar
     })
 }
 
-/// The path of a reservation, with its circuit.
+/// Returns the path of a reservation, with its circuit.
 pub(super) fn path_of(
     reservation: &word::Reservation,
     topology: &Topology,
@@ -113,7 +113,7 @@ pub(super) fn path_of(
     }
 }
 
-/// The path of these links.
+/// Returns the path over these links.
 pub(super) fn path(names: &[String], topology: &Topology) -> Result<std::sync::Arc<Path>> {
     if names.is_empty() {
         return Err(Error::Misuse(
@@ -138,7 +138,7 @@ pub(super) fn path(names: &[String], topology: &Topology) -> Result<std::sync::A
     })
 }
 
-/// What a reservation names that a topology has not.
+/// Returns the parts of a reservation that are missing in a topology.
 pub(super) fn lacks(reservation: &word::Reservation, topology: &Topology) -> Vec<String> {
     let request = &reservation.request;
     let nodes = [&request.from, &request.to].into_iter().flatten();
@@ -162,7 +162,7 @@ pub(super) fn lacks(reservation: &word::Reservation, topology: &Topology) -> Vec
     lacks
 }
 
-/// What is asked for of a reservation that was made before, when only how much changes.
+/// Returns the request of a reservation with a new amount.
 pub(super) fn changed(full: &NewReservation, change: &word::Change) -> Result<NewReservation> {
     let mut new = full.clone();
     match (change.size, change.hold) {
@@ -178,7 +178,7 @@ pub(super) fn changed(full: &NewReservation, change: &word::Change) -> Result<Ne
     Ok(new)
 }
 
-/// How much is asked for.
+/// Returns the requested amount.
 pub(super) fn need(full: &NewReservation) -> Result<Need> {
     match (full.size, full.hold) {
         (Some(size), None) => {
@@ -247,6 +247,6 @@ fn missing(what: &str) -> Error {
     ))
 }
 
-/// For headers and resends (section 4.3 of the paper).
+/// Percentage for headers and retransmissions (section 4.3 of the VBLS paper).
 const MARGIN_PERCENT: u8 = 3;
 const MARGIN_PERCENT_MAX: u8 = 100;

@@ -1,4 +1,4 @@
-//! How books come from a store.
+//! Loading of documents from a store.
 
 use std::collections::BTreeSet;
 
@@ -15,19 +15,19 @@ use crate::error::{Error, Result};
 use crate::store::{Batch, Fact, Kind};
 use crate::word::{Moment, OutageView};
 
-/// What the topology as it is now cannot keep.
+/// Reservations that do not fit the current topology.
 #[derive(Debug, Default)]
 pub(super) struct Unfit {
-    /// Reservations for which links have become too slow, and why.
+    /// Reservations on links with too little capacity, and the reason.
     pub(super) slow: Vec<(u64, String)>,
-    /// Reservations that name what is not in the topology any more.
+    /// Reservations that use missing parts of the topology.
     gone: Vec<u64>,
-    /// What that is.
+    /// Names of the missing parts.
     lacks: BTreeSet<String>,
 }
 
 impl Unfit {
-    /// Refuses books whose reservations name what there is not: another topology may have been given by mistake.
+    /// Refuses to start if reservations use missing parts: the topology file may be the wrong one.
     pub(super) fn check(&self) -> Result<()> {
         if self.gone.is_empty() {
             return Ok(());
@@ -41,7 +41,7 @@ impl Unfit {
     }
 }
 
-/// The first few of many.
+/// Returns the first few items, and the number of the others.
 fn shortened<T: ToString>(all: impl ExactSizeIterator<Item = T>, mark: &str) -> String {
     let more = all.len().saturating_sub(NAMED_MAX);
     let named: Vec<String> = all.take(NAMED_MAX).map(|one| one.to_string()).collect();
@@ -53,7 +53,7 @@ fn shortened<T: ToString>(all: impl ExactSizeIterator<Item = T>, mark: &str) -> 
 }
 
 impl Ledger {
-    /// Takes over what a store says has changed; what it has promised is promised, whatever would be granted now.
+    /// Loads the changes of a store. Existing grants are kept, whatever would be granted now.
     pub(super) fn follow(&mut self, now: Moment, batch: Batch) -> Result<Unfit> {
         let at = now.instant();
         let (mut records, mut outages) = (Vec::new(), Vec::new());
@@ -74,7 +74,7 @@ impl Ledger {
                 }
             }
         }
-        // first all leave what they had: one may have now what another had
+        // releases all changed reservations first, because one may now use what another had
         for record in &records {
             let _ = self.calendar.release(at, Id(record.reservation.id));
         }
@@ -92,7 +92,7 @@ impl Ledger {
         Ok(unfit)
     }
 
-    /// Books again what a record was granted, or notes why that cannot be.
+    /// Books the grant of a record again, or notes why this is impossible.
     fn keep(&mut self, now: Moment, record: &Record, unfit: &mut Unfit) {
         let Err(why) = restore(&mut self.calendar, &self.config, now, record) else {
             return;
@@ -107,11 +107,11 @@ impl Ledger {
         }
     }
 
-    /// Fails what the links as they are now are too slow for.
+    /// Fails reservations for which links have too little capacity.
     pub(super) fn give_up(&mut self, now: Moment, unfit: Unfit) -> Result<()> {
         let who = Who::new("calendar", Role::Operator);
         for (id, why) in unfit.slow {
-            let why = format!("the topology has no room for it any more: {why}");
+            let why = format!("the topology no longer has the capacity for it: {why}");
             warn!("reservation {id} has failed: {why}");
             let act = Act {
                 now,
@@ -124,7 +124,7 @@ impl Ledger {
     }
 
     fn follow_outage(&mut self, now: Moment, view: OutageView) -> Result<()> {
-        // it may have been lifted
+        // the outage may have been canceled
         let _ = self.calendar.lift(Id(view.id));
         let link = self.calendar.topology().link(&view.link);
         if let Some(link) = link.filter(|_| view.is_ahead(now)) {
@@ -155,7 +155,7 @@ fn restore(calendar: &mut Calendar, config: &Config, now: Moment, record: &Recor
         .map_err(Error::from)
 }
 
-/// How many of many are named.
+/// Maximum number of items that a message lists.
 const NAMED_MAX: usize = 8;
 
 #[cfg(test)]
@@ -163,7 +163,7 @@ mod tests {
     use super::shortened;
 
     #[test]
-    fn first_eight_of_many_are_named_and_the_rest_is_counted() {
+    fn list_names_eight_items_and_counts_the_rest() {
         let text = |count: usize| shortened(0..count, " ");
         assert_eq!(text(0), "");
         assert_eq!(text(8), "0 1 2 3 4 5 6 7");

@@ -1,4 +1,4 @@
-//! Links that will be out.
+//! Outages of links.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::word::{Moment, NewOutage, OutageView};
 
 impl Ledger {
-    /// Plans an outage: whom it hits is moved out of its way, and fails where there is no other.
+    /// Plans an outage. Affected reservations are moved, or fail if no other time or path is free.
     pub(super) fn outage(&mut self, now: Moment, who: &Who, new: &NewOutage) -> Result<OutageView> {
         who.check_operator("plan outages")?;
         let link = self.calendar.topology().link(&new.link);
@@ -76,19 +76,19 @@ impl Ledger {
         Ok(view)
     }
 
-    /// Says why a reservation that an outage hits has failed.
+    /// Returns the reason for which a displaced reservation fails.
     fn lost(&self, id: u64, why: &str) -> String {
         let record = self.records.get(&id).filter(|record| !record.by_operator);
         let owner = record.map(|record| record.reservation.owner.as_str());
         let limit = owner.and_then(|owner| self.config.policy_of(owner).rate_words(owner));
         let limit = limit.map(|limit| format!(", and {limit}"));
         format!(
-            "{why}; there is no room at another time or on another path{}",
+            "{why}; no other time or path is free{}",
             limit.unwrap_or_default()
         )
     }
 
-    /// Lets a link be used again at the time of an outage.
+    /// Cancels or ends an outage.
     pub(super) fn lift(&mut self, now: Moment, who: &Who, id: u64) -> Result<OutageView> {
         who.check_operator("lift outages")?;
         let missing = || Error::Missing {
@@ -101,7 +101,7 @@ impl Ledger {
             .filter(|view| view.is_ahead(now))
             .ok_or_else(missing)?;
         self.calendar.lift(Id(id))?;
-        // who follows the books hears of it by this
+        // other instances notice the end by this
         view.till = view.from.max(now);
         let view = view.clone();
         self.note_outage(id);
@@ -109,7 +109,7 @@ impl Ledger {
         Ok(view)
     }
 
-    /// The outages that are not over.
+    /// Returns the outages that have not ended.
     pub(super) fn outages_ahead(&self, now: Moment) -> Vec<OutageView> {
         let outages = self.outages.values();
         outages
@@ -119,7 +119,7 @@ impl Ledger {
     }
 }
 
-/// Refuses what is over, or would end before it begins.
+/// Refuses outages that are over or end before they start.
 fn check_times(now: Moment, new: &NewOutage) -> Result<()> {
     let till = new.till;
     if till <= now {
@@ -136,7 +136,7 @@ fn check_times(now: Moment, new: &NewOutage) -> Result<()> {
 }
 
 impl OutageView {
-    /// Whether there is something of it still to come.
+    /// Returns true if a part of the outage is in the future.
     pub(super) fn is_ahead(&self, now: Moment) -> bool {
         self.from < self.till && now < self.till
     }

@@ -1,4 +1,5 @@
-//! Policies: what an identity of role `user` may book. Operators are bound by none but their quota.
+//! Policies: limits on the bookings of an identity with role `user`. For operators only the quota
+//! applies.
 
 use std::time::Duration;
 
@@ -8,29 +9,29 @@ use lighthaul_circuit::flow::Prefix;
 use crate::error::{Error, Result};
 use crate::word::{FlowAt, Moment};
 
-/// Limits of one identity. Safe by default: capacity may be booked, but no packets of anybody may be put into a circuit.
+/// Limits of one identity. The default permits bookings, but no packets in circuits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// Destination addresses of packets that its circuits may carry; none by default.
+    /// Permitted destinations of packets in circuits; none by default.
     pub prefixes: Vec<Prefix>,
-    /// Links that it may book; all if nothing is said.
+    /// Permitted links; `None` permits all.
     pub links: Option<Vec<String>>,
-    /// Interfaces at which it may have circuits; all if nothing is said.
+    /// Permitted interfaces of circuits; `None` permits all.
     pub interfaces: Option<Vec<String>>,
-    /// Highest rate of all its reservations together at one time.
+    /// Maximum total rate of all its reservations at any time.
     pub rate_max: Option<Rate>,
-    /// Latest end of a reservation, counted from now.
+    /// Latest end of a reservation, from now on.
     pub ahead: Option<Duration>,
-    /// Number of reservations, and bytes in each window.
+    /// Maximum number of reservations, and of bytes in each window.
     pub quota: Quota,
 }
 
-/// What one owner may have.
+/// Amounts that an owner may book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// How many reservations at once.
+    /// Maximum number of reservations at one time.
     pub reservations: usize,
-    /// How many bytes in each window.
+    /// Maximum number of bytes in each window.
     pub bytes: u64,
 }
 
@@ -44,7 +45,7 @@ impl Default for Quota {
 }
 
 impl From<Quota> for Policy {
-    /// A policy that limits nothing else.
+    /// Returns a policy that limits nothing else.
     fn from(quota: Quota) -> Self {
         Self {
             quota,
@@ -54,7 +55,7 @@ impl From<Quota> for Policy {
 }
 
 impl Policy {
-    /// A policy by which nothing may be booked.
+    /// Returns a policy that permits nothing.
     pub fn nothing() -> Self {
         Self {
             prefixes: Vec::new(),
@@ -69,7 +70,7 @@ impl Policy {
         }
     }
 
-    /// Refuses a circuit at a foreign interface, or of packets to foreign addresses.
+    /// Refuses a circuit at another interface, or of packets to other destinations.
     pub(super) fn check_flow(&self, owner: &str, flow: &FlowAt) -> Result<()> {
         let interface = &flow.interface;
         if let Some(interfaces) = &self.interfaces
@@ -101,7 +102,7 @@ impl Policy {
         }))
     }
 
-    /// Refuses links that are not listed.
+    /// Refuses links that are not permitted.
     pub(super) fn check_links(&self, owner: &str, path: &[String]) -> Result<()> {
         let Some(links) = &self.links else {
             return Ok(());
@@ -115,7 +116,7 @@ impl Policy {
         }
     }
 
-    /// Refuses what ends too far ahead.
+    /// Refuses an end that is too late.
     pub(super) fn check_end(&self, owner: &str, now: Moment, end: Moment) -> Result<()> {
         let last = self.ahead.map(|ahead| Moment::from(now.instant() + ahead));
         match last.filter(|last| end > *last) {
@@ -127,7 +128,7 @@ impl Policy {
         }
     }
 
-    /// Refuses a sum of rates above the highest that is allowed.
+    /// Refuses a total rate above the maximum.
     pub(super) fn check_rate(&self, owner: &str, most: u64, others: u64) -> Result<()> {
         let Some(limit) = self.rate_max.filter(|limit| most > limit.as_bps()) else {
             return Ok(());
@@ -143,7 +144,7 @@ impl Policy {
         )))
     }
 
-    /// Returns what it says of rates, if it limits them.
+    /// Returns the rule about rates as text, if there is one.
     pub(super) fn rate_words(&self, owner: &str) -> Option<String> {
         self.rate_max.map(|limit| allows(owner, limit))
     }
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_outside_of_the_own_prefixes_are_refused() {
+    fn packets_outside_the_permitted_prefixes_are_refused() {
         let may = |packets: &str| policy().check_flow("ada", &flow("eth1", packets));
         for own in ["udp 10.1.0.2 5000", "10.1.0.0/16", "tcp 10.1.255.255"] {
             assert!(may(own).is_ok(), "{own}");
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_interfaces_and_links_are_refused_by_name() {
+    fn interfaces_and_links_that_are_not_permitted_are_refused() {
         let why = policy().check_flow("ada", &flow("eth2", "10.1.0.2"));
         let why = why.unwrap_err().to_string();
         assert!(why.contains("no circuit at eth2, only at: eth1"), "{why}");
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_and_a_rate_beyond_the_limit_are_refused_with_what_is_allowed() {
+    fn refused_end_and_rate_name_the_limit() {
         let hour = 3_600_000_000_000;
         let end = |nanos| policy().check_end("ada", Moment(5), Moment(nanos));
         assert!(end(5 + hour).is_ok());

@@ -1,4 +1,4 @@
-//! What owners have, beside what they may have.
+//! Capacity that owners use, and checks of their quotas.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,21 +10,21 @@ use super::record::{Record, work};
 use crate::error::{Error, Result};
 use crate::word::{Moment, Step};
 
-/// What each owner has.
+/// Use of capacity by each owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// Reservations that are not over, by their owners.
+    /// Reservations that have not ended, by owner.
     live: BTreeMap<String, BTreeSet<u64>>,
-    /// Those of them that have a circuit, by its interface.
+    /// Reservations with a circuit that have not ended, by interface.
     circuits: BTreeMap<String, BTreeSet<u64>>,
-    /// Rates of each owner's reservations that are not over.
+    /// Sum of the rates of reservations that have not ended, by owner.
     rates: BTreeMap<String, Rates>,
-    /// How much in each window, for which capacity was or is booked.
+    /// Work that is or was booked, by window and owner.
     work: BTreeMap<(u64, String), u128>,
 }
 
 impl Tally {
-    /// Counts a record.
+    /// Adds a record.
     pub(crate) fn add(&mut self, config: &Config, record: &Record) {
         let owner = &record.reservation.owner;
         let id = record.reservation.id;
@@ -42,7 +42,7 @@ impl Tally {
         }
     }
 
-    /// Counts a record no longer, just as it was when it was counted.
+    /// Removes a record, which must be unchanged since it was added.
     pub(crate) fn remove(&mut self, config: &Config, record: &Record) {
         let owner = &record.reservation.owner;
         let id = record.reservation.id;
@@ -69,22 +69,22 @@ impl Tally {
         }
     }
 
-    /// Rates of an owner's reservations that are not over.
+    /// Returns the sum of the rates of an owner.
     pub(crate) fn rates(&self, owner: &str) -> Option<&Rates> {
         self.rates.get(owner)
     }
 
-    /// All reservations that have a circuit, by their interfaces.
+    /// Returns all reservations with a circuit.
     pub(crate) fn all_circuits(&self) -> impl Iterator<Item = u64> + '_ {
         self.circuits.values().flatten().copied()
     }
 
-    /// Those that have a circuit at an interface.
+    /// Returns the reservations with a circuit at an interface.
     pub(crate) fn circuits(&self, interface: &str) -> impl Iterator<Item = u64> + '_ {
         self.circuits.get(interface).into_iter().flatten().copied()
     }
 
-    /// Refuses one more reservation than an owner may have.
+    /// Refuses a reservation above the quota of an owner.
     pub(crate) fn check_count(&self, config: &Config, owner: &str) -> Result<()> {
         let most = config.quota_of(owner).reservations;
         if self.live.get(owner).map_or(0, BTreeSet::len) >= most {
@@ -95,7 +95,8 @@ impl Tally {
         Ok(())
     }
 
-    /// Refuses more in some window than an owner may have; what the owner has now counts already.
+    /// Refuses steps that exceed the bytes of an owner in a window, in addition to those counted
+    /// already.
     pub(crate) fn check_work(&self, config: &Config, owner: &str, steps: &[Step]) -> Result<()> {
         let most = config.quota_of(owner).bytes;
         for (window, work) in parts(config, steps) {
@@ -117,14 +118,14 @@ impl Tally {
         Ok(())
     }
 
-    /// Forgets windows that are over.
+    /// Deletes windows that have ended.
     pub(crate) fn forget(&mut self, config: &Config, before: Moment) {
         let first = before.0 / (config.window.as_nanos() as u64);
         self.work = self.work.split_off(&(first, String::new()));
     }
 }
 
-/// Takes a number out of a set, and an empty set out of the map.
+/// Removes a number from a set, and the set if it is empty then.
 fn drop_one(sets: &mut BTreeMap<String, BTreeSet<u64>>, of: &str, id: u64) {
     if let Some(set) = sets.get_mut(of) {
         set.remove(&id);
@@ -134,7 +135,7 @@ fn drop_one(sets: &mut BTreeMap<String, BTreeSet<u64>>, of: &str, id: u64) {
     }
 }
 
-/// What steps carry in each window.
+/// Returns the work of steps in each window.
 fn parts(config: &Config, steps: &[Step]) -> BTreeMap<u64, u128> {
     let nanos = config.window.as_nanos() as u64;
     let mut parts = BTreeMap::new();
@@ -148,5 +149,5 @@ fn parts(config: &Config, steps: &[Step]) -> BTreeMap<u64, u128> {
     parts
 }
 
-/// The work of one byte: bits times nanoseconds in a second.
+/// Work of one byte: bits times nanoseconds per second.
 const WORK_PER_BYTE: u128 = 8_000_000_000;

@@ -1,4 +1,4 @@
-//! To reserve, and to ask what would come of it.
+//! Reservations and quotes.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::word::{Kind, Moment, NewReservation, Quote, Reservation, Step};
 
 impl Ledger {
-    /// Reserves; who asks again with the same key hears the same again.
+    /// Reserves capacity. A repeated request with the same key gets the same answer.
     pub(super) fn reserve(
         &mut self,
         now: Moment,
@@ -49,7 +49,7 @@ impl Ledger {
         Ok(reservation)
     }
 
-    /// What would be granted.
+    /// Returns the grant that a request would get.
     pub(super) fn quote(&self, now: Moment, who: &Who, new: &NewReservation) -> Result<Quote> {
         let plan = self.plan(now, who, new)?;
         Ok(Quote {
@@ -59,7 +59,7 @@ impl Ledger {
         })
     }
 
-    /// What would be granted, if everything allows it.
+    /// Returns the grant that a request would get, if all rules permit it.
     fn plan(&self, now: Moment, who: &Who, new: &NewReservation) -> Result<Plan> {
         let policy = self.config.policy_of(&who.name);
         let is_bound = who.role == Role::User;
@@ -86,7 +86,8 @@ impl Ledger {
         Ok(plan)
     }
 
-    /// Refuses packets that another circuit carries at that time, and says when they are free.
+    /// Refuses packets that another circuit carries at that time, and names a time at which they
+    /// are free.
     fn check_rivals(&self, now: Moment, who: &Who, plan: &Plan) -> Result<()> {
         let rivals = self.rivals();
         let flow = plan.full.flow.as_ref();
@@ -120,7 +121,7 @@ impl Ledger {
         Err(first.refusal(flow))
     }
 
-    /// All reservations that another one could disturb.
+    /// Returns the view of all reservations for conflict checks.
     pub(super) const fn rivals(&self) -> Rivals<'_> {
         Rivals {
             config: &self.config,
@@ -177,14 +178,14 @@ impl Ledger {
         noted?;
         self.tell(act, id, Kind::Reserved)?;
         if commit {
-            let why = "at once";
+            let why = "committed with the request";
             self.commit(Act { why, ..act }, id)?;
         }
         Ok(self.record(who, id)?.reservation.clone())
     }
 }
 
-/// A request, and what it would be granted.
+/// Request and its grant.
 struct Plan {
     full: NewReservation,
     request: Request,
@@ -193,7 +194,7 @@ struct Plan {
     steps: Vec<Step>,
 }
 
-/// How many reservations are looked behind for a time at which packets are free.
+/// Maximum number of conflicting reservations that are skipped in the search for a free time.
 const TRIES: usize = 64;
-/// The longest idempotency key.
+/// Maximum length of an idempotency key in bytes.
 const KEY_MAX: usize = 255;

@@ -1,4 +1,4 @@
-//! To make a reservation larger or smaller, and to pack again what waits.
+//! Extension and reduction of reservations, and repacking of waiting ones.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::word::{Change, Kind, Moment, Reservation};
 
 impl Ledger {
-    /// Makes a reservation larger, if `grow`, or smaller.
+    /// Extends a reservation if `grow` is set, and shrinks it otherwise.
     pub(super) fn resize(
         &mut self,
         act: Act<'_>,
@@ -58,8 +58,8 @@ impl Ledger {
         self.tell(act, id, Kind::Resized)
     }
 
-    /// Refuses a reservation that was made larger, and is not in the books, if its owner may not have so much, or if
-    /// another circuit carries its packets then.
+    /// Refuses an extended reservation that exceeds the rights of its owner or conflicts with
+    /// another circuit. The ledger does not contain it yet.
     fn check_larger(&self, act: Act<'_>, new: &Reservation) -> Result<()> {
         let owner = &new.owner;
         self.tally.check_work(&self.config, owner, &new.steps)?;
@@ -81,7 +81,8 @@ impl Ledger {
         })
     }
 
-    /// Lets those who wait have what others have left, if anybody has: some are over earlier, nobody is later.
+    /// Moves waiting reservations into capacity that was freed, if any. None of them ends later
+    /// than before.
     pub(super) fn settle(&mut self, now: Moment) -> Result<()> {
         if !std::mem::take(&mut self.is_freed) || self.config.repack_max == 0 {
             return Ok(());
@@ -110,15 +111,15 @@ impl Ledger {
         let moved = calendar.repack_by(from, Scope::Waiting, &mut limits, &mut rules);
         let looked_at = self.config.repack_max - limits.bookings;
         self.repack_steps = limits.steps.saturating_sub(looked_at * STEPS_EACH);
-        // a repack that had not all the steps that it may have goes on with the clock
+        // a repack that had fewer steps than the maximum continues later
         self.is_freed = limits.steps == 0 && steps < REPACK_STEPS_MAX;
         let who = Who::new("calendar", Role::Operator);
         for moved in moved {
             let earlier = Duration::as_secs_f64(&moved.was.since(moved.end));
             let why = if moved.end < moved.was {
-                format!("others left room: over {earlier} s earlier")
+                format!("capacity was freed: ends {earlier} s earlier")
             } else {
-                "others left room: other rates, over at the same time".to_owned()
+                "capacity was freed: rates changed, same end".to_owned()
             };
             let act = Act {
                 now,
@@ -130,7 +131,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// A booking as it is.
+    /// Returns a booking, to be restored later.
     fn kept(&self, id: u64) -> Result<SavedBooking> {
         let booking = self
             .calendar
@@ -145,8 +146,8 @@ impl Ledger {
     }
 }
 
-/// Steps that a booking counts for, beside its own.
+/// Number of steps that a booking counts for, in addition to its own.
 const STEPS_EACH: usize = 32;
-/// Time in which the books may look at one more step, in nanoseconds: some 30,000 steps a second, so that a client that books
-/// and cancels all the time leaves the calendar to others.
+/// Time after which a repack may examine one more step, in nanoseconds. About 33,000 steps a second
+/// leave the calendar usable when a client books and cancels all the time.
 const NANOS_PER_STEP: u64 = 30_000;

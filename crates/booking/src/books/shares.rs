@@ -1,14 +1,15 @@
-//! Memory that owners share: when it is full, the owner that has most of it loses its oldest.
+//! Memory that owners share: when it is full, the oldest entry of the owner with the most is
+//! deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::word::Moment;
 
-/// Entries of each owner, by time and key, and the memory that they take.
+/// Entries of each owner by time and key, and the memory that they use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shares<K: Ord> {
     owners: BTreeMap<String, Share<K>>,
-    /// Bytes of each owner, to find the one that has most.
+    /// Owners by their use of memory.
     by_size: BTreeSet<(u64, String)>,
     bytes: u64,
 }
@@ -30,7 +31,7 @@ impl<K: Ord> Default for Shares<K> {
 }
 
 impl<K: Ord + Clone> Shares<K> {
-    /// Counts an entry of an owner that takes so many bytes.
+    /// Adds an entry of an owner that uses this many bytes.
     pub(crate) fn add(&mut self, owner: &str, key: (Moment, K), bytes: u64) {
         self.remove(owner, &key);
         self.change(owner, |share| {
@@ -39,7 +40,7 @@ impl<K: Ord + Clone> Shares<K> {
         });
     }
 
-    /// Counts it no longer, if it was counted.
+    /// Removes an entry, if it exists.
     pub(crate) fn remove(&mut self, owner: &str, key: &(Moment, K)) {
         let has = |share: &Share<K>| share.kept.contains_key(key);
         if self.owners.get(owner).is_some_and(has) {
@@ -50,7 +51,7 @@ impl<K: Ord + Clone> Shares<K> {
         }
     }
 
-    /// Returns the entry that has to go first if all together take more than `most` bytes.
+    /// Returns the next entry to delete if all entries use more than `most` bytes.
     pub(crate) fn beyond(&self, most: u64) -> Option<K> {
         if self.bytes <= most {
             return None;
@@ -96,14 +97,14 @@ mod tests {
         assert_eq!(
             gone,
             [2, 3, 4, 5],
-            "ada has less at any time, and equals are told by name"
+            "ada always uses less, and equal owners are ordered by name"
         );
         shares.remove("ada", &(Moment(1), 1));
         assert_eq!(shares, Shares::default());
     }
 
     #[test]
-    fn what_is_counted_twice_counts_once() {
+    fn entry_that_is_added_twice_counts_once() {
         let mut shares = Shares::default();
         shares.add("ada", (Moment(1), 1), 10);
         shares.add("ada", (Moment(1), 1), 4);

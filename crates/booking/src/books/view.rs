@@ -1,4 +1,4 @@
-//! What is read of the books.
+//! Queries.
 
 use lighthaul_calendar::{Id, Link, LinkId, Topology};
 use lighthaul_circuit::reservation::State;
@@ -11,17 +11,17 @@ use crate::word::{
     Allocation, Bps, CalendarView, Free, LinkView, Moment, Page, Reservation, TopologyView,
 };
 
-/// Which reservations are wanted.
+/// Selection of reservations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Those of this owner.
+    /// Owner.
     pub owner: Option<String>,
-    /// Those in this state.
+    /// State.
     pub state: Option<State>,
 }
 
 impl Ledger {
-    /// Reservations of higher numbers than `after` that somebody may see, at most so many.
+    /// Returns at most `limit` reservations with numbers above `after` that the identity may see.
     pub(super) fn list(
         &self,
         who: &Who,
@@ -56,7 +56,7 @@ impl Ledger {
         })
     }
 
-    /// What is free of a link for somebody, and who has the rest.
+    /// Returns the capacity of a link that is free for the identity, and the allocations.
     pub(super) fn calendar_view(
         &self,
         who: &Who,
@@ -79,7 +79,7 @@ impl Ledger {
                 "the calendar does not keep what is over: ask for what is free from {now} on"
             )));
         }
-        // who asked a moment ago is not told of it
+        // a request from a moment ago may start slightly in the past
         let (from, till) = (from.max(now), till.max(Moment(now.0.saturating_add(1))));
         let owner = self.config.number_of(&who.name);
         let free = self
@@ -132,7 +132,7 @@ impl Ledger {
         })
     }
 
-    /// Hosts, switches and links.
+    /// Returns the hosts, switches and links.
     pub(super) fn topology_view(&self) -> TopologyView {
         let topology = self.calendar.topology();
         TopologyView {
@@ -147,7 +147,7 @@ impl Ledger {
         }
     }
 
-    /// Everything for which devices have to keep a circuit now.
+    /// Returns all reservations that need a circuit at a device now.
     pub(super) fn circuits(&self) -> Vec<Reservation> {
         let records = self
             .tally
@@ -162,7 +162,7 @@ impl Ledger {
     }
 }
 
-/// The interfaces of a link at which circuits are made.
+/// Returns the interfaces of a link at which circuits are made.
 fn interfaces(topology: &Topology, link: LinkId) -> Vec<String> {
     let ports = topology.interfaces().iter();
     let ports = ports.filter(|port| port.limits.is_some() && port.links.contains(&link));
@@ -182,9 +182,9 @@ fn link_view(link: &Link) -> LinkView {
     }
 }
 
-/// What somebody may mean by now: a minute ago, in nanoseconds, since clocks differ.
+/// Tolerated age of a start of "now", for clocks that differ: one minute in nanoseconds.
 const RECENT: u64 = 60_000_000_000;
-/// The most reservations of a page.
+/// Maximum number of reservations in a page.
 const PAGE_MAX: usize = 1000;
-/// The most steps of a calendar that are shown at once.
+/// Maximum number of steps in a calendar view.
 const STEPS_MAX: usize = 20_000;
