@@ -357,7 +357,10 @@ mod tests {
         assert!(!has_ended(&known) && !has_ended(&fresh) && !has_ended(&newcomer));
         drop(newcomer);
         let _next = callers.admit(address("10.0.0.5"));
-        assert!(!has_ended(&fresh), "a closed connection has freed its place");
+        assert!(
+            !has_ended(&fresh),
+            "a closed connection has freed its place"
+        );
         // an address that was stuck cannot displace others for a while
         assert!(callers.admit(address("10.0.0.3")).is_none());
         assert!(callers.admit(address("10.0.0.1")).is_some());

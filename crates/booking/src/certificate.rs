@@ -12,7 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::version::TLS13;
 
-use crate::error::{Error, Result};
+use crate::error::{Result, SetupError};
 
 /// Certificate of the server.
 #[derive(Clone, Debug)]
@@ -37,11 +37,9 @@ impl Show {
             Self::Nothing => return Ok(None),
             Self::Key(identity) => own(identity).map_err(|e| broken(&e))?,
             Self::Chain { chain, key } => {
-                let wrong = |path: &PathBuf, why: &dyn std::fmt::Display| {
-                    let path = path.display();
-                    Error::Misuse(format!(
-                        "{path} cannot be used: {why}; it should be PEM, as certificate authorities give it"
-                    ))
+                let wrong = |path: &PathBuf, why: &dyn std::fmt::Display| SetupError::Pem {
+                    path: path.clone(),
+                    why: why.to_string(),
                 };
                 let read = CertificateDer::pem_file_iter(chain).and_then(Iterator::collect);
                 let read: Vec<_> = read.map_err(|e| wrong(chain, &e))?;
@@ -79,8 +77,6 @@ fn own(
     Ok((vec![certificate.der().clone()], PrivateKeyDer::Pkcs8(key)))
 }
 
-fn broken(why: &dyn std::fmt::Display) -> Error {
-    Error::Misuse(format!(
-        "TLS cannot be set up: {why}; check key and certificate"
-    ))
+fn broken(why: &dyn std::fmt::Display) -> SetupError {
+    SetupError::Tls(why.to_string())
 }

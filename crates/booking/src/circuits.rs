@@ -18,7 +18,7 @@ use lighthaul_circuit::keeper::{Ending, Event};
 use lighthaul_io::host::clock::Clock;
 
 use crate::books::{Books, Role, Who};
-use crate::error::{Error, Result};
+use crate::error::{Result, SetupError};
 use crate::word::{Moment, Reservation};
 
 /// Returns the topology with the limits of the devices at its interfaces.
@@ -35,8 +35,9 @@ pub fn equip(
             guard: can.guard,
             circuits_max: can.entries_max,
         };
-        let equipped = topology.set_limits(name, limits);
-        equipped.map_err(|why| Error::Misuse(why.to_string()))?;
+        topology
+            .set_limits(name, limits)
+            .map_err(SetupError::Topology)?;
     }
     Ok(topology)
 }
@@ -95,8 +96,7 @@ impl Circuits {
             circuit,
             lease_till,
         });
-        let (agent, refused) = Agent::start(clock, drivers, wanted.collect())
-            .map_err(|why| Error::Misuse(why.to_string()))?;
+        let (agent, refused) = Agent::start(clock, drivers, wanted.collect())?;
         let tender = Tender::new(books, Agents { agent, clock }, zero);
         for (id, why) in refused {
             tender.fail(id, "the agent", &why.to_string())?;

@@ -38,7 +38,10 @@ impl Known {
         Self {
             by_certificate: true,
             by_key: Box::new(|_| {
-                Err("its certificate is not signed by an authority that this host trusts".to_owned())
+                Err(
+                    "its certificate is not signed by an authority that this host trusts"
+                        .to_owned(),
+                )
             }),
         }
     }

@@ -27,7 +27,7 @@ use toml::Value;
 use tracing::{error, info};
 
 use crate::books::{Policy, Quota};
-use crate::error::{Error, Result};
+use crate::error::{PolicyFileError, Result, SetupError};
 use crate::word::{Bytes, Span, WithUnit};
 
 /// Policies of all identities.
@@ -61,11 +61,13 @@ impl Watch {
     pub fn begin(path: &Path, usual: Policy) -> Result<(Self, Policies)> {
         let file = WatchedFile::new(path.to_owned());
         let read = text(&file);
-        let place = path.display();
-        let wrong = |why| Error::Misuse(format!("cannot use the policy file {place}: {why}"));
+        let wrong = |why| SetupError::PolicyFile {
+            path: path.to_owned(),
+            why,
+        };
         let policies = match &*read {
-            Ok(text) => parse(text, &usual).map_err(|why| wrong(why.to_string())),
-            Err(why) => Err(wrong(why.clone())),
+            Ok(text) => parse(text, &usual).map_err(wrong),
+            Err(why) => Err(wrong(PolicyFileError::Read(why.clone()))),
         };
         let watch = Self {
             file,
@@ -74,7 +76,7 @@ impl Watch {
             is_settled: true,
             fault: None,
         };
-        policies.map(|policies| (watch, policies))
+        Ok((watch, policies?))
     }
 
     /// Returns the policies if the file has changed.
@@ -115,7 +117,9 @@ impl Watch {
             return (None, Some(self.stays(&why)));
         };
         let barred = barred.join(", ");
-        let fault = format!("policy file {place}: {barred} may book nothing until this fault is corrected: {why}");
+        let fault = format!(
+            "policy file {place}: {barred} may book nothing until this fault is corrected: {why}"
+        );
         (Some(policies), Some(fault))
     }
 
@@ -144,16 +148,16 @@ fn text(file: &WatchedFile<Text>) -> Arc<Text> {
 }
 
 /// Parses the text of a policy file.
-pub fn parse(text: &str, usual: &Policy) -> Result<Policies> {
+pub fn parse(text: &str, usual: &Policy) -> std::result::Result<Policies, PolicyFileError> {
     let file: File = toml::from_str(text)
-        .map_err(|why| Error::Misuse(fault_in(text, why.span(), why.message())))?;
+        .map_err(|why| PolicyFileError::Toml(fault_in(text, why.span(), why.message())))?;
     let default = file.default.over(usual)?;
     let listed = file.identity.into_iter().map(|(name, written)| {
         let policy = written.over(&default)?;
         Ok((name, policy))
     });
     Ok(Policies {
-        listed: listed.collect::<Result<_>>()?,
+        listed: listed.collect::<std::result::Result<_, _>>()?,
         default,
     })
 }
@@ -220,17 +224,13 @@ struct Written {
 
 impl Written {
     /// Returns the policy with omitted values from `usual`.
-    fn over(self, usual: &Policy) -> Result<Policy> {
+    fn over(self, usual: &Policy) -> std::result::Result<Policy, PolicyFileError> {
         let mut policy = usual.clone();
         if let Some(prefixes) = self.prefixes {
-            let wrong = |text: &str| {
-                Error::Misuse(format!(
-                    "\"{text}\" is no prefix; write it as in 10.1.0.0/16 or 2001:db8::/48"
-                ))
-            };
-            let prefixes = prefixes.iter();
-            let prefixes = prefixes.map(|text| text.parse().map_err(|_| wrong(text)));
-            policy.prefixes = prefixes.collect::<Result<_>>()?;
+            let prefixes = prefixes.into_iter();
+            let prefixes =
+                prefixes.map(|text| text.parse().map_err(|_| PolicyFileError::Prefix(text)));
+            policy.prefixes = prefixes.collect::<std::result::Result<_, _>>()?;
         }
         policy.rate_max = self.rate_max.map(|rate| rate.0).or(policy.rate_max);
         policy.interfaces = self.interfaces.or(policy.interfaces);

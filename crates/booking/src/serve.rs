@@ -28,7 +28,7 @@ use crate::books::Books;
 use crate::callers::{Callers, Connection, Limits};
 use crate::certificate::Show;
 use crate::circuits::Circuits;
-use crate::error::{Error, Result};
+use crate::error::{Result, SetupError};
 use crate::https::Known;
 use crate::identity::Gate;
 use crate::patient::Patient;
@@ -75,10 +75,7 @@ impl Server {
     pub fn listen(settings: Settings) -> Result<Self> {
         let tls = settings.show.config()?;
         if tls.is_none() && !settings.insecure && !settings.listen.ip().is_loopback() {
-            return Err(Error::Misuse(format!(
-                "tokens would be readable on their way to {}: leave TLS on, listen on 127.0.0.1, or say --insecure",
-                settings.listen
-            )));
+            return Err(SetupError::Insecure(settings.listen).into());
         }
         let listener = TcpListener::bind(settings.listen).map_err(|why| {
             let address = settings.listen;

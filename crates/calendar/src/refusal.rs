@@ -1,5 +1,6 @@
 //! Reasons for which a request is refused, and counter-offers.
 
+use alloc::string::{String, ToString};
 use core::fmt;
 
 use lighthaul_base::{Instant, Rate};
@@ -47,6 +48,13 @@ pub enum Refusal {
     AmountOutOfRange(Id),
 }
 
+/// Message of a refusal, with times in a given format.
+#[derive(Clone, Copy, Debug)]
+pub struct WithTimes<'a> {
+    refusal: &'a Refusal,
+    time: fn(Instant) -> String,
+}
+
 /// Requests that would be granted in place of a refused one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CounterOffer {
@@ -58,65 +66,88 @@ pub struct CounterOffer {
     pub rate_max: Option<Rate>,
 }
 
+impl Refusal {
+    /// Returns the message with times in another format, such as dates.
+    pub const fn with_times(&self, time: fn(Instant) -> String) -> WithTimes<'_> {
+        WithTimes {
+            refusal: self,
+            time,
+        }
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => write!(
+        self.with_times(|at| at.to_string()).fmt(f)
+    }
+}
+
+impl fmt::Display for WithTimes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = self.time;
+        match self.refusal {
+            Refusal::Empty => write!(
                 f,
                 "the request is for nothing: ask for at least 1 byte, or a holding time of at least 1ns"
             ),
-            Self::StartPassed(now) => {
-                write!(f, "the start has passed: ask for a start at {now} or later")
+            Refusal::StartPassed(now) => {
+                write!(
+                    f,
+                    "the start has passed: ask for a start at {} or later",
+                    time(*now)
+                )
             }
-            Self::BeyondHorizon(till) => write!(
+            Refusal::BeyondHorizon(till) => write!(
                 f,
-                "the transfer would end after {till}, the horizon of the calendar: ask for less, for a higher rate, or for an earlier start"
+                "the transfer would end after {}, the horizon of the calendar: ask for less, for a higher rate, or for an earlier start",
+                time(*till)
             ),
-            Self::RateTooHigh(most) => write!(
+            Refusal::RateTooHigh(most) => write!(
                 f,
                 "no path has that much capacity: ask for a rate of at most {most}"
             ),
-            Self::RateRange(least, most) => write!(
+            Refusal::RateRange(least, most) => write!(
                 f,
                 "the lowest rate, {least}, exceeds the highest, {most}: ask for a lowest rate of at most {most}"
             ),
-            Self::RateBelowChannel(channel) => write!(
+            Refusal::RateBelowChannel(channel) => write!(
                 f,
                 "the highest rate is below one channel: ask for a rate of at least {channel}"
             ),
-            Self::UnknownLink => write!(
+            Refusal::UnknownLink => write!(
                 f,
                 "the request names a node or a link that is not in the topology: name one that is"
             ),
-            Self::NoPath => write!(
+            Refusal::NoPath => write!(
                 f,
                 "no path leads from the source to the target: name two connected nodes"
             ),
-            Self::InterfaceOffPath => write!(
+            Refusal::InterfaceOffPath => write!(
                 f,
                 "no path between the two nodes crosses that interface: name an interface of a link on the path"
             ),
-            Self::TooManySteps(most) => write!(
+            Refusal::TooManySteps(most) => write!(
                 f,
                 "the grant would have more than {most} steps: ask for a later start, or for a lowest rate that skips slow steps"
             ),
-            Self::MissesDeadline(counter) => counter.fmt(f),
-            Self::IdInUse(id) => write!(f, "number {} is in use: choose another", id.0),
-            Self::NotFound(id) => write!(
+            Refusal::MissesDeadline(counter) => counter.write(f, time),
+            Refusal::IdInUse(id) => write!(f, "number {} is in use: choose another", id.0),
+            Refusal::NotFound(id) => write!(
                 f,
                 "no booking or outage has number {}: list the existing ones",
                 id.0
             ),
-            Self::CalendarFull(most) => write!(
+            Refusal::CalendarFull(most) => write!(
                 f,
                 "the calendar holds {most} entries, its maximum: try again when one has ended"
             ),
-            Self::Ended(id) => write!(f, "booking {} has ended: make a new one", id.0),
-            Self::FollowingBooked(till) => write!(
+            Refusal::Ended(id) => write!(f, "booking {} has ended: book again", id.0),
+            Refusal::FollowingBooked(till) => write!(
                 f,
-                "another booking follows: extend to {till} at most, or make a new booking"
+                "another booking follows: extend to {} at most, or book again",
+                time(*till)
             ),
-            Self::AmountOutOfRange(id) => write!(
+            Refusal::AmountOutOfRange(id) => write!(
                 f,
                 "booking {} cannot have that amount: extend to more than it has, or shrink to between what it has carried and what it has",
                 id.0
@@ -125,11 +156,11 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl fmt::Display for CounterOffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl CounterOffer {
+    fn write(&self, f: &mut fmt::Formatter<'_>, time: fn(Instant) -> String) -> fmt::Result {
         write!(f, "the transfer cannot end in time: ")?;
         match self.end {
-            Some(end) => write!(f, "ask for an end at {end} or later")?,
+            Some(end) => write!(f, "ask for an end at {} or later", time(end))?,
             None => write!(f, "ask for less")?,
         }
         match self.most {

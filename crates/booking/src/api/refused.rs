@@ -49,8 +49,7 @@ impl Refused {
     /// Request that cannot be read.
     pub(crate) fn unreadable(why: &dyn Display) -> Self {
         let why = in_words(&why.to_string());
-        let detail =
-            format!("cannot read the request: {why}; see /openapi.json for the format");
+        let detail = format!("cannot read the request: {why}; see /openapi.json for the format");
         Self::new(
             StatusCode::BAD_REQUEST,
             "unreadable",
@@ -61,10 +60,14 @@ impl Refused {
 
     /// Request with another media type than JSON.
     pub(crate) fn unknown_type() -> Self {
-        let detail =
-            "the media type of the request is not JSON: send it with Content-Type: application/json";
+        let detail = "the media type of the request is not JSON: send it with Content-Type: application/json";
         let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-        Self::new(status, "unreadable", "Unsupported media type", detail.to_owned())
+        Self::new(
+            status,
+            "unreadable",
+            "Unsupported media type",
+            detail.to_owned(),
+        )
     }
 
     /// Request that is too long.
@@ -159,26 +162,34 @@ impl From<Error> for Refused {
         let detail = error.to_string();
         let new = |status, kind, title| Self::new(status, kind, title, error.to_string());
         match &error {
-            Error::Misuse(_) => new(
+            Error::Request(_) => new(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "misuse",
-                "It makes no sense",
+                "Impossible request",
             ),
             Error::Refused(refusal) => from_refusal(refusal, detail),
-            Error::Illegal(_) => new(StatusCode::CONFLICT, "order", "Not now"),
-            Error::Quota(_) => new(StatusCode::FORBIDDEN, "quota", "Too much for one"),
-            Error::Policy(_) => new(StatusCode::FORBIDDEN, "policy", "Not allowed by the policy"),
-            Error::Overlap(_) => new(StatusCode::CONFLICT, "overlap", "The packets are taken"),
-            Error::Missing { .. } | Error::NoLink(_) => {
-                new(StatusCode::NOT_FOUND, "missing", "Not there")
+            Error::Transition(_) => new(StatusCode::CONFLICT, "order", "Wrong state"),
+            Error::Quota(_) => new(StatusCode::FORBIDDEN, "quota", "Quota exceeded"),
+            Error::Policy(_) => new(
+                StatusCode::FORBIDDEN,
+                "policy",
+                "Not permitted by the policy",
+            ),
+            Error::Overlap(_) => new(
+                StatusCode::CONFLICT,
+                "overlap",
+                "Conflict with another circuit",
+            ),
+            Error::NotFound { .. } | Error::UnknownLink(_) => {
+                new(StatusCode::NOT_FOUND, "missing", "Not found")
             }
-            Error::Forbidden { .. } => new(StatusCode::FORBIDDEN, "forbidden", "Not allowed"),
-            Error::Conflict(_) => new(StatusCode::CONFLICT, "idempotency", "The key is taken"),
-            Error::Elsewhere { url } => Self {
+            Error::Forbidden { .. } => new(StatusCode::FORBIDDEN, "forbidden", "Role required"),
+            Error::KeyReused(_) => new(StatusCode::CONFLICT, "idempotency", "Key reused"),
+            Error::OtherWriter { url } => Self {
                 elsewhere: Some(url.clone()),
                 ..Self::unavailable(detail)
             },
-            Error::Store(_) => Self::unavailable(detail),
+            Error::Store(_) | Error::Setup(_) | Error::Io(_) => Self::unavailable(detail),
         }
     }
 }
@@ -187,16 +198,12 @@ impl From<Error> for Refused {
 fn from_refusal(refusal: &Refusal, detail: String) -> Refused {
     let conflict = StatusCode::CONFLICT;
     let (status, kind, title) = match refusal {
-        Refusal::MissesDeadline(_) => (conflict, "late", "Not in time"),
-        Refusal::BeyondHorizon(_) => (conflict, "far", "Too far ahead"),
-        Refusal::FollowingBooked(_) => (conflict, "blocked", "Others follow"),
-        Refusal::Ended(_) | Refusal::IdInUse(_) => (conflict, "order", "Not now"),
-        Refusal::CalendarFull(_) => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "full",
-            "The calendar is full",
-        ),
-        Refusal::NotFound(_) => (StatusCode::NOT_FOUND, "missing", "Not there"),
+        Refusal::MissesDeadline(_) => (conflict, "late", "Deadline missed"),
+        Refusal::BeyondHorizon(_) => (conflict, "far", "Beyond the horizon"),
+        Refusal::FollowingBooked(_) => (conflict, "blocked", "Followed by another booking"),
+        Refusal::Ended(_) | Refusal::IdInUse(_) => (conflict, "order", "Wrong state"),
+        Refusal::CalendarFull(_) => (StatusCode::SERVICE_UNAVAILABLE, "full", "Calendar full"),
+        Refusal::NotFound(_) => (StatusCode::NOT_FOUND, "missing", "Not found"),
         Refusal::Empty
         | Refusal::StartPassed(_)
         | Refusal::RateTooHigh(_)
@@ -209,7 +216,7 @@ fn from_refusal(refusal: &Refusal, detail: String) -> Refused {
         | Refusal::AmountOutOfRange(_) => (
             StatusCode::UNPROCESSABLE_ENTITY,
             "impossible",
-            "It cannot be",
+            "Impossible request",
         ),
     };
     let mut refused = Refused::new(status, kind, title, detail);

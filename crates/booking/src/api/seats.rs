@@ -86,7 +86,12 @@ mod tests {
         assert!(seats.take("a").unwrap_err().contains("of this identity"));
         let other = seats.take("b").unwrap();
         assert_eq!(seats.left(), 0);
-        assert!(seats.take("c").unwrap_err().contains("all event streams are in use"));
+        assert!(
+            seats
+                .take("c")
+                .unwrap_err()
+                .contains("all event streams are in use")
+        );
         drop(first);
         let _third = seats.take("a").unwrap();
         drop(other);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lighthaul_base::Rate;
 use lighthaul_calendar::{Calendar, Detail, Need, Path, Refusal, Request, Route, Shape, Topology};
 
-use crate::error::{Error, Result};
+use crate::error::{self, RequestError, StoreError, UnknownLink};
 use crate::word::{self, Bps, Moment, NewReservation};
 
 /// Fills in defaults, so that the request always means the same. The default highest rate is the
@@ -16,7 +16,7 @@ pub(super) fn complete(
     now: Moment,
     calendar: &Calendar,
     fastest: Option<Rate>,
-) -> Result<NewReservation> {
+) -> error::Result<NewReservation> {
     let mut full = new.clone();
     full.start = Some(new.start.unwrap_or(now));
     full.priority = Some(new.priority.unwrap_or(0));
@@ -51,8 +51,8 @@ pub(super) fn read(
     full: &NewReservation,
     topology: &Topology,
     owner: lighthaul_calendar::Owner,
-) -> Result<Request> {
-    let rate_max = rate("rate_max", full.rate_max)?.ok_or_else(|| missing("rate_max"))?;
+) -> error::Result<Request> {
+    let rate_max = rate("rate_max", full.rate_max)?.ok_or(StoreError::MissingField("rate_max"))?;
     Ok(Request {
         owner,
         priority: full.priority.unwrap_or(0),
@@ -60,7 +60,10 @@ pub(super) fn read(
         need: need(full)?,
         rate_min: rate("rate_min", full.rate_min)?,
         rate_max,
-        from: full.start.ok_or_else(|| missing("start"))?.instant(),
+        from: full
+            .start
+            .ok_or(StoreError::MissingField("start"))?
+            .instant(),
         deadline: full.by.map(Moment::instant),
         shape: match full.shape {
             word::Shape::Varying => Shape::Varying,
@@ -71,41 +74,40 @@ pub(super) fn read(
 }
 
 /// Returns the number of an interface at which circuits are made.
-fn interface(name: &str, topology: &Topology) -> Result<lighthaul_calendar::LinkId> {
+fn interface(name: &str, topology: &Topology) -> Result<lighthaul_calendar::LinkId, RequestError> {
     if let Some((id, port)) = topology.interface(name)
         && port.limits.is_some()
     {
         return Ok(id);
     }
     let known = topology.interfaces().iter();
-    let known: Vec<&str> = known
+    let known: Vec<String> = known
         .filter(|port| port.limits.is_some())
-        .map(|port| port.name.as_str())
+        .map(|port| port.name.clone())
         .collect();
-    Err(Error::Misuse(match known.join(", ") {
-        none if none.is_empty() => {
-            "this scheduler provisions no circuits; omit flow (--interface)".to_owned()
-        }
-        known => format!("no circuits are provisioned at {name}, only at: {known}"),
-    }))
+    if known.is_empty() {
+        return Err(RequestError::NoCircuits);
+    }
+    let interface = name.to_owned();
+    Err(RequestError::NoDevice { interface, known })
 }
 
 /// Returns a path with a circuit at an interface.
-fn through(path: &Path, name: &str, topology: &Topology) -> Result<std::sync::Arc<Path>> {
+fn through(
+    path: &Path,
+    name: &str,
+    topology: &Topology,
+) -> Result<std::sync::Arc<Path>, RequestError> {
     let id = interface(name, topology)?;
-    path.through(topology, id).ok_or_else(|| {
-        Error::Misuse(format!(
-            "no link of the path begins or ends at interface {name} with a rate that both have; name a path that crosses it, \
-             or another interface"
-        ))
-    })
+    let path = path.through(topology, id);
+    path.ok_or_else(|| RequestError::InterfaceOffPath(name.to_owned()))
 }
 
 /// Returns the path of a reservation, with its circuit.
 pub(super) fn path_of(
     reservation: &word::Reservation,
     topology: &Topology,
-) -> Result<std::sync::Arc<Path>> {
+) -> Result<std::sync::Arc<Path>, RequestError> {
     let path = path(&reservation.path, topology)?;
     match &reservation.request.flow {
         Some(flow) => through(&path, &flow.interface, topology),
@@ -114,28 +116,19 @@ pub(super) fn path_of(
 }
 
 /// Returns the path over these links.
-pub(super) fn path(names: &[String], topology: &Topology) -> Result<std::sync::Arc<Path>> {
+pub(super) fn path(
+    names: &[String],
+    topology: &Topology,
+) -> Result<std::sync::Arc<Path>, RequestError> {
     if names.is_empty() {
-        return Err(Error::Misuse(
-            "the path names no link: name its links in order, or say from and to instead"
-                .to_owned(),
-        ));
+        return Err(RequestError::EmptyPath);
     }
     let mut links = Vec::with_capacity(names.len());
     for name in names {
         let link = topology.link(name);
-        links.push(link.ok_or_else(|| {
-            Error::Misuse(format!(
-                "there is no link {name}: ask for links of the topology"
-            ))
-        })?);
+        links.push(link.ok_or_else(|| UnknownLink(name.clone()))?);
     }
-    Path::new(topology, links).ok_or_else(|| {
-        let names = names.join(", ");
-        Error::Misuse(format!(
-            "the links {names} are no path: each begins where the one before it ends, and their channels have a common multiple"
-        ))
-    })
+    Path::new(topology, links).ok_or_else(|| RequestError::NotAPath(names.to_vec()))
 }
 
 /// Returns the parts of a reservation that are missing in a topology.
@@ -163,30 +156,30 @@ pub(super) fn lacks(reservation: &word::Reservation, topology: &Topology) -> Vec
 }
 
 /// Returns the request of a reservation with a new amount.
-pub(super) fn changed(full: &NewReservation, change: &word::Change) -> Result<NewReservation> {
+pub(super) fn changed(
+    full: &NewReservation,
+    change: &word::Change,
+) -> Result<NewReservation, RequestError> {
     let mut new = full.clone();
     match (change.size, change.hold) {
         (Some(size), None) if full.size.is_some() => new.size = Some(size),
         (None, Some(hold)) if full.hold.is_some() => new.hold = Some(hold),
         _ => {
             let what = if full.size.is_some() { "size" } else { "hold" };
-            return Err(Error::Misuse(format!(
-                "the reservation was made with a {what}: say its new {what}, and nothing else"
-            )));
+            return Err(RequestError::OtherAmount(what));
         }
     }
     Ok(new)
 }
 
 /// Returns the requested amount.
-pub(super) fn need(full: &NewReservation) -> Result<Need> {
+pub(super) fn need(full: &NewReservation) -> error::Result<Need> {
     match (full.size, full.hold) {
         (Some(size), None) => {
             let percent = full.margin_percent.unwrap_or(MARGIN_PERCENT);
             if percent > MARGIN_PERCENT_MAX {
-                return Err(Error::Misuse(format!(
-                    "a margin of {percent} hundredths is more than all: say at most {MARGIN_PERCENT_MAX}"
-                )));
+                let most = MARGIN_PERCENT_MAX;
+                return Err(RequestError::Margin { percent, most }.into());
             }
             Ok(Need::Size {
                 bytes: size.0,
@@ -195,22 +188,17 @@ pub(super) fn need(full: &NewReservation) -> Result<Need> {
         }
         (None, Some(hold)) if hold.0 > Duration::ZERO => Ok(Need::Hold(hold.0)),
         (None, Some(_)) => Err(Refusal::Empty.into()),
-        _ => Err(Error::Misuse(
-            "give either size in bytes (--size) or hold as a length of time (--hold)".to_owned(),
-        )),
+        _ => Err(RequestError::Amount.into()),
     }
 }
 
-fn route(full: &NewReservation, topology: &Topology) -> Result<Route> {
+fn route(full: &NewReservation, topology: &Topology) -> Result<Route, RequestError> {
     let port = full.flow.as_ref().map(|flow| &flow.interface);
     match (&full.from, &full.to, &full.path) {
         (Some(from), Some(to), None) => {
             let node = |name: &String| {
-                topology.node(name).ok_or_else(|| {
-                    Error::Misuse(format!(
-                        "there is no host or switch {name}: ask for those of the topology"
-                    ))
-                })
+                let node = topology.node(name);
+                node.ok_or_else(|| RequestError::UnknownNode(name.clone()))
             };
             let (from, to) = (node(from)?, node(to)?);
             let port = port.map(|name| interface(name, topology)).transpose()?;
@@ -226,25 +214,13 @@ fn route(full: &NewReservation, topology: &Topology) -> Result<Route> {
             };
             Ok(Route::Along(path))
         }
-        _ => Err(Error::Misuse(
-            "give either from and to, or path with the names of links".to_owned(),
-        )),
+        _ => Err(RequestError::Route),
     }
 }
 
-fn rate(what: &str, bps: Option<Bps>) -> Result<Option<Rate>> {
-    let zero = || {
-        Error::Misuse(format!(
-            "{what} is zero: leave it out, or say how many bits a second are of use"
-        ))
-    };
-    bps.map(|bps| bps.rate().ok_or_else(zero)).transpose()
-}
-
-fn missing(what: &str) -> Error {
-    Error::Store(format!(
-        "the store has a reservation without {what}: restore it from a copy"
-    ))
+fn rate(what: &'static str, bps: Option<Bps>) -> Result<Option<Rate>, RequestError> {
+    let zero = RequestError::ZeroRate(what);
+    bps.map(|bps| bps.rate().ok_or(zero)).transpose()
 }
 
 /// Percentage for headers and retransmissions (section 4.3 of the VBLS paper).

@@ -8,7 +8,7 @@ use super::config::Config;
 use super::follow::Unfit;
 use super::ledger::Ledger;
 use super::memory::Memory;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SetupError, StoreError};
 use crate::store::{Mark, Store, Writer};
 use crate::word::Moment;
 
@@ -70,14 +70,19 @@ impl Clerk {
             return;
         }
         let seconds = back / 1_000_000_000;
-        warn!("the clock of this host was set back by {seconds} s, to {now}: the books use the new time");
+        warn!(
+            "the clock of this host was set back by {seconds} s, to {now}: the books use the new time"
+        );
         self.now = now;
         self.is_stale = true;
     }
 
     /// Refuses a topology that lacks links of existing reservations.
     pub(super) fn check(&mut self) -> Result<()> {
-        self.catch_up()?.check()
+        let unfit = self.catch_up()?;
+        unfit
+            .check()
+            .map_err(|why| SetupError::Mismatch(why).into())
     }
 
     /// Makes the ledger readable.
@@ -95,14 +100,14 @@ impl Clerk {
     fn lead(&mut self) -> Result<()> {
         let was_writer = std::mem::take(&mut self.is_writer);
         if let Writer::At(url) = self.store.elect()? {
-            return Err(Error::Elsewhere { url });
+            return Err(Error::OtherWriter { url });
         }
         // a new writer must load everything, to find reservations that no longer fit
         self.is_stale |= !was_writer;
         let unfit = self.catch_up()?;
         if let Err(why) = unfit.check() {
             self.is_stale = true;
-            return Err(Error::Store(why.to_string()));
+            return Err(StoreError::Mismatch(why).into());
         }
         if !unfit.slow.is_empty() {
             self.is_stale = true;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lighthaul_calendar::Owner;
 
 use super::policy::{Policy, Quota};
-use crate::error::{Error, Result};
+use crate::error::{Result, SetupError};
 
 /// Limits and rules of the books.
 #[derive(Clone, Debug)]
@@ -77,25 +77,20 @@ impl Default for Config {
 impl Config {
     /// Checks that each value is within its range.
     pub fn check(&self) -> Result<()> {
-        let wrong = |what: String| Err(Error::Misuse(what));
-        if let Err(why) = self.calendar().check() {
-            return wrong(why.to_string());
-        }
+        self.calendar().check().map_err(SetupError::Calendar)?;
         for (what, time, least) in [
-            ("a hold", self.hold, SECOND),
-            ("a window of a quota", self.window, HOUR),
-            ("the memory of answers", self.answers_kept, SECOND),
-            ("the memory of what is over", self.history, SECOND),
-            ("the notice before a move", self.notice, Duration::ZERO),
+            ("hold", self.hold, SECOND),
+            ("quota window", self.window, HOUR),
+            ("time to keep answers", self.answers_kept, SECOND),
+            ("time to keep ended reservations", self.history, SECOND),
+            ("notice before a move", self.notice, Duration::ZERO),
         ] {
             if !(least..=LONGEST).contains(&time) {
-                return wrong(format!(
-                    "{what} cannot last {time:?}: it lasts from {least:?} to ten years"
-                ));
+                return Err(SetupError::Time { what, time, least }.into());
             }
         }
         if self.events_max == 0 {
-            return wrong("at least one event is kept: say how many".to_owned());
+            return Err(SetupError::Events.into());
         }
         Ok(())
     }

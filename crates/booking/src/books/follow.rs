@@ -11,7 +11,7 @@ use super::config::Config;
 use super::ledger::{Answer, Ledger};
 use super::record::Record;
 use super::who::{Act, Role, Who};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, TopologyMismatch};
 use crate::store::{Batch, Fact, Kind};
 use crate::word::{Moment, OutageView};
 
@@ -28,28 +28,15 @@ pub(super) struct Unfit {
 
 impl Unfit {
     /// Refuses to start if reservations use missing parts: the topology file may be the wrong one.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> std::result::Result<(), TopologyMismatch> {
         if self.gone.is_empty() {
             return Ok(());
         }
-        let lacks = shortened(self.lacks.iter(), ", ");
-        let ids = shortened(self.gone.iter(), ", ");
-        Err(Error::Misuse(format!(
-            "the topology lacks {lacks}, which the books have promised to reservations {ids}: start with a topology that \
-             has it, and cancel them there first if it is to go; nothing was changed"
-        )))
+        Err(TopologyMismatch {
+            lacks: self.lacks.iter().cloned().collect(),
+            reservations: self.gone.clone(),
+        })
     }
-}
-
-/// Returns the first few items, and the number of the others.
-fn shortened<T: ToString>(all: impl ExactSizeIterator<Item = T>, mark: &str) -> String {
-    let more = all.len().saturating_sub(NAMED_MAX);
-    let named: Vec<String> = all.take(NAMED_MAX).map(|one| one.to_string()).collect();
-    let named = named.join(mark);
-    if more == 0 {
-        return named;
-    }
-    format!("{named} and {more} more")
 }
 
 impl Ledger {
@@ -153,20 +140,4 @@ fn restore(calendar: &mut Calendar, config: &Config, now: Moment, record: &Recor
     calendar
         .restore(now.instant(), Id(reservation.id), kept)
         .map_err(Error::from)
-}
-
-/// Maximum number of items that a message lists.
-const NAMED_MAX: usize = 8;
-
-#[cfg(test)]
-mod tests {
-    use super::shortened;
-
-    #[test]
-    fn list_names_eight_items_and_counts_the_rest() {
-        let text = |count: usize| shortened(0..count, " ");
-        assert_eq!(text(0), "");
-        assert_eq!(text(8), "0 1 2 3 4 5 6 7");
-        assert_eq!(text(10), "0 1 2 3 4 5 6 7 and 2 more");
-    }
 }

@@ -241,7 +241,7 @@ impl Books {
     fn look_after(&self) -> Result<Moment> {
         match self.change(|_, _| Ok(())) {
             Ok(()) => {}
-            Err(Error::Elsewhere { .. }) => self.read(|_, _| Ok(()))?,
+            Err(Error::OtherWriter { .. }) => self.read(|_, _| Ok(()))?,
             Err(why) => return Err(why),
         }
         let clerk = self.lock();
@@ -302,7 +302,7 @@ impl Books {
         let news = clerk.news;
         let answer = clerk.change(act);
         match &answer {
-            Err(Error::Elsewhere { url }) => self.standing_now().writer = Some(url.clone()),
+            Err(Error::OtherWriter { url }) => self.standing_now().writer = Some(url.clone()),
             _ if clerk.is_writer => self.standing_now().writer = None,
             _ => {}
         }

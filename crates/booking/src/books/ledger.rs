@@ -12,7 +12,7 @@ use super::quota::Tally;
 use super::record::{self, Record};
 use super::shares::Shares;
 use super::who::{Act, Who};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SetupError};
 use crate::store::{Batch, Fact, Kind};
 use crate::word::{Event, Kind as Happening, Moment, OutageView, Reservation};
 
@@ -71,7 +71,7 @@ impl Ledger {
         config.check()?;
         let calendar = Calendar::new(topology, config.calendar());
         Ok(Self {
-            calendar: calendar.map_err(|why| Error::Misuse(why.to_string()))?,
+            calendar: calendar.map_err(SetupError::Calendar)?,
             config,
             records: BTreeMap::new(),
             outages: BTreeMap::new(),
@@ -99,7 +99,7 @@ impl Ledger {
     pub(super) fn record(&self, who: &Who, id: u64) -> Result<&Record> {
         let record = self.records.get(&id);
         let record = record.filter(|record| who.may(&record.reservation.owner));
-        record.ok_or_else(|| Error::missing(id))
+        record.ok_or_else(|| Error::no_reservation(id))
     }
 
     /// Inserts or replaces a record, without marking it as changed.
@@ -158,7 +158,7 @@ impl Ledger {
         id: u64,
         act: impl FnOnce(&mut Record) -> Result<T>,
     ) -> Result<T> {
-        let mut record = self.remove(id).ok_or_else(|| Error::missing(id))?;
+        let mut record = self.remove(id).ok_or_else(|| Error::no_reservation(id))?;
         let mut new = record.clone();
         let answer = act(&mut new);
         if answer.is_ok() {
@@ -182,7 +182,7 @@ impl Ledger {
 
     /// Stores the new grant of a moved reservation, and adds an event.
     pub(super) fn regrant(&mut self, act: Act<'_>, id: u64) -> Result<()> {
-        let mut record = self.remove(id).ok_or_else(|| Error::missing(id))?;
+        let mut record = self.remove(id).ok_or_else(|| Error::no_reservation(id))?;
         if let Some(booking) = self.calendar.booking(Id(id)) {
             record.grant(booking.grant(), self.calendar.topology());
         }
@@ -195,7 +195,10 @@ impl Ledger {
 
     /// Adds an event about a reservation.
     pub(super) fn tell(&mut self, act: Act<'_>, id: u64, kind: Happening) -> Result<()> {
-        let record = self.records.get(&id).ok_or_else(|| Error::missing(id))?;
+        let record = self
+            .records
+            .get(&id)
+            .ok_or_else(|| Error::no_reservation(id))?;
         let seq = self.seq + 1;
         let event = Event {
             seq,

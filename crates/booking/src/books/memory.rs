@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::fs::durable;
 
-use crate::error::{Error, Result};
+use crate::error::{Result, StoreError};
 use crate::store::{Mark, Store};
 use crate::word::Moment;
 
@@ -86,11 +86,7 @@ impl Memory {
             Err(_) => memory.is_damaged = true,
         }
         if memory.is_damaged && !accepts {
-            return Err(Error::Store(format!(
-                "cannot tell how far the books had come: {} is damaged or cannot be read; restore that file from a copy, or start \
-                 the scheduler once with --accept-restored to go on with the books as they are",
-                path.display()
-            )));
+            return Err(StoreError::PositionDamaged(path).into());
         }
         memory.note = Some(Note {
             path,
@@ -124,13 +120,11 @@ impl Memory {
             self.accept(mark);
             return Ok(true);
         }
-        Err(Error::Store(format!(
-            "the store of the books went backwards: change {} was seen in it, and now it has {} changes; it was restored from a \
-             copy, or its server failed over to one that lags. Bring back the newer store, or start the scheduler once with \
-             --accept-restored to forget what was booked since",
-            seen.seq,
-            reach.unwrap_or(mark.seq)
-        )))
+        Err(StoreError::WentBackwards {
+            seen: seen.seq,
+            found: reach.unwrap_or(mark.seq),
+        }
+        .into())
     }
 
     /// Accepts a store that lacks the known position, once.

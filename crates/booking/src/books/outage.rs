@@ -9,7 +9,7 @@ use super::ledger::Ledger;
 use super::moves::Moves;
 use super::rivals::Rivals;
 use super::who::{Act, Who};
-use crate::error::{Error, Result};
+use crate::error::{Error, RequestError, Result, UnknownLink};
 use crate::word::{Moment, NewOutage, OutageView};
 
 impl Ledger {
@@ -17,12 +17,7 @@ impl Ledger {
     pub(super) fn outage(&mut self, now: Moment, who: &Who, new: &NewOutage) -> Result<OutageView> {
         who.check_operator("plan outages")?;
         let link = self.calendar.topology().link(&new.link);
-        let link = link.ok_or_else(|| {
-            Error::Misuse(format!(
-                "there is no link {}: ask for links of the topology",
-                new.link
-            ))
-        })?;
+        let link = link.ok_or_else(|| RequestError::from(UnknownLink(new.link.clone())))?;
         check_times(now, new)?;
         let from = new.from.unwrap_or(now).max(now);
         let id = self.seq + 1;
@@ -80,7 +75,7 @@ impl Ledger {
     fn lost(&self, id: u64, why: &str) -> String {
         let record = self.records.get(&id).filter(|record| !record.by_operator);
         let owner = record.map(|record| record.reservation.owner.as_str());
-        let limit = owner.and_then(|owner| self.config.policy_of(owner).rate_words(owner));
+        let limit = owner.and_then(|owner| self.config.policy_of(owner).rate_rule(owner));
         let limit = limit.map(|limit| format!(", and {limit}"));
         format!(
             "{why}; no other time or path is free{}",
@@ -91,15 +86,12 @@ impl Ledger {
     /// Cancels or ends an outage.
     pub(super) fn lift(&mut self, now: Moment, who: &Who, id: u64) -> Result<OutageView> {
         who.check_operator("lift outages")?;
-        let missing = || Error::Missing {
-            what: "outage",
-            id: id.to_string(),
-        };
+        let what = "outage";
         let view = self
             .outages
             .get_mut(&id)
             .filter(|view| view.is_ahead(now))
-            .ok_or_else(missing)?;
+            .ok_or(Error::NotFound { what, id })?;
         self.calendar.lift(Id(id))?;
         // other instances notice the end by this
         view.till = view.from.max(now);
@@ -123,14 +115,10 @@ impl Ledger {
 fn check_times(now: Moment, new: &NewOutage) -> Result<()> {
     let till = new.till;
     if till <= now {
-        return Err(Error::Misuse(format!(
-            "an outage till {till} is over already: say a till behind {now}"
-        )));
+        return Err(RequestError::OutagePassed { till, now }.into());
     }
     match new.from.filter(|from| *from >= till) {
-        Some(from) => Err(Error::Misuse(format!(
-            "an outage from {from} till {till} ends before it begins: say a till behind from"
-        ))),
+        Some(from) => Err(RequestError::OutageOrder { from, till }.into()),
         None => Ok(()),
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use lighthaul_base::Rate;
 use lighthaul_circuit::flow::Prefix;
 
-use crate::error::{Error, Result};
+use crate::error::PolicyError;
+use crate::error::limit_error::RateRule;
 use crate::word::{FlowAt, Moment};
 
 /// Limits of one identity. The default permits bookings, but no packets in circuits.
@@ -71,99 +72,94 @@ impl Policy {
     }
 
     /// Refuses a circuit at another interface, or of packets to other destinations.
-    pub(super) fn check_flow(&self, owner: &str, flow: &FlowAt) -> Result<()> {
+    pub(super) fn check_flow(&self, owner: &str, flow: &FlowAt) -> Result<(), PolicyError> {
         let interface = &flow.interface;
         if let Some(interfaces) = &self.interfaces
             && !interfaces.contains(interface)
         {
-            return Err(Error::Policy(format!(
-                "the policy of {owner} allows no circuit at {interface}, only at: {}; choose one of these, or ask an operator",
-                listed(interfaces)
-            )));
+            return Err(PolicyError::Interface {
+                owner: owner.to_owned(),
+                interface: interface.clone(),
+                permitted: interfaces.clone(),
+            });
         }
         let target = flow.packets.target();
         let is_own = |target: Prefix| self.prefixes.iter().any(|own| own.contains(target));
         if target.is_some_and(is_own) {
             return Ok(());
         }
-        let packets = flow.packets;
-        Err(Error::Policy(if self.prefixes.is_empty() {
-            format!(
-                "the policy of {owner} allows circuits for no address, so not for \"{packets}\"; omit flow (--interface), \
-                 or ask an operator to list prefixes for {owner} in the scheduler's --policy"
-            )
-        } else {
-            format!(
-                "the policy of {owner} does not allow packets \"{packets}\", only to: {}; name an address in these as in \
-                 \"udp {} 5000\", or ask an operator",
-                listed(&self.prefixes),
-                self.prefixes[0].address()
-            )
-        }))
+        let (owner, packets) = (owner.to_owned(), flow.packets);
+        if self.prefixes.is_empty() {
+            return Err(PolicyError::NoPrefixes { owner, packets });
+        }
+        Err(PolicyError::Packets {
+            owner,
+            packets,
+            permitted: self.prefixes.clone(),
+        })
     }
 
     /// Refuses links that are not permitted.
-    pub(super) fn check_links(&self, owner: &str, path: &[String]) -> Result<()> {
+    pub(super) fn check_links(&self, owner: &str, path: &[String]) -> Result<(), PolicyError> {
         let Some(links) = &self.links else {
             return Ok(());
         };
         match path.iter().find(|link| !links.contains(link)) {
             None => Ok(()),
-            Some(link) => Err(Error::Policy(format!(
-                "the policy of {owner} does not allow link {link}, only: {}; name a path of these, or ask an operator",
-                listed(links)
-            ))),
+            Some(link) => Err(PolicyError::Link {
+                owner: owner.to_owned(),
+                link: link.clone(),
+                permitted: links.clone(),
+            }),
         }
     }
 
     /// Refuses an end that is too late.
-    pub(super) fn check_end(&self, owner: &str, now: Moment, end: Moment) -> Result<()> {
+    pub(super) fn check_end(
+        &self,
+        owner: &str,
+        now: Moment,
+        end: Moment,
+    ) -> Result<(), PolicyError> {
         let last = self.ahead.map(|ahead| Moment::from(now.instant() + ahead));
         match last.filter(|last| end > *last) {
             None => Ok(()),
-            Some(last) => Err(Error::Policy(format!(
-                "it would end at {end}, and the policy of {owner} allows reservations till {last}; ask for less or for an \
-                 earlier start, or ask an operator"
-            ))),
+            Some(last) => {
+                let owner = owner.to_owned();
+                Err(PolicyError::End { owner, end, last })
+            }
         }
     }
 
     /// Refuses a total rate above the maximum.
-    pub(super) fn check_rate(&self, owner: &str, most: u64, others: u64) -> Result<()> {
+    pub(super) fn check_rate(
+        &self,
+        owner: &str,
+        most: u64,
+        others: u64,
+    ) -> Result<(), PolicyError> {
         let Some(limit) = self.rate_max.filter(|limit| most > limit.as_bps()) else {
             return Ok(());
         };
         let left = limit.as_bps().saturating_sub(others);
-        let left = Rate::from_bps(left).map_or_else(
-            || "choose another time".to_owned(),
-            |left| format!("ask for a highest rate of at most {left}"),
-        );
-        let allows = allows(owner, limit);
-        Err(Error::Policy(format!(
-            "{allows}; {left}, or ask an operator"
-        )))
+        Err(PolicyError::Rate {
+            limit: rate_rule(owner, limit),
+            left: Rate::from_bps(left),
+        })
     }
 
-    /// Returns the rule about rates as text, if there is one.
-    pub(super) fn rate_words(&self, owner: &str) -> Option<String> {
-        self.rate_max.map(|limit| allows(owner, limit))
+    /// Returns the limit on rates, if there is one.
+    pub(super) fn rate_rule(&self, owner: &str) -> Option<RateRule> {
+        self.rate_max.map(|limit| rate_rule(owner, limit))
     }
 }
 
-fn allows(owner: &str, limit: Rate) -> String {
-    format!("the policy of {owner} allows {limit} at one time for all of its reservations together")
-}
-
-fn listed<T: ToString>(all: &[T]) -> String {
-    let named: Vec<String> = all.iter().take(NAMED_MAX).map(T::to_string).collect();
-    match all.len().saturating_sub(NAMED_MAX) {
-        _ if all.is_empty() => "none".to_owned(),
-        0 => named.join(", "),
-        more => format!("{} and {more} more", named.join(", ")),
+fn rate_rule(owner: &str, rate: Rate) -> RateRule {
+    RateRule {
+        owner: owner.to_owned(),
+        rate,
     }
 }
-
-const NAMED_MAX: usize = 8;
 
 #[cfg(test)]
 mod tests {

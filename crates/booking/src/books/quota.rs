@@ -7,7 +7,7 @@ use lighthaul_base::Instant;
 use super::config::Config;
 use super::rates::Rates;
 use super::record::{Record, work};
-use crate::error::{Error, Result};
+use crate::error::QuotaError;
 use crate::word::{Moment, Step};
 
 /// Use of capacity by each owner.
@@ -85,19 +85,23 @@ impl Tally {
     }
 
     /// Refuses a reservation above the quota of an owner.
-    pub(crate) fn check_count(&self, config: &Config, owner: &str) -> Result<()> {
+    pub(crate) fn check_count(&self, config: &Config, owner: &str) -> Result<(), QuotaError> {
         let most = config.quota_of(owner).reservations;
         if self.live.get(owner).map_or(0, BTreeSet::len) >= most {
-            return Err(Error::Quota(format!(
-                "{owner} has {most} reservations, as many as one may have: release or terminate one first"
-            )));
+            let owner = owner.to_owned();
+            return Err(QuotaError::Reservations { owner, most });
         }
         Ok(())
     }
 
     /// Refuses steps that exceed the bytes of an owner in a window, in addition to those counted
     /// already.
-    pub(crate) fn check_work(&self, config: &Config, owner: &str, steps: &[Step]) -> Result<()> {
+    pub(crate) fn check_work(
+        &self,
+        config: &Config,
+        owner: &str,
+        steps: &[Step],
+    ) -> Result<(), QuotaError> {
         let most = config.quota_of(owner).bytes;
         for (window, work) in parts(config, steps) {
             let had = self
@@ -108,11 +112,13 @@ impl Tally {
             if (had + work) / WORK_PER_BYTE > u128::from(most) {
                 let nanos = config.window.as_nanos() as u64;
                 let left = u128::from(most).saturating_sub(had / WORK_PER_BYTE);
-                return Err(Error::Quota(format!(
-                    "{owner} may book {most} bytes from {} till {}, of which {left} are left: ask for less, or for another time",
-                    Moment(window * nanos),
-                    Moment(window.saturating_add(1).saturating_mul(nanos))
-                )));
+                return Err(QuotaError::Bytes {
+                    owner: owner.to_owned(),
+                    most,
+                    from: Moment(window * nanos),
+                    till: Moment(window.saturating_add(1).saturating_mul(nanos)),
+                    left,
+                });
             }
         }
         Ok(())

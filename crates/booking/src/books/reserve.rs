@@ -10,7 +10,7 @@ use super::ledger::{Answer, Ledger};
 use super::record::{self, Record};
 use super::rivals::{Rivals, Wish};
 use super::who::{Act, Role, Who};
-use crate::error::{Error, Result};
+use crate::error::{Error, RequestError, Result};
 use crate::word::{Kind, Moment, NewReservation, Quote, Reservation, Step};
 
 impl Ledger {
@@ -27,16 +27,14 @@ impl Ledger {
             return self.reserve_once(now, who, new);
         };
         if key.is_empty() || key.len() > KEY_MAX {
-            return Err(Error::Misuse(format!(
-                "an idempotency key has from 1 to {KEY_MAX} bytes: give a shorter one, say a UUID"
-            )));
+            return Err(RequestError::KeyLength(KEY_MAX).into());
         }
         let place = serde_json::to_string(&(&who.name, key))?;
         let body = serde_json::to_string(new)?;
         if let Some(answer) = self.answers.get(&place) {
             let is_same = answer.body == body;
             let same = is_same.then(|| answer.reservation.clone());
-            return same.ok_or_else(|| Error::Conflict(key.to_owned()));
+            return same.ok_or_else(|| Error::KeyReused(key.to_owned()));
         }
         let reservation = self.reserve_once(now, who, new)?;
         let answer = Answer {
@@ -114,11 +112,11 @@ impl Ledger {
                 ..wish
             };
             let Some(next) = rivals.rival(&later) else {
-                return Err(first.refusal_till(flow, rival.till));
+                return Err(first.refusal(flow, Some(rival.till)).into());
             };
             rival = next;
         }
-        Err(first.refusal(flow))
+        Err(first.refusal(flow, None).into())
     }
 
     /// Returns the view of all reservations for conflict checks.

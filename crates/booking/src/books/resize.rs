@@ -38,7 +38,7 @@ impl Ledger {
             self.calendar.shrink(at, Id(id), need)?;
             self.is_freed = true;
         }
-        let old = self.remove(id).ok_or_else(|| Error::missing(id))?;
+        let old = self.remove(id).ok_or_else(|| Error::no_reservation(id))?;
         let mut new = old.clone();
         if let Some(booking) = self.calendar.booking(Id(id)) {
             new.grant(booking.grant(), self.calendar.topology());
@@ -136,7 +136,7 @@ impl Ledger {
         let booking = self
             .calendar
             .booking(Id(id))
-            .ok_or_else(|| Error::missing(id))?;
+            .ok_or_else(|| Error::no_reservation(id))?;
         Ok(SavedBooking {
             sequence: booking.sequence(),
             request: booking.request().clone(),

@@ -14,7 +14,7 @@ use super::effort::Effort;
 use super::quota::Tally;
 use super::rates::Rates;
 use super::record::Record;
-use crate::error::{Error, Result};
+use crate::error::{self, OverlapError, PolicyError};
 use crate::word::{FlowAt, Moment, Step};
 
 /// All reservations, with pending moves.
@@ -72,15 +72,19 @@ impl Rivals<'_> {
 
     /// Refuses a conflict with another circuit or with the rate limit of the owner. The reservation
     /// that the candidate replaces does not count.
-    pub(super) fn check(&self, wish: &Wish<'_>) -> Result<()> {
+    pub(super) fn check(&self, wish: &Wish<'_>) -> error::Result<()> {
         if let (Some(rival), Some(flow)) = (self.rival(wish), wish.flow) {
-            return Err(rival.refusal(flow));
+            return Err(rival.refusal(flow, None).into());
         }
-        self.check_rate(wish)
+        Ok(self.check_rate(wish)?)
     }
 
     /// Refuses a circuit above the maximum of its interface.
-    pub(super) fn check_room(&self, topology: &Topology, flow: Option<&FlowAt>) -> Result<()> {
+    pub(super) fn check_room(
+        &self,
+        topology: &Topology,
+        flow: Option<&FlowAt>,
+    ) -> Result<(), OverlapError> {
         let Some(interface) = flow.map(|flow| &flow.interface) else {
             return Ok(());
         };
@@ -91,13 +95,13 @@ impl Rivals<'_> {
         if self.tally.circuits(interface).count() < most {
             return Ok(());
         }
-        Err(Error::Overlap(format!(
-            "interface {interface} keeps {most} circuits and all are reserved; omit flow (--interface), or try again when a \
-             reservation has ended"
-        )))
+        Err(OverlapError::InterfaceFull {
+            interface: interface.clone(),
+            most,
+        })
     }
 
-    fn check_rate(&self, wish: &Wish<'_>) -> Result<()> {
+    fn check_rate(&self, wish: &Wish<'_>) -> Result<(), PolicyError> {
         let policy = self.config.policy_of(wish.owner);
         if !wish.is_bound || policy.rate_max.is_none() {
             return Ok(());
@@ -120,24 +124,17 @@ impl Rivals<'_> {
 }
 
 impl Rival {
-    /// Returns the error with the packets and the time of the conflict.
-    pub(super) fn refusal(&self, flow: &FlowAt) -> Error {
-        let Self { id, from, till } = self;
-        let FlowAt { interface, packets } = flow;
-        Error::Overlap(format!(
-            "reservation {id} carries packets of \"{packets}\" at {interface} from {from} till {till}; choose other ports or \
-             addresses, or another time"
-        ))
-    }
-
-    /// Returns the error with the first start at which the packets are free for long enough.
-    pub(super) fn refusal_till(&self, flow: &FlowAt, free: Moment) -> Error {
-        let Self { id, from, till } = self;
-        let FlowAt { interface, packets } = flow;
-        Error::Overlap(format!(
-            "reservation {id} carries packets of \"{packets}\" at {interface} from {from} till {till}; choose other ports or \
-             addresses, or a start at {free}"
-        ))
+    /// Returns the error with the packets and the time of the conflict, and the first start at which
+    /// the packets are free, if it is known.
+    pub(super) fn refusal(&self, flow: &FlowAt, free: Option<Moment>) -> OverlapError {
+        OverlapError::Packets {
+            id: self.id,
+            packets: flow.packets,
+            interface: flow.interface.clone(),
+            from: self.from,
+            till: self.till,
+            free,
+        }
     }
 }
 

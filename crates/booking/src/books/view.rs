@@ -6,7 +6,7 @@ use lighthaul_circuit::reservation::State;
 use super::ledger::Ledger;
 use super::record;
 use super::who::Who;
-use crate::error::{Error, Result};
+use crate::error::{RequestError, Result, UnknownLink};
 use crate::word::{
     Allocation, Bps, CalendarView, Free, LinkView, Moment, Page, Reservation, TopologyView,
 };
@@ -68,16 +68,12 @@ impl Ledger {
         let found = topology
             .link(link)
             .and_then(|id| Some((id, topology.about(id)?)));
-        let (id, about) = found.ok_or_else(|| Error::NoLink(link.to_owned()))?;
+        let (id, about) = found.ok_or_else(|| UnknownLink(link.to_owned()))?;
         if from >= till {
-            return Err(Error::Misuse(
-                "the time ends before it begins: say a till behind from".to_owned(),
-            ));
+            return Err(RequestError::RangeOrder.into());
         }
         if from.0.saturating_add(RECENT) < now.0 {
-            return Err(Error::Misuse(format!(
-                "the calendar does not keep what is over: ask for what is free from {now} on"
-            )));
+            return Err(RequestError::RangePassed(now).into());
         }
         // a request from a moment ago may start slightly in the past
         let (from, till) = (from.max(now), till.max(Moment(now.0.saturating_add(1))));
@@ -119,9 +115,7 @@ impl Ledger {
             }
         }
         if free.len().max(allocations.len()) > STEPS_MAX {
-            return Err(Error::Misuse(format!(
-                "more than {STEPS_MAX} steps are in that time: ask for a shorter one"
-            )));
+            return Err(RequestError::RangeSteps(STEPS_MAX).into());
         }
         allocations.sort_by_key(|allocation| (allocation.from, allocation.id));
         Ok(CalendarView {

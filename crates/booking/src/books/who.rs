@@ -48,13 +48,13 @@ impl Who {
     }
 
     /// Refuses identities that are not operators.
-    pub(crate) fn check_operator(&self, what: &'static str) -> Result<()> {
-        self.check(self.role >= Role::Operator, what)
+    pub(crate) fn check_operator(&self, action: &'static str) -> Result<()> {
+        self.check(self.role >= Role::Operator, action)
     }
 
     /// Refuses users, who may not speak for a device.
-    pub(crate) fn check_device(&self, what: &'static str) -> Result<()> {
-        self.check(self.role != Role::User, what)
+    pub(crate) fn check_device(&self, action: &'static str) -> Result<()> {
+        self.check(self.role != Role::User, action)
     }
 
     /// Refuses identities that cannot own a reservation.
@@ -63,10 +63,10 @@ impl Who {
         self.check(has_name && self.role != Role::Device, "book")
     }
 
-    fn check(&self, may: bool, what: &'static str) -> Result<()> {
+    fn check(&self, may: bool, action: &'static str) -> Result<()> {
         may.then_some(()).ok_or_else(|| Error::Forbidden {
-            who: self.name.clone(),
-            what,
+            name: self.name.clone(),
+            action,
         })
     }
 }

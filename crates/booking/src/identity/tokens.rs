@@ -89,7 +89,10 @@ impl Tokens {
     }
 
     fn warn(&self, why: &str) {
-        warn!("token file {} admits no client{why}", self.file.path().display());
+        warn!(
+            "token file {} admits no client{why}",
+            self.file.path().display()
+        );
     }
 }
 
@@ -356,7 +359,10 @@ mod tests {
         let tokens = Tokens::open(&path).unwrap();
         assert_eq!(tokens.bearer("a", 0), Some(who("alice", Role::User)));
         assert_eq!(tokens.bearer("b", 0), None);
-        assert_eq!(List::parse(&octets).faults, ["line 3: the line is not UTF-8"]);
+        assert_eq!(
+            List::parse(&octets).faults,
+            ["line 3: the line is not UTF-8"]
+        );
         fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -11,7 +11,7 @@ use super::contract::{Mark, Store, Writer};
 use super::sql;
 use super::sqlite::check_format;
 use super::tls::Server;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, ServerFault, SetupError, StoreError};
 
 /// PostgreSQL server that keeps the reservations.
 ///
@@ -36,7 +36,7 @@ impl Postgres {
     /// Connects to a server as in `postgres://user@host/books`. Other instances reach this one at
     /// `url`.
     pub fn open(server: &str, url: &str) -> Result<Self> {
-        let mut server = Server::parse(server)?;
+        let mut server = Server::parse(server).map_err(SetupError::from)?;
         if server.is_readable() {
             warn!(
                 "the connection to the PostgreSQL server is not encrypted: add sslmode=verify-full to its URL"
@@ -70,13 +70,13 @@ impl Postgres {
     /// Executes an action at the server. After a failure the next call connects again.
     fn with<T>(
         &mut self,
-        what: &str,
+        action: &'static str,
         act: impl FnOnce(&mut Link) -> std::result::Result<T, postgres::Error>,
     ) -> Result<T> {
         let answer = act(self.link()?);
         answer.map_err(|why| {
             self.link = None;
-            failed(what, &why)
+            failed(action, &why)
         })
     }
 }
@@ -84,7 +84,7 @@ impl Postgres {
 impl Store for Postgres {
     fn elect(&mut self) -> Result<Writer> {
         let url = self.url.clone();
-        self.with("find the writer", |link| {
+        self.with("find the writer at", |link| {
             if link.is_writer {
                 // an instance without connection to the server learns it here
                 return link.client.is_valid(PATIENCE).map(|()| Writer::Here);
@@ -103,21 +103,18 @@ impl Store for Postgres {
     }
 
     fn append(&mut self, after: u64, batch: &Batch) -> Result<()> {
-        let is_next = self.with("write", |link| {
+        let is_next = self.with("write to", |link| {
             if !link.is_writer {
                 return Ok(false);
             }
             write(&mut link.client, after, batch)
         })?;
-        is_next.then_some(()).ok_or_else(|| {
-            Error::Store(
-                "another instance has become the writer; nothing was changed, try again".to_owned(),
-            )
-        })
+        let lost = StoreError::LostElection;
+        is_next.then_some(()).ok_or_else(|| lost.into())
     }
 
     fn mark(&mut self) -> Result<Mark> {
-        self.with("read", |link| {
+        self.with("read from", |link| {
             let row = link.client.query_one(sql::MARK, &[])?;
             Ok(Mark {
                 seq: number(&row, 0),
@@ -127,14 +124,14 @@ impl Store for Postgres {
     }
 
     fn reach(&mut self, epoch: &str) -> Result<Option<u64>> {
-        self.with("read", |link| {
+        self.with("read from", |link| {
             let row = link.client.query_opt(sql::REACH, &[&epoch])?;
             Ok(row.map(|row| number(&row, 0)))
         })
     }
 
     fn begin(&mut self, epoch: &str) -> Result<()> {
-        self.with("write", |link| {
+        self.with("write to", |link| {
             // an instance that has lost the lock learns it when it writes
             if link.is_writer {
                 link.client.execute(sql::BEGIN, &[&epoch])?;
@@ -144,7 +141,7 @@ impl Store for Postgres {
     }
 
     fn changes(&mut self, after: u64) -> Result<Batch> {
-        let (seq, rows) = self.with("read", |link| {
+        let (seq, rows) = self.with("read from", |link| {
             let deal = link.client.build_transaction();
             let mut deal = deal
                 .isolation_level(IsolationLevel::RepeatableRead)
@@ -166,7 +163,7 @@ impl Store for Postgres {
     }
 
     fn events(&mut self, after: u64, most: usize) -> Result<Vec<(u64, String)>> {
-        self.with("read", |link| {
+        self.with("read from", |link| {
             let rows = link.client.query(
                 sql::EVENTS,
                 &[
@@ -252,7 +249,7 @@ fn connect(server: &Server) -> Result<Link> {
         let format = client.query_one(sql::FORMAT_OF, &[])?.get(0);
         Ok((client, format))
     };
-    let (client, format) = open().map_err(|why| failed("reach", &why))?;
+    let (client, format) = open().map_err(|why| failed("connect to", &why))?;
     check_format(format)?;
     Ok(Link {
         client,
@@ -265,30 +262,29 @@ fn number(row: &postgres::Row, nth: usize) -> u64 {
 }
 
 /// Returns the fault of the server and the remedy.
-fn failed(what: &str, why: &postgres::Error) -> Error {
-    let hint = match why.code() {
-        Some(&SqlState::DISK_FULL) => "make room on its disk, and try again",
-        Some(&SqlState::INVALID_CATALOG_NAME) => "make the database with createdb",
+fn failed(action: &'static str, why: &postgres::Error) -> Error {
+    let fault = match why.code() {
+        Some(&SqlState::DISK_FULL) => ServerFault::DiskFull,
+        Some(&SqlState::INVALID_CATALOG_NAME) => ServerFault::NoDatabase,
         Some(&SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
-            "see to the user and password in its URL"
+            ServerFault::Credentials
         }
-        Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
-            "give the user the right to make tables in this database"
-        }
-        None if why.to_string().contains("TLS") => {
-            "see to its certificate and to sslmode and sslrootcert in its URL"
-        }
+        Some(&SqlState::INSUFFICIENT_PRIVILEGE) => ServerFault::Privilege,
+        None if why.to_string().contains("TLS") => ServerFault::Tls,
         Some(
             &SqlState::ADMIN_SHUTDOWN | &SqlState::CRASH_SHUTDOWN | &SqlState::CANNOT_CONNECT_NOW,
         )
-        | None => "see whether the server runs, and try again",
-        Some(_) => "see its log",
+        | None => ServerFault::Away,
+        Some(_) => ServerFault::Other,
     };
     let because =
         std::error::Error::source(why).map_or_else(String::new, |source| format!(" ({source})"));
-    Error::Store(format!(
-        "cannot {what} at the PostgreSQL server of the books: {why}{because}; nothing was changed: {hint}"
-    ))
+    StoreError::Server {
+        action,
+        why: format!("{why}{because}"),
+        fault,
+    }
+    .into()
 }
 
 const WRITER: &str = "

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, pa
 use super::batch::{Batch, Fact, Kind};
 use super::contract::{Mark, Store, Writer};
 use super::sql;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SqliteFault, StoreError};
 
 /// SQLite file, which is locked while it is open.
 #[derive(Debug)]
@@ -41,33 +41,25 @@ impl Sqlite {
     /// Executes an action on the file. Incomplete transactions are rolled back.
     fn with<T>(
         &mut self,
-        what: &str,
+        action: &'static str,
         act: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
     ) -> Result<T> {
-        act(&mut self.connection).map_err(|why| failed(what, &self.path, &why))
+        act(&mut self.connection).map_err(|why| failed(action, &self.path, &why))
     }
 }
 
 impl Store for Sqlite {
     fn elect(&mut self) -> Result<Writer> {
         if self.file != number_of(&self.path) {
-            return Err(Error::Store(format!(
-                "{} was replaced or removed while it was in use: stop the scheduler, put back the file that is to hold, and \
-                 start it again",
-                self.path.display()
-            )));
+            return Err(StoreError::Replaced(self.path.clone()).into());
         }
         Ok(Writer::Here)
     }
 
     fn append(&mut self, after: u64, batch: &Batch) -> Result<()> {
         let is_next = self.with("write", |connection| write(connection, after, batch))?;
-        is_next.then_some(()).ok_or_else(|| {
-            Error::Store(format!(
-                "somebody else has written {}: start one scheduler only",
-                self.path.display()
-            ))
-        })
+        let shared = || StoreError::Shared(self.path.clone()).into();
+        is_next.then_some(()).ok_or_else(shared)
     }
 
     fn mark(&mut self) -> Result<Mark> {
@@ -127,9 +119,7 @@ impl Store for Sqlite {
 impl Fact {
     /// Returns the document in a row.
     pub(super) fn of_row((kind, id, doc): (String, String, String)) -> Result<Self> {
-        let kind = Kind::of(&kind).ok_or_else(|| {
-            Error::Store(format!("the store has a {kind}, which this version does not know: install the one that wrote it"))
-        })?;
+        let kind = Kind::of(&kind).ok_or(StoreError::UnknownKind(kind))?;
         Ok(Self {
             kind,
             id,
@@ -207,10 +197,11 @@ pub(super) fn check_format(format: i32) -> Result<()> {
     if format == sql::FORMAT {
         return Ok(());
     }
-    Err(Error::Store(format!(
-        "the store is of format {format}, and this version has format {}: install the version that wrote it",
-        sql::FORMAT
-    )))
+    Err(StoreError::Format {
+        found: format,
+        expected: sql::FORMAT,
+    }
+    .into())
 }
 
 fn number(row: &rusqlite::Row<'_>, nth: usize) -> rusqlite::Result<u64> {
@@ -218,24 +209,23 @@ fn number(row: &rusqlite::Row<'_>, nth: usize) -> rusqlite::Result<u64> {
 }
 
 /// Returns the fault of a file and the remedy.
-fn failed(what: &str, path: &Path, why: &rusqlite::Error) -> Error {
+fn failed(action: &'static str, path: &Path, why: &rusqlite::Error) -> Error {
     use rusqlite::ErrorCode as Code;
-    let hint = match why.sqlite_error_code() {
-        Some(Code::DiskFull) => "make room on its disk, and try again",
-        Some(Code::DatabaseBusy | Code::DatabaseLocked) => {
-            "another scheduler has it: stop that one, or use PostgreSQL"
-        }
-        Some(Code::CannotOpen | Code::PermissionDenied) => {
-            "see whether its folder is there and yours"
-        }
-        Some(Code::ReadOnly) => "make it writable",
-        Some(Code::DatabaseCorrupt | Code::NotADatabase) => "restore it from a copy",
-        _ => "see to its disk, and try again",
+    let fault = match why.sqlite_error_code() {
+        Some(Code::DiskFull) => SqliteFault::DiskFull,
+        Some(Code::DatabaseBusy | Code::DatabaseLocked) => SqliteFault::Locked,
+        Some(Code::CannotOpen | Code::PermissionDenied) => SqliteFault::Path,
+        Some(Code::ReadOnly) => SqliteFault::ReadOnly,
+        Some(Code::DatabaseCorrupt | Code::NotADatabase) => SqliteFault::Corrupt,
+        _ => SqliteFault::Other,
     };
-    Error::Store(format!(
-        "cannot {what} the books in {}: {why}; nothing was changed: {hint}",
-        path.display()
-    ))
+    StoreError::Sqlite {
+        action,
+        path: path.to_owned(),
+        why: why.to_string(),
+        fault,
+    }
+    .into()
 }
 
 /// Name that `SQLite` uses for a database in memory.

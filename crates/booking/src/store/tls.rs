@@ -12,7 +12,7 @@ use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::error::{Error, Result};
+use crate::error::DatabaseUrlError;
 
 /// PostgreSQL server, and the encryption of its connections, if any.
 pub(super) struct Server {
@@ -24,7 +24,7 @@ impl Server {
     /// Parses the URL of a server. With encryption, the certificate must match the name of the
     /// server. It must be signed by an authority that this host trusts, or by one in the file
     /// `sslrootcert`.
-    pub(super) fn parse(text: &str) -> Result<Self> {
+    pub(super) fn parse(text: &str) -> Result<Self, DatabaseUrlError> {
         let (rest, mode) = without(text, "sslmode");
         let (rest, roots) = without(&rest, "sslrootcert");
         let mode = match mode.as_deref() {
@@ -32,16 +32,11 @@ impl Server {
             Some("prefer") => SslMode::Prefer,
             Some("require" | "verify-ca" | "verify-full") => SslMode::Require,
             Some(other) => {
-                return Err(Error::Misuse(format!(
-                    "there is no sslmode={other}: say disable, prefer or verify-full"
-                )));
+                return Err(DatabaseUrlError::SslMode(other.to_owned()));
             }
         };
-        let mut config: Config = rest.parse().map_err(|why| {
-            Error::Misuse(format!(
-                "{why}: name the server as in postgres://user@host/books"
-            ))
-        })?;
+        let config: Result<Config, postgres::Error> = rest.parse();
+        let mut config = config.map_err(|why| DatabaseUrlError::Form(why.to_string()))?;
         config.ssl_mode(mode);
         let tls = (mode != SslMode::Disable)
             .then(|| connector(roots.as_deref()))
@@ -62,7 +57,7 @@ impl Server {
 }
 
 /// Returns a connector that trusts the authorities in a file, or those that this host trusts.
-fn connector(roots: Option<&str>) -> Result<MakeRustlsConnect> {
+fn connector(roots: Option<&str>) -> Result<MakeRustlsConnect, DatabaseUrlError> {
     let mut store = RootCertStore::empty();
     match roots {
         None => {
@@ -70,17 +65,16 @@ fn connector(roots: Option<&str>) -> Result<MakeRustlsConnect> {
         }
         Some(path) => {
             let read = CertificateDer::pem_file_iter(Path::new(path)).and_then(Iterator::collect);
-            let read: Vec<_> = read.map_err(|why| {
-                Error::Misuse(format!(
-                    "{path} cannot be used: {why}; sslrootcert names a file of certificates as PEM"
-                ))
+            let read: Vec<_> = read.map_err(|why| DatabaseUrlError::Roots {
+                path: path.to_owned(),
+                why: why.to_string(),
             })?;
             store.add_parsable_certificates(read);
         }
     }
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(&[&TLS13])
-        .map_err(|why| Error::Misuse(format!("TLS cannot be set up: {why}")))?
+        .map_err(|why| DatabaseUrlError::Tls(why.to_string()))?
         .with_root_certificates(store)
         .with_no_client_auth();
     Ok(MakeRustlsConnect::new(config))

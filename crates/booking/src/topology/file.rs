@@ -8,12 +8,18 @@ use lighthaul_base::Rate;
 use lighthaul_calendar::Topology;
 
 use super::{graphml, toml};
-use crate::error::{Error, Result};
+use crate::error::{self, SetupError, TopologyFileError};
 
 /// Reads a topology: `GraphML` if the extension is `graphml` or `xml`, otherwise TOML. `capacity`
 /// is the default capacity of links.
-pub fn read(path: &Path, capacity: Option<Rate>) -> Result<Topology> {
-    let place = path.display();
+pub fn read(path: &Path, capacity: Option<Rate>) -> error::Result<Topology> {
+    read_file(path, capacity).map_err(|why| {
+        let path = path.to_owned();
+        SetupError::TopologyFile { path, why }.into()
+    })
+}
+
+fn read_file(path: &Path, capacity: Option<Rate>) -> Result<Topology, TopologyFileError> {
     let mut text = String::new();
     // configuration files are read only here and in the command line
     #[expect(
@@ -21,24 +27,20 @@ pub fn read(path: &Path, capacity: Option<Rate>) -> Result<Topology> {
         reason = "a configuration file, not data of a transfer"
     )]
     let file = File::open(path);
-    let file =
-        file.map_err(|why| Error::Misuse(format!("cannot open the topology {place}: {why}")))?;
+    let file = file.map_err(|why| TopologyFileError::Read(why.to_string()))?;
     let read = file.take(BYTES_MAX + 1).read_to_string(&mut text);
-    read.map_err(|why| Error::Misuse(format!("cannot read the topology {place}: {why}")))?;
+    read.map_err(|why| TopologyFileError::Read(why.to_string()))?;
     if text.len() as u64 > BYTES_MAX {
-        return Err(Error::Misuse(format!(
-            "the topology {place} has more than {BYTES_MAX} bytes: divide it into domains"
-        )));
+        return Err(TopologyFileError::Length(BYTES_MAX));
     }
     let is_graphml = path
         .extension()
         .is_some_and(|end| end == "graphml" || end == "xml");
-    let topology = if is_graphml {
+    if is_graphml {
         graphml::parse(&text, capacity)
     } else {
         toml::parse(&text, capacity)
-    };
-    topology.map_err(|why| Error::Misuse(format!("{place}: {why}")))
+    }
 }
 
 /// Maximum length of a file in bytes.

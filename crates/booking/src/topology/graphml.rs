@@ -13,19 +13,19 @@ use lighthaul_calendar::{Link, Topology};
 use roxmltree::{Document, Node};
 
 use super::toml::CHANNEL;
-use crate::error::{Error, Result};
+use crate::error::TopologyFileError;
 
 /// Parses a topology. `capacity` is the default capacity of links.
-pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology> {
+pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology, TopologyFileError> {
     let document =
-        Document::parse(text).map_err(|why| Error::Misuse(format!("it is no GraphML: {why}")))?;
+        Document::parse(text).map_err(|why| TopologyFileError::NotGraphml(why.to_string()))?;
     let find = |name| {
         document
             .descendants()
             .find(move |node| node.tag_name().name() == name)
     };
-    let graph = find("graph")
-        .ok_or_else(|| Error::Misuse("it has no graph: it is no GraphML".to_owned()))?;
+    let graph =
+        find("graph").ok_or_else(|| TopologyFileError::NotGraphml("it has no graph".to_owned()))?;
     let keys: Keys<'_> = document
         .descendants()
         .filter(|node| node.tag_name().name() == "key")
@@ -47,9 +47,7 @@ pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology> {
         let id = attribute(node, "id")?;
         let name = data(node, &keys, "label").unwrap_or(id).to_owned();
         if names.insert(id, name.clone()).is_some() {
-            return Err(Error::Misuse(format!(
-                "there are two nodes of the id {id}: give each one of its own"
-            )));
+            return Err(TopologyFileError::DuplicateId(id.to_owned()));
         }
         nodes.push(name);
     }
@@ -59,16 +57,15 @@ pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology> {
     for edge in parts("edge") {
         let end = |what| {
             let id = attribute(edge, what)?;
-            names.get(id).ok_or_else(|| {
-                Error::Misuse(format!(
-                    "an edge has an end at {id}, which is no node: name it among the nodes"
-                ))
-            })
+            names
+                .get(id)
+                .ok_or_else(|| TopologyFileError::UnknownId(id.to_owned()))
         };
         let (from, to) = (end("source")?, end("target")?);
         let speed = data(edge, &keys, "LinkSpeedRaw").map(speed).transpose()?;
         let speed = speed.or(capacity).ok_or_else(|| {
-            Error::Misuse(format!("the edge from {from} to {to} has no LinkSpeedRaw: say a capacity for those that have none"))
+            let (from, to) = (from.clone(), to.clone());
+            TopologyFileError::NoSpeed { from, to }
         })?;
         let name = links.add(from, to, speed);
         let interfaces = data(edge, &keys, "interfaces").unwrap_or_default();
@@ -77,16 +74,11 @@ pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology> {
             links.add(to, from, speed);
         }
     }
-    let topology = Topology::new(nodes, links.all);
-    let topology = topology.and_then(|topology| attach(topology, &ports));
-    topology.map_err(|why| Error::Misuse(why.to_string()))
+    Ok(attach(Topology::new(nodes, links.all)?, &ports)?)
 }
 
 /// Adds the comma-separated interfaces of each link.
-fn attach(
-    mut topology: Topology,
-    ports: &[(&str, String)],
-) -> std::result::Result<Topology, TopologyError> {
+fn attach(mut topology: Topology, ports: &[(&str, String)]) -> Result<Topology, TopologyError> {
     for (interfaces, link) in ports {
         let link = topology.link(link);
         let names = interfaces.split(',').map(str::trim);
@@ -131,13 +123,9 @@ impl Links {
     }
 }
 
-fn attribute<'a>(node: Node<'a, '_>, name: &str) -> Result<&'a str> {
-    let missing = || {
-        Error::Misuse(format!(
-            "a {} has no {name}: it is no GraphML",
-            node.tag_name().name()
-        ))
-    };
+fn attribute<'a>(node: Node<'a, '_>, name: &str) -> Result<&'a str, TopologyFileError> {
+    let missing =
+        || TopologyFileError::NotGraphml(format!("a {} has no {name}", node.tag_name().name()));
     node.attribute(name).ok_or_else(missing)
 }
 
@@ -151,14 +139,11 @@ fn data<'a>(of: Node<'a, '_>, keys: &Keys<'a>, name: &'a str) -> Option<&'a str>
 }
 
 /// Parses bits a second, which the Topology Zoo writes as `10000000000.0`.
-fn speed(text: &str) -> Result<Rate> {
+fn speed(text: &str) -> Result<Rate, TopologyFileError> {
     // also accepts a value with a unit
     let raw = format!("{}b/s", text.trim());
-    raw.parse().or_else(|_| text.parse()).map_err(|_| {
-        Error::Misuse(format!(
-            "a LinkSpeedRaw of {text} is no rate: write bits a second"
-        ))
-    })
+    let rate = raw.parse().or_else(|_| text.parse());
+    rate.map_err(|_| TopologyFileError::Speed(text.to_owned()))
 }
 
 #[cfg(test)]
@@ -198,16 +183,16 @@ mod tests {
     fn faulty_graph_is_refused_with_a_reason() {
         let join = r#"<edge source="1" target="2"/>"#;
         for (text, says) in [
-            ("hello".to_owned(), "no GraphML"),
+            ("hello".to_owned(), "not GraphML"),
             ("<svg/>".to_owned(), "no graph"),
             (zoo(join), "no links connect"),
             (
                 zoo(r#"<edge source="0" target="0"/>"#),
                 "two different ends",
             ),
-            (zoo(r#"<edge source="0" target="9"/>"#), "an end at 9"),
+            (zoo(r#"<edge source="0" target="9"/>"#), "ends at 9"),
             (zoo(r#"<edge source="0"/>"#), "no target"),
-            (zoo(r#"<node id="0"/>"#), "two nodes of the id 0"),
+            (zoo(r#"<node id="0"/>"#), "two nodes have the id 0"),
             (
                 zoo(r#"<node id="3"><data key="d33">Chicago</data></node>"#),
                 "at least one link",
@@ -220,11 +205,11 @@ mod tests {
             ),
             (
                 zoo(r#"<edge source="0" target="1"><data key="d36">x</data></edge>"#),
-                "no rate",
+                "is not a rate",
             ),
             (
                 "<!DOCTYPE x [<!ENTITY a 'b'>]><x>&a;</x>".to_owned(),
-                "no GraphML",
+                "not GraphML",
             ),
         ] {
             let why = parse(&text, Some(Rate::from_mbps(1)))
@@ -233,6 +218,6 @@ mod tests {
             assert!(why.contains(says), "{text}: {why}");
         }
         let why = parse(&zoo(join), None).unwrap_err().to_string();
-        assert!(why.contains("say a capacity"), "{why}");
+        assert!(why.contains("--link-capacity"), "{why}");
     }
 }

@@ -23,14 +23,14 @@ use lighthaul_calendar::topology::TopologyError;
 use lighthaul_calendar::{Link, Topology};
 use serde::Deserialize;
 
-use crate::error::{Error, Result};
+use crate::error::TopologyFileError;
 use crate::word::{Span, WithUnit};
 
 /// Parses a topology. Its nodes are those that it lists or that its links name. `capacity` is the
 /// default capacity of links.
-pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology> {
+pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology, TopologyFileError> {
     let file: File = ::toml::from_str(text)
-        .map_err(|why| Error::Misuse(fault_in(text, why.span(), why.message())))?;
+        .map_err(|why| TopologyFileError::Toml(fault_in(text, why.span(), why.message())))?;
     let mut seen: BTreeSet<&str> = file.nodes.iter().map(String::as_str).collect();
     let mut nodes = file.nodes.clone();
     for link in &file.link {
@@ -52,16 +52,13 @@ pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology> {
         links.push(there);
         links.extend(back);
     }
-    let topology = Topology::new(nodes, links);
-    let topology = topology.and_then(|mut topology| {
-        attach(&mut topology, &file.link)?;
-        Ok(topology)
-    });
-    topology.map_err(|why| Error::Misuse(why.to_string()))
+    let mut topology = Topology::new(nodes, links)?;
+    attach(&mut topology, &file.link)?;
+    Ok(topology)
 }
 
 /// Adds the interfaces of each link.
-fn attach(topology: &mut Topology, links: &[Written]) -> std::result::Result<(), TopologyError> {
+fn attach(topology: &mut Topology, links: &[Written]) -> Result<(), TopologyError> {
     for written in links {
         let back = written.both.then(|| written.name_of_back());
         let there = (Some(written.name()), &written.interfaces);
@@ -105,14 +102,11 @@ struct Written {
 }
 
 impl Written {
-    fn link(&self, usual: Option<Rate>) -> Result<Link> {
+    fn link(&self, usual: Option<Rate>) -> Result<Link, TopologyFileError> {
         let name = self.name();
         let capacity = self.capacity.as_ref().map(|capacity| capacity.0);
-        let capacity = capacity.or(usual).ok_or_else(|| {
-            Error::Misuse(format!(
-                "link {name} has no capacity: give it one, or all that have none with --link-capacity"
-            ))
-        })?;
+        let capacity = capacity.or(usual);
+        let capacity = capacity.ok_or_else(|| TopologyFileError::NoCapacity(name.clone()))?;
         let channel = self.channel.as_ref().map(|channel| channel.0);
         Ok(Link {
             capacity,

@@ -17,7 +17,10 @@ impl PartialSchema for Bytes {
 
 impl PartialSchema for Bps {
     fn schema() -> RefOr<Schema> {
-        either("Rate in bits a second: a number, or text with a unit", "10Gb/s")
+        either(
+            "Rate in bits a second: a number, or text with a unit",
+            "10Gb/s",
+        )
     }
 }
 

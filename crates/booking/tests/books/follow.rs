@@ -1,4 +1,4 @@
-//! What is in the store is what is so: for who opens it again, for who follows it, and when it fails.
+//! The store is authoritative: for a restart, for other instances, and after failures.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use crate::world::{
 };
 
 #[test]
-fn what_the_store_has_not_kept_has_not_happened() {
+fn failed_write_changes_nothing() {
     let shelf = Shelf::default();
     shelf.elect("one");
     let world = World::on(shelf.hand("one"), Config::default());
@@ -44,7 +44,7 @@ fn what_the_store_has_not_kept_has_not_happened() {
 }
 
 #[test]
-fn what_was_kept_without_an_answer_is_answered_to_the_same_key() {
+fn stored_booking_without_answer_is_returned_for_the_same_key() {
     let shelf = Shelf::default();
     shelf.elect("one");
     let world = World::on(shelf.hand("one"), Config::default());
@@ -63,11 +63,11 @@ fn what_was_kept_without_an_answer_is_answered_to_the_same_key() {
         .list(&ada(), &Filter::default(), (0, 10))
         .unwrap();
     let ids: Vec<u64> = all.items.iter().map(|one| one.id).collect();
-    assert_eq!(ids, [again.id], "it was booked once");
+    assert_eq!(ids, [again.id], "the request was booked once");
 }
 
 #[test]
-fn another_instance_reads_sends_writers_away_and_takes_over() {
+fn reader_answers_queries_and_replaces_the_writer() {
     let shelf = Shelf::default();
     shelf.elect("one");
     let one = World::on(shelf.hand("one"), Config::default());
@@ -79,18 +79,18 @@ fn another_instance_reads_sends_writers_away_and_takes_over() {
         World::at(10)
     );
     match two.reserve(&ada(), &all_for(1), None) {
-        Err(Error::Elsewhere { url }) => assert_eq!(url, "one"),
+        Err(Error::OtherWriter { url }) => assert_eq!(url, "one"),
         answer => panic!("{answer:?}"),
     }
     shelf.elect("two");
     assert!(matches!(
         one.books.reserve(&ada(), &all_for(1), None),
-        Err(Error::Elsewhere { .. })
+        Err(Error::OtherWriter { .. })
     ));
     assert_eq!(
         two.reserve(&ada(), &all_for(10), Some("k")).unwrap(),
         first,
-        "answers are taken over"
+        "answers are shared"
     );
     assert_eq!(
         two.reserve(&ben(), &all_for(10), None)
@@ -100,11 +100,11 @@ fn another_instance_reads_sends_writers_away_and_takes_over() {
     );
     let mut calendar = two.snapshot().unwrap();
     calendar.forget(World::at(0).instant());
-    assert_eq!(one.calendar(), calendar, "and the first follows");
+    assert_eq!(one.calendar(), calendar, "the first instance follows");
 }
 
 #[test]
-fn instance_knows_who_writes_when_it_looked_and_what_failed() {
+fn status_has_the_writer_the_time_and_the_failure() {
     let shelf = Shelf::default();
     shelf.elect("one");
     let one = World::on(shelf.hand("one"), Config::default());
@@ -134,7 +134,7 @@ fn instance_knows_who_writes_when_it_looked_and_what_failed() {
 }
 
 #[test]
-fn listeners_hear_of_news_alone_and_of_those_of_others() {
+fn listeners_are_called_for_changes_of_all_instances() {
     let shelf = Shelf::default();
     shelf.elect("one");
     let one = World::on(shelf.hand("one"), Config::default());
@@ -158,7 +158,7 @@ fn listeners_hear_of_news_alone_and_of_those_of_others() {
 }
 
 #[test]
-fn who_follows_late_still_hears_that_an_outage_was_lifted() {
+fn late_reader_learns_that_an_outage_was_canceled() {
     let shelf = Shelf::default();
     shelf.elect("one");
     let one = World::on(shelf.hand("one"), Config::default());
@@ -188,7 +188,7 @@ fn who_follows_late_still_hears_that_an_outage_was_lifted() {
 }
 
 #[test]
-fn what_the_links_cannot_keep_any_more_fails_and_the_rest_stays() {
+fn reservations_beyond_a_reduced_capacity_fail_and_others_stay() {
     let shelf = Shelf::default();
     shelf.elect("one");
     let world = World::on(shelf.hand("one"), Config::default());
@@ -203,12 +203,17 @@ fn what_the_links_cannot_keep_any_more_fails_and_the_rest_stays() {
     let slower = Books::open(shelf.hand("one"), link(500), Config::default(), clock).unwrap();
     let failed = slower.get(&ada(), wide).unwrap();
     assert_eq!(failed.state, State::Failed);
-    assert!(failed.failure.unwrap().contains("no room for it any more"));
+    assert!(
+        failed
+            .failure
+            .unwrap()
+            .contains("no longer has the capacity")
+    );
     assert_eq!(slower.get(&ada(), narrow.id).unwrap().steps, narrow.steps);
 }
 
 #[test]
-fn a_topology_without_what_is_promised_is_refused_and_the_books_stay() {
+fn topology_without_booked_links_is_refused() {
     let shelf = Shelf::default();
     shelf.elect("one");
     let world = World::on(shelf.hand("one"), Config::default());
@@ -243,7 +248,7 @@ fn a_topology_without_what_is_promised_is_refused_and_the_books_stay() {
     }
     let again = open(shelf.hand("one"), Config::default(), &world.now).unwrap();
     assert_eq!(again.get(&ada(), kept.id).unwrap().steps, kept.steps);
-    // what is over needs no links
+    // ended reservations need no links
     drop(again);
     world.now.fetch_add(100 * SECOND, Ordering::Relaxed);
     let new = Books::open(shelf.hand("one"), other(), Config::default(), clock()).unwrap();
@@ -254,7 +259,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens_the_books_balance_and_all_instances_have_the_same(seed: u64) {
+    fn random_actions_never_overbook_and_instances_agree(seed: u64) {
         let shelf = Shelf::default();
         shelf.elect("one");
         let world = World::on(shelf.hand("one"), Config::default());
@@ -266,7 +271,7 @@ proptest! {
                 1 => shelf.fail(Fault::Behind),
                 _ => {}
             }
-            // whether it is granted, refused or lost is all the same here
+            // the result does not matter here
             let _ = act(&world.books, &mut rng);
             if rng.below(4) == 0 {
                 world.now.fetch_add(rng.below(90) * SECOND, Ordering::Relaxed);
@@ -292,7 +297,7 @@ proptest! {
     }
 }
 
-/// Something that somebody does.
+/// Makes a random change.
 fn act(books: &Books, rng: &mut Rng) -> lighthaul_booking::Result<()> {
     let whose: [Who; 2] = [ada(), ben()];
     let who = &whose[rng.below(2) as usize];

@@ -1,32 +1,32 @@
-//! A store of a test: several instances share it, and it fails when it is told to.
+//! Store for tests, which several instances share and which can fail.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use lighthaul_booking::error::{Error, Result};
+use lighthaul_booking::error::{Result, ServerFault, StoreError};
 use lighthaul_booking::store::{Batch, Fact, Kind, Mark, Store, Writer};
 
-/// What all instances see.
+/// State that all instances share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shelf {
     kept: Arc<Mutex<Kept>>,
 }
 
-/// One instance's way to it.
+/// View of one instance.
 #[derive(Debug)]
 pub(crate) struct Hand {
     name: &'static str,
     shelf: Shelf,
 }
 
-/// How the next writing fails.
+/// Failure of the next write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Nothing is kept.
+    /// The batch is not stored.
     Before,
-    /// All is kept, and nobody hears of it.
+    /// The batch is stored, but the call fails.
     Behind,
-    /// Nobody says who writes, until that is mended.
+    /// Elections fail until [`Shelf::heal`] is called.
     Away,
 }
 
@@ -41,7 +41,7 @@ struct Kept {
 }
 
 impl Shelf {
-    /// The way of an instance, which may write if it is called `writer`.
+    /// Returns the view of an instance, which may write if its name is `writer`.
     pub(crate) fn hand(&self, name: &'static str) -> Box<dyn Store> {
         Box::new(Hand {
             name,
@@ -49,17 +49,17 @@ impl Shelf {
         })
     }
 
-    /// From now on this instance writes.
+    /// Makes this instance the writer.
     pub(crate) fn elect(&self, name: &'static str) {
         self.kept().writer = name;
     }
 
-    /// The next writing fails.
+    /// Makes the next write fail.
     pub(crate) fn fail(&self, fault: Fault) {
         self.kept().fault = Some(fault);
     }
 
-    /// A copy of all that is kept, for a backup or a server that lags.
+    /// Returns a copy of all data, as a backup or a lagging server has it.
     pub(crate) fn copy(&self) -> Self {
         let kept = self.kept().clone();
         Self {
@@ -67,13 +67,13 @@ impl Shelf {
         }
     }
 
-    /// Is as a copy was.
+    /// Restores a copy.
     pub(crate) fn restore(&self, copy: &Self) {
         let old = copy.kept().clone();
         *self.kept() = old;
     }
 
-    /// Nothing fails any more.
+    /// Ends all failures.
     pub(crate) fn heal(&self) {
         self.kept().fault = None;
     }
@@ -86,7 +86,7 @@ impl Shelf {
 impl Store for Hand {
     fn elect(&mut self) -> Result<Writer> {
         if self.shelf.kept().fault == Some(Fault::Away) {
-            return Err(Error::Store("the shelf is away".to_owned()));
+            return Err(failed("find the writer at").into());
         }
         let writer = self.shelf.kept().writer;
         let is_here = writer == self.name;
@@ -100,7 +100,7 @@ impl Store for Hand {
     fn append(&mut self, after: u64, batch: &Batch) -> Result<()> {
         let mut kept = self.shelf.kept();
         let fault = kept.fault.take();
-        let broken = || Err(Error::Store("the shelf broke".to_owned()));
+        let broken = || Err(failed("write to").into());
         if fault == Some(Fault::Before) || kept.seq != after || kept.writer != self.name {
             return broken();
         }
@@ -155,5 +155,14 @@ impl Store for Hand {
         let kept = self.shelf.kept();
         let behind = kept.events.range(after + 1..).take(most);
         Ok(behind.map(|(seq, doc)| (*seq, doc.clone())).collect())
+    }
+}
+
+/// Returns the error of a server that cannot be reached.
+fn failed(action: &'static str) -> StoreError {
+    StoreError::Server {
+        action,
+        why: "the test stopped it".to_owned(),
+        fault: ServerFault::Away,
     }
 }

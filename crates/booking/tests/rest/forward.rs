@@ -1,4 +1,4 @@
-//! An instance that does not keep the books.
+//! Forwarding of requests to the writer.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -9,7 +9,7 @@ use lighthaul_circuit::reservation::State;
 
 use crate::stage::{Setup, Stage, bytes, problem};
 
-/// A store that two instances share, one of which writes: the other has the writer's URL.
+/// Store that two instances share. The one without the URL of another is the writer.
 #[derive(Clone, Debug)]
 struct Shared {
     store: Arc<Mutex<Sqlite>>,
@@ -24,7 +24,7 @@ impl Shared {
         }
     }
 
-    /// The same store, as another instance has it.
+    /// Returns the same store for another instance.
     fn follower(&self, writer: String) -> Self {
         Self {
             writer: Some(writer),
@@ -77,7 +77,7 @@ impl Store for Shared {
 }
 
 #[test]
-fn what_changes_the_books_is_done_by_who_keeps_them_and_read_by_all() {
+fn changes_are_forwarded_to_the_writer_and_visible_everywhere() {
     let shared = Shared::new();
     let writer = shared.clone().stage();
     let reader = shared.follower(writer.url()).stage();
@@ -94,7 +94,7 @@ fn what_changes_the_books_is_done_by_who_keeps_them_and_read_by_all() {
 }
 
 #[test]
-fn when_nobody_keeps_the_books_that_is_said() {
+fn unreachable_writer_is_reported() {
     let stage = Shared::new()
         .follower("http://127.0.0.1:1".to_owned())
         .stage();

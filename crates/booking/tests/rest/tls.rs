@@ -1,4 +1,4 @@
-//! HTTPS, known by the host's key or by nothing.
+//! HTTPS, with and without trust in the key of the host.
 
 use std::net::SocketAddr;
 
@@ -23,7 +23,7 @@ fn pinned(stage: &Stage, expected: Fingerprint) -> Client {
 }
 
 #[test]
-fn a_host_is_known_by_its_key_and_by_no_other() {
+fn client_trusts_only_the_pinned_key() {
     let identity = Identity::generate();
     let key = fingerprint(&identity).unwrap();
     let stage = Stage::of(Setup {
@@ -38,13 +38,16 @@ fn a_host_is_known_by_its_key_and_by_no_other() {
         matches!(&failure, Failure::Untrusted { why, .. } if why.contains(&key.to_string())),
         "{failure}"
     );
-    // nobody has signed its certificate
+    // the certificate is self-signed
     let failure = stage.client("ada").reservation(made.id).unwrap_err();
-    assert!(failure.to_string().contains("no authority"), "{failure}");
+    assert!(
+        failure.to_string().contains("not signed by an authority"),
+        "{failure}"
+    );
 }
 
 #[test]
-fn a_certificate_comes_from_files() {
+fn certificate_is_read_from_files() {
     let pair = rcgen::KeyPair::generate().unwrap();
     let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     let certificate = params.self_signed(&pair).unwrap();
@@ -68,7 +71,7 @@ fn a_certificate_comes_from_files() {
 }
 
 #[test]
-fn nothing_is_said_in_the_clear_to_other_hosts() {
+fn plain_http_is_refused_on_a_network() {
     use lighthaul_booking::books::{Books, Config};
     use lighthaul_booking::identity::Gate;
     use lighthaul_booking::serve::{Server, Settings};

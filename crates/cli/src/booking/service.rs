@@ -325,18 +325,19 @@ fn peers(key: Fingerprint) -> Known {
 #[expect(clippy::needless_pass_by_value, reason = "map_err gives it away")]
 fn failed(refused: Refused) -> Error {
     let code = match &refused {
-        Refused::Store(_) => Code::Io,
-        Refused::Elsewhere { .. } => Code::Network,
-        Refused::Misuse(_)
+        Refused::Store(_) | Refused::Io(_) => Code::Io,
+        Refused::OtherWriter { .. } => Code::Network,
+        Refused::Setup(_)
+        | Refused::Request(_)
         | Refused::Refused(_)
-        | Refused::Illegal(_)
+        | Refused::Transition(_)
         | Refused::Quota(_)
         | Refused::Policy(_)
         | Refused::Overlap(_)
-        | Refused::Missing { .. }
-        | Refused::NoLink(_)
+        | Refused::NotFound { .. }
+        | Refused::UnknownLink(_)
         | Refused::Forbidden { .. }
-        | Refused::Conflict(_) => Code::Usage,
+        | Refused::KeyReused(_) => Code::Usage,
     };
     Error::new(code, refused.to_string())
 }

@@ -144,7 +144,7 @@ fn scheduler_key_must_be_trusted_before_requests() {
         (&"provisioned".into(), &"ada".into())
     );
     let far = ask("book", &["--json", "--start", "2099-01-01T00:00"])
-        .assert_failed(40, "till when bookings are taken");
+        .assert_failed(40, "the horizon of the calendar");
     let tentative = one(&far);
     assert_eq!(
         (&tentative["type"], &tentative["code"]),
@@ -222,7 +222,7 @@ fn impossible_bookings_are_refused_with_one_sentence() {
     let booking = Booking::start("booking-bad", &["--no-tls"]);
     let ada = booking.token("ada", "user");
     for (words, code, says) in [
-        ("paris milan --size 0", 1, "at least a byte"),
+        ("paris milan --size 0", 1, "at least 1 byte"),
         ("paris milan --size 8388608TiB", 40, "ask for less"),
         (
             "paris milan --size 1GB --rate-max 2Gb/s",
@@ -232,12 +232,12 @@ fn impossible_bookings_are_refused_with_one_sentence() {
         (
             "paris milan --size 900TB --by 23:59:59",
             40,
-            "it would not be over in time: ask for ",
+            "the transfer cannot end in time: ask for ",
         ),
         (
             "paris milan --size 1GB --start 2020-01-01T00:00",
             1,
-            "the start is over",
+            "the start has passed",
         ),
         ("paris rome --size 1GB", 1, "rome"),
         ("--size 1GB", 1, "either from and to, or path"),
@@ -404,7 +404,7 @@ fn booked_copy_follows_its_reservation_and_releases_the_rest() {
     let booked = events.iter().find(|event| event["type"] == "booked");
     assert_eq!(state(&booked.unwrap()["reservation"]), "released");
     copy(&["--book-size", "900TB", "--by", "23:59:59"])
-        .assert_failed(40, "it would not be over in time: ask for ");
+        .assert_failed(40, "the transfer cannot end in time: ask for ");
     copy(&["--far-node", "rome"]).assert_failed_to_parse();
 }
 

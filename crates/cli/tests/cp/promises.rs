@@ -296,11 +296,7 @@ fn reservations_and_bytes_of_one_owner_are_bounded() {
     let first = ask(&booking, &ada, &sized("7MB"))["id"].to_string();
     refused(&ada, "4MB", "of which 3000000 are left: ask for less");
     ask(&booking, &ada, &sized("3MB"));
-    refused(
-        &ada,
-        "1kB",
-        "ada has 2 reservations, as many as one may have",
-    );
+    refused(&ada, "1kB", "ada has 2 reservations, the maximum");
     // each owner has its own
     ask(&booking, &bob, &sized("10MB"));
     let cancelled = booking.run(&ada, &["cancel", &first]);
@@ -338,7 +334,7 @@ fn reservations_beyond_the_horizon_are_refused() {
     };
     let held = |time| booking.run(&ada, &held(time).collect::<Vec<_>>());
     held("50m").assert_succeeded();
-    held("70m").assert_failed(40, "till when bookings are taken: ask for less");
+    held("70m").assert_failed(40, "the horizon of the calendar: ask for less");
 }
 
 #[test]
@@ -523,7 +519,7 @@ fn device_gets_the_packets_of_the_circuit() {
     cancelled.assert_succeeded();
     // without the option they are all, which only an operator may have
     book(&ada, &packets[..2])
-        .assert_failed(13, "does not allow packets \"all\", only to: 10.0.0.0/8");
+        .assert_failed(13, "does not permit packets \"all\", only to: 10.0.0.0/8");
     book(&olga, &packets[..2]).assert_succeeded();
     hears("all", 100_000_000);
     book(&ada, &packets[2..]).assert_failed_to_parse();

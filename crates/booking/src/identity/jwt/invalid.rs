@@ -13,18 +13,22 @@ pub enum Invalid {
     #[error("the claims of the token do not conform to RFC 7519: ask the issuer for another")]
     Claims,
     /// The subject has control characters.
-    #[error(
-        "the subject of the token has control characters: ask the issuer for another"
-    )]
+    #[error("the subject of the token has control characters: ask the issuer for another")]
     Name,
     /// The signature algorithm is not supported.
-    #[error("the token is signed with {0}, which is not supported: ask the issuer for RS256, ES256 or EdDSA")]
+    #[error(
+        "the token is signed with {0}, which is not supported: ask the issuer for RS256, ES256 or EdDSA"
+    )]
     Algorithm(String),
     /// The signature is not by a key of the issuer.
-    #[error("the signature of the token is not by a key of the issuer: ask the issuer for a new token")]
+    #[error(
+        "the signature of the token is not by a key of the issuer: ask the issuer for a new token"
+    )]
     Signature,
     /// The token is from another issuer.
-    #[error("the token is from {0}, which is not the trusted issuer: ask the operator for the name of that issuer")]
+    #[error(
+        "the token is from {0}, which is not the trusted issuer: ask the operator for the name of that issuer"
+    )]
     Issuer(String),
     /// The token is for another audience.
     #[error("the token is for another service: ask the issuer for one with audience {0}")]
