@@ -3,7 +3,7 @@
 use data_encoding::BASE64URL_NOPAD;
 use lighthaul_booking::identity::jwt::Invalid;
 use lighthaul_booking::identity::{Denied, Gate, Issuer, Keys};
-use lighthaul_booking::word::{Change, Event, NewReservation, Reservation};
+use lighthaul_booking::json::{Change, Event, NewReservation, Reservation};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -19,7 +19,7 @@ use lighthaul_io::host::clock::Clock;
 
 use crate::books::{Books, Role, Who};
 use crate::error::{Result, SetupError};
-use crate::word::{Moment, Reservation};
+use crate::json::{Reservation, Timestamp};
 
 /// Returns the topology with the limits of the devices at its interfaces.
 pub fn equip(
@@ -64,7 +64,7 @@ pub struct Tender<P> {
     books: Arc<Books>,
     posts: P,
     /// Time at which the clock of the devices was zero, unless the clock of the host was set since.
-    zero: Cell<Moment>,
+    zero: Cell<Timestamp>,
 }
 
 /// Keeps the circuits at the devices of this host equal to those of the reservations.
@@ -87,9 +87,9 @@ impl Circuits {
         books: Arc<Books>,
         drivers: BTreeMap<String, Box<dyn Driver>>,
         clock: Clock,
-        now: Moment,
+        now: Timestamp,
     ) -> Result<Self> {
-        let zero = Moment(now.0.saturating_sub(clock.now().as_nanos()));
+        let zero = Timestamp(now.0.saturating_sub(clock.now().as_nanos()));
         let wishes = Wishes::of(&books, zero)?;
         let lease_till = clock.now() + LEASE;
         let wanted = wishes.wanted.into_values().map(|circuit| Wanted {
@@ -154,7 +154,7 @@ impl Posts for Agents {
 
 impl<P: Posts> Tender<P> {
     /// Keeps the circuits of `books` at `posts`, whose clock was zero at `zero`.
-    pub const fn new(books: Arc<Books>, posts: P, zero: Moment) -> Self {
+    pub const fn new(books: Arc<Books>, posts: P, zero: Timestamp) -> Self {
         Self {
             books,
             posts,
@@ -209,9 +209,9 @@ impl<P: Posts> Tender<P> {
 
     /// Returns the time at which the clock of the devices was zero. It changes only when the clock
     /// of the host is set; small drift is ignored.
-    fn zero(&self) -> Moment {
+    fn zero(&self) -> Timestamp {
         let now = self.posts.now().as_nanos();
-        let zero = Moment(self.books.now().0.saturating_sub(now));
+        let zero = Timestamp(self.books.now().0.saturating_sub(now));
         if zero.0.abs_diff(self.zero.get().0) > DRIFT_MAX {
             self.zero.set(zero);
         }
@@ -287,7 +287,7 @@ struct Wishes {
 }
 
 impl Wishes {
-    fn of(books: &Books, zero: Moment) -> Result<Self> {
+    fn of(books: &Books, zero: Timestamp) -> Result<Self> {
         let mut wishes = Self {
             wanted: BTreeMap::new(),
             broken: Vec::new(),
@@ -314,7 +314,7 @@ impl Wishes {
 /// Returns the circuit of a reservation, with times of a clock that was zero at `zero`.
 fn circuit(
     reservation: &Reservation,
-    zero: Moment,
+    zero: Timestamp,
 ) -> std::result::Result<Option<Circuit>, String> {
     let Some(flow) = &reservation.request.flow else {
         return Ok(None);
@@ -337,7 +337,7 @@ fn circuit(
     }))
 }
 
-impl Moment {
+impl Timestamp {
     /// Returns the same time by a clock that was zero at `zero`, or zero if it is earlier.
     const fn since(self, zero: Self) -> Instant {
         Instant::from_nanos(self.0.saturating_sub(zero.0))

@@ -12,9 +12,9 @@ use ureq::Body;
 use ureq::http::{Method, Response, StatusCode};
 
 use crate::https::{Caller, Known};
-use crate::word::{
-    CalendarView, Change, Event, Health, Moment, NewOutage, NewReservation, OutageView, Page,
-    Problem, Quote, Reservation, TopologyView, Why,
+use crate::json::{
+    CalendarView, Change, Event, Health, NewOutage, NewReservation, OutageView, Page, Problem,
+    Quote, Reason, Reservation, Timestamp, TopologyView,
 };
 
 /// Client of one scheduler.
@@ -176,8 +176,8 @@ impl Client {
     pub fn calendar(
         &self,
         link: &str,
-        from: Moment,
-        till: Moment,
+        from: Timestamp,
+        till: Timestamp,
     ) -> Result<CalendarView, Failure> {
         let link = percent(link);
         self.get(&format!(
@@ -348,8 +348,8 @@ impl Client {
     }
 }
 
-fn because(why: &str) -> Why {
-    Why {
+fn because(why: &str) -> Reason {
+    Reason {
         why: why.to_owned(),
     }
 }

@@ -1,6 +1,6 @@
 //! Floor 6: the scheduler, a service that books capacity of links, and its client.
 //!
-//! - [`api`]: REST interface; [`word`]: its JSON types; [`serve`]: network service
+//! - [`api`]: REST interface; [`json`]: its JSON types; [`serve`]: network service
 //! - [`books`]: reservations, policies and the calendar behind them; [`store`]: databases that keep
 //!   them
 //! - [`circuits`]: provisions circuits for reservations; [`topology`]: reads topology files
@@ -20,12 +20,12 @@ pub mod client;
 pub mod error;
 pub mod https;
 pub mod identity;
+pub mod json;
 mod patient;
 pub mod policies;
 pub mod serve;
 pub mod store;
 pub mod topology;
-pub mod word;
 
 pub use books::Books;
 pub use error::{Error, Result};

@@ -28,7 +28,7 @@ use tracing::{error, info};
 
 use crate::books::{Policy, Quota};
 use crate::error::{PolicyFileError, Result, SetupError};
-use crate::word::{Bytes, Span, WithUnit};
+use crate::json::{Bytes, IsoDuration, WithUnit};
 
 /// Policies of all identities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -217,7 +217,7 @@ struct Written {
     interfaces: Option<Vec<String>>,
     links: Option<Vec<String>>,
     rate_max: Option<WithUnit<Rate>>,
-    ahead: Option<WithUnit<Span>>,
+    ahead: Option<WithUnit<IsoDuration>>,
     bytes_per_day: Option<WithUnit<Bytes>>,
     reservations: Option<usize>,
 }

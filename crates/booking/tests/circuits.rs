@@ -15,9 +15,9 @@ use lighthaul_booking::Error;
 use lighthaul_booking::books::{Books, Config, Policy};
 use lighthaul_booking::circuits::{Circuits, equip};
 use lighthaul_booking::error::OverlapError;
+use lighthaul_booking::json::{FlowAt, NewReservation, Timestamp};
 use lighthaul_booking::store::Store;
 use lighthaul_booking::store::sqlite::Sqlite;
-use lighthaul_booking::word::{FlowAt, Moment, NewReservation};
 use lighthaul_calendar::Topology;
 use lighthaul_circuit::circuit::CircuitId;
 use lighthaul_circuit::driver::{Capabilities, Driver, Standing};
@@ -70,7 +70,7 @@ fn failed_device_fails_its_reservation_and_frees_the_link() {
     assert!(failed.failure.unwrap().contains("stumbled"));
     let next = books.quote(&ben(), &all_for(1)).unwrap();
     assert!(
-        next.steps[0].from <= Moment(unix_nanos()),
+        next.steps[0].from <= Timestamp(unix_nanos()),
         "the link is free"
     );
 }
@@ -145,12 +145,9 @@ fn interface_without_driver_is_refused() {
     let why = books.reserve(&ada(), &new, None).unwrap_err().to_string();
     assert!(why.contains("eth7, only at: eth1"), "{why}");
     let store = Box::new(Sqlite::in_memory().unwrap());
-    let none = Books::open(
-        store,
-        link(1000),
-        Config::default(),
-        || Moment(unix_nanos()),
-    );
+    let none = Books::open(store, link(1000), Config::default(), || {
+        Timestamp(unix_nanos())
+    });
     let why = none.unwrap().reserve(&operator(), &new, None);
     let why = why.unwrap_err().to_string();
     assert_eq!(
@@ -163,7 +160,7 @@ fn interface_without_driver_is_refused() {
 fn circuits_follow_the_clock_of_the_host_when_it_is_set() {
     let ahead = Arc::new(AtomicU64::new(0));
     let by = Arc::clone(&ahead);
-    let clock = move || Moment(unix_nanos() + by.load(Ordering::Relaxed));
+    let clock = move || Timestamp(unix_nanos() + by.load(Ordering::Relaxed));
     let books = books_by(Box::new(Sqlite::in_memory().unwrap()), clock);
     let device = device();
     let circuits = circuits(&books, &device);
@@ -182,12 +179,12 @@ fn circuits_follow_the_clock_of_the_host_when_it_is_set() {
 }
 
 fn books(store: Box<dyn Store>) -> Arc<Books> {
-    books_by(store, || Moment(unix_nanos()))
+    books_by(store, || Timestamp(unix_nanos()))
 }
 
 fn books_by(
     store: Box<dyn Store>,
-    clock: impl Fn() -> Moment + Send + Sync + 'static,
+    clock: impl Fn() -> Timestamp + Send + Sync + 'static,
 ) -> Arc<Books> {
     let policy = Policy {
         prefixes: vec!["10.0.0.0/8".parse().unwrap()],
@@ -233,7 +230,7 @@ fn circuits(books: &Arc<Books>, device: &Sim) -> Circuits {
         Arc::clone(books),
         drivers,
         Clock::start(),
-        Moment(unix_nanos()),
+        Timestamp(unix_nanos()),
     )
     .unwrap()
 }

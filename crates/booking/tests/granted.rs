@@ -17,9 +17,9 @@ use lighthaul_booking::Error;
 use lighthaul_booking::books::{Books, Config, Filter, Policy, Role, Who};
 use lighthaul_booking::circuits::{Posts, Tender, equip};
 use lighthaul_booking::error::OverlapError;
-use lighthaul_booking::word::{
-    Bps, Bytes, Change as Resize, FlowAt, Moment, NewOutage, NewReservation, Reservation, Shape,
-    Span,
+use lighthaul_booking::json::{
+    Bps, Bytes, Change as Resize, FlowAt, IsoDuration, NewOutage, NewReservation, Reservation,
+    Shape, Timestamp,
 };
 use lighthaul_calendar::{Link, Topology};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
@@ -94,11 +94,11 @@ impl Scene {
         shelf.elect("one");
         let clock = Arc::clone(&now);
         let books = Books::open(shelf.hand("one"), topology, config(&mut rng), move || {
-            Moment(clock.load(Ordering::Relaxed))
+            Timestamp(clock.load(Ordering::Relaxed))
         });
         let books = Arc::new(books.unwrap());
         let devices = Devices::new(&sims, &now);
-        let tender = Tender::new(Arc::clone(&books), devices, Moment(BEGIN));
+        let tender = Tender::new(Arc::clone(&books), devices, Timestamp(BEGIN));
         Self {
             rng,
             seed,
@@ -155,7 +155,7 @@ impl Scene {
         let is_size = self.rng.below(2) == 0;
         Resize {
             size: is_size.then_some(Bytes(amount * SECONDS_WORTH)),
-            hold: (!is_size).then_some(Span(Duration::from_secs(amount))),
+            hold: (!is_size).then_some(IsoDuration(Duration::from_secs(amount))),
             why: String::new(),
         }
     }
@@ -166,7 +166,7 @@ impl Scene {
         let outage = NewOutage {
             link: self.links[nth].0.clone(),
             from: Some(from),
-            till: Moment(from.0 + (1 + self.rng.below(5)) * SECOND),
+            till: Timestamp(from.0 + (1 + self.rng.below(5)) * SECOND),
             why: String::new(),
         };
         let view = self.books.outage(&operator(), &outage).unwrap();
@@ -227,7 +227,7 @@ impl Scene {
             from: Some(nodes[from].to_owned()),
             to: Some(nodes[to].to_owned()),
             size: is_size.then_some(Bytes(amount * SECONDS_WORTH)),
-            hold: (!is_size).then_some(Span(Duration::from_secs(amount))),
+            hold: (!is_size).then_some(IsoDuration(Duration::from_secs(amount))),
             rate_max,
             start: (self.rng.below(2) == 0).then(|| self.ahead(12)),
             margin_percent: is_size.then_some(0),
@@ -261,9 +261,9 @@ impl Scene {
         }
     }
 
-    fn ahead(&mut self, most: u64) -> Moment {
+    fn ahead(&mut self, most: u64) -> Timestamp {
         let now = self.now.load(Ordering::Relaxed);
-        Moment(now + self.rng.below(most) * SECOND)
+        Timestamp(now + self.rng.below(most) * SECOND)
     }
 
     /// Advances the time, and checks all promises at each step.
@@ -325,7 +325,7 @@ impl Scene {
                 Rate::from_bps(step.rate_bps),
                 "seed {} at {}: {one:?} beside {:?}",
                 self.seed,
-                Moment(now),
+                Timestamp(now),
                 self.tender.posts().circuits()
             );
             assert_eq!(one.state, State::Active, "seed {}", self.seed);
@@ -338,7 +338,7 @@ impl Scene {
         let now = self.now.load(Ordering::Relaxed);
         let mut used: BTreeMap<&str, [u64; ARRAY]> = BTreeMap::new();
         let mut flows: BTreeMap<&str, Vec<(Flow, usize, usize)>> = BTreeMap::new();
-        let cell = |at: Moment| (at.0.saturating_sub(now) / SECOND) as usize;
+        let cell = |at: Timestamp| (at.0.saturating_sub(now) / SECOND) as usize;
         for one in live {
             let port = one
                 .request

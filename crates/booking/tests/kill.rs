@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use lighthaul_base::Rng;
 use lighthaul_booking::books::{Books, Config, Filter};
+use lighthaul_booking::json::{Bytes, NewReservation, Reservation, Timestamp};
 use lighthaul_booking::store::sqlite::Sqlite;
-use lighthaul_booking::word::{Bytes, Moment, NewReservation, Reservation};
 use lighthaul_calendar::Calendar;
 use lighthaul_circuit::reservation::State;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
@@ -65,7 +65,7 @@ fn killed_scheduler_loses_no_answer_and_books_nothing_twice() {
         drop(books);
         let again = open(&file);
         let after = again.snapshot().unwrap();
-        let now = Moment(unix_nanos());
+        let now = Timestamp(unix_nanos());
         assert_eq!(
             ahead(before, now),
             ahead(after, now),
@@ -106,7 +106,7 @@ fn booker() {
             size: Some(Bytes(1 + rng.below(1 << 30))),
             rate_max: Some(lighthaul_base::Rate::from_mbps(100 + rng.below(901)).into()),
             // late enough that no reservation starts during the test
-            start: Some(Moment(unix_nanos() + 3600 * SECOND)),
+            start: Some(Timestamp(unix_nanos() + 3600 * SECOND)),
             ..all_for(1)
         };
         let key = rng.below(u64::MAX).to_string();
@@ -142,7 +142,7 @@ fn restored_books_are_refused_after_a_kill_or_a_stop() {
         };
         let start = || {
             let store = Box::new(Sqlite::open(&file).unwrap());
-            Books::open(store, link(1000), config(), || Moment(unix_nanos()))
+            Books::open(store, link(1000), config(), || Timestamp(unix_nanos()))
         };
         let newer = start().unwrap();
         assert_eq!(every_one(&newer).len(), 2, "{end:?}");
@@ -171,7 +171,7 @@ fn one_and_one_more() {
         ..Config::default()
     };
     let store = Box::new(Sqlite::open(Path::new(&file)).unwrap());
-    let books = Books::open(store, link(1000), config, || Moment(unix_nanos())).unwrap();
+    let books = Books::open(store, link(1000), config, || Timestamp(unix_nanos())).unwrap();
     let mut line = String::new();
     println!();
     for said in ["one", "one more"] {
@@ -326,7 +326,7 @@ fn open(file: &Path) -> Books {
         ..Config::default()
     };
     let store = Box::new(Sqlite::open(file).unwrap());
-    Books::open(store, link(1000), config, || Moment(unix_nanos())).unwrap()
+    Books::open(store, link(1000), config, || Timestamp(unix_nanos())).unwrap()
 }
 
 fn every_one(books: &Books) -> Vec<Reservation> {
@@ -345,7 +345,7 @@ fn every_one(books: &Books) -> Vec<Reservation> {
 }
 
 /// Returns the calendar from a time on.
-fn ahead(mut calendar: Calendar, now: Moment) -> Calendar {
+fn ahead(mut calendar: Calendar, now: Timestamp) -> Calendar {
     calendar.forget(now.instant());
     calendar
 }

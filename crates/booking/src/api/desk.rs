@@ -14,7 +14,7 @@ use crate::books::{Books, Standing, Who};
 use crate::error::Result;
 use crate::identity::Gate;
 use crate::identity::limits::Limits;
-use crate::word::{Moment, OutageView, Reservation};
+use crate::json::{OutageView, Reservation, Timestamp};
 
 /// State that all requests share.
 #[derive(Clone, Debug)]
@@ -138,8 +138,8 @@ impl Desk {
     }
 
     /// Returns the current time.
-    pub(crate) fn now() -> Moment {
-        Moment(unix_nanos())
+    pub(crate) fn now() -> Timestamp {
+        Timestamp(unix_nanos())
     }
 }
 

@@ -18,7 +18,7 @@ use super::desk::Desk;
 use super::refused::Refused;
 use super::seats::Seat;
 use crate::books::{Books, Who};
-use crate::word::Event;
+use crate::json::Event;
 
 /// Returns the routes of events.
 pub(crate) fn router() -> OpenApiRouter<Desk> {

@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 use super::desk::Desk;
 use super::refused::Refused;
 use crate::books::Standing;
-use crate::word::Health;
+use crate::json::Health;
 
 /// Returns the routes that need no authentication.
 pub(crate) fn router() -> OpenApiRouter<Desk> {

@@ -15,7 +15,7 @@ use super::caller::Caller;
 use super::desk::Desk;
 use super::refused::Refused;
 use crate::books::Books;
-use crate::word::{CalendarView, LinkView, Moment, TopologyView};
+use crate::json::{CalendarView, LinkView, Timestamp, TopologyView};
 
 /// Returns the routes of links.
 pub(crate) fn router() -> OpenApiRouter<Desk> {
@@ -51,10 +51,10 @@ async fn links(
 struct Window {
     /// Start [default: now]
     #[param(value_type = Option<String>)]
-    from: Option<Moment>,
+    from: Option<Timestamp>,
     /// End [default: a day after the start]
     #[param(value_type = Option<String>)]
-    till: Option<Moment>,
+    till: Option<Timestamp>,
 }
 
 /// Get the free and the booked capacity of a link

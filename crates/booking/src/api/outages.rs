@@ -11,7 +11,7 @@ use super::caller::Caller;
 use super::desk::Desk;
 use super::refused::Refused;
 use crate::books::Books;
-use crate::word::{NewOutage, OutageView};
+use crate::json::{NewOutage, OutageView};
 
 /// Returns the routes of outages.
 pub(crate) fn router() -> OpenApiRouter<Desk> {

@@ -14,7 +14,7 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 
 use crate::error::Error;
 use crate::identity::Denied;
-use crate::word::{CounterOffer, Moment, Problem, Span};
+use crate::json::{CounterOffer, IsoDuration, Problem, Timestamp};
 
 /// Problem to return.
 #[derive(Clone, Debug)]
@@ -228,14 +228,14 @@ fn from_refusal(refusal: &Refusal, detail: String) -> Refused {
 
 fn offer(counter: &calendar::CounterOffer) -> CounterOffer {
     CounterOffer {
-        earliest_end: counter.end.map(Moment::from),
+        earliest_end: counter.end.map(Timestamp::from),
         size_by_then: counter.most.and_then(|most| match most {
             Need::Size { bytes, .. } => Some(bytes),
             Need::Hold(_) => None,
         }),
         hold_by_then: counter.most.and_then(|most| match most {
             Need::Size { .. } => None,
-            Need::Hold(time) => Some(Span(time)),
+            Need::Hold(time) => Some(IsoDuration(time)),
         }),
         rate_needed: counter.rate_max.map(Rate::as_bps),
     }

@@ -15,7 +15,7 @@ use super::caller::Caller;
 use super::desk::Desk;
 use super::refused::Refused;
 use crate::books::Filter;
-use crate::word::{Change, NewReservation, Page, Quote, Reservation, Why};
+use crate::json::{Change, NewReservation, Page, Quote, Reason, Reservation};
 
 type Answer<T> = Result<Json<T>, Refused>;
 
@@ -112,14 +112,14 @@ async fn look(
 }
 
 /// Cancel a reservation
-#[utoipa::path(delete, path = "/v1/reservations/{id}", request_body = Option<Why>,
+#[utoipa::path(delete, path = "/v1/reservations/{id}", request_body = Option<Reason>,
     params(("id" = u64, Path, description = "Number of the reservation")),
     responses((status = 200, description = "The reservation after the change", body = Reservation), Refused), security(("bearer" = [])))]
 async fn cancel(
     State(desk): State<Desk>,
     Caller(who): Caller,
     Asked(Path(id)): Asked<Path<u64>>,
-    Said(Why { why }): Said<Why>,
+    Said(Reason { why }): Said<Reason>,
 ) -> Answer<Reservation> {
     let done = desk.change(who, format!("terminate {id}"), move |books, who| {
         books.terminate(who, id, &why)
@@ -128,14 +128,14 @@ async fn cancel(
 }
 
 /// Commit a reservation that is held
-#[utoipa::path(post, path = "/v1/reservations/{id}/commit", request_body = Option<Why>,
+#[utoipa::path(post, path = "/v1/reservations/{id}/commit", request_body = Option<Reason>,
     params(("id" = u64, Path, description = "Number of the reservation")),
     responses((status = 200, description = "The reservation after the change", body = Reservation), Refused), security(("bearer" = [])))]
 async fn commit(
     State(desk): State<Desk>,
     Caller(who): Caller,
     Asked(Path(id)): Asked<Path<u64>>,
-    Said(Why { why }): Said<Why>,
+    Said(Reason { why }): Said<Reason>,
 ) -> Answer<Reservation> {
     let done = desk.change(who, format!("commit {id}"), move |books, who| {
         books.commit(who, id, &why)
@@ -144,14 +144,14 @@ async fn commit(
 }
 
 /// Provision the circuit of a reservation
-#[utoipa::path(post, path = "/v1/reservations/{id}/provision", request_body = Option<Why>,
+#[utoipa::path(post, path = "/v1/reservations/{id}/provision", request_body = Option<Reason>,
     params(("id" = u64, Path, description = "Number of the reservation")),
     responses((status = 200, description = "The reservation after the change", body = Reservation), Refused), security(("bearer" = [])))]
 async fn provision(
     State(desk): State<Desk>,
     Caller(who): Caller,
     Asked(Path(id)): Asked<Path<u64>>,
-    Said(Why { why }): Said<Why>,
+    Said(Reason { why }): Said<Reason>,
 ) -> Answer<Reservation> {
     let done = desk.change(who, format!("provision {id}"), move |books, who| {
         books.provision(who, id, &why)
@@ -160,14 +160,14 @@ async fn provision(
 }
 
 /// Release the rest of a reservation
-#[utoipa::path(post, path = "/v1/reservations/{id}/release", request_body = Option<Why>,
+#[utoipa::path(post, path = "/v1/reservations/{id}/release", request_body = Option<Reason>,
     params(("id" = u64, Path, description = "Number of the reservation")),
     responses((status = 200, description = "The reservation after the change", body = Reservation), Refused), security(("bearer" = [])))]
 async fn release(
     State(desk): State<Desk>,
     Caller(who): Caller,
     Asked(Path(id)): Asked<Path<u64>>,
-    Said(Why { why }): Said<Why>,
+    Said(Reason { why }): Said<Reason>,
 ) -> Answer<Reservation> {
     let done = desk.change(who, format!("release {id}"), move |books, who| {
         books.release(who, id, &why)

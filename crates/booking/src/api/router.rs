@@ -25,7 +25,7 @@ use super::refused::Refused;
 use super::turns::{self, Turns};
 use super::{events, health, links, outages, reservations};
 use crate::callers::Limits;
-use crate::word::{CounterOffer, Problem};
+use crate::json::{CounterOffer, Problem};
 
 /// Returns the service with all routes and limits.
 pub(crate) fn router(desk: Desk, forwarder: Forwarder, limits: &Limits) -> Router {

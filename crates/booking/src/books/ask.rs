@@ -7,13 +7,13 @@ use lighthaul_base::Rate;
 use lighthaul_calendar::{Calendar, Detail, Need, Path, Refusal, Request, Route, Shape, Topology};
 
 use crate::error::{self, RequestError, StoreError, UnknownLink};
-use crate::word::{self, Bps, Moment, NewReservation};
+use crate::json::{self, Bps, NewReservation, Timestamp};
 
 /// Fills in defaults, so that the request always means the same. The default highest rate is the
 /// capacity of the best path, or `fastest` if that is lower.
 pub(super) fn complete(
     new: &NewReservation,
-    now: Moment,
+    now: Timestamp,
     calendar: &Calendar,
     fastest: Option<Rate>,
 ) -> error::Result<NewReservation> {
@@ -64,10 +64,10 @@ pub(super) fn read(
             .start
             .ok_or(StoreError::MissingField("start"))?
             .instant(),
-        deadline: full.by.map(Moment::instant),
+        deadline: full.by.map(Timestamp::instant),
         shape: match full.shape {
-            word::Shape::Varying => Shape::Varying,
-            word::Shape::Fixed => Shape::Fixed,
+            json::Shape::Varying => Shape::Varying,
+            json::Shape::Fixed => Shape::Fixed,
         },
         detail: Detail::Joined,
     })
@@ -105,7 +105,7 @@ fn through(
 
 /// Returns the path of a reservation, with its circuit.
 pub(super) fn path_of(
-    reservation: &word::Reservation,
+    reservation: &json::Reservation,
     topology: &Topology,
 ) -> Result<std::sync::Arc<Path>, RequestError> {
     let path = path(&reservation.path, topology)?;
@@ -132,7 +132,7 @@ pub(super) fn path(
 }
 
 /// Returns the parts of a reservation that are missing in a topology.
-pub(super) fn lacks(reservation: &word::Reservation, topology: &Topology) -> Vec<String> {
+pub(super) fn lacks(reservation: &json::Reservation, topology: &Topology) -> Vec<String> {
     let request = &reservation.request;
     let nodes = [&request.from, &request.to].into_iter().flatten();
     let nodes = nodes.filter(|name| topology.node(name).is_none());
@@ -158,7 +158,7 @@ pub(super) fn lacks(reservation: &word::Reservation, topology: &Topology) -> Vec
 /// Returns the request of a reservation with a new amount.
 pub(super) fn changed(
     full: &NewReservation,
-    change: &word::Change,
+    change: &json::Change,
 ) -> Result<NewReservation, RequestError> {
     let mut new = full.clone();
     match (change.size, change.hold) {

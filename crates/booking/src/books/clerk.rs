@@ -9,15 +9,15 @@ use super::follow::Unfit;
 use super::ledger::Ledger;
 use super::memory::Memory;
 use crate::error::{Error, Result, SetupError, StoreError};
+use crate::json::Timestamp;
 use crate::store::{Mark, Store, Writer};
-use crate::word::Moment;
 
 /// Ledger, and the store that has the authoritative state.
 #[derive(Debug)]
 pub(super) struct Clerk {
     pub(super) store: Box<dyn Store>,
     pub(super) ledger: Ledger,
-    pub(super) now: Moment,
+    pub(super) now: Timestamp,
     /// True if this instance was the writer at the last election.
     pub(super) is_writer: bool,
     /// Number of the last batch that both ledger and store have.
@@ -35,7 +35,7 @@ impl Clerk {
             store,
             memory,
             ledger: Ledger::new(config, topology)?,
-            now: Moment(0),
+            now: Timestamp(0),
             is_writer: false,
             news: 0,
             is_stale: true,
@@ -46,7 +46,7 @@ impl Clerk {
     /// be written, nothing has changed.
     pub(super) fn change<T>(
         &mut self,
-        act: impl FnOnce(&mut Ledger, Moment) -> Result<T>,
+        act: impl FnOnce(&mut Ledger, Timestamp) -> Result<T>,
     ) -> Result<T> {
         self.lead()?;
         let now = self.now;
@@ -62,7 +62,7 @@ impl Clerk {
     /// Sets the time of the books. Steps back of up to a second have no effect. After a larger one
     /// the ledger is read again from the store. Otherwise due changes would stop until the old time
     /// is reached again.
-    pub(super) fn set_time(&mut self, now: Moment) {
+    pub(super) fn set_time(&mut self, now: Timestamp) {
         let back = self.now.0.saturating_sub(now.0);
         if back <= BACK_MAX {
             self.now = self.now.max(now);

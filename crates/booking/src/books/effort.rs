@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use crate::word::Step;
+use crate::json::Step;
 
 /// Number of steps of reservations that were examined.
 ///

@@ -12,8 +12,8 @@ use super::ledger::{Answer, Ledger};
 use super::record::Record;
 use super::who::{Act, Role, Who};
 use crate::error::{Error, Result, TopologyMismatch};
+use crate::json::{OutageView, Timestamp};
 use crate::store::{Batch, Fact, Kind};
-use crate::word::{Moment, OutageView};
 
 /// Reservations that do not fit the current topology.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ impl Unfit {
 
 impl Ledger {
     /// Loads the changes of a store. Existing grants are kept, whatever would be granted now.
-    pub(super) fn follow(&mut self, now: Moment, batch: Batch) -> Result<Unfit> {
+    pub(super) fn follow(&mut self, now: Timestamp, batch: Batch) -> Result<Unfit> {
         let at = now.instant();
         let (mut records, mut outages) = (Vec::new(), Vec::new());
         for fact in batch.facts {
@@ -80,7 +80,7 @@ impl Ledger {
     }
 
     /// Books the grant of a record again, or notes why this is impossible.
-    fn keep(&mut self, now: Moment, record: &Record, unfit: &mut Unfit) {
+    fn keep(&mut self, now: Timestamp, record: &Record, unfit: &mut Unfit) {
         let Err(why) = restore(&mut self.calendar, &self.config, now, record) else {
             return;
         };
@@ -95,7 +95,7 @@ impl Ledger {
     }
 
     /// Fails reservations for which links have too little capacity.
-    pub(super) fn give_up(&mut self, now: Moment, unfit: Unfit) -> Result<()> {
+    pub(super) fn give_up(&mut self, now: Timestamp, unfit: Unfit) -> Result<()> {
         let who = Who::new("calendar", Role::Operator);
         for (id, why) in unfit.slow {
             let why = format!("the topology no longer has the capacity for it: {why}");
@@ -110,7 +110,7 @@ impl Ledger {
         Ok(())
     }
 
-    fn follow_outage(&mut self, now: Moment, view: OutageView) -> Result<()> {
+    fn follow_outage(&mut self, now: Timestamp, view: OutageView) -> Result<()> {
         // the outage may have been canceled
         let _ = self.calendar.lift(Id(view.id));
         let link = self.calendar.topology().link(&view.link);
@@ -127,7 +127,12 @@ impl Ledger {
     }
 }
 
-fn restore(calendar: &mut Calendar, config: &Config, now: Moment, record: &Record) -> Result<()> {
+fn restore(
+    calendar: &mut Calendar,
+    config: &Config,
+    now: Timestamp,
+    record: &Record,
+) -> Result<()> {
     let reservation = &record.reservation;
     let topology = calendar.topology();
     let owner = config.number_of(&reservation.owner);

@@ -14,11 +14,11 @@ use super::policy::Policy;
 use super::view::Filter;
 use super::who::{Act, Who};
 use crate::error::{Error, Result};
-use crate::store::{Store, Writer};
-use crate::word::{
-    CalendarView, Change, Event, Moment, NewOutage, NewReservation, OutageView, Page, Quote,
-    Reservation, TopologyView,
+use crate::json::{
+    CalendarView, Change, Event, NewOutage, NewReservation, OutageView, Page, Quote, Reservation,
+    Timestamp, TopologyView,
 };
+use crate::store::{Store, Writer};
 
 /// Reservations of all owners, and their calendar.
 ///
@@ -28,7 +28,7 @@ use crate::word::{
 pub struct Books {
     clerk: Mutex<Clerk>,
     /// Clock.
-    clock: Box<dyn Fn() -> Moment + Send + Sync>,
+    clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     listeners: Mutex<Vec<Listener>>,
     standing: Mutex<Standing>,
 }
@@ -39,7 +39,7 @@ pub struct Standing {
     /// URL of the instance that writes, if it is another one.
     pub writer: Option<String>,
     /// Time of the check.
-    pub at: Moment,
+    pub at: Timestamp,
     /// Reason for which the check failed.
     pub why: Option<String>,
 }
@@ -61,7 +61,7 @@ impl Books {
         store: Box<dyn Store>,
         topology: Topology,
         config: Config,
-        clock: impl Fn() -> Moment + Send + Sync + 'static,
+        clock: impl Fn() -> Timestamp + Send + Sync + 'static,
     ) -> Result<Self> {
         let books = Self {
             clerk: Mutex::new(Clerk::new(store, topology, config)?),
@@ -174,7 +174,7 @@ impl Books {
         &self,
         who: &Who,
         link: &str,
-        window: (Moment, Moment),
+        window: (Timestamp, Timestamp),
     ) -> Result<CalendarView> {
         self.read(|ledger, now| ledger.calendar_view(who, link, now, window))
     }
@@ -215,7 +215,7 @@ impl Books {
     }
 
     /// Makes changes that are due. Returns the time of the next call, at most one second ahead.
-    pub fn tick(&self) -> Result<Moment> {
+    pub fn tick(&self) -> Result<Timestamp> {
         let due = self.look_after();
         let mut standing = self.standing_now();
         standing.at = (self.clock)();
@@ -225,7 +225,7 @@ impl Books {
     }
 
     /// Returns the time by the clock of the books.
-    pub fn now(&self) -> Moment {
+    pub fn now(&self) -> Timestamp {
         (self.clock)()
     }
 
@@ -238,14 +238,14 @@ impl Books {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn look_after(&self) -> Result<Moment> {
+    fn look_after(&self) -> Result<Timestamp> {
         match self.change(|_, _| Ok(())) {
             Ok(()) => {}
             Err(Error::OtherWriter { .. }) => self.read(|_, _| Ok(()))?,
             Err(why) => return Err(why),
         }
         let clerk = self.lock();
-        let latest = Moment(clerk.now.0.saturating_add(TICK_MAX));
+        let latest = Timestamp(clerk.now.0.saturating_add(TICK_MAX));
         // only the writer makes due changes
         let first = clerk.ledger.due.first().filter(|_| clerk.is_writer);
         let due = first.map_or(latest, |(at, _)| *at);
@@ -288,7 +288,7 @@ impl Books {
         &self,
         who: &Who,
         id: u64,
-        act: impl FnOnce(&mut Ledger, Moment) -> Result<()>,
+        act: impl FnOnce(&mut Ledger, Timestamp) -> Result<()>,
     ) -> Result<Reservation> {
         self.change(|ledger, now| {
             act(ledger, now)?;
@@ -297,7 +297,7 @@ impl Books {
     }
 
     /// Makes due changes and then this change. The result is in the store when this returns.
-    fn change<T>(&self, act: impl FnOnce(&mut Ledger, Moment) -> Result<T>) -> Result<T> {
+    fn change<T>(&self, act: impl FnOnce(&mut Ledger, Timestamp) -> Result<T>) -> Result<T> {
         let mut clerk = self.lock();
         let news = clerk.news;
         let answer = clerk.change(act);
@@ -310,7 +310,7 @@ impl Books {
         answer
     }
 
-    fn read<T>(&self, act: impl FnOnce(&Ledger, Moment) -> Result<T>) -> Result<T> {
+    fn read<T>(&self, act: impl FnOnce(&Ledger, Timestamp) -> Result<T>) -> Result<T> {
         let mut clerk = self.lock();
         let news = clerk.news;
         let answer = clerk.ready().and_then(|()| act(&clerk.ledger, clerk.now));

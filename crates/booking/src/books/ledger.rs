@@ -13,8 +13,8 @@ use super::record::{self, Record};
 use super::shares::Shares;
 use super::who::{Act, Who};
 use crate::error::{Error, Result, SetupError};
+use crate::json::{Event, EventKind, OutageView, Reservation, Timestamp};
 use crate::store::{Batch, Fact, Kind};
-use crate::word::{Event, Kind as Happening, Moment, OutageView, Reservation};
 
 /// All reservations, and the changes that are not written yet.
 #[derive(Debug)]
@@ -31,25 +31,25 @@ pub(super) struct Ledger {
     pub(super) history: Shares<u64>,
     pub(super) tally: Tally,
     /// Times at which reservations change by themselves.
-    pub(super) due: BTreeSet<(Moment, u64)>,
+    pub(super) due: BTreeSet<(Timestamp, u64)>,
     /// Last number that was given to a reservation, an outage, an event or a batch.
     pub(super) seq: u64,
     /// True if capacity was freed.
     pub(super) is_freed: bool,
     /// Number of steps that the next repack may examine, and the time at which this was computed.
     pub(super) repack_steps: usize,
-    pub(super) repack_at: Moment,
+    pub(super) repack_at: Timestamp,
     /// Number of examined steps.
     pub(super) effort: Effort,
     /// Time at which old objects are deleted next.
-    pub(super) forget_at: Moment,
+    pub(super) forget_at: Timestamp,
     changed: Changed,
 }
 
 /// Answer to a request with an idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Answer {
-    pub(super) at: Moment,
+    pub(super) at: Timestamp,
     /// Request, as JSON.
     pub(super) body: String,
     pub(super) reservation: Reservation,
@@ -83,9 +83,9 @@ impl Ledger {
             seq: 0,
             is_freed: false,
             repack_steps: REPACK_STEPS_MAX,
-            repack_at: Moment(0),
+            repack_at: Timestamp(0),
             effort: Effort::default(),
-            forget_at: Moment(0),
+            forget_at: Timestamp(0),
             changed: Changed::default(),
         })
     }
@@ -177,7 +177,7 @@ impl Ledger {
             let _ = self.calendar.release(act.now.instant(), Id(id));
             self.is_freed = true;
         }
-        self.tell(act, id, Happening::Changed)
+        self.tell(act, id, EventKind::Changed)
     }
 
     /// Stores the new grant of a moved reservation, and adds an event.
@@ -190,11 +190,11 @@ impl Ledger {
         self.insert(record);
         self.changed.records.insert(id);
         noted?;
-        self.tell(act, id, Happening::Moved)
+        self.tell(act, id, EventKind::Moved)
     }
 
     /// Adds an event about a reservation.
-    pub(super) fn tell(&mut self, act: Act<'_>, id: u64, kind: Happening) -> Result<()> {
+    pub(super) fn tell(&mut self, act: Act<'_>, id: u64, kind: EventKind) -> Result<()> {
         let record = self
             .records
             .get(&id)

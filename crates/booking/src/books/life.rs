@@ -5,7 +5,7 @@ use lighthaul_circuit::reservation::{State, Verb};
 use super::ledger::Ledger;
 use super::who::Act;
 use crate::error::Result;
-use crate::word::Provision;
+use crate::json::Provision;
 
 impl Ledger {
     /// Commits a reservation, and provisions it if the request says so.

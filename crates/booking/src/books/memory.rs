@@ -26,8 +26,8 @@ use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::fs::durable;
 
 use crate::error::{Result, StoreError};
+use crate::json::Timestamp;
 use crate::store::{Mark, Store};
-use crate::word::Moment;
 
 /// Latest known position of a store.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub(super) struct Memory {
     /// Numbers up to this one may have been given in a lost history.
     floor: u64,
     /// Time at which the file was last synced to the disk.
-    synced: Moment,
+    synced: Timestamp,
 }
 
 /// File with a mark and a bound.
@@ -69,7 +69,7 @@ impl Memory {
             note: None,
             is_damaged: false,
             floor: 0,
-            synced: Moment(0),
+            synced: Timestamp(0),
         };
         let Some(path) = path else {
             return Ok(memory);
@@ -167,7 +167,7 @@ impl Memory {
     }
 
     /// Syncs the file to the disk, at most once a second.
-    pub(super) fn sync(&mut self, now: Moment) {
+    pub(super) fn sync(&mut self, now: Timestamp) {
         let is_unsynced = self.note.as_ref().is_some_and(|note| note.is_unsynced);
         if is_unsynced && now.0.abs_diff(self.synced.0) >= SYNC_EVERY {
             self.synced = now;
@@ -276,7 +276,7 @@ mod tests {
         let path = std::env::temp_dir().join(name);
         let mut memory = Memory::open(Some(path.clone()), false).unwrap();
         let is_unsynced = |memory: &Memory| memory.note.as_ref().unwrap().is_unsynced;
-        let begin = Moment(1_800_000_000 * SYNC_EVERY);
+        let begin = Timestamp(1_800_000_000 * SYNC_EVERY);
         memory.keep(Mark {
             epoch: "abc".to_owned(),
             seq: 0,
@@ -286,12 +286,12 @@ mod tests {
         for (later, stays) in [(0, false), (SYNC_EVERY - 1, true), (SYNC_EVERY, false)] {
             memory.advance(later + 1);
             assert!(is_unsynced(&memory));
-            memory.sync(Moment(begin.0 + later));
+            memory.sync(Timestamp(begin.0 + later));
             assert_eq!(is_unsynced(&memory), stays, "after {later} ns");
         }
         // a clock that was set back does not delay the sync
         memory.advance(9);
-        memory.sync(Moment(1));
+        memory.sync(Timestamp(1));
         assert!(!is_unsynced(&memory));
         drop(memory);
         fs::remove_file(&path).unwrap();

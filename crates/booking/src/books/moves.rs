@@ -8,7 +8,7 @@ use super::policy::Policy;
 use super::rates::Rates;
 use super::record::{Record, names_of, steps};
 use super::rivals::{Rivals, Wish};
-use crate::word::{Moment, Step};
+use crate::json::{Step, Timestamp};
 
 /// Rules of the books: a moved circuit must not overlap another, and links, rates and ends must be
 /// within the policy of the owner.
@@ -18,7 +18,7 @@ use crate::word::{Moment, Step};
 #[derive(Debug)]
 pub(super) struct Moves<'a> {
     rivals: Rivals<'a>,
-    now: Moment,
+    now: Timestamp,
     /// Reservations that an outage has displaced and that are not moved yet.
     displaced: BTreeSet<u64>,
     /// Rates of owners, including moved reservations and without displaced ones.
@@ -27,7 +27,7 @@ pub(super) struct Moves<'a> {
 
 impl<'a> Moves<'a> {
     /// Returns the rules for reservations as they are `now`.
-    pub(super) fn new(rivals: Rivals<'a>, now: Moment) -> Self {
+    pub(super) fn new(rivals: Rivals<'a>, now: Timestamp) -> Self {
         Self {
             rivals,
             now,

@@ -10,11 +10,16 @@ use super::moves::Moves;
 use super::rivals::Rivals;
 use super::who::{Act, Who};
 use crate::error::{Error, RequestError, Result, UnknownLink};
-use crate::word::{Moment, NewOutage, OutageView};
+use crate::json::{NewOutage, OutageView, Timestamp};
 
 impl Ledger {
     /// Plans an outage. Affected reservations are moved, or fail if no other time or path is free.
-    pub(super) fn outage(&mut self, now: Moment, who: &Who, new: &NewOutage) -> Result<OutageView> {
+    pub(super) fn outage(
+        &mut self,
+        now: Timestamp,
+        who: &Who,
+        new: &NewOutage,
+    ) -> Result<OutageView> {
         who.check_operator("plan outages")?;
         let link = self.calendar.topology().link(&new.link);
         let link = link.ok_or_else(|| RequestError::from(UnknownLink(new.link.clone())))?;
@@ -84,7 +89,7 @@ impl Ledger {
     }
 
     /// Cancels or ends an outage.
-    pub(super) fn lift(&mut self, now: Moment, who: &Who, id: u64) -> Result<OutageView> {
+    pub(super) fn lift(&mut self, now: Timestamp, who: &Who, id: u64) -> Result<OutageView> {
         who.check_operator("lift outages")?;
         let what = "outage";
         let view = self
@@ -102,7 +107,7 @@ impl Ledger {
     }
 
     /// Returns the outages that have not ended.
-    pub(super) fn outages_ahead(&self, now: Moment) -> Vec<OutageView> {
+    pub(super) fn outages_ahead(&self, now: Timestamp) -> Vec<OutageView> {
         let outages = self.outages.values();
         outages
             .filter(|outage| outage.is_ahead(now))
@@ -112,7 +117,7 @@ impl Ledger {
 }
 
 /// Refuses outages that are over or end before they start.
-fn check_times(now: Moment, new: &NewOutage) -> Result<()> {
+fn check_times(now: Timestamp, new: &NewOutage) -> Result<()> {
     let till = new.till;
     if till <= now {
         return Err(RequestError::OutagePassed { till, now }.into());
@@ -125,7 +130,7 @@ fn check_times(now: Moment, new: &NewOutage) -> Result<()> {
 
 impl OutageView {
     /// Returns true if a part of the outage is in the future.
-    pub(super) fn is_ahead(&self, now: Moment) -> bool {
+    pub(super) fn is_ahead(&self, now: Timestamp) -> bool {
         self.from < self.till && now < self.till
     }
 }

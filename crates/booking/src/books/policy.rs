@@ -8,7 +8,7 @@ use lighthaul_circuit::flow::Prefix;
 
 use crate::error::PolicyError;
 use crate::error::limit_error::RateRule;
-use crate::word::{FlowAt, Moment};
+use crate::json::{FlowAt, Timestamp};
 
 /// Limits of one identity. The default permits bookings, but no packets in circuits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -118,10 +118,12 @@ impl Policy {
     pub(super) fn check_end(
         &self,
         owner: &str,
-        now: Moment,
-        end: Moment,
+        now: Timestamp,
+        end: Timestamp,
     ) -> Result<(), PolicyError> {
-        let last = self.ahead.map(|ahead| Moment::from(now.instant() + ahead));
+        let last = self
+            .ahead
+            .map(|ahead| Timestamp::from(now.instant() + ahead));
         match last.filter(|last| end > *last) {
             None => Ok(()),
             Some(last) => {
@@ -226,7 +228,7 @@ mod tests {
     #[test]
     fn refused_end_and_rate_name_the_limit() {
         let hour = 3_600_000_000_000;
-        let end = |nanos| policy().check_end("ada", Moment(5), Moment(nanos));
+        let end = |nanos| policy().check_end("ada", Timestamp(5), Timestamp(nanos));
         assert!(end(5 + hour).is_ok());
         assert!(
             end(6 + hour)

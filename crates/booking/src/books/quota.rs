@@ -8,7 +8,7 @@ use super::config::Config;
 use super::rates::Rates;
 use super::record::{Record, work};
 use crate::error::QuotaError;
-use crate::word::{Moment, Step};
+use crate::json::{Step, Timestamp};
 
 /// Use of capacity by each owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,8 +115,8 @@ impl Tally {
                 return Err(QuotaError::Bytes {
                     owner: owner.to_owned(),
                     most,
-                    from: Moment(window * nanos),
-                    till: Moment(window.saturating_add(1).saturating_mul(nanos)),
+                    from: Timestamp(window * nanos),
+                    till: Timestamp(window.saturating_add(1).saturating_mul(nanos)),
                     left,
                 });
             }
@@ -125,7 +125,7 @@ impl Tally {
     }
 
     /// Deletes windows that have ended.
-    pub(crate) fn forget(&mut self, config: &Config, before: Moment) {
+    pub(crate) fn forget(&mut self, config: &Config, before: Timestamp) {
         let first = before.0 / (config.window.as_nanos() as u64);
         self.work = self.work.split_off(&(first, String::new()));
     }

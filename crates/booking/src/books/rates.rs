@@ -3,7 +3,7 @@
 use lighthaul_base::Rate;
 use lighthaul_calendar::{Capacity, RateLimit};
 
-use crate::word::Step;
+use crate::json::Step;
 
 /// Sum of the rates of several reservations at each time.
 ///
@@ -66,12 +66,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::word::Moment;
+    use crate::json::Timestamp;
 
     fn step(from: u64, till: u64, rate_bps: u64) -> Step {
         Step {
-            from: Moment(from),
-            till: Moment(till),
+            from: Timestamp(from),
+            till: Timestamp(till),
             rate_bps,
         }
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::who::Act;
 use crate::error::Result;
-use crate::word::{JournalLine, Moment, Reservation, Step};
+use crate::json::{JournalLine, Reservation, Step, Timestamp};
 
 /// Reservation, and the state that is not shown to clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) struct Record {
     pub(crate) nth: u64,
     /// True if an operator booked it, so that no policy applies.
     pub(crate) by_operator: bool,
-    hold_till: Moment,
+    hold_till: Timestamp,
     life: Life,
 }
 
@@ -27,14 +27,14 @@ pub(crate) struct Record {
 struct Doc<R> {
     reservation: R,
     nth: u64,
-    hold_till: Moment,
+    hold_till: Timestamp,
     #[serde(default)]
     by_operator: bool,
 }
 
 impl Record {
     /// Returns a record for a new grant that is held until `hold_till`.
-    pub(crate) const fn new(reservation: Reservation, nth: u64, hold_till: Moment) -> Self {
+    pub(crate) const fn new(reservation: Reservation, nth: u64, hold_till: Timestamp) -> Self {
         Self {
             life: Life::reserve(reservation::WallTime(hold_till.0)),
             reservation,
@@ -81,7 +81,7 @@ impl Record {
         let reservation = &mut self.reservation;
         reservation.journal.push((&line).into());
         reservation.state = line.to;
-        reservation.hold_till = self.life.hold_till().map(Moment::from);
+        reservation.hold_till = self.life.hold_till().map(Timestamp::from);
         reservation.changed = now;
         if line.to == State::Failed {
             reservation.failure = Some(line.why);
@@ -115,7 +115,7 @@ impl Record {
     }
 
     /// Removes the steps after a time.
-    fn cut(&mut self, at: Moment) {
+    fn cut(&mut self, at: Timestamp) {
         let steps = &mut self.reservation.steps;
         steps.retain(|step| step.from < at);
         if let Some(last) = steps.last_mut() {
@@ -148,7 +148,7 @@ impl Record {
     }
 
     /// Returns true if it has ended by `now`, even if its state was not updated yet.
-    pub(crate) fn is_over(&self, now: Moment) -> bool {
+    pub(crate) fn is_over(&self, now: Timestamp) -> bool {
         let is_end = |verb| verb != Verb::Activate;
         let end = self.reservation.promised_end;
         end <= now
@@ -158,13 +158,13 @@ impl Record {
     }
 
     /// Returns the start of its first step.
-    pub(crate) fn start(&self) -> Moment {
+    pub(crate) fn start(&self) -> Timestamp {
         let first = self.reservation.steps.first();
         first.map_or(self.reservation.promised_end, |step| step.from)
     }
 
     /// Returns the time and the kind of the next change that is due.
-    pub(crate) fn due(&self) -> Option<(Moment, Verb)> {
+    pub(crate) fn due(&self) -> Option<(Timestamp, Verb)> {
         let reservation = &self.reservation;
         let end = reservation.promised_end;
         match reservation.state {
@@ -264,13 +264,13 @@ mod tests {
 
     use super::*;
     use crate::books::{Role, Who};
-    use crate::word::{FlowAt, NewReservation};
+    use crate::json::{FlowAt, NewReservation};
 
     /// Returns a reservation that is held until 10 and has these steps at 8 b/s.
     fn record(steps: &[(u64, u64)], end: u64) -> Record {
         let step = |(from, till): &(u64, u64)| Step {
-            from: Moment(*from),
-            till: Moment(*till),
+            from: Timestamp(*from),
+            till: Timestamp(*till),
             rate_bps: 8,
         };
         let reservation = Reservation {
@@ -280,14 +280,14 @@ mod tests {
             request: NewReservation::default(),
             path: Vec::new(),
             steps: steps.iter().map(step).collect(),
-            promised_end: Moment(end),
-            hold_till: Some(Moment(10)),
-            created: Moment(0),
-            changed: Moment(0),
+            promised_end: Timestamp(end),
+            hold_till: Some(Timestamp(10)),
+            created: Timestamp(0),
+            changed: Timestamp(0),
             journal: Vec::new(),
             failure: None,
         };
-        Record::new(reservation, 7, Moment(10))
+        Record::new(reservation, 7, Timestamp(10))
     }
 
     fn turned(record: &Record, now: u64, verbs: &[Verb]) -> Record {
@@ -299,7 +299,7 @@ mod tests {
     }
 
     fn act(now: u64, done: impl FnOnce(Act<'_>) -> Result<()>) {
-        let (now, who) = (Moment(now), Who::new("ada", Role::User));
+        let (now, who) = (Timestamp(now), Who::new("ada", Role::User));
         let why = "because";
         done(Act {
             now,
@@ -323,7 +323,7 @@ mod tests {
             let steps = ended.reservation.steps.iter();
             let steps: Vec<_> = steps.map(|step| (step.from.0, step.till.0)).collect();
             assert_eq!(steps, kept, "at {now}");
-            assert_eq!(ended.reservation.changed, Moment(now));
+            assert_eq!(ended.reservation.changed, Timestamp(now));
             assert_eq!(
                 (ended.reservation.failure.as_ref(), ended.is_live()),
                 (None, false)
@@ -360,7 +360,7 @@ mod tests {
         act(1000, |act| record.note(act, Verb::Move));
         let next = [(0, Verb::Reserve), (2, Verb::Commit), (4, Verb::Shrink)];
         assert_eq!(ends(&record), (NOTES_MAX + 2, next.to_vec()));
-        assert_eq!(record.reservation.changed, Moment(1000));
+        assert_eq!(record.reservation.changed, Timestamp(1000));
         assert_eq!(Record::read(&record.doc().unwrap()).unwrap(), record);
     }
 
@@ -389,13 +389,13 @@ mod tests {
         // a reservation without steps is not activated, and a device reports when a circuit carries
         // packets
         let empty = turned(&record(&[], 30), 1, &made);
-        assert_eq!(empty.due(), Some((Moment(30), Verb::Release)));
+        assert_eq!(empty.due(), Some((Timestamp(30), Verb::Release)));
         let mut circuit = turned(&held, 1, &made);
         circuit.reservation.request.flow = Some(FlowAt {
             interface: "eth1".to_owned(),
             packets: Flow::ALL,
         });
-        assert_eq!(circuit.due(), Some((Moment(30), Verb::Release)));
+        assert_eq!(circuit.due(), Some((Timestamp(30), Verb::Release)));
     }
 
     #[test]
@@ -409,7 +409,9 @@ mod tests {
             (&turned(&made, 5, &[Verb::Activate]), 30),
             (&turned(&made, 5, &[Verb::Release]), 30),
         ] {
-            let over: Vec<u64> = (0..40).filter(|now| record.is_over(Moment(*now))).collect();
+            let over: Vec<u64> = (0..40)
+                .filter(|now| record.is_over(Timestamp(*now)))
+                .collect();
             assert_eq!(
                 over,
                 (end..40).collect::<Vec<_>>(),
@@ -429,7 +431,7 @@ mod tests {
             (0, 10, 0),
             (20, 40, 0),
         ] {
-            let (from, till) = (Moment(from).instant(), Moment(till).instant());
+            let (from, till) = (Timestamp(from).instant(), Timestamp(till).instant());
             assert_eq!(work(&step, from, till), bits);
         }
     }

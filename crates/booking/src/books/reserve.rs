@@ -11,13 +11,13 @@ use super::record::{self, Record};
 use super::rivals::{Rivals, Wish};
 use super::who::{Act, Role, Who};
 use crate::error::{Error, RequestError, Result};
-use crate::word::{Kind, Moment, NewReservation, Quote, Reservation, Step};
+use crate::json::{EventKind, NewReservation, Quote, Reservation, Step, Timestamp};
 
 impl Ledger {
     /// Reserves capacity. A repeated request with the same key gets the same answer.
     pub(super) fn reserve(
         &mut self,
-        now: Moment,
+        now: Timestamp,
         who: &Who,
         new: &NewReservation,
         key: Option<&str>,
@@ -48,7 +48,7 @@ impl Ledger {
     }
 
     /// Returns the grant that a request would get.
-    pub(super) fn quote(&self, now: Moment, who: &Who, new: &NewReservation) -> Result<Quote> {
+    pub(super) fn quote(&self, now: Timestamp, who: &Who, new: &NewReservation) -> Result<Quote> {
         let plan = self.plan(now, who, new)?;
         Ok(Quote {
             path: plan.path,
@@ -58,7 +58,7 @@ impl Ledger {
     }
 
     /// Returns the grant that a request would get, if all rules permit it.
-    fn plan(&self, now: Moment, who: &Who, new: &NewReservation) -> Result<Plan> {
+    fn plan(&self, now: Timestamp, who: &Who, new: &NewReservation) -> Result<Plan> {
         let policy = self.config.policy_of(&who.name);
         let is_bound = who.role == Role::User;
         let fastest = policy.rate_max.filter(|_| is_bound);
@@ -86,7 +86,7 @@ impl Ledger {
 
     /// Refuses packets that another circuit carries at that time, and names a time at which they
     /// are free.
-    fn check_rivals(&self, now: Moment, who: &Who, plan: &Plan) -> Result<()> {
+    fn check_rivals(&self, now: Timestamp, who: &Who, plan: &Plan) -> Result<()> {
         let rivals = self.rivals();
         let flow = plan.full.flow.as_ref();
         rivals.check_room(self.calendar.topology(), flow)?;
@@ -132,7 +132,7 @@ impl Ledger {
 
     fn reserve_once(
         &mut self,
-        now: Moment,
+        now: Timestamp,
         who: &Who,
         new: &NewReservation,
     ) -> Result<Reservation> {
@@ -151,7 +151,7 @@ impl Ledger {
             .calendar
             .booking(Id(id))
             .map_or(0, lighthaul_calendar::Booking::sequence);
-        let hold_till = Moment(now.0.saturating_add(self.config.hold.as_nanos() as u64));
+        let hold_till = Timestamp(now.0.saturating_add(self.config.hold.as_nanos() as u64));
         let reservation = Reservation {
             id,
             owner: who.name.clone(),
@@ -174,7 +174,7 @@ impl Ledger {
         self.insert(record);
         self.note_record(id);
         noted?;
-        self.tell(act, id, Kind::Reserved)?;
+        self.tell(act, id, EventKind::Reserved)?;
         if commit {
             let why = "committed with the request";
             self.commit(Act { why, ..act }, id)?;

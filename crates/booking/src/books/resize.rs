@@ -12,7 +12,7 @@ use super::moves::Moves;
 use super::rivals::{Rivals, Wish};
 use super::who::{Act, Role, Who};
 use crate::error::{Error, Result};
-use crate::word::{Change, Kind, Moment, Reservation};
+use crate::json::{Change, EventKind, Reservation, Timestamp};
 
 impl Ledger {
     /// Extends a reservation if `grow` is set, and shrinks it otherwise.
@@ -55,7 +55,7 @@ impl Ledger {
         self.insert(new);
         self.note_record(id);
         noted?;
-        self.tell(act, id, Kind::Resized)
+        self.tell(act, id, EventKind::Resized)
     }
 
     /// Refuses an extended reservation that exceeds the rights of its owner or conflicts with
@@ -83,7 +83,7 @@ impl Ledger {
 
     /// Moves waiting reservations into capacity that was freed, if any. None of them ends later
     /// than before.
-    pub(super) fn settle(&mut self, now: Moment) -> Result<()> {
+    pub(super) fn settle(&mut self, now: Timestamp) -> Result<()> {
         if !std::mem::take(&mut self.is_freed) || self.config.repack_max == 0 {
             return Ok(());
         }

@@ -15,7 +15,7 @@ use super::quota::Tally;
 use super::rates::Rates;
 use super::record::Record;
 use crate::error::{self, OverlapError, PolicyError};
-use crate::word::{FlowAt, Moment, Step};
+use crate::json::{FlowAt, Step, Timestamp};
 
 /// All reservations, with pending moves.
 #[derive(Debug)]
@@ -44,8 +44,8 @@ pub(super) struct Wish<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rival {
     id: u64,
-    from: Moment,
-    pub(super) till: Moment,
+    from: Timestamp,
+    pub(super) till: Timestamp,
 }
 
 impl Rivals<'_> {
@@ -126,7 +126,7 @@ impl Rivals<'_> {
 impl Rival {
     /// Returns the error with the packets and the time of the conflict, and the first start at which
     /// the packets are free, if it is known.
-    pub(super) fn refusal(&self, flow: &FlowAt, free: Option<Moment>) -> OverlapError {
+    pub(super) fn refusal(&self, flow: &FlowAt, free: Option<Timestamp>) -> OverlapError {
         OverlapError::Packets {
             id: self.id,
             packets: flow.packets,
@@ -139,6 +139,6 @@ impl Rival {
 }
 
 /// Returns the start and the end of steps.
-pub(super) fn span(steps: &[Step]) -> Option<(Moment, Moment)> {
+pub(super) fn span(steps: &[Step]) -> Option<(Timestamp, Timestamp)> {
     Some((steps.first()?.from, steps.last()?.till))
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::word::Moment;
+use crate::json::Timestamp;
 
 /// Entries of each owner by time and key, and the memory that they use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) struct Shares<K: Ord> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Share<K: Ord> {
     bytes: u64,
-    kept: BTreeMap<(Moment, K), u64>,
+    kept: BTreeMap<(Timestamp, K), u64>,
 }
 
 impl<K: Ord> Default for Shares<K> {
@@ -32,7 +32,7 @@ impl<K: Ord> Default for Shares<K> {
 
 impl<K: Ord + Clone> Shares<K> {
     /// Adds an entry of an owner that uses this many bytes.
-    pub(crate) fn add(&mut self, owner: &str, key: (Moment, K), bytes: u64) {
+    pub(crate) fn add(&mut self, owner: &str, key: (Timestamp, K), bytes: u64) {
         self.remove(owner, &key);
         self.change(owner, |share| {
             share.kept.insert(key, bytes);
@@ -41,7 +41,7 @@ impl<K: Ord + Clone> Shares<K> {
     }
 
     /// Removes an entry, if it exists.
-    pub(crate) fn remove(&mut self, owner: &str, key: &(Moment, K)) {
+    pub(crate) fn remove(&mut self, owner: &str, key: &(Timestamp, K)) {
         let has = |share: &Share<K>| share.kept.contains_key(key);
         if self.owners.get(owner).is_some_and(has) {
             self.change(owner, |share| {
@@ -84,14 +84,14 @@ mod tests {
     #[test]
     fn owner_with_most_loses_its_oldest_first() {
         let mut shares = Shares::default();
-        shares.add("ada", (Moment(1), 1), 10);
+        shares.add("ada", (Timestamp(1), 1), 10);
         for nth in 2..6 {
-            shares.add("eve", (Moment(nth), nth), 10);
+            shares.add("eve", (Timestamp(nth), nth), 10);
         }
         let mut gone = Vec::new();
         while let Some(nth) = shares.beyond(15) {
             let owner = if nth == 1 { "ada" } else { "eve" };
-            shares.remove(owner, &(Moment(nth), nth));
+            shares.remove(owner, &(Timestamp(nth), nth));
             gone.push(nth);
         }
         assert_eq!(
@@ -99,15 +99,15 @@ mod tests {
             [2, 3, 4, 5],
             "ada always uses less, and equal owners are ordered by name"
         );
-        shares.remove("ada", &(Moment(1), 1));
+        shares.remove("ada", &(Timestamp(1), 1));
         assert_eq!(shares, Shares::default());
     }
 
     #[test]
     fn entry_that_is_added_twice_counts_once() {
         let mut shares = Shares::default();
-        shares.add("ada", (Moment(1), 1), 10);
-        shares.add("ada", (Moment(1), 1), 4);
+        shares.add("ada", (Timestamp(1), 1), 10);
+        shares.add("ada", (Timestamp(1), 1), 4);
         assert_eq!((shares.beyond(4), shares.beyond(3)), (None, Some(1)));
     }
 }

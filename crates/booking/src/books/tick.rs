@@ -5,11 +5,11 @@ use lighthaul_circuit::reservation::Verb;
 use super::ledger::Ledger;
 use super::who::{Act, Role, Who};
 use crate::error::Result;
-use crate::word::Moment;
+use crate::json::Timestamp;
 
 impl Ledger {
     /// Makes the changes that are due: holds expire, and reservations start and end.
-    pub(super) fn tick(&mut self, now: Moment) -> Result<()> {
+    pub(super) fn tick(&mut self, now: Timestamp) -> Result<()> {
         let clock = Who::new("clock", Role::Operator);
         while let Some(&(at, id)) = self.due.first()
             && at <= now
@@ -33,7 +33,7 @@ impl Ledger {
     }
 
     /// Deletes old objects from memory, and leaves their deletion in the store to the writer.
-    pub(super) fn forget_unwritten(&mut self, now: Moment) {
+    pub(super) fn forget_unwritten(&mut self, now: Timestamp) {
         if self.forget_at <= now {
             self.forget(now);
             self.leave_unwritten();
@@ -54,12 +54,12 @@ impl Ledger {
     }
 
     /// Deletes objects that ended long ago.
-    fn forget(&mut self, now: Moment) {
-        self.forget_at = Moment(now.0.saturating_add(FORGET_EVERY));
+    fn forget(&mut self, now: Timestamp) {
+        self.forget_at = Timestamp(now.0.saturating_add(FORGET_EVERY));
         self.calendar.forget(now.instant());
         self.tally.forget(&self.config, now);
         let before =
-            |time: std::time::Duration| Moment(now.0.saturating_sub(time.as_nanos() as u64));
+            |time: std::time::Duration| Timestamp(now.0.saturating_sub(time.as_nanos() as u64));
         let (history, answers) = (
             before(self.config.history),
             before(self.config.answers_kept),

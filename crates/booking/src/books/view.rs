@@ -7,8 +7,8 @@ use super::ledger::Ledger;
 use super::record;
 use super::who::Who;
 use crate::error::{RequestError, Result, UnknownLink};
-use crate::word::{
-    Allocation, Bps, CalendarView, Free, LinkView, Moment, Page, Reservation, TopologyView,
+use crate::json::{
+    Allocation, Bps, CalendarView, Free, LinkView, Page, Reservation, Timestamp, TopologyView,
 };
 
 /// Selection of reservations.
@@ -61,8 +61,8 @@ impl Ledger {
         &self,
         who: &Who,
         link: &str,
-        now: Moment,
-        (from, till): (Moment, Moment),
+        now: Timestamp,
+        (from, till): (Timestamp, Timestamp),
     ) -> Result<CalendarView> {
         let topology = self.calendar.topology();
         let found = topology
@@ -76,7 +76,7 @@ impl Ledger {
             return Err(RequestError::RangePassed(now).into());
         }
         // a request from a moment ago may start slightly in the past
-        let (from, till) = (from.max(now), till.max(Moment(now.0.saturating_add(1))));
+        let (from, till) = (from.max(now), till.max(Timestamp(now.0.saturating_add(1))));
         let owner = self.config.number_of(&who.name);
         let free = self
             .calendar
@@ -85,7 +85,7 @@ impl Ledger {
             .take(STEPS_MAX + 1)
             .map(|free| Free {
                 from: free.from.into(),
-                till: Moment::from(free.till).min(till),
+                till: Timestamp::from(free.till).min(till),
                 bps: free.bps,
             })
             .collect();

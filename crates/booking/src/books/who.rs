@@ -1,7 +1,7 @@
 //! Identities of clients, and their roles.
 
 use crate::error::{Error, Result};
-use crate::word::Moment;
+use crate::json::Timestamp;
 
 /// Authenticated identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub enum Role {
 /// Time, identity and reason of a change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Act<'a> {
-    pub(super) now: Moment,
+    pub(super) now: Timestamp,
     pub(super) who: &'a Who,
     pub(super) why: &'a str,
 }

@@ -4,7 +4,7 @@ use lighthaul_base::Rate;
 use lighthaul_circuit::flow::{Flow, Prefix};
 
 use super::listing::listing;
-use crate::word::Moment;
+use crate::json::Timestamp;
 
 /// Request above the quota of an owner.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,9 +27,9 @@ pub enum QuotaError {
         /// Maximum.
         most: u64,
         /// Start of the window.
-        from: Moment,
+        from: Timestamp,
         /// End of the window.
-        till: Moment,
+        till: Timestamp,
         /// Bytes that can still be booked.
         left: u128,
     },
@@ -96,9 +96,9 @@ pub enum PolicyError {
         /// Name of the owner.
         owner: String,
         /// End of the request.
-        end: Moment,
+        end: Timestamp,
         /// Latest permitted end.
-        last: Moment,
+        last: Timestamp,
     },
     /// Total rate that is too high.
     #[error("{limit}; {}, or ask an operator", remedy(.left.as_ref()))]
@@ -146,11 +146,11 @@ pub enum OverlapError {
         /// Interface.
         interface: String,
         /// Start of the other reservation.
-        from: Moment,
+        from: Timestamp,
         /// End of the other reservation.
-        till: Moment,
+        till: Timestamp,
         /// First start at which the packets are free, if it is known.
-        free: Option<Moment>,
+        free: Option<Timestamp>,
     },
 }
 
@@ -161,7 +161,7 @@ fn remedy(left: Option<&Rate>) -> String {
     )
 }
 
-fn other_time(free: Option<Moment>) -> String {
+fn other_time(free: Option<Timestamp>) -> String {
     free.map_or_else(
         || "another time".to_owned(),
         |free| format!("a start at {free}"),

@@ -1,6 +1,6 @@
 //! Requests that can never be granted.
 
-use crate::word::Moment;
+use crate::json::Timestamp;
 
 /// Name of a link that is not in the topology.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,24 +68,24 @@ pub enum RequestError {
     #[error("the outage ends at {till}, which has passed: give an end after {now}")]
     OutagePassed {
         /// End of the outage.
-        till: Moment,
+        till: Timestamp,
         /// Current time.
-        now: Moment,
+        now: Timestamp,
     },
     /// The outage ends before it starts.
     #[error("the outage ends at {till}, before its start at {from}: give an end after the start")]
     OutageOrder {
         /// Start of the outage.
-        from: Moment,
+        from: Timestamp,
         /// End of the outage.
-        till: Moment,
+        till: Timestamp,
     },
     /// The range of time ends before it starts.
     #[error("the range of time ends before it starts: give till after from")]
     RangeOrder,
     /// The range of time starts in the past.
     #[error("the calendar keeps no past: ask for times from {0} on")]
-    RangePassed(Moment),
+    RangePassed(Timestamp),
     /// The range of time has more steps than this.
     #[error("the range of time has more than {0} steps: ask for a shorter one")]
     RangeSteps(usize),

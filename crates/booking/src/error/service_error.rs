@@ -10,7 +10,7 @@ use super::limit_error::{OverlapError, PolicyError, QuotaError};
 use super::request_error::{RequestError, UnknownLink};
 use super::setup_error::SetupError;
 use super::store_error::StoreError;
-use crate::word::Moment;
+use crate::json::Timestamp;
 
 /// Error of the scheduler. A failed call changes nothing.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +19,7 @@ pub enum Error {
     #[error(transparent)]
     Request(#[from] RequestError),
     /// The calendar refused the request.
-    #[error("{}", .0.with_times(|at| Moment::from(at).to_string()))]
+    #[error("{}", .0.with_times(|at| Timestamp::from(at).to_string()))]
     Refused(#[from] Refusal),
     /// The state of the reservation does not permit the action.
     #[error(transparent)]

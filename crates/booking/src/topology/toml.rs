@@ -24,7 +24,7 @@ use lighthaul_calendar::{Link, Topology};
 use serde::Deserialize;
 
 use crate::error::TopologyFileError;
-use crate::word::{Span, WithUnit};
+use crate::json::{IsoDuration, WithUnit};
 
 /// Parses a topology. Its nodes are those that it lists or that its links name. `capacity` is the
 /// default capacity of links.
@@ -90,7 +90,7 @@ struct Written {
     to: String,
     capacity: Option<WithUnit<Rate>>,
     channel: Option<WithUnit<Rate>>,
-    guard: Option<WithUnit<Span>>,
+    guard: Option<WithUnit<IsoDuration>>,
     cost: Option<u32>,
     #[serde(default)]
     both: bool,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lighthaul_booking::Error;
 use lighthaul_booking::books::{Config, Filter, Quota};
-use lighthaul_booking::word::{Bps, Bytes, Change, FlowAt, Moment, NewReservation, Span};
+use lighthaul_booking::json::{Bps, Bytes, Change, FlowAt, IsoDuration, NewReservation, Timestamp};
 
 use crate::world::{BEGIN, SECONDS_WORTH, World, ada, all_for, ben, held_for, operator};
 
@@ -17,11 +17,11 @@ fn impossible_amounts_and_times_are_refused_with_a_remedy() {
         ("either size in bytes", |new| new.size = None),
         ("either size in bytes", |new| new.hold = "1s".parse().ok()),
         ("at least 1ns", |new| {
-            (new.size, new.hold) = (None, Some(Span(Duration::ZERO)));
+            (new.size, new.hold) = (None, Some(IsoDuration(Duration::ZERO)));
         }),
         ("at most 100", |new| new.margin_percent = Some(101)),
         ("2027-01-15T08:00:00Z or later", |new| {
-            new.start = Some(Moment(BEGIN - 1));
+            new.start = Some(Timestamp(BEGIN - 1));
         }),
         ("earlier start", |new| {
             new.start = "2553-01-01T00:00:00Z".parse().ok();

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use lighthaul_base::Rng;
 use lighthaul_booking::Error;
 use lighthaul_booking::books::{Books, Config, Filter, Who};
+use lighthaul_booking::json::{Bytes, Change, NewOutage, NewReservation, Timestamp};
 use lighthaul_booking::store::Writer;
-use lighthaul_booking::word::{Bytes, Change, Moment, NewOutage, NewReservation};
 use lighthaul_circuit::reservation::State;
 use proptest::prelude::*;
 
@@ -199,7 +199,7 @@ fn reservations_beyond_a_reduced_capacity_fail_and_others_stay() {
     };
     let narrow = world.books.reserve(&ada(), &narrow, None).unwrap();
     let now = Arc::clone(&world.now);
-    let clock = move || Moment(now.load(Ordering::Relaxed));
+    let clock = move || Timestamp(now.load(Ordering::Relaxed));
     let slower = Books::open(shelf.hand("one"), link(500), Config::default(), clock).unwrap();
     let failed = slower.get(&ada(), wide).unwrap();
     assert_eq!(failed.state, State::Failed);
@@ -232,7 +232,7 @@ fn topology_without_booked_links_is_refused() {
     };
     let clock = || {
         let now = Arc::clone(&world.now);
-        move || Moment(now.load(Ordering::Relaxed))
+        move || Timestamp(now.load(Ordering::Relaxed))
     };
     for name in ["one", "two"] {
         let opened = Books::open(shelf.hand(name), other(), Config::default(), clock());
@@ -285,7 +285,7 @@ proptest! {
         world.books.tick().unwrap();
         let all = world.books.list(&operator(), &Filter::default(), (0, 1000)).unwrap().items;
         prop_assert!(most_at_once(&all) <= 1_000_000_000, "seed {seed}");
-        let now = Moment(world.now.load(Ordering::Relaxed)).instant();
+        let now = Timestamp(world.now.load(Ordering::Relaxed)).instant();
         let again = open(shelf.hand("one"), Config::default(), &world.now).unwrap();
         for books in [&two, &again] {
             let mut calendar = books.snapshot().unwrap();
@@ -322,8 +322,11 @@ fn act(books: &Books, rng: &mut Rng) -> lighthaul_booking::Result<()> {
             let from = rng.below(200);
             let outage = NewOutage {
                 link: "link".into(),
-                from: books.tick().ok().map(|now| Moment(now.0 + from * SECOND)),
-                till: Moment(books.tick()?.0 + (from + 1 + rng.below(50)) * SECOND),
+                from: books
+                    .tick()
+                    .ok()
+                    .map(|now| Timestamp(now.0 + from * SECOND)),
+                till: Timestamp(books.tick()?.0 + (from + 1 + rng.below(50)) * SECOND),
                 why: String::new(),
             };
             books.outage(&operator(), &outage).map(drop)

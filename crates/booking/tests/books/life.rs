@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use lighthaul_booking::Error;
 use lighthaul_booking::books::{Config, Filter};
-use lighthaul_booking::word::{Bytes, Change, Kind, Moment, NewOutage, NewReservation, Provision};
+use lighthaul_booking::json::{
+    Bytes, Change, Kind, NewOutage, NewReservation, Provision, Timestamp,
+};
 use lighthaul_calendar::Refusal;
 use lighthaul_circuit::reservation::{State, Verb};
 
@@ -328,7 +330,7 @@ fn outage_moves_reservations_or_fails_them() {
         (None, BEGIN, "which has passed"),
         (Some(World::at(9)), World::at(9).0, "before its start"),
     ] {
-        let till = Moment(till);
+        let till = Timestamp(till);
         let wrong = NewOutage {
             from,
             till,

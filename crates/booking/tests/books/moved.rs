@@ -8,8 +8,10 @@ use lighthaul_base::Rate;
 use lighthaul_booking::Error;
 use lighthaul_booking::books::{Books, Config, Policy, Who};
 use lighthaul_booking::error::PolicyError;
+use lighthaul_booking::json::{
+    Bps, Bytes, Change, NewOutage, NewReservation, Reservation, Timestamp,
+};
 use lighthaul_booking::store::sqlite::Sqlite;
-use lighthaul_booking::word::{Bps, Bytes, Change, Moment, NewOutage, NewReservation, Reservation};
 use lighthaul_calendar::{Link, Topology};
 use lighthaul_circuit::reservation::State;
 
@@ -38,7 +40,7 @@ fn books(policy: Policy) -> Books {
         ..Config::default()
     };
     let now = Arc::new(AtomicU64::new(BEGIN));
-    let clock = move || Moment(now.load(std::sync::atomic::Ordering::Relaxed));
+    let clock = move || Timestamp(now.load(std::sync::atomic::Ordering::Relaxed));
     let store = Box::new(Sqlite::in_memory().unwrap());
     Books::open(store, three_links(), config, clock).unwrap()
 }

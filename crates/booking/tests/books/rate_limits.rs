@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use lighthaul_base::{Rate, Rng};
 use lighthaul_booking::books::{Books, Config, Policy, Who};
+use lighthaul_booking::json::{
+    Bps, Bytes, IsoDuration, NewOutage, NewReservation, Reservation, Timestamp,
+};
 use lighthaul_booking::store::sqlite::Sqlite;
-use lighthaul_booking::word::{Bps, Bytes, Moment, NewOutage, NewReservation, Reservation, Span};
 use lighthaul_calendar::{Link, Topology};
 use lighthaul_circuit::reservation::State;
 
@@ -42,7 +44,7 @@ fn books() -> Books {
     };
     config.calendar.horizon = Duration::from_secs(HORIZON);
     let now = Arc::new(AtomicU64::new(BEGIN));
-    let clock = move || Moment(now.load(Ordering::Relaxed));
+    let clock = move || Timestamp(now.load(Ordering::Relaxed));
     let store = Box::new(Sqlite::in_memory().unwrap());
     Books::open(store, topology, config, clock).unwrap()
 }
@@ -175,7 +177,7 @@ fn displaced_reservations_do_not_block_each_other() {
     out(&books, "one", 100, 115);
     let live = within_limit(&books, &[&first, &second]);
     // the first booking gets the time of the second one
-    let ends: Vec<Moment> = live.iter().map(|one| one.promised_end).collect();
+    let ends: Vec<Timestamp> = live.iter().map(|one| one.promised_end).collect();
     assert_eq!(ends, [World::at(120), World::at(130)]);
 }
 
@@ -186,7 +188,7 @@ fn failure_names_the_rate_limit() {
     let first = first.unwrap();
     let rest = NewReservation {
         size: None,
-        hold: Some(Span(Duration::from_secs(HORIZON - 5 - 110))),
+        hold: Some(IsoDuration(Duration::from_secs(HORIZON - 5 - 110))),
         ..all_for(1)
     };
     let rest = books.reserve(&ada(), &over("two", 110, rest), None);

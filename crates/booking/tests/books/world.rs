@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use lighthaul_base::Rate;
 use lighthaul_booking::books::{Books, Config, Role, Who};
+use lighthaul_booking::json::{Bps, Bytes, NewReservation, Reservation, Shape, Timestamp};
 use lighthaul_booking::store::Store;
 use lighthaul_booking::store::sqlite::Sqlite;
-use lighthaul_booking::word::{Bps, Bytes, Moment, NewReservation, Reservation, Shape};
 use lighthaul_calendar::{Calendar, Topology};
 
 /// Start time of the tests, in 2027.
@@ -40,14 +40,14 @@ impl World {
     }
 
     /// Returns the time this many seconds after the start.
-    pub(crate) const fn at(seconds: u64) -> Moment {
-        Moment(BEGIN + seconds * SECOND)
+    pub(crate) const fn at(seconds: u64) -> Timestamp {
+        Timestamp(BEGIN + seconds * SECOND)
     }
 
     /// Returns the bookings from now on.
     pub(crate) fn calendar(&self) -> Calendar {
         let mut calendar = self.books.snapshot().unwrap();
-        calendar.forget(Moment(self.now.load(Ordering::Relaxed)).instant());
+        calendar.forget(Timestamp(self.now.load(Ordering::Relaxed)).instant());
         calendar
     }
 }
@@ -60,7 +60,7 @@ pub(crate) fn open(
 ) -> lighthaul_booking::Result<Books> {
     let now = Arc::clone(now);
     Books::open(store, link(1000), config, move || {
-        Moment(now.load(Ordering::Relaxed))
+        Timestamp(now.load(Ordering::Relaxed))
     })
 }
 

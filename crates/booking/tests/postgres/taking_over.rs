@@ -18,9 +18,9 @@ use lighthaul_booking::client::{Client, Filter};
 use lighthaul_booking::https::Known;
 use lighthaul_booking::identity::Gate;
 use lighthaul_booking::identity::tokens::{self, Entry, Tokens};
+use lighthaul_booking::json::{Bytes, NewReservation, Reservation, Timestamp};
 use lighthaul_booking::serve::{Server as Service, Settings};
 use lighthaul_booking::store::postgres::Postgres;
-use lighthaul_booking::word::{Bytes, Moment, NewReservation, Reservation};
 use lighthaul_circuit::reservation::State;
 use lighthaul_io::crypto::identity::{self, Fingerprint};
 use lighthaul_io::host::clock::{Clock, unix_nanos};
@@ -84,7 +84,9 @@ fn instance() {
         .into(),
         ..Config::default()
     };
-    let books = Books::open(Box::new(store), link(1000), config, || Moment(unix_nanos()));
+    let books = Books::open(Box::new(store), link(1000), config, || {
+        Timestamp(unix_nanos())
+    });
     let service = Service::listen(Settings {
         listen: listen.parse().unwrap(),
         show: Show::Nothing,
@@ -245,7 +247,7 @@ impl Asker {
             size: Some(Bytes(1 + rng.below(1 << 30))),
             rate_max: Some(Rate::from_mbps(100 + rng.below(901)).into()),
             // late enough that no reservation starts during the test
-            start: Some(Moment(unix_nanos() + 3600 * SECOND)),
+            start: Some(Timestamp(unix_nanos() + 3600 * SECOND)),
             ..all_for(1)
         };
         let body = serde_json::to_string(&new).unwrap();

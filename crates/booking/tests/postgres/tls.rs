@@ -1,8 +1,8 @@
 //! TLS connections to a server with a certificate of the test.
 
 use lighthaul_booking::books::{Books, Config};
+use lighthaul_booking::json::Timestamp;
 use lighthaul_booking::store::postgres::Postgres;
-use lighthaul_booking::word::Moment;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
 use crate::server::{Server, free_port};
@@ -36,7 +36,7 @@ fn trusted_certificate_is_accepted_and_others_are_refused() {
     let trusting = format!("sslmode=verify-full&sslrootcert={}", roots.display());
     let url = at("127.0.0.1", &trusting);
     let store = Box::new(Postgres::open(&url, "http://one").unwrap());
-    let books = Books::open(store, link(1000), Config::default(), || Moment(BEGIN)).unwrap();
+    let books = Books::open(store, link(1000), Config::default(), || Timestamp(BEGIN)).unwrap();
     books.reserve(&ada(), &all_for(10), None).unwrap();
     let mut client = postgres::Client::connect(&at("127.0.0.1", ""), postgres::NoTls).unwrap();
     let query = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)

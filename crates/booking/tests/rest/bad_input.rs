@@ -192,7 +192,7 @@ fn impossible_request_is_refused_with_a_remedy() {
 fn missed_deadline_gets_a_counter_offer() {
     let stage = Stage::new();
     let start = ahead(600);
-    let by = lighthaul_booking::word::Moment(start.0 + 1_000_000_000);
+    let by = lighthaul_booking::json::Timestamp(start.0 + 1_000_000_000);
     let body = format!(
         r#"{{"from": "a", "to": "c", "size": 250000000, "margin_percent": 0, "rate_max": "500Mb/s",
                            "start": "{start}", "by": "{by}"}}"#

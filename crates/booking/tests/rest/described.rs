@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lighthaul_booking::api::router::openapi;
-use lighthaul_booking::word::NewReservation;
+use lighthaul_booking::json::NewReservation;
 use lighthaul_circuit::reservation::State;
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_booking::word::{Kind, NewReservation};
+use lighthaul_booking::json::{EventKind, NewReservation};
 use lighthaul_circuit::reservation::State;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
@@ -29,14 +29,17 @@ fn events_arrive_in_order_and_continue_after_a_reconnect() {
     let first = ada.reserve(&request).unwrap();
     let mut heard = ada.events(0).unwrap().map(Result::unwrap);
     let one = heard.next().unwrap();
-    assert_eq!((one.kind, one.reservation.id), (Kind::Reserved, first.id));
+    assert_eq!(
+        (one.kind, one.reservation.id),
+        (EventKind::Reserved, first.id)
+    );
     // users do not receive events of others
     bob.reserve(&request).unwrap();
     ada.commit(first.id, "").unwrap();
     let two = heard.next().unwrap();
     assert_eq!(
         (two.kind, two.reservation.state),
-        (Kind::Changed, State::Committed)
+        (EventKind::Changed, State::Committed)
     );
     assert!(two.seq > one.seq && two.at >= one.at);
     let again = ada

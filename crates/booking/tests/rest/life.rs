@@ -1,7 +1,7 @@
 //! Actions on reservations.
 
 use lighthaul_booking::client::Filter;
-use lighthaul_booking::word::{Bytes, Change, NewOutage, NewReservation, Provision};
+use lighthaul_booking::json::{Bytes, Change, NewOutage, NewReservation, Provision};
 use lighthaul_circuit::reservation::State;
 
 use crate::stage::{Stage, ahead, bytes, problem};

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use lighthaul_booking::word::NewReservation;
+use lighthaul_booking::json::NewReservation;
 
 use crate::stage::{Stage, ahead, bytes, problem};
 
@@ -12,7 +12,7 @@ fn last_capacity_is_booked_once_and_the_other_client_gets_an_offer() {
     for round in 0..10 {
         // the whole link for a second, which only one client can get
         let start = ahead(1000 + round * 10);
-        let by = lighthaul_booking::word::Moment(start.0 + 1_000_000_000);
+        let by = lighthaul_booking::json::Timestamp(start.0 + 1_000_000_000);
         let request = NewReservation {
             start: Some(start),
             by: Some(by),

@@ -17,10 +17,10 @@ use lighthaul_booking::client::{Client, Failure};
 use lighthaul_booking::https::Known;
 use lighthaul_booking::identity::tokens::{self, Entry, Tokens};
 use lighthaul_booking::identity::{Gate, Issuer, Keys};
+use lighthaul_booking::json::{Bytes, NewReservation, Problem, Timestamp};
 use lighthaul_booking::serve::{Server, Settings};
 use lighthaul_booking::store::Store;
 use lighthaul_booking::store::sqlite::Sqlite;
-use lighthaul_booking::word::{Bytes, Moment, NewReservation, Problem};
 use lighthaul_calendar::{Link, Topology};
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::host::clock::unix_nanos;
@@ -101,7 +101,7 @@ impl Stage {
             let store = Sqlite::open(&folder.join("books")).unwrap();
             Box::new(store)
         });
-        let books = Books::open(store, topology(), setup.config, || Moment(unix_nanos()));
+        let books = Books::open(store, topology(), setup.config, || Timestamp(unix_nanos()));
         let server = Server::listen(Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             show: setup.show,
@@ -227,8 +227,8 @@ pub(crate) fn bytes(bytes: u64) -> NewReservation {
 }
 
 /// Returns the time this many seconds from now.
-pub(crate) fn ahead(seconds: u64) -> Moment {
-    Moment(unix_nanos() + seconds * 1_000_000_000)
+pub(crate) fn ahead(seconds: u64) -> Timestamp {
+    Timestamp(unix_nanos() + seconds * 1_000_000_000)
 }
 
 /// Returns the problem of a failure.

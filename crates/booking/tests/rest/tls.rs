@@ -74,12 +74,12 @@ fn certificate_is_read_from_files() {
 fn plain_http_is_refused_on_a_network() {
     use lighthaul_booking::books::{Books, Config};
     use lighthaul_booking::identity::Gate;
+    use lighthaul_booking::json::Timestamp;
     use lighthaul_booking::serve::{Server, Settings};
     use lighthaul_booking::store::sqlite::Sqlite;
-    use lighthaul_booking::word::Moment;
     let store = Box::new(Sqlite::in_memory().unwrap());
     let books = Books::open(store, crate::stage::topology(), Config::default(), || {
-        Moment(1)
+        Timestamp(1)
     })
     .unwrap();
     let settings = Settings {

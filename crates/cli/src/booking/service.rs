@@ -14,13 +14,13 @@ use lighthaul_booking::error::Error as Refused;
 use lighthaul_booking::https::{Known, fetcher};
 use lighthaul_booking::identity::tokens::Tokens;
 use lighthaul_booking::identity::{Gate, Issuer, Keys};
+use lighthaul_booking::json::Timestamp;
 use lighthaul_booking::policies::{Policies, Watch};
 use lighthaul_booking::serve::{Server, Settings};
 use lighthaul_booking::store::Store;
 use lighthaul_booking::store::postgres::Postgres;
 use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking::topology::file;
-use lighthaul_booking::word::Moment;
 use lighthaul_circuit::driver::Driver;
 use lighthaul_circuit::exec::{Exec, config as exec};
 use lighthaul_circuit::linux::Shaper;
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Scheduler) -> Result<(), Error> {
     let drivers = drivers(args, clock)?;
     let topology = equip(topology, &drivers).map_err(failed)?;
     let (rules, policies) = config(args)?;
-    let books = Books::open(store(args)?, topology, rules, || Moment(unix_nanos()));
+    let books = Books::open(store(args)?, topology, rules, || Timestamp(unix_nanos()));
     let books = Arc::new(books.map_err(failed)?);
     if let Some(policies) = policies {
         follow(policies, Arc::clone(&books))?;
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Scheduler) -> Result<(), Error> {
     let circuits = if drivers.is_empty() {
         None
     } else {
-        let circuits = Circuits::start(Arc::clone(&books), drivers, clock, Moment(unix_nanos()));
+        let circuits = Circuits::start(Arc::clone(&books), drivers, clock, Timestamp(unix_nanos()));
         Some(circuits.map_err(failed)?)
     };
     let settings = Settings {

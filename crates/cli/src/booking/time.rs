@@ -2,16 +2,16 @@
 
 use jiff::Timestamp;
 use jiff::tz::Offset;
-use lighthaul_booking::word::Moment;
+use lighthaul_booking::json::Timestamp;
 
 /// A moment in UTC, in a form of `strftime`.
-pub(crate) fn written(at: Moment, form: &str) -> String {
+pub(crate) fn written(at: Timestamp, form: &str) -> String {
     let at = Timestamp::from_nanosecond(i128::from(at.0)).unwrap_or(Timestamp::MAX);
     Offset::UTC.to_datetime(at).strftime(form).to_string()
 }
 
 /// A moment in UTC, to the millisecond if it is not a whole second.
-pub(crate) fn shown(at: Moment) -> String {
+pub(crate) fn shown(at: Timestamp) -> String {
     let form = if at.0.is_multiple_of(1_000_000_000) {
         "%Y-%m-%d %H:%M:%SZ"
     } else {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, value_parser};
 use lighthaul_base::{Rate, Size, duration};
-use lighthaul_booking::word::Bytes;
+use lighthaul_booking::json::Bytes;
 use lighthaul_circuit::flow::Flow;
 use lighthaul_circuit::reservation::State;
 

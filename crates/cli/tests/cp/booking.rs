@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use lighthaul_booking::word::Moment;
+use lighthaul_booking::json::Timestamp;
 use serde_json::Value;
 
 use crate::far::{Far, Near};
@@ -429,7 +429,8 @@ fn pull_is_measured_by_a_dry_run_before_booking() {
     let done = copy();
     let of = |kind: &str| done.iter().find(|event| event["type"] == kind).unwrap();
     let steps = of("booked")["steps"].as_array().unwrap();
-    let time = |step: &Value, end: &str| -> Moment { step[end].as_str().unwrap().parse().unwrap() };
+    let time =
+        |step: &Value, end: &str| -> Timestamp { step[end].as_str().unwrap().parse().unwrap() };
     let nanos = steps
         .iter()
         .map(|step| time(step, "till").0 - time(step, "from").0);

@@ -5,8 +5,8 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::amount::{Bps, Bytes, Span};
-use super::moment::Moment;
+use super::amount::{Bps, Bytes, IsoDuration};
+use super::timestamp::Timestamp;
 
 /// Request for capacity between two hosts or over given links, for an amount of data or a length of
 /// time.
@@ -30,7 +30,7 @@ pub struct NewReservation {
     pub size: Option<Bytes>,
     /// Length of time: seconds, or text as in `PT2H`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hold: Option<Span>,
+    pub hold: Option<IsoDuration>,
     /// Highest usable rate: bits a second, or text as in `10Gb/s` [default: the highest that is
     /// available].
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,10 +40,10 @@ pub struct NewReservation {
     pub rate_min: Option<Bps>,
     /// Earliest start [default: now].
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub start: Option<Moment>,
+    pub start: Option<Timestamp>,
     /// Latest end [default: none].
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub by: Option<Moment>,
+    pub by: Option<Timestamp>,
     /// Percentage added to `size` for headers and retransmissions [default: 3].
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 100)]
@@ -120,7 +120,7 @@ pub struct Change {
     pub size: Option<Bytes>,
     /// New holding time, counted from the start of the reservation.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hold: Option<Span>,
+    pub hold: Option<IsoDuration>,
     /// Reason, for the journal.
     pub why: String,
 }
@@ -128,7 +128,7 @@ pub struct Change {
 /// Reason for an action, for the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Why {
+pub struct Reason {
     /// Short text.
     #[schema(example = "the copy is done")]
     pub why: String,

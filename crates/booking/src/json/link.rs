@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::moment::Moment;
+use super::timestamp::Timestamp;
 
 /// Topology of the network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -53,9 +53,9 @@ pub struct CalendarView {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Free {
     /// Start.
-    pub from: Moment,
+    pub from: Timestamp,
     /// End, exclusive.
-    pub till: Moment,
+    pub till: Timestamp,
     /// Free rate in bits a second.
     pub bps: u64,
 }
@@ -69,9 +69,9 @@ pub struct Allocation {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// Start.
-    pub from: Moment,
+    pub from: Timestamp,
     /// End, exclusive.
-    pub till: Moment,
+    pub till: Timestamp,
     /// Rate in bits a second.
     pub bps: u64,
 }

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::moment::Moment;
 use super::reservation::Reservation;
+use super::timestamp::Timestamp;
 
 /// Change of a reservation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -12,9 +12,9 @@ pub struct Event {
     /// Number. A client that reconnects sends it as `Last-Event-ID` to get the later events.
     pub seq: u64,
     /// Time.
-    pub at: Moment,
-    /// Kind of change.
-    pub kind: Kind,
+    pub at: Timestamp,
+    /// EventKind of change.
+    pub kind: EventKind,
     /// User, device or component that made the change.
     pub who: String,
     /// Reason.
@@ -23,10 +23,10 @@ pub struct Event {
     pub reservation: Reservation,
 }
 
-/// Kind of change of a reservation.
+/// EventKind of change of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum EventKind {
     /// Created.
     Reserved,
     /// Changed its state.
@@ -37,7 +37,7 @@ pub enum Kind {
     Moved,
 }
 
-impl Kind {
+impl EventKind {
     /// Returns the name in JSON.
     pub const fn name(self) -> &'static str {
         match self {

@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::moment::Moment;
+use super::timestamp::Timestamp;
 
 /// Status of a scheduler.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
     /// Time by its clock.
-    pub now: Moment,
+    pub now: Timestamp,
     /// Version.
     pub version: String,
     /// URL of the instance that writes, if it is another one.

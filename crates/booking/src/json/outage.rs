@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::moment::Moment;
+use super::timestamp::Timestamp;
 
 /// Outage to plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -13,9 +13,9 @@ pub struct NewOutage {
     pub link: String,
     /// Start [default: now].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from: Option<Moment>,
+    pub from: Option<Timestamp>,
     /// End, exclusive.
-    pub till: Moment,
+    pub till: Timestamp,
     /// Reason, for the journals of reservations that the outage moves.
     #[serde(default)]
     pub why: String,
@@ -29,9 +29,9 @@ pub struct OutageView {
     /// Name of the link.
     pub link: String,
     /// Start.
-    pub from: Moment,
+    pub from: Timestamp,
     /// End, exclusive.
-    pub till: Moment,
+    pub till: Timestamp,
     /// Reservations that were moved to another time or path.
     pub moved: Vec<u64>,
     /// Reservations that failed, because no other time or path was free.

@@ -20,7 +20,7 @@ pub struct Bps(pub u64);
 
 /// Length of time: a number of seconds, or text with units, as in `PT2H` or `2h30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Span(pub Duration);
+pub struct IsoDuration(pub Duration);
 
 impl Bps {
     /// Returns the rate, or `None` if it is zero.
@@ -53,7 +53,7 @@ impl FromStr for Bps {
     }
 }
 
-impl FromStr for Span {
+impl FromStr for IsoDuration {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -62,7 +62,7 @@ impl FromStr for Span {
     }
 }
 
-impl fmt::Display for Span {
+impl fmt::Display for IsoDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = SignedDuration::try_from(self.0).unwrap_or(SignedDuration::MAX);
         write!(f, "{time:#}")
@@ -81,7 +81,7 @@ impl Serialize for Bps {
     }
 }
 
-impl Serialize for Span {
+impl Serialize for IsoDuration {
     /// Writes ISO 8601.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let time = SignedDuration::try_from(self.0).unwrap_or(SignedDuration::MAX);
@@ -101,7 +101,7 @@ impl<'de> Deserialize<'de> for Bps {
     }
 }
 
-impl<'de> Deserialize<'de> for Span {
+impl<'de> Deserialize<'de> for IsoDuration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         read(deserializer, |seconds| Self(Duration::from_secs(seconds)))
     }
@@ -112,7 +112,7 @@ impl<'de> Deserialize<'de> for Span {
     untagged,
     expecting = "a whole number from 0 to 2^64 - 1, or text with a unit"
 )]
-enum Written {
+enum NumberOrText {
     Number(u64),
     Text(String),
 }
@@ -122,9 +122,9 @@ where
     D: Deserializer<'de>,
     T: FromStr<Err = String>,
 {
-    match Written::deserialize(deserializer)? {
-        Written::Number(number) => Ok(of(number)),
-        Written::Text(text) => text.parse().map_err(de::Error::custom),
+    match NumberOrText::deserialize(deserializer)? {
+        NumberOrText::Number(number) => Ok(of(number)),
+        NumberOrText::Text(text) => text.parse().map_err(de::Error::custom),
     }
 }
 
@@ -173,7 +173,8 @@ mod tests {
         assert_eq!(bytes("9223372036854775808").unwrap(), 1 << 63);
         let bps = |json: &str| serde_json::from_str::<Bps>(json).map(|bps| bps.0);
         assert_eq!(bps("900000000").unwrap(), bps("\"900Mb/s\"").unwrap());
-        let span = |json: &str| serde_json::from_str::<Span>(json).map(|span| span.0.as_secs());
+        let span =
+            |json: &str| serde_json::from_str::<IsoDuration>(json).map(|span| span.0.as_secs());
         for json in [
             "9000",
             "\"9000s\"",
@@ -216,13 +217,13 @@ mod tests {
         }
         let why = serde_json::from_str::<Bps>("\"fast\"").unwrap_err();
         assert!(why.to_string().contains("900Mb/s"), "{why}");
-        let why = serde_json::from_str::<Span>("\"-1h\"").unwrap_err();
+        let why = serde_json::from_str::<IsoDuration>("\"-1h\"").unwrap_err();
         assert!(why.to_string().contains("PT2M"), "{why}");
     }
 
     #[test]
     fn length_of_time_is_written_as_iso_8601() {
-        let span = Span(Duration::from_mins(150));
+        let span = IsoDuration(Duration::from_mins(150));
         assert_eq!(serde_json::to_string(&span).unwrap(), "\"PT2H30M\"");
         assert_eq!(span.to_string(), "2h 30m");
     }

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::moment::Moment;
 use super::reservation::Step;
+use super::timestamp::Timestamp;
 
 /// Grant that a request would get now. Nothing is booked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -14,5 +14,5 @@ pub struct Quote {
     /// Rates over time.
     pub steps: Vec<Step>,
     /// Promised end.
-    pub promised_end: Moment,
+    pub promised_end: Timestamp,
 }

@@ -6,8 +6,8 @@ use utoipa::openapi::schema::{KnownFormat, OneOfBuilder, SchemaFormat, Type};
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::amount::{Bps, Bytes, Span};
-use super::moment::Moment;
+use super::amount::{Bps, Bytes, IsoDuration};
+use super::timestamp::Timestamp;
 
 impl PartialSchema for Bytes {
     fn schema() -> RefOr<Schema> {
@@ -24,20 +24,20 @@ impl PartialSchema for Bps {
     }
 }
 
-impl PartialSchema for Span {
+impl PartialSchema for IsoDuration {
     fn schema() -> RefOr<Schema> {
         either("Length of time: seconds, or ISO 8601", "PT2H")
     }
 }
 
-impl PartialSchema for Moment {
+impl PartialSchema for Timestamp {
     fn schema() -> RefOr<Schema> {
-        let moment = ObjectBuilder::new()
+        let timestamp = ObjectBuilder::new()
             .schema_type(Type::String)
             .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
             .description(Some("Point in time (ISO 8601); responses are in UTC"))
             .examples(["2031-05-01T06:00:00Z"]);
-        moment.into()
+        timestamp.into()
     }
 }
 
@@ -53,15 +53,15 @@ impl ToSchema for Bps {
     }
 }
 
-impl ToSchema for Span {
+impl ToSchema for IsoDuration {
     fn name() -> Cow<'static, str> {
-        "Span".into()
+        "IsoDuration".into()
     }
 }
 
-impl ToSchema for Moment {
+impl ToSchema for Timestamp {
     fn name() -> Cow<'static, str> {
-        "Moment".into()
+        "Timestamp".into()
     }
 }
 

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::amount::Span;
-use super::moment::Moment;
+use super::amount::IsoDuration;
+use super::timestamp::Timestamp;
 
 /// Error, and a request that would be granted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -29,13 +29,13 @@ pub struct Problem {
 pub struct CounterOffer {
     /// Earliest end.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub earliest_end: Option<Moment>,
+    pub earliest_end: Option<Timestamp>,
     /// Largest size in bytes that ends by the deadline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_by_then: Option<u64>,
     /// Longest holding time that ends by the deadline.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hold_by_then: Option<Span>,
+    pub hold_by_then: Option<IsoDuration>,
     /// Lowest `rate_max` in bits a second that ends by the deadline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_needed: Option<u64>,

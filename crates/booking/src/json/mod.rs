@@ -1,7 +1,7 @@
 //! JSON types of the REST interface. Times are ISO 8601 in UTC, rates are in bits a second, sizes
 //! in bytes.
 //!
-//! - [`moment`], [`amount`]: times and quantities, as programs and people write them
+//! - [`timestamp`], [`amount`]: times and quantities, as programs and people write them
 //! - [`request`], [`reservation`], [`quote`]: a request for capacity, and the possible results
 //! - [`link`], [`outage`]: the topology, the calendar of a link, and planned outages
 //! - [`page`], [`event`]: parts of a list, and changes of reservations
@@ -11,7 +11,6 @@ pub mod amount;
 pub mod event;
 pub mod health;
 pub mod link;
-pub mod moment;
 pub mod outage;
 pub mod page;
 pub mod problem;
@@ -19,16 +18,17 @@ pub mod quote;
 pub mod request;
 pub mod reservation;
 mod schema;
+pub mod timestamp;
 
 pub(crate) use amount::WithUnit;
-pub use amount::{Bps, Bytes, Span};
-pub use event::{Event, Kind};
+pub use amount::{Bps, Bytes, IsoDuration};
+pub use event::{Event, EventKind};
 pub use health::Health;
 pub use link::{Allocation, CalendarView, Free, LinkView, TopologyView};
-pub use moment::Moment;
 pub use outage::{NewOutage, OutageView};
 pub use page::Page;
 pub use problem::{CounterOffer, Problem};
 pub use quote::Quote;
-pub use request::{Change, FlowAt, NewReservation, Provision, Shape, Why};
+pub use request::{Change, FlowAt, NewReservation, Provision, Reason, Shape};
 pub use reservation::{JournalLine, Reservation, Step};
+pub use timestamp::Timestamp;

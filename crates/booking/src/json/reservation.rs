@@ -4,8 +4,8 @@ use lighthaul_circuit::reservation::{State, Transition, Verb};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::moment::Moment;
 use super::request::NewReservation;
+use super::timestamp::Timestamp;
 
 /// Capacity that is or was booked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -24,14 +24,14 @@ pub struct Reservation {
     /// Rates over time, one step for each change.
     pub steps: Vec<Step>,
     /// Promised end.
-    pub promised_end: Moment,
+    pub promised_end: Timestamp,
     /// Time at which the reservation expires if it is not committed; absent after the commit.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hold_till: Option<Moment>,
+    pub hold_till: Option<Timestamp>,
     /// Time of creation.
-    pub created: Moment,
+    pub created: Timestamp,
     /// Time of the last change.
-    pub changed: Moment,
+    pub changed: Timestamp,
     /// Actions on the reservation, oldest first.
     pub journal: Vec<JournalLine>,
     /// Failure, if the reservation has failed.
@@ -43,9 +43,9 @@ pub struct Reservation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Step {
     /// Start.
-    pub from: Moment,
+    pub from: Timestamp,
     /// End, exclusive.
-    pub till: Moment,
+    pub till: Timestamp,
     /// Rate in bits a second.
     pub rate_bps: u64,
 }
@@ -54,7 +54,7 @@ pub struct Step {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct JournalLine {
     /// Time.
-    pub at: Moment,
+    pub at: Timestamp,
     /// Action.
     #[schema(value_type = String, example = "commit")]
     pub verb: Verb,
