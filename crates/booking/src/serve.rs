@@ -30,7 +30,7 @@ use crate::certificate::Show;
 use crate::circuits::Circuits;
 use crate::error::{Result, SetupError};
 use crate::https::Known;
-use crate::identity::Gate;
+use crate::identity::Authenticator;
 use crate::patient::Patient;
 
 /// Settings of a scheduler.
@@ -43,7 +43,7 @@ pub struct Settings {
     /// True if tokens may be sent without TLS over a network.
     pub insecure: bool,
     /// Authentication of clients.
-    pub gate: Gate,
+    pub authenticator: Authenticator,
     /// Reservations.
     pub books: Arc<Books>,
     /// Maximum number of requests a second of each name.
@@ -85,7 +85,11 @@ impl Server {
         })?;
         listener.set_nonblocking(true)?;
         let forwarder = forwarder(settings.peers).map_err(io::Error::other)?;
-        let desk = Desk::new(settings.books, settings.gate, settings.questions_per_second);
+        let desk = Desk::new(
+            settings.books,
+            settings.authenticator,
+            settings.questions_per_second,
+        );
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)
             .max_blocking_threads(BLOCKING_THREADS)

@@ -12,8 +12,8 @@ use super::refused::Refused;
 use super::seats::Seats;
 use crate::books::{Books, Standing, Who};
 use crate::error::Result;
-use crate::identity::Gate;
-use crate::identity::limits::Limits;
+use crate::identity::Authenticator;
+use crate::identity::rate_limiter::RateLimiter;
 use crate::json::{OutageView, Reservation, Timestamp};
 
 /// State that all requests share.
@@ -23,10 +23,10 @@ pub(crate) struct Desk(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     books: Arc<Books>,
-    gate: Gate,
-    limits: Limits,
-    /// Limits of unauthenticated addresses, apart from those of names.
-    strangers: Limits,
+    authenticator: Authenticator,
+    limits: RateLimiter,
+    /// RateLimiter of unauthenticated addresses, apart from those of names.
+    strangers: RateLimiter,
     clock: Clock,
     metrics: Metrics,
     /// Counter of changes.
@@ -36,14 +36,14 @@ struct Inner {
 
 impl Desk {
     /// Returns the state of a service that answers each name this many requests a second.
-    pub(crate) fn new(books: Arc<Books>, gate: Gate, per_second: u32) -> Self {
+    pub(crate) fn new(books: Arc<Books>, authenticator: Authenticator, per_second: u32) -> Self {
         let (sender, changes) = watch::channel(0_u64);
         books.listen(move || sender.send_modify(|count| *count = count.wrapping_add(1)));
         Self(Arc::new(Inner {
             books,
-            gate,
-            limits: Limits::new(per_second),
-            strangers: Limits::new(per_second),
+            authenticator,
+            limits: RateLimiter::new(per_second),
+            strangers: RateLimiter::new(per_second),
             clock: Clock::start(),
             metrics: Metrics::new(),
             changes,
@@ -104,7 +104,10 @@ impl Desk {
     ) -> std::result::Result<Who, Refused> {
         let desk = Arc::clone(&self.0);
         let now = unix_nanos() / 1_000_000_000;
-        let judged = spawn_blocking(move || desk.gate.judge(authorization.as_deref(), now));
+        let judged = spawn_blocking(move || {
+            desk.authenticator
+                .authenticate(authorization.as_deref(), now)
+        });
         match judged.await {
             Ok(judged) => judged.map_err(Refused::from),
             Err(_) => Err(Refused::fault()),

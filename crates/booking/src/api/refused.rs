@@ -13,7 +13,7 @@ use utoipa::IntoResponses;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 
 use crate::error::Error;
-use crate::identity::Denied;
+use crate::identity::AuthError;
 use crate::json::{CounterOffer, IsoDuration, Problem, Timestamp};
 
 /// Problem to return.
@@ -241,9 +241,9 @@ fn offer(counter: &calendar::CounterOffer) -> CounterOffer {
     }
 }
 
-impl From<Denied> for Refused {
-    fn from(denied: Denied) -> Self {
-        if denied == Denied::Away {
+impl From<AuthError> for Refused {
+    fn from(denied: AuthError) -> Self {
+        if denied == AuthError::KeysUnavailable {
             let status = StatusCode::SERVICE_UNAVAILABLE;
             let title = "Issuer unavailable";
             let refused = Self::new(status, "unavailable", title, denied.to_string());

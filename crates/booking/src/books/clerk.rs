@@ -10,7 +10,7 @@ use super::ledger::Ledger;
 use super::memory::Memory;
 use crate::error::{Error, Result, SetupError, StoreError};
 use crate::json::Timestamp;
-use crate::store::{Mark, Store, Writer};
+use crate::store::{Position, Store, Writer};
 
 /// Ledger, and the store that has the authoritative state.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ impl Clerk {
     /// Makes this instance the writer, with an up-to-date ledger.
     fn lead(&mut self) -> Result<()> {
         let was_writer = std::mem::take(&mut self.is_writer);
-        if let Writer::At(url) = self.store.elect()? {
+        if let Writer::Other(url) = self.store.elect()? {
             return Err(Error::OtherWriter { url });
         }
         // a new writer must load everything, to find reservations that no longer fit
@@ -116,9 +116,9 @@ impl Clerk {
         }
         if !was_writer {
             let epoch = identity::token();
-            self.store.begin(&epoch)?;
+            self.store.begin_epoch(&epoch)?;
             let seq = self.news;
-            self.memory.keep(Mark { epoch, seq });
+            self.memory.keep(Position { epoch, seq });
         }
         self.is_writer = true;
         Ok(())
@@ -126,7 +126,7 @@ impl Clerk {
 
     /// Loads the changes of the store into the ledger.
     fn catch_up(&mut self) -> Result<Unfit> {
-        let mark = self.store.mark()?;
+        let mark = self.store.position()?;
         let is_restored = self.memory.check(self.store.as_mut(), &mark)?;
         if !self.is_stale && !is_restored && mark.seq == self.news {
             self.memory.keep(mark);

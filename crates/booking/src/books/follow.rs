@@ -13,7 +13,7 @@ use super::record::Record;
 use super::who::{Act, Role, Who};
 use crate::error::{Error, Result, TopologyMismatch};
 use crate::json::{OutageView, Timestamp};
-use crate::store::{Batch, Fact, Kind};
+use crate::store::{Batch, Document, DocumentKind};
 
 /// Reservations that do not fit the current topology.
 #[derive(Debug, Default)]
@@ -44,19 +44,19 @@ impl Ledger {
     pub(super) fn follow(&mut self, now: Timestamp, batch: Batch) -> Result<Unfit> {
         let at = now.instant();
         let (mut records, mut outages) = (Vec::new(), Vec::new());
-        for fact in batch.facts {
-            let Fact {
+        for document in batch.documents {
+            let Document {
                 kind,
                 id,
                 doc: Some(doc),
-            } = fact
+            } = document
             else {
                 continue;
             };
             match kind {
-                Kind::Reservation => records.push(Record::read(&doc)?),
-                Kind::Outage => outages.push(serde_json::from_str(&doc)?),
-                Kind::Answer => {
+                DocumentKind::Reservation => records.push(Record::read(&doc)?),
+                DocumentKind::Outage => outages.push(serde_json::from_str(&doc)?),
+                DocumentKind::Answer => {
                     self.insert_answer(id, serde_json::from_str::<Answer>(&doc)?);
                 }
             }

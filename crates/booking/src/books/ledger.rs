@@ -14,7 +14,7 @@ use super::shares::Shares;
 use super::who::{Act, Who};
 use crate::error::{Error, Result, SetupError};
 use crate::json::{Event, EventKind, OutageView, Reservation, Timestamp};
-use crate::store::{Batch, Fact, Kind};
+use crate::store::{Batch, Document, DocumentKind};
 
 /// All reservations, and the changes that are not written yet.
 #[derive(Debug)]
@@ -249,25 +249,29 @@ impl Ledger {
     /// Returns the pending changes as a batch, if there are any.
     pub(super) fn take_batch(&mut self) -> Result<Option<Batch>> {
         let changed = std::mem::take(&mut self.changed);
-        let mut facts = Vec::new();
+        let mut documents = Vec::new();
         for id in changed.records {
             let record = self.records.get(&id);
             let doc = record.map(Record::doc).transpose()?;
-            facts.push(Fact::new(Kind::Reservation, id.to_string(), doc));
+            documents.push(Document::new(
+                DocumentKind::Reservation,
+                id.to_string(),
+                doc,
+            ));
         }
         for id in changed.outages {
             let outage = self.outages.get(&id);
             let doc = outage.map(serde_json::to_string).transpose()?;
-            facts.push(Fact::new(Kind::Outage, id.to_string(), doc));
+            documents.push(Document::new(DocumentKind::Outage, id.to_string(), doc));
         }
         for key in changed.answers {
             let answer = self.answers.get(&key);
             let doc = answer.map(serde_json::to_string).transpose()?;
-            facts.push(Fact::new(Kind::Answer, key, doc));
+            documents.push(Document::new(DocumentKind::Answer, key, doc));
         }
         let mut batch = Batch {
             seq: self.seq,
-            facts,
+            documents,
             events: changed.events,
             events_from: changed.events_from,
         };

@@ -27,12 +27,12 @@ use lighthaul_io::fs::durable;
 
 use crate::error::{Result, StoreError};
 use crate::json::Timestamp;
-use crate::store::{Mark, Store};
+use crate::store::{Position, Store};
 
 /// Latest known position of a store.
 #[derive(Debug)]
 pub(super) struct Memory {
-    seen: Option<Mark>,
+    seen: Option<Position>,
     /// True while a store that went backwards is accepted, which happens once.
     accepts: bool,
     /// File that keeps the position between runs.
@@ -104,7 +104,7 @@ impl Memory {
     }
 
     /// Refuses a store that lacks the known position. Returns true if it is accepted nevertheless.
-    pub(super) fn check(&mut self, store: &mut dyn Store, mark: &Mark) -> Result<bool> {
+    pub(super) fn check(&mut self, store: &mut dyn Store, mark: &Position) -> Result<bool> {
         if std::mem::take(&mut self.is_damaged) {
             self.accept(mark);
             return Ok(true);
@@ -112,7 +112,7 @@ impl Memory {
         let Some(seen) = self.seen.as_ref().filter(|seen| *seen != mark) else {
             return Ok(false);
         };
-        let reach = store.reach(&seen.epoch)?;
+        let reach = store.epoch_end(&seen.epoch)?;
         if reach.is_some_and(|reach| seen.seq <= reach) {
             return Ok(false);
         }
@@ -128,7 +128,7 @@ impl Memory {
     }
 
     /// Accepts a store that lacks the known position, once.
-    fn accept(&mut self, mark: &Mark) {
+    fn accept(&mut self, mark: &Position) {
         self.accepts = false;
         let seen = self.seen.as_ref().map_or(0, |seen| seen.seq);
         let last = self.floor.max(seen).max(mark.seq);
@@ -136,7 +136,7 @@ impl Memory {
     }
 
     /// Stores the position of the store.
-    pub(super) fn keep(&mut self, mark: Mark) {
+    pub(super) fn keep(&mut self, mark: Position) {
         if mark.epoch.is_empty() || self.seen.as_ref() == Some(&mark) {
             return;
         }
@@ -208,7 +208,7 @@ impl Drop for Memory {
 }
 
 impl Note {
-    fn write(&mut self, seen: &Mark, floor: u64, durably: bool) -> io::Result<()> {
+    fn write(&mut self, seen: &Position, floor: u64, durably: bool) -> io::Result<()> {
         let bound = self.bound.max(seen.seq).max(floor);
         let text = line(seen, bound);
         let file = match self.file.take() {
@@ -237,20 +237,20 @@ impl Note {
 }
 
 /// Returns a line of constant length with a checksum.
-fn line(seen: &Mark, bound: u64) -> String {
+fn line(seen: &Position, bound: u64) -> String {
     let text = format!("{} {} {bound}", seen.epoch, seen.seq);
     let sum = Fingerprint::of(text.as_bytes());
     format!("{:<LEN$}\n", format!("{text} {sum}"))
 }
 
 /// Parses a line; `None` if the checksum is wrong.
-fn parse(octets: &[u8]) -> Option<(Mark, u64)> {
+fn parse(octets: &[u8]) -> Option<(Position, u64)> {
     let text = std::str::from_utf8(octets).ok()?;
     let (text, sum) = text.trim_end().rsplit_once(' ')?;
     let is_whole = sum.parse() == Ok(Fingerprint::of(text.as_bytes()));
     let mut words = text.split(' ');
     let (epoch, seq, bound) = (words.next()?, words.next()?, words.next()?);
-    let mark = Mark {
+    let mark = Position {
         epoch: epoch.to_owned(),
         seq: seq.parse().ok()?,
     };
@@ -277,7 +277,7 @@ mod tests {
         let mut memory = Memory::open(Some(path.clone()), false).unwrap();
         let is_unsynced = |memory: &Memory| memory.note.as_ref().unwrap().is_unsynced;
         let begin = Timestamp(1_800_000_000 * SYNC_EVERY);
-        memory.keep(Mark {
+        memory.keep(Position {
             epoch: "abc".to_owned(),
             seq: 0,
         });
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn damaged_line_is_not_read() {
-        let mark = Mark {
+        let mark = Position {
             epoch: "abc".to_owned(),
             seq: 7,
         };

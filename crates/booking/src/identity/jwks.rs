@@ -17,11 +17,11 @@ use ureq::Agent;
 pub struct Keys {
     /// HTTP client and URL to fetch them with; `None` if they are fixed.
     from: Option<(Agent, String)>,
-    kept: Mutex<Kept>,
+    kept: Mutex<KeyCache>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct KeyCache {
     keys: Vec<Jwk>,
     /// Time of the last attempt and of the last success, in seconds since 1970.
     tried: Option<u64>,
@@ -40,9 +40,9 @@ impl Keys {
     /// Returns a fixed set of keys. Fails if `set` is not a JSON Web Key Set.
     pub fn fixed(set: &[u8]) -> Result<Self, serde_json::Error> {
         let set: Set = serde_json::from_slice(set)?;
-        let kept = Kept {
+        let kept = KeyCache {
             keys: set.good().collect(),
-            ..Kept::default()
+            ..KeyCache::default()
         };
         Ok(Self {
             from: None,
@@ -80,7 +80,7 @@ impl Keys {
         (age(kept.fetched, now) < STALE).then(|| kept.keys.clone())
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, KeyCache> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -92,7 +92,7 @@ fn fetch(agent: &Agent, url: &str) -> Result<Vec<Jwk>, ureq::Error> {
     Ok(set.good().collect())
 }
 
-impl Kept {
+impl KeyCache {
     /// Returns true if the caller should fetch the keys. Other callers then do not for a while.
     fn asks(&mut self, now: u64, kid: Option<&str>) -> bool {
         let is = |kid: &str| self.keys.iter().any(|key| key.kid.as_deref() == Some(kid));
@@ -305,7 +305,7 @@ mod tests {
             // a clock that was set back is no reason to fetch
             (Some(1000), Some(1000), 900, None, false),
         ] {
-            let mut kept = Kept {
+            let mut kept = KeyCache {
                 keys: vec![key("k")],
                 tried,
                 fetched,

@@ -22,15 +22,15 @@ impl fmt::Display for Role {
 /// Unknown name of a role.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown role \"{0}\": use user, operator or admin")]
-pub struct NotARole(String);
+pub struct UnknownRole(String);
 
 impl FromStr for Role {
-    type Err = NotARole;
+    type Err = UnknownRole;
 
-    fn from_str(text: &str) -> Result<Self, NotARole> {
+    fn from_str(text: &str) -> Result<Self, UnknownRole> {
         let role = NAMES.iter().find(|(_, name)| *name == text);
         role.map(|(role, _)| *role)
-            .ok_or_else(|| NotARole(text.to_owned()))
+            .ok_or_else(|| UnknownRole(text.to_owned()))
     }
 }
 

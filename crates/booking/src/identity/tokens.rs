@@ -18,7 +18,7 @@ use lighthaul_io::fs::durable;
 use lighthaul_io::fs::watched_file::WatchedFile;
 use tracing::warn;
 
-use super::role::NotARole;
+use super::role::UnknownRole;
 use crate::books::{Role, Who};
 
 /// File of tokens, which is read again after each change.
@@ -110,7 +110,7 @@ impl List {
             let entry = if is_text {
                 entry(text)
             } else {
-                Err(NotAnEntry::Text)
+                Err(EntryError::Text)
             };
             match entry {
                 Ok(entry) => list.entries.push(entry),
@@ -129,7 +129,7 @@ pub fn add(path: &Path, entry: &Entry) -> io::Result<()> {
     if !is_name(&entry.who.name) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            NotAnEntry::Name,
+            EntryError::Name,
         ));
     }
     let name = shlex::try_quote(&entry.who.name).map_err(io::Error::other)?;
@@ -158,19 +158,19 @@ fn is_name(name: &str) -> bool {
 
 /// Reads one line. An unknown word makes the whole line faulty, because it may have restricted the
 /// token.
-fn entry(line: &str) -> Result<Entry, NotAnEntry> {
-    let words = shlex::split(line).ok_or(NotAnEntry::Quote)?;
+fn entry(line: &str) -> Result<Entry, EntryError> {
+    let words = shlex::split(line).ok_or(EntryError::Quote)?;
     let mut words = words.into_iter();
     let token = words.next().and_then(|word| word.parse().ok());
-    let token = token.ok_or(NotAnEntry::Token)?;
-    let name = words.next().ok_or(NotAnEntry::Name)?;
+    let token = token.ok_or(EntryError::Token)?;
+    let name = words.next().ok_or(EntryError::Name)?;
     if !is_name(&name) {
-        return Err(NotAnEntry::Name);
+        return Err(EntryError::Name);
     }
     let (mut role, mut expires) = (Role::User, None);
     for word in words {
         match word.strip_prefix("expires=") {
-            Some(end) => expires = Some(end.parse().map_err(|_| NotAnEntry::Expires)?),
+            Some(end) => expires = Some(end.parse().map_err(|_| EntryError::Expires)?),
             None => role = word.parse()?,
         }
     }
@@ -187,7 +187,7 @@ const FAULTS_MAX: usize = 20;
 
 /// Fault in a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum NotAnEntry {
+enum EntryError {
     #[error("the line is not UTF-8")]
     Text,
     #[error("a quote is not closed")]
@@ -199,7 +199,7 @@ enum NotAnEntry {
     #[error("expires= needs a number of seconds since 1970")]
     Expires,
     #[error(transparent)]
-    Role(#[from] NotARole),
+    Role(#[from] UnknownRole),
 }
 
 #[cfg(test)]

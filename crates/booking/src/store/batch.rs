@@ -8,7 +8,7 @@ pub struct Batch {
     /// Sequence number, above that of the previous batch and above all numbers given so far.
     pub seq: u64,
     /// New or deleted documents.
-    pub facts: Vec<Fact>,
+    pub documents: Vec<Document>,
     /// Events as JSON, by sequence number.
     pub events: Vec<(u64, String)>,
     /// Sequence number below which events are deleted.
@@ -17,18 +17,18 @@ pub struct Batch {
 
 /// Document in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fact {
-    /// Kind.
-    pub kind: Kind,
+pub struct Document {
+    /// DocumentKind.
+    pub kind: DocumentKind,
     /// Key among documents of its kind.
     pub id: String,
     /// Content as JSON; `None` deletes the document.
     pub doc: Option<String>,
 }
 
-/// Kind of a document.
+/// DocumentKind of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum DocumentKind {
     /// Reservation and its grant.
     Reservation,
     /// Outage of a link.
@@ -40,11 +40,11 @@ pub enum Kind {
 impl Batch {
     /// Returns true if there is nothing to write.
     pub const fn is_empty(&self) -> bool {
-        self.facts.is_empty() && self.events.is_empty() && self.events_from.is_none()
+        self.documents.is_empty() && self.events.is_empty() && self.events_from.is_none()
     }
 }
 
-impl Kind {
+impl DocumentKind {
     /// All kinds.
     pub const ALL: [Self; 3] = [Self::Reservation, Self::Outage, Self::Answer];
 
@@ -63,15 +63,15 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for DocumentKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl Fact {
+impl Document {
     /// Returns a document; `None` for `doc` deletes it.
-    pub const fn new(kind: Kind, id: String, doc: Option<String>) -> Self {
+    pub const fn new(kind: DocumentKind, id: String, doc: Option<String>) -> Self {
         Self { kind, id, doc }
     }
 }

@@ -17,13 +17,13 @@ pub trait Store: fmt::Debug + Send {
     fn append(&mut self, after: u64, batch: &Batch) -> Result<()>;
 
     /// Returns the position of the history.
-    fn mark(&mut self) -> Result<Mark>;
+    fn position(&mut self) -> Result<Position>;
 
     /// Returns the number of the last batch in an epoch, or `None` if the epoch is unknown.
-    fn reach(&mut self, epoch: &str) -> Result<Option<u64>>;
+    fn epoch_end(&mut self, epoch: &str) -> Result<Option<u64>>;
 
     /// Begins an epoch after the last batch. Only the writer may call it.
-    fn begin(&mut self, epoch: &str) -> Result<()>;
+    fn begin_epoch(&mut self, epoch: &str) -> Result<()>;
 
     /// Returns all changes after a batch as one snapshot, without events. 0 returns all documents.
     fn changes(&mut self, after: u64) -> Result<Batch>;
@@ -37,7 +37,7 @@ pub trait Store: fmt::Debug + Send {
 /// Each instance that becomes the writer begins an epoch with a random name. A store that was
 /// restored from a backup, or failed over to a lagging server, has other epochs from some batch on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mark {
+pub struct Position {
     /// Name of the latest epoch; empty in a new store.
     pub epoch: String,
     /// Number of the last batch.
@@ -48,7 +48,7 @@ pub struct Mark {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Writer {
     /// This instance.
-    Here,
+    This,
     /// The instance at this URL.
-    At(String),
+    Other(String),
 }

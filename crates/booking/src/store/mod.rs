@@ -11,5 +11,5 @@ mod sql;
 pub mod sqlite;
 mod tls;
 
-pub use batch::{Batch, Fact, Kind};
-pub use contract::{Mark, Store, Writer};
+pub use batch::{Batch, Document, DocumentKind};
+pub use contract::{Position, Store, Writer};

@@ -6,8 +6,8 @@ use postgres::error::SqlState;
 use postgres::{Client, IsolationLevel, NoTls};
 use tracing::warn;
 
-use super::batch::{Batch, Fact};
-use super::contract::{Mark, Store, Writer};
+use super::batch::{Batch, Document};
+use super::contract::{Position, Store, Writer};
 use super::sql;
 use super::sqlite::check_format;
 use super::tls::Server;
@@ -23,11 +23,11 @@ pub struct Postgres {
     server: Server,
     /// URL of this instance, for the others.
     url: String,
-    link: Option<Link>,
+    connection: Option<Connection>,
 }
 
 /// Connection to the server.
-struct Link {
+struct Connection {
     client: Client,
     is_writer: bool,
 }
@@ -53,29 +53,29 @@ impl Postgres {
         let mut store = Self {
             server,
             url: url.to_owned(),
-            link: None,
+            connection: None,
         };
-        store.link()?;
+        store.connection()?;
         Ok(store)
     }
 
-    fn link(&mut self) -> Result<&mut Link> {
-        let link = match self.link.take() {
-            Some(link) if !link.client.is_closed() => link,
+    fn connection(&mut self) -> Result<&mut Connection> {
+        let connection = match self.connection.take() {
+            Some(connection) if !connection.client.is_closed() => connection,
             _ => connect(&self.server)?,
         };
-        Ok(self.link.insert(link))
+        Ok(self.connection.insert(connection))
     }
 
     /// Executes an action at the server. After a failure the next call connects again.
     fn with<T>(
         &mut self,
         action: &'static str,
-        act: impl FnOnce(&mut Link) -> std::result::Result<T, postgres::Error>,
+        act: impl FnOnce(&mut Connection) -> std::result::Result<T, postgres::Error>,
     ) -> Result<T> {
-        let answer = act(self.link()?);
+        let answer = act(self.connection()?);
         answer.map_err(|why| {
-            self.link = None;
+            self.connection = None;
             failed(action, &why)
         })
     }
@@ -84,88 +84,90 @@ impl Postgres {
 impl Store for Postgres {
     fn elect(&mut self) -> Result<Writer> {
         let url = self.url.clone();
-        self.with("find the writer at", |link| {
-            if link.is_writer {
+        self.with("find the writer at", |connection| {
+            if connection.is_writer {
                 // an instance without connection to the server learns it here
-                return link.client.is_valid(PATIENCE).map(|()| Writer::Here);
+                return connection.client.is_valid(PATIENCE).map(|()| Writer::This);
             }
-            let row = link
+            let row = connection
                 .client
                 .query_one("SELECT pg_try_advisory_lock($1)", &[&LOCK])?;
-            link.is_writer = row.get(0);
-            if link.is_writer {
-                link.client.execute(CLAIM, &[&url])?;
-                return Ok(Writer::Here);
+            connection.is_writer = row.get(0);
+            if connection.is_writer {
+                connection.client.execute(CLAIM, &[&url])?;
+                return Ok(Writer::This);
             }
-            let row = link.client.query_one("SELECT url FROM writer", &[])?;
-            Ok(Writer::At(row.get(0)))
+            let row = connection.client.query_one("SELECT url FROM writer", &[])?;
+            Ok(Writer::Other(row.get(0)))
         })
     }
 
     fn append(&mut self, after: u64, batch: &Batch) -> Result<()> {
-        let is_next = self.with("write to", |link| {
-            if !link.is_writer {
+        let is_next = self.with("write to", |connection| {
+            if !connection.is_writer {
                 return Ok(false);
             }
-            write(&mut link.client, after, batch)
+            write(&mut connection.client, after, batch)
         })?;
         let lost = StoreError::LostElection;
         is_next.then_some(()).ok_or_else(|| lost.into())
     }
 
-    fn mark(&mut self) -> Result<Mark> {
-        self.with("read from", |link| {
-            let row = link.client.query_one(sql::MARK, &[])?;
-            Ok(Mark {
+    fn position(&mut self) -> Result<Position> {
+        self.with("read from", |connection| {
+            let row = connection.client.query_one(sql::SELECT_POSITION, &[])?;
+            Ok(Position {
                 seq: number(&row, 0),
                 epoch: row.get(1),
             })
         })
     }
 
-    fn reach(&mut self, epoch: &str) -> Result<Option<u64>> {
-        self.with("read from", |link| {
-            let row = link.client.query_opt(sql::REACH, &[&epoch])?;
+    fn epoch_end(&mut self, epoch: &str) -> Result<Option<u64>> {
+        self.with("read from", |connection| {
+            let row = connection
+                .client
+                .query_opt(sql::SELECT_EPOCH_END, &[&epoch])?;
             Ok(row.map(|row| number(&row, 0)))
         })
     }
 
-    fn begin(&mut self, epoch: &str) -> Result<()> {
-        self.with("write to", |link| {
+    fn begin_epoch(&mut self, epoch: &str) -> Result<()> {
+        self.with("write to", |connection| {
             // an instance that has lost the lock learns it when it writes
-            if link.is_writer {
-                link.client.execute(sql::BEGIN, &[&epoch])?;
+            if connection.is_writer {
+                connection.client.execute(sql::INSERT_EPOCH, &[&epoch])?;
             }
             Ok(())
         })
     }
 
     fn changes(&mut self, after: u64) -> Result<Batch> {
-        let (seq, rows) = self.with("read from", |link| {
-            let deal = link.client.build_transaction();
-            let mut deal = deal
+        let (seq, rows) = self.with("read from", |connection| {
+            let transaction = connection.client.build_transaction();
+            let mut transaction = transaction
                 .isolation_level(IsolationLevel::RepeatableRead)
                 .read_only(true)
                 .start()?;
-            let seq = number(&deal.query_one(sql::SEQ, &[])?, 0);
-            let rows = deal.query(sql::FACTS, &[&after.cast_signed()])?;
-            deal.commit()?;
+            let seq = number(&transaction.query_one(sql::SELECT_SEQ, &[])?, 0);
+            let rows = transaction.query(sql::SELECT_DOCUMENTS, &[&after.cast_signed()])?;
+            transaction.commit()?;
             Ok((seq, rows))
         })?;
-        let facts = rows
+        let documents = rows
             .iter()
-            .map(|row| Fact::of_row((row.get(0), row.get(1), row.get(2))));
+            .map(|row| Document::of_row((row.get(0), row.get(1), row.get(2))));
         Ok(Batch {
             seq,
-            facts: facts.collect::<Result<_>>()?,
+            documents: documents.collect::<Result<_>>()?,
             ..Batch::default()
         })
     }
 
     fn events(&mut self, after: u64, most: usize) -> Result<Vec<(u64, String)>> {
-        self.with("read from", |link| {
-            let rows = link.client.query(
-                sql::EVENTS,
+        self.with("read from", |connection| {
+            let rows = connection.client.query(
+                sql::SELECT_EVENTS,
                 &[
                     &after.cast_signed(),
                     &i64::try_from(most).unwrap_or(i64::MAX),
@@ -183,14 +185,14 @@ impl std::fmt::Debug for Postgres {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Postgres")
             .field("url", &self.url)
-            .field("link", &self.link)
+            .field("connection", &self.connection)
             .finish_non_exhaustive()
     }
 }
 
-impl std::fmt::Debug for Link {
+impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Link")
+        f.debug_struct("Connection")
             .field("is_writer", &self.is_writer)
             .finish_non_exhaustive()
     }
@@ -214,28 +216,30 @@ fn write(
     after: u64,
     batch: &Batch,
 ) -> std::result::Result<bool, postgres::Error> {
-    let mut deal = client.transaction()?;
+    let mut transaction = client.transaction()?;
     let seq = batch.seq.cast_signed();
-    if deal.execute(sql::ADVANCE, &[&seq, &after.cast_signed()])? != 1 {
+    if transaction.execute(sql::UPDATE_SEQ, &[&seq, &after.cast_signed()])? != 1 {
         return Ok(false);
     }
-    for fact in &batch.facts {
-        let kind = fact.kind.name();
-        match &fact.doc {
-            Some(doc) => deal.execute(sql::PUT, &[&kind, &fact.id, &seq, doc])?,
-            None => deal.execute(sql::DROP, &[&kind, &fact.id])?,
+    for document in &batch.documents {
+        let kind = document.kind.name();
+        match &document.doc {
+            Some(doc) => {
+                transaction.execute(sql::UPSERT_DOCUMENT, &[&kind, &document.id, &seq, doc])?
+            }
+            None => transaction.execute(sql::DELETE_DOCUMENT, &[&kind, &document.id])?,
         };
     }
     for (seq, doc) in &batch.events {
-        deal.execute(sql::TELL, &[&seq.cast_signed(), doc])?;
+        transaction.execute(sql::INSERT_EVENT, &[&seq.cast_signed(), doc])?;
     }
     if let Some(from) = batch.events_from {
-        deal.execute(sql::FORGET, &[&from.cast_signed()])?;
+        transaction.execute(sql::DELETE_EVENTS, &[&from.cast_signed()])?;
     }
-    deal.commit().map(|()| true)
+    transaction.commit().map(|()| true)
 }
 
-fn connect(server: &Server) -> Result<Link> {
+fn connect(server: &Server) -> Result<Connection> {
     let open = || {
         let mut client = match &server.tls {
             Some(tls) => server.config.connect(tls.clone())?,
@@ -246,12 +250,12 @@ fn connect(server: &Server) -> Result<Link> {
             "BEGIN; SELECT pg_advisory_xact_lock({MAKING}); {} {WRITER} COMMIT;",
             sql::TABLES
         ))?;
-        let format = client.query_one(sql::FORMAT_OF, &[])?.get(0);
+        let format = client.query_one(sql::SELECT_FORMAT, &[])?.get(0);
         Ok((client, format))
     };
     let (client, format) = open().map_err(|why| failed("connect to", &why))?;
     check_format(format)?;
-    Ok(Link {
+    Ok(Connection {
         client,
         is_writer: false,
     })

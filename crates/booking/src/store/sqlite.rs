@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
 
-use super::batch::{Batch, Fact, Kind};
-use super::contract::{Mark, Store, Writer};
+use super::batch::{Batch, Document, DocumentKind};
+use super::contract::{Position, Store, Writer};
 use super::sql;
 use crate::error::{Error, Result, SqliteFault, StoreError};
 
@@ -53,7 +53,7 @@ impl Store for Sqlite {
         if self.file != number_of(&self.path) {
             return Err(StoreError::Replaced(self.path.clone()).into());
         }
-        Ok(Writer::Here)
+        Ok(Writer::This)
     }
 
     fn append(&mut self, after: u64, batch: &Batch) -> Result<()> {
@@ -62,10 +62,10 @@ impl Store for Sqlite {
         is_next.then_some(()).ok_or_else(shared)
     }
 
-    fn mark(&mut self) -> Result<Mark> {
+    fn position(&mut self) -> Result<Position> {
         self.with("read", |connection| {
-            connection.query_row(sql::MARK, [], |row| {
-                Ok(Mark {
+            connection.query_row(sql::SELECT_POSITION, [], |row| {
+                Ok(Position {
                     seq: number(row, 0)?,
                     epoch: row.get(1)?,
                 })
@@ -73,40 +73,43 @@ impl Store for Sqlite {
         })
     }
 
-    fn reach(&mut self, epoch: &str) -> Result<Option<u64>> {
+    fn epoch_end(&mut self, epoch: &str) -> Result<Option<u64>> {
         self.with("read", |connection| {
-            let found = connection.query_row(sql::REACH, [epoch], |row| number(row, 0));
+            let found = connection.query_row(sql::SELECT_EPOCH_END, [epoch], |row| number(row, 0));
             found.optional()
         })
     }
 
-    fn begin(&mut self, epoch: &str) -> Result<()> {
+    fn begin_epoch(&mut self, epoch: &str) -> Result<()> {
         self.with("write", |connection| {
-            connection.execute(sql::BEGIN, [epoch]).map(drop)
+            connection.execute(sql::INSERT_EPOCH, [epoch]).map(drop)
         })
     }
 
     fn changes(&mut self, after: u64) -> Result<Batch> {
         let (seq, rows) = self.with("read", |connection| {
-            let deal = connection.transaction()?;
-            let seq = deal.query_row(sql::SEQ, [], |row| number(row, 0))?;
-            let mut facts = deal.prepare_cached(sql::FACTS)?;
-            let rows = facts.query_map(params![after.cast_signed()], |row| {
+            let transaction = connection.transaction()?;
+            let seq = transaction.query_row(sql::SELECT_SEQ, [], |row| number(row, 0))?;
+            let mut documents = transaction.prepare_cached(sql::SELECT_DOCUMENTS)?;
+            let rows = documents.query_map(params![after.cast_signed()], |row| {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?))
             })?;
             Ok((seq, rows.collect::<rusqlite::Result<Vec<_>>>()?))
         })?;
-        let facts = rows.into_iter().map(Fact::of_row).collect::<Result<_>>()?;
+        let documents = rows
+            .into_iter()
+            .map(Document::of_row)
+            .collect::<Result<_>>()?;
         Ok(Batch {
             seq,
-            facts,
+            documents,
             ..Batch::default()
         })
     }
 
     fn events(&mut self, after: u64, most: usize) -> Result<Vec<(u64, String)>> {
         self.with("read", |connection| {
-            let mut events = connection.prepare_cached(sql::EVENTS)?;
+            let mut events = connection.prepare_cached(sql::SELECT_EVENTS)?;
             let rows = events.query_map(
                 params![after.cast_signed(), i64::try_from(most).unwrap_or(i64::MAX)],
                 |row| Ok((number(row, 0)?, row.get(1)?)),
@@ -116,10 +119,10 @@ impl Store for Sqlite {
     }
 }
 
-impl Fact {
+impl Document {
     /// Returns the document in a row.
     pub(super) fn of_row((kind, id, doc): (String, String, String)) -> Result<Self> {
-        let kind = Kind::of(&kind).ok_or(StoreError::UnknownKind(kind))?;
+        let kind = DocumentKind::of(&kind).ok_or(StoreError::UnknownKind(kind))?;
         Ok(Self {
             kind,
             id,
@@ -130,35 +133,37 @@ impl Fact {
 
 /// Writes a batch. Returns false if it is not the next one.
 fn write(connection: &mut Connection, after: u64, batch: &Batch) -> rusqlite::Result<bool> {
-    let deal = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let seq = batch.seq.cast_signed();
-    if deal
-        .prepare_cached(sql::ADVANCE)?
+    if transaction
+        .prepare_cached(sql::UPDATE_SEQ)?
         .execute(params![seq, after.cast_signed()])?
         != 1
     {
         return Ok(false);
     }
-    for fact in &batch.facts {
-        let kind = fact.kind.name();
-        match &fact.doc {
-            Some(doc) => deal
-                .prepare_cached(sql::PUT)?
-                .execute(params![kind, fact.id, seq, doc])?,
-            None => deal
-                .prepare_cached(sql::DROP)?
-                .execute(params![kind, fact.id])?,
+    for document in &batch.documents {
+        let kind = document.kind.name();
+        match &document.doc {
+            Some(doc) => transaction
+                .prepare_cached(sql::UPSERT_DOCUMENT)?
+                .execute(params![kind, document.id, seq, doc])?,
+            None => transaction
+                .prepare_cached(sql::DELETE_DOCUMENT)?
+                .execute(params![kind, document.id])?,
         };
     }
     for (seq, doc) in &batch.events {
-        deal.prepare_cached(sql::TELL)?
+        transaction
+            .prepare_cached(sql::INSERT_EVENT)?
             .execute(params![seq.cast_signed(), doc])?;
     }
     if let Some(from) = batch.events_from {
-        deal.prepare_cached(sql::FORGET)?
+        transaction
+            .prepare_cached(sql::DELETE_EVENTS)?
             .execute(params![from.cast_signed()])?;
     }
-    deal.commit().map(|()| true)
+    transaction.commit().map(|()| true)
 }
 
 /// Creates a file that only its owner can read, if it does not exist.
@@ -188,7 +193,7 @@ fn connect(path: &Path) -> rusqlite::Result<(Connection, i32)> {
         "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;",
     )?;
     connection.execute_batch(&format!("BEGIN EXCLUSIVE; {} COMMIT;", sql::TABLES))?;
-    let format = connection.query_row(sql::FORMAT_OF, [], |row| row.get(0))?;
+    let format = connection.query_row(sql::SELECT_FORMAT, [], |row| row.get(0))?;
     Ok((connection, format))
 }
 

@@ -116,8 +116,8 @@ fn status_has_the_writer_the_time_and_the_failure() {
     let other = Some("one".to_owned());
     assert_eq!(of(&one.books), (None, World::at(0), false));
     assert_eq!(of(&two), (other.clone(), World::at(0), false));
-    assert_eq!(one.books.writer().unwrap(), Writer::Here);
-    assert_eq!(two.writer().unwrap(), Writer::At("one".to_owned()));
+    assert_eq!(one.books.writer().unwrap(), Writer::This);
+    assert_eq!(two.writer().unwrap(), Writer::Other("one".to_owned()));
     one.pass(5);
     assert_eq!(of(&one.books), (None, World::at(5), false));
     shelf.fail(Fault::Away);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use lighthaul_booking::error::{Result, ServerFault, StoreError};
-use lighthaul_booking::store::{Batch, Fact, Kind, Mark, Store, Writer};
+use lighthaul_booking::store::{Batch, Document, DocumentKind, Position, Store, Writer};
 
 /// State that all instances share.
 #[derive(Clone, Debug, Default)]
@@ -36,7 +36,7 @@ struct Kept {
     fault: Option<Fault>,
     seq: u64,
     epochs: Vec<(String, u64)>,
-    facts: BTreeMap<(Kind, String), (u64, String)>,
+    documents: BTreeMap<(Kind, String), (u64, String)>,
     events: BTreeMap<u64, String>,
 }
 
@@ -91,9 +91,9 @@ impl Store for Hand {
         let writer = self.shelf.kept().writer;
         let is_here = writer == self.name;
         Ok(if is_here {
-            Writer::Here
+            Writer::This
         } else {
-            Writer::At(writer.to_owned())
+            Writer::Other(writer.to_owned())
         })
     }
 
@@ -105,26 +105,26 @@ impl Store for Hand {
             return broken();
         }
         kept.seq = batch.seq;
-        for Fact { kind, id, doc } in batch.facts.clone() {
+        for Document { kind, id, doc } in batch.documents.clone() {
             match doc {
-                Some(doc) => kept.facts.insert((kind, id), (batch.seq, doc)),
-                None => kept.facts.remove(&(kind, id)),
+                Some(doc) => kept.documents.insert((kind, id), (batch.seq, doc)),
+                None => kept.documents.remove(&(kind, id)),
             };
         }
         kept.events.extend(batch.events.iter().cloned());
         fault.map_or(Ok(()), |_| broken())
     }
 
-    fn mark(&mut self) -> Result<Mark> {
+    fn position(&mut self) -> Result<Position> {
         let kept = self.shelf.kept();
         let epoch = kept.epochs.last().map(|(epoch, _)| epoch.clone());
-        Ok(Mark {
+        Ok(Position {
             epoch: epoch.unwrap_or_default(),
             seq: kept.seq,
         })
     }
 
-    fn reach(&mut self, epoch: &str) -> Result<Option<u64>> {
+    fn epoch_end(&mut self, epoch: &str) -> Result<Option<u64>> {
         let kept = self.shelf.kept();
         let mut epochs = kept.epochs.iter();
         let found = epochs.find(|(name, _)| name == epoch);
@@ -132,7 +132,7 @@ impl Store for Hand {
         Ok(found.map(|_| next))
     }
 
-    fn begin(&mut self, epoch: &str) -> Result<()> {
+    fn begin_epoch(&mut self, epoch: &str) -> Result<()> {
         let mut kept = self.shelf.kept();
         let seq = kept.seq;
         kept.epochs.push((epoch.to_owned(), seq));
@@ -141,12 +141,12 @@ impl Store for Hand {
 
     fn changes(&mut self, after: u64) -> Result<Batch> {
         let kept = self.shelf.kept();
-        let behind = kept.facts.iter().filter(|(_, (seq, _))| *seq > after);
-        let facts =
-            behind.map(|((kind, id), (_, doc))| Fact::new(*kind, id.clone(), Some(doc.clone())));
+        let behind = kept.documents.iter().filter(|(_, (seq, _))| *seq > after);
+        let documents = behind
+            .map(|((kind, id), (_, doc))| Document::new(*kind, id.clone(), Some(doc.clone())));
         Ok(Batch {
             seq: kept.seq,
-            facts: facts.collect(),
+            documents: documents.collect(),
             ..Batch::default()
         })
     }

@@ -39,10 +39,13 @@ fn disconnected_writer_is_replaced_within_15_s() {
     let _writer = far.hold(&url);
     let near = format!("{} port={port}", server.url());
     let mut store = Postgres::open(&near, "http://two").unwrap();
-    assert_eq!(store.elect().unwrap(), Writer::At("http://cut".to_owned()));
+    assert_eq!(
+        store.elect().unwrap(),
+        Writer::Other("http://cut".to_owned())
+    );
     far.cut();
     let clock = Clock::start();
-    while store.elect().unwrap() != Writer::Here {
+    while store.elect().unwrap() != Writer::This {
         assert!(clock.now() < Instant::ZERO + LONGEST, "the lock is held");
         thread::park_timeout(Duration::from_millis(100));
     }
@@ -58,7 +61,7 @@ fn holder() {
         return;
     };
     let mut store = Postgres::open(&url, "http://cut").unwrap();
-    assert_eq!(store.elect().unwrap(), Writer::Here);
+    assert_eq!(store.elect().unwrap(), Writer::This);
     println!("\n{READY}");
     thread::park_timeout(Duration::from_mins(2));
 }

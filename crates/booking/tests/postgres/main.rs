@@ -73,7 +73,7 @@ fn another_instance_replaces_the_writer_with_all_reservations() {
     let (one, two) = (instance("http://one"), instance("http://two"));
     assert_eq!(
         (one.writer().unwrap(), two.writer().unwrap()),
-        (Writer::Here, Writer::At("http://one".into()))
+        (Writer::This, Writer::Other("http://one".into()))
     );
     let first = one.reserve(&ada(), &all_for(10), Some("k")).unwrap();
     let hold = one.reserve(&ben(), &held_for(10), None).unwrap();
@@ -97,7 +97,7 @@ fn another_instance_replaces_the_writer_with_all_reservations() {
         "holds keep their expiry"
     );
     let three = instance("http://three");
-    assert_eq!(three.writer().unwrap(), Writer::At("http://two".into()));
+    assert_eq!(three.writer().unwrap(), Writer::Other("http://two".into()));
     assert_eq!(promised(&three), promised(&two));
 }
 

@@ -16,7 +16,7 @@ use lighthaul_booking::books::{Books, Config, Quota, Role, Who};
 use lighthaul_booking::certificate::Show;
 use lighthaul_booking::client::{Client, Filter};
 use lighthaul_booking::https::Known;
-use lighthaul_booking::identity::Gate;
+use lighthaul_booking::identity::Authenticator;
 use lighthaul_booking::identity::tokens::{self, Entry, Tokens};
 use lighthaul_booking::json::{Bytes, NewReservation, Reservation, Timestamp};
 use lighthaul_booking::serve::{Server as Service, Settings};
@@ -91,7 +91,7 @@ fn instance() {
         listen: listen.parse().unwrap(),
         show: Show::Nothing,
         insecure: false,
-        gate: Gate {
+        authenticator: Authenticator {
             tokens: Some(Tokens::open(Path::new(&tokens)).unwrap()),
             issuer: None,
         },

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use lighthaul_booking::error::Result;
 use lighthaul_booking::store::sqlite::Sqlite;
-use lighthaul_booking::store::{Batch, Mark, Store, Writer};
+use lighthaul_booking::store::{Batch, Position, Store, Writer};
 use lighthaul_circuit::reservation::State;
 
 use crate::stage::{Setup, Stage, bytes, problem};
@@ -47,7 +47,7 @@ impl Shared {
 
 impl Store for Shared {
     fn elect(&mut self) -> Result<Writer> {
-        Ok(self.writer.clone().map_or(Writer::Here, Writer::At))
+        Ok(self.writer.clone().map_or(Writer::This, Writer::Other))
     }
 
     fn append(&mut self, after: u64, batch: &Batch) -> Result<()> {
@@ -55,16 +55,16 @@ impl Store for Shared {
         self.open().append(after, batch)
     }
 
-    fn mark(&mut self) -> Result<Mark> {
-        self.open().mark()
+    fn position(&mut self) -> Result<Position> {
+        self.open().position()
     }
 
-    fn reach(&mut self, epoch: &str) -> Result<Option<u64>> {
-        self.open().reach(epoch)
+    fn epoch_end(&mut self, epoch: &str) -> Result<Option<u64>> {
+        self.open().epoch_end(epoch)
     }
 
-    fn begin(&mut self, epoch: &str) -> Result<()> {
-        self.open().begin(epoch)
+    fn begin_epoch(&mut self, epoch: &str) -> Result<()> {
+        self.open().begin_epoch(epoch)
     }
 
     fn changes(&mut self, after: u64) -> Result<Batch> {

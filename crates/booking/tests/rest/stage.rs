@@ -16,7 +16,7 @@ use lighthaul_booking::certificate::Show;
 use lighthaul_booking::client::{Client, Failure};
 use lighthaul_booking::https::Known;
 use lighthaul_booking::identity::tokens::{self, Entry, Tokens};
-use lighthaul_booking::identity::{Gate, Issuer, Keys};
+use lighthaul_booking::identity::{Authenticator, Issuer, Keys};
 use lighthaul_booking::json::{Bytes, NewReservation, Problem, Timestamp};
 use lighthaul_booking::serve::{Server, Settings};
 use lighthaul_booking::store::Store;
@@ -106,7 +106,7 @@ impl Stage {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             show: setup.show,
             insecure: false,
-            gate: Gate {
+            authenticator: Authenticator {
                 tokens: Some(Tokens::open(&list).unwrap()),
                 issuer: setup.issuer,
             },

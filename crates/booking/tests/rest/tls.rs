@@ -73,7 +73,7 @@ fn certificate_is_read_from_files() {
 #[test]
 fn plain_http_is_refused_on_a_network() {
     use lighthaul_booking::books::{Books, Config};
-    use lighthaul_booking::identity::Gate;
+    use lighthaul_booking::identity::Authenticator;
     use lighthaul_booking::json::Timestamp;
     use lighthaul_booking::serve::{Server, Settings};
     use lighthaul_booking::store::sqlite::Sqlite;
@@ -86,7 +86,7 @@ fn plain_http_is_refused_on_a_network() {
         listen: SocketAddr::from(([0, 0, 0, 0], 0)),
         show: Show::Nothing,
         insecure: false,
-        gate: Gate {
+        authenticator: Authenticator {
             tokens: None,
             issuer: None,
         },

@@ -13,7 +13,7 @@ use lighthaul_booking::circuits::{Circuits, equip};
 use lighthaul_booking::error::Error as Refused;
 use lighthaul_booking::https::{Known, fetcher};
 use lighthaul_booking::identity::tokens::Tokens;
-use lighthaul_booking::identity::{Gate, Issuer, Keys};
+use lighthaul_booking::identity::{Authenticator, Issuer, Keys};
 use lighthaul_booking::json::Timestamp;
 use lighthaul_booking::policies::{Policies, Watch};
 use lighthaul_booking::serve::{Server, Settings};
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Scheduler) -> Result<(), Error> {
         listen: args.listen,
         show: show(args, identity),
         insecure: args.insecure,
-        gate: gate(&args.welcome)?,
+        authenticator: authenticator(&args.welcome)?,
         books,
         questions_per_second: args.questions_max,
         limits: Limits {
@@ -260,7 +260,7 @@ const fn scheme(args: &Scheduler) -> &'static str {
 }
 
 /// Returns the credentials that are accepted.
-fn gate(welcome: &AccessArgs) -> Result<Gate, Error> {
+fn authenticator(welcome: &AccessArgs) -> Result<Authenticator, Error> {
     let path = welcome
         .tokens
         .clone()
@@ -275,7 +275,7 @@ fn gate(welcome: &AccessArgs) -> Result<Gate, Error> {
             "no client may connect yet: `lighthaul token NAME --role user` lists a token in {path}"
         );
     }
-    Ok(Gate {
+    Ok(Authenticator {
         tokens: Some(tokens(&path)?),
         issuer,
     })

@@ -1,7 +1,7 @@
 //! Trusted issuer of signed tokens, and the roles that its tokens give.
 
-use super::invalid::Invalid;
 use super::signed::{Claims, verify};
+use super::token_error::TokenError;
 use crate::books::{Role, Who};
 use crate::identity::jwks::Jwk;
 
@@ -23,10 +23,10 @@ pub struct Issuer {
 impl Issuer {
     /// Returns the client of a token that one of `keys` has signed, and that is valid at `now`, in
     /// seconds since 1970.
-    pub(crate) fn judge(&self, token: &str, keys: &[Jwk], now: u64) -> Result<Who, Invalid> {
+    pub(crate) fn verify(&self, token: &str, keys: &[Jwk], now: u64) -> Result<Who, TokenError> {
         let claims: Claims = verify(token, keys)?;
         if claims.iss != self.name {
-            return Err(Invalid::Issuer(claims.iss));
+            return Err(TokenError::Issuer(claims.iss));
         }
         if !claims
             .aud
@@ -34,17 +34,17 @@ impl Issuer {
             .iter()
             .any(|aud| self.audiences.contains(aud))
         {
-            return Err(Invalid::Audience(self.audiences.join(" or ")));
+            return Err(TokenError::Audience(self.audiences.join(" or ")));
         }
         if now >= claims.exp.saturating_add(SKEW) {
-            return Err(Invalid::Expired);
+            return Err(TokenError::Expired);
         }
         let begins = claims.nbf.unwrap_or(0).max(claims.iat.unwrap_or(0));
         if now.saturating_add(SKEW) < begins {
-            return Err(Invalid::Early);
+            return Err(TokenError::Early);
         }
         if claims.sub.chars().any(char::is_control) {
-            return Err(Invalid::Name);
+            return Err(TokenError::Name);
         }
         Ok(Who {
             role: self.role(&claims)?,
@@ -52,12 +52,12 @@ impl Issuer {
         })
     }
 
-    fn role(&self, claims: &Claims) -> Result<Role, Invalid> {
+    fn role(&self, claims: &Claims) -> Result<Role, TokenError> {
         let has = |wanted: &Option<String>| wanted.as_ref().is_some_and(|word| claims.has(word));
         match &self.users {
             _ if has(&self.admins) => Ok(Role::Admin),
             _ if has(&self.operators) => Ok(Role::Operator),
-            Some(scope) if !claims.has(scope) => Err(Invalid::Scope(scope.clone())),
+            Some(scope) if !claims.has(scope) => Err(TokenError::Scope(scope.clone())),
             _ => Ok(Role::User),
         }
     }

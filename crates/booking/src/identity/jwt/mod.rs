@@ -4,15 +4,15 @@
 //! select its verification. A token is valid if it is signed by a key of the issuer, is for an
 //! audience of this service, and has not expired.
 //!
-//! - [`issuer`]: trusted issuer, and roles; [`invalid`]: faults; `signed`: signature and claims
+//! - [`issuer`]: trusted issuer, and roles; [`token_error`]: faults; `signed`: signature and claims
 
-pub mod invalid;
 pub mod issuer;
+pub mod token_error;
 
 mod signed;
 #[cfg(test)]
 mod tests;
 
-pub use invalid::Invalid;
 pub use issuer::Issuer;
-pub(crate) use signed::{is_one, key_id};
+pub(crate) use signed::{is_jwt, key_id};
+pub use token_error::TokenError;

@@ -4,11 +4,11 @@ use data_encoding::BASE64URL_NOPAD;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::invalid::Invalid;
+use super::token_error::TokenError;
 use crate::identity::jwks::Jwk;
 
 /// Returns true if `token` has the form of a JSON Web Token.
-pub(crate) fn is_one(token: &str) -> bool {
+pub(crate) fn is_jwt(token: &str) -> bool {
     token.bytes().filter(|octet| *octet == b'.').count() == 2
 }
 
@@ -19,19 +19,19 @@ pub(crate) fn key_id(token: &str) -> Option<String> {
 }
 
 /// Returns the claims of a token that one of `keys` has signed.
-pub(super) fn verify(token: &str, keys: &[Jwk]) -> Result<Claims, Invalid> {
-    let (signed, signature) = token.rsplit_once('.').ok_or(Invalid::Form)?;
-    let (head, claims) = signed.split_once('.').ok_or(Invalid::Form)?;
+pub(super) fn verify(token: &str, keys: &[Jwk]) -> Result<Claims, TokenError> {
+    let (signed, signature) = token.rsplit_once('.').ok_or(TokenError::Form)?;
+    let (head, claims) = signed.split_once('.').ok_or(TokenError::Form)?;
     let head: Head = part(head)?;
     // critical extensions are not supported (RFC 7515, section 4.1.11)
     if head.crit.is_some() {
-        return Err(Invalid::Algorithm("an extension".to_owned()));
+        return Err(TokenError::Algorithm("an extension".to_owned()));
     }
     if !ALGORITHMS.contains(&head.alg.as_str()) {
-        return Err(Invalid::Algorithm(head.alg.chars().take(32).collect()));
+        return Err(TokenError::Algorithm(head.alg.chars().take(32).collect()));
     }
     let signature = BASE64URL_NOPAD.decode(signature.as_bytes());
-    let signature = signature.map_err(|_| Invalid::Form)?;
+    let signature = signature.map_err(|_| TokenError::Form)?;
     let named = keys
         .iter()
         .filter(|key| head.kid.is_none() || key.kid == head.kid);
@@ -39,28 +39,28 @@ pub(super) fn verify(token: &str, keys: &[Jwk]) -> Result<Claims, Invalid> {
     if fitting.any(|key| key.has_signed(signed.as_bytes(), &signature)) {
         read(&decoded(claims)?)
     } else {
-        Err(Invalid::Signature)
+        Err(TokenError::Signature)
     }
 }
 
 /// Reads the claims. Fails if one is missing or occurs twice, because readers disagree about which
 /// of two counts.
-fn read(octets: &[u8]) -> Result<Claims, Invalid> {
-    let claims: serde_json::Value = serde_json::from_slice(octets).map_err(|_| Invalid::Form)?;
+fn read(octets: &[u8]) -> Result<Claims, TokenError> {
+    let claims: serde_json::Value = serde_json::from_slice(octets).map_err(|_| TokenError::Form)?;
     let is_there = |name: &&str| claims.get(*name).is_some_and(|value| !value.is_null());
     if let Some(lacks) = REQUIRED.into_iter().find(|name| !is_there(name)) {
-        return Err(Invalid::Lacks(lacks));
+        return Err(TokenError::Lacks(lacks));
     }
-    serde_json::from_slice(octets).map_err(|_| Invalid::Claims)
+    serde_json::from_slice(octets).map_err(|_| TokenError::Claims)
 }
 
-fn part<T: DeserializeOwned>(text: &str) -> Result<T, Invalid> {
-    serde_json::from_slice(&decoded(text)?).map_err(|_| Invalid::Form)
+fn part<T: DeserializeOwned>(text: &str) -> Result<T, TokenError> {
+    serde_json::from_slice(&decoded(text)?).map_err(|_| TokenError::Form)
 }
 
-fn decoded(text: &str) -> Result<Vec<u8>, Invalid> {
+fn decoded(text: &str) -> Result<Vec<u8>, TokenError> {
     let octets = BASE64URL_NOPAD.decode(text.as_bytes());
-    octets.map_err(|_| Invalid::Form)
+    octets.map_err(|_| TokenError::Form)
 }
 
 #[derive(Debug, Deserialize)]

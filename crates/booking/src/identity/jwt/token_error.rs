@@ -2,7 +2,7 @@
 
 /// Fault of a signed token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Invalid {
+pub enum TokenError {
     /// The token does not have three parts.
     #[error("the token does not have three parts separated by dots: ask the issuer for another")]
     Form,

@@ -8,12 +8,12 @@ use lighthaul_base::Instant;
 
 /// Token buckets, one for each name, that refill at a fixed rate. Each request takes one token.
 #[derive(Debug)]
-pub(crate) struct Limits {
+pub(crate) struct RateLimiter {
     per_second: u32,
     buckets: Mutex<BTreeMap<String, Instant>>,
 }
 
-impl Limits {
+impl RateLimiter {
     /// Returns a limit of this many requests a second for each name, with bursts of twice as many.
     pub(crate) fn new(per_second: u32) -> Self {
         Self {
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn each_name_has_its_own_bucket_that_refills() {
-        let limits = Limits::new(10);
+        let limits = RateLimiter::new(10);
         let at = |millis| Instant::ZERO + Duration::from_millis(millis);
         let taken = (0..100).filter(|_| limits.take("a", at(0)).is_ok()).count();
         assert_eq!(taken, 20);
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn number_of_buckets_is_bounded_and_full_ones_are_deleted() {
-        let limits = Limits::new(10);
+        let limits = RateLimiter::new(10);
         let now = Instant::ZERO;
         let taken = (0..NAMES_MAX + 5).filter(|nth| limits.take(&nth.to_string(), now).is_ok());
         assert_eq!(taken.count(), NAMES_MAX);
