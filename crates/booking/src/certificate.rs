@@ -16,13 +16,13 @@ use crate::error::{Result, SetupError};
 
 /// Certificate of the server.
 #[derive(Clone, Debug)]
-pub enum Show {
+pub enum ServerCertificate {
     /// None: plain HTTP.
-    Nothing,
+    Plain,
     /// Self-signed with the key of this host, which clients recognize by its fingerprint.
-    Key(Identity),
+    SelfSigned(Identity),
     /// Certificate chain and private key in PEM files.
-    Chain {
+    Files {
         /// Certificates, that of the server first.
         chain: PathBuf,
         /// Private key.
@@ -30,13 +30,13 @@ pub enum Show {
     },
 }
 
-impl Show {
+impl ServerCertificate {
     /// Returns the TLS configuration, if TLS is used.
     pub(crate) fn config(&self) -> Result<Option<Arc<ServerConfig>>> {
         let (chain, key) = match self {
-            Self::Nothing => return Ok(None),
-            Self::Key(identity) => own(identity).map_err(|e| broken(&e))?,
-            Self::Chain { chain, key } => {
+            Self::Plain => return Ok(None),
+            Self::SelfSigned(identity) => own(identity).map_err(|e| broken(&e))?,
+            Self::Files { chain, key } => {
                 let wrong = |path: &PathBuf, why: &dyn std::fmt::Display| SetupError::Pem {
                     path: path.clone(),
                     why: why.to_string(),

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use ureq::Body;
 use ureq::http::{Method, Response, StatusCode};
 
-use crate::https::{Caller, Known};
+use crate::https::{HttpsClient, ServerTrust};
 use crate::json::{
     CalendarView, Change, Event, Health, NewOutage, NewReservation, OutageView, Page, Problem,
     Quote, Reason, Reservation, Timestamp, TopologyView,
@@ -20,14 +20,14 @@ use crate::json::{
 /// Client of one scheduler.
 #[derive(Clone, Debug)]
 pub struct Client {
-    caller: Caller,
+    caller: HttpsClient,
     url: String,
     token: Option<String>,
 }
 
 /// Reason for which a request failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum ClientError {
     /// The scheduler refused the request.
     #[error("{}", .0.detail)]
     Problem(Box<Problem>),
@@ -68,11 +68,11 @@ pub struct Filter {
 
 impl Client {
     /// Returns a client of the scheduler at `url`, which must be `known`.
-    pub fn new(url: &str, known: Known, token: Option<String>) -> Result<Self, Failure> {
+    pub fn new(url: &str, known: ServerTrust, token: Option<String>) -> Result<Self, ClientError> {
         let url = url.trim_end_matches('/').to_owned();
-        match Caller::new(known, PATIENCE) {
+        match HttpsClient::new(known, PATIENCE) {
             Ok(caller) => Ok(Self { caller, url, token }),
-            Err(why) => Err(Failure::Network {
+            Err(why) => Err(ClientError::Network {
                 url,
                 why: why.to_string(),
             }),
@@ -80,25 +80,25 @@ impl Client {
     }
 
     /// Reserves capacity. Repeats the request if the response is lost, without reserving twice.
-    pub fn reserve(&self, request: &NewReservation) -> Result<Reservation, Failure> {
+    pub fn reserve(&self, request: &NewReservation) -> Result<Reservation, ClientError> {
         let key = identity::token();
         let mut tries = 3;
         loop {
             tries -= 1;
             match self.send(Method::POST, "/v1/reservations", Some(&key), request) {
-                Err(Failure::Network { .. }) if tries > 0 => {}
+                Err(ClientError::Network { .. }) if tries > 0 => {}
                 result => return result,
             }
         }
     }
 
     /// Returns the grant that a request would get.
-    pub fn quote(&self, request: &NewReservation) -> Result<Quote, Failure> {
+    pub fn quote(&self, request: &NewReservation) -> Result<Quote, ClientError> {
         self.send(Method::POST, "/v1/quotes", None, request)
     }
 
     /// Returns a reservation.
-    pub fn reservation(&self, id: u64) -> Result<Reservation, Failure> {
+    pub fn reservation(&self, id: u64) -> Result<Reservation, ClientError> {
         self.get(&format!("/v1/reservations/{id}"))
     }
 
@@ -107,7 +107,7 @@ impl Client {
         &self,
         filter: &Filter,
         after: Option<u64>,
-    ) -> Result<Page<Reservation>, Failure> {
+    ) -> Result<Page<Reservation>, ClientError> {
         let mut path = "/v1/reservations?limit=100".to_owned();
         let after = after.map(|after| after.to_string());
         for (name, value) in [
@@ -123,22 +123,22 @@ impl Client {
     }
 
     /// Commits a reservation.
-    pub fn commit(&self, id: u64, why: &str) -> Result<Reservation, Failure> {
+    pub fn commit(&self, id: u64, why: &str) -> Result<Reservation, ClientError> {
         self.act(id, "commit", why)
     }
 
     /// Provisions the circuit of a reservation.
-    pub fn provision(&self, id: u64, why: &str) -> Result<Reservation, Failure> {
+    pub fn provision(&self, id: u64, why: &str) -> Result<Reservation, ClientError> {
         self.act(id, "provision", why)
     }
 
     /// Releases the rest of a reservation.
-    pub fn release(&self, id: u64, why: &str) -> Result<Reservation, Failure> {
+    pub fn release(&self, id: u64, why: &str) -> Result<Reservation, ClientError> {
         self.act(id, "release", why)
     }
 
     /// Extends a reservation.
-    pub fn extend(&self, id: u64, change: &Change) -> Result<Reservation, Failure> {
+    pub fn extend(&self, id: u64, change: &Change) -> Result<Reservation, ClientError> {
         self.send(
             Method::POST,
             &format!("/v1/reservations/{id}/extend"),
@@ -148,7 +148,7 @@ impl Client {
     }
 
     /// Shrinks a reservation.
-    pub fn shrink(&self, id: u64, change: &Change) -> Result<Reservation, Failure> {
+    pub fn shrink(&self, id: u64, change: &Change) -> Result<Reservation, ClientError> {
         self.send(
             Method::POST,
             &format!("/v1/reservations/{id}/shrink"),
@@ -158,7 +158,7 @@ impl Client {
     }
 
     /// Cancels a reservation.
-    pub fn cancel(&self, id: u64, why: &str) -> Result<Reservation, Failure> {
+    pub fn cancel(&self, id: u64, why: &str) -> Result<Reservation, ClientError> {
         self.send(
             Method::DELETE,
             &format!("/v1/reservations/{id}"),
@@ -168,7 +168,7 @@ impl Client {
     }
 
     /// Returns the hosts, switches and links.
-    pub fn topology(&self) -> Result<TopologyView, Failure> {
+    pub fn topology(&self) -> Result<TopologyView, ClientError> {
         self.get("/v1/topology")
     }
 
@@ -178,7 +178,7 @@ impl Client {
         link: &str,
         from: Timestamp,
         till: Timestamp,
-    ) -> Result<CalendarView, Failure> {
+    ) -> Result<CalendarView, ClientError> {
         let link = percent(link);
         self.get(&format!(
             "/v1/links/{link}/calendar?from={from}&till={till}"
@@ -186,12 +186,12 @@ impl Client {
     }
 
     /// Plans an outage.
-    pub fn outage(&self, outage: &NewOutage) -> Result<OutageView, Failure> {
+    pub fn outage(&self, outage: &NewOutage) -> Result<OutageView, ClientError> {
         self.send(Method::POST, "/v1/outages", None, outage)
     }
 
     /// Cancels or ends an outage.
-    pub fn lift(&self, id: u64) -> Result<OutageView, Failure> {
+    pub fn lift(&self, id: u64) -> Result<OutageView, ClientError> {
         self.send(
             Method::DELETE,
             &format!("/v1/outages/{id}"),
@@ -201,13 +201,13 @@ impl Client {
     }
 
     /// Returns the status of the scheduler.
-    pub fn health(&self) -> Result<Health, Failure> {
+    pub fn health(&self) -> Result<Health, ClientError> {
         self.get("/healthz")
     }
 
     /// Returns how far the clock of the scheduler is ahead of the local one, and the possible
     /// error, in nanoseconds. The error is half of the shortest of five round trips.
-    pub fn clock_offset(&self) -> Result<(i64, u64), Failure> {
+    pub fn clock_offset(&self) -> Result<(i64, u64), ClientError> {
         let mut best: Option<(i64, u64)> = None;
         for _ in 0..5 {
             let (clock, before) = (Clock::start(), unix_nanos());
@@ -227,7 +227,7 @@ impl Client {
     pub fn events(
         &self,
         after: u64,
-    ) -> Result<impl Iterator<Item = Result<Event, Failure>> + use<>, Failure> {
+    ) -> Result<impl Iterator<Item = Result<Event, ClientError>> + use<>, ClientError> {
         let request = self.request(Method::GET, "/v1/events");
         let request = request.header("Last-Event-ID", after.to_string()).body(());
         let request = request.map_err(|e| self.protocol(&e))?;
@@ -236,25 +236,25 @@ impl Client {
             .agent
             .run(request)
             .map_err(|e| self.network(&e))?;
-        let response = self.judge(response)?;
+        let response = self.check(response)?;
         let lines = BufReader::new(response.into_body().into_reader()).lines();
         let url = self.url.clone();
         Ok(lines.filter_map(move |line| match line {
             Ok(line) => {
                 let event = serde_json::from_str(line.strip_prefix("data:")?.trim());
-                Some(event.map_err(|e| Failure::Protocol {
+                Some(event.map_err(|e| ClientError::Protocol {
                     url: url.clone(),
                     why: e.to_string(),
                 }))
             }
-            Err(why) => Some(Err(Failure::Network {
+            Err(why) => Some(Err(ClientError::Network {
                 url: url.clone(),
                 why: why.to_string(),
             })),
         }))
     }
 
-    fn act(&self, id: u64, verb: &str, why: &str) -> Result<Reservation, Failure> {
+    fn act(&self, id: u64, verb: &str, why: &str) -> Result<Reservation, ClientError> {
         self.send(
             Method::POST,
             &format!("/v1/reservations/{id}/{verb}"),
@@ -263,7 +263,7 @@ impl Client {
         )
     }
 
-    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let request = self.request(Method::GET, path).body(());
         let request = request.map_err(|e| self.protocol(&e))?;
         let response = self
@@ -280,7 +280,7 @@ impl Client {
         path: &str,
         key: Option<&str>,
         body: &impl Serialize,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, ClientError> {
         let mut request = self
             .request(method, path)
             .header("Content-Type", "application/json");
@@ -307,21 +307,21 @@ impl Client {
         request.uri(format!("{}{path}", self.url))
     }
 
-    fn read<T: DeserializeOwned>(&self, response: Response<Body>) -> Result<T, Failure> {
-        let mut response = self.judge(response)?;
+    fn read<T: DeserializeOwned>(&self, response: Response<Body>) -> Result<T, ClientError> {
+        let mut response = self.check(response)?;
         let body = response.body_mut().with_config().limit(BODY_MAX);
         body.read_json().map_err(|e| self.protocol(&e))
     }
 
     /// Returns the response if it is a success, and its problem otherwise.
-    fn judge(&self, mut response: Response<Body>) -> Result<Response<Body>, Failure> {
+    fn check(&self, mut response: Response<Body>) -> Result<Response<Body>, ClientError> {
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
         let body = response.body_mut().with_config().limit(BODY_MAX);
         match body.read_json::<Problem>() {
-            Ok(problem) => Err(Failure::Problem(Box::new(problem))),
+            Ok(problem) => Err(ClientError::Problem(Box::new(problem))),
             Err(_) if status == StatusCode::NOT_FOUND => {
                 Err(self.protocol(&"it does not support the request"))
             }
@@ -329,19 +329,19 @@ impl Client {
         }
     }
 
-    fn network(&self, error: &ureq::Error) -> Failure {
+    fn network(&self, error: &ureq::Error) -> ClientError {
         let url = self.url.clone();
         match self.caller.refused() {
-            Some(why) => Failure::Untrusted { url, why },
-            None => Failure::Network {
+            Some(why) => ClientError::Untrusted { url, why },
+            None => ClientError::Network {
                 url,
                 why: error.to_string(),
             },
         }
     }
 
-    fn protocol(&self, why: &dyn std::fmt::Display) -> Failure {
-        Failure::Protocol {
+    fn protocol(&self, why: &dyn std::fmt::Display) -> ClientError {
+        ClientError::Protocol {
             url: self.url.clone(),
             why: why.to_string(),
         }

@@ -25,14 +25,14 @@ use ureq::unversioned::transport::{
 };
 
 /// Servers that a client trusts.
-pub struct Known {
+pub struct ServerTrust {
     /// True if a certificate of an authority that the system trusts is sufficient.
     pub by_certificate: bool,
     /// Check of the fingerprint of the server's key; returns the reason if it is not trusted.
     pub by_key: Box<dyn Fn(Fingerprint) -> Result<(), String> + Send + Sync>,
 }
 
-impl Known {
+impl ServerTrust {
     /// Returns the trust in servers with a certificate that the system trusts, and in no others.
     pub fn certificate() -> Self {
         Self {
@@ -47,9 +47,9 @@ impl Known {
     }
 }
 
-impl fmt::Debug for Known {
+impl fmt::Debug for ServerTrust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Known")
+        f.debug_struct("ServerTrust")
             .field("by_certificate", &self.by_certificate)
             .finish_non_exhaustive()
     }
@@ -57,20 +57,20 @@ impl fmt::Debug for Known {
 
 /// HTTP client that also keeps the reason for which the last server was not trusted.
 #[derive(Clone, Debug)]
-pub(crate) struct Caller {
+pub(crate) struct HttpsClient {
     pub(crate) agent: Agent,
     refused: Arc<Mutex<Option<String>>>,
 }
 
-impl Caller {
+impl HttpsClient {
     /// Returns a client of servers that are `known`, with a timeout for each response.
-    pub(crate) fn new(known: Known, patience: Duration) -> Result<Self, rustls::Error> {
+    pub(crate) fn new(known: ServerTrust, patience: Duration) -> Result<Self, rustls::Error> {
         let refused = Arc::new(Mutex::new(None));
-        let judge = Judge::new(known, Arc::clone(&refused));
+        let verifier = Verifier::new(known, Arc::clone(&refused));
         let config = ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&TLS13])?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(judge))
+            .with_custom_certificate_verifier(Arc::new(verifier))
             .with_no_client_auth();
         let connector = TcpConnector::default().chain(Tls(Arc::new(config)));
         let settings = Agent::config_builder()
@@ -97,7 +97,7 @@ impl Caller {
 
 /// Returns an HTTP client to fetch the keys of an issuer.
 pub fn fetcher() -> Result<Agent, rustls::Error> {
-    Caller::new(Known::certificate(), Duration::from_secs(5)).map(|caller| caller.agent)
+    HttpsClient::new(ServerTrust::certificate(), Duration::from_secs(5)).map(|caller| caller.agent)
 }
 
 fn provider() -> Arc<CryptoProvider> {
@@ -105,14 +105,14 @@ fn provider() -> Arc<CryptoProvider> {
 }
 
 /// Verifier of server certificates.
-struct Judge {
-    known: Known,
+struct Verifier {
+    known: ServerTrust,
     system: Option<Arc<WebPkiServerVerifier>>,
     refused: Arc<Mutex<Option<String>>>,
 }
 
-impl Judge {
-    fn new(known: Known, refused: Arc<Mutex<Option<String>>>) -> Self {
+impl Verifier {
+    fn new(known: ServerTrust, refused: Arc<Mutex<Option<String>>>) -> Self {
         let mut roots = RootCertStore::empty();
         if known.by_certificate {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -127,13 +127,13 @@ impl Judge {
     }
 }
 
-impl fmt::Debug for Judge {
+impl fmt::Debug for Verifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.known.fmt(f)
     }
 }
 
-impl ServerCertVerifier for Judge {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,

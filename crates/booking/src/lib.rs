@@ -5,7 +5,7 @@
 //!   them
 //! - [`circuits`]: provisions circuits for reservations; [`topology`]: reads topology files
 //! - [`identity`]: authentication and roles; [`policies`]: file of booking policies
-//! - [`callers`]: limits of connections; `patient`: timeout of writes; [`certificate`]: certificate
+//! - [`connections`]: limits of connections; `write_timeout`: timeout of writes; [`certificate`]: certificate
 //!   of the server
 //! - [`client`]: client of the REST interface; [`https`]: HTTP client with its own check of
 //!   certificates
@@ -13,19 +13,19 @@
 
 pub mod api;
 pub mod books;
-pub mod callers;
 pub mod certificate;
 pub mod circuits;
 pub mod client;
+pub mod connections;
 pub mod error;
 pub mod https;
 pub mod identity;
 pub mod json;
-mod patient;
 pub mod policies;
 pub mod serve;
 pub mod store;
 pub mod topology;
+mod write_timeout;
 
 pub use books::Books;
 pub use error::{Error, Result};

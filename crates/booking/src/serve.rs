@@ -25,13 +25,13 @@ use tracing::{debug, warn};
 use crate::api::router::router;
 use crate::api::{Desk, Peer, forwarder};
 use crate::books::Books;
-use crate::callers::{Callers, Connection, Limits};
-use crate::certificate::Show;
+use crate::certificate::ServerCertificate;
 use crate::circuits::Circuits;
+use crate::connections::{Connection, Connections, Limits};
 use crate::error::{Result, SetupError};
-use crate::https::Known;
+use crate::https::ServerTrust;
 use crate::identity::Authenticator;
-use crate::patient::Patient;
+use crate::write_timeout::WriteTimeout;
 
 /// Settings of a scheduler.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub struct Settings {
     /// Address to listen on.
     pub listen: SocketAddr,
     /// Certificate of the server.
-    pub show: Show,
+    pub certificate: ServerCertificate,
     /// True if tokens may be sent without TLS over a network.
     pub insecure: bool,
     /// Authentication of clients.
@@ -51,7 +51,7 @@ pub struct Settings {
     /// Limits on connections.
     pub limits: Limits,
     /// Other instances that are trusted.
-    pub peers: Known,
+    pub peers: ServerTrust,
     /// Circuits to provision, if any.
     pub circuits: Option<Circuits>,
 }
@@ -67,13 +67,13 @@ pub struct Server {
     /// Signals that stop the service, received from the start on.
     stops: [Signal; 2],
     circuits: Option<Circuits>,
-    callers: Callers,
+    connections: Connections,
 }
 
 impl Server {
     /// Binds the address; [`Self::run`] answers requests.
     pub fn listen(settings: Settings) -> Result<Self> {
-        let tls = settings.show.config()?;
+        let tls = settings.certificate.config()?;
         if tls.is_none() && !settings.insecure && !settings.listen.ip().is_loopback() {
             return Err(SetupError::Insecure(settings.listen).into());
         }
@@ -107,7 +107,7 @@ impl Server {
             listener,
             tls,
             router: router(desk.clone(), forwarder, &settings.limits),
-            callers: Callers::new(Limits {
+            connections: Connections::new(Limits {
                 connections: connections(settings.limits.connections),
                 ..settings.limits
             }),
@@ -132,9 +132,9 @@ impl Server {
             runtime,
             stops: [mut terminated, mut interrupted],
             circuits,
-            callers,
+            connections,
         } = self;
-        let keeper = circuits.map(Keeper::start).transpose()?;
+        let circuit_thread = circuits.map(CircuitThread::start).transpose()?;
         // keeps a reference to the books: a store may have a runtime of its own, which must not be
         // dropped inside this one
         let last = desk.clone();
@@ -145,15 +145,15 @@ impl Server {
                 listener,
                 tls.map(TlsAcceptor::from),
                 router,
-                callers,
+                connections,
             ));
             let either = std::pin::pin!(terminated.recv());
             let or = std::pin::pin!(interrupted.recv());
             futures_util::future::select(either, or).await;
             Ok::<(), io::Error>(())
         });
-        runtime.shutdown_timeout(FAREWELL);
-        drop((keeper, last));
+        runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
+        drop((circuit_thread, last));
         Ok(stopped?)
     }
 }
@@ -167,12 +167,12 @@ fn connections(most: usize) -> usize {
 
 /// Thread that provisions circuits; they are removed when it is dropped.
 #[derive(Debug)]
-struct Keeper {
+struct CircuitThread {
     is_ending: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Keeper {
+impl CircuitThread {
     fn start(circuits: Circuits) -> io::Result<Self> {
         let is_ending = Arc::new(AtomicBool::new(false));
         let ending = Arc::clone(&is_ending);
@@ -180,10 +180,10 @@ impl Keeper {
             .name("circuits".to_owned())
             .spawn(move || {
                 while !ending.load(Ordering::Relaxed) {
-                    let till = circuits.clock().now() + TEND;
+                    let till = circuits.clock().now() + UPDATE_INTERVAL;
                     if let Err(why) = circuits.tend().and_then(|()| circuits.wait(till)) {
                         warn!("cannot update the circuits: {why}");
-                        thread::park_timeout(BREATH);
+                        thread::park_timeout(RETRY_DELAY);
                     }
                 }
             })?;
@@ -194,7 +194,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for CircuitThread {
     fn drop(&mut self) {
         self.is_ending.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -213,22 +213,24 @@ async fn tick(desk: Desk) {
             Ok(due) => {
                 let wait = Duration::from_nanos(due.0.saturating_sub(Desk::now().0));
                 // a new reservation may be due earlier
-                timeout(wait.max(TICK_MIN), changes.changed()).await.ok();
+                timeout(wait.max(TICK_DELAY_MIN), changes.changed())
+                    .await
+                    .ok();
             }
             Err(why) => {
                 warn!("cannot make a change that is due: {}", why.detail());
-                sleep(BREATH).await;
+                sleep(RETRY_DELAY).await;
             }
         }
     }
 }
 
-/// Accepts connections within the limits of `callers`.
+/// Accepts connections within the limits of `connections`.
 async fn accept(
     listener: tokio::net::TcpListener,
     tls: Option<TlsAcceptor>,
     router: Router,
-    callers: Callers,
+    connections: Connections,
 ) {
     // time at which a failure was last logged
     let mut last = None;
@@ -236,30 +238,31 @@ async fn accept(
         match listener.accept().await {
             Ok((tcp, peer)) => {
                 let (tls, router) = (tls.clone(), router.clone());
-                let Some(connection) = callers.admit(peer.ip()) else {
+                let Some(connection) = connections.admit(peer.ip()) else {
                     continue;
                 };
                 let connection = Arc::new(connection);
                 tokio::spawn(async move {
                     let ended = std::pin::pin!(connection.ended());
-                    let talk = std::pin::pin!(greet(tcp, &connection, peer, tls, router));
+                    let talk =
+                        std::pin::pin!(serve_connection(tcp, &connection, peer, tls, router));
                     futures_util::future::select(ended, talk).await;
                 });
             }
             Err(why) => {
-                if last.is_none_or(|last: tokio::time::Instant| last.elapsed() >= BREATH) {
+                if last.is_none_or(|last: tokio::time::Instant| last.elapsed() >= RETRY_DELAY) {
                     warn!("cannot accept a connection: {why}");
                     last = Some(tokio::time::Instant::now());
                 }
-                callers.shed();
-                sleep(PAUSE).await;
+                connections.end_idlest();
+                sleep(ACCEPT_DELAY).await;
             }
         }
     }
 }
 
 /// Serves one connection, with TLS if it is configured.
-async fn greet(
+async fn serve_connection(
     tcp: TcpStream,
     connection: &Arc<Connection>,
     peer: SocketAddr,
@@ -271,24 +274,24 @@ async fn greet(
     let line = Peer(peer.ip(), Arc::clone(connection));
     let router = router.layer(Extension(line));
     let Some(tls) = tls else {
-        return converse(tcp, connection, router).await;
+        return serve_http(tcp, connection, router).await;
     };
     match timeout(patience, tls.accept(tcp)).await {
-        Ok(Ok(stream)) => converse(stream, connection, router).await,
+        Ok(Ok(stream)) => serve_http(stream, connection, router).await,
         Ok(Err(why)) => debug!("{peer} does not speak TLS: {why}"),
         Err(_) => debug!("{peer} did not finish the TLS handshake in time"),
     }
 }
 
 /// Answers requests until the client disconnects or reads nothing.
-async fn converse(
+async fn serve_http(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     connection: &Arc<Connection>,
     router: Router,
 ) {
     let service = TowerToHyperService::new(router);
     let patience = connection.limits().patience;
-    let stream = Patient::new(stream, Arc::clone(connection), patience);
+    let stream = WriteTimeout::new(stream, Arc::clone(connection), patience);
     let conversation = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(patience)
@@ -305,10 +308,10 @@ const BLOCKING_THREADS: usize = 32;
 /// Maximum length of a request head with read-ahead. Two tokens of maximum length fit.
 const HEAD_MAX: usize = 64 << 10;
 /// Delay after a failed accept, in which other connections end.
-const PAUSE: Duration = Duration::from_millis(10);
+const ACCEPT_DELAY: Duration = Duration::from_millis(10);
 /// Minimum delay between due changes, so that one that fails does not occupy a processor.
-const TICK_MIN: Duration = Duration::from_millis(5);
-const BREATH: Duration = Duration::from_secs(1);
+const TICK_DELAY_MIN: Duration = Duration::from_millis(5);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Maximum delay before a reservation is provisioned.
-const TEND: Duration = Duration::from_millis(50);
-const FAREWELL: Duration = Duration::from_secs(2);
+const UPDATE_INTERVAL: Duration = Duration::from_millis(50);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);

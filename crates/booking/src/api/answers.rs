@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 use super::caller::Peer;
 use super::refused::Refused;
-use crate::callers::Connection;
+use crate::connections::Connection;
 
 /// Memory for responses, in KiB.
 #[derive(Clone, Debug)]
@@ -178,14 +178,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::callers::{Callers, Limits as CallerLimits};
+    use crate::connections::{Connections, Limits as CallerLimits};
     use futures_util::FutureExt;
 
     const MIB: u64 = (1 << 20) - 1;
 
-    fn peer(callers: &Callers, name: &str, host: u8) -> Peer {
+    fn peer(connections: &Connections, name: &str, host: u8) -> Peer {
         let address = IpAddr::from([10, 0, host, 1]);
-        let connection = Arc::new(callers.admit(address).unwrap());
+        let connection = Arc::new(connections.admit(address).unwrap());
         connection.identify(name);
         Peer(address, connection)
     }
@@ -196,14 +196,14 @@ mod tests {
 
     #[test]
     fn identity_that_reads_nothing_takes_at_most_half_of_the_memory() {
-        let callers = Callers::new(CallerLimits::default());
+        let connections = Connections::new(CallerLimits::default());
         let answers = Answers::new(64 << 20);
-        let greedy: Vec<_> = (0..40).map(|nth| peer(&callers, "ada", nth)).collect();
+        let greedy: Vec<_> = (0..40).map(|nth| peer(&connections, "ada", nth)).collect();
         let mut held = Vec::new();
         let more = greedy.iter();
         held.extend(more.filter_map(|peer| answers.take(Some(peer), MIB).ok()));
         assert_eq!(held.len(), 32);
-        let other = peer(&callers, "bob", 99);
+        let other = peer(&connections, "bob", 99);
         assert!(answers.take(Some(&other), MIB).is_ok());
         assert!(!greedy.iter().any(has_ended));
         assert_eq!(answers.lock().open.len(), 32);
@@ -211,30 +211,34 @@ mod tests {
 
     #[test]
     fn unidentified_address_takes_at_most_three_quarters_of_the_memory() {
-        let callers = Callers::new(CallerLimits::default());
+        let connections = Connections::new(CallerLimits::default());
         let answers = Answers::new(64 << 20);
         let address = IpAddr::from([10, 0, 0, 1]);
-        let stranger = Peer(address, Arc::new(callers.admit(address).unwrap()));
+        let stranger = Peer(address, Arc::new(connections.admit(address).unwrap()));
         let mut held = Vec::new();
         held.extend((0..64).filter_map(|_| answers.take(Some(&stranger), MIB).ok()));
         assert_eq!(held.len(), 48);
-        assert!(answers.take(Some(&peer(&callers, "bob", 9)), MIB).is_ok());
+        assert!(
+            answers
+                .take(Some(&peer(&connections, "bob", 9)), MIB)
+                .is_ok()
+        );
     }
 
     #[test]
     fn newest_response_of_the_identity_with_most_ends_for_another() {
-        let callers = Callers::new(CallerLimits::default());
+        let connections = Connections::new(CallerLimits::default());
         let answers = Answers::new(64 << 20);
         let mut held = Vec::new();
         let mut greedy = Vec::new();
         for nth in 0..32 {
             for (name, host) in [("ada", nth), ("eve", 100 + nth)] {
-                let peer = peer(&callers, name, host);
+                let peer = peer(&connections, name, host);
                 held.push(answers.take(Some(&peer), MIB).unwrap());
                 greedy.push(peer);
             }
         }
-        let other = peer(&callers, "bob", 99);
+        let other = peer(&connections, "bob", 99);
         let _room = answers.take(Some(&other), MIB).unwrap();
         let ended: Vec<bool> = greedy.iter().map(has_ended).collect();
         assert_eq!(ended.iter().filter(|ended| **ended).count(), 1);

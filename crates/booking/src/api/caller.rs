@@ -11,7 +11,7 @@ use axum::http::request::Parts;
 use super::desk::Desk;
 use super::refused::Refused;
 use crate::books::Who;
-use crate::callers::{Connection, site};
+use crate::connections::{Connection, site};
 
 /// Client that is authenticated and within its rate limit.
 #[derive(Debug)]

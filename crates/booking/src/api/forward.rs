@@ -14,14 +14,14 @@ use tokio::time::timeout;
 
 use super::caller::Peer;
 use super::refused::{Elsewhere, Refused};
-use crate::https::{Caller, Known};
+use crate::https::{HttpsClient, ServerTrust};
 
 /// HTTP client for other instances; `None` if there is only one instance.
-pub(crate) type Forwarder = Option<Caller>;
+pub(crate) type Forwarder = Option<HttpsClient>;
 
 /// Returns a client for instances that are `known`.
-pub(crate) fn forwarder(known: Known) -> Result<Forwarder, rustls::Error> {
-    Caller::new(known, PATIENCE).map(Some)
+pub(crate) fn forwarder(known: ServerTrust) -> Result<Forwarder, rustls::Error> {
+    HttpsClient::new(known, PATIENCE).map(Some)
 }
 
 /// Answers a request, or forwards it to the writer. A forwarded request is not forwarded again, so
@@ -93,7 +93,7 @@ async fn read(body: Body) -> Result<Bytes, Refused> {
 }
 
 /// Sends a request to the writer at `url` and returns its response.
-fn ask(caller: &Caller, request: Asked<Vec<u8>>, url: &str) -> Result<Response, Refused> {
+fn ask(caller: &HttpsClient, request: Asked<Vec<u8>>, url: &str) -> Result<Response, Refused> {
     let agent = &caller.agent;
     let request = agent
         .configure_request(request)

@@ -24,7 +24,7 @@ use super::forward::{self, BODY_MAX, Forwarder};
 use super::refused::Refused;
 use super::turns::{self, Turns};
 use super::{events, health, links, outages, reservations};
-use crate::callers::Limits;
+use crate::connections::Limits;
 use crate::json::{CounterOffer, Problem};
 
 /// Returns the service with all routes and limits.

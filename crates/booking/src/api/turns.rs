@@ -11,7 +11,7 @@ use lighthaul_base::prefix::Prefix;
 use tokio::sync::Semaphore;
 
 use super::caller::Peer;
-use crate::callers::site;
+use crate::connections::site;
 
 /// Semaphores of all clients.
 #[derive(Clone, Debug, Default)]

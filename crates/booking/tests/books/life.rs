@@ -5,7 +5,7 @@ use std::time::Duration;
 use lighthaul_booking::Error;
 use lighthaul_booking::books::{Config, Filter};
 use lighthaul_booking::json::{
-    Bytes, Change, Kind, NewOutage, NewReservation, Provision, Timestamp,
+    Bytes, Change, EventKind, NewOutage, NewReservation, Provision, Timestamp,
 };
 use lighthaul_calendar::Refusal;
 use lighthaul_circuit::reservation::{State, Verb};
@@ -213,7 +213,7 @@ fn release_moves_later_reservations_forward_and_delays_none() {
     let moved = happened
         .events
         .iter()
-        .filter(|event| event.kind == Kind::Moved);
+        .filter(|event| event.kind == EventKind::Moved);
     assert_eq!(moved.count(), 3);
 }
 

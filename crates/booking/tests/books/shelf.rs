@@ -19,7 +19,7 @@ pub(crate) struct Hand {
     shelf: Shelf,
 }
 
-/// Failure of the next write.
+/// ClientError of the next write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The batch is not stored.
@@ -36,7 +36,7 @@ struct Kept {
     fault: Option<Fault>,
     seq: u64,
     epochs: Vec<(String, u64)>,
-    documents: BTreeMap<(Kind, String), (u64, String)>,
+    documents: BTreeMap<(DocumentKind, String), (u64, String)>,
     events: BTreeMap<u64, String>,
 }
 

@@ -13,9 +13,9 @@ use std::{fs, thread};
 
 use lighthaul_base::{Instant, Rate, Rng};
 use lighthaul_booking::books::{Books, Config, Quota, Role, Who};
-use lighthaul_booking::certificate::Show;
+use lighthaul_booking::certificate::ServerCertificate;
 use lighthaul_booking::client::{Client, Filter};
-use lighthaul_booking::https::Known;
+use lighthaul_booking::https::ServerTrust;
 use lighthaul_booking::identity::Authenticator;
 use lighthaul_booking::identity::tokens::{self, Entry, Tokens};
 use lighthaul_booking::json::{Bytes, NewReservation, Reservation, Timestamp};
@@ -89,7 +89,7 @@ fn instance() {
     });
     let service = Service::listen(Settings {
         listen: listen.parse().unwrap(),
-        show: Show::Nothing,
+        certificate: ServerCertificate::Plain,
         insecure: false,
         authenticator: Authenticator {
             tokens: Some(Tokens::open(Path::new(&tokens)).unwrap()),
@@ -97,8 +97,8 @@ fn instance() {
         },
         books: Arc::new(books.unwrap()),
         questions_per_second: 100_000,
-        limits: lighthaul_booking::callers::Limits::default(),
-        peers: Known::certificate(),
+        limits: lighthaul_booking::connections::Limits::default(),
+        peers: ServerTrust::certificate(),
         circuits: None,
     });
     let service = service.unwrap();
@@ -153,7 +153,12 @@ impl Instance {
     }
 
     pub(crate) fn client(&self) -> Client {
-        Client::new(&self.url, Known::certificate(), Some(TOKEN.to_owned())).unwrap()
+        Client::new(
+            &self.url,
+            ServerTrust::certificate(),
+            Some(TOKEN.to_owned()),
+        )
+        .unwrap()
     }
 
     /// Kills the instance after this time.

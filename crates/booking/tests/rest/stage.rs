@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_booking::books::{Books, Config, Role, Who};
-use lighthaul_booking::callers::Limits;
-use lighthaul_booking::certificate::Show;
-use lighthaul_booking::client::{Client, Failure};
-use lighthaul_booking::https::Known;
+use lighthaul_booking::certificate::ServerCertificate;
+use lighthaul_booking::client::{Client, ClientError};
+use lighthaul_booking::connections::Limits;
+use lighthaul_booking::https::ServerTrust;
 use lighthaul_booking::identity::tokens::{self, Entry, Tokens};
 use lighthaul_booking::identity::{Authenticator, Issuer, Keys};
 use lighthaul_booking::json::{Bytes, NewReservation, Problem, Timestamp};
@@ -34,7 +34,7 @@ pub(crate) struct Stage {
 
 /// Settings that differ between tests.
 pub(crate) struct Setup {
-    pub(crate) show: Show,
+    pub(crate) certificate: ServerCertificate,
     pub(crate) config: Config,
     pub(crate) issuer: Option<(Issuer, Keys)>,
     pub(crate) questions_per_second: u32,
@@ -45,7 +45,7 @@ pub(crate) struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         Self {
-            show: Show::Nothing,
+            certificate: ServerCertificate::Plain,
             config: Config::default(),
             issuer: None,
             questions_per_second: 10_000,
@@ -92,7 +92,7 @@ impl Stage {
             expires: Some(1),
         };
         tokens::add(&list, &past).unwrap();
-        let scheme = if matches!(setup.show, Show::Nothing) {
+        let scheme = if matches!(setup.certificate, ServerCertificate::Plain) {
             "http"
         } else {
             "https"
@@ -104,7 +104,7 @@ impl Stage {
         let books = Books::open(store, topology(), setup.config, || Timestamp(unix_nanos()));
         let server = Server::listen(Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            show: setup.show,
+            certificate: setup.certificate,
             insecure: false,
             authenticator: Authenticator {
                 tokens: Some(Tokens::open(&list).unwrap()),
@@ -113,7 +113,7 @@ impl Stage {
             books: Arc::new(books.unwrap()),
             questions_per_second: setup.questions_per_second,
             limits: setup.limits,
-            peers: Known::certificate(),
+            peers: ServerTrust::certificate(),
             circuits: None,
         });
         let server = server.unwrap();
@@ -132,7 +132,12 @@ impl Stage {
 
     /// Returns a client with this token: `ada` and `bob` are users, `olga` is an operator.
     pub(crate) fn client(&self, token: &str) -> Client {
-        Client::new(&self.url(), Known::certificate(), Some(token.to_owned())).unwrap()
+        Client::new(
+            &self.url(),
+            ServerTrust::certificate(),
+            Some(token.to_owned()),
+        )
+        .unwrap()
     }
 
     /// Sends a raw request and returns the status, the head and the body of the response.
@@ -232,9 +237,9 @@ pub(crate) fn ahead(seconds: u64) -> Timestamp {
 }
 
 /// Returns the problem of a failure.
-pub(crate) fn problem<T: std::fmt::Debug>(result: Result<T, Failure>) -> Problem {
+pub(crate) fn problem<T: std::fmt::Debug>(result: Result<T, ClientError>) -> Problem {
     let failure = result.unwrap_err();
-    let Failure::Problem(problem) = failure else {
+    let ClientError::Problem(problem) = failure else {
         panic!("{failure}");
     };
     *problem

@@ -2,16 +2,16 @@
 
 use std::net::SocketAddr;
 
-use lighthaul_booking::certificate::Show;
-use lighthaul_booking::client::{Client, Failure};
-use lighthaul_booking::https::Known;
+use lighthaul_booking::certificate::ServerCertificate;
+use lighthaul_booking::client::{Client, ClientError};
+use lighthaul_booking::https::ServerTrust;
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::crypto::tls::fingerprint;
 
 use crate::stage::{Setup, Stage, bytes};
 
 fn pinned(stage: &Stage, expected: Fingerprint) -> Client {
-    let known = Known {
+    let known = ServerTrust {
         by_certificate: false,
         by_key: Box::new(move |shown| {
             (shown == expected)
@@ -27,7 +27,7 @@ fn client_trusts_only_the_pinned_key() {
     let identity = Identity::generate();
     let key = fingerprint(&identity).unwrap();
     let stage = Stage::of(Setup {
-        show: Show::Key(identity),
+        certificate: ServerCertificate::SelfSigned(identity),
         ..Setup::default()
     });
     let made = pinned(&stage, key).reserve(&bytes(1_000_000)).unwrap();
@@ -35,7 +35,7 @@ fn client_trusts_only_the_pinned_key() {
     let other = fingerprint(&Identity::generate()).unwrap();
     let failure = pinned(&stage, other).reservation(made.id).unwrap_err();
     assert!(
-        matches!(&failure, Failure::Untrusted { why, .. } if why.contains(&key.to_string())),
+        matches!(&failure, ClientError::Untrusted { why, .. } if why.contains(&key.to_string())),
         "{failure}"
     );
     // the certificate is self-signed
@@ -61,9 +61,9 @@ fn certificate_is_read_from_files() {
     std::fs::write(&chain, pem("CERTIFICATE", certificate.der())).unwrap();
     std::fs::write(&key, pem("PRIVATE KEY", &pair.serialize_der())).unwrap();
     let expected = Fingerprint::of(rcgen::PublicKeyData::subject_public_key_info(&pair).as_slice());
-    let show = Show::Chain { chain, key };
+    let certificate_files = ServerCertificate::Files { chain, key };
     let stage = Stage::of(Setup {
-        show,
+        certificate: certificate_files,
         ..Setup::default()
     });
     assert_eq!(pinned(&stage, expected).topology().unwrap().links.len(), 5);
@@ -84,7 +84,7 @@ fn plain_http_is_refused_on_a_network() {
     .unwrap();
     let settings = Settings {
         listen: SocketAddr::from(([0, 0, 0, 0], 0)),
-        show: Show::Nothing,
+        certificate: ServerCertificate::Plain,
         insecure: false,
         authenticator: Authenticator {
             tokens: None,
@@ -92,8 +92,8 @@ fn plain_http_is_refused_on_a_network() {
         },
         books: std::sync::Arc::new(books),
         questions_per_second: 1,
-        limits: lighthaul_booking::callers::Limits::default(),
-        peers: Known::certificate(),
+        limits: lighthaul_booking::connections::Limits::default(),
+        peers: ServerTrust::certificate(),
         circuits: None,
     };
     let why = Server::listen(settings).unwrap_err().to_string();

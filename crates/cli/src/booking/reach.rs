@@ -2,8 +2,8 @@
 
 use std::{env, fs};
 
-use lighthaul_booking::client::{Client, Failure};
-use lighthaul_booking::https::Known;
+use lighthaul_booking::client::{Client, ClientError};
+use lighthaul_booking::https::ServerTrust;
 use lighthaul_daemon::known;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_session::error::{Code, Error};
@@ -16,7 +16,7 @@ use crate::remote::dial::{judge, unclear};
 pub(crate) fn reach(asking: &ClientArgs) -> Result<Client, Error> {
     let name = host(&asking.scheduler)?;
     let pin = asking.pin.clone();
-    let known = Known {
+    let known = ServerTrust {
         by_certificate: pin.is_none(),
         by_key: Box::new(move |shown| check(pin.as_deref(), &name, shown)),
     };
@@ -64,12 +64,12 @@ fn token(asking: &ClientArgs) -> Result<Option<String>, Error> {
 
 /// Returns the error for a failure, with its exit status.
 #[expect(clippy::needless_pass_by_value, reason = "map_err gives it away")]
-pub(crate) fn failed(failure: Failure) -> Error {
+pub(crate) fn failed(failure: ClientError) -> Error {
     let code = match &failure {
-        Failure::Untrusted { .. } => Code::Permission,
-        Failure::Network { .. } => Code::Network,
-        Failure::Protocol { .. } => Code::Protocol,
-        Failure::Problem(problem) => match problem.status {
+        ClientError::Untrusted { .. } => Code::Permission,
+        ClientError::Network { .. } => Code::Network,
+        ClientError::Protocol { .. } => Code::Protocol,
+        ClientError::Problem(problem) => match problem.status {
             401 | 403 => Code::Permission,
             409 => Code::Refused,
             429 | 500.. => Code::Network,

@@ -7,11 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_booking::books::{Books, Config, Policy, Quota};
-use lighthaul_booking::callers::Limits;
-use lighthaul_booking::certificate::Show;
+use lighthaul_booking::certificate::ServerCertificate;
 use lighthaul_booking::circuits::{Circuits, equip};
+use lighthaul_booking::connections::Limits;
 use lighthaul_booking::error::Error as Refused;
-use lighthaul_booking::https::{Known, fetcher};
+use lighthaul_booking::https::{ServerTrust, fetcher};
 use lighthaul_booking::identity::tokens::Tokens;
 use lighthaul_booking::identity::{Authenticator, Issuer, Keys};
 use lighthaul_booking::json::Timestamp;
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Scheduler) -> Result<(), Error> {
     };
     let settings = Settings {
         listen: args.listen,
-        show: show(args, identity),
+        certificate: certificate(args, identity),
         insecure: args.insecure,
         authenticator: authenticator(&args.welcome)?,
         books,
@@ -244,14 +244,14 @@ fn follow(mut policies: Watch, books: Arc<Books>) -> Result<(), Error> {
 }
 
 /// Returns the identity that clients see.
-fn show(args: &Scheduler, identity: Identity) -> Show {
+fn certificate(args: &Scheduler, identity: Identity) -> ServerCertificate {
     match (&args.certificate, &args.certificate_key) {
-        _ if args.no_tls => Show::Nothing,
-        (Some(chain), Some(key)) => Show::Chain {
+        _ if args.no_tls => ServerCertificate::Plain,
+        (Some(chain), Some(key)) => ServerCertificate::Files {
             chain: chain.clone(),
             key: key.clone(),
         },
-        _ => Show::Key(identity),
+        _ => ServerCertificate::SelfSigned(identity),
     }
 }
 
@@ -311,8 +311,8 @@ fn tokens(path: &Path) -> Result<Tokens, Error> {
 }
 
 /// Returns the check of other schedulers of the store: a certificate, or this host's key.
-fn peers(key: Fingerprint) -> Known {
-    Known {
+fn peers(key: Fingerprint) -> ServerTrust {
+    ServerTrust {
         by_certificate: true,
         by_key: Box::new(move |shown| {
             let why =

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
-use lighthaul_booking::client::{Client, Failure};
+use lighthaul_booking::client::{Client, ClientError};
 use lighthaul_booking::json::{Bps, Bytes, NewReservation, Reservation, Timestamp};
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_session::error::{Code, Error};
@@ -231,7 +231,7 @@ impl Circuit {
         };
         let released = match self.client.release(id, &why) {
             // a reservation that has not begun is canceled instead
-            Err(Failure::Problem(_)) => self.client.cancel(id, &why),
+            Err(ClientError::Problem(_)) => self.client.cancel(id, &why),
             released => released,
         };
         let plan = if early >= 0.0 {
@@ -242,7 +242,9 @@ impl Circuit {
         let text = match released {
             Ok(_) => format!("reservation {id} was released {plan}"),
             // its last step has ended in the meantime
-            Err(Failure::Problem(_)) => format!("reservation {id} was over; the copy was, {plan}"),
+            Err(ClientError::Problem(_)) => {
+                format!("reservation {id} was over; the copy was, {plan}")
+            }
             Err(why) => format!("reservation {id} could not be released {plan}: {why}"),
         };
         printer.tell(

@@ -63,7 +63,7 @@ impl Limits {
 
 /// All connections.
 #[derive(Clone, Debug)]
-pub(crate) struct Callers(Arc<Inner>);
+pub(crate) struct Connections(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -76,23 +76,23 @@ struct Inner {
 struct Table {
     /// Every connection is idle since its last progress.
     seats: Seats<String, 1>,
-    open: BTreeMap<u64, Line>,
+    open: BTreeMap<u64, Entry>,
     /// Addresses of unauthenticated connections that were stuck, and the end of their penalty.
-    stuck: Lately,
+    stuck: RecentAddresses,
     /// Addresses from which a client was authenticated, and the end of that status.
-    known: Lately,
+    known: RecentAddresses,
 }
 
 /// Addresses with a time limit.
 #[derive(Debug, Default)]
-struct Lately(BTreeMap<Prefix, u64>);
+struct RecentAddresses(BTreeMap<Prefix, u64>);
 
-impl Lately {
+impl RecentAddresses {
     fn note(&mut self, site: Prefix, now: u64, lasting: Duration) {
-        if self.0.len() >= LATELY_MAX {
+        if self.0.len() >= RECENT_MAX {
             self.0.retain(|_, till| *till > now);
         }
-        if self.0.len() < LATELY_MAX {
+        if self.0.len() < RECENT_MAX {
             self.0
                 .insert(site, now.saturating_add(lasting.as_nanos() as u64));
         }
@@ -105,13 +105,13 @@ impl Lately {
 
 /// Connection in the table.
 #[derive(Debug)]
-struct Line {
+struct Entry {
     site: Prefix,
-    state: Arc<State>,
+    state: Arc<ConnectionState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct ConnectionState {
     /// Time at which the next unauthenticated request is due.
     paced: AtomicU64,
     end: Notify,
@@ -120,12 +120,12 @@ struct State {
 /// Connection, whose place is free again when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    callers: Callers,
+    connections: Connections,
     id: u64,
-    state: Arc<State>,
+    state: Arc<ConnectionState>,
 }
 
-impl Callers {
+impl Connections {
     /// Returns limits without connections.
     pub(crate) fn new(limits: Limits) -> Self {
         Self(Arc::new(Inner {
@@ -134,8 +134,8 @@ impl Callers {
             table: Mutex::new(Table {
                 seats: Seats::new([limits.seats()]),
                 open: BTreeMap::new(),
-                stuck: Lately::default(),
-                known: Lately::default(),
+                stuck: RecentAddresses::default(),
+                known: RecentAddresses::default(),
             }),
         }))
     }
@@ -154,25 +154,25 @@ impl Callers {
         let seated = table.seats.take(None, site.address(), [1]).ok()?;
         table.seats.note_idle(seated.number, Some(now));
         table.end(&seated.revoked, now);
-        let state = Arc::new(State {
+        let state = Arc::new(ConnectionState {
             paced: AtomicU64::new(now),
             end: Notify::new(),
         });
-        let line = Line {
+        let entry = Entry {
             site,
             state: Arc::clone(&state),
         };
-        table.open.insert(seated.number, line);
+        table.open.insert(seated.number, entry);
         drop(table);
         Some(Connection {
-            callers: self.clone(),
+            connections: self.clone(),
             id: seated.number,
             state,
         })
     }
 
     /// Ends the connection that has been idle for longest.
-    pub(crate) fn shed(&self) {
+    pub(crate) fn end_idlest(&self) {
         let now = self.0.clock.now().as_nanos();
         let mut table = self.table();
         let stuck = table.seats.take_idle();
@@ -187,10 +187,10 @@ impl Callers {
 impl Table {
     /// Ends connections whose places are taken. Unauthenticated ones count as stuck.
     fn end(&mut self, left: &[u64], now: u64) {
-        for line in left.iter().filter_map(|number| self.open.remove(number)) {
-            line.state.end.notify_one();
-            if !self.known.has(line.site, now) {
-                self.stuck.note(line.site, now, STUCK);
+        for entry in left.iter().filter_map(|number| self.open.remove(number)) {
+            entry.state.end.notify_one();
+            if !self.known.has(entry.site, now) {
+                self.stuck.note(entry.site, now, STUCK);
             }
         }
     }
@@ -199,33 +199,33 @@ impl Table {
 impl Connection {
     /// Notes that the client has read something.
     pub(crate) fn progress(&self) {
-        let now = self.callers.0.clock.now().as_nanos();
-        self.callers.table().seats.note_idle(self.id, Some(now));
+        let now = self.connections.0.clock.now().as_nanos();
+        self.connections.table().seats.note_idle(self.id, Some(now));
     }
 
     /// Notes that the client reads nothing.
-    pub(crate) fn is_stuck(&self) {
-        let now = self.callers.0.clock.now().as_nanos();
-        let mut table = self.callers.table();
-        if let Some(site) = table.open.get(&self.id).map(|line| line.site) {
+    pub(crate) fn note_stuck(&self) {
+        let now = self.connections.0.clock.now().as_nanos();
+        let mut table = self.connections.table();
+        if let Some(site) = table.open.get(&self.id).map(|entry| entry.site) {
             table.stuck.note(site, now, STUCK);
         }
     }
 
     /// Notes the identity of the client. An identity above its limit loses another connection.
     pub(crate) fn identify(&self, name: &str) {
-        let mut table = self.callers.table();
+        let mut table = self.connections.table();
         let is_known = table
             .seats
             .identity(self.id)
             .is_some_and(|known| known == name);
-        let Some(site) = table.open.get(&self.id).map(|line| line.site) else {
+        let Some(site) = table.open.get(&self.id).map(|entry| entry.site) else {
             return;
         };
         if is_known {
             return;
         }
-        let now = self.callers.0.clock.now().as_nanos();
+        let now = self.connections.0.clock.now().as_nanos();
         // every connection is idle, so that one of them can be ended
         let left = table
             .seats
@@ -238,10 +238,10 @@ impl Connection {
     /// Returns how long a request must wait: unauthenticated requests are paced, others have the
     /// rate limit of their identity.
     pub(crate) fn pause(&self) -> Duration {
-        if self.callers.table().seats.identity(self.id).is_some() {
+        if self.connections.table().seats.identity(self.id).is_some() {
             return Duration::ZERO;
         }
-        let now = self.callers.0.clock.now();
+        let now = self.connections.0.clock.now();
         let due = Instant::from_nanos(self.state.paced.load(Ordering::Relaxed)).max(now);
         let next = due + PACE;
         self.state.paced.store(next.as_nanos(), Ordering::Relaxed);
@@ -250,7 +250,7 @@ impl Connection {
 
     /// Returns the identity of its last request, if any.
     pub(crate) fn identity(&self) -> Option<String> {
-        self.callers.table().seats.identity(self.id).cloned()
+        self.connections.table().seats.identity(self.id).cloned()
     }
 
     /// Ends the connection.
@@ -260,7 +260,7 @@ impl Connection {
 
     /// Returns the limits of all connections.
     pub(crate) fn limits(&self) -> &Limits {
-        &self.callers.0.limits
+        &self.connections.0.limits
     }
 
     /// Waits until the connection must end.
@@ -271,7 +271,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        let mut table = self.callers.table();
+        let mut table = self.connections.table();
         table.open.remove(&self.id);
         table.seats.leave(self.id);
     }
@@ -294,15 +294,15 @@ const BURST: Duration = Duration::from_secs(1);
 /// Duration of the penalty of a stuck address, and of the status of an authenticated one.
 const STUCK: Duration = Duration::from_secs(10);
 const KNOWN: Duration = Duration::from_hours(1);
-const LATELY_MAX: usize = 10_000;
+const RECENT_MAX: usize = 10_000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use futures_util::FutureExt;
 
-    fn callers(connections: usize, connections_each: usize) -> Callers {
-        Callers::new(Limits {
+    fn connections(connections: usize, connections_each: usize) -> Connections {
+        Connections::new(Limits {
             connections,
             connections_each,
             ..Limits::default()
@@ -315,7 +315,7 @@ mod tests {
 
     fn stuck_since(connection: &Connection, nanos: u64) {
         connection
-            .callers
+            .connections
             .table()
             .seats
             .note_idle(connection.id, Some(nanos));
@@ -327,12 +327,12 @@ mod tests {
 
     #[test]
     fn address_at_its_limit_displaces_its_own_connections() {
-        let callers = callers(10, 2);
-        let other = callers.admit(address("10.0.0.1")).unwrap();
+        let connections = connections(10, 2);
+        let other = connections.admit(address("10.0.0.1")).unwrap();
         stuck_since(&other, 0);
         let mine: Vec<_> = (1..=3)
             .map(|nth| {
-                let one = callers.admit(address("10.0.0.2")).unwrap();
+                let one = connections.admit(address("10.0.0.2")).unwrap();
                 stuck_since(&one, nth);
                 one
             })
@@ -344,34 +344,36 @@ mod tests {
 
     #[test]
     fn new_connection_displaces_a_stuck_unauthenticated_one_first() {
-        let callers = callers(3, 3);
-        let known = callers.admit(address("10.0.0.1")).unwrap();
+        let connections = connections(3, 3);
+        let known = connections.admit(address("10.0.0.1")).unwrap();
         known.identify("ada");
         let [fresh, stuck] =
-            ["10.0.0.2", "10.0.0.3"].map(|text| callers.admit(address(text)).unwrap());
+            ["10.0.0.2", "10.0.0.3"].map(|text| connections.admit(address(text)).unwrap());
         stuck_since(&known, 0);
         stuck_since(&stuck, 1);
         fresh.progress();
-        let newcomer = callers.admit(address("10.0.0.4")).unwrap();
+        let newcomer = connections.admit(address("10.0.0.4")).unwrap();
         assert!(has_ended(&stuck));
         assert!(!has_ended(&known) && !has_ended(&fresh) && !has_ended(&newcomer));
         drop(newcomer);
-        let _next = callers.admit(address("10.0.0.5"));
+        let _next = connections.admit(address("10.0.0.5"));
         assert!(
             !has_ended(&fresh),
             "a closed connection has freed its place"
         );
         // an address that was stuck cannot displace others for a while
-        assert!(callers.admit(address("10.0.0.3")).is_none());
-        assert!(callers.admit(address("10.0.0.1")).is_some());
+        assert!(connections.admit(address("10.0.0.3")).is_none());
+        assert!(connections.admit(address("10.0.0.1")).is_some());
     }
 
     #[test]
     fn limit_of_an_identity_spans_its_addresses() {
-        let callers = callers(10, 2);
+        let connections = connections(10, 2);
         let mine: Vec<_> = (1..=3)
             .map(|nth| {
-                let one = callers.admit(address(&format!("10.0.0.{nth}"))).unwrap();
+                let one = connections
+                    .admit(address(&format!("10.0.0.{nth}")))
+                    .unwrap();
                 stuck_since(&one, nth);
                 one.identify("ada");
                 one.identify("ada");
@@ -390,17 +392,17 @@ mod tests {
             ("::ffff:10.0.0.1", "10.0.0.1", true),
             ("10.0.0.1", "10.0.0.2", false),
         ] {
-            let callers = callers(10, 1);
-            let first = callers.admit(address(one)).unwrap();
-            let _second = callers.admit(address(other)).unwrap();
+            let connections = connections(10, 1);
+            let first = connections.admit(address(one)).unwrap();
+            let _second = connections.admit(address(other)).unwrap();
             assert_eq!(has_ended(&first), is_same, "{one} {other}");
         }
     }
 
     #[test]
     fn only_unauthenticated_requests_are_paced() {
-        let callers = callers(1, 1);
-        let stranger = callers.admit(address("10.0.0.1")).unwrap();
+        let connections = connections(1, 1);
+        let stranger = connections.admit(address("10.0.0.1")).unwrap();
         let pauses: Vec<Duration> = (0..30).map(|_| stranger.pause()).collect();
         assert!(pauses[..5].iter().all(Duration::is_zero), "{pauses:?}");
         assert!(pauses[29] > Duration::from_secs(1), "{pauses:?}");
