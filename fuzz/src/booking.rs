@@ -1,8 +1,9 @@
 //! Input that strangers send to a scheduler: signed tokens, keys of their issuers, and requests; and its answers.
 
 use data_encoding::BASE64URL_NOPAD;
-use lighthaul_booking::identity::{Gate, Issuer, Keys};
-use lighthaul_booking::word::{Change, Event, NewReservation, Reservation};
+use lighthaul_booking::identity::jwt::TokenError;
+use lighthaul_booking::identity::{AuthError, Authenticator, Issuer, Keys};
+use lighthaul_booking::json::{Change, Event, NewReservation, Reservation};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -14,7 +15,7 @@ pub fn token(octets: &[u8]) {
     let keys = Keys::fixed(set).or_else(|_| Keys::fixed(&own_keys()));
     let keys = keys.expect("our own keys can be read");
     let text = String::from_utf8_lossy(token.unwrap_or(set)).into_owned();
-    if let Err(why) = gate(keys).judge(Some(&format!("Bearer {text}")), NOW) {
+    if let Err(why) = authenticator(keys).authenticate(Some(&format!("Bearer {text}")), NOW) {
         assert!(!why.to_string().is_empty());
     }
 }
@@ -25,7 +26,7 @@ pub fn claims(octets: &[u8]) {
     let signed = format!("{head}.{}", BASE64URL_NOPAD.encode(octets));
     let signature = BASE64URL_NOPAD.encode(pair().sign(signed.as_bytes()).as_ref());
     let keys = Keys::fixed(&own_keys()).expect("our own keys can be read");
-    match gate(keys).judge(Some(&format!("Bearer {signed}.{signature}")), NOW) {
+    match authenticator(keys).authenticate(Some(&format!("Bearer {signed}.{signature}")), NOW) {
         Ok(who) => {
             let said: serde_json::Value = serde_json::from_slice(octets).expect("it was read");
             assert_eq!(said["iss"], ISSUER);
@@ -33,7 +34,7 @@ pub fn claims(octets: &[u8]) {
             let subject = said["sub"].as_str().expect("somebody is named");
             assert_eq!(who.name, format!("{subject}@issuer.example"));
         }
-        Err(why) => assert!(!why.to_string().contains("has signed"), "{why}"),
+        Err(why) => assert_ne!(why, AuthError::InvalidToken(TokenError::Signature)),
     }
 }
 
@@ -67,7 +68,7 @@ fn crosses_again<T: DeserializeOwned + Serialize>(octets: &[u8]) {
     }
 }
 
-fn gate(keys: Keys) -> Gate {
+fn authenticator(keys: Keys) -> Authenticator {
     let issuer = Issuer {
         name: ISSUER.to_owned(),
         audiences: vec!["lighthaul".to_owned()],
@@ -75,7 +76,7 @@ fn gate(keys: Keys) -> Gate {
         operators: Some("operate".to_owned()),
         admins: None,
     };
-    Gate {
+    Authenticator {
         tokens: None,
         issuer: Some((issuer, keys)),
     }

@@ -1,4 +1,4 @@
-//! What a server shows of itself: a certificate that somebody made for it, or one that it makes around its own key.
+//! Certificate of the server: from a file, or self-signed with the key of the host.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -12,36 +12,34 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::version::TLS13;
 
-use crate::error::{Error, Result};
+use crate::error::{Result, SetupError};
 
-/// What a server shows of itself.
+/// Certificate of the server.
 #[derive(Clone, Debug)]
-pub enum Show {
-    /// Nothing, in the clear.
-    Nothing,
-    /// This host's key, by whose fingerprint callers know it.
-    Key(Identity),
-    /// A chain of certificates and its key, in files as PEM.
-    Chain {
-        /// The certificates, its own first.
+pub enum ServerCertificate {
+    /// None: plain HTTP.
+    Plain,
+    /// Self-signed with the key of this host, which clients recognize by its fingerprint.
+    SelfSigned(Identity),
+    /// Certificate chain and private key in PEM files.
+    Files {
+        /// Certificates, that of the server first.
         chain: PathBuf,
-        /// The key.
+        /// Private key.
         key: PathBuf,
     },
 }
 
-impl Show {
-    /// How TLS is spoken, if it is.
+impl ServerCertificate {
+    /// Returns the TLS configuration, if TLS is used.
     pub(crate) fn config(&self) -> Result<Option<Arc<ServerConfig>>> {
         let (chain, key) = match self {
-            Self::Nothing => return Ok(None),
-            Self::Key(identity) => own(identity).map_err(|e| broken(&e))?,
-            Self::Chain { chain, key } => {
-                let wrong = |path: &PathBuf, why: &dyn std::fmt::Display| {
-                    let path = path.display();
-                    Error::Misuse(format!(
-                        "{path} cannot be used: {why}; it should be PEM, as certificate authorities give it"
-                    ))
+            Self::Plain => return Ok(None),
+            Self::SelfSigned(identity) => own(identity).map_err(|e| broken(&e))?,
+            Self::Files { chain, key } => {
+                let wrong = |path: &PathBuf, why: &dyn std::fmt::Display| SetupError::Pem {
+                    path: path.clone(),
+                    why: why.to_string(),
                 };
                 let read = CertificateDer::pem_file_iter(chain).and_then(Iterator::collect);
                 let read: Vec<_> = read.map_err(|e| wrong(chain, &e))?;
@@ -59,7 +57,7 @@ impl Show {
     }
 }
 
-/// A certificate that says nothing but the key.
+/// Returns a self-signed certificate that contains the key and `localhost`.
 fn own(
     identity: &Identity,
 ) -> std::result::Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), rcgen::Error> {
@@ -79,8 +77,6 @@ fn own(
     Ok((vec![certificate.der().clone()], PrivateKeyDer::Pkcs8(key)))
 }
 
-fn broken(why: &dyn std::fmt::Display) -> Error {
-    Error::Misuse(format!(
-        "TLS cannot be set up: {why}; check key and certificate"
-    ))
+fn broken(why: &dyn std::fmt::Display) -> SetupError {
+    SetupError::Tls(why.to_string())
 }

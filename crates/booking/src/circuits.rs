@@ -1,7 +1,7 @@
-//! Circuits for what the books have promised: introduces [`Agent`] to [`Books`].
+//! Circuits for reservations: connects [`Agent`] with [`Books`].
 //!
-//! What should stand at the devices follows from the books at any moment, so it is compared with what stands rather than
-//! told step by step: nothing is missed after a crash, a failure or a change of the writer.
+//! The desired state of the devices follows from the reservations at any time. It is compared with
+//! the actual state, so that no step is lost in a crash, a failure or a change of the writer.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -18,10 +18,10 @@ use lighthaul_circuit::keeper::{Ending, Event};
 use lighthaul_io::host::clock::Clock;
 
 use crate::books::{Books, Role, Who};
-use crate::error::{Error, Result};
-use crate::word::{Moment, Reservation};
+use crate::error::{Result, SetupError};
+use crate::json::{Reservation, Timestamp};
 
-/// A topology that knows what the devices at its interfaces keep.
+/// Returns the topology with the limits of the devices at its interfaces.
 pub fn equip(
     mut topology: Topology,
     drivers: &BTreeMap<String, Box<dyn Driver>>,
@@ -35,44 +35,45 @@ pub fn equip(
             guard: can.guard,
             circuits_max: can.entries_max,
         };
-        let equipped = topology.equip(name, limits);
-        equipped.map_err(|why| Error::Misuse(why.to_string()))?;
+        topology
+            .set_limits(name, limits)
+            .map_err(SetupError::Topology)?;
     }
     Ok(topology)
 }
 
-/// Devices, and what is kept at them. [`Agent`] has real ones.
+/// Devices and their circuits. [`Agent`] has real ones.
 pub trait Posts {
-    /// Time by the clock of the devices.
+    /// Returns the time by the clock of the devices.
     fn now(&self) -> Instant;
-    /// Circuits that are kept.
+    /// Returns the circuits at the devices.
     fn circuits(&self) -> Vec<Circuit>;
-    /// Keeps a circuit, or gives one that is kept another vector.
+    /// Installs a circuit, or replaces the rates of an existing one.
     fn take(&self, circuit: Circuit, lease_till: Instant) -> circuit::Result<()>;
-    /// Lets a circuit last longer.
+    /// Extends the lease of a circuit.
     fn renew(&self, circuit: &Circuit, lease_till: Instant) -> circuit::Result<()>;
-    /// Ends a circuit.
+    /// Removes a circuit.
     fn release(&self, circuit: &Circuit) -> circuit::Result<()>;
-    /// Returns what has happened at some interface and was not told yet.
+    /// Returns the next unreported event and its interface.
     fn poll_event(&self) -> Option<(String, Event)>;
 }
 
-/// Keeps the circuits of the books at devices.
+/// Keeps the circuits at devices equal to those of the reservations.
 #[derive(Debug)]
 pub struct Tender<P> {
     books: Arc<Books>,
     posts: P,
-    /// The moment at which the clock of the devices was zero, as far as the clock of the host has not been set since.
-    zero: Cell<Moment>,
+    /// Time at which the clock of the devices was zero, unless the clock of the host was set since.
+    zero: Cell<Timestamp>,
 }
 
-/// Keeps the circuits of the books at the devices of this host.
+/// Keeps the circuits at the devices of this host equal to those of the reservations.
 #[derive(Debug)]
 pub struct Circuits {
     tender: Tender<Agents>,
 }
 
-/// The agent of this host, and its clock.
+/// Agent of this host, and its clock.
 #[derive(Debug)]
 struct Agents {
     agent: Agent,
@@ -80,23 +81,22 @@ struct Agents {
 }
 
 impl Circuits {
-    /// Takes over the devices: what the books want goes on or is made, and what else carries our mark goes. `now` is what
-    /// the clock of the books says.
+    /// Takes over the devices: keeps or installs the circuits of reservations, and removes all
+    /// others of Lighthaul. `now` is the time by the clock of the books.
     pub fn start(
         books: Arc<Books>,
         drivers: BTreeMap<String, Box<dyn Driver>>,
         clock: Clock,
-        now: Moment,
+        now: Timestamp,
     ) -> Result<Self> {
-        let zero = Moment(now.0.saturating_sub(clock.now().as_nanos()));
+        let zero = Timestamp(now.0.saturating_sub(clock.now().as_nanos()));
         let wishes = Wishes::of(&books, zero)?;
         let lease_till = clock.now() + LEASE;
         let wanted = wishes.wanted.into_values().map(|circuit| Wanted {
             circuit,
             lease_till,
         });
-        let (agent, refused) = Agent::start(clock, drivers, wanted.collect())
-            .map_err(|why| Error::Misuse(why.to_string()))?;
+        let (agent, refused) = Agent::start(clock, drivers, wanted.collect())?;
         let tender = Tender::new(books, Agents { agent, clock }, zero);
         for (id, why) in refused {
             tender.fail(id, "the agent", &why.to_string())?;
@@ -104,12 +104,13 @@ impl Circuits {
         Ok(Self { tender })
     }
 
-    /// See [`Tender::tend`].
+    /// Updates the circuits: see [`Tender::tend`].
     pub fn tend(&self) -> Result<()> {
         self.tender.tend()
     }
 
-    /// Waits for news of the devices till a moment of the agent's clock, and tells the books.
+    /// Waits for an event of the devices until a time by the clock of the agent, and reports it to
+    /// the books.
     pub fn wait(&self, till: Instant) -> Result<()> {
         if let Some((interface, event)) = self.tender.posts.agent.wait_event(till)? {
             self.tender.report(interface, event)?;
@@ -117,7 +118,7 @@ impl Circuits {
         Ok(())
     }
 
-    /// The clock by which [`Circuits::wait`] waits.
+    /// Returns the clock that [`Circuits::wait`] uses.
     pub const fn clock(&self) -> Clock {
         self.tender.posts.clock
     }
@@ -152,8 +153,8 @@ impl Posts for Agents {
 }
 
 impl<P: Posts> Tender<P> {
-    /// Keeps what `books` want at `posts`, whose clock was zero at `zero`.
-    pub const fn new(books: Arc<Books>, posts: P, zero: Moment) -> Self {
+    /// Keeps the circuits of `books` at `posts`, whose clock was zero at `zero`.
+    pub const fn new(books: Arc<Books>, posts: P, zero: Timestamp) -> Self {
         Self {
             books,
             posts,
@@ -161,32 +162,33 @@ impl<P: Posts> Tender<P> {
         }
     }
 
-    /// The devices.
+    /// Returns the devices.
     pub const fn posts(&self) -> &P {
         &self.posts
     }
 
-    /// Has the devices keep what the books want, for as long as a lease from now on, and tells the books what has become of
-    /// it. It is to be called whenever the books or the devices have news, and several times in a lease.
+    /// Installs, extends and removes circuits as the reservations need, with a lease from now on,
+    /// and reports events to the books. Call it after each change of the books or event of the
+    /// devices, and several times during a lease.
     pub fn tend(&self) -> Result<()> {
         while let Some((interface, event)) = self.posts.poll_event() {
             self.report(&interface, event)?;
         }
         let mut wishes = Wishes::of(&self.books, self.zero())?;
         if !wishes.are_ours {
-            // the instance that writes keeps the circuits, and these fall with their leases
+            // the writer keeps the circuits, and those of this instance end with their leases
             return Ok(());
         }
         for (id, why) in wishes.broken {
             self.fail(id, "the books", &why)?;
         }
         let lease_till = self.posts.now() + LEASE;
-        // what goes makes room for what comes
+        // removes circuits first, to make room for new ones
         for circuit in self.posts.circuits() {
             match wishes.wanted.get(&circuit.id) {
                 Some(wanted) if is_same(wanted, &circuit, self.posts.now()) => {
                     wishes.wanted.remove(&circuit.id);
-                    // one that ended meanwhile is told of by an event
+                    // an event reports a circuit that ended meanwhile
                     let _ = self.posts.renew(&circuit, lease_till);
                 }
                 Some(_) => {}
@@ -205,19 +207,19 @@ impl<P: Posts> Tender<P> {
         Ok(())
     }
 
-    /// The moment at which the clock of the devices was zero. When the clock of the host was set, circuits have other times by
-    /// that of the devices; the two clocks may differ by a little.
-    fn zero(&self) -> Moment {
+    /// Returns the time at which the clock of the devices was zero. It changes only when the clock
+    /// of the host is set; small drift is ignored.
+    fn zero(&self) -> Timestamp {
         let now = self.posts.now().as_nanos();
-        let zero = Moment(self.books.now().0.saturating_sub(now));
+        let zero = Timestamp(self.books.now().0.saturating_sub(now));
         if zero.0.abs_diff(self.zero.get().0) > DRIFT_MAX {
             self.zero.set(zero);
         }
         self.zero.get()
     }
 
-    /// Releases circuits that have not begun and are to be changed: two that each want the other's time would wait for each
-    /// other. They are taken again when they are gone.
+    /// Removes circuits that have not started and must change. Otherwise two circuits that exchange
+    /// their times would wait for each other. The next call installs them again.
     fn untie(&self, wanted: &BTreeMap<CircuitId, Circuit>) {
         let now = self.posts.now();
         for circuit in self.posts.circuits() {
@@ -228,22 +230,22 @@ impl<P: Posts> Tender<P> {
         }
     }
 
-    /// Takes a circuit; says whether another one stands in its way.
+    /// Installs a circuit. Returns true if another one is in the way.
     fn take(&self, circuit: Circuit, lease_till: Instant) -> Result<bool> {
         if circuit.trc.check_ahead(self.posts.now()).is_err() {
-            // its last step has just ended, and the books will see to it
+            // the last step has just ended, and the books will release the reservation
             return Ok(false);
         }
         let (id, interface) = (circuit.id, circuit.interface.clone());
         match self.posts.take(circuit, lease_till) {
             Ok(()) => Ok(false),
-            // what stands in its way is about to go: it is taken the next time
+            // the circuit in the way is about to be removed: the next call tries again
             Err(circuit::Error::Busy(_)) => Ok(true),
             Err(why) => self.fail(id, &interface, &why.to_string()).map(|()| false),
         }
     }
 
-    /// Tells the books what a device says.
+    /// Reports an event of a device to the books.
     fn report(&self, interface: &str, event: Event) -> Result<()> {
         match event {
             Event::Changed {
@@ -258,7 +260,7 @@ impl<P: Posts> Tender<P> {
             Event::Ended(id, Ending::Expired) => self.fail(
                 id,
                 interface,
-                "its circuit was not renewed in time: see whether the scheduler was halted",
+                "its circuit was not renewed in time: check if the scheduler was stopped or overloaded",
             ),
             Event::Made(_)
             | Event::Changed { rate: None, .. }
@@ -275,17 +277,17 @@ impl<P: Posts> Tender<P> {
     }
 }
 
-/// What the books want of the devices.
+/// Circuits that the reservations need.
 struct Wishes {
     wanted: BTreeMap<CircuitId, Circuit>,
-    /// What cannot be a circuit, and why.
+    /// Reservations without a valid circuit, and the reason.
     broken: Vec<(CircuitId, String)>,
-    /// Whether this instance is the one that sees to it.
+    /// True if this instance is the writer, which keeps the circuits.
     are_ours: bool,
 }
 
 impl Wishes {
-    fn of(books: &Books, zero: Moment) -> Result<Self> {
+    fn of(books: &Books, zero: Timestamp) -> Result<Self> {
         let mut wishes = Self {
             wanted: BTreeMap::new(),
             broken: Vec::new(),
@@ -309,10 +311,10 @@ impl Wishes {
     }
 }
 
-/// A reservation's circuit, with moments of a clock that began at `zero`.
+/// Returns the circuit of a reservation, with times of a clock that was zero at `zero`.
 fn circuit(
     reservation: &Reservation,
-    zero: Moment,
+    zero: Timestamp,
 ) -> std::result::Result<Option<Circuit>, String> {
     let Some(flow) = &reservation.request.flow else {
         return Ok(None);
@@ -324,7 +326,7 @@ fn circuit(
             rate: lighthaul_base::Rate::from_bps(step.rate_bps)?,
         })
     });
-    // what was over before the clock began is nothing to it
+    // steps before the start of the clock do not matter
     let steps = steps.filter(|step| step.from < step.till).collect();
     let trc = Trc::new(steps).map_err(|why| why.to_string())?;
     Ok(Some(Circuit {
@@ -335,14 +337,14 @@ fn circuit(
     }))
 }
 
-impl Moment {
-    /// The same by a clock that began at `zero`; its beginning, for what was before.
+impl Timestamp {
+    /// Returns the same time by a clock that was zero at `zero`, or zero if it is earlier.
     const fn since(self, zero: Self) -> Instant {
         Instant::from_nanos(self.0.saturating_sub(zero.0))
     }
 }
 
-/// Whether what is kept does all that is wanted from now on.
+/// Returns true if two circuits are equal from now on.
 fn is_same(wanted: &Circuit, kept: &Circuit, now: Instant) -> bool {
     let ahead = |circuit: &Circuit| {
         let steps = circuit.trc.steps().iter().filter(|step| step.till > now);
@@ -355,7 +357,7 @@ fn device(name: &str) -> Who {
     Who::new(name, Role::Device)
 }
 
-/// By how much the clocks of books and devices may drift apart, in nanoseconds.
+/// Tolerated drift between the clocks of books and devices, in nanoseconds.
 const DRIFT_MAX: u64 = 1_000_000_000;
-/// How long circuits stand when nobody renews them.
+/// Time after which circuits end if they are not renewed.
 const LEASE: Duration = Duration::from_mins(1);

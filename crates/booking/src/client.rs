@@ -1,4 +1,4 @@
-//! Asking a scheduler, from the command line and from copies that book.
+//! Client of a scheduler, for the command line and for copies that book.
 
 use std::fmt::Write;
 use std::io::{BufRead, BufReader};
@@ -11,103 +11,103 @@ use serde::de::DeserializeOwned;
 use ureq::Body;
 use ureq::http::{Method, Response, StatusCode};
 
-use crate::https::{Caller, Known};
-use crate::word::{
-    CalendarView, Change, Event, Health, Moment, NewOutage, NewReservation, OutageView, Page,
-    Problem, Quote, Reservation, TopologyView, Why,
+use crate::https::{HttpsClient, ServerTrust};
+use crate::json::{
+    CalendarView, Change, Event, Health, NewOutage, NewReservation, OutageView, Page, Problem,
+    Quote, Reason, Reservation, Timestamp, TopologyView,
 };
 
-/// Somebody who asks one scheduler.
+/// Client of one scheduler.
 #[derive(Clone, Debug)]
 pub struct Client {
-    caller: Caller,
+    caller: HttpsClient,
     url: String,
     token: Option<String>,
 }
 
-/// Why nothing came of it.
+/// Reason for which a request failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    /// The scheduler said no.
+pub enum ClientError {
+    /// The scheduler refused the request.
     #[error("{}", .0.detail)]
     Problem(Box<Problem>),
-    /// What is there does not show that it is the scheduler.
-    #[error("the scheduler at {url} is not asked: {why}")]
+    /// The server cannot prove that it is the scheduler.
+    #[error("cannot trust the scheduler at {url}: {why}")]
     Untrusted {
-        /// Where it is asked.
+        /// URL of the scheduler.
         url: String,
-        /// Why not.
+        /// Reason.
         why: String,
     },
     /// The scheduler cannot be reached.
-    #[error("the scheduler at {url} cannot be asked: {why}")]
+    #[error("cannot reach the scheduler at {url}: {why}")]
     Network {
-        /// Where it is asked.
+        /// URL of the scheduler.
         url: String,
-        /// Why not.
+        /// Reason.
         why: String,
     },
-    /// What is there speaks otherwise.
-    #[error("what answers at {url} is no scheduler of this version: {why}")]
+    /// The server does not follow the protocol.
+    #[error("the server at {url} is not a scheduler of this version: {why}")]
     Protocol {
-        /// Where it is asked.
+        /// URL of the server.
         url: String,
-        /// What is wrong.
+        /// Reason.
         why: String,
     },
 }
 
-/// Which reservations are listed.
+/// Selection of reservations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Of this owner.
+    /// Owner.
     pub owner: Option<String>,
-    /// In this state.
+    /// State.
     pub state: Option<String>,
 }
 
 impl Client {
-    /// Asks the scheduler at `url`, that is `known`, with `token`.
-    pub fn new(url: &str, known: Known, token: Option<String>) -> Result<Self, Failure> {
+    /// Returns a client of the scheduler at `url`, which must be `known`.
+    pub fn new(url: &str, known: ServerTrust, token: Option<String>) -> Result<Self, ClientError> {
         let url = url.trim_end_matches('/').to_owned();
-        match Caller::new(known, PATIENCE) {
+        match HttpsClient::new(known, PATIENCE) {
             Ok(caller) => Ok(Self { caller, url, token }),
-            Err(why) => Err(Failure::Network {
+            Err(why) => Err(ClientError::Network {
                 url,
                 why: why.to_string(),
             }),
         }
     }
 
-    /// Reserves; asked again if the answer is lost, without reserving twice.
-    pub fn reserve(&self, request: &NewReservation) -> Result<Reservation, Failure> {
+    /// Reserves capacity. Repeats the request if the response is lost, without reserving twice.
+    pub fn reserve(&self, request: &NewReservation) -> Result<Reservation, ClientError> {
         let key = identity::token();
         let mut tries = 3;
         loop {
             tries -= 1;
             match self.send(Method::POST, "/v1/reservations", Some(&key), request) {
-                Err(Failure::Network { .. }) if tries > 0 => {}
+                Err(ClientError::Network { .. }) if tries > 0 => {}
                 result => return result,
             }
         }
     }
 
-    /// What a request would be given.
-    pub fn quote(&self, request: &NewReservation) -> Result<Quote, Failure> {
+    /// Returns the grant that a request would get.
+    pub fn quote(&self, request: &NewReservation) -> Result<Quote, ClientError> {
         self.send(Method::POST, "/v1/quotes", None, request)
     }
 
-    /// One reservation.
-    pub fn reservation(&self, id: u64) -> Result<Reservation, Failure> {
+    /// Returns a reservation.
+    pub fn reservation(&self, id: u64) -> Result<Reservation, ClientError> {
         self.get(&format!("/v1/reservations/{id}"))
     }
 
-    /// A part of the list, behind reservation `after`.
+    /// Returns a part of the list of reservations, after the number `after`.
     pub fn reservations(
         &self,
         filter: &Filter,
         after: Option<u64>,
-    ) -> Result<Page<Reservation>, Failure> {
+    ) -> Result<Page<Reservation>, ClientError> {
         let mut path = "/v1/reservations?limit=100".to_owned();
         let after = after.map(|after| after.to_string());
         for (name, value) in [
@@ -122,23 +122,23 @@ impl Client {
         self.get(&path)
     }
 
-    /// Takes up what is held.
-    pub fn commit(&self, id: u64, why: &str) -> Result<Reservation, Failure> {
+    /// Commits a reservation.
+    pub fn commit(&self, id: u64, why: &str) -> Result<Reservation, ClientError> {
         self.act(id, "commit", why)
     }
 
-    /// Has circuits made.
-    pub fn provision(&self, id: u64, why: &str) -> Result<Reservation, Failure> {
+    /// Provisions the circuit of a reservation.
+    pub fn provision(&self, id: u64, why: &str) -> Result<Reservation, ClientError> {
         self.act(id, "provision", why)
     }
 
-    /// Leaves what is left of it to others.
-    pub fn release(&self, id: u64, why: &str) -> Result<Reservation, Failure> {
+    /// Releases the rest of a reservation.
+    pub fn release(&self, id: u64, why: &str) -> Result<Reservation, ClientError> {
         self.act(id, "release", why)
     }
 
-    /// Makes it larger.
-    pub fn extend(&self, id: u64, change: &Change) -> Result<Reservation, Failure> {
+    /// Extends a reservation.
+    pub fn extend(&self, id: u64, change: &Change) -> Result<Reservation, ClientError> {
         self.send(
             Method::POST,
             &format!("/v1/reservations/{id}/extend"),
@@ -147,8 +147,8 @@ impl Client {
         )
     }
 
-    /// Makes it smaller.
-    pub fn shrink(&self, id: u64, change: &Change) -> Result<Reservation, Failure> {
+    /// Shrinks a reservation.
+    pub fn shrink(&self, id: u64, change: &Change) -> Result<Reservation, ClientError> {
         self.send(
             Method::POST,
             &format!("/v1/reservations/{id}/shrink"),
@@ -157,8 +157,8 @@ impl Client {
         )
     }
 
-    /// Calls it off.
-    pub fn cancel(&self, id: u64, why: &str) -> Result<Reservation, Failure> {
+    /// Cancels a reservation.
+    pub fn cancel(&self, id: u64, why: &str) -> Result<Reservation, ClientError> {
         self.send(
             Method::DELETE,
             &format!("/v1/reservations/{id}"),
@@ -167,31 +167,31 @@ impl Client {
         )
     }
 
-    /// Hosts and links.
-    pub fn topology(&self) -> Result<TopologyView, Failure> {
+    /// Returns the hosts, switches and links.
+    pub fn topology(&self) -> Result<TopologyView, ClientError> {
         self.get("/v1/topology")
     }
 
-    /// What is free of a link, and who has the rest.
+    /// Returns the free and the booked capacity of a link.
     pub fn calendar(
         &self,
         link: &str,
-        from: Moment,
-        till: Moment,
-    ) -> Result<CalendarView, Failure> {
+        from: Timestamp,
+        till: Timestamp,
+    ) -> Result<CalendarView, ClientError> {
         let link = percent(link);
         self.get(&format!(
             "/v1/links/{link}/calendar?from={from}&till={till}"
         ))
     }
 
-    /// Says that a link is out.
-    pub fn outage(&self, outage: &NewOutage) -> Result<OutageView, Failure> {
+    /// Plans an outage.
+    pub fn outage(&self, outage: &NewOutage) -> Result<OutageView, ClientError> {
         self.send(Method::POST, "/v1/outages", None, outage)
     }
 
-    /// Says that it is not.
-    pub fn lift(&self, id: u64) -> Result<OutageView, Failure> {
+    /// Cancels or ends an outage.
+    pub fn lift(&self, id: u64) -> Result<OutageView, ClientError> {
         self.send(
             Method::DELETE,
             &format!("/v1/outages/{id}"),
@@ -200,14 +200,14 @@ impl Client {
         )
     }
 
-    /// How it is.
-    pub fn health(&self) -> Result<Health, Failure> {
+    /// Returns the status of the scheduler.
+    pub fn health(&self) -> Result<Health, ClientError> {
         self.get("/healthz")
     }
 
-    /// By how many nanoseconds the scheduler's clock is ahead of ours, and how far that may be off: half of the shortest of five
-    /// round trips.
-    pub fn clock_offset(&self) -> Result<(i64, u64), Failure> {
+    /// Returns how far the clock of the scheduler is ahead of the local one, and the possible
+    /// error, in nanoseconds. The error is half of the shortest of five round trips.
+    pub fn clock_offset(&self) -> Result<(i64, u64), ClientError> {
         let mut best: Option<(i64, u64)> = None;
         for _ in 0..5 {
             let (clock, before) = (Clock::start(), unix_nanos());
@@ -223,11 +223,11 @@ impl Client {
         Ok(best.unwrap_or_default())
     }
 
-    /// Changes behind `after`, as they happen; it ends when the connection does.
+    /// Returns the changes after `after` as they happen, until the connection ends.
     pub fn events(
         &self,
         after: u64,
-    ) -> Result<impl Iterator<Item = Result<Event, Failure>> + use<>, Failure> {
+    ) -> Result<impl Iterator<Item = Result<Event, ClientError>> + use<>, ClientError> {
         let request = self.request(Method::GET, "/v1/events");
         let request = request.header("Last-Event-ID", after.to_string()).body(());
         let request = request.map_err(|e| self.protocol(&e))?;
@@ -236,25 +236,25 @@ impl Client {
             .agent
             .run(request)
             .map_err(|e| self.network(&e))?;
-        let response = self.judge(response)?;
+        let response = self.check(response)?;
         let lines = BufReader::new(response.into_body().into_reader()).lines();
         let url = self.url.clone();
         Ok(lines.filter_map(move |line| match line {
             Ok(line) => {
                 let event = serde_json::from_str(line.strip_prefix("data:")?.trim());
-                Some(event.map_err(|e| Failure::Protocol {
+                Some(event.map_err(|e| ClientError::Protocol {
                     url: url.clone(),
                     why: e.to_string(),
                 }))
             }
-            Err(why) => Some(Err(Failure::Network {
+            Err(why) => Some(Err(ClientError::Network {
                 url: url.clone(),
                 why: why.to_string(),
             })),
         }))
     }
 
-    fn act(&self, id: u64, verb: &str, why: &str) -> Result<Reservation, Failure> {
+    fn act(&self, id: u64, verb: &str, why: &str) -> Result<Reservation, ClientError> {
         self.send(
             Method::POST,
             &format!("/v1/reservations/{id}/{verb}"),
@@ -263,7 +263,7 @@ impl Client {
         )
     }
 
-    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let request = self.request(Method::GET, path).body(());
         let request = request.map_err(|e| self.protocol(&e))?;
         let response = self
@@ -280,7 +280,7 @@ impl Client {
         path: &str,
         key: Option<&str>,
         body: &impl Serialize,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, ClientError> {
         let mut request = self
             .request(method, path)
             .header("Content-Type", "application/json");
@@ -289,7 +289,7 @@ impl Client {
         }
         let body = serde_json::to_vec(body).map_err(|e| self.protocol(&e))?;
         let request = request.body(body).map_err(|e| self.protocol(&e))?;
-        // DELETE with a reason has a body, which HTTP leaves open
+        // DELETE has a body with the reason, which HTTP permits
         let agent = &self.caller.agent;
         let request = agent
             .configure_request(request)
@@ -307,54 +307,54 @@ impl Client {
         request.uri(format!("{}{path}", self.url))
     }
 
-    fn read<T: DeserializeOwned>(&self, response: Response<Body>) -> Result<T, Failure> {
-        let mut response = self.judge(response)?;
+    fn read<T: DeserializeOwned>(&self, response: Response<Body>) -> Result<T, ClientError> {
+        let mut response = self.check(response)?;
         let body = response.body_mut().with_config().limit(BODY_MAX);
         body.read_json().map_err(|e| self.protocol(&e))
     }
 
-    /// The response, if it is no problem.
-    fn judge(&self, mut response: Response<Body>) -> Result<Response<Body>, Failure> {
+    /// Returns the response if it is a success, and its problem otherwise.
+    fn check(&self, mut response: Response<Body>) -> Result<Response<Body>, ClientError> {
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
         let body = response.body_mut().with_config().limit(BODY_MAX);
         match body.read_json::<Problem>() {
-            Ok(problem) => Err(Failure::Problem(Box::new(problem))),
+            Ok(problem) => Err(ClientError::Problem(Box::new(problem))),
             Err(_) if status == StatusCode::NOT_FOUND => {
-                Err(self.protocol(&"it does not know the request"))
+                Err(self.protocol(&"it does not support the request"))
             }
-            Err(_) => Err(self.protocol(&format!("it answers {status}"))),
+            Err(_) => Err(self.protocol(&format!("it responds with {status}"))),
         }
     }
 
-    fn network(&self, error: &ureq::Error) -> Failure {
+    fn network(&self, error: &ureq::Error) -> ClientError {
         let url = self.url.clone();
         match self.caller.refused() {
-            Some(why) => Failure::Untrusted { url, why },
-            None => Failure::Network {
+            Some(why) => ClientError::Untrusted { url, why },
+            None => ClientError::Network {
                 url,
                 why: error.to_string(),
             },
         }
     }
 
-    fn protocol(&self, why: &dyn std::fmt::Display) -> Failure {
-        Failure::Protocol {
+    fn protocol(&self, why: &dyn std::fmt::Display) -> ClientError {
+        ClientError::Protocol {
             url: self.url.clone(),
             why: why.to_string(),
         }
     }
 }
 
-fn because(why: &str) -> Why {
-    Why {
+fn because(why: &str) -> Reason {
+    Reason {
         why: why.to_owned(),
     }
 }
 
-/// `text` as a part of a URL (RFC 3986, 2.1).
+/// Returns `text` percent-encoded for a URL (RFC 3986, section 2.1).
 fn percent(text: &str) -> String {
     let mut out = String::new();
     for octet in text.bytes() {
@@ -367,7 +367,7 @@ fn percent(text: &str) -> String {
     out
 }
 
-/// How long an answer may take.
+/// Timeout of a response.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The longest answer: a calendar of a busy month.
+/// Maximum length of a response: the calendar of a busy month.
 const BODY_MAX: u64 = 64 << 20;

@@ -1,4 +1,5 @@
-//! HTTP over TLS of our own choosing, for who calls: a server is known by a certificate that the system trusts, or by its key.
+//! HTTP client with its own check of server certificates: by trusted authorities, or by the key of
+//! the server.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -23,57 +24,60 @@ use ureq::unversioned::transport::{
     Transport, TransportAdapter,
 };
 
-/// By what a server is known.
-pub struct Known {
-    /// Whether a certificate that the system trusts is enough.
+/// Servers that a client trusts.
+pub struct ServerTrust {
+    /// True if a certificate of an authority that the system trusts is sufficient.
     pub by_certificate: bool,
-    /// Whether the key with this fingerprint is the server's; if not, why not.
+    /// Check of the fingerprint of the server's key; returns the reason if it is not trusted.
     pub by_key: Box<dyn Fn(Fingerprint) -> Result<(), String> + Send + Sync>,
 }
 
-impl Known {
-    /// By a certificate that the system trusts, and by nothing else.
+impl ServerTrust {
+    /// Returns the trust in servers with a certificate that the system trusts, and in no others.
     pub fn certificate() -> Self {
         Self {
             by_certificate: true,
             by_key: Box::new(|_| {
-                Err("no authority that this host trusts has signed its certificate".to_owned())
+                Err(
+                    "its certificate is not signed by an authority that this host trusts"
+                        .to_owned(),
+                )
             }),
         }
     }
 }
 
-impl fmt::Debug for Known {
+impl fmt::Debug for ServerTrust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Known")
+        f.debug_struct("ServerTrust")
             .field("by_certificate", &self.by_certificate)
             .finish_non_exhaustive()
     }
 }
 
-/// Who calls servers that are `known`, and why the last one was not, in words that TLS has no place for.
+/// HTTP client that also keeps the reason for which the last server was not trusted.
 #[derive(Clone, Debug)]
-pub(crate) struct Caller {
+pub(crate) struct HttpsClient {
     pub(crate) agent: Agent,
     refused: Arc<Mutex<Option<String>>>,
 }
 
-impl Caller {
-    /// Calls servers that are `known`, and waits `patience` for each answer.
-    pub(crate) fn new(known: Known, patience: Duration) -> Result<Self, rustls::Error> {
+impl HttpsClient {
+    /// Returns a client of servers that are `known`, with a timeout for each response.
+    pub(crate) fn new(known: ServerTrust, patience: Duration) -> Result<Self, rustls::Error> {
         let refused = Arc::new(Mutex::new(None));
-        let judge = Judge::new(known, Arc::clone(&refused));
+        let verifier = Verifier::new(known, Arc::clone(&refused));
         let config = ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&TLS13])?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(judge))
+            .with_custom_certificate_verifier(Arc::new(verifier))
             .with_no_client_auth();
         let connector = TcpConnector::default().chain(Tls(Arc::new(config)));
         let settings = Agent::config_builder()
             .timeout_connect(Some(patience))
             .timeout_send_request(Some(patience))
             .timeout_recv_response(Some(patience))
-            // a problem comes with its status, and a token goes nowhere else
+            // problems come with an error status, and a token must not follow redirects
             .http_status_as_error(false)
             .max_redirects(0)
             .build();
@@ -81,7 +85,8 @@ impl Caller {
         Ok(Self { agent, refused })
     }
 
-    /// Why the last server was not the one that was called, if that is why a call failed.
+    /// Returns and clears the reason for which the last server was not trusted, if that is why a
+    /// request failed.
     pub(crate) fn refused(&self) -> Option<String> {
         self.refused
             .lock()
@@ -90,24 +95,24 @@ impl Caller {
     }
 }
 
-/// Who fetches an issuer's keys.
+/// Returns an HTTP client to fetch the keys of an issuer.
 pub fn fetcher() -> Result<Agent, rustls::Error> {
-    Caller::new(Known::certificate(), Duration::from_secs(5)).map(|caller| caller.agent)
+    HttpsClient::new(ServerTrust::certificate(), Duration::from_secs(5)).map(|caller| caller.agent)
 }
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// Judges certificates.
-struct Judge {
-    known: Known,
+/// Verifier of server certificates.
+struct Verifier {
+    known: ServerTrust,
     system: Option<Arc<WebPkiServerVerifier>>,
     refused: Arc<Mutex<Option<String>>>,
 }
 
-impl Judge {
-    fn new(known: Known, refused: Arc<Mutex<Option<String>>>) -> Self {
+impl Verifier {
+    fn new(known: ServerTrust, refused: Arc<Mutex<Option<String>>>) -> Self {
         let mut roots = RootCertStore::empty();
         if known.by_certificate {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -122,13 +127,13 @@ impl Judge {
     }
 }
 
-impl fmt::Debug for Judge {
+impl fmt::Debug for Verifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.known.fmt(f)
     }
 }
 
-impl ServerCertVerifier for Judge {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -159,7 +164,7 @@ impl ServerCertVerifier for Judge {
         _signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         Err(rustls::Error::General(
-            "TLS 1.3 is the oldest that is spoken here".to_owned(),
+            "TLS 1.2 is not supported, use TLS 1.3".to_owned(),
         ))
     }
 
@@ -180,7 +185,7 @@ impl ServerCertVerifier for Judge {
     }
 }
 
-/// Puts TLS around connections that ask for it; what ureq has cannot be told whom to trust but by certificates.
+/// Connector that adds TLS. That of ureq supports no custom verifier.
 #[derive(Debug)]
 struct Tls(Arc<ClientConfig>);
 
@@ -224,7 +229,7 @@ fn broken(error: rustls::Error) -> ureq::Error {
     std::io::Error::other(error).into()
 }
 
-/// A connection within TLS.
+/// Connection within TLS.
 struct TlsTransport {
     buffers: LazyBuffers,
     stream: StreamOwned<ClientConnection, TransportAdapter>,

@@ -1,29 +1,31 @@
-//! Floor 6: the service that books capacity, and what talks to it.
+//! Floor 6: the scheduler, a service that books capacity of links, and its client.
 //!
-//! - [`word`]: what crosses the REST interface
-//! - [`books`]: who has what promised, and the calendar behind it; [`store`]: where they are kept
-//! - [`circuits`]: what is promised, kept at devices; [`topology`]: which links there are
-//! - [`identity`]: who asks, and what they may do; [`policies`]: what each identity may book
-//! - [`api`]: what is answered; [`serve`]: the service as a whole; [`certificate`]: what it shows of itself
-//! - [`callers`]: connections and their limits; `patient`: streams whose peer takes nothing
-//! - [`client`]: asking a scheduler; [`https`]: how it is known
-//! - [`error`]: why something was not done
+//! - [`api`]: REST interface; [`json`]: its JSON types; [`serve`]: network service
+//! - [`books`]: reservations, policies and the calendar behind them; [`store`]: databases that keep
+//!   them
+//! - [`circuits`]: provisions circuits for reservations; [`topology`]: reads topology files
+//! - [`identity`]: authentication and roles; [`policies`]: file of booking policies
+//! - [`connections`]: limits of connections; `write_timeout`: timeout of writes; [`certificate`]: certificate
+//!   of the server
+//! - [`client`]: client of the REST interface; [`https`]: HTTP client with its own check of
+//!   certificates
+//! - [`error`]: errors of the service
 
 pub mod api;
 pub mod books;
-pub mod callers;
 pub mod certificate;
 pub mod circuits;
 pub mod client;
+pub mod connections;
 pub mod error;
 pub mod https;
 pub mod identity;
-mod patient;
+pub mod json;
 pub mod policies;
 pub mod serve;
 pub mod store;
 pub mod topology;
-pub mod word;
+mod write_timeout;
 
 pub use books::Books;
 pub use error::{Error, Result};

@@ -1,16 +1,16 @@
-//! A file of policies in TOML: what each identity may book.
+//! Policy file in TOML: limits on the bookings of each identity.
 //!
 //! ```toml
-//! [default]                          # identities that are not listed
-//! prefixes = ["10.1.0.0/16"]         # destinations of packets that circuits may carry; none
-//! interfaces = ["eth1"]              # interfaces at which circuits may be made; all
-//! links = ["chicago-amsterdam"]      # links that may be booked; all
-//! rate_max = "1Gb/s"                 # of all reservations at one time together; no limit
-//! ahead = "7d"                       # how far ahead reservations may end; as far as --horizon
-//! bytes_per_day = "10TB"             # no limit
-//! reservations = 100                 # 1000
+//! [default]                          # for identities that are not listed
+//! prefixes = ["10.1.0.0/16"]         # permitted destinations of circuits [default: none]
+//! interfaces = ["eth1"]              # permitted interfaces of circuits [default: all]
+//! links = ["chicago-amsterdam"]      # permitted links [default: all]
+//! rate_max = "1Gb/s"                 # total rate at any time [default: no limit]
+//! ahead = "7d"                       # latest end, from now on [default: --horizon]
+//! bytes_per_day = "10TB"             # [default: no limit]
+//! reservations = 100                 # maximum at one time [default: 1000]
 //!
-//! [identity."ada@idp.example.org"]   # what is not said here is as above
+//! [identity."ada@idp.example.org"]   # other values are as above
 //! prefixes = ["10.2.0.0/16", "2001:db8::/48"]
 //! ```
 
@@ -27,44 +27,47 @@ use toml::Value;
 use tracing::{error, info};
 
 use crate::books::{Policy, Quota};
-use crate::error::{Error, Result};
-use crate::word::{Bytes, Span, WithUnit};
+use crate::error::{PolicyFileError, Result, SetupError};
+use crate::json::{Bytes, IsoDuration, WithUnit};
 
-/// What identities may book.
+/// Policies of all identities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policies {
-    /// Policy of those that are not listed.
+    /// Policy of identities that are not listed.
     pub default: Policy,
-    /// Policies of others, by name.
+    /// Policies of listed identities by name.
     pub listed: BTreeMap<String, Policy>,
 }
 
-/// A file of policies that is read again when it changes.
+/// Policy file that is read again after each change.
 ///
-/// A change counts once two looks in a row found it: an editor may empty a file that it is about to fill, and policies that are
-/// not there would allow more than those that are.
+/// A change takes effect after two equal readings. An editor may truncate a file before it writes
+/// it, and absent policies would permit more than the intended ones.
 #[derive(Debug)]
 pub struct Watch {
     file: WatchedFile<Text>,
     usual: Policy,
-    /// Text that was read last, or the reason that it could not be read.
+    /// Text that was last read, or the reason why it could not be read.
     read: Arc<Text>,
-    /// True if the last text has been taken over or refused.
+    /// True if that text has been applied or refused.
     is_settled: bool,
-    /// The fault that was logged last; nothing if the text had none.
+    /// Fault that was last logged; `None` if the text had none.
     fault: Option<String>,
 }
 
 impl Watch {
-    /// The policies of the file at `path`, whose changes are looked for from now on; what it leaves open is as in `usual`.
+    /// Reads the policy file at `path`. Values that it omits are those of `usual`. [`Self::look`]
+    /// returns later changes.
     pub fn begin(path: &Path, usual: Policy) -> Result<(Self, Policies)> {
         let file = WatchedFile::new(path.to_owned());
         let read = text(&file);
-        let place = path.display();
-        let wrong = |why| Error::Misuse(format!("cannot use the policies in {place}: {why}"));
+        let wrong = |why| SetupError::PolicyFile {
+            path: path.to_owned(),
+            why,
+        };
         let policies = match &*read {
-            Ok(text) => parse(text, &usual).map_err(|why| wrong(why.to_string())),
-            Err(why) => Err(wrong(why.clone())),
+            Ok(text) => parse(text, &usual).map_err(wrong),
+            Err(why) => Err(wrong(PolicyFileError::Read(why.clone()))),
         };
         let watch = Self {
             file,
@@ -73,13 +76,13 @@ impl Watch {
             is_settled: true,
             fault: None,
         };
-        policies.map(|policies| (watch, policies))
+        Ok((watch, policies?))
     }
 
-    /// Returns the policies of the file if they are new.
+    /// Returns the policies if the file has changed.
     ///
-    /// A policy that makes no sense keeps its holder from booking anything; where no policy can be told from another, those
-    /// that were read before stay. A fault is logged when it appears.
+    /// An identity with a faulty policy may book nothing. If the file as a whole is not readable,
+    /// the previous policies stay in force. Each new fault is logged.
     pub fn look(&mut self) -> Option<Policies> {
         let read = text(&self.file);
         if read != self.read {
@@ -100,12 +103,12 @@ impl Watch {
         policies
     }
 
-    /// Returns the policies in `text`, without those that make no sense, and the fault that it has.
+    /// Returns the policies in `text` without faulty ones, and the fault.
     fn take(&self, text: &str) -> (Option<Policies>, Option<String>) {
         let place = self.file.path().display();
         let why = match parse(text, &self.usual) {
             Ok(policies) => {
-                info!("the policies are those of {place} now");
+                info!("applied the policy file {place}");
                 return (Some(policies), None);
             }
             Err(why) => why.to_string(),
@@ -114,16 +117,18 @@ impl Watch {
             return (None, Some(self.stays(&why)));
         };
         let barred = barred.join(", ");
-        let fault = format!("{place} allows {barred} nothing until this is mended: {why}");
+        let fault = format!(
+            "policy file {place}: {barred} may book nothing until this fault is corrected: {why}"
+        );
         (Some(policies), Some(fault))
     }
 
     fn stays(&self, why: &str) -> String {
         let place = self.file.path().display();
-        format!("the policies stay as they were, since {place} cannot be used: {why}")
+        format!("policy file {place} is not applied, the previous policies stay in force: {why}")
     }
 
-    /// Remembers the fault of a text, and returns it if the text before had another one or none.
+    /// Stores the fault of a text, and returns it if it differs from that of the previous text.
     fn new_fault(&mut self, fault: Option<String>) -> Option<String> {
         let before = mem::replace(&mut self.fault, fault);
         self.fault.clone().filter(|_| self.fault != before)
@@ -132,33 +137,33 @@ impl Watch {
 
 type Text = std::result::Result<String, String>;
 
-/// Reads the file if it has changed; returns its text, or the reason that it cannot be read.
+/// Reads the file if it has changed. Returns its text, or the reason why it cannot be read.
 fn text(file: &WatchedFile<Text>) -> Arc<Text> {
     let text = |octets: Option<Vec<u8>>, _: Option<&Text>| {
-        let octets = octets.ok_or_else(|| "there is no such file".to_owned());
+        let octets = octets.ok_or_else(|| "the file does not exist".to_owned());
         Ok(octets.and_then(|octets| String::from_utf8(octets).map_err(|why| why.to_string())))
     };
     file.parsed(text)
         .unwrap_or_else(|why| Arc::new(Err(why.to_string())))
 }
 
-/// Reads the text of such a file.
-pub fn parse(text: &str, usual: &Policy) -> Result<Policies> {
+/// Parses the text of a policy file.
+pub fn parse(text: &str, usual: &Policy) -> std::result::Result<Policies, PolicyFileError> {
     let file: File = toml::from_str(text)
-        .map_err(|why| Error::Misuse(fault_in(text, why.span(), why.message())))?;
+        .map_err(|why| PolicyFileError::Toml(fault_in(text, why.span(), why.message())))?;
     let default = file.default.over(usual)?;
     let listed = file.identity.into_iter().map(|(name, written)| {
         let policy = written.over(&default)?;
         Ok((name, policy))
     });
     Ok(Policies {
-        listed: listed.collect::<Result<_>>()?,
+        listed: listed.collect::<std::result::Result<_, _>>()?,
         default,
     })
 }
 
-/// Reads the text of such a file policy by policy, and names those that make no sense, whose holders may book nothing;
-/// nothing if no policy can be told from another.
+/// Parses a policy file policy by policy. Returns the names of faulty policies, which permit
+/// nothing. Returns `None` if the file as a whole is not readable.
 fn parse_each(text: &str, usual: &Policy) -> Option<(Policies, Vec<String>)> {
     let tables: Tables = toml::from_str(text).ok()?;
     let mut barred = Vec::new();
@@ -181,7 +186,7 @@ fn parse_each(text: &str, usual: &Policy) -> Option<(Policies, Vec<String>)> {
     Some((Policies { default, listed }, barred))
 }
 
-/// A file of which each policy is read by itself.
+/// Policy file whose policies are parsed one by one.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Tables {
@@ -204,7 +209,7 @@ struct File {
     identity: BTreeMap<String, Written>,
 }
 
-/// A policy as people write it.
+/// Policy as written in the file.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -212,24 +217,20 @@ struct Written {
     interfaces: Option<Vec<String>>,
     links: Option<Vec<String>>,
     rate_max: Option<WithUnit<Rate>>,
-    ahead: Option<WithUnit<Span>>,
+    ahead: Option<WithUnit<IsoDuration>>,
     bytes_per_day: Option<WithUnit<Bytes>>,
     reservations: Option<usize>,
 }
 
 impl Written {
-    /// What it says, and what `usual` says where it says nothing.
-    fn over(self, usual: &Policy) -> Result<Policy> {
+    /// Returns the policy with omitted values from `usual`.
+    fn over(self, usual: &Policy) -> std::result::Result<Policy, PolicyFileError> {
         let mut policy = usual.clone();
         if let Some(prefixes) = self.prefixes {
-            let wrong = |text: &str| {
-                Error::Misuse(format!(
-                    "\"{text}\" is no prefix; write it as in 10.1.0.0/16 or 2001:db8::/48"
-                ))
-            };
-            let prefixes = prefixes.iter();
-            let prefixes = prefixes.map(|text| text.parse().map_err(|_| wrong(text)));
-            policy.prefixes = prefixes.collect::<Result<_>>()?;
+            let prefixes = prefixes.into_iter();
+            let prefixes =
+                prefixes.map(|text| text.parse().map_err(|_| PolicyFileError::Prefix(text)));
+            policy.prefixes = prefixes.collect::<std::result::Result<_, _>>()?;
         }
         policy.rate_max = self.rate_max.map(|rate| rate.0).or(policy.rate_max);
         policy.interfaces = self.interfaces.or(policy.interfaces);
@@ -255,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_identity_has_what_its_line_says_and_else_the_default() {
+    fn policy_of_an_identity_overrides_the_default() {
         let text = "
             [default]
             prefixes = ['10.1.0.0/16']
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_file_counts_once_it_is_whole_and_bars_whose_policy_makes_no_sense() {
+    fn change_takes_effect_after_two_readings_and_faulty_policy_permits_nothing() {
         let path = std::env::temp_dir().join(format!("policies-{}", std::process::id()));
         let write = |text: &str| fs::write(&path, text).unwrap();
         let sees = |watch: &mut Watch| [watch.look(), watch.look(), watch.look()];
@@ -293,7 +294,7 @@ mod tests {
         let (mut watch, policies) = Watch::begin(&path, Policy::default()).unwrap();
         assert_eq!(policies.listed["ada"].quota.reservations, 5);
         sees(&mut watch);
-        // as while an editor writes it
+        // as if an editor had truncated the file
         write("");
         assert_eq!(watch.look(), None);
         write("[identity.ada]\nreservations = 3\n[identity.ben]\nreservations = 6");
@@ -309,8 +310,8 @@ mod tests {
         assert_eq!(barred.listed["ada"], Policy::nothing());
         assert_eq!(barred.listed["ben"].quota.reservations, 7);
         let fault = watch.fault.clone().unwrap();
-        assert!(fault.contains("allows ada nothing"), "{fault}");
-        // all that is not said is as in a policy that makes no sense
+        assert!(fault.contains("ada may book nothing"), "{fault}");
+        // omitted values of a faulty default policy permit nothing
         write("[default]\nahead = 'soon'\n[identity.ben]\nreservations = 7");
         let [_, Some(barred), _] = sees(&mut watch) else {
             panic!("a change was not seen");
@@ -332,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn fault_is_logged_when_it_appears_and_not_again_while_it_stays() {
+    fn fault_is_logged_once_while_it_stays() {
         let path = std::env::temp_dir().join(format!("policies-fault-{}", std::process::id()));
         fs::write(&path, "").unwrap();
         let (mut watch, _) = Watch::begin(&path, Policy::default()).unwrap();
@@ -344,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn edit_of_equal_length_and_time_is_seen() {
+    fn edit_with_equal_length_and_time_is_noticed() {
         let path = std::env::temp_dir().join(format!("policies-tick-{}", std::process::id()));
         let write = |count: u32| {
             fs::write(&path, format!("[default]\nreservations = {count}")).unwrap();
@@ -364,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_is_not_understood_is_refused_as_a_whole() {
+    fn faulty_policy_file_is_refused_at_start() {
         for (text, says) in [
             ("[default]\nprefix = []", "line 2, column 1: unknown field"),
             ("[default]\nprefixes = ['10.1.0.0/33']", "10.1.0.0/33"),

@@ -1,4 +1,4 @@
-//! The service as a whole: who calls is heard, and what is due is done.
+//! Network service: accepts connections, and triggers changes that are due.
 #![expect(clippy::disallowed_methods, reason = "a service listens")]
 
 use std::io;
@@ -25,38 +25,38 @@ use tracing::{debug, warn};
 use crate::api::router::router;
 use crate::api::{Desk, Peer, forwarder};
 use crate::books::Books;
-use crate::callers::{Callers, Connection, Limits};
-use crate::certificate::Show;
+use crate::certificate::ServerCertificate;
 use crate::circuits::Circuits;
-use crate::error::{Error, Result};
-use crate::https::Known;
-use crate::identity::Gate;
-use crate::patient::Patient;
+use crate::connections::{Connection, Connections, Limits};
+use crate::error::{Result, SetupError};
+use crate::https::ServerTrust;
+use crate::identity::Authenticator;
+use crate::write_timeout::WriteTimeout;
 
-/// What a scheduler is to be.
+/// Settings of a scheduler.
 #[derive(Debug)]
 pub struct Settings {
-    /// Where it listens.
+    /// Address to listen on.
     pub listen: SocketAddr,
-    /// What it shows of itself.
-    pub show: Show,
-    /// Whether it may say in the clear, to others than this host, what is worth a secret.
+    /// Certificate of the server.
+    pub certificate: ServerCertificate,
+    /// True if tokens may be sent without TLS over a network.
     pub insecure: bool,
-    /// Who is let in.
-    pub gate: Gate,
-    /// What it keeps.
+    /// Authentication of clients.
+    pub authenticator: Authenticator,
+    /// Reservations.
     pub books: Arc<Books>,
-    /// How many questions a second each name has.
+    /// Maximum number of requests a second of each name.
     pub questions_per_second: u32,
-    /// Limits of connections.
+    /// Limits on connections.
     pub limits: Limits,
-    /// By what it knows other instances.
-    pub peers: Known,
-    /// What it keeps at devices.
+    /// Other instances that are trusted.
+    pub peers: ServerTrust,
+    /// Circuits to provision, if any.
     pub circuits: Option<Circuits>,
 }
 
-/// A scheduler that listens.
+/// Scheduler that listens.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -64,21 +64,18 @@ pub struct Server {
     desk: Desk,
     router: Router,
     runtime: Runtime,
-    /// What tells it to stop, heard from the beginning on.
+    /// Signals that stop the service, received from the start on.
     stops: [Signal; 2],
     circuits: Option<Circuits>,
-    callers: Callers,
+    connections: Connections,
 }
 
 impl Server {
-    /// Listens as `settings` say, and answers nobody yet.
+    /// Binds the address; [`Self::run`] answers requests.
     pub fn listen(settings: Settings) -> Result<Self> {
-        let tls = settings.show.config()?;
+        let tls = settings.certificate.config()?;
         if tls.is_none() && !settings.insecure && !settings.listen.ip().is_loopback() {
-            return Err(Error::Misuse(format!(
-                "tokens would be readable on their way to {}: leave TLS on, listen on 127.0.0.1, or say --insecure",
-                settings.listen
-            )));
+            return Err(SetupError::Insecure(settings.listen).into());
         }
         let listener = TcpListener::bind(settings.listen).map_err(|why| {
             let address = settings.listen;
@@ -88,7 +85,11 @@ impl Server {
         })?;
         listener.set_nonblocking(true)?;
         let forwarder = forwarder(settings.peers).map_err(io::Error::other)?;
-        let desk = Desk::new(settings.books, settings.gate, settings.questions_per_second);
+        let desk = Desk::new(
+            settings.books,
+            settings.authenticator,
+            settings.questions_per_second,
+        );
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)
             .max_blocking_threads(BLOCKING_THREADS)
@@ -106,7 +107,7 @@ impl Server {
             listener,
             tls,
             router: router(desk.clone(), forwarder, &settings.limits),
-            callers: Callers::new(Limits {
+            connections: Connections::new(Limits {
                 connections: connections(settings.limits.connections),
                 ..settings.limits
             }),
@@ -116,12 +117,12 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Answers until it is told to stop by SIGTERM or Ctrl-C. What is under way is given a moment to end.
+    /// Answers requests until SIGTERM or SIGINT. Open requests have a moment to end.
     pub fn run(self) -> Result<()> {
         let Self {
             listener,
@@ -131,10 +132,11 @@ impl Server {
             runtime,
             stops: [mut terminated, mut interrupted],
             circuits,
-            callers,
+            connections,
         } = self;
-        let keeper = circuits.map(Keeper::start).transpose()?;
-        // the last who holds the books lets go of them out here: a store may have a runtime of its own, which cannot end in ours
+        let circuit_thread = circuits.map(CircuitThread::start).transpose()?;
+        // keeps a reference to the books: a store may have a runtime of its own, which must not be
+        // dropped inside this one
         let last = desk.clone();
         let stopped = runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -143,34 +145,34 @@ impl Server {
                 listener,
                 tls.map(TlsAcceptor::from),
                 router,
-                callers,
+                connections,
             ));
             let either = std::pin::pin!(terminated.recv());
             let or = std::pin::pin!(interrupted.recv());
             futures_util::future::select(either, or).await;
             Ok::<(), io::Error>(())
         });
-        runtime.shutdown_timeout(FAREWELL);
-        drop((keeper, last));
+        runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
+        drop((circuit_thread, last));
         Ok(stopped?)
     }
 }
 
-/// Connections of which at most `most` are wanted, as far as the system allows: a quarter of the files is for the store,
-/// devices and issuers.
+/// Returns the number of connections that the limit of open files allows, at most `most`. A quarter
+/// of the files is for the store, devices and issuers.
 fn connections(most: usize) -> usize {
     let files = usize::try_from(raise_open_file_limit()).unwrap_or(usize::MAX);
     most.min(files - files / 4)
 }
 
-/// The thread that keeps circuits; they go when it is dropped.
+/// Thread that provisions circuits; they are removed when it is dropped.
 #[derive(Debug)]
-struct Keeper {
+struct CircuitThread {
     is_ending: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Keeper {
+impl CircuitThread {
     fn start(circuits: Circuits) -> io::Result<Self> {
         let is_ending = Arc::new(AtomicBool::new(false));
         let ending = Arc::clone(&is_ending);
@@ -178,10 +180,10 @@ impl Keeper {
             .name("circuits".to_owned())
             .spawn(move || {
                 while !ending.load(Ordering::Relaxed) {
-                    let till = circuits.clock().now() + TEND;
+                    let till = circuits.clock().now() + UPDATE_INTERVAL;
                     if let Err(why) = circuits.tend().and_then(|()| circuits.wait(till)) {
-                        warn!("circuits cannot be kept as they should be: {why}");
-                        thread::park_timeout(BREATH);
+                        warn!("cannot update the circuits: {why}");
+                        thread::park_timeout(RETRY_DELAY);
                     }
                 }
             })?;
@@ -192,17 +194,17 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for CircuitThread {
     fn drop(&mut self) {
         self.is_ending.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // it has said what went wrong
+            // the thread has logged the fault
             thread.join().ok();
         }
     }
 }
 
-/// Has done what is due, when it is due.
+/// Makes changes of the books when they are due.
 async fn tick(desk: Desk) {
     let mut changes = desk.listen();
     loop {
@@ -210,54 +212,57 @@ async fn tick(desk: Desk) {
         match desk.ask(Books::tick).await {
             Ok(due) => {
                 let wait = Duration::from_nanos(due.0.saturating_sub(Desk::now().0));
-                // what is new may be due sooner
-                timeout(wait.max(TICK_MIN), changes.changed()).await.ok();
+                // a new reservation may be due earlier
+                timeout(wait.max(TICK_DELAY_MIN), changes.changed())
+                    .await
+                    .ok();
             }
             Err(why) => {
-                warn!("what is due cannot be done: {}", why.detail());
-                sleep(BREATH).await;
+                warn!("cannot make a change that is due: {}", why.detail());
+                sleep(RETRY_DELAY).await;
             }
         }
     }
 }
 
-/// Hears callers; `callers` says who has to leave when there are too many.
+/// Accepts connections within the limits of `connections`.
 async fn accept(
     listener: tokio::net::TcpListener,
     tls: Option<TlsAcceptor>,
     router: Router,
-    callers: Callers,
+    connections: Connections,
 ) {
-    // when it was last said that none can be accepted
+    // time at which a failure was last logged
     let mut last = None;
     loop {
         match listener.accept().await {
             Ok((tcp, peer)) => {
                 let (tls, router) = (tls.clone(), router.clone());
-                let Some(connection) = callers.admit(peer.ip()) else {
+                let Some(connection) = connections.admit(peer.ip()) else {
                     continue;
                 };
                 let connection = Arc::new(connection);
                 tokio::spawn(async move {
                     let ended = std::pin::pin!(connection.ended());
-                    let talk = std::pin::pin!(greet(tcp, &connection, peer, tls, router));
+                    let talk =
+                        std::pin::pin!(serve_connection(tcp, &connection, peer, tls, router));
                     futures_util::future::select(ended, talk).await;
                 });
             }
             Err(why) => {
-                if last.is_none_or(|last: tokio::time::Instant| last.elapsed() >= BREATH) {
+                if last.is_none_or(|last: tokio::time::Instant| last.elapsed() >= RETRY_DELAY) {
                     warn!("cannot accept a connection: {why}");
                     last = Some(tokio::time::Instant::now());
                 }
-                callers.shed();
-                sleep(PAUSE).await;
+                connections.end_idlest();
+                sleep(ACCEPT_DELAY).await;
             }
         }
     }
 }
 
-/// Hears one caller, within TLS if that is spoken.
-async fn greet(
+/// Serves one connection, with TLS if it is configured.
+async fn serve_connection(
     tcp: TcpStream,
     connection: &Arc<Connection>,
     peer: SocketAddr,
@@ -269,24 +274,24 @@ async fn greet(
     let line = Peer(peer.ip(), Arc::clone(connection));
     let router = router.layer(Extension(line));
     let Some(tls) = tls else {
-        return converse(tcp, connection, router).await;
+        return serve_http(tcp, connection, router).await;
     };
     match timeout(patience, tls.accept(tcp)).await {
-        Ok(Ok(stream)) => converse(stream, connection, router).await,
+        Ok(Ok(stream)) => serve_http(stream, connection, router).await,
         Ok(Err(why)) => debug!("{peer} does not speak TLS: {why}"),
         Err(_) => debug!("{peer} did not finish the TLS handshake in time"),
     }
 }
 
-/// Answers requests till the caller leaves, or takes nothing of what is answered.
-async fn converse(
+/// Answers requests until the client disconnects or reads nothing.
+async fn serve_http(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     connection: &Arc<Connection>,
     router: Router,
 ) {
     let service = TowerToHyperService::new(router);
     let patience = connection.limits().patience;
-    let stream = Patient::new(stream, Arc::clone(connection), patience);
+    let stream = WriteTimeout::new(stream, Arc::clone(connection), patience);
     let conversation = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(patience)
@@ -298,15 +303,15 @@ async fn converse(
 }
 
 const THREADS: usize = 2;
-/// Each waits for the books or an issuer, of which there is one.
+/// Each waits for the books or an issuer, which serve one request at a time.
 const BLOCKING_THREADS: usize = 32;
-/// A head, and what is read ahead of it; two tokens of the longest kind fit.
+/// Maximum length of a request head with read-ahead. Two tokens of maximum length fit.
 const HEAD_MAX: usize = 64 << 10;
-/// How long it takes till others have let go of what was short.
-const PAUSE: Duration = Duration::from_millis(10);
-/// So that a change that is due and cannot be made does not keep a processor busy.
-const TICK_MIN: Duration = Duration::from_millis(5);
-const BREATH: Duration = Duration::from_secs(1);
-/// How long until what is booked is made at devices, at most.
-const TEND: Duration = Duration::from_millis(50);
-const FAREWELL: Duration = Duration::from_secs(2);
+/// Delay after a failed accept, in which other connections end.
+const ACCEPT_DELAY: Duration = Duration::from_millis(10);
+/// Minimum delay between due changes, so that one that fails does not occupy a processor.
+const TICK_DELAY_MIN: Duration = Duration::from_millis(5);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// Maximum delay before a reservation is provisioned.
+const UPDATE_INTERVAL: Duration = Duration::from_millis(50);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,7 +1,7 @@
-//! What is promised stands at the devices, and what a device does is in the books.
+//! Circuits of reservations at devices, and events of devices in the books.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-#[expect(dead_code, reason = "other tests need the rest")]
+#[expect(dead_code, reason = "used by other tests")]
 #[path = "books/world.rs"]
 mod world;
 
@@ -14,9 +14,10 @@ use lighthaul_base::Rate;
 use lighthaul_booking::Error;
 use lighthaul_booking::books::{Books, Config, Policy};
 use lighthaul_booking::circuits::{Circuits, equip};
+use lighthaul_booking::error::OverlapError;
+use lighthaul_booking::json::{FlowAt, NewReservation, Timestamp};
 use lighthaul_booking::store::Store;
 use lighthaul_booking::store::sqlite::Sqlite;
-use lighthaul_booking::word::{FlowAt, Moment, NewReservation};
 use lighthaul_calendar::Topology;
 use lighthaul_circuit::circuit::CircuitId;
 use lighthaul_circuit::driver::{Capabilities, Driver, Standing};
@@ -26,14 +27,14 @@ use lighthaul_io::host::clock::{Clock, unix_nanos};
 use world::{ada, all_for, ben, link, operator};
 
 #[test]
-fn a_circuit_stands_while_its_reservation_does() {
+fn circuit_exists_as_long_as_its_reservation() {
     let (books, device) = (books(Box::new(Sqlite::in_memory().unwrap())), device());
     let circuits = circuits(&books, &device);
     let id = books.reserve(&ada(), &wanted(600, 5000), None).unwrap().id;
     assert_eq!(
         books.get(&ada(), id).unwrap().state,
         State::Provisioned,
-        "active is what carries packets"
+        "a reservation with packets is active"
     );
     tend_until(&circuits, || {
         books.get(&ada(), id).unwrap().state == State::Active
@@ -53,7 +54,7 @@ fn a_circuit_stands_while_its_reservation_does() {
 }
 
 #[test]
-fn a_device_that_stumbles_fails_its_reservation_which_frees_the_link() {
+fn failed_device_fails_its_reservation_and_frees_the_link() {
     let (books, device) = (books(Box::new(Sqlite::in_memory().unwrap())), device());
     let circuits = circuits(&books, &device);
     device.set_temper(Temper {
@@ -69,13 +70,13 @@ fn a_device_that_stumbles_fails_its_reservation_which_frees_the_link() {
     assert!(failed.failure.unwrap().contains("stumbled"));
     let next = books.quote(&ben(), &all_for(1)).unwrap();
     assert!(
-        next.steps[0].from <= Moment(unix_nanos()),
-        "the link is free at once"
+        next.steps[0].from <= Timestamp(unix_nanos()),
+        "the link is free"
     );
 }
 
 #[test]
-fn packets_of_another_circuit_are_refused_at_booking_time_with_what_would_do() {
+fn overlapping_packets_are_refused_with_a_remedy() {
     let (books, device) = (books(Box::new(Sqlite::in_memory().unwrap())), device());
     let circuits = circuits(&books, &device);
     let first = books.reserve(&ada(), &slow(5000), None).unwrap();
@@ -85,9 +86,11 @@ fn packets_of_another_circuit_are_refused_at_booking_time_with_what_would_do() {
         let Err(Error::Overlap(why)) = books.reserve(&ben(), &second, None) else {
             panic!("{packets} was granted");
         };
-        assert!(why.contains("choose other ports"), "{why}");
-        let start = why.rsplit("a start at ").next().unwrap().parse();
-        assert_eq!(start, Ok(first.promised_end));
+        assert!(why.to_string().contains("choose other ports"), "{why}");
+        let OverlapError::Packets { free, .. } = why else {
+            panic!("{why}");
+        };
+        assert_eq!(free, Some(first.promised_end));
         second.start = Some(first.promised_end);
         let later = books.reserve(&ben(), &second, None).unwrap();
         books.terminate(&ben(), later.id, "").unwrap();
@@ -102,7 +105,7 @@ fn packets_of_another_circuit_are_refused_at_booking_time_with_what_would_do() {
 }
 
 #[test]
-fn an_interface_is_not_overbooked_by_links_that_carry_more() {
+fn interface_with_less_capacity_than_its_links_is_not_overbooked() {
     let books = books(Box::new(Sqlite::in_memory().unwrap()));
     let all = books.reserve(&ada(), &wanted(600, 5000), None).unwrap();
     let next = books.reserve(&ada(), &wanted(1, 5001), None).unwrap();
@@ -110,7 +113,7 @@ fn an_interface_is_not_overbooked_by_links_that_carry_more() {
 }
 
 #[test]
-fn who_comes_back_finds_its_circuits_and_clears_what_is_not_wanted() {
+fn restarted_scheduler_keeps_its_circuits_and_removes_others() {
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join(format!("circuits-{}", std::process::id()));
     let device = device();
@@ -135,19 +138,16 @@ fn who_comes_back_finds_its_circuits_and_clears_what_is_not_wanted() {
 }
 
 #[test]
-fn a_circuit_at_an_interface_without_a_driver_is_refused_by_name() {
+fn interface_without_driver_is_refused() {
     let books = books(Box::new(Sqlite::in_memory().unwrap()));
     let mut new = wanted(1, 5000);
     new.flow.as_mut().unwrap().interface = "eth7".into();
     let why = books.reserve(&ada(), &new, None).unwrap_err().to_string();
     assert!(why.contains("eth7, only at: eth1"), "{why}");
     let store = Box::new(Sqlite::in_memory().unwrap());
-    let none = Books::open(
-        store,
-        link(1000),
-        Config::default(),
-        || Moment(unix_nanos()),
-    );
+    let none = Books::open(store, link(1000), Config::default(), || {
+        Timestamp(unix_nanos())
+    });
     let why = none.unwrap().reserve(&operator(), &new, None);
     let why = why.unwrap_err().to_string();
     assert_eq!(
@@ -160,7 +160,7 @@ fn a_circuit_at_an_interface_without_a_driver_is_refused_by_name() {
 fn circuits_follow_the_clock_of_the_host_when_it_is_set() {
     let ahead = Arc::new(AtomicU64::new(0));
     let by = Arc::clone(&ahead);
-    let clock = move || Moment(unix_nanos() + by.load(Ordering::Relaxed));
+    let clock = move || Timestamp(unix_nanos() + by.load(Ordering::Relaxed));
     let books = books_by(Box::new(Sqlite::in_memory().unwrap()), clock);
     let device = device();
     let circuits = circuits(&books, &device);
@@ -179,12 +179,12 @@ fn circuits_follow_the_clock_of_the_host_when_it_is_set() {
 }
 
 fn books(store: Box<dyn Store>) -> Arc<Books> {
-    books_by(store, || Moment(unix_nanos()))
+    books_by(store, || Timestamp(unix_nanos()))
 }
 
 fn books_by(
     store: Box<dyn Store>,
-    clock: impl Fn() -> Moment + Send + Sync + 'static,
+    clock: impl Fn() -> Timestamp + Send + Sync + 'static,
 ) -> Arc<Books> {
     let policy = Policy {
         prefixes: vec!["10.0.0.0/8".parse().unwrap()],
@@ -197,7 +197,7 @@ fn books_by(
     Arc::new(Books::open(store, shaped(), config, clock).unwrap())
 }
 
-/// One link, whose circuits are made at the device.
+/// Returns one link whose circuits are made at the device.
 fn shaped() -> Topology {
     let mut topology = link(1000);
     let links: Vec<_> = topology.links().map(|(id, _)| id).collect();
@@ -230,12 +230,12 @@ fn circuits(books: &Arc<Books>, device: &Sim) -> Circuits {
         Arc::clone(books),
         drivers,
         Clock::start(),
-        Moment(unix_nanos()),
+        Timestamp(unix_nanos()),
     )
     .unwrap()
 }
 
-/// All of the link for so many seconds, for packets to a port.
+/// Returns a request for the whole link for this many seconds, for packets to a port.
 fn wanted(seconds: u64, port: u16) -> NewReservation {
     NewReservation {
         flow: Some(FlowAt {
@@ -246,7 +246,7 @@ fn wanted(seconds: u64, port: u16) -> NewReservation {
     }
 }
 
-/// A tenth of the link for a minute.
+/// Returns a request for a tenth of the link for a minute.
 fn slow(port: u16) -> NewReservation {
     NewReservation {
         rate_max: Some(Rate::from_mbps(100).into()),
@@ -254,7 +254,7 @@ fn slow(port: u16) -> NewReservation {
     }
 }
 
-/// Tends circuits till something is so, for ten seconds at most.
+/// Updates circuits until a condition holds, for at most ten seconds.
 fn tend_until(circuits: &Circuits, is_so: impl Fn() -> bool) {
     let clock = circuits.clock();
     let till = clock.now() + Duration::from_secs(10);

@@ -1,7 +1,7 @@
-//! A disk that is full, and files that are not the books'.
+//! Full disks, and files that are not a store.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-#[expect(dead_code, reason = "other tests need the rest")]
+#[expect(dead_code, reason = "used by other tests")]
 #[path = "books/world.rs"]
 mod world;
 
@@ -12,12 +12,13 @@ use std::process::Command;
 
 use lighthaul_booking::Error;
 use lighthaul_booking::books::{Config, Filter};
+use lighthaul_booking::error::{SqliteFault, StoreError};
 use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_testkit::lacks;
 use world::{World, ada, all_for, operator};
 
 #[test]
-fn nobody_else_reads_who_has_booked_what() {
+fn store_is_readable_only_by_its_owner() {
     let name = format!("private-{}", std::process::id());
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder).unwrap();
@@ -33,7 +34,7 @@ fn nobody_else_reads_who_has_booked_what() {
 }
 
 #[test]
-fn on_a_full_disk_nothing_is_promised_and_afterwards_all_goes_on() {
+fn full_disk_refuses_bookings_until_space_is_freed() {
     let folder =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("disk-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
@@ -76,17 +77,23 @@ fn on_a_full_disk_nothing_is_promised_and_afterwards_all_goes_on() {
     );
     assert!(free < 512, "the disk was not full");
     assert!(
-        matches!(&why, Some(Error::Store(why)) if why.contains("make room")),
+        matches!(
+            &why,
+            Some(Error::Store(StoreError::Sqlite {
+                fault: SqliteFault::DiskFull,
+                ..
+            }))
+        ),
         "{why:?}"
     );
-    // each takes the link for a second behind the one before
+    // each takes the link for a second after the previous one
     let seconds = kept.unwrap().items.len() as u64;
     assert_eq!(next.unwrap().promised_end, World::at(seconds + 1));
     assert!(is_same);
 }
 
 #[test]
-fn a_second_scheduler_on_one_file_and_a_file_of_something_else_are_refused() {
+fn locked_file_and_foreign_file_are_refused() {
     let folder =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("file-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
@@ -94,15 +101,15 @@ fn a_second_scheduler_on_one_file_and_a_file_of_something_else_are_refused() {
     let one = World::on(Box::new(Sqlite::open(&file).unwrap()), Config::default());
     one.books.reserve(&ada(), &all_for(1), None).unwrap();
     let why = Sqlite::open(&file).unwrap_err().to_string();
-    assert!(why.contains("another scheduler has it"), "{why}");
+    assert!(why.contains("another scheduler has it open"), "{why}");
     drop(one);
     let other = folder.join("letter");
     fs::write(&other, "Dear books, ".repeat(100)).unwrap();
     let why = Sqlite::open(&other).unwrap_err().to_string();
-    assert!(why.contains("restore it from a copy"), "{why}");
+    assert!(why.contains("restore it from a backup"), "{why}");
     let nowhere = Sqlite::open(&folder.join("no/such/folder"))
         .unwrap_err()
         .to_string();
-    assert!(nowhere.contains("whether its folder is there"), "{nowhere}");
+    assert!(nowhere.contains("that its directory exists"), "{nowhere}");
     fs::remove_dir_all(folder).unwrap();
 }

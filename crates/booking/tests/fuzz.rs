@@ -1,6 +1,7 @@
-//! The fuzz targets' bodies on stable: random octets, likely ones, and the inputs kept as seeds.
+//! Runs the fuzz targets on stable Rust: with random bytes, with likely text, and with the stored
+//! seeds.
 
-#![expect(unreachable_pub, reason = "the bodies belong to a crate of their own")]
+#![expect(unreachable_pub, reason = "the fuzz targets belong to another crate")]
 
 use proptest::prelude::*;
 
@@ -11,11 +12,11 @@ mod harmless;
 
 use harmless::{assert_harmless, assert_seeds_harmless};
 
-/// Claims as an issuer may sign them, and as it may get them wrong.
+/// Claims of an issuer, valid and invalid.
 const CLAIMS: &str = r#"\{"iss":"(https://issuer.example/|else)","sub":("ada"|"é"|7),"aud":("lighthaul"|\["x","lighthaul"\]|null),"exp":(2000000001|1|1e9|[0-9]{1,21})(,"nbf":[0-9]{1,20})?(,"scope":("book operate:/x"|\["book"\]|0))?(,"wlcg.groups":\["operate"\])?\}"#;
-/// Keys and a token behind them.
+/// Keys and tokens.
 const TOKEN: &str = r#"\{"keys":\[(\{"kty":"(RSA|EC|OKP)","crv":"(P-256|Ed25519)"(,"n":"[A-Za-z0-9_-]{0,9}","e":"AQAB")?(,"x":"[A-Za-z0-9_-]{0,44}")?\})?\]\}\x00(eyJhbGciOiJFZERTQSJ9|e30)\.[A-Za-z0-9_-]{0,20}\.[A-Za-z0-9_-]{0,90}"#;
-/// Requests for a reservation and for its change.
+/// Requests for reservations and for their changes.
 const REQUEST: &str = r#"\{("from":"a","to":"b",)?"size":("1.2TB"|[0-9]{1,20}|"7"|null)(,"hold":("PT2H"|"2h 30m"|"P1D"|9000|"30"))?(,"rate_m(ax|in)":("900Mb/s"|1000|"5"|0))?(,"start":("2031-05-01T06:00:00Z"|"now"|[0-9]{1,20}))?(,"commit":(true|1))?\}"#;
 
 proptest! {
@@ -59,7 +60,7 @@ proptest! {
 }
 
 #[test]
-fn what_the_fuzzer_kept_stays_harmless() {
+fn stored_seeds_cause_no_panic() {
     assert_seeds_harmless("jwt_token", booking::token);
     assert_seeds_harmless("jwt_claims", booking::claims);
     assert_seeds_harmless("identity_jwks", booking::key_set);

@@ -1,7 +1,8 @@
-//! Whatever was granted is provisioned on a healthy device, over random requests, roles and topologies.
+//! Random test: each granted circuit is provisioned on a healthy device, for random requests, roles
+//! and topologies.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-#[expect(dead_code, reason = "other tests need the rest")]
+#[expect(dead_code, reason = "used by other tests")]
 #[path = "books/shelf.rs"]
 mod shelf;
 
@@ -15,9 +16,10 @@ use lighthaul_base::{Instant, Rate, Rng};
 use lighthaul_booking::Error;
 use lighthaul_booking::books::{Books, Config, Filter, Policy, Role, Who};
 use lighthaul_booking::circuits::{Posts, Tender, equip};
-use lighthaul_booking::word::{
-    Bps, Bytes, Change as Resize, FlowAt, Moment, NewOutage, NewReservation, Reservation, Shape,
-    Span,
+use lighthaul_booking::error::OverlapError;
+use lighthaul_booking::json::{
+    Bps, Bytes, Change as Resize, FlowAt, IsoDuration, NewOutage, NewReservation, Reservation,
+    Shape, Timestamp,
 };
 use lighthaul_calendar::{Link, Topology};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
@@ -31,8 +33,8 @@ use shelf::Shelf;
 
 /// `LIGHTHAUL_GRANTED_CASES` sets the number of requests; `.ci/run` makes 100,000.
 #[test]
-fn whatever_was_granted_is_provisioned_on_a_healthy_device() {
-    #[expect(clippy::disallowed_methods, reason = "how long it is to take")]
+fn every_granted_circuit_is_provisioned_on_a_healthy_device() {
+    #[expect(clippy::disallowed_methods, reason = "sets the duration")]
     let wanted = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let cases = wanted("LIGHTHAUL_GRANTED_CASES").unwrap_or(CASES);
     let first = wanted("LIGHTHAUL_GRANTED_SEED").unwrap_or_else(unix_nanos);
@@ -49,7 +51,7 @@ fn whatever_was_granted_is_provisioned_on_a_healthy_device() {
     assert!(tally.foreign > cases / 50, "{tally:?}");
 }
 
-/// How often what happened, so that it is seen that all of it did.
+/// Counts of outcomes, which must all occur.
 #[derive(Debug, Default)]
 struct Tally {
     requests: u64,
@@ -59,7 +61,7 @@ struct Tally {
     provisioned: u64,
 }
 
-/// Books, devices that work, and a clock that is set.
+/// Books, healthy devices, and a clock that the test sets.
 struct Scene {
     rng: Rng,
     seed: u64,
@@ -92,11 +94,11 @@ impl Scene {
         shelf.elect("one");
         let clock = Arc::clone(&now);
         let books = Books::open(shelf.hand("one"), topology, config(&mut rng), move || {
-            Moment(clock.load(Ordering::Relaxed))
+            Timestamp(clock.load(Ordering::Relaxed))
         });
         let books = Arc::new(books.unwrap());
         let devices = Devices::new(&sims, &now);
-        let tender = Tender::new(Arc::clone(&books), devices, Moment(BEGIN));
+        let tender = Tender::new(Arc::clone(&books), devices, Timestamp(BEGIN));
         Self {
             rng,
             seed,
@@ -139,7 +141,7 @@ impl Scene {
         }
     }
 
-    /// Does something to a reservation, which may be refused.
+    /// Changes a reservation; the change may be refused.
     fn change(&mut self, act: impl FnOnce(&Books, &Who, u64) -> lighthaul_booking::Result<()>) {
         if self.live.is_empty() {
             return;
@@ -153,7 +155,7 @@ impl Scene {
         let is_size = self.rng.below(2) == 0;
         Resize {
             size: is_size.then_some(Bytes(amount * SECONDS_WORTH)),
-            hold: (!is_size).then_some(Span(Duration::from_secs(amount))),
+            hold: (!is_size).then_some(IsoDuration(Duration::from_secs(amount))),
             why: String::new(),
         }
     }
@@ -164,7 +166,7 @@ impl Scene {
         let outage = NewOutage {
             link: self.links[nth].0.clone(),
             from: Some(from),
-            till: Moment(from.0 + (1 + self.rng.below(5)) * SECOND),
+            till: Timestamp(from.0 + (1 + self.rng.below(5)) * SECOND),
             why: String::new(),
         };
         let view = self.books.outage(&operator(), &outage).unwrap();
@@ -187,18 +189,21 @@ impl Scene {
             Err(Error::Policy(_)) => tally.foreign += u64::from(is_foreign),
             Err(Error::Overlap(why)) => {
                 tally.overlaps += 1;
-                // what would do does
-                let Some((_, start)) = why.split_once("a start at ") else {
+                // the suggested start is granted
+                let OverlapError::Packets {
+                    free: Some(free), ..
+                } = why
+                else {
                     return;
                 };
-                new.start = Some(start.parse().unwrap());
+                new.start = Some(free);
                 match self.books.reserve(&who, &new, None) {
                     Ok(granted) => self.live.push(granted.id),
                     Err(Error::Policy(_)) => {}
                     Err(why) => panic!("seed {}: {new:?}: {why}", self.seed),
                 }
             }
-            Err(Error::Misuse(_) | Error::Refused(_) | Error::Quota(_)) => {}
+            Err(Error::Request(_) | Error::Refused(_) | Error::Quota(_)) => {}
             Err(why) => panic!("seed {}: {new:?}: {why}", self.seed),
         }
     }
@@ -222,7 +227,7 @@ impl Scene {
             from: Some(nodes[from].to_owned()),
             to: Some(nodes[to].to_owned()),
             size: is_size.then_some(Bytes(amount * SECONDS_WORTH)),
-            hold: (!is_size).then_some(Span(Duration::from_secs(amount))),
+            hold: (!is_size).then_some(IsoDuration(Duration::from_secs(amount))),
             rate_max,
             start: (self.rng.below(2) == 0).then(|| self.ahead(12)),
             margin_percent: is_size.then_some(0),
@@ -256,12 +261,12 @@ impl Scene {
         }
     }
 
-    fn ahead(&mut self, most: u64) -> Moment {
+    fn ahead(&mut self, most: u64) -> Timestamp {
         let now = self.now.load(Ordering::Relaxed);
-        Moment(now + self.rng.below(most) * SECOND)
+        Timestamp(now + self.rng.below(most) * SECOND)
     }
 
-    /// Lets time pass, in which everything has to be as it was promised.
+    /// Advances the time, and checks all promises at each step.
     fn pass(&mut self, seconds: u64, tally: &mut Tally) {
         for _ in 0..seconds {
             self.now.fetch_add(SECOND, Ordering::Relaxed);
@@ -271,7 +276,7 @@ impl Scene {
         }
     }
 
-    /// Has devices and books told of each other what there is to tell.
+    /// Exchanges pending updates between devices and books.
     fn settle(&self) {
         for _ in 0..3 {
             self.tender.tend().unwrap();
@@ -284,9 +289,16 @@ impl Scene {
         let all = self.books.list(&operator(), &Filter::default(), (0, 1000));
         let all = all.unwrap().items;
         for one in &all {
-            // an outage may leave no room
-            let why = one.failure.as_deref().unwrap_or("no room");
-            assert!(why.contains("no room"), "seed {}: {one:?}", self.seed);
+            // an outage may leave no capacity
+            let why = one
+                .failure
+                .as_deref()
+                .unwrap_or("no other time or path is free");
+            assert!(
+                why.contains("no other time or path is free"),
+                "seed {}: {one:?}",
+                self.seed
+            );
         }
         let live: Vec<&Reservation> = all.iter().filter(|one| !one.state.is_final()).collect();
         self.live = live.iter().map(|one| one.id).collect();
@@ -302,7 +314,7 @@ impl Scene {
                 .iter()
                 .find(|step| step.from.0 + guard <= now && now < step.till.0);
             let is_wanted = matches!(one.state, State::Provisioned | State::Active);
-            // what was changed just now may wait for a decrease
+            // a recent change may wait for a decrease of another circuit
             let is_settled = one.changed.0 + guard <= now;
             let Some(step) = step.filter(|_| is_wanted && is_settled) else {
                 continue;
@@ -313,7 +325,7 @@ impl Scene {
                 Rate::from_bps(step.rate_bps),
                 "seed {} at {}: {one:?} beside {:?}",
                 self.seed,
-                Moment(now),
+                Timestamp(now),
                 self.tender.posts().circuits()
             );
             assert_eq!(one.state, State::Active, "seed {}", self.seed);
@@ -321,12 +333,12 @@ impl Scene {
         }
     }
 
-    /// Second by second no link, no interface and no packet is given twice.
+    /// Asserts for each second that no link, interface or packet is used twice.
     fn check_arrays(&self, live: &[&Reservation]) {
         let now = self.now.load(Ordering::Relaxed);
         let mut used: BTreeMap<&str, [u64; ARRAY]> = BTreeMap::new();
         let mut flows: BTreeMap<&str, Vec<(Flow, usize, usize)>> = BTreeMap::new();
-        let cell = |at: Moment| (at.0.saturating_sub(now) / SECOND) as usize;
+        let cell = |at: Timestamp| (at.0.saturating_sub(now) / SECOND) as usize;
         for one in live {
             let port = one
                 .request
@@ -390,13 +402,13 @@ impl Devices {
         }
     }
 
-    /// What a circuit carries at its device.
+    /// Returns the rate of a circuit at its device.
     fn rate(&self, interface: &str, id: u64) -> Option<Rate> {
         let post = self.posts[interface].borrow();
         post.1.circuits().get(&CircuitId(id))?.rate
     }
 
-    /// Has every device do what is due.
+    /// Advances all devices.
     fn work(&self) {
         let now = self.now();
         for post in self.posts.values() {
@@ -460,7 +472,7 @@ impl Posts for Devices {
     }
 }
 
-/// Three hosts with a few links between them, and interfaces at some of these.
+/// Returns three hosts, a few links between them, and interfaces at some of the links.
 fn topology(rng: &mut Rng) -> (Topology, BTreeMap<String, Capabilities>) {
     let nodes = ["a", "b", "c"].map(str::to_owned).to_vec();
     let mut links = Vec::new();
@@ -521,7 +533,7 @@ fn config(rng: &mut Rng) -> Config {
     config
 }
 
-/// Whether a request is for packets to who asks alone.
+/// Returns true if a request is only for packets to the identity itself.
 fn is_own(who: &Who, new: &NewReservation) -> bool {
     let own = if who.name == "ada" {
         "10.0.0.0/30"
@@ -543,15 +555,15 @@ fn operator() -> Who {
 const SECOND: u64 = 1_000_000_000;
 const BEGIN: u64 = 1_800_000_000 * SECOND;
 const MBPS: u64 = 1_000_000;
-/// What 1 Mb/s carries in a second.
+/// Bits that 1 Mb/s carries in a second.
 const SECONDS_WORTH: u64 = 125_000;
-/// How far ahead bookings may end, in seconds.
+/// Horizon of bookings in seconds.
 const HORIZON: u64 = 40;
 /// Cells of an array, one for each second.
 const ARRAY: usize = 64;
-/// What is done in one world.
+/// Number of actions in one world.
 const STEPS: u64 = 40;
-/// Requests in the short form.
+/// Requests in a short form.
 const CASES: u64 = 4000;
 const HEALTHY: Temper = Temper {
     latency_max: Duration::ZERO,

@@ -1,7 +1,7 @@
-//! A scheduler that is killed at any moment has lost nothing that it answered, and booked nothing twice.
+//! A scheduler that is killed at any time loses no answer and books nothing twice.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-#[expect(dead_code, reason = "other tests need the rest")]
+#[expect(dead_code, reason = "used by other tests")]
 #[path = "books/world.rs"]
 mod world;
 
@@ -17,15 +17,15 @@ use std::time::Duration;
 
 use lighthaul_base::Rng;
 use lighthaul_booking::books::{Books, Config, Filter};
+use lighthaul_booking::json::{Bytes, NewReservation, Reservation, Timestamp};
 use lighthaul_booking::store::sqlite::Sqlite;
-use lighthaul_booking::word::{Bytes, Moment, NewReservation, Reservation};
 use lighthaul_calendar::Calendar;
 use lighthaul_circuit::reservation::State;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use world::{SECOND, ada, all_for, link, most_at_once, operator};
 
 #[test]
-fn nothing_that_was_answered_is_lost_and_nothing_is_booked_twice() {
+fn killed_scheduler_loses_no_answer_and_books_nothing_twice() {
     let seed = unix_nanos();
     println!("seed {seed}");
     let mut rng = Rng::new(seed);
@@ -56,7 +56,7 @@ fn nothing_that_was_answered_is_lost_and_nothing_is_booked_twice() {
                 assert_eq!(kept, Some(answered), "round {round}, seed {seed}");
             }
         }
-        // at most one of each round was kept whose answer was cut off
+        // at most one booking of each round was stored without an answer
         assert!(
             all.len() <= told.answered.len() + round + 1,
             "round {round}, seed {seed}"
@@ -65,7 +65,7 @@ fn nothing_that_was_answered_is_lost_and_nothing_is_booked_twice() {
         drop(books);
         let again = open(&file);
         let after = again.snapshot().unwrap();
-        let now = Moment(unix_nanos());
+        let now = Timestamp(unix_nanos());
         assert_eq!(
             ahead(before, now),
             ahead(after, now),
@@ -77,22 +77,22 @@ fn nothing_that_was_answered_is_lost_and_nothing_is_booked_twice() {
         told.answered.len(),
         told.left.len()
     );
-    assert!(told.answered.len() > ROUNDS, "too few to show anything");
+    assert!(told.answered.len() > ROUNDS, "too few for a test");
     fs::remove_dir_all(folder).unwrap();
 }
 
-/// What the test above kills: it books and releases till then, and says so.
+/// Process that the test above kills. It books and releases, and reports each answer.
 #[test]
 #[ignore = "it is started by another test"]
 fn booker() {
-    #[expect(clippy::disallowed_methods, reason = "how the other test speaks to it")]
+    #[expect(clippy::disallowed_methods, reason = "set by the other test")]
     let (Ok(file), Ok(seed)) = (env::var(FILE), env::var(SEED)) else {
         return;
     };
     let mut rng = Rng::new(seed.parse().unwrap());
     let books = open(Path::new(&file));
     let mut mine = Vec::new();
-    // what is said below begins a line
+    // each report starts a line
     println!();
     for _ in 0..10_000 {
         if !mine.is_empty() && rng.below(4) == 0 {
@@ -105,8 +105,8 @@ fn booker() {
         let new = NewReservation {
             size: Some(Bytes(1 + rng.below(1 << 30))),
             rate_max: Some(lighthaul_base::Rate::from_mbps(100 + rng.below(901)).into()),
-            // far enough off that none begins meanwhile
-            start: Some(Moment(unix_nanos() + 3600 * SECOND)),
+            // late enough that no reservation starts during the test
+            start: Some(Timestamp(unix_nanos() + 3600 * SECOND)),
             ..all_for(1)
         };
         let key = rng.below(u64::MAX).to_string();
@@ -114,12 +114,13 @@ fn booker() {
         mine.push(reservation.id);
         println!("booked {}", serde_json::to_string(&reservation).unwrap());
     }
-    assert!(mine.len() < 10_000, "nobody has killed it");
+    assert!(mine.len() < 10_000, "the process was not killed");
 }
 
-/// Books that were put back lack the last answer, and are refused however the scheduler has ended.
+/// Books that were restored from a backup lack the last answer. They are refused however the
+/// scheduler has ended.
 #[test]
-fn books_restored_behind_a_killed_or_stopped_scheduler_are_refused() {
+fn restored_books_are_refused_after_a_kill_or_a_stop() {
     for end in [End::Stop, End::Terminate, End::Kill] {
         let name = format!("put-back-{end:?}-{}", std::process::id());
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -141,7 +142,7 @@ fn books_restored_behind_a_killed_or_stopped_scheduler_are_refused() {
         };
         let start = || {
             let store = Box::new(Sqlite::open(&file).unwrap());
-            Books::open(store, link(1000), config(), || Moment(unix_nanos()))
+            Books::open(store, link(1000), config(), || Timestamp(unix_nanos()))
         };
         let newer = start().unwrap();
         assert_eq!(every_one(&newer).len(), 2, "{end:?}");
@@ -156,11 +157,11 @@ fn books_restored_behind_a_killed_or_stopped_scheduler_are_refused() {
     }
 }
 
-/// Process that the test above ends: it books once, and once more when it reads a line.
+/// Process that the test above ends. It books once, and again for each line that it reads.
 #[test]
 #[ignore = "it is started by another test"]
 fn one_and_one_more() {
-    #[expect(clippy::disallowed_methods, reason = "how the other test speaks to it")]
+    #[expect(clippy::disallowed_methods, reason = "set by the other test")]
     let Ok(file) = env::var(FILE) else {
         return;
     };
@@ -170,7 +171,7 @@ fn one_and_one_more() {
         ..Config::default()
     };
     let store = Box::new(Sqlite::open(Path::new(&file)).unwrap());
-    let books = Books::open(store, link(1000), config, || Moment(unix_nanos())).unwrap();
+    let books = Books::open(store, link(1000), config, || Timestamp(unix_nanos())).unwrap();
     let mut line = String::new();
     println!();
     for said in ["one", "one more"] {
@@ -180,7 +181,7 @@ fn one_and_one_more() {
     }
 }
 
-/// Ways in which a scheduler ends.
+/// End of a scheduler.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Stop,
@@ -188,7 +189,7 @@ enum End {
     Kill,
 }
 
-/// The process of that.
+/// Process that runs `one_and_one_more`.
 struct OneAndOneMore {
     child: Child,
     said: BufReader<ChildStdout>,
@@ -215,7 +216,7 @@ impl OneAndOneMore {
             assert_ne!(
                 self.said.read_line(&mut line).unwrap(),
                 0,
-                "it has ended before {word}"
+                "the process has ended before {word}"
             );
         }
     }
@@ -238,7 +239,7 @@ impl OneAndOneMore {
     }
 }
 
-/// What bookers have said.
+/// Reports of bookers.
 #[derive(Default)]
 struct Told {
     answered: BTreeMap<u64, Reservation>,
@@ -265,7 +266,7 @@ impl Told {
     }
 }
 
-/// A process that books.
+/// Process that books.
 struct Booker {
     child: Child,
     lines: Receiver<String>,
@@ -284,7 +285,7 @@ impl Booker {
         let (sender, lines) = mpsc::channel();
         thread::spawn(move || {
             let mut line = String::new();
-            // what has no end was cut off by the kill, and not said
+            // a line without end was cut off by the kill
             while said
                 .read_line(&mut line)
                 .is_ok_and(|_| line.ends_with('\n'))
@@ -297,7 +298,7 @@ impl Booker {
         Self { child, lines }
     }
 
-    /// Kills it so long after its first word, or sooner if it has none.
+    /// Kills the process this long after its first report, or after this time without a report.
     fn run_for(mut self, time: Duration, told: &mut Told) {
         let clock = Clock::start();
         let mut till = clock.now() + Duration::from_secs(20);
@@ -325,7 +326,7 @@ fn open(file: &Path) -> Books {
         ..Config::default()
     };
     let store = Box::new(Sqlite::open(file).unwrap());
-    Books::open(store, link(1000), config, || Moment(unix_nanos())).unwrap()
+    Books::open(store, link(1000), config, || Timestamp(unix_nanos())).unwrap()
 }
 
 fn every_one(books: &Books) -> Vec<Reservation> {
@@ -343,8 +344,8 @@ fn every_one(books: &Books) -> Vec<Reservation> {
     all
 }
 
-/// What is promised from a moment on.
-fn ahead(mut calendar: Calendar, now: Moment) -> Calendar {
+/// Returns the calendar from a time on.
+fn ahead(mut calendar: Calendar, now: Timestamp) -> Calendar {
     calendar.forget(now.instant());
     calendar
 }

@@ -1,20 +1,23 @@
-//! How many bookings a calendar takes in a second, with many outstanding:
-//! `cargo run --release -p lighthaul-calendar --example calendar [MOST]`.
+//! Benchmark of a calendar with many outstanding bookings:
+//! `cargo run --release -p lighthaul-calendar --example calendar [MAX]`.
 //!
-//! Files as in section 3.3 of the paper (bounded Pareto, 500 MB to 100 GB; 1, 5 or 10 of 100 channels of 10 Gb/s). The
-//! calendar is filled until so many are outstanding; then some are released and as many booked, again and again. Time is
-//! the thread's CPU time, since a machine has other work; p50 and p99 are of single bookings, the rates of many together.
-//! A view is of what falls into a thousandth of the time that is booked.
-#![expect(clippy::print_stdout, reason = "it is run to be read")]
+//! File sizes and rates follow section 3.3 of the VBLS paper: bounded Pareto, 500 MB to 100 GB, and
+//! 1, 5 or 10 of 100 channels of 10 Gb/s. The calendar is filled to the given number of outstanding
+//! bookings. Then batches are released and booked again.
+//!
+//! Times are CPU times of the thread, so that other load does not count. p50 and p99 are of single
+//! bookings; the rates are of batches. A view lists the bookings in a thousandth of the booked
+//! time.
+#![expect(clippy::print_stdout, reason = "a benchmark prints its results")]
 #![expect(clippy::unwrap_used, reason = "an example")]
-#![expect(clippy::cast_sign_loss, reason = "no size and no time is below zero")]
+#![expect(clippy::cast_sign_loss, reason = "sizes and times are not negative")]
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Rng};
 use lighthaul_calendar::{
-    Calendar, Config, Detail, Id, Link, Need, NodeId, Owner, Path, Request, Shape, Topology, Way,
+    Calendar, Config, Detail, Id, Link, Need, NodeId, Owner, Path, Request, Route, Shape, Topology,
 };
 use nix::time::{ClockId, clock_gettime};
 
@@ -23,7 +26,7 @@ fn main() {
         .nth(1)
         .map_or(1_000_000, |most| most.parse().unwrap());
     println!(
-        "| links | requests | outstanding | bookings/s | release+book/s | p50 µs | p99 µs | steps each | a view, µs | of bookings | the paper's list, bookings/s |"
+        "| links | requests | outstanding | bookings/s | release+book/s | p50 µs | p99 µs | steps each | a view, µs | of bookings | list of the paper, bookings/s |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|");
     let sizes = || {
@@ -41,14 +44,14 @@ fn main() {
     }
 }
 
-/// What is asked for.
+/// Kind of request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Load {
-    /// VBLS for moments all over the time that is booked, at 0.7 of what it carries.
+    /// VBLS, with starts distributed over the booked time, at 0.7 of the capacity.
     Ahead,
-    /// VBLS for now, of a link that is booked like that.
+    /// VBLS from now on, on a link that is booked as in [`Self::Ahead`].
     Now,
-    /// FBLS, at 0.9.
+    /// FBLS, at 0.9 of the capacity.
     Fixed,
 }
 
@@ -63,7 +66,7 @@ fn one_link(load: Load, size: u64) {
     };
     world.run(
         &format!("1 | {load:?}"),
-        &|_| Way::Over(Arc::clone(&path)),
+        &|_| Route::Along(Arc::clone(&path)),
         &list,
     );
 }
@@ -73,22 +76,22 @@ fn many_links(size: u64) {
     let nodes: Vec<NodeId> = (0..RING)
         .map(|nth| topology.node(&nth.to_string()).unwrap())
         .collect();
-    // a path has two to four links, so that a hundred carry some 25 times what one does
+    // a path has two to four links, so that a hundred links carry about 25 times as much as one
     let mut world = World::new(topology, Load::Ahead, size / 25);
     world.size = size;
-    let way = |rng: &mut Rng| {
+    let route = |rng: &mut Rng| {
         let from = rng.below(RING);
         let to = (from + 1 + rng.below(RING - 1)) % RING;
-        Way::Between(nodes[from as usize], nodes[to as usize])
+        Route::Between(nodes[from as usize], nodes[to as usize])
     };
-    world.run("100 | Ahead", &way, "");
+    world.run("100 | Ahead", &route, "");
 }
 
 struct World {
     calendar: Calendar,
     load: Load,
     size: u64,
-    /// Nanoseconds in which so many are carried.
+    /// Time in nanoseconds over which the bookings are distributed.
     long: u64,
     rng: Rng,
     next: u64,
@@ -114,12 +117,12 @@ impl World {
         }
     }
 
-    fn request(&mut self, way: &dyn Fn(&mut Rng) -> Way, filling: bool) -> Request {
+    fn request(&mut self, route: &dyn Fn(&mut Rng) -> Route, filling: bool) -> Request {
         let from = self.rng.below(self.long);
         Request {
             owner: Owner(0),
             priority: 0,
-            way: way(&mut self.rng),
+            route: route(&mut self.rng),
             need: Need::bytes(bytes(&mut self.rng)),
             rate_min: None,
             rate_max: rate(&mut self.rng),
@@ -138,7 +141,7 @@ impl World {
         }
     }
 
-    /// Books these; says the nanoseconds and the steps.
+    /// Books requests; returns the time in nanoseconds and the number of steps.
     fn book(&mut self, requests: &[Request]) -> (u64, u64) {
         let (begin, mut steps) = (now(), 0);
         for request in requests {
@@ -166,8 +169,8 @@ impl World {
         now() - begin
     }
 
-    /// How many microseconds it takes to find those of a link that fall into a thousandth of the time that is booked, and
-    /// how many that are.
+    /// Lists the bookings of one link in a thousandth of the booked time. Returns the mean time in
+    /// microseconds and the mean number of bookings.
     fn view(&mut self) -> (f64, f64) {
         let (link, _) = self.calendar.topology().links().next().unwrap();
         let (mut nanos, mut found) = (0, 0);
@@ -185,15 +188,15 @@ impl World {
         (nanos as f64 / each / 1000.0, found as f64 / each)
     }
 
-    fn run(&mut self, name: &str, way: &dyn Fn(&mut Rng) -> Way, list: &str) {
+    fn run(&mut self, name: &str, route: &dyn Fn(&mut Rng) -> Route, list: &str) {
         for _ in 0..self.size {
-            let request = self.request(way, true);
+            let request = self.request(route, true);
             self.book(&[request]);
         }
         let (mut booking, mut releasing, mut steps, mut bookings) = (0, 0, 0, 0);
         while booking + releasing < NANOS_EACH {
             releasing += self.release(BATCH);
-            let requests: Vec<Request> = (0..BATCH).map(|_| self.request(way, false)).collect();
+            let requests: Vec<Request> = (0..BATCH).map(|_| self.request(route, false)).collect();
             let (nanos, given) = self.book(&requests);
             (booking, steps, bookings) = (booking + nanos, steps + given, bookings + BATCH as u64);
         }
@@ -206,7 +209,7 @@ impl World {
         let mut singles: Vec<u64> = Vec::new();
         for _ in 0..SINGLES {
             self.release(1);
-            let request = self.request(way, false);
+            let request = self.request(route, false);
             singles.push(self.book(&[request]).0.saturating_sub(idle));
         }
         singles.sort_unstable();
@@ -225,10 +228,10 @@ impl World {
     }
 }
 
-/// The paper's list of change points, walked from its beginning by every request.
+/// Measures the list of change points in the paper, which each request walks from its beginning.
 fn list(world: &mut World, size: u64) -> String {
     let mut points = vec![(0, 100 * CHANNEL)];
-    // the list itself would take hours to fill, so its points are taken from a capacity function
+    // filling the list itself would take hours, so its points come from a capacity function
     let mut capacity = lighthaul_calendar::Capacity::new(100 * CHANNEL);
     let mut rng = world.rng.clone();
     let mut wish = move |long| (rng.below(long), bytes(&mut rng), rate(&mut rng).as_bps());
@@ -305,7 +308,8 @@ fn single() -> Topology {
     .unwrap()
 }
 
-/// Each node has links to its neighbours and to those five further, both ways.
+/// Returns a ring in which each node has links to its neighbors and to the nodes five further, both
+/// ways.
 fn ring() -> Topology {
     let nodes = (0..RING).map(|nth| nth.to_string()).collect();
     let links = (0..RING).flat_map(|from| {
@@ -314,7 +318,7 @@ fn ring() -> Topology {
     Topology::new(nodes, links.collect()).unwrap()
 }
 
-/// A bounded Pareto number (equation 2 of the paper), by its inverse.
+/// Returns a bounded Pareto number (equation 2 of the paper) by inversion.
 fn bytes(rng: &mut Rng) -> u64 {
     let part = rng.below(1 << 53) as f64 / (1_u64 << 53) as f64;
     let cut = 1.0 - (LEAST_BYTES / MOST_BYTES).powf(ALPHA);
@@ -330,7 +334,7 @@ fn rate(rng: &mut Rng) -> Rate {
     Rate::from_mbps(channels * CHANNEL / 1_000_000)
 }
 
-/// CPU nanoseconds of this thread.
+/// Returns the CPU time of this thread in nanoseconds.
 fn now() -> u64 {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap();
     time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64

@@ -1,4 +1,4 @@
-//! Points in time from which on so much is free, in blocks.
+//! Change points of a capacity function, grouped into blocks.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -6,25 +6,25 @@ use core::ops::Range;
 
 use lighthaul_base::Instant;
 
-/// Blocks of points, in order; there is always one.
+/// Blocks of change points in order of time; never empty.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocks {
-    /// The first moment of each block, close together, for the search.
+    /// Time of the first point of each block, in one array for binary search.
     pub(crate) starts: Vec<Instant>,
     pub(crate) rows: Vec<Block>,
 }
 
-/// A row of points, never empty.
+/// Consecutive points, never empty.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
     pub(crate) points: Vec<Point>,
-    /// To be added to every point; wraps, since most of it takes away.
-    pub(crate) owed: u64,
+    /// Value to add to each point, modulo 2^64, because most changes subtract.
+    pub(crate) offset: u64,
     pub(crate) least: u64,
     pub(crate) most: u64,
 }
 
-/// From when on so much is free; without what its block owes.
+/// Time from which a rate is free. The offset of the block is not included.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Point {
     pub(crate) at: Instant,
@@ -32,7 +32,7 @@ pub(crate) struct Point {
 }
 
 impl Blocks {
-    /// One point, from which on so much is free.
+    /// Returns one point from which `free` bits a second are free.
     pub(crate) fn new(free: u64) -> Self {
         let at = Instant::ZERO;
         Self {
@@ -41,12 +41,12 @@ impl Blocks {
         }
     }
 
-    /// How many points there are.
+    /// Returns the number of points.
     pub(crate) fn points(&self) -> usize {
         self.rows.iter().map(|block| block.points.len()).sum()
     }
 
-    /// Returns the least that is free at any moment from `from` till `till`, which is later.
+    /// Returns the lowest free rate in `from..till`, which must not be empty.
     pub(crate) fn least(&self, from: Instant, till: Instant) -> u64 {
         let (first, begin) = self.find(from);
         let last = self.starts.partition_point(|start| *start < till) - 1;
@@ -59,14 +59,14 @@ impl Blocks {
         least.min().unwrap_or(u64::MAX)
     }
 
-    /// The block and the point in it whose step a moment is in.
+    /// Returns the indexes of the block, and of the point in it, whose step contains a time.
     pub(crate) fn find(&self, at: Instant) -> (usize, usize) {
         let block = self.starts.partition_point(|start| *start <= at) - 1;
         let points = &self.rows[block].points;
         (block, points.partition_point(|point| point.at <= at) - 1)
     }
 
-    /// Forgets what was before a moment.
+    /// Deletes the history before a time.
     pub(crate) fn forget(&mut self, before: Instant) {
         let (block, point) = self.find(before);
         self.rows.drain(..block);
@@ -78,7 +78,8 @@ impl Blocks {
         self.starts[0] = Instant::ZERO;
     }
 
-    /// Adds `by`, which wraps, from one moment till another; what is free is never more than `whole` then.
+    /// Adds `by` modulo 2^64 in `from..till`. Panics if the free rate then exceeds `whole` or is
+    /// negative.
     pub(crate) fn shift(&mut self, from: Instant, till: Instant, by: u64, whole: u64) {
         self.cut(till);
         self.cut(from);
@@ -92,14 +93,14 @@ impl Blocks {
             let fits = block.least <= whole && block.most <= whole;
             assert!(
                 fits,
-                "more was taken than was free, or more given than was taken"
+                "the capacity that is taken exceeds the free one, or more is given back than was taken"
             );
         }
         self.join(till);
         self.join(from);
     }
 
-    /// Has a point at a moment, without a change of what is free.
+    /// Inserts a point at a time without a change of the free rate.
     fn cut(&mut self, at: Instant) {
         let (nth, point) = self.find(at);
         let points = &mut self.rows[nth].points;
@@ -111,14 +112,14 @@ impl Blocks {
         if points.len() > POINTS_MAX {
             let back = points.split_off(POINTS_MAX / 2);
             let start = back[0].at;
-            let back = Block::of(back, self.rows[nth].owed);
+            let back = Block::of(back, self.rows[nth].offset);
             self.rows[nth].count();
             self.rows.insert(nth + 1, back);
             self.starts.insert(nth + 1, start);
         }
     }
 
-    /// Takes away the point at a moment if what is free does not change there.
+    /// Removes the point at a time if the free rate does not change there.
     fn join(&mut self, at: Instant) {
         let (nth, point) = self.find(at);
         let free = self.rows[nth].free(point);
@@ -146,7 +147,7 @@ impl Blocks {
         }
     }
 
-    /// Lets a block that has become small be part of the next one.
+    /// Merges a small block with the next one if both fit into one.
     fn merge(&mut self, nth: usize) {
         let small = self.rows[nth].points.len() < POINTS_MAX / 8;
         let next = self
@@ -159,11 +160,11 @@ impl Blocks {
         let back = self.rows.remove(nth + 1);
         self.starts.remove(nth + 1);
         let block = &mut self.rows[nth];
-        let owed = back.owed.wrapping_sub(block.owed);
+        let offset = back.offset.wrapping_sub(block.offset);
         block
             .points
             .extend(back.points.into_iter().map(|point| Point {
-                free: point.free.wrapping_add(owed),
+                free: point.free.wrapping_add(offset),
                 ..point
             }));
         block.count();
@@ -171,10 +172,10 @@ impl Blocks {
 }
 
 impl Block {
-    fn of(points: Vec<Point>, owed: u64) -> Self {
+    fn of(points: Vec<Point>, offset: u64) -> Self {
         let mut block = Self {
             points,
-            owed,
+            offset,
             least: 0,
             most: 0,
         };
@@ -182,18 +183,18 @@ impl Block {
         block
     }
 
-    /// What is free from a point on.
+    /// Returns the free rate from a point on.
     pub(crate) fn free(&self, point: usize) -> u64 {
-        self.points[point].free.wrapping_add(self.owed)
+        self.points[point].free.wrapping_add(self.offset)
     }
 
-    /// Returns the least that is free from some of its points on.
+    /// Returns the lowest free rate from a range of points on.
     fn least_of(&self, range: Range<usize>) -> u64 {
         if range.len() == self.points.len() {
             return self.least;
         }
         let frees = self.points[range].iter().map(|point| point.free);
-        let frees = frees.map(|free| free.wrapping_add(self.owed));
+        let frees = frees.map(|free| free.wrapping_add(self.offset));
         frees.min().unwrap_or(u64::MAX)
     }
 
@@ -202,7 +203,7 @@ impl Block {
             return;
         }
         if range.len() == self.points.len() {
-            self.owed = self.owed.wrapping_add(by);
+            self.offset = self.offset.wrapping_add(by);
             self.least = self.least.wrapping_add(by);
             self.most = self.most.wrapping_add(by);
             return;
@@ -213,17 +214,17 @@ impl Block {
         self.count();
     }
 
-    /// Finds its least and most again.
+    /// Computes the lowest and the highest value again.
     fn count(&mut self) {
         let frees = self
             .points
             .iter()
-            .map(|point| point.free.wrapping_add(self.owed));
+            .map(|point| point.free.wrapping_add(self.offset));
         (self.least, self.most) = frees.fold((u64::MAX, 0), |(least, most), free| {
             (least.min(free), most.max(free))
         });
     }
 }
 
-/// Points in a block: as many as are moved about as fast as a block is found.
+/// Maximum number of points in a block: moving them takes about as long as finding a block.
 pub(crate) const POINTS_MAX: usize = 256;

@@ -1,4 +1,4 @@
-//! One booking, and its number.
+//! One booking and its number.
 
 use lighthaul_base::Instant;
 
@@ -6,31 +6,31 @@ use crate::grant::Grant;
 use crate::request::Request;
 use crate::topology::LinkId;
 
-/// The number of a booking or an outage, given by whoever makes it.
+/// Number of a booking or an outage, chosen by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(pub u64);
 
-/// Something that is booked.
+/// A granted request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Booking {
-    /// The how manieth it was.
-    pub(crate) nth: u64,
+    /// Sequence number in the order of booking.
+    pub(crate) sequence: u64,
     pub(crate) request: Request,
     pub(crate) grant: Grant,
 }
 
 impl Booking {
-    /// What was asked for, or is since it was extended or shrunk.
+    /// Returns the request, with the amount to which it was last extended or shrunk.
     pub const fn request(&self) -> &Request {
         &self.request
     }
 
-    /// What is promised.
+    /// Returns the promised rates and their path.
     pub const fn grant(&self) -> &Grant {
         &self.grant
     }
 
-    /// Whether it has something of a link between two moments.
+    /// Returns true if the booking uses the link at some time in `from..till`.
     pub(crate) fn has(&self, link: LinkId, from: Instant, till: Instant) -> bool {
         let steps = &self.grant.steps;
         let first = steps.partition_point(|step| step.till <= from);

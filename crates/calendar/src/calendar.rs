@@ -1,4 +1,4 @@
-//! All bookings of all links.
+//! All bookings and outages of a topology.
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
@@ -10,58 +10,59 @@ use lighthaul_base::trc::{RATE_MIN, Step};
 use lighthaul_base::{Instant, Rate};
 
 use crate::booking::{Booking, Id};
+use crate::booking_index::BookingIndex;
 use crate::capacity::Free;
-use crate::config::{self, Config};
+use crate::config::{Config, ConfigError};
 use crate::grant::Grant;
 use crate::outage::Outage;
 use crate::path::{Path, shortest};
-use crate::plan::{Ask, Field};
-use crate::refusal::{Counter, Refusal};
-use crate::request::{Request, Way};
-use crate::roll::Roll;
-use crate::stock::{Owner, Stock};
+use crate::plan::{Planner, Search};
+use crate::refusal::{CounterOffer, Refusal};
+use crate::request::{Request, Route};
+use crate::resource::{Owner, Resource};
 use crate::topology::{LinkId, NodeId, Topology};
 
-/// What is free and what is booked on the links of a topology.
+/// Free and booked capacity on the links of a topology.
 ///
-/// It is told the time and has no chance in it: the same calls in the same order make the same calendar, so who keeps a
-/// journal of them can make it again. What is refused changes nothing.
+/// A calendar is deterministic: it receives the time as an argument, and equal calls in equal order
+/// give equal calendars. A journal of the calls therefore restores it. A refused call changes
+/// nothing.
 #[derive(Clone, Debug)]
 pub struct Calendar {
     pub(crate) config: Config,
     topology: Topology,
-    pub(crate) stocks: Vec<Stock>,
-    pub(crate) bookings: Roll,
+    pub(crate) resources: Vec<Resource>,
+    pub(crate) bookings: BookingIndex,
     pub(crate) outages: BTreeMap<Id, Outage>,
-    /// What was before this is forgotten.
+    /// Start of the history that is kept.
     since: Instant,
-    /// The how manieth booking is next.
+    /// Sequence number of the next booking.
     next: u64,
-    /// Paths that were looked for, so as not to look again.
+    /// Cache of the paths between two nodes.
     paths: BTreeMap<Ends, Vec<Arc<Path>>>,
 }
 
 impl Calendar {
-    /// A calendar without bookings.
-    pub fn new(topology: Topology, config: Config) -> Result<Self, config::Misuse> {
+    /// Returns a calendar without bookings.
+    pub fn new(topology: Topology, config: Config) -> Result<Self, ConfigError> {
         config.check()?;
-        let stock = |capacity: Rate, channel: Rate| {
-            Stock::new(capacity.as_bps(), channel.as_bps(), &config.shares)
+        let resource = |capacity: Rate, channel: Rate| {
+            Resource::new(capacity.as_bps(), channel.as_bps(), &config.shares)
         };
         let links = topology.links();
-        let links = links.map(|(_, link)| stock(link.capacity, link.channel));
-        // nothing crosses an interface of which nothing is known
+        let links = links.map(|(_, link)| resource(link.capacity, link.channel));
+        // an interface of an unknown device carries no circuit
         let interfaces = topology.interfaces().iter().map(|port| {
             let limits = port.limits.map(|limits| (limits.capacity, limits.channel));
             let (capacity, channel) = limits.unwrap_or((RATE_MIN, RATE_MIN));
-            stock(capacity, channel)
+            resource(capacity, channel)
         });
-        let stocks = links.chain(interfaces).collect();
+        let resources = links.chain(interfaces).collect();
         Ok(Self {
             config,
             topology,
-            stocks,
-            bookings: Roll::default(),
+            resources,
+            bookings: BookingIndex::default(),
             outages: BTreeMap::new(),
             since: Instant::ZERO,
             next: 0,
@@ -69,46 +70,51 @@ impl Calendar {
         })
     }
 
-    /// Books a request under a number that is not in use.
+    /// Books a request under an unused number.
     pub fn book(&mut self, now: Instant, id: Id, request: &Request) -> Result<&Grant, Refusal> {
         self.check_id(id)?;
         if self.bookings.len() >= self.config.bookings_max {
-            return Err(Refusal::Full(self.config.bookings_max));
+            return Err(Refusal::CalendarFull(self.config.bookings_max));
         }
-        self.remember(&request.way);
+        self.remember(&request.route);
         let grant = self.quote(now, request)?;
         self.take(request.owner, &grant.path, &grant.steps);
-        let nth = self.next;
+        let sequence = self.next;
         self.next += 1;
         let booking = Booking {
-            nth,
+            sequence,
             request: request.clone(),
             grant,
         };
         Ok(&self.bookings.insert(id, booking).grant)
     }
 
-    /// What would be granted if it were booked now.
+    /// Returns the grant that [`Self::book`] would give at this time.
     pub fn quote(&self, now: Instant, request: &Request) -> Result<Grant, Refusal> {
-        let ask = Ask::of(request, now.max(self.since), &self.config)?;
-        let paths = self.paths(&request.way)?;
+        let search = Search::of(request, now.max(self.since), &self.config)?;
+        let paths = self.paths(&request.route)?;
         let most = paths.iter().map(|path| path.capacity).max().unwrap_or(0);
         if let Some(most) = Rate::from_bps(most).filter(|most| request.rate_max > *most) {
-            return Err(Refusal::Rate(most));
+            return Err(Refusal::RateTooHigh(most));
         }
-        let best = self.field().best(&ask, &paths);
+        let best = self.planner().best(&search, &paths);
         let end = best.as_ref().map(Grant::end);
         match (request.deadline, end) {
             (Some(deadline), Ok(end)) if end <= deadline => best,
-            (Some(deadline), Ok(_) | Err(Refusal::Far(_))) => Err(Refusal::Late(Counter {
-                end: end.ok(),
-                ..self.field().counter(&ask, &paths, request.need, deadline)
-            })),
+            (Some(deadline), Ok(_) | Err(Refusal::BeyondHorizon(_))) => {
+                Err(Refusal::MissesDeadline(CounterOffer {
+                    end: end.ok(),
+                    ..self
+                        .planner()
+                        .counter_offer(&search, &paths, request.need, deadline)
+                }))
+            }
             _ => best,
         }
     }
 
-    /// What an owner could have of a link, from one moment till another; nothing of a link that there is not.
+    /// Returns the capacity that an owner can book on a link in `from..till`. Returns nothing for
+    /// an unknown link.
     pub fn free(
         &self,
         link: LinkId,
@@ -116,14 +122,14 @@ impl Calendar {
         from: Instant,
         till: Instant,
     ) -> impl Iterator<Item = Free> + '_ {
-        let stock = self.stocks.get(link.0 as usize);
-        stock
+        let resource = self.resources.get(link.0 as usize);
+        resource
             .into_iter()
-            .flat_map(move |stock| stock.free(owner, from, till))
+            .flat_map(move |resource| resource.free(owner, from, till))
     }
 
-    /// The bookings that have something of a link between two moments; how long it takes to find them does not depend on
-    /// how many there are at other times.
+    /// Returns the bookings that use a link in `from..till`. The search time does not depend on the
+    /// number of bookings at other times.
     pub fn allocations(
         &self,
         link: LinkId,
@@ -134,23 +140,23 @@ impl Calendar {
         near.filter(move |(_, booking)| booking.has(link, from, till))
     }
 
-    /// All bookings, by their numbers.
+    /// Returns all bookings by their numbers.
     pub fn bookings(&self) -> impl Iterator<Item = (Id, &Booking)> {
         self.bookings.all()
     }
 
-    /// The booking of a number.
+    /// Returns the booking with this number.
     pub fn booking(&self, id: Id) -> Option<&Booking> {
         self.bookings.find(id)
     }
 
-    /// The links that it is about.
+    /// Returns the topology.
     pub const fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// Forgets what was over before a moment, and those bookings; says which. Whoever comes with an earlier `now` finds that
-    /// moment.
+    /// Deletes all history before a time, and returns the numbers of the bookings that had ended.
+    /// Later calls with an earlier `now` use that time instead.
     pub fn forget(&mut self, before: Instant) -> Vec<Id> {
         let before = before.max(self.since);
         self.since = before;
@@ -163,42 +169,42 @@ impl Calendar {
             self.bookings.remove(*id);
         }
         self.outages.retain(|_, outage| outage.till > before);
-        self.stocks
+        self.resources
             .iter_mut()
-            .for_each(|stock| stock.forget(before));
+            .for_each(|resource| resource.forget(before));
         ids
     }
 
-    /// The first moment from `now` on that can still be changed.
+    /// Returns the earliest time at or after `now` at which the calendar can change.
     pub(crate) fn first_from(&self, now: Instant) -> Instant {
         self.config.slot_from(now.max(self.since))
     }
 
-    pub(crate) const fn field(&self) -> Field<'_> {
-        Field {
+    pub(crate) const fn planner(&self) -> Planner<'_> {
+        Planner {
             config: &self.config,
-            stocks: self.stocks.as_slice(),
+            resources: self.resources.as_slice(),
             limit: None,
         }
     }
 
-    /// The paths that a request may be on.
-    pub(crate) fn paths(&self, way: &Way) -> Result<Cow<'_, [Arc<Path>]>, Refusal> {
-        let ends = match way {
-            Way::Over(path) => {
+    /// Returns the paths that a request may use.
+    pub(crate) fn paths(&self, route: &Route) -> Result<Cow<'_, [Arc<Path>]>, Refusal> {
+        let ends = match route {
+            Route::Along(path) => {
                 let known = path
-                    .stocks()
-                    .all(|link| (link.0 as usize) < self.stocks.len());
+                    .resources()
+                    .all(|link| (link.0 as usize) < self.resources.len());
                 return known
                     .then(|| vec![Arc::clone(path)].into())
-                    .ok_or(Refusal::Unknown);
+                    .ok_or(Refusal::UnknownLink);
             }
-            Way::Between(from, to) => (None, *from, *to),
-            Way::By(interface, from, to) => (Some(*interface), *from, *to),
+            Route::Between(from, to) => (None, *from, *to),
+            Route::Through(interface, from, to) => (Some(*interface), *from, *to),
         };
         let (interface, from, to) = ends;
         if self.topology.name(from).is_none() || self.topology.name(to).is_none() {
-            return Err(Refusal::Unknown);
+            return Err(Refusal::UnknownLink);
         }
         let paths = match self.paths.get(&ends) {
             Some(paths) => Cow::from(paths),
@@ -206,12 +212,12 @@ impl Calendar {
         };
         match interface {
             _ if !paths.is_empty() => Ok(paths),
-            Some(_) => Err(Refusal::Interface),
+            Some(_) => Err(Refusal::InterfaceOffPath),
             None => Err(Refusal::NoPath),
         }
     }
 
-    /// The paths between two nodes; of more than are tried those that cross an interface, if one is meant.
+    /// Returns the paths between two nodes; if an interface is given, only paths that cross it.
     fn look_for(&self, (interface, from, to): Ends) -> Vec<Arc<Path>> {
         let most = self.config.paths_max;
         let Some(interface) = interface else {
@@ -227,40 +233,40 @@ impl Calendar {
     /// Refuses a number that is in use.
     pub(crate) fn check_id(&self, id: Id) -> Result<(), Refusal> {
         if self.bookings.contains(id) || self.outages.contains_key(&id) {
-            return Err(Refusal::Taken(id));
+            return Err(Refusal::IdInUse(id));
         }
         Ok(())
     }
 
     pub(crate) fn take(&mut self, owner: Owner, path: &Path, steps: &[Step]) {
-        for link in path.stocks() {
-            let stock = &mut self.stocks[link.0 as usize];
+        for link in path.resources() {
+            let resource = &mut self.resources[link.0 as usize];
             for step in steps {
-                stock.take(owner, step);
+                resource.take(owner, step);
             }
         }
     }
 
     pub(crate) fn give(&mut self, owner: Owner, path: &Path, steps: &[Step]) {
-        for link in path.stocks() {
-            let stock = &mut self.stocks[link.0 as usize];
+        for link in path.resources() {
+            let resource = &mut self.resources[link.0 as usize];
             for step in steps {
-                stock.give(owner, step);
+                resource.give(owner, step);
             }
         }
     }
 
-    /// Gives the bookings to come a turn behind the `nth`.
-    pub(crate) fn count_on(&mut self, nth: u64) {
-        self.next = self.next.max(nth.saturating_add(1));
+    /// Gives later bookings sequence numbers above `sequence`.
+    pub(crate) fn reserve_sequence(&mut self, sequence: u64) {
+        self.next = self.next.max(sequence.saturating_add(1));
     }
 
-    /// Keeps the paths between two nodes.
-    fn remember(&mut self, way: &Way) {
-        let ends = match *way {
-            Way::Between(from, to) => (None, from, to),
-            Way::By(interface, from, to) => (Some(interface), from, to),
-            Way::Over(_) => return,
+    /// Caches the paths between two nodes.
+    fn remember(&mut self, route: &Route) {
+        let ends = match *route {
+            Route::Between(from, to) => (None, from, to),
+            Route::Through(interface, from, to) => (Some(interface), from, to),
+            Route::Along(_) => return,
         };
         if self.paths.contains_key(&ends) {
             return;
@@ -273,13 +279,12 @@ impl Calendar {
     }
 }
 
-/// Two are equal if they promise the same; which paths they have looked for, and how many bookings they have seen come
-/// and go, is their own affair.
+/// Compares the promises of two calendars. The path cache and the sequence counter do not count.
 impl PartialEq for Calendar {
     fn eq(&self, other: &Self) -> bool {
         self.config == other.config
             && self.topology == other.topology
-            && self.stocks == other.stocks
+            && self.resources == other.resources
             && self.bookings == other.bookings
             && self.outages == other.outages
             && self.since == other.since
@@ -288,12 +293,12 @@ impl PartialEq for Calendar {
 
 impl Eq for Calendar {}
 
-/// The interface that a path crosses, if one is meant, and its ends.
+/// The interface that a path must cross, if any, and the two end nodes.
 type Ends = (Option<LinkId>, NodeId, NodeId);
 
-/// Paths that are looked at for those that cross an interface.
+/// Maximum number of paths that are examined for one that crosses an interface.
 const PATHS_MAX: usize = 64;
-/// Pairs of nodes whose paths are kept.
+/// Maximum number of node pairs in the path cache.
 const PAIRS_MAX: usize = 1 << 14;
 
 #[cfg(test)]
@@ -308,10 +313,10 @@ mod tests {
         Instant::from_nanos(nanos)
     }
 
-    /// One link of 2 Gb/s, of which a byte at 1 Gb/s takes 8 ns.
+    /// Returns one link of 2 Gb/s. A byte at 1 Gb/s takes 8 ns.
     fn topology() -> Topology {
         let gigabit = Rate::from_mbps(1000);
-        Topology::of_one(Rate::from_mbps(2000), gigabit).unwrap()
+        Topology::single_link(Rate::from_mbps(2000), gigabit).unwrap()
     }
 
     fn calendar() -> Calendar {
@@ -322,13 +327,13 @@ mod tests {
         calendar.topology.link("link").unwrap()
     }
 
-    /// A file for both channels of the link, which takes 4 ns a byte.
+    /// Returns a request for both channels of the link, which takes 4 ns a byte.
     fn request(calendar: &Calendar, bytes: u64) -> Request {
         let node = |name| calendar.topology.node(name).unwrap();
         Request {
             owner: Owner(0),
             priority: 0,
-            way: Way::Between(node("a"), node("b")),
+            route: Route::Between(node("a"), node("b")),
             need: Need::bytes(bytes),
             rate_min: None,
             rate_max: Rate::from_mbps(2000),
@@ -353,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn calendars_differ_by_each_thing_that_they_promise() {
+    fn calendars_with_different_promises_differ() {
         let mut one = calendar();
         book(&mut one, 1, 10);
         let other = |change: &dyn Fn(&mut Calendar)| {
@@ -365,14 +370,14 @@ mod tests {
         let more = |calendar: &mut Calendar| {
             (calendar.next, calendar.paths) = (9, BTreeMap::new());
         };
-        assert_eq!(one, other(&more), "a cache promises nothing");
+        assert_eq!(one, other(&more), "a cache makes no promise");
         assert_ne!(one, other(&|other| other.config.paths_max = 1));
         let interface = |other: &mut Calendar| {
             let links = [link(other)];
             other.topology.attach("eth1", &links).unwrap();
         };
         assert_ne!(one, other(&interface));
-        assert_ne!(one, other(&|other| other.stocks.clear()));
+        assert_ne!(one, other(&|other| other.resources.clear()));
         assert_ne!(one, other(&|other| drop(other.bookings.remove(Id(1)))));
         let out = outage(&one, 100, 200);
         let plan = |other: &mut Calendar| {
@@ -383,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn allocation_is_listed_where_it_shares_a_moment_with_the_window() {
+    fn allocation_is_listed_if_it_overlaps_the_window() {
         let mut calendar = calendar();
         let held = Request {
             need: Need::Hold(Duration::from_nanos(10)),
@@ -409,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn forgotten_is_what_was_over_at_that_moment() {
+    fn forget_deletes_what_ended_by_that_time() {
         let mut calendar = calendar();
         book(&mut calendar, 1, 10);
         book(&mut calendar, 2, 10);
@@ -427,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn number_of_a_booking_or_an_outage_is_taken() {
+    fn number_of_a_booking_or_an_outage_is_not_reused() {
         let mut calendar = calendar();
         book(&mut calendar, 1, 10);
         let planned = outage(&calendar, 100, 200);
@@ -435,31 +440,31 @@ mod tests {
         for id in [Id(1), Id(2)] {
             let request = request(&calendar, 10);
             let booked = calendar.book(Instant::ZERO, id, &request);
-            assert_eq!(booked.cloned(), Err(Refusal::Taken(id)));
+            assert_eq!(booked.cloned(), Err(Refusal::IdInUse(id)));
             let planned = calendar.outage(Instant::ZERO, id, planned);
-            assert_eq!(planned, Err(Refusal::Taken(id)));
+            assert_eq!(planned, Err(Refusal::IdInUse(id)));
         }
     }
 
     #[test]
-    fn of_equal_bookings_the_first_made_is_the_first_in_turn() {
+    fn bookings_of_equal_priority_are_ordered_by_booking_time() {
         let mut calendar = calendar();
         let ids = [7, 3, 9, 1];
         for id in ids {
             book(&mut calendar, id, 10);
         }
         assert_eq!(calendar.in_turn(|_| true), ids.map(Id));
-        // none of them can be moved forward
+        // no booking can be moved forward
         let moved = calendar.repack(Instant::ZERO, Scope::All, RepackLimits::NONE);
         assert_eq!(moved, []);
-        calendar.count_on(2);
+        calendar.reserve_sequence(2);
         assert_eq!(calendar.next, 4);
-        calendar.count_on(40);
+        calendar.reserve_sequence(40);
         assert_eq!(calendar.next, 41);
     }
 
     #[test]
-    fn paths_are_looked_for_once_and_only_so_many_pairs_are_kept() {
+    fn path_cache_searches_once_and_is_bounded() {
         let mut calendar = calendar();
         book(&mut calendar, 1, 10);
         book(&mut calendar, 2, 10);
@@ -484,43 +489,48 @@ mod tests {
     }
 
     #[test]
-    fn ways_that_are_not_in_the_topology_are_unknown() {
+    fn routes_outside_the_topology_are_refused() {
         let calendar = calendar();
         let node = |name| calendar.topology.node(name).unwrap();
         let (a, b) = (node("a"), node("b"));
         let nowhere = NodeId(2);
         for (from, to) in [(a, nowhere), (nowhere, b)] {
-            let paths = calendar.paths(&Way::Between(from, to));
-            assert_eq!(paths, Err(Refusal::Unknown));
+            let paths = calendar.paths(&Route::Between(from, to));
+            assert_eq!(paths, Err(Refusal::UnknownLink));
         }
-        assert_eq!(calendar.paths(&Way::Between(b, a)), Err(Refusal::NoPath));
-        let by = calendar.paths(&Way::By(LinkId(1), a, b));
-        assert_eq!(by, Err(Refusal::Interface));
+        assert_eq!(calendar.paths(&Route::Between(b, a)), Err(Refusal::NoPath));
+        let by = calendar.paths(&Route::Through(LinkId(1), a, b));
+        assert_eq!(by, Err(Refusal::InterfaceOffPath));
         let over = Path::new(&calendar.topology, vec![link(&calendar)]).unwrap();
         assert_eq!(
-            calendar.paths(&Way::Over(Arc::clone(&over))).unwrap().len(),
+            calendar
+                .paths(&Route::Along(Arc::clone(&over)))
+                .unwrap()
+                .len(),
             1
         );
         let mut empty = calendar.clone();
-        empty.stocks.clear();
-        assert_eq!(empty.paths(&Way::Over(over)), Err(Refusal::Unknown));
+        empty.resources.clear();
+        assert_eq!(empty.paths(&Route::Along(over)), Err(Refusal::UnknownLink));
     }
 
     #[test]
-    fn rate_up_to_the_capacity_can_be_asked_for() {
+    fn rate_up_to_the_capacity_is_granted() {
         let calendar = calendar();
         let mut request = request(&calendar, 10);
         assert!(calendar.quote(Instant::ZERO, &request).is_ok());
         request.rate_max = Rate::from_mbps(2001);
         let most = Rate::from_mbps(2000);
         let refused = calendar.quote(Instant::ZERO, &request);
-        assert_eq!(refused, Err(Refusal::Rate(most)));
-        // to the moment, and not a moment later
+        assert_eq!(refused, Err(Refusal::RateTooHigh(most)));
+        // a deadline at the exact end is met, one a nanosecond earlier is not
         request.rate_max = most;
         request.deadline = Some(at(40));
         assert!(calendar.quote(Instant::ZERO, &request).is_ok());
         request.deadline = Some(at(39));
         let late = calendar.quote(Instant::ZERO, &request);
-        assert!(matches!(late, Err(Refusal::Late(counter)) if counter.end == Some(at(40))));
+        assert!(
+            matches!(late, Err(Refusal::MissesDeadline(counter)) if counter.end == Some(at(40)))
+        );
     }
 }

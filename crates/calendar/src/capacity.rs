@@ -1,36 +1,37 @@
-//! What is left of a link over time: steps, exact, in an order that a million of them do not slow down.
+//! Free rate of one link over time, in a structure that stays fast with a million steps.
 
 use lighthaul_base::Instant;
 
 use crate::blocks::Blocks;
 use crate::cursor::Cursor;
 
-/// A capacity function, the paper's gamma(t) (section 3): from each point till the next so many bits a second are
-/// free, and behind the last one everything is.
+/// Capacity function gamma(t) of the paper (section 3): the free rate in bits a second between
+/// change points. After the last point the whole rate is free.
 ///
-/// Neighbours that are equal are one step, so the steps are as few as they can be. They lie in blocks that know the
-/// least and the most that is free in them: a query jumps over blocks in which nothing can be found, and a change
-/// that covers a whole block is noted there once (`owed`). A list as in the paper costs a walk over everything
-/// booked for every request; a tree of single points spends more on its nodes than these rows do on moving their ends.
+/// Adjacent steps of equal rate are merged. Steps are stored in blocks that know their lowest and
+/// highest free rate: queries skip blocks, and a change of a whole block only changes its offset.
+///
+/// The paper uses a list, which each request walks from its beginning. A tree of single points
+/// spends more time on its nodes than these arrays on moving their ends.
 #[derive(Clone, Debug)]
 pub struct Capacity {
     whole: u64,
     blocks: Blocks,
 }
 
-/// A time in which the same is free, perhaps nothing.
+/// Time range with a constant free rate, which may be zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Free {
-    /// Its first moment.
+    /// Start.
     pub from: Instant,
-    /// The first moment after it; [`Instant::NEVER`] behind the last booking.
+    /// End, exclusive; [`Instant::NEVER`] after the last booking.
     pub till: Instant,
-    /// Bits a second.
+    /// Free rate in bits a second.
     pub bps: u64,
 }
 
 impl Capacity {
-    /// A link of `bps` bits a second that nobody has booked.
+    /// Returns an unbooked link of `bps` bits a second.
     pub fn new(bps: u64) -> Self {
         Self {
             whole: bps,
@@ -38,17 +39,17 @@ impl Capacity {
         }
     }
 
-    /// What it has when nothing is booked.
+    /// Returns the rate when nothing is booked.
     pub const fn whole(&self) -> u64 {
         self.whole
     }
 
-    /// What is free at a moment.
+    /// Returns the free rate at a time.
     pub fn at(&self, at: Instant) -> u64 {
         self.cursor(at).free()
     }
 
-    /// The steps from one moment till another, in order.
+    /// Returns the steps in `from..till` in order.
     pub fn steps(&self, from: Instant, till: Instant) -> impl Iterator<Item = Free> + '_ {
         let mut cursor = self.cursor(from);
         core::iter::from_fn(move || {
@@ -66,7 +67,7 @@ impl Capacity {
         })
     }
 
-    /// Returns the least that is free at any moment from `from` till `till`; all of it where that is no time.
+    /// Returns the lowest free rate in `from..till`, the whole rate if the range is empty.
     pub fn least(&self, from: Instant, till: Instant) -> u64 {
         if from >= till {
             return self.whole;
@@ -74,37 +75,37 @@ impl Capacity {
         self.blocks.least(from, till)
     }
 
-    /// How many steps there are.
+    /// Returns the number of steps.
     pub fn len(&self) -> usize {
         self.blocks.points()
     }
 
-    /// Whether nothing is booked.
+    /// Returns true if nothing is booked.
     pub fn is_empty(&self) -> bool {
         self.blocks.points() == 1 && self.blocks.least(Instant::ZERO, Instant::NEVER) == self.whole
     }
 
-    /// Takes `bps` bits a second away from one moment till another; they must be there.
+    /// Takes `bps` bits a second in `from..till`. Panics if less is free.
     pub fn take(&mut self, from: Instant, till: Instant, bps: u64) {
         self.shift(from, till, bps.wrapping_neg());
     }
 
-    /// Gives back what was taken.
+    /// Gives back a rate that was taken. Panics if less was taken.
     pub fn give(&mut self, from: Instant, till: Instant, bps: u64) {
         self.shift(from, till, bps);
     }
 
-    /// Forgets what was before a moment, of which nobody will ask again.
+    /// Deletes the history before a time. Later queries must not be about it.
     pub fn forget(&mut self, before: Instant) {
         self.blocks.forget(before);
     }
 
-    /// A place in it from which to look on.
+    /// Returns a cursor at a time.
     pub(crate) fn cursor(&self, at: Instant) -> Cursor<'_> {
         Cursor::new(&self.blocks, at)
     }
 
-    /// Adds `by`, which wraps, from one moment till another.
+    /// Adds `by` modulo 2^64 in `from..till`.
     fn shift(&mut self, from: Instant, till: Instant, by: u64) {
         if from >= till || by == 0 {
             return;
@@ -113,7 +114,7 @@ impl Capacity {
     }
 }
 
-/// Two are equal if they say the same of every moment, however their steps lie in blocks.
+/// Compares the free rate at all times, regardless of the division into blocks.
 impl PartialEq for Capacity {
     fn eq(&self, other: &Self) -> bool {
         self.whole == other.whole
@@ -139,7 +140,7 @@ mod tests {
         Instant::from_nanos(nanos as u64)
     }
 
-    /// What is free at each nanosecond, the dumbest way to know it.
+    /// Returns the free rate at each nanosecond: a simple reference implementation.
     fn array(changes: &[(usize, usize, u64)]) -> Vec<u64> {
         let mut array = vec![WHOLE; END];
         for &(from, len, bps) in changes {
@@ -162,7 +163,7 @@ mod tests {
         prop::collection::vec((0..END - 500, 0_usize..500, 0_u64..3), 0..most)
     }
 
-    /// The blocks agree with the points in them.
+    /// Asserts that the summaries of blocks agree with their points.
     fn assert_sound(capacity: &Capacity) {
         let mut before: Option<(Instant, u64)> = None;
         assert_eq!(capacity.blocks.starts.len(), capacity.blocks.rows.len());
@@ -175,7 +176,7 @@ mod tests {
             for (point, free) in block.points.iter().zip(frees) {
                 if let Some((earlier, other)) = before {
                     assert!(earlier < point.at, "points are in order");
-                    assert_ne!(other, free, "neighbours that are equal are one step");
+                    assert_ne!(other, free, "equal adjacent steps are merged");
                 }
                 before = Some((point.at, free));
             }
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_bookings_at_one_moment_count_twice_and_neighbours_do_not_add_up() {
+    fn equal_bookings_add_up_and_adjacent_steps_are_merged() {
         let mut capacity = Capacity::new(10);
         capacity.take(at(5), at(9), 4);
         capacity.take(at(5), at(9), 4);
@@ -199,8 +200,8 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "more was taken")]
-    fn more_than_there_is_cannot_be_taken() {
+    #[should_panic(expected = "exceeds the free one")]
+    fn taking_more_than_is_free_panics() {
         let mut capacity = Capacity::new(10);
         capacity.take(at(5), at(9), 4);
         capacity.take(at(0), at(6), 7);
@@ -208,7 +209,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_does_what_an_array_does(changes in changes(400), from in 0..END, bps in 0..WHOLE + 2) {
+        fn capacity_matches_an_array(changes in changes(400), from in 0..END, bps in 0..WHOLE + 2) {
             let (capacity, array) = (of(&changes), array(&changes));
             assert_sound(&capacity);
             let read: Vec<u64> = (0..END).map(|moment| capacity.at(at(moment))).collect();
@@ -218,7 +219,8 @@ mod tests {
                 let rest = if wanted(WHOLE) { at(END) } else { Instant::NEVER };
                 (from..END).find(|moment| wanted(array[*moment])).map_or(rest, at)
             };
-            // behind the last booking all is free from where it ends, which is before the array does
+            // after the last booking everything is free, which the function knows before the end of
+            // the array
             prop_assert_eq!(cursor.next_at_least(bps), first(&|free| free >= bps));
             prop_assert_eq!(cursor.next_below(bps), first(&|free| free < bps));
             let till = from + (bps as usize) % (END - from);
@@ -232,7 +234,7 @@ mod tests {
         }
 
         #[test]
-        fn giving_back_in_any_order_restores_it(mut some in changes(300), others in changes(300), seed: u64) {
+        fn giving_back_in_any_order_restores_the_capacity(mut some in changes(300), others in changes(300), seed: u64) {
             let mut capacity = of(&some);
             for &(from, len, bps) in &others {
                 capacity.take(at(from), at(from + len), bps);
@@ -247,7 +249,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_forgotten_leaves_the_rest(changes in changes(400), before in 0..END) {
+        fn forgetting_the_past_keeps_the_future(changes in changes(400), before in 0..END) {
             let mut capacity = of(&changes);
             let was = capacity.clone();
             capacity.forget(at(before));

@@ -1,4 +1,4 @@
-//! Bookings that end early, grow, shrink, or move.
+//! Release, extension, reduction and repacking of bookings.
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -12,43 +12,45 @@ use crate::booking::{Booking, Id};
 use crate::calendar::Calendar;
 use crate::grant::Grant;
 use crate::path::Path;
-use crate::plan::{Ask, Field, Goal};
+use crate::plan::{Goal, Planner, Search};
 use crate::rate_limit::RateLimit;
-use crate::refusal::{Counter, Refusal};
+use crate::refusal::{CounterOffer, Refusal};
 use crate::request::{Detail, Need, Shape};
 use crate::topology::Topology;
 
-/// A booking whose promise has changed.
+/// A booking whose grant has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// Its number.
+    /// Number of the booking.
     pub id: Id,
-    /// When it was to be over.
+    /// End before the change.
     pub was: Instant,
-    /// When it is now.
+    /// End after the change.
     pub end: Instant,
 }
 
-/// Rules for what bookings may be moved to, beside what is free.
+/// Additional rules for the grants that a booking may be moved to.
 ///
-/// The calendar asks for each path before it looks there, and once more for the grant that it has found.
+/// The calendar calls [`Self::may_take`] before it searches a path, and [`Self::check`] for the
+/// grant that it has found.
 pub trait MoveRules {
-    /// Learns that bookings have nothing more from now on until they are granted something else.
+    /// Notes that these bookings hold nothing from now on until a new grant passes [`Self::check`].
     fn displace(&mut self, _ids: &[Id]) {}
 
-    /// Returns whether a booking may be moved to another path.
+    /// Returns true if a booking may be moved to another path.
     fn may_take(&self, id: Id, path: &Path, topology: &Topology) -> bool;
 
-    /// Returns a bound on the rate of a booking over time, beside what links have.
+    /// Returns an upper bound on the rate of a booking over time, in addition to the capacity of
+    /// links.
     fn rate_limit(&self, _id: Id) -> Option<RateLimit<'_>> {
         None
     }
 
-    /// Refuses a grant in place of the one that a booking has; what is not refused is granted.
+    /// Accepts or refuses a new grant for a booking.
     fn check(&mut self, id: Id, was: &Grant, new: &Grant) -> Result<(), Refusal>;
 }
 
-/// Allows every move.
+/// Rules that allow every move.
 #[derive(Clone, Copy, Debug)]
 pub struct NoRules;
 
@@ -62,61 +64,62 @@ impl MoveRules for NoRules {
     }
 }
 
-/// Bounds of the work of one repack; a repack takes from them what it has done.
+/// Limits on the work of one repack, which subtracts the work it has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RepackLimits {
-    /// Bookings that are packed again.
+    /// Number of bookings to place again.
     pub bookings: usize,
-    /// Steps that these have together: packing a booking takes time for each.
+    /// Total number of steps of these bookings, which determines the time it takes.
     pub steps: usize,
 }
 
 impl RepackLimits {
-    /// No bound.
+    /// No limit.
     pub const NONE: Self = Self {
         bookings: usize::MAX,
         steps: usize::MAX,
     };
 }
 
-/// Which bookings are packed again.
+/// Set of bookings that a repack may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Those that have not begun: no circuit that is in use changes.
+    /// Bookings that have not started, so that no active circuit changes.
     Waiting,
-    /// Also the rest of those that have.
+    /// Also the remaining part of active bookings.
     All,
 }
 
 impl Calendar {
-    /// Ends a booking; what it had from now on can be booked at once, and is returned.
+    /// Ends a booking and returns the steps that it had from now on. Their capacity is free at
+    /// once.
     pub fn release(&mut self, now: Instant, id: Id) -> Result<Vec<Step>, Refusal> {
-        let mut booking = self.bookings.remove(id).ok_or(Refusal::Missing(id))?;
+        let mut booking = self.bookings.remove(id).ok_or(Refusal::NotFound(id))?;
         let rest = booking.grant.split_off(self.first_from(now));
         self.give(booking.request.owner, &booking.grant.path, &rest);
         Ok(rest)
     }
 
-    /// Lets a booking be for more than it was. A file whose rate may vary takes what is free from now on; others get theirs
-    /// longer, if nobody has booked what follows.
+    /// Increases the amount of a booking. A size at a varying rate uses the free capacity from now
+    /// on. Other bookings are extended at their end, which fails if another booking follows.
     pub fn extend(&mut self, now: Instant, id: Id, need: Need) -> Result<&Grant, Refusal> {
         let request = &self.booking_to_change(now, id)?.request;
         if compare(need, request.need) != Some(Ordering::Greater) {
-            return Err(Refusal::Size(id));
+            return Err(Refusal::AmountOutOfRange(id));
         }
         let deadline = request.deadline.unwrap_or(Instant::NEVER);
         self.renew(now, id, need, &mut InTime { deadline })?;
         self.rewrite(id, need)
     }
 
-    /// Lets a booking be for less than it was: it ends earlier, and keeps the steps until then.
+    /// Reduces the amount of a booking. It keeps its steps and ends earlier.
     pub fn shrink(&mut self, now: Instant, id: Id, need: Need) -> Result<&Grant, Refusal> {
         let booking = self.booking_to_change(now, id)?;
         if need.is_nothing() {
-            return Err(Refusal::Nothing);
+            return Err(Refusal::Empty);
         }
         if compare(need, booking.request.need) != Some(Ordering::Less) {
-            return Err(Refusal::Size(id));
+            return Err(Refusal::AmountOutOfRange(id));
         }
         let end = match need {
             Need::Size { .. } => booking.grant.end_of(need.work()),
@@ -124,24 +127,25 @@ impl Calendar {
         };
         let end = self.config.slot_from(end);
         if end <= now {
-            return Err(Refusal::Size(id));
+            return Err(Refusal::AmountOutOfRange(id));
         }
         self.cut(id, end);
         self.rewrite(id, need)
     }
 
-    /// Packs again, in the order of priority and of booking, what is still to come of bookings, as many as `limits` allow: each
-    /// gets what there is now if with that it is over no later, so no booking loses by it. Says whose steps have changed, also of
-    /// those that are over when they were to be.
+    /// Places the remaining parts of bookings again, by priority and then by booking time, as many
+    /// as `limits` allow. A booking gets a new grant only if that ends no later. Returns the
+    /// bookings whose steps have changed, including those with an unchanged end.
     ///
-    /// What was booked with a margin (section 4.3 of the paper) and ends early leaves room to those behind it. When each of
-    /// them in turn takes what those before it leave, all have what they would have had without margins.
+    /// A transfer that was booked with a margin (section 4.3 of the paper) and ends early frees
+    /// capacity for later ones. Repacking them in order gives each the grant it would have had
+    /// without margins.
     pub fn repack(&mut self, now: Instant, scope: Scope, mut limits: RepackLimits) -> Vec<Moved> {
         self.repack_by(now, scope, &mut limits, &mut NoRules)
     }
 
-    /// Packs again like [`Self::repack`], as far as `rules` allow. Ends before a booking that has more steps than `limits` has
-    /// left, and leaves no steps then.
+    /// Repacks like [`Self::repack`], within `rules`. Stops before a booking that has more steps
+    /// than `limits` allows, and then sets the step limit to zero.
     pub fn repack_by(
         &mut self,
         now: Instant,
@@ -181,18 +185,18 @@ impl Calendar {
         moves
     }
 
-    /// The numbers of certain bookings, the highest priority first; of equal ones, who booked first.
+    /// Returns the numbers of selected bookings by descending priority, then by booking time.
     pub(crate) fn in_turn(&self, which: impl Fn(&Booking) -> bool) -> Vec<Id> {
         let bookings = self.bookings().filter(|(_, booking)| which(booking));
         let turns =
-            bookings.map(|(id, booking)| (Reverse(booking.request.priority), booking.nth, id));
+            bookings.map(|(id, booking)| (Reverse(booking.request.priority), booking.sequence, id));
         let mut turns: Vec<_> = turns.collect();
         turns.sort_unstable();
         turns.into_iter().map(|(_, _, id)| id).collect()
     }
 
-    /// Looks again for what a booking needs from now on, and lets it have that if the rules allow it; else it keeps what it
-    /// has.
+    /// Searches a new grant for a booking from now on. The booking keeps its grant if none is found
+    /// or if the rules refuse it.
     pub(crate) fn renew(
         &mut self,
         now: Instant,
@@ -201,7 +205,7 @@ impl Calendar {
         rules: &mut impl MoveRules,
     ) -> Result<Moved, Refusal> {
         let now = self.first_from(now);
-        let mut booking = self.bookings.remove(id).ok_or(Refusal::Missing(id))?;
+        let mut booking = self.bookings.remove(id).ok_or(Refusal::NotFound(id))?;
         let (owner, was) = (booking.request.owner, booking.grant.clone());
         let rest = booking.grant.split_off(now);
         self.give(owner, &was.path, &rest);
@@ -217,7 +221,7 @@ impl Calendar {
             new.path = Arc::clone(&later.path);
             new.append(&later.steps, joined);
             if new.steps.len() > self.config.steps_max {
-                return Err(Refusal::Steps(self.config.steps_max));
+                return Err(Refusal::TooManySteps(self.config.steps_max));
             }
             rules.check(id, &was, &new).map(|()| (new, later))
         });
@@ -239,8 +243,9 @@ impl Calendar {
         moved
     }
 
-    /// What there is for the rest of what a booking needs, after its steps from now on have been given back. What has begun
-    /// stays on its path and, where its rate may not vary, goes on without a break; so does what is held longer.
+    /// Searches a grant for the remaining part of a booking whose later steps have been released.
+    /// An active booking stays on its path. If its rate is fixed it also continues without a gap,
+    /// and so does an extended holding time.
     fn rest(
         &self,
         now: Instant,
@@ -259,21 +264,21 @@ impl Calendar {
         let stays = !varies && (begun.is_some() || need != request.need);
         request.from = if stays { was.start() } else { request.from }.max(now);
         request.need = need;
-        let mut ask = Ask::of(&request, now, &self.config)?;
+        let mut search = Search::of(&request, now, &self.config)?;
         let paths = match begun {
             None if stays => vec![Arc::clone(&was.path)],
             None => {
-                let mut paths = self.paths(&request.way)?.into_owned();
+                let mut paths = self.paths(&request.route)?.into_owned();
                 paths.retain(|path| *path == was.path || rules.may_take(id, path, self.topology()));
                 paths
             }
             Some(last) => {
-                ask.lit = if last.till == now {
+                search.rate_before = if last.till == now {
                     last.rate.as_bps()
                 } else {
                     0
                 };
-                ask.goal = match ask.goal {
+                search.goal = match search.goal {
                     Goal::Carry(work) => Goal::Carry(booking.grant.left(work)),
                     Goal::Fixed(work) => Goal::Fixed(booking.grant.left(work)),
                     Goal::Hold(time) => {
@@ -283,19 +288,21 @@ impl Calendar {
                 vec![Arc::clone(&was.path)]
             }
         };
-        let field = Field {
+        let planner = Planner {
             limit: rules.rate_limit(id),
-            ..self.field()
+            ..self.planner()
         };
-        let found = field.best(&ask, &paths);
-        if stays && found.as_ref().map(Grant::start) != Ok(ask.from) {
-            let view = field.view(ask.owner, &was.path, ask.from);
-            return Err(Refusal::Blocked(view.next_below(ask.on(&was.path)?.least)));
+        let found = planner.best(&search, &paths);
+        if stays && found.as_ref().map(Grant::start) != Ok(search.from) {
+            let view = planner.view(search.owner, &was.path, search.from);
+            return Err(Refusal::FollowingBooked(
+                view.next_below(search.on(&was.path)?.least),
+            ));
         }
         found
     }
 
-    /// Ends a booking at a moment, and lets go of what it had from then on.
+    /// Ends a booking at a time and frees its later capacity.
     pub(crate) fn cut(&mut self, id: Id, at: Instant) {
         let cut = self.bookings.change(id, |booking| {
             let rest = booking.grant.split_off(at);
@@ -307,23 +314,23 @@ impl Calendar {
         }
     }
 
-    /// A booking that is not over.
+    /// Returns a booking that has not ended.
     fn booking_to_change(&self, now: Instant, id: Id) -> Result<&Booking, Refusal> {
-        let booking = self.bookings.find(id).ok_or(Refusal::Missing(id))?;
+        let booking = self.bookings.find(id).ok_or(Refusal::NotFound(id))?;
         let ahead = booking.grant.end() > now;
-        ahead.then_some(booking).ok_or(Refusal::Over(id))
+        ahead.then_some(booking).ok_or(Refusal::Ended(id))
     }
 
-    /// Notes what a booking is for since it was changed.
+    /// Stores the new amount of a booking.
     fn rewrite(&mut self, id: Id, need: Need) -> Result<&Grant, Refusal> {
         self.bookings
             .change(id, |booking| booking.request.need = need);
-        let booking = self.bookings.find(id).ok_or(Refusal::Missing(id))?;
+        let booking = self.bookings.find(id).ok_or(Refusal::NotFound(id))?;
         Ok(&booking.grant)
     }
 }
 
-/// A booking that is looked for again, after its steps from now on have been given back.
+/// Booking for which a new grant is searched, after its steps from now on have been released.
 struct Renewal<'a> {
     id: Id,
     booking: &'a Booking,
@@ -331,7 +338,7 @@ struct Renewal<'a> {
     need: Need,
 }
 
-/// Refuses what is over too late.
+/// Rules that refuse a grant with a late end.
 struct InTime {
     deadline: Instant,
 }
@@ -342,16 +349,16 @@ impl MoveRules for InTime {
     }
 
     fn check(&mut self, _id: Id, _was: &Grant, new: &Grant) -> Result<(), Refusal> {
-        let late = Counter {
+        let late = CounterOffer {
             end: Some(new.end()),
-            ..Counter::default()
+            ..CounterOffer::default()
         };
         let in_time = new.end() <= self.deadline;
-        in_time.then_some(()).ok_or(Refusal::Late(late))
+        in_time.then_some(()).ok_or(Refusal::MissesDeadline(late))
     }
 }
 
-/// Refuses what is over later than before, or against other rules, and notes whether another grant was found.
+/// Rules that refuse a later end than before, and note if a different grant was accepted.
 struct NoLater<'a, R> {
     rules: &'a mut R,
     is_other: bool,
@@ -368,7 +375,7 @@ impl<R: MoveRules> MoveRules for NoLater<'_, R> {
 
     fn check(&mut self, id: Id, was: &Grant, new: &Grant) -> Result<(), Refusal> {
         if new.end() > was.end() {
-            return Err(Refusal::Blocked(was.end()));
+            return Err(Refusal::FollowingBooked(was.end()));
         }
         self.is_other = was != new;
         if self.is_other {
@@ -378,7 +385,7 @@ impl<R: MoveRules> MoveRules for NoLater<'_, R> {
     }
 }
 
-/// Which of two needs is more, if they are of one kind.
+/// Compares two amounts of the same variant.
 fn compare(need: Need, other: Need) -> Option<Ordering> {
     match (need, other) {
         (Need::Size { .. }, Need::Size { .. }) => Some(need.work().cmp(&other.work())),

@@ -1,4 +1,4 @@
-//! What a calendar is like.
+//! Limits and rules of a calendar.
 
 use alloc::collections::BTreeMap;
 use core::fmt;
@@ -7,27 +7,28 @@ use core::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_base::trc::STEPS_MAX;
 
-use crate::stock::Owner;
+use crate::resource::Owner;
 
-/// A calendar's bounds and rules.
+/// Limits and rules of a calendar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// How far ahead a booking may end.
+    /// Time ahead of the present by which every booking must end.
     pub horizon: Duration,
-    /// What moments are multiples of; a nanosecond if any will do. It should be a twentieth of a transfer or less.
+    /// Unit of start and end times, 1 ns for no rounding. It should be at most a twentieth of a
+    /// transfer.
     pub slot: Duration,
-    /// How many paths between two nodes are tried.
+    /// Maximum number of paths that are tried between two nodes.
     pub paths_max: usize,
-    /// How many bookings there may be at once.
+    /// Maximum number of bookings at one time.
     pub bookings_max: usize,
-    /// How many steps a booking may have.
+    /// Maximum number of steps in a booking.
     pub steps_max: usize,
-    /// How many thousandths of every link are kept for an owner.
+    /// Thousandths of each link that are kept for an owner.
     pub shares: BTreeMap<Owner, u16>,
 }
 
 impl Default for Config {
-    /// Thirty days, any moment, four paths, two million bookings, no shares.
+    /// Thirty days, slots of 1 ns, four paths, two million bookings, no shares.
     fn default() -> Self {
         Self {
             horizon: Duration::from_hours(24 * 30),
@@ -41,31 +42,31 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Tells whether a calendar can be made of this.
-    pub fn check(&self) -> Result<(), Misuse> {
+    /// Checks that each value is within its range.
+    pub fn check(&self) -> Result<(), ConfigError> {
         if self.slot.is_zero() || self.slot > HORIZON_MAX {
-            return Err(Misuse::Slot(self.slot));
+            return Err(ConfigError::Slot(self.slot));
         }
         if self.horizon < self.slot || self.horizon > HORIZON_MAX {
-            return Err(Misuse::Horizon(self.horizon));
+            return Err(ConfigError::Horizon(self.horizon));
         }
         if !(1..=PATHS_MAX).contains(&self.paths_max) {
-            return Err(Misuse::Paths(self.paths_max));
+            return Err(ConfigError::Paths(self.paths_max));
         }
         if self.bookings_max == 0 {
-            return Err(Misuse::Bookings);
+            return Err(ConfigError::Bookings);
         }
         if !(1..=STEPS_MAX).contains(&self.steps_max) {
-            return Err(Misuse::Steps(self.steps_max));
+            return Err(ConfigError::Steps(self.steps_max));
         }
         let kept: u64 = self.shares.values().map(|share| u64::from(*share)).sum();
         if kept > 1000 || self.shares.len() > SHARES_MAX {
-            return Err(Misuse::Shares(kept));
+            return Err(ConfigError::Shares(kept));
         }
         Ok(())
     }
 
-    /// The first moment from `at` on that a booking may begin or end at.
+    /// Returns the first slot boundary at or after `at`.
     pub(crate) fn slot_from(&self, at: Instant) -> Instant {
         let slot = self.slot_nanos();
         at.as_nanos()
@@ -73,13 +74,13 @@ impl Config {
             .map_or(Instant::NEVER, Instant::from_nanos)
     }
 
-    /// The last such moment until `at`.
+    /// Returns the last slot boundary at or before `at`.
     pub(crate) fn slot_until(&self, at: Instant) -> Instant {
         let nanos = at.as_nanos();
         Instant::from_nanos(nanos - nanos % self.slot_nanos())
     }
 
-    /// The moment at which everything booked at `now` must be over.
+    /// Returns the time by which every booking made at `now` must end.
     pub(crate) fn horizon_at(&self, now: Instant) -> Instant {
         self.slot_until(now + self.horizon)
     }
@@ -89,52 +90,49 @@ impl Config {
     }
 }
 
-/// What cannot be made into a calendar.
+/// Configuration value that is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Misuse {
-    /// Slots of nothing, or of years.
+pub enum ConfigError {
+    /// Slot of zero, or longer than ten years.
     Slot(Duration),
-    /// A horizon of less than a slot, or of centuries.
+    /// Horizon shorter than a slot, or longer than ten years.
     Horizon(Duration),
-    /// No path, or very many.
+    /// Number of paths that is zero or too high.
     Paths(usize),
-    /// Room for no booking.
+    /// Maximum of zero bookings.
     Bookings,
-    /// No step, or more than a TRC vector has.
+    /// Maximum of zero steps, or of more than a TRC vector has.
     Steps(usize),
-    /// Shares that are more than the whole: so many thousandths.
+    /// Shares with more than 1000 thousandths in all, given here, or with too many owners.
     Shares(u64),
 }
 
-impl fmt::Display for Misuse {
+impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Slot(slot) => write!(
-                f,
-                "slots of {slot:?} cannot be: they have at least 1ns and at most ten years"
-            ),
+            Self::Slot(slot) => write!(f, "slot of {slot:?} is out of range: use 1ns to ten years"),
             Self::Horizon(horizon) => write!(
                 f,
-                "a calendar cannot reach {horizon:?} ahead: at least one slot and at most ten years"
+                "horizon of {horizon:?} is out of range: use one slot to ten years"
             ),
             Self::Paths(paths) => write!(
                 f,
-                "{paths} paths cannot be tried: at least one and at most {PATHS_MAX}"
+                "number of paths {paths} is out of range: use 1 to {PATHS_MAX}"
             ),
-            Self::Bookings => write!(f, "a calendar has room for at least one booking"),
+            Self::Bookings => write!(f, "the maximum number of bookings is zero: use at least 1"),
             Self::Steps(steps) => write!(
                 f,
-                "a booking cannot have up to {steps} steps: at least one and at most {STEPS_MAX}"
+                "maximum number of steps {steps} is out of range: use 1 to {STEPS_MAX}"
             ),
             Self::Shares(kept) => write!(
                 f,
-                "shares of {kept} thousandths cannot be kept: together at most 1000, of at most {SHARES_MAX} owners"
+                "shares of {kept} thousandths are out of range: use at most 1000 in all, for at most {SHARES_MAX} owners"
             ),
         }
     }
 }
 
-impl core::error::Error for Misuse {}
+impl core::error::Error for ConfigError {}
 
 const HORIZON_MAX: Duration = Duration::from_hours(24 * 3660);
 const PATHS_MAX: usize = 64;
@@ -146,7 +144,7 @@ mod tests {
     use alloc::string::ToString;
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn values_out_of_range_are_refused() {
         let with = |change: fn(&mut Config)| {
             let mut config = Config::default();
             change(&mut config);
@@ -156,22 +154,22 @@ mod tests {
         for (refused, misuse) in [
             (
                 with(|c| c.slot = Duration::ZERO),
-                Misuse::Slot(Duration::ZERO),
+                ConfigError::Slot(Duration::ZERO),
             ),
             (
                 with(|c| c.horizon = Duration::MAX),
-                Misuse::Horizon(Duration::MAX),
+                ConfigError::Horizon(Duration::MAX),
             ),
             (
                 with(|c| c.slot = c.horizon * 2),
-                Misuse::Horizon(Config::default().horizon),
+                ConfigError::Horizon(Config::default().horizon),
             ),
-            (with(|c| c.paths_max = 0), Misuse::Paths(0)),
-            (with(|c| c.bookings_max = 0), Misuse::Bookings),
-            (with(|c| c.steps_max = 5000), Misuse::Steps(5000)),
+            (with(|c| c.paths_max = 0), ConfigError::Paths(0)),
+            (with(|c| c.bookings_max = 0), ConfigError::Bookings),
+            (with(|c| c.steps_max = 5000), ConfigError::Steps(5000)),
             (
                 with(|c| c.shares = [(Owner(1), 600), (Owner(2), 401)].into()),
-                Misuse::Shares(1001),
+                ConfigError::Shares(1001),
             ),
         ] {
             assert_eq!(refused, Err(misuse));

@@ -1,10 +1,10 @@
-//! A place in a capacity function, from which to look on.
+//! Sequential reader of a capacity function.
 
 use lighthaul_base::Instant;
 
 use crate::blocks::{Block, Blocks};
 
-/// A moment and the step that it is in; the next step is then a step away and no search.
+/// A time and the step that contains it. Moving to the next step needs no search.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'a> {
     blocks: &'a Blocks,
@@ -24,22 +24,22 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The moment that it is at.
+    /// Returns the current time.
     pub(crate) const fn now(&self) -> Instant {
         self.now
     }
 
-    /// What is free there.
+    /// Returns the free rate at that time, in bits a second.
     pub(crate) fn free(&self) -> u64 {
         self.row().free(self.point)
     }
 
-    /// Until when that is free.
+    /// Returns the end of the current step.
     pub(crate) fn till(&self) -> Instant {
         self.change().unwrap_or(Instant::NEVER)
     }
 
-    /// Goes on to a later moment.
+    /// Advances to a later time.
     pub(crate) fn seek(&mut self, at: Instant) {
         debug_assert!(self.now <= at);
         self.now = at;
@@ -56,23 +56,24 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The first moment from here on when at least `bps` are free.
+    /// Returns the first time from here on with at least `bps` free.
     pub(crate) fn next_at_least(&self, bps: u64) -> Instant {
         self.next(|free| free >= bps, |block| block.most >= bps)
     }
 
-    /// The first moment from here on when less than `bps` are free.
+    /// Returns the first time from here on with less than `bps` free.
     pub(crate) fn next_below(&self, bps: u64) -> Instant {
         self.next(|free| free < bps, |block| block.least < bps)
     }
 
-    /// The first moment from here on when what is free is wanted, which `may` says of whole blocks.
+    /// Returns the first time from here on with a `wanted` free rate. Blocks for which `may` is
+    /// false are skipped.
     fn next(&self, wanted: impl Fn(u64) -> bool, may: impl Fn(&Block) -> bool) -> Instant {
         let mut begin = self.point;
         for block in &self.blocks.rows[self.block..] {
             if may(block) {
                 let mut points = block.points[begin..].iter();
-                if let Some(point) = points.find(|p| wanted(p.free.wrapping_add(block.owed))) {
+                if let Some(point) = points.find(|p| wanted(p.free.wrapping_add(block.offset))) {
                     return point.at.max(self.now);
                 }
             }
@@ -81,7 +82,7 @@ impl<'a> Cursor<'a> {
         Instant::NEVER
     }
 
-    /// When the step that it is in ends, if it does.
+    /// Returns the end of the current step, if it is not the last.
     fn change(&self) -> Option<Instant> {
         let next = self.row().points.get(self.point + 1);
         let next = next.or_else(|| {

@@ -1,4 +1,4 @@
-//! What becomes of bookings when links will be out.
+//! Outages, and the bookings that they displace.
 
 use alloc::vec::Vec;
 
@@ -11,23 +11,24 @@ use crate::outage::Outage;
 use crate::refusal::Refusal;
 use crate::topology::LinkId;
 
-/// What became of the bookings that an outage has put out.
+/// Result of an outage for the bookings on its link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Displaced {
-    /// They are carried at other times or on other paths, some later than was promised.
+    /// Bookings with a new time or path. Some end later than promised before.
     pub moved: Vec<Moved>,
-    /// There is no room for them: they keep what they had before the outage, and are gone if that is nothing.
+    /// Bookings without a new place. They keep their steps before the outage, and are deleted if
+    /// there are none.
     pub lost: Vec<Id>,
 }
 
 impl Calendar {
-    /// Plans an outage, under a number that is not in use. Bookings that it hits are fitted in again, the highest priority
-    /// first; nobody else is touched.
+    /// Adds an outage under an unused number. Bookings that it affects are placed again, the
+    /// highest priority first. Others do not change.
     pub fn outage(&mut self, now: Instant, id: Id, outage: Outage) -> Result<Displaced, Refusal> {
         self.outage_by(now, id, outage, &mut NoRules)
     }
 
-    /// Plans an outage like [`Self::outage`], and moves bookings as far as `rules` allow.
+    /// Adds an outage like [`Self::outage`], and moves bookings within `rules`.
     pub fn outage_by(
         &mut self,
         now: Instant,
@@ -37,16 +38,16 @@ impl Calendar {
     ) -> Result<Displaced, Refusal> {
         self.check_id(id)?;
         if self.topology().about(outage.link).is_none() {
-            return Err(Refusal::Unknown);
+            return Err(Refusal::UnknownLink);
         }
         if outage.from >= outage.till {
-            return Err(Refusal::Nothing);
+            return Err(Refusal::Empty);
         }
         if outage.till <= now {
-            return Err(Refusal::Past(now));
+            return Err(Refusal::StartPassed(now));
         }
         if self.outages.len() >= OUTAGES_MAX {
-            return Err(Refusal::Full(OUTAGES_MAX));
+            return Err(Refusal::CalendarFull(OUTAGES_MAX));
         }
         let outage = Outage {
             from: self.config.slot_until(outage.from),
@@ -57,7 +58,7 @@ impl Calendar {
         let hit = self.in_turn(|booking| booking.has(outage.link, from, outage.till));
         rules.displace(&hit);
         self.outages.insert(id, outage);
-        self.shut(outage.link);
+        self.apply_outages(outage.link);
         let mut displaced = Displaced::default();
         for id in hit {
             let Some(need) = self.booking(id).map(|booking| booking.request.need) else {
@@ -77,24 +78,23 @@ impl Calendar {
         Ok(displaced)
     }
 
-    /// Lets a link be used again at the time of an outage. Those that had to move stay where they are until somebody packs
-    /// again.
+    /// Removes an outage. Bookings that it displaced stay where they are until the next repack.
     pub fn lift(&mut self, id: Id) -> Result<Outage, Refusal> {
-        let outage = self.outages.remove(&id).ok_or(Refusal::Missing(id))?;
-        self.shut(outage.link);
+        let outage = self.outages.remove(&id).ok_or(Refusal::NotFound(id))?;
+        self.apply_outages(outage.link);
         Ok(outage)
     }
 
-    /// All outages, by their numbers.
+    /// Returns all outages by their numbers.
     pub fn outages(&self) -> impl Iterator<Item = (Id, &Outage)> {
         self.outages.iter().map(|(id, outage)| (*id, outage))
     }
 
-    /// Has a link be out at the times of its outages.
-    fn shut(&mut self, link: LinkId) {
+    /// Applies all outages of a link to its capacity.
+    fn apply_outages(&mut self, link: LinkId) {
         let outages = self.outages.values().filter(|outage| outage.link == link);
-        let stock = &mut self.stocks[link.0 as usize];
-        stock.shut(outages.map(|outage| (outage.from, outage.till)));
+        let resource = &mut self.resources[link.0 as usize];
+        resource.set_outages(outages.map(|outage| (outage.from, outage.till)));
     }
 }
 

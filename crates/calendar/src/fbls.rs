@@ -1,4 +1,4 @@
-//! FBLS: one rate for the whole of a transfer (section 3.3 of the paper).
+//! FBLS: one fixed rate for a whole transfer (section 3.3 of the VBLS paper).
 
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec;
@@ -11,8 +11,10 @@ use lighthaul_base::Instant;
 use crate::packet::Arrival;
 use crate::view::View;
 
-/// The first moment from where the view is from which at least `bps` are free for so long, and over before `till`; the
-/// view is then there. This is the discipline that can promise an end when it books: holes are used, nothing is moved.
+/// Advances the view to the first time from which `bps` are free for `long`, ending by `till`, and
+/// returns it.
+///
+/// This discipline can promise an end when it books. It fills gaps between bookings and moves none.
 pub(crate) fn earliest(
     view: &mut View<'_>,
     bps: u64,
@@ -33,18 +35,20 @@ pub(crate) fn earliest(
     }
 }
 
-/// Which of those that wait may start.
+/// Order in which waiting files may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// The first one, and no other before it.
+pub enum QueueOrder {
+    /// First come, first served: a file that does not fit blocks those behind it.
     FirstCome,
-    /// Whichever fits, the first ones first. Who wants much may wait for ever while others pass.
+    /// The first files that fit start. A file with a high rate may wait forever while others
+    /// overtake it.
     SkipAhead,
 }
 
-/// When files are over that are started as a link of `bps` becomes free, each at its most: what a scheduler does that promises
-/// nothing when it is asked. Those that want more than there is never are.
-pub fn at_run_time(arrivals: &[Arrival], bps: u64, turn: Turn) -> Vec<Instant> {
+/// Simulates a scheduler without advance booking: each file starts at its highest rate when a link
+/// of `bps` has that much free. Returns the end of each file, [`Instant::NEVER`] if its rate
+/// exceeds the link.
+pub fn at_run_time(arrivals: &[Arrival], bps: u64, order: QueueOrder) -> Vec<Instant> {
     let mut ends = vec![Instant::NEVER; arrivals.len()];
     let mut waiting: VecDeque<usize> = VecDeque::new();
     let mut running = BinaryHeap::new();
@@ -80,7 +84,7 @@ pub fn at_run_time(arrivals: &[Arrival], bps: u64, turn: Turn) -> Vec<Instant> {
                 ends[*nth] = now + arrival.alone();
                 running.push(Reverse((ends[*nth], *nth)));
             }
-            blocked |= !starts && turn == Turn::FirstCome;
+            blocked |= !starts && order == QueueOrder::FirstCome;
             !starts
         });
     }
@@ -91,24 +95,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_skips_ahead_passes_one_that_wants_much() {
+    fn skip_ahead_overtakes_a_file_with_a_high_rate() {
         let files = [(0, 60, 6), (1, 80, 8), (2, 12, 4)].map(|(at, work, most)| Arrival {
             at: Instant::from_nanos(at),
             work,
             most,
         });
-        let ends = |turn| {
-            at_run_time(&files, 10, turn)
+        let ends = |order| {
+            at_run_time(&files, 10, order)
                 .iter()
                 .map(|end| end.as_nanos())
                 .collect::<Vec<_>>()
         };
-        assert_eq!(ends(Turn::FirstCome), [10, 20, 23]);
-        assert_eq!(ends(Turn::SkipAhead), [10, 20, 5]);
+        assert_eq!(ends(QueueOrder::FirstCome), [10, 20, 23]);
+        assert_eq!(ends(QueueOrder::SkipAhead), [10, 20, 5]);
         let wide = [Arrival {
             most: 11,
             ..files[0]
         }];
-        assert_eq!(at_run_time(&wide, 10, Turn::SkipAhead), [Instant::NEVER]);
+        assert_eq!(
+            at_run_time(&wide, 10, QueueOrder::SkipAhead),
+            [Instant::NEVER]
+        );
     }
 }

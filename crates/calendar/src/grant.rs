@@ -1,4 +1,4 @@
-//! What is promised.
+//! The rates that a booking has been promised.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use lighthaul_base::{Instant, Rate};
 
 use crate::path::Path;
 
-/// The paper's TRC (section 3.1): which rates on which links, and when.
+/// Time-range-capacity vector (TRC, section 3.1 of the paper) and the path that it applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     pub(crate) path: Arc<Path>,
@@ -17,27 +17,27 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// The links that it is on.
+    /// Returns the path.
     pub const fn path(&self) -> &Arc<Path> {
         &self.path
     }
 
-    /// Its steps as they were asked for: joined, or one for each round.
+    /// Returns the steps at the granularity that was requested.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// When it begins.
+    /// Returns the start.
     pub fn start(&self) -> Instant {
         self.steps.first().map_or(Instant::NEVER, |step| step.from)
     }
 
-    /// When it is over: the promise.
+    /// Returns the promised end.
     pub fn end(&self) -> Instant {
         self.steps.last().map_or(Instant::NEVER, |step| step.till)
     }
 
-    /// One step for each rate, as devices follow it.
+    /// Returns one step for each change of rate, as devices need them.
     pub fn joined(&self) -> Vec<Step> {
         let mut joined = Vec::with_capacity(self.steps.len());
         for step in &self.steps {
@@ -46,44 +46,44 @@ impl Grant {
         joined
     }
 
-    /// What it carries: its steps without the guard times of what was raised.
-    pub fn lit(&self) -> Vec<Step> {
+    /// Returns the rates that carry data: the steps without guard times after an increase.
+    pub fn carrying_steps(&self) -> Vec<Step> {
         let guard = Duration::from_nanos(self.path.guard);
         let joined = self.joined();
         if guard.is_zero() {
             return joined;
         }
-        let mut lit = Vec::with_capacity(joined.len() * 2);
+        let mut carrying = Vec::with_capacity(joined.len() * 2);
         let mut before: Option<Step> = None;
-        // until when, and how much
-        let mut dark: Vec<(Instant, u64)> = Vec::new();
+        // for each increase: end of its guard time, and amount in bits a second
+        let mut guarded: Vec<(Instant, u64)> = Vec::new();
         for step in joined {
             let meets = before.filter(|before| before.till == step.from);
             let raised = step
                 .rate
                 .as_bps()
                 .saturating_sub(meets.map_or(0, |step| step.rate.as_bps()));
-            dark.push((step.from + guard, raised));
+            guarded.push((step.from + guard, raised));
             let mut from = step.from;
             while from < step.till {
-                dark.retain(|(until, _)| *until > from);
-                let till = dark
+                guarded.retain(|(until, _)| *until > from);
+                let till = guarded
                     .iter()
                     .fold(step.till, |till, (until, _)| till.min(*until));
-                let off: u64 = dark.iter().map(|(_, off)| off).sum();
+                let off: u64 = guarded.iter().map(|(_, off)| off).sum();
                 if let Some(rate) = Rate::from_bps(step.rate.as_bps().saturating_sub(off)) {
-                    push(&mut lit, Step { from, till, rate }, true);
+                    push(&mut carrying, Step { from, till, rate }, true);
                 }
                 from = till;
             }
             before = Some(step);
         }
-        lit
+        carrying
     }
 
-    /// The vector that a transfer follows, with moments that count from `zero` on.
+    /// Returns the TRC vector of a transfer, with times relative to `zero`.
     pub fn trc(&self, zero: Instant) -> Result<Trc, TrcError> {
-        let mut steps = self.lit();
+        let mut steps = self.carrying_steps();
         for step in &mut steps {
             step.from = Instant::ZERO + step.from.since(zero);
             step.till = Instant::ZERO + step.till.since(zero);
@@ -92,21 +92,22 @@ impl Grant {
         Trc::new(steps)
     }
 
-    /// What it has carried before a moment, as [`crate::Need::work`] counts.
+    /// Returns the work carried before a time, in the unit of [`crate::Need::work`].
     pub fn work_before(&self, at: Instant) -> u128 {
-        let lit = self.lit();
-        let before = lit.iter().take_while(|step| step.from < at);
+        let carrying = self.carrying_steps();
+        let before = carrying.iter().take_while(|step| step.from < at);
         before
             .map(|step| work(step.rate.as_bps(), step.from, step.till.min(at)))
             .sum()
     }
 
-    /// What is left of some work when it is over, if what it raises is paid for when it begins.
+    /// Returns the part of `work_in_all` that remains at the end, with each guard time subtracted
+    /// at its increase.
     pub(crate) fn left(&self, work_in_all: u128) -> u128 {
         let mut left = work_in_all;
         let mut before: Option<&Step> = None;
         for step in &self.steps {
-            left = left.saturating_add(self.toll(before, step));
+            left = left.saturating_add(self.guard_cost(before, step));
             before = Some(step);
         }
         let held = self
@@ -116,11 +117,12 @@ impl Grant {
         left.saturating_sub(held.sum())
     }
 
-    /// When so much work has been carried, as [`crate::Need::work`] counts; its end if that is never.
+    /// Returns the time at which this much work has been carried, in the unit of
+    /// [`crate::Need::work`]. Returns the end if the grant carries less.
     pub fn end_of(&self, mut left: u128) -> Instant {
         let mut before: Option<&Step> = None;
         for step in &self.steps {
-            left = left.saturating_add(self.toll(before, step));
+            left = left.saturating_add(self.guard_cost(before, step));
             let bps = step.rate.as_bps();
             let room = work(bps, step.from, step.till);
             if left <= room {
@@ -132,14 +134,14 @@ impl Grant {
         self.end()
     }
 
-    /// What a step would carry in the guard time if it were not raised.
-    fn toll(&self, before: Option<&Step>, step: &Step) -> u128 {
+    /// Returns the work that is lost in the guard time of an increase at the start of a step.
+    fn guard_cost(&self, before: Option<&Step>, step: &Step) -> u128 {
         let meets = before.filter(|before| before.till == step.from);
         let before = meets.map_or(0, |before| before.rate.as_bps());
         u128::from(step.rate.as_bps().saturating_sub(before)) * u128::from(self.path.guard)
     }
 
-    /// What it holds at a moment.
+    /// Returns the rate at a time.
     pub fn rate_at(&self, at: Instant) -> Option<Rate> {
         let step = &self.steps[self.steps.partition_point(|step| step.till <= at)..];
         step.first()
@@ -147,7 +149,7 @@ impl Grant {
             .map(|step| step.rate)
     }
 
-    /// Keeps what is before a moment; what is behind it is returned.
+    /// Keeps the steps before a time and returns the later ones.
     pub(crate) fn split_off(&mut self, at: Instant) -> Vec<Step> {
         let first = self.steps.partition_point(|step| step.till <= at);
         let mut rest = self.steps.split_off(first);
@@ -158,7 +160,7 @@ impl Grant {
         rest
     }
 
-    /// Goes on with these steps.
+    /// Appends steps, merged at equal rates if `joined` is set.
     pub(crate) fn append(&mut self, steps: &[Step], joined: bool) {
         for step in steps {
             push(&mut self.steps, *step, joined);
@@ -166,12 +168,13 @@ impl Grant {
     }
 }
 
-/// What a rate carries from one moment till another.
+/// Returns the work that a rate carries in `from..till`.
 pub(crate) fn work(bps: u64, from: Instant, till: Instant) -> u128 {
     u128::from(bps) * u128::from(till.as_nanos().saturating_sub(from.as_nanos()))
 }
 
-/// Adds a step; if they are to be joined, as part of the last one where it goes on at the same rate.
+/// Appends a step. If `joined` is set, a step that continues the last one at the same rate extends
+/// it.
 pub(crate) fn push(steps: &mut Vec<Step>, step: Step, joined: bool) {
     match steps.last_mut() {
         Some(last) if joined && last.till == step.from && last.rate == step.rate => {

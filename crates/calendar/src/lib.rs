@@ -1,14 +1,19 @@
-//! Floor 2: capacity over time, the calendar of bookings, and the disciplines that fill it.
+//! Floor 2: capacity over time, the calendar of bookings, and the scheduling disciplines.
 //!
-//! - [`capacity`]: what is left of a link over time, in `blocks`; `cursor` looks along it, `view` along all links of a path
-//! - [`topology`]: nodes and links; [`path`]: links in a row, and the shortest of them
-//! - [`config`]: a calendar's bounds and rules
-//! - [`request`], [`grant`], [`refusal`]: what is asked for, what is promised, why not and what instead
-//! - [`booking`]: one booking; [`calendar`]: all of them; [`change`]: those that end early, grow or move, [`rate_limit`]: and
-//!   how fast; [`outage`]: links that are out, [`displaced`]: and what that displaces; [`restore`]: those that a journal has kept
-//! - `roll`: bookings by their numbers, and by when they are
-//! - `stock`: what a link has for whom; `plan`: how a request is fitted in; `counter`: what could be had instead
-//! - `vbls`, [`fbls`]: the disciplines; [`packet`]: what packets would do, to compare with
+//! - [`topology`]: nodes, links and interfaces; [`path`]: shortest paths over them
+//! - [`capacity`]: free rate of one link over time, stored in `blocks`; `cursor` reads it in order
+//! - `resource`: capacity of one link, divided into shares and reduced by outages; `view`: capacity of
+//!   a path
+//! - [`request`], [`grant`], [`refusal`]: a request, and the two possible answers to it
+//! - [`booking`]: one granted request; `booking_index`: index of all bookings; [`calendar`]: books, quotes
+//!   and lists them
+//! - [`change`]: release, extend, shrink and repack bookings; [`rate_limit`]: rates that a move may
+//!   not exceed
+//! - [`outage`], [`displaced`]: planned outages, and the bookings that they displace
+//! - [`restore`]: bookings read back from a store; [`config`]: limits of a calendar
+//! - `plan`: searches a grant for a request; `vbls`, [`fbls`]: disciplines that it uses; `counter_offer`:
+//!   counter-offers
+//! - [`packet`]: packet-switched reference models, for comparison with circuits
 #![no_std]
 extern crate alloc;
 #[cfg(test)]
@@ -16,11 +21,12 @@ extern crate std;
 
 mod blocks;
 pub mod booking;
+mod booking_index;
 pub mod calendar;
 pub mod capacity;
 pub mod change;
 pub mod config;
-mod counter;
+mod counter_offer;
 mod cursor;
 pub mod displaced;
 pub mod fbls;
@@ -32,9 +38,8 @@ mod plan;
 pub mod rate_limit;
 pub mod refusal;
 pub mod request;
+mod resource;
 pub mod restore;
-mod roll;
-mod stock;
 pub mod topology;
 mod vbls;
 mod view;
@@ -50,8 +55,8 @@ pub use outage::Outage;
 pub use packet::Arrival;
 pub use path::Path;
 pub use rate_limit::RateLimit;
-pub use refusal::{Counter, Refusal};
-pub use request::{Detail, Need, Request, Shape, Way};
-pub use restore::Kept;
-pub use stock::Owner;
+pub use refusal::{CounterOffer, Refusal};
+pub use request::{Detail, Need, Request, Route, Shape};
+pub use resource::Owner;
+pub use restore::SavedBooking;
 pub use topology::{Interface, Limits, Link, LinkId, NodeId, Topology};

@@ -1,16 +1,16 @@
-//! Links that will be out.
+//! Planned outages of links.
 
 use lighthaul_base::Instant;
 
 use crate::topology::LinkId;
 
-/// A time in which a link carries nothing.
+/// Time in which a link carries nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
     /// The link.
     pub link: LinkId,
-    /// Its first moment.
+    /// Start.
     pub from: Instant,
-    /// The first moment after it.
+    /// End, exclusive.
     pub till: Instant,
 }

@@ -1,5 +1,6 @@
-//! What packets would do: references to compare circuits with (section 3.3 of the paper). They are told all arrivals, in
-//! the order of time, and say when each file is over.
+//! Packet-switched reference models to compare circuits with (section 3.3 of the paper).
+//!
+//! Each function takes all arrivals in order of time and returns the end of each file.
 
 use alloc::collections::{BTreeMap, BinaryHeap};
 use alloc::vec;
@@ -11,28 +12,30 @@ use lighthaul_base::Instant;
 
 use crate::grant::work;
 
-/// A file that is to be moved.
+/// A file to transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When it is asked for.
+    /// Arrival time.
     pub at: Instant,
-    /// What it is, as [`crate::Need::work`] counts.
+    /// Work, in the unit of [`crate::Need::work`].
     pub work: u128,
-    /// The most bits a second that its hosts can move.
+    /// Highest rate of its hosts, in bits a second.
     pub most: u64,
 }
 
 impl Arrival {
-    /// How long it takes at its most.
+    /// Returns the duration at the highest rate.
     pub(crate) fn alone(&self) -> Duration {
         let nanos = self.work.div_ceil(u128::from(self.most.max(1)));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }
 
-/// The paper's packet switch: each file comes at its most into one endless queue that a link of `bps` empties in turn. Packets
-/// are as small as can be (with 1500 octets the error is below a millionth), so that the queue is a level that rises and
-/// falls, and the last bit of a file waits for what is in front of it.
+/// Simulates the paper's packet switch: one unbounded FIFO queue that a link of `bps` empties. Each
+/// file enters at its highest rate.
+///
+/// The queue is modeled as a fluid, which differs from 1500-octet packets by less than a millionth.
+/// The last bit of a file waits for the queue level at its arrival.
 pub fn fifo(arrivals: &[Arrival], bps: u64) -> Vec<Instant> {
     let mut ends = vec![Instant::NEVER; arrivals.len()];
     let mut sources = BinaryHeap::new();
@@ -67,8 +70,8 @@ pub fn fifo(arrivals: &[Arrival], bps: u64) -> Vec<Instant> {
     }
 }
 
-/// Ideal fair sharing, which congestion control tries for: at each moment what one file has can only grow at the cost of one
-/// that has no more (max-min), and none has more than its most.
+/// Simulates ideal max-min fair sharing, the goal of congestion control. No file exceeds its
+/// highest rate.
 pub fn fair(arrivals: &[Arrival], bps: u64) -> Vec<Instant> {
     let mut ends = vec![Instant::NEVER; arrivals.len()];
     let mut groups: BTreeMap<u64, Group> = BTreeMap::new();
@@ -103,18 +106,18 @@ pub fn fair(arrivals: &[Arrival], bps: u64) -> Vec<Instant> {
     }
 }
 
-/// Files of one most, which are all served alike.
+/// Files with the same highest rate, which receive equal service.
 #[derive(Debug, Default)]
 struct Group {
     rate: u64,
-    /// What a file would have been served that was there from the beginning on.
+    /// Work that a file present from the beginning would have received.
     served: u128,
-    /// What will have been served when each is over.
+    /// Value of `served` at which each file ends.
     files: BinaryHeap<Reverse<(u128, usize)>>,
 }
 
 impl Group {
-    /// When its first file is over if nothing changes.
+    /// Returns the end of its first file if the rates do not change.
     fn over(&self, now: Instant) -> Instant {
         let Some(Reverse((over, _))) = self.files.peek().filter(|_| self.rate > 0) else {
             return Instant::NEVER;
@@ -124,7 +127,8 @@ impl Group {
     }
 }
 
-/// Gives each group what is fair: the slowest first, since what they cannot use is for the others.
+/// Sets the fair rate of each group. The slowest groups come first, because others divide their
+/// unused rate.
 fn share(groups: &mut BTreeMap<u64, Group>, bps: u64) {
     let mut files: u64 = groups.values().map(|group| group.files.len() as u64).sum();
     let mut left = bps;
@@ -156,13 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_serves_in_turn_and_fairness_shares() {
+    fn fifo_and_fair_sharing_match_small_examples() {
         let files = [(0, 100, 10), (0, 100, 10), (50, 10, 1)].map(arrival);
-        // 20 bits a nanosecond come and 10 go: at 10 there are 100, gone at 20
+        // 20 bits a nanosecond arrive and 10 leave: at 10 ns the level is 100, which drains by 20
+        // ns
         assert_eq!(nanos(&fifo(&files, 10)), [20, 20, 60]);
         assert_eq!(nanos(&fair(&files, 10)), [20, 20, 60]);
         let files = [(0, 100, 10), (0, 10, 1), (5, 10, 10)].map(arrival);
-        // the slow one keeps its 1; the others have 9, then 4 each
+        // the slow file keeps rate 1; the others have 9, then 4 each
         assert_eq!(nanos(&fair(&files, 10)), [13, 10, 8]);
         assert_eq!(nanos(&fifo(&files, 10)), [12, 12, 8]);
     }
@@ -178,7 +183,7 @@ mod tests {
         })
     }
 
-    /// A queue of single bits that are sent one by one: `per` a nanosecond come from each file.
+    /// Simulates a queue of single bits, nanosecond by nanosecond.
     fn bit_by_bit(files: &[Arrival], bps: u64) -> Vec<u64> {
         let (mut level, mut ends) = (0, vec![0; files.len()]);
         for now in 0..20_000 {
@@ -197,23 +202,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_level_is_that_of_a_queue_of_bits(files in arrivals(), bps in 5_u64..20) {
+        fn fifo_matches_a_queue_of_single_bits(files in arrivals(), bps in 5_u64..20) {
             prop_assert_eq!(nanos(&fifo(&files, bps)), bit_by_bit(&files, bps));
         }
 
         #[test]
-        fn nobody_is_served_faster_than_alone_and_the_link_does_not_idle(files in arrivals(), bps in 40_u64..60) {
+        fn fair_sharing_respects_file_rates_and_keeps_the_link_busy(files in arrivals(), bps in 40_u64..60) {
             let ends = fair(&files, bps);
             let mut last = Instant::ZERO;
             for (file, end) in files.iter().zip(&ends) {
                 prop_assert!(*end >= file.at + file.alone());
                 last = last.max(*end);
             }
-            // all of it passes the link, and when the last is over no more than that
+            // the link carries all work, and no more than that by the last end
             let total: u128 = files.iter().map(|file| file.work).sum();
             prop_assert!(work(bps, Instant::ZERO, last) >= total);
             let same: Vec<Arrival> = files.iter().map(|file| Arrival { at: Instant::ZERO, most: 60, ..*file }).collect();
-            // from one moment on and without a most, the smallest is over first
+            // with equal arrivals and no rate limits, smaller files end first
             let mut order: Vec<_> = same.iter().map(|file| file.work).zip(fair(&same, bps)).collect();
             order.sort_unstable();
             prop_assert!(order.windows(2).all(|pair| pair[0].1 <= pair[1].1));

@@ -1,4 +1,4 @@
-//! Links in a row, and which rows to try: the k shortest paths without loops (Yen 1971).
+//! Paths over links, and the k shortest loopless paths (Yen 1971).
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -9,24 +9,25 @@ use lighthaul_base::Rate;
 
 use crate::topology::{LinkId, NodeId, Topology};
 
-/// Links in a row, and what holds for all of them.
+/// Consecutive links, and the limits that apply to all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     links: Vec<LinkId>,
-    /// What the rates on it are multiples of.
+    /// Unit of rates on the path, in bits a second.
     pub(crate) channel: u64,
-    /// The most that all of its links carry.
+    /// Capacity of the narrowest link, rounded down to the channel, in bits a second.
     pub(crate) capacity: u64,
-    /// Nanoseconds in which what was raised carries nothing.
+    /// Guard time in nanoseconds, in which an increase carries nothing.
     pub(crate) guard: u64,
-    /// The lowest rate on it.
+    /// Lowest rate, in bits a second.
     pub(crate) least: u64,
-    /// The interface at which its circuit is made.
+    /// Interface at which the circuit is made.
     interface: Option<LinkId>,
 }
 
 impl Path {
-    /// These links, each beginning where the one before it leads to; nothing if they do not, or have no channel in common.
+    /// Returns a path over these links. Returns `None` if they are not consecutive or have no
+    /// common channel.
     pub fn new(topology: &Topology, links: Vec<LinkId>) -> Option<Arc<Self>> {
         let abouts: Option<Vec<_>> = links.iter().map(|link| topology.about(*link)).collect();
         let abouts = abouts?;
@@ -50,10 +51,10 @@ impl Path {
         })
     }
 
-    /// The same links with a circuit at an interface. Nothing if none of them begins or ends there, if nothing is known of
-    /// its device, or if the two have no rate in common.
+    /// Returns the same links with a circuit at an interface. Returns `None` if the interface is
+    /// not on the path, if its device is unknown, or if the two have no common rate.
     pub fn through(&self, topology: &Topology, interface: LinkId) -> Option<Arc<Self>> {
-        let port = topology.port(interface)?;
+        let port = topology.interface_by_id(interface)?;
         let limits = port.limits?;
         if !self.links.iter().any(|link| port.links.contains(link)) {
             return None;
@@ -74,28 +75,28 @@ impl Path {
         })
     }
 
-    /// Its links and interface: all that has to have room for what crosses it.
-    pub(crate) fn stocks(&self) -> impl Iterator<Item = LinkId> + '_ {
+    /// Returns its links and its interface: everything that must have capacity for a booking.
+    pub(crate) fn resources(&self) -> impl Iterator<Item = LinkId> + '_ {
         self.links.iter().copied().chain(self.interface)
     }
 
-    /// Its links, in the order in which bits cross them.
+    /// Returns its links in order from source to target.
     pub fn links(&self) -> &[LinkId] {
         &self.links
     }
 
-    /// How long it is held for what is to carry for `time`.
+    /// Returns how long capacity is held in order to carry data for `time`.
     pub(crate) fn lasting(&self, time: Duration) -> Duration {
         time.saturating_add(Duration::from_nanos(self.guard))
     }
 
-    /// The most that it carries: a multiple of the channels of all its links.
+    /// Returns its capacity, a multiple of the channels of all links.
     pub fn capacity(&self) -> Option<Rate> {
         Rate::from_bps(self.capacity)
     }
 }
 
-/// At most `most` paths from one node to another, the cheapest first; of equally cheap ones, the shortest.
+/// Returns at most `most` paths between two nodes, ordered by cost, then by number of links.
 pub fn shortest(topology: &Topology, from: NodeId, to: NodeId, most: usize) -> Vec<Arc<Path>> {
     let mut found: Vec<Vec<LinkId>> = Vec::new();
     let mut candidates = BTreeSet::new();
@@ -113,17 +114,17 @@ pub fn shortest(topology: &Topology, from: NodeId, to: NodeId, most: usize) -> V
         .collect()
 }
 
-/// Cost, links and which ones, in the order in which paths are tried.
+/// Cost, number of links, and the links, in the order in which paths are tried.
 type Ranked = (u64, usize, Vec<LinkId>);
 
-/// What a path must not use.
+/// Nodes and links that a search must avoid.
 #[derive(Default)]
 struct Banned {
     nodes: BTreeSet<NodeId>,
     links: BTreeSet<LinkId>,
 }
 
-/// The cheapest paths that leave the last one found at each of its nodes, and none found there before.
+/// Returns the cheapest new paths that deviate from the last found one at each of its nodes.
 fn deviations(topology: &Topology, found: &[Vec<LinkId>], to: NodeId) -> Vec<Ranked> {
     let Some(last) = found.last() else {
         return Vec::new();
@@ -145,7 +146,7 @@ fn deviations(topology: &Topology, found: &[Vec<LinkId>], to: NodeId) -> Vec<Ran
     paths
 }
 
-/// The cheapest path (Dijkstra 1959); of equally cheap ones always the same.
+/// Returns the cheapest path (Dijkstra 1959). The choice among equally cheap ones is deterministic.
 fn cheapest(topology: &Topology, from: NodeId, to: NodeId, banned: &Banned) -> Option<Ranked> {
     let mut reached: BTreeMap<NodeId, (u64, usize, Option<LinkId>)> = BTreeMap::new();
     let mut next = BTreeSet::new();
@@ -174,7 +175,7 @@ fn cheapest(topology: &Topology, from: NodeId, to: NodeId, banned: &Banned) -> O
     None
 }
 
-/// The links that lead to where a search has come.
+/// Returns the links that lead to the end of a search.
 fn trail(
     topology: &Topology,
     reached: &BTreeMap<NodeId, (u64, usize, Option<LinkId>)>,
@@ -206,7 +207,7 @@ fn least_common_multiple(a: u64, b: u64) -> Option<u64> {
     (a / x).checked_mul(b)
 }
 
-/// The most links in a row.
+/// Maximum number of links in a path.
 pub const HOPS_MAX: usize = 64;
 
 #[cfg(test)]
@@ -234,7 +235,7 @@ mod tests {
         Topology::new(names, links.filter(|link| link.from != link.to).collect()).ok()
     }
 
-    /// Every path without loops, found by trying all.
+    /// Returns every loopless path by exhaustive search.
     fn all(topology: &Topology, from: NodeId, to: NodeId) -> Vec<Ranked> {
         let (mut found, mut open) = (vec![], vec![(from, vec![], BTreeSet::from([from]))]);
         while let Some((node, links, seen)) = open.pop() {
@@ -256,7 +257,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_shortest_paths_are_the_first_of_all(
+        fn shortest_paths_match_an_exhaustive_search(
             links in prop::collection::vec((0_u8..6, 0_u8..6, 0_u32..4), 1..14), nodes in 2_u8..6, most in 1_usize..12,
         ) {
             if let Some(topology) = topology(nodes, &links) {
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_as_wide_as_its_narrowest_link_and_as_slow_as_its_slowest() {
+    fn path_has_the_lowest_capacity_and_the_longest_guard_time_of_its_links() {
         let topology = topology(4, &[(0, 1, 1), (1, 2, 1), (2, 3, 1)]).unwrap();
         let path = &shortest(&topology, NodeId(0), NodeId(3), 5)[0];
         assert_eq!(path.capacity(), Some(Rate::from_mbps(1000)));
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_on_a_path_are_multiples_of_all_channels() {
+    fn channel_of_a_path_is_a_multiple_of_all_channels() {
         assert_eq!(least_common_multiple(4, 6), Some(12));
         assert_eq!(least_common_multiple(1, 7), Some(7));
         assert_eq!(least_common_multiple(u64::MAX, u64::MAX - 1), None);

@@ -1,4 +1,4 @@
-//! How a request is fitted into what is free.
+//! Search for a grant in the free capacity.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -14,50 +14,50 @@ use crate::path::Path;
 use crate::rate_limit::RateLimit;
 use crate::refusal::Refusal;
 use crate::request::{Detail, Need, Request, Shape};
-use crate::stock::{Owner, Stock};
-use crate::vbls::{self, Terms};
+use crate::resource::{Owner, Resource};
+use crate::vbls::{self, FillLimits};
 use crate::view::{Leg, View};
 
-/// What is looked for: a request without its deadline, or what is left of one.
+/// A request to search for, or the remaining part of one. It has no deadline.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct Search {
     pub(crate) owner: Owner,
     pub(crate) from: Instant,
     pub(crate) till: Instant,
     pub(crate) least: u64,
     pub(crate) most: u64,
-    /// Whether it has the most all the time.
+    /// True if the rate is fixed at the highest one.
     pub(crate) is_fixed: bool,
     pub(crate) goal: Goal,
     pub(crate) joined: bool,
-    /// What it holds already where it begins.
-    pub(crate) lit: u64,
+    /// Rate that it already has at its start, in bits a second.
+    pub(crate) rate_before: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Goal {
-    /// So much work, at whatever rates there are.
+    /// This much work at varying rates.
     Carry(u128),
-    /// So much work at one rate.
+    /// This much work at one rate.
     Fixed(u128),
-    /// At least the least for so long.
+    /// At least the lowest rate for this long.
     Hold(Duration),
 }
 
-impl Ask {
-    /// What a request looks for at `now`, if it makes sense.
+impl Search {
+    /// Returns the search for a request at `now`. Refuses inconsistent requests.
     pub(crate) fn of(request: &Request, now: Instant, config: &Config) -> Result<Self, Refusal> {
         let till = config.horizon_at(now);
         let least = request.rate_min.map_or(1, Rate::as_bps);
         if least > request.rate_max.as_bps() {
             let least = request.rate_min.unwrap_or(request.rate_max);
-            return Err(Refusal::Least(least, request.rate_max));
+            return Err(Refusal::RateRange(least, request.rate_max));
         }
         if request.from < now {
-            return Err(Refusal::Past(now));
+            return Err(Refusal::StartPassed(now));
         }
         if request.need.is_nothing() {
-            return Err(Refusal::Nothing);
+            return Err(Refusal::Empty);
         }
         let goal = match (request.need, request.shape) {
             (Need::Hold(time), _) => Goal::Hold(time),
@@ -66,7 +66,7 @@ impl Ask {
         };
         let from = config.slot_from(request.from);
         if from >= till {
-            return Err(Refusal::Far(till));
+            return Err(Refusal::BeyondHorizon(till));
         }
         Ok(Self {
             owner: request.owner,
@@ -77,11 +77,11 @@ impl Ask {
             is_fixed: request.shape == Shape::Fixed,
             goal,
             joined: request.detail == Detail::Joined,
-            lit: 0,
+            rate_before: 0,
         })
     }
 
-    /// What of it can be had on a path: the rates that it has channels for.
+    /// Returns the search adapted to a path: rates rounded to its channels and within its capacity.
     pub(crate) fn on(&self, path: &Path) -> Result<Self, Refusal> {
         let most = if self.is_fixed {
             self.most
@@ -98,10 +98,12 @@ impl Ask {
         };
         let rate = |bps| Rate::from_bps(bps).unwrap_or(Rate::UNLIMITED);
         if most < path.least.max(1) {
-            return Err(Refusal::Channel(rate(path.channel.max(path.least))));
+            return Err(Refusal::RateBelowChannel(rate(
+                path.channel.max(path.least),
+            )));
         }
         if least > most || least > path.capacity {
-            return Err(Refusal::Rate(rate(path.capacity)));
+            return Err(Refusal::RateTooHigh(rate(path.capacity)));
         }
         Ok(Self {
             least,
@@ -111,31 +113,31 @@ impl Ask {
     }
 }
 
-/// Where grants are looked for.
+/// Capacity in which grants are searched.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Field<'a> {
+pub(crate) struct Planner<'a> {
     pub(crate) config: &'a Config,
-    pub(crate) stocks: &'a [Stock],
-    /// A bound on the rate, beside what the stocks have.
+    pub(crate) resources: &'a [Resource],
+    /// Limit on the rate, in addition to `resources`.
     pub(crate) limit: Option<RateLimit<'a>>,
 }
 
-impl<'a> Field<'a> {
-    /// The grant that ends first, of equal ones that on the first path.
-    pub(crate) fn best(&self, ask: &Ask, paths: &[Arc<Path>]) -> Result<Grant, Refusal> {
-        let mut ask = *ask;
+impl<'a> Planner<'a> {
+    /// Returns the grant with the earliest end; among equal ones, that on the first path.
+    pub(crate) fn best(&self, search: &Search, paths: &[Arc<Path>]) -> Result<Grant, Refusal> {
+        let mut search = *search;
         let mut best: Option<Grant> = None;
         let mut refusal = Refusal::NoPath;
         for path in paths {
-            match self.steps(&ask, path) {
+            match self.steps(&search, path) {
                 Ok(steps) => {
                     let grant = Grant {
                         path: Arc::clone(path),
                         steps,
                     };
-                    // no other is of use that does not end before it
+                    // another grant is better only if it ends earlier
                     if best.as_ref().is_none_or(|best| grant.end() < best.end()) {
-                        ask.till = grant.end();
+                        search.till = grant.end();
                         best = Some(grant);
                     }
                 }
@@ -146,60 +148,65 @@ impl<'a> Field<'a> {
         best.ok_or(refusal)
     }
 
-    /// What an owner can have of a path from a moment on.
+    /// Returns the capacity of an owner on a path from a time on.
     pub(crate) fn view(&self, owner: Owner, path: &Path, at: Instant) -> View<'a> {
         let mut legs = Vec::with_capacity(path.links().len() + 2);
         legs.extend(self.limit.map(|RateLimit { left, less }| Leg::Beyond {
             left: left.cursor(at),
             less,
         }));
-        for link in path.stocks() {
-            self.stocks[link.0 as usize].legs(owner, at, &mut legs);
+        for link in path.resources() {
+            self.resources[link.0 as usize].legs(owner, at, &mut legs);
         }
         View::new(legs, at)
     }
 
-    /// How much may be taken, and when, on a path.
-    pub(crate) fn terms(&self, ask: &Ask, path: &Path) -> Terms {
-        Terms {
-            till: ask.till,
-            least: ask.least,
-            most: ask.most,
+    /// Returns the limits of a search on a path.
+    pub(crate) fn limits(&self, search: &Search, path: &Path) -> FillLimits {
+        FillLimits {
+            till: search.till,
+            least: search.least,
+            most: search.most,
             channel: path.channel,
             guard: path.guard,
             slot: self.config.slot_nanos(),
-            lit: ask.lit,
-            joined: ask.joined,
+            rate_before: search.rate_before,
+            joined: search.joined,
             steps_max: self.config.steps_max,
         }
     }
 
-    fn steps(&self, ask: &Ask, path: &Path) -> Result<Vec<Step>, Refusal> {
-        let ask = ask.on(path)?;
-        let mut view = self.view(ask.owner, path, ask.from);
-        let mut terms = self.terms(&ask, path);
-        let far = Refusal::Far(ask.till);
-        match ask.goal {
-            Goal::Carry(work) => vbls::fill(&mut view, &terms, work),
+    fn steps(&self, search: &Search, path: &Path) -> Result<Vec<Step>, Refusal> {
+        let search = search.on(path)?;
+        let mut view = self.view(search.owner, path, search.from);
+        let mut limits = self.limits(&search, path);
+        let far = Refusal::BeyondHorizon(search.till);
+        match search.goal {
+            Goal::Carry(work) => vbls::fill(&mut view, &limits, work),
             Goal::Fixed(work) => {
-                let nanos = work.div_ceil(u128::from(ask.most));
+                let nanos = work.div_ceil(u128::from(search.most));
                 let time = Duration::from_nanos(u64::try_from(nanos).map_err(|_| far)?);
-                fbls::earliest(&mut view, ask.most, self.long(&ask, time, path), ask.till)
-                    .ok_or(far)?;
-                vbls::fill(&mut view, &terms, work)
+                fbls::earliest(
+                    &mut view,
+                    search.most,
+                    self.long(&search, time, path),
+                    search.till,
+                )
+                .ok_or(far)?;
+                vbls::fill(&mut view, &limits, work)
             }
             Goal::Hold(time) => {
-                let long = self.long(&ask, time, path);
-                let from = fbls::earliest(&mut view, ask.least, long, ask.till).ok_or(far)?;
-                terms.till = from + long;
-                vbls::hold(&mut view, &terms)
+                let long = self.long(&search, time, path);
+                let from = fbls::earliest(&mut view, search.least, long, search.till).ok_or(far)?;
+                limits.till = from + long;
+                vbls::hold(&mut view, &limits)
             }
         }
     }
 
-    /// How long it is held for what is to carry for `time`.
-    fn long(&self, ask: &Ask, time: Duration, path: &Path) -> Duration {
-        let long = if ask.lit == 0 {
+    /// Returns how long capacity is held in order to carry data for `time`, rounded up to slots.
+    fn long(&self, search: &Search, time: Duration, path: &Path) -> Duration {
+        let long = if search.rate_before == 0 {
             path.lasting(time)
         } else {
             time

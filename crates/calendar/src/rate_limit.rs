@@ -1,12 +1,12 @@
-//! A bound on the rate of a booking over time.
+//! Limit on the rate of a booking over time.
 
 use crate::capacity::Capacity;
 
-/// A highest rate that differs over time: what a capacity function has beyond some of it.
+/// Upper bound on a rate over time: a capacity function minus a constant.
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimit<'a> {
-    /// The capacity function.
+    /// Capacity function.
     pub left: &'a Capacity,
-    /// Bits a second of it that are not there.
+    /// Constant to subtract, in bits a second.
     pub less: u64,
 }

@@ -1,5 +1,6 @@
-//! Why something is not booked, and what would be.
+//! Reasons for which a request is refused, and counter-offers.
 
+use alloc::string::{String, ToString};
 use core::fmt;
 
 use lighthaul_base::{Instant, Rate};
@@ -7,119 +8,159 @@ use lighthaul_base::{Instant, Rate};
 use crate::booking::Id;
 use crate::request::Need;
 
-/// Why something is not booked; nothing has changed then.
+/// Reason for which a request is refused. A refused call leaves the calendar unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It asks for nothing.
-    Nothing,
-    /// It asks for a moment before this one, which is now.
-    Past(Instant),
-    /// It would not be over at this moment, till when the calendar reaches.
-    Far(Instant),
-    /// It asks for more than this, which the best path has.
-    Rate(Rate),
-    /// The least that it asks for is more than the most.
-    Least(Rate, Rate),
-    /// The most that it asks for is less than a channel of this.
-    Channel(Rate),
-    /// A node or a link that there is not.
-    Unknown,
-    /// No path leads from the one node to the other.
+    /// The request is for zero bytes or a holding time of zero.
+    Empty,
+    /// The start is before the current time, given here.
+    StartPassed(Instant),
+    /// The transfer would end after the horizon of the calendar, given here.
+    BeyondHorizon(Instant),
+    /// The requested rate exceeds the capacity of the best path, given here.
+    RateTooHigh(Rate),
+    /// The lowest requested rate exceeds the highest one.
+    RateRange(Rate, Rate),
+    /// The highest requested rate is below the channel of the path, given here.
+    RateBelowChannel(Rate),
+    /// The request names a node or a link that is not in the topology.
+    UnknownLink,
+    /// No path leads from the source node to the target node.
     NoPath,
-    /// No path from the one node to the other crosses the interface.
-    Interface,
-    /// It would have more steps than this.
-    Steps(usize),
-    /// It would not be over when it must be.
-    Late(Counter),
-    /// There is a booking or an outage of this number.
-    Taken(Id),
-    /// There is none of this number.
-    Missing(Id),
-    /// There are so many bookings.
-    Full(usize),
-    /// The booking is over.
-    Over(Id),
-    /// What follows the booking is taken from this moment on.
-    Blocked(Instant),
-    /// It is not more than the booking has; to shrink it, not less.
-    Size(Id),
+    /// No path between the two nodes crosses the requested interface.
+    InterfaceOffPath,
+    /// The grant would have more steps than this maximum.
+    TooManySteps(usize),
+    /// The transfer would end after its deadline.
+    MissesDeadline(CounterOffer),
+    /// The number belongs to an existing booking or outage.
+    IdInUse(Id),
+    /// No booking or outage has this number.
+    NotFound(Id),
+    /// The calendar holds this many bookings or outages, its maximum.
+    CalendarFull(usize),
+    /// The booking has ended.
+    Ended(Id),
+    /// Other bookings use the capacity from this time on.
+    FollowingBooked(Instant),
+    /// The new amount does not exceed the current one (extend), or is not between the amount
+    /// carried and the current one (shrink).
+    AmountOutOfRange(Id),
 }
 
-/// What could be had instead.
+/// Message of a refusal, with times in a given format.
+#[derive(Clone, Copy, Debug)]
+pub struct WithTimes<'a> {
+    refusal: &'a Refusal,
+    time: fn(Instant) -> String,
+}
+
+/// Requests that would be granted in place of a refused one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counter {
-    /// When all would be over, if the calendar reaches so far.
+pub struct CounterOffer {
+    /// Earliest deadline that can be met, if it is before the horizon.
     pub end: Option<Instant>,
-    /// The most that would be over by then, if anything would.
+    /// Largest amount that can be carried by the deadline.
     pub most: Option<Need>,
-    /// The lowest `R_max` with which all would be over by then, if any would do.
+    /// Lowest `R_max` with which the deadline can be met.
     pub rate_max: Option<Rate>,
+}
+
+impl Refusal {
+    /// Returns the message with times in another format, such as dates.
+    pub const fn with_times(&self, time: fn(Instant) -> String) -> WithTimes<'_> {
+        WithTimes {
+            refusal: self,
+            time,
+        }
+    }
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Nothing => write!(
+        self.with_times(|at| at.to_string()).fmt(f)
+    }
+}
+
+impl fmt::Display for WithTimes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = self.time;
+        match self.refusal {
+            Refusal::Empty => write!(
                 f,
-                "nothing is asked for: ask for at least a byte, or a nanosecond"
+                "the request is for nothing: ask for at least 1 byte, or a holding time of at least 1ns"
             ),
-            Self::Past(now) => write!(f, "the start is over: ask for one at {now} or later"),
-            Self::Far(till) => write!(
+            Refusal::StartPassed(now) => {
+                write!(
+                    f,
+                    "the start has passed: ask for a start at {} or later",
+                    time(*now)
+                )
+            }
+            Refusal::BeyondHorizon(till) => write!(
                 f,
-                "it would not be over at {till}, till when bookings are taken: ask for less, for a higher rate, or for an earlier start"
+                "the transfer would end after {}, the horizon of the calendar: ask for less, for a higher rate, or for an earlier start",
+                time(*till)
             ),
-            Self::Rate(most) => write!(f, "no path carries so high a rate: ask for at most {most}"),
-            Self::Least(least, most) => write!(
+            Refusal::RateTooHigh(most) => write!(
                 f,
-                "the lowest rate, {least}, is above the highest, {most}: ask for a lowest rate of at most {most}"
+                "no path has that much capacity: ask for a rate of at most {most}"
             ),
-            Self::Channel(channel) => write!(
+            Refusal::RateRange(least, most) => write!(
                 f,
-                "the highest rate is below a channel: ask for at least {channel}"
+                "the lowest rate, {least}, exceeds the highest, {most}: ask for a lowest rate of at most {most}"
             ),
-            Self::Unknown => write!(
+            Refusal::RateBelowChannel(channel) => write!(
                 f,
-                "it names a node or a link that there is not: ask for those of the topology"
+                "the highest rate is below one channel: ask for a rate of at least {channel}"
             ),
-            Self::NoPath => write!(
+            Refusal::UnknownLink => write!(
                 f,
-                "no path leads from the one node to the other: ask for two that links join"
+                "the request names a node or a link that is not in the topology: name one that is"
             ),
-            Self::Interface => write!(
+            Refusal::NoPath => write!(
                 f,
-                "no path from the one node to the other crosses that interface: name an interface of one of its links"
+                "no path leads from the source to the target: name two connected nodes"
             ),
-            Self::Steps(most) => write!(
+            Refusal::InterfaceOffPath => write!(
                 f,
-                "it would have more than {most} steps: ask for a later start, or a lowest rate so that slow ones are left out"
+                "no path between the two nodes crosses that interface: name an interface of a link on the path"
             ),
-            Self::Late(counter) => counter.fmt(f),
-            Self::Taken(id) => write!(f, "number {} is taken: give it another", id.0),
-            Self::Missing(id) => write!(f, "there is no booking {}: ask which there are", id.0),
-            Self::Full(most) => write!(
+            Refusal::TooManySteps(most) => write!(
                 f,
-                "there are {most} bookings, as many as may be: try again when one is over"
+                "the grant would have more than {most} steps: ask for a later start, or for a lowest rate that skips slow steps"
             ),
-            Self::Over(id) => write!(f, "booking {} is over: make a new one", id.0),
-            Self::Blocked(till) => write!(
+            Refusal::MissesDeadline(counter) => counter.write(f, time),
+            Refusal::IdInUse(id) => write!(f, "number {} is in use: choose another", id.0),
+            Refusal::NotFound(id) => write!(
                 f,
-                "what follows is booked by others: extend it till {till} at most, or make a new booking"
+                "no booking or outage has number {}: list the existing ones",
+                id.0
             ),
-            Self::Size(id) => write!(
+            Refusal::CalendarFull(most) => write!(
                 f,
-                "booking {} is extended to more than it has, and shrunk to less than that and more than it has carried: ask for that",
+                "the calendar holds {most} entries, its maximum: try again when one has ended"
+            ),
+            Refusal::Ended(id) => write!(f, "booking {} has ended: book again", id.0),
+            Refusal::FollowingBooked(till) => write!(
+                f,
+                "another booking follows: extend to {} at most, or book again",
+                time(*till)
+            ),
+            Refusal::AmountOutOfRange(id) => write!(
+                f,
+                "booking {} cannot have that amount: extend to more than it has, or shrink to between what it has carried and what it has",
                 id.0
             ),
         }
     }
 }
 
-impl fmt::Display for Counter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "it would not be over in time: ")?;
+impl CounterOffer {
+    fn write(&self, f: &mut fmt::Formatter<'_>, time: fn(Instant) -> String) -> fmt::Result {
+        write!(f, "the transfer cannot end in time: ")?;
         match self.end {
-            Some(end) => write!(f, "ask for it by {end}")?,
+            Some(end) => write!(f, "ask for an end at {} or later", time(end))?,
             None => write!(f, "ask for less")?,
         }
         match self.most {

@@ -1,4 +1,4 @@
-//! What is asked for.
+//! Requests for capacity.
 
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -6,81 +6,82 @@ use core::time::Duration;
 use lighthaul_base::{Instant, Rate};
 
 use crate::path::Path;
-use crate::stock::Owner;
+use crate::resource::Owner;
 use crate::topology::{LinkId, NodeId};
 
-/// Capacity that somebody wants for a transfer (sections 3.1 and 5 of the paper).
+/// Request for capacity for one transfer (sections 3.1 and 5 of the VBLS paper).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Whom it is counted for.
+    /// Owner to whom the booking is charged.
     pub owner: Owner,
-    /// Of two that could be moved forward, or that an outage has put out, the higher one is first.
+    /// Priority: when bookings are moved, those with a higher value are placed first.
     pub priority: u8,
-    /// Which links it crosses.
-    pub way: Way,
-    /// How much.
+    /// Links that the booking may use.
+    pub route: Route,
+    /// Amount of data, or time, to book.
     pub need: Need,
-    /// Less than this is not used, say since a host cannot send so slowly.
+    /// Lowest usable rate; slower steps are skipped. `None` permits every rate.
     pub rate_min: Option<Rate>,
-    /// The paper's `R_max`: more than this is not used.
+    /// Highest usable rate (the paper's `R_max`).
     pub rate_max: Rate,
-    /// The paper's `T_req`: no bit before this.
+    /// Earliest start (the paper's `T_req`).
     pub from: Instant,
-    /// When all must be over.
+    /// Latest end. `None` permits every end within the horizon.
     pub deadline: Option<Instant>,
-    /// Whether the rate may vary.
+    /// Discipline: a varying or a fixed rate.
     pub shape: Shape,
-    /// Which steps it is given.
+    /// Granularity of the steps in the grant.
     pub detail: Detail,
 }
 
-/// Which links a request crosses.
+/// Links that a request may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// The best of several paths from one node to another.
+pub enum Route {
+    /// Best of several paths from the first node to the second.
     Between(NodeId, NodeId),
-    /// The same, of those that cross an interface, with a circuit there.
-    By(LinkId, NodeId, NodeId),
-    /// This path.
-    Over(Arc<Path>),
+    /// Best of several paths that cross the interface, which makes the circuit.
+    Through(LinkId, NodeId, NodeId),
+    /// Exactly this path.
+    Along(Arc<Path>),
 }
 
-/// How much is asked for.
+/// Amount that is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// A file.
+    /// Amount of data.
     Size {
-        /// Its bytes.
+        /// Payload size in bytes.
         bytes: u64,
-        /// Millionths that are added for headers and resends (section 4.3 of the paper).
+        /// Millionths that are added for headers and retransmissions (section 4.3 of the paper).
         margin_ppm: u32,
     },
-    /// A holding time, in which the rate is always between the least and the most (section 5).
+    /// Holding time during which the rate stays between the lowest and the highest one (section 5).
     Hold(Duration),
 }
 
-/// Whether a rate may vary.
+/// Discipline: decides if the rate may vary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shape {
-    /// VBLS: whatever is free, up to the most. (A holding time never has less than its least.)
+    /// VBLS: uses the free rate up to the highest one. During a holding time it stays at least at
+    /// the lowest one.
     #[default]
     Varying,
-    /// FBLS: the most, all the time.
+    /// FBLS: the highest rate, from start to end.
     Fixed,
 }
 
-/// Which steps a grant has.
+/// Granularity of the steps in a grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
-    /// One for each rate, as devices need them.
+    /// One step for each change of rate, as devices need them.
     #[default]
     Joined,
-    /// The paper's: one for each round, also where the rate stays.
+    /// One step for each scheduling round, as in the paper, even where the rate stays equal.
     Rounds,
 }
 
 impl Need {
-    /// A file without a margin.
+    /// Returns a size without a margin.
     pub const fn bytes(bytes: u64) -> Self {
         Self::Size {
             bytes,
@@ -88,7 +89,7 @@ impl Need {
         }
     }
 
-    /// Whether it is for nothing.
+    /// Returns true for a size or a holding time of zero.
     pub(crate) const fn is_nothing(self) -> bool {
         matches!(
             self,
@@ -96,7 +97,8 @@ impl Need {
         )
     }
 
-    /// Bits times nanoseconds in a second: what a rate in bits a second carries in nanoseconds. Nothing of a holding time.
+    /// Returns the work in bits times nanoseconds per second: a rate in bit/s times a time in ns.
+    /// Zero for a holding time.
     pub fn work(self) -> u128 {
         match self {
             Self::Size { bytes, margin_ppm } => {
@@ -109,5 +111,5 @@ impl Need {
     }
 }
 
-/// The work of one byte.
+/// Work of one byte.
 const WORK_PER_BYTE: u128 = 8_000_000_000;

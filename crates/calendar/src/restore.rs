@@ -1,4 +1,4 @@
-//! What was promised before, from whoever has kept it.
+//! Bookings that were granted before and are read back from a store.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -14,56 +14,56 @@ use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::topology::LinkId;
 
-/// A booking as its keeper has it.
+/// A booking as it was stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
-    /// The how manieth it was: [`Booking::nth`].
-    pub nth: u64,
-    /// What was asked for.
+pub struct SavedBooking {
+    /// Sequence number: [`Booking::sequence`].
+    pub sequence: u64,
+    /// The request.
     pub request: Request,
-    /// The links that it is on.
+    /// Path of the grant.
     pub path: Arc<Path>,
-    /// What was granted: [`Grant::steps`].
+    /// Steps of the grant: [`Grant::steps`].
     pub steps: Vec<Step>,
 }
 
 impl Booking {
-    /// The how manieth it was, by which those of one priority have their turn.
-    pub const fn nth(&self) -> u64 {
-        self.nth
+    /// Returns the sequence number, which orders bookings of equal priority.
+    pub const fn sequence(&self) -> u64 {
+        self.sequence
     }
 }
 
 impl Calendar {
-    /// Books what was granted before, just as it was, whatever would be granted now; what is over of it takes nothing. Refuses
-    /// what does not fit, say since links have become slower.
-    pub fn restore(&mut self, now: Instant, id: Id, kept: Kept) -> Result<(), Refusal> {
+    /// Books an earlier grant unchanged. Steps in the past take no capacity. Refuses a booking that
+    /// no longer fits, for example on links that have less capacity now.
+    pub fn restore(&mut self, now: Instant, id: Id, saved: SavedBooking) -> Result<(), Refusal> {
         self.check_id(id)?;
-        let known = |link: LinkId| (link.0 as usize) < self.stocks.len();
-        if !kept.path.stocks().all(known) {
-            return Err(Refusal::Unknown);
+        let known = |link: LinkId| (link.0 as usize) < self.resources.len();
+        if !saved.path.resources().all(known) {
+            return Err(Refusal::UnknownLink);
         }
         let mut grant = Grant {
-            path: Arc::clone(&kept.path),
-            steps: kept.steps.clone(),
+            path: Arc::clone(&saved.path),
+            steps: saved.steps.clone(),
         };
         let ahead = grant.split_off(self.first_from(now));
-        let owner = kept.request.owner;
+        let owner = saved.request.owner;
         for step in &ahead {
-            let view = self.field().view(owner, &kept.path, step.from);
+            let view = self.planner().view(owner, &saved.path, step.from);
             let till = view.next_below(step.rate.as_bps());
             if till < step.till {
-                return Err(Refusal::Blocked(till));
+                return Err(Refusal::FollowingBooked(till));
             }
         }
-        self.take(owner, &kept.path, &ahead);
-        self.count_on(kept.nth);
+        self.take(owner, &saved.path, &ahead);
+        self.reserve_sequence(saved.sequence);
         let booking = Booking {
-            nth: kept.nth,
-            request: kept.request,
+            sequence: saved.sequence,
+            request: saved.request,
             grant: Grant {
-                path: kept.path,
-                steps: kept.steps,
+                path: saved.path,
+                steps: saved.steps,
             },
         };
         self.bookings.insert(id, booking);

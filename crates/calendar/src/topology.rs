@@ -1,4 +1,4 @@
-//! Which links there are, and between what.
+//! Nodes, links and interfaces of a network.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -10,86 +10,86 @@ use core::time::Duration;
 use lighthaul_base::Rate;
 use lighthaul_base::trc::{RATE_MAX, RATE_MIN};
 
-/// What links join: a switch, a host, or a disk.
+/// Number of a node: a switch, a host, or a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeId(pub(crate) u32);
 
-/// A link of a topology.
+/// Number of a link or an interface of a topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LinkId(pub(crate) u32);
 
-/// One direction between two nodes. A host's network card and its disk are links too.
+/// One direction between two nodes. Network cards and disks of a host are also links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// What people call it.
+    /// Unique name.
     pub name: String,
-    /// The name of the node that it comes from.
+    /// Name of the source node.
     pub from: String,
-    /// The name of the node that it leads to.
+    /// Name of the target node.
     pub to: String,
-    /// Bits a second in all.
+    /// Total capacity.
     pub capacity: Rate,
-    /// What it is given away in multiples of.
+    /// Unit of allocation: each rate is a multiple of it.
     pub channel: Rate,
-    /// How long what is newly given carries nothing, since a switch turns.
+    /// Guard time: an increased rate carries nothing while a switch changes its state.
     pub guard: Duration,
-    /// What a path over it costs; the cheapest paths are tried.
+    /// Cost for path selection; the cheapest paths are tried.
     pub cost: u32,
 }
 
-/// Nodes and the links between them, in which a path may be found.
+/// Nodes and the links between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     nodes: Vec<String>,
     links: Vec<Link>,
     ends: Vec<(NodeId, NodeId)>,
     names: BTreeMap<String, NodeId>,
-    /// The links that leave each node.
+    /// Links that leave each node.
     out: Vec<Vec<LinkId>>,
-    /// Interfaces, whose numbers follow those of the links.
+    /// Interfaces. Their numbers follow those of the links.
     interfaces: Vec<Interface>,
 }
 
-/// An interface or a switch port that makes circuits, and the links that begin or end there.
+/// An interface or switch port that makes circuits, and the links that start or end there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Name, as devices and bookings have it.
+    /// Name, as used by devices and bookings.
     pub name: String,
-    /// Links of which it is an end.
+    /// Links that start or end at it.
     pub links: BTreeSet<LinkId>,
-    /// Limits of all its circuits; none are made there while nothing is known of the device.
+    /// Limits of its device. No circuits are made there while they are unknown.
     pub limits: Option<Limits>,
 }
 
-/// What a device keeps at one interface.
+/// Limits of a device at one interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Rate of all circuits together.
+    /// Total rate of all circuits.
     pub capacity: Rate,
-    /// Granularity: every rate is a multiple of it.
+    /// Unit of rates: each rate is a multiple of it.
     pub channel: Rate,
     /// Lowest rate of one circuit.
     pub least: Rate,
-    /// Time in which a rate that was raised carries nothing.
+    /// Time in which an increased rate carries nothing.
     pub guard: Duration,
-    /// Number of circuits at one time.
+    /// Maximum number of circuits at one time.
     pub circuits_max: usize,
 }
 
 impl Topology {
-    /// These nodes and links.
-    pub fn new(nodes: Vec<String>, links: Vec<Link>) -> Result<Self, Misuse> {
+    /// Returns a topology of these nodes and links.
+    pub fn new(nodes: Vec<String>, links: Vec<Link>) -> Result<Self, TopologyError> {
         if links.is_empty() {
-            return Err(Misuse::Links(0));
+            return Err(TopologyError::Links(0));
         }
         let most = links.len().max(nodes.len());
         if most > LINKS_MAX {
-            return Err(Misuse::Links(most));
+            return Err(TopologyError::Links(most));
         }
         let mut names = BTreeMap::new();
         for (nth, name) in (0..).zip(&nodes) {
             if names.insert(name.clone(), NodeId(nth)).is_some() {
-                return Err(Misuse::Twice(name.clone()));
+                return Err(TopologyError::DuplicateName(name.clone()));
             }
         }
         let mut topology = Self {
@@ -103,20 +103,20 @@ impl Topology {
         let mut seen = BTreeSet::new();
         for link in links {
             if !seen.insert(link.name.clone()) {
-                return Err(Misuse::Twice(link.name));
+                return Err(TopologyError::DuplicateName(link.name));
             }
             topology.add(link)?;
         }
-        topology.check_islands()?;
+        topology.check_connected()?;
         Ok(topology)
     }
 
-    /// Says that these links begin or end at an interface; more links are added to those it has.
-    pub fn attach(&mut self, interface: &str, links: &[LinkId]) -> Result<(), Misuse> {
+    /// Adds links to an interface, which is created if it does not exist.
+    pub fn attach(&mut self, interface: &str, links: &[LinkId]) -> Result<(), TopologyError> {
         let known = links.iter().all(|link| self.about(*link).is_some());
         let nth = self.interfaces.iter().position(|one| one.name == interface);
         if interface.is_empty() || !known || self.interfaces.len() >= LINKS_MAX {
-            return Err(Misuse::Interface(interface.into()));
+            return Err(TopologyError::Interface(interface.into()));
         }
         let nth = nth.unwrap_or_else(|| {
             self.interfaces.push(Interface {
@@ -130,19 +130,19 @@ impl Topology {
         Ok(())
     }
 
-    /// Says what the device at an interface keeps; refuses an interface at which no link begins or ends.
-    pub fn equip(&mut self, interface: &str, limits: Limits) -> Result<(), Misuse> {
+    /// Sets the limits of the device at an interface. Fails for an interface without links.
+    pub fn set_limits(&mut self, interface: &str, limits: Limits) -> Result<(), TopologyError> {
         let mut found = self.interfaces.iter_mut();
         let found = found.find(|one| one.name == interface);
-        let found = found.ok_or_else(|| Misuse::Interface(interface.into()))?;
+        let found = found.ok_or_else(|| TopologyError::Interface(interface.into()))?;
         if limits.channel > limits.capacity {
-            return Err(Misuse::Channel(interface.into(), limits.channel));
+            return Err(TopologyError::Channel(interface.into(), limits.channel));
         }
         found.limits = Some(limits);
         Ok(())
     }
 
-    /// The interface of a name; its number is one that no link has.
+    /// Returns the interface with this name. Its number differs from those of all links.
     pub fn interface(&self, name: &str) -> Option<(LinkId, &Interface)> {
         let nth = self.interfaces.iter().position(|one| one.name == name)?;
         Some((
@@ -151,19 +151,19 @@ impl Topology {
         ))
     }
 
-    /// All interfaces.
+    /// Returns all interfaces.
     pub fn interfaces(&self) -> &[Interface] {
         &self.interfaces
     }
 
-    /// The interface of a number.
-    pub(crate) fn port(&self, id: LinkId) -> Option<&Interface> {
+    /// Returns the interface with this number.
+    pub(crate) fn interface_by_id(&self, id: LinkId) -> Option<&Interface> {
         let nth = (id.0 as usize).checked_sub(self.links.len())?;
         self.interfaces.get(nth)
     }
 
-    /// A single link from `a` to `b`.
-    pub fn of_one(capacity: Rate, channel: Rate) -> Result<Self, Misuse> {
+    /// Returns a single link from `a` to `b`.
+    pub fn single_link(capacity: Rate, channel: Rate) -> Result<Self, TopologyError> {
         let link = Link {
             name: "link".into(),
             from: "a".into(),
@@ -176,65 +176,65 @@ impl Topology {
         Self::new(vec!["a".into(), "b".into()], vec![link])
     }
 
-    /// The node of a name.
+    /// Returns the node with this name.
     pub fn node(&self, name: &str) -> Option<NodeId> {
         self.names.get(name).copied()
     }
 
-    /// The link of a name.
+    /// Returns the link with this name.
     pub fn link(&self, name: &str) -> Option<LinkId> {
         let nth = self.links.iter().position(|link| link.name == name)?;
         Some(LinkId(nth as u32))
     }
 
-    /// What there is to know of a link.
+    /// Returns the attributes of a link.
     pub fn about(&self, link: LinkId) -> Option<&Link> {
         self.links.get(link.0 as usize)
     }
 
-    /// What people call a node.
+    /// Returns the name of a node.
     pub fn name(&self, node: NodeId) -> Option<&str> {
         self.nodes.get(node.0 as usize).map(String::as_str)
     }
 
-    /// All links, in the order in which they were given.
+    /// Returns all links in the order of definition.
     pub fn links(&self) -> impl Iterator<Item = (LinkId, &Link)> {
         (0..).map(LinkId).zip(&self.links)
     }
 
-    /// All nodes and what people call them, in the order in which they were given.
+    /// Returns all nodes and their names in the order of definition.
     pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &str)> {
         (0..).map(NodeId).zip(self.nodes.iter().map(String::as_str))
     }
 
-    /// Where a link comes from and leads to.
+    /// Returns the source and the target node of a link.
     pub(crate) fn ends(&self, link: LinkId) -> (NodeId, NodeId) {
         self.ends[link.0 as usize]
     }
 
-    /// The links that leave a node; none if there is no such node.
+    /// Returns the links that leave a node; none if the node does not exist.
     pub(crate) fn out(&self, node: NodeId) -> &[LinkId] {
         self.out.get(node.0 as usize).map_or(&[], Vec::as_slice)
     }
 
-    fn add(&mut self, link: Link) -> Result<(), Misuse> {
+    fn add(&mut self, link: Link) -> Result<(), TopologyError> {
         let id = LinkId(self.links.len() as u32);
         let end = |name: &String| {
             let node = self.names.get(name).copied();
-            node.ok_or_else(|| Misuse::Nowhere(link.name.clone(), name.clone()))
+            node.ok_or_else(|| TopologyError::UnknownNode(link.name.clone(), name.clone()))
         };
         let (from, to) = (end(&link.from)?, end(&link.to)?);
         if from == to {
-            return Err(Misuse::Loop(link.name));
+            return Err(TopologyError::Loop(link.name));
         }
         if !(RATE_MIN..=RATE_MAX).contains(&link.capacity) {
-            return Err(Misuse::Capacity(link.name, link.capacity));
+            return Err(TopologyError::Capacity(link.name, link.capacity));
         }
         if !(RATE_MIN..=link.capacity).contains(&link.channel) {
-            return Err(Misuse::Channel(link.name, link.channel));
+            return Err(TopologyError::Channel(link.name, link.channel));
         }
         if link.guard > GUARD_MAX {
-            return Err(Misuse::Guard(link.name));
+            return Err(TopologyError::Guard(link.name));
         }
         self.out[from.0 as usize].push(id);
         self.ends.push((from, to));
@@ -242,100 +242,100 @@ impl Topology {
         Ok(())
     }
 
-    /// Every node can be reached from the first one, be it against the links.
-    fn check_islands(&self) -> Result<(), Misuse> {
-        let mut beside = vec![Vec::new(); self.nodes.len()];
+    /// Checks that all nodes are connected, ignoring link directions.
+    fn check_connected(&self) -> Result<(), TopologyError> {
+        let mut neighbors = vec![Vec::new(); self.nodes.len()];
         for (from, to) in &self.ends {
-            beside[from.0 as usize].push(to.0 as usize);
-            beside[to.0 as usize].push(from.0 as usize);
+            neighbors[from.0 as usize].push(to.0 as usize);
+            neighbors[to.0 as usize].push(from.0 as usize);
         }
         let mut seen = vec![false; self.nodes.len()];
         let mut next = vec![0];
         while let Some(node) = next.pop() {
             if !core::mem::replace(&mut seen[node], true) {
-                next.extend(&beside[node]);
+                next.extend(&neighbors[node]);
             }
         }
         match seen.iter().position(|seen| !seen) {
             Some(node) => {
                 let (name, first) = (self.nodes[node].clone(), self.nodes[0].clone());
-                Err(Misuse::Island(name, first))
+                Err(TopologyError::Disconnected(name, first))
             }
             None => Ok(()),
         }
     }
 }
 
-/// Why something is no topology.
+/// Fault in the definition of a topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Misuse {
-    /// No link, or so many nodes or links.
+pub enum TopologyError {
+    /// No links, or more nodes or links than [`LINKS_MAX`].
     Links(usize),
-    /// Two nodes or two links of one name.
-    Twice(String),
-    /// A link with an end at a node that there is not.
-    Nowhere(String, String),
-    /// A link from a node to itself.
+    /// Name of two nodes or two links.
+    DuplicateName(String),
+    /// Link, and the name of an end that is not a node.
+    UnknownNode(String, String),
+    /// Link from a node to itself.
     Loop(String),
-    /// A node that no link joins to the other.
-    Island(String, String),
-    /// A link with a capacity that no circuit has.
+    /// Two nodes that are not connected.
+    Disconnected(String, String),
+    /// Link with a capacity out of range.
     Capacity(String, Rate),
-    /// A link with a channel that is too small, or larger than the link.
+    /// Link with a channel that is too small, or larger than its capacity.
     Channel(String, Rate),
-    /// A link with a guard time of more than an hour.
+    /// Link with a guard time of more than an hour.
     Guard(String),
-    /// An interface without a name, or one at which no link ends.
+    /// Interface without a name or without links.
     Interface(String),
 }
 
-impl fmt::Display for Misuse {
+impl fmt::Display for TopologyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Links(0) => write!(f, "a topology has at least one link"),
+            Self::Links(0) => write!(f, "the topology has no links: define at least one link"),
             Self::Links(len) => write!(
                 f,
-                "{len} nodes or links are more than {LINKS_MAX}: divide the topology into domains"
+                "{len} nodes or links exceed the maximum of {LINKS_MAX}: divide the topology into domains"
             ),
-            Self::Twice(name) => write!(
+            Self::DuplicateName(name) => write!(
                 f,
-                "there are two of the name {name}: give each node and each link a name of its own"
+                "name {name} is used twice: give each node and each link a unique name"
             ),
-            Self::Nowhere(link, node) => write!(
+            Self::UnknownNode(link, node) => write!(
                 f,
-                "link {link} has an end at {node}, which is no node: name it among the nodes"
+                "link {link} ends at {node}, which is not defined: add it to the nodes"
             ),
             Self::Loop(link) => write!(
                 f,
-                "link {link} leads to where it comes from: give it two different ends"
+                "link {link} starts and ends at the same node: give it two different ends"
             ),
-            Self::Island(node, other) => write!(
+            Self::Disconnected(node, other) => write!(
                 f,
-                "no link joins {node} to {other}: add one, or make it a topology of its own"
+                "no links connect {node} with {other}: add one, or define a second topology"
             ),
             Self::Capacity(link, rate) => write!(
                 f,
-                "link {link} has a capacity of {rate}, not one between {RATE_MIN} and {RATE_MAX}: check its unit"
+                "link {link} has a capacity of {rate}, outside {RATE_MIN} to {RATE_MAX}: check the unit"
             ),
             Self::Channel(link, rate) => write!(
                 f,
-                "link {link} has channels of {rate}: they have at least {RATE_MIN} and at most the link's capacity"
+                "link {link} has channels of {rate}: use {RATE_MIN} to the capacity of the link"
             ),
             Self::Guard(link) => write!(
                 f,
-                "link {link} has a guard time of more than an hour: check its unit"
+                "link {link} has a guard time of more than an hour: check the unit"
             ),
             Self::Interface(name) => write!(
                 f,
-                "no link begins or ends at interface \"{name}\": add interfaces = [\"{name}\"] to its link in the topology"
+                "no link starts or ends at interface \"{name}\": add interfaces = [\"{name}\"] to its link in the topology"
             ),
         }
     }
 }
 
-impl core::error::Error for Misuse {}
+impl core::error::Error for TopologyError {}
 
-/// The most nodes, and the most links.
+/// Maximum number of nodes, and of links.
 pub const LINKS_MAX: usize = 1 << 16;
 const GUARD_MAX: Duration = Duration::from_hours(1);
 
@@ -356,13 +356,13 @@ mod tests {
         }
     }
 
-    fn refused(nodes: &[&str], links: Vec<Link>) -> Misuse {
+    fn refused(nodes: &[&str], links: Vec<Link>) -> TopologyError {
         let nodes = nodes.iter().map(ToString::to_string).collect();
         Topology::new(nodes, links).unwrap_err()
     }
 
     #[test]
-    fn what_is_no_topology_is_refused_by_the_name_that_is_wrong() {
+    fn faulty_topology_is_refused_with_the_name_at_fault() {
         let ab = || link("ab", "a", "b");
         let with = |change: fn(&mut Link)| {
             let mut link = ab();
@@ -371,45 +371,49 @@ mod tests {
         };
         let mbps = Rate::from_mbps;
         for (misuse, expected, says) in [
-            (refused(&["a"], vec![]), Misuse::Links(0), "at least one"),
+            (
+                refused(&["a"], vec![]),
+                TopologyError::Links(0),
+                "at least one link",
+            ),
             (
                 refused(&["a", "b", "a"], vec![ab()]),
-                Misuse::Twice("a".into()),
-                "two of the name a",
+                TopologyError::DuplicateName("a".into()),
+                "name a is used twice",
             ),
             (
                 refused(&["a", "b"], vec![ab(), ab()]),
-                Misuse::Twice("ab".into()),
-                "two of the name ab",
+                TopologyError::DuplicateName("ab".into()),
+                "name ab is used twice",
             ),
             (
                 refused(&["a"], vec![ab()]),
-                Misuse::Nowhere("ab".into(), "b".into()),
-                "no node",
+                TopologyError::UnknownNode("ab".into(), "b".into()),
+                "ends at b, which is not defined",
             ),
             (
                 with(|link| link.to = "a".into()),
-                Misuse::Loop("ab".into()),
+                TopologyError::Loop("ab".into()),
                 "two different ends",
             ),
             (
                 refused(&["a", "b", "c"], vec![ab()]),
-                Misuse::Island("c".into(), "a".into()),
-                "joins c to a",
+                TopologyError::Disconnected("c".into(), "a".into()),
+                "connect c with a",
             ),
             (
                 with(|link| link.capacity = Rate::UNLIMITED),
-                Misuse::Capacity("ab".into(), Rate::UNLIMITED),
+                TopologyError::Capacity("ab".into(), Rate::UNLIMITED),
                 "unit",
             ),
             (
                 with(|link| link.channel = Rate::from_mbps(1001)),
-                Misuse::Channel("ab".into(), mbps(1001)),
-                "at most",
+                TopologyError::Channel("ab".into(), mbps(1001)),
+                "to the capacity",
             ),
             (
                 with(|link| link.guard = Duration::from_secs(3601)),
-                Misuse::Guard("ab".into()),
+                TopologyError::Guard("ab".into()),
                 "hour",
             ),
         ] {
@@ -419,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_and_links_are_found_by_their_names() {
+    fn nodes_and_links_are_found_by_name() {
         let nodes = vec!["a".to_string(), "b".to_string()];
         let topology =
             Topology::new(nodes, vec![link("ab", "a", "b"), link("ba", "b", "a")]).unwrap();

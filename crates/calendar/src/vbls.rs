@@ -1,4 +1,4 @@
-//! VBLS: a transfer takes what is free, round by round (section 3.2 of the paper).
+//! VBLS: a transfer uses the free rate, round by round (section 3.2 of the VBLS paper).
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -10,111 +10,114 @@ use crate::grant::{push, work};
 use crate::refusal::Refusal;
 use crate::view::View;
 
-/// Within which bounds a transfer takes what is free.
+/// Limits within which a transfer uses free capacity.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
-    /// Nothing from this moment on.
+pub(crate) struct FillLimits {
+    /// Latest end.
     pub(crate) till: Instant,
-    /// Less than this is not used; at least a channel.
+    /// Lowest usable rate in bits a second; at least one channel.
     pub(crate) least: u64,
-    /// More than this is not used; a multiple of the channel.
+    /// Highest usable rate in bits a second; a multiple of the channel.
     pub(crate) most: u64,
-    /// What rates are multiples of.
+    /// Unit of rates, in bits a second.
     pub(crate) channel: u64,
-    /// Nanoseconds in which what was raised carries nothing.
+    /// Guard time in nanoseconds, in which an increase carries nothing.
     pub(crate) guard: u64,
-    /// Nanoseconds that moments are multiples of; 1 if any will do.
+    /// Unit of times in nanoseconds; 1 for no rounding.
     pub(crate) slot: u64,
-    /// What the transfer holds already where the view begins.
-    pub(crate) lit: u64,
-    /// Whether steps of one rate become one.
+    /// Rate that the transfer already has where the view begins.
+    pub(crate) rate_before: u64,
+    /// True if steps of equal rate are merged.
     pub(crate) joined: bool,
-    /// The most steps.
+    /// Maximum number of steps.
     pub(crate) steps_max: usize,
 }
 
-/// The steps in which `left` is carried, from where the view is.
+/// Returns the steps that carry `left`, from the time of the view on.
 pub(crate) fn fill(
     view: &mut View<'_>,
-    terms: &Terms,
+    limits: &FillLimits,
     mut left: u128,
 ) -> Result<Vec<Step>, Refusal> {
     let mut steps = Vec::new();
-    carry(view, terms, &mut left, &mut steps);
+    carry(view, limits, &mut left, &mut steps);
     match left {
-        _ if steps.len() > terms.steps_max => Err(Refusal::Steps(terms.steps_max)),
+        _ if steps.len() > limits.steps_max => Err(Refusal::TooManySteps(limits.steps_max)),
         0 => Ok(steps),
-        _ => Err(Refusal::Far(terms.till)),
+        _ => Err(Refusal::BeyondHorizon(limits.till)),
     }
 }
 
-/// The steps that are free, from where the view is, until the terms end.
-pub(crate) fn hold(view: &mut View<'_>, terms: &Terms) -> Result<Vec<Step>, Refusal> {
+/// Returns the usable steps from the time of the view until the latest end.
+pub(crate) fn hold(view: &mut View<'_>, limits: &FillLimits) -> Result<Vec<Step>, Refusal> {
     let mut steps = Vec::new();
     let mut left = u128::MAX;
-    carry(view, terms, &mut left, &mut steps);
-    if steps.len() > terms.steps_max {
-        return Err(Refusal::Steps(terms.steps_max));
+    carry(view, limits, &mut left, &mut steps);
+    if steps.len() > limits.steps_max {
+        return Err(Refusal::TooManySteps(limits.steps_max));
     }
     Ok(steps)
 }
 
-/// Takes what is free until nothing is left to carry, the time is over, or the steps are too many.
-fn carry(view: &mut View<'_>, terms: &Terms, left: &mut u128, steps: &mut Vec<Step>) {
-    let mut lit = terms.lit;
-    while *left > 0 && view.now() < terms.till && steps.len() <= terms.steps_max {
+/// Adds steps until the work is done, the time ends, or there are too many steps.
+fn carry(view: &mut View<'_>, limits: &FillLimits, left: &mut u128, steps: &mut Vec<Step>) {
+    let mut rate_before = limits.rate_before;
+    while *left > 0 && view.now() < limits.till && steps.len() <= limits.steps_max {
         let (from, free) = (view.now(), view.free());
-        let bps = terms.rate(view, lit, *left);
-        let Some(rate) = Rate::from_bps(bps).filter(|_| bps >= terms.least) else {
-            lit = 0;
-            if free < terms.least {
-                view.seek_at_least(terms.least);
+        let bps = limits.rate(view, rate_before, *left);
+        let Some(rate) = Rate::from_bps(bps).filter(|_| bps >= limits.least) else {
+            rate_before = 0;
+            if free < limits.least {
+                view.seek_at_least(limits.least);
             } else {
                 view.seek(view.till());
             }
             continue;
         };
-        // switching costs what the raised rate would carry in the guard time, whenever it is paid
-        *left = left.saturating_add(u128::from(bps.saturating_sub(lit)) * u128::from(terms.guard));
-        lit = bps;
-        let runs = terms.joined && bps == terms.most;
+        // an increase costs its rate times the guard time, no matter which part of the transfer
+        // pays it
+        *left = left
+            .saturating_add(u128::from(bps.saturating_sub(rate_before)) * u128::from(limits.guard));
+        rate_before = bps;
+        let runs = limits.joined && bps == limits.most;
         let till = if runs {
             view.next_below(bps)
         } else {
             view.till()
         };
-        let till = till.min(terms.till);
+        let till = till.min(limits.till);
         let room = work(bps, from, till);
         if *left <= room {
-            terms.end(from, rate, *left, steps);
+            limits.end(from, rate, *left, steps);
             *left = 0;
         } else {
             *left -= room;
-            push(steps, Step { from, till, rate }, terms.joined);
+            push(steps, Step { from, till, rate }, limits.joined);
             view.seek(till);
         }
     }
 }
 
-impl Terms {
-    /// What is used of what is free, where `lit` was used until now.
-    fn rate(&self, view: &View<'_>, lit: u64, left: u128) -> u64 {
+impl FillLimits {
+    /// Returns the rate to use from here on, if `rate_before` was used until now.
+    fn rate(&self, view: &View<'_>, rate_before: u64, left: u128) -> u64 {
         let rate = self.part(view.free());
-        if rate <= lit || self.guard == 0 {
+        if rate <= rate_before || self.guard == 0 {
             return rate;
         }
-        // who is over before the guard time is would only be later, and what does not outlast it carries nothing
-        if left <= u128::from(lit) * u128::from(self.guard) {
-            return lit;
+        // an increase is useless if the transfer ends within its guard time, or the free rate lasts
+        // no longer
+        if left <= u128::from(rate_before) * u128::from(self.guard) {
+            return rate_before;
         }
-        let dark = view.now() + Duration::from_nanos(self.guard);
-        if dark >= self.till {
-            return lit;
+        let guard_end = view.now() + Duration::from_nanos(self.guard);
+        if guard_end >= self.till {
+            return rate_before;
         }
-        self.part(view.least_until(dark)).max(lit)
+        self.part(view.least_until(guard_end)).max(rate_before)
     }
 
-    /// What may be used where so much is free.
+    /// Returns the usable rate where `free` is free.
     const fn part(&self, free: u64) -> u64 {
         if free >= self.most {
             self.most
@@ -123,8 +126,10 @@ impl Terms {
         }
     }
 
-    /// The last steps: at a rate until all is carried. Where moments are slots the last one has just the channels that it
-    /// needs: a whole one at the full rate can come to more than the link has (a slot is long beside a small transfer).
+    /// Adds the last steps, until all work is carried.
+    ///
+    /// With slots, the last step has only the channels that it needs. At the full rate it could
+    /// carry much more than the rest, because a slot is long compared with a small transfer.
     fn end(&self, from: Instant, rate: Rate, left: u128, steps: &mut Vec<Step>) {
         let bps = u128::from(rate.as_bps());
         let slots = |slots: u128| Duration::from_nanos(slots as u64 * self.slot);

@@ -1,4 +1,4 @@
-//! What one owner can have of all links of a path at once, from a moment on.
+//! Capacity that one owner can use on all links of a path, from a time on.
 
 use alloc::vec::Vec;
 
@@ -6,45 +6,48 @@ use lighthaul_base::Instant;
 
 use crate::cursor::Cursor;
 
-/// The least of its legs, without a function of its own: it leaps from change to change.
+/// Minimum over the links of a path. It is computed on demand, by moving from one change to the
+/// next.
 #[derive(Clone, Debug)]
 pub(crate) struct View<'a> {
     legs: Vec<Leg<'a>>,
     now: Instant,
 }
 
-/// What one link has.
+/// Capacity of one link.
 #[derive(Clone, Debug)]
 pub(crate) enum Leg<'a> {
-    /// A capacity function.
+    /// A single capacity function.
     Plain(Cursor<'a>),
-    /// What is open, and what is left of the link for an owner, of which `others` are not its share.
+    /// A link on which the owner has a share: open capacity, plus the rest of the share.
+    ///
+    /// The rest is what exceeds `others` in the capacity `left` that the owner has not booked.
     Shared {
         open: Cursor<'a>,
         left: Cursor<'a>,
         others: u64,
     },
-    /// A capacity function without `less` of it.
+    /// A capacity function minus a constant.
     Beyond { left: Cursor<'a>, less: u64 },
 }
 
 impl<'a> View<'a> {
-    /// A view over legs that are all at `now`; at least one.
+    /// Returns a view at `now` over at least one leg, each at `now`.
     pub(crate) const fn new(legs: Vec<Leg<'a>>, now: Instant) -> Self {
         Self { legs, now }
     }
 
-    /// The moment that it is at.
+    /// Returns the current time of the view.
     pub(crate) const fn now(&self) -> Instant {
         self.now
     }
 
-    /// What is free there.
+    /// Returns the free rate at that time, in bits a second.
     pub(crate) fn free(&self) -> u64 {
         self.legs.iter().map(Leg::free).min().unwrap_or(0)
     }
 
-    /// A moment until which that is free.
+    /// Returns the time until which the free rate is known to stay equal.
     pub(crate) fn till(&self) -> Instant {
         self.legs
             .iter()
@@ -53,13 +56,13 @@ impl<'a> View<'a> {
             .unwrap_or(Instant::NEVER)
     }
 
-    /// Goes on to a later moment.
+    /// Advances to a later time.
     pub(crate) fn seek(&mut self, at: Instant) {
         self.now = at;
         self.legs.iter_mut().for_each(|leg| leg.seek(at));
     }
 
-    /// Goes on to the first moment when at least `bps` are free; perhaps never.
+    /// Advances to the first time with at least `bps` free, which may be [`Instant::NEVER`].
     pub(crate) fn seek_at_least(&mut self, bps: u64) {
         while self.now < Instant::NEVER {
             let firsts = self.legs.iter().map(|leg| leg.next_at_least(bps));
@@ -71,13 +74,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The first moment from here on when less than `bps` are free.
+    /// Returns the first time from here on with less than `bps` free.
     pub(crate) fn next_below(&self, bps: u64) -> Instant {
         let firsts = self.legs.iter().map(|leg| leg.next_below(bps));
         firsts.min().unwrap_or(Instant::NEVER)
     }
 
-    /// The least that is free from here until a moment, and at it.
+    /// Returns the lowest free rate from here until a time, inclusive.
     pub(crate) fn least_until(&self, till: Instant) -> u64 {
         let mut view = self.clone();
         let mut least = view.free();
@@ -141,7 +144,8 @@ impl Leg<'_> {
         }
     }
 
-    /// The first moment when what is free is wanted. The least of a sum is not the sum of the least, so no blocks are skipped.
+    /// Returns the first time at which the free rate is `wanted`. It visits every step: the minimum
+    /// of a sum is not the sum of the minimums, so block summaries do not apply.
     fn next(&self, wanted: impl Fn(u64) -> bool) -> Instant {
         let mut leg = self.clone();
         while !wanted(leg.free()) {
@@ -169,11 +173,11 @@ mod tests {
     }
 
     #[test]
-    fn limit_leaves_what_its_function_has_beyond_some_of_it() {
+    fn limit_is_a_capacity_function_minus_a_constant() {
         let mut left = Capacity::new(u64::MAX);
         let less = u64::MAX - 10;
         left.take(at(5), at(9), 4);
-        // more than there is of the limit
+        // takes more than the limit has
         left.take(at(9), at(12), 30);
         let leg = Leg::Beyond {
             left: left.cursor(at(0)),

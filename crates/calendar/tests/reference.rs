@@ -1,6 +1,6 @@
-//! The calendar against an array of what is free at each nanosecond.
+//! Compares the calendar with an array of the free rate at each nanosecond.
 //!
-//! Rates are whole Gb/s, which are bits a nanosecond, so that the array needs no fractions.
+//! Rates are whole Gb/s, that is bits a nanosecond, so that the array needs no fractions.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeMap;
@@ -9,12 +9,12 @@ use std::time::Duration;
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_calendar::{
-    Booking, Calendar, Config, Counter, Detail, Grant, Id, Link, LinkId, Need, Outage, Owner,
-    Refusal, RepackLimits, Request, Scope, Shape, Topology, Way,
+    Booking, Calendar, Config, CounterOffer, Detail, Grant, Id, Link, LinkId, Need, Outage, Owner,
+    Refusal, RepackLimits, Request, Route, Scope, Shape, Topology,
 };
 use proptest::prelude::*;
 
-/// What somebody does with a calendar.
+/// One call of the calendar.
 #[derive(Clone, Debug)]
 enum Act {
     Book(Wish),
@@ -30,7 +30,7 @@ enum Act {
 /// A request in small numbers.
 #[derive(Clone, Debug)]
 struct Wish {
-    way: usize,
+    route: usize,
     amount: u64,
     kind: u8,
     least: u64,
@@ -41,11 +41,11 @@ struct Wish {
 }
 
 fn wishes() -> impl Strategy<Value = Wish> {
-    let numbers = (0..WAYS.len(), 1_u64..120, 0_u8..4, 1_u64..3, 0_u64..4);
+    let numbers = (0..ROUTES.len(), 1_u64..120, 0_u8..4, 1_u64..3, 0_u64..4);
     let times = (0_u64..300, prop::option::weighted(0.3, 1_u64..300), 0_u8..3);
     (numbers, times).prop_map(
-        |((way, amount, kind, least, more), (after, by, priority))| Wish {
-            way,
+        |((route, amount, kind, least, more), (after, by, priority))| Wish {
+            route,
             amount,
             kind,
             least,
@@ -103,12 +103,12 @@ fn calendar(slot: u64) -> Calendar {
 
 fn request(wish: &Wish, now: u64) -> Request {
     let topology = topology();
-    let (from, to) = WAYS[wish.way];
+    let (from, to) = ROUTES[wish.route];
     let is_hold = wish.kind == 3;
     Request {
         owner: Owner(0),
         priority: wish.priority,
-        way: Way::Between(topology.node(from).unwrap(), topology.node(to).unwrap()),
+        route: Route::Between(topology.node(from).unwrap(), topology.node(to).unwrap()),
         need: if is_hold {
             Need::Hold(Duration::from_nanos(wish.amount))
         } else {
@@ -131,7 +131,7 @@ fn request(wish: &Wish, now: u64) -> Request {
     }
 }
 
-/// Adds up what bookings have of each link at each nanosecond.
+/// Adds up the rates of all bookings on a link at each nanosecond.
 fn used(calendar: &Calendar, link: &str) -> Vec<u64> {
     let link = calendar.topology().link(link).unwrap();
     let mut used = vec![0; END];
@@ -146,7 +146,7 @@ fn used(calendar: &Calendar, link: &str) -> Vec<u64> {
     used
 }
 
-/// What is free of each link at each nanosecond.
+/// Returns the free rate of each link at each nanosecond.
 fn free(calendar: &Calendar) -> BTreeMap<&'static str, Vec<u64>> {
     let free = LINKS.map(|(name, _, _, capacity, _)| {
         let link = calendar.topology().link(name).unwrap();
@@ -163,8 +163,8 @@ fn free(calendar: &Calendar) -> BTreeMap<&'static str, Vec<u64>> {
     free.into()
 }
 
-/// Nobody has more than there is, and the calendar says of the rest what the sums say from now on. (What is released
-/// was used until then, and nobody can book that.)
+/// Asserts that no link is overbooked, and that the calendar and the sums agree from now on.
+/// (Released capacity stays used in the past.)
 fn assert_sound(calendar: &Calendar, now: u64) {
     for (name, free) in free(calendar) {
         let link = calendar.topology().link(name).unwrap();
@@ -185,7 +185,7 @@ fn assert_sound(calendar: &Calendar, now: u64) {
     }
 }
 
-/// The bookings of a time are those that are found by looking at each.
+/// Asserts that the index finds the same bookings as a scan of all of them.
 fn assert_allocations(calendar: &Calendar, link: LinkId, from: Instant, till: Instant) {
     let has = |booking: &Booking| {
         let mut steps = booking.grant().steps().iter();
@@ -200,12 +200,13 @@ fn assert_allocations(calendar: &Calendar, link: LinkId, from: Instant, till: In
     assert_eq!(found, all, "from {from:?} till {till:?}");
 }
 
-/// The rates at each nanosecond from the start on that a wish would get on a path, found the dumbest way.
+/// Returns the rate at each nanosecond from the start on that a request would get on a path, by a
+/// simple reference algorithm.
 fn plan(free: &[&Vec<u64>], wish: &Wish, now: u64, slot: u64) -> Option<Vec<u64>> {
     let free: Vec<u64> = (0..END)
         .map(|moment| free.iter().map(|free| free[moment]).min().unwrap())
         .collect();
-    // a path that is narrower than the most gives what it has
+    // a path that is narrower than the highest rate gives its capacity
     let most = (wish.least + wish.more).min(*free.last()?);
     let start = (now + wish.after).next_multiple_of(slot) as usize;
     let end = (now + HORIZON) as usize / slot as usize * slot as usize;
@@ -256,9 +257,9 @@ fn plan(free: &[&Vec<u64>], wish: &Wish, now: u64, slot: u64) -> Option<Vec<u64>
     None
 }
 
-/// The paths of a way, each as the links in it.
-fn paths(way: usize) -> impl Iterator<Item = &'static [&'static str]> {
-    let paths: &[&[&str]] = match WAYS[way] {
+/// Returns the paths of a route, each as its links.
+fn paths(route: usize) -> impl Iterator<Item = &'static [&'static str]> {
+    let paths: &[&[&str]] = match ROUTES[route] {
         ("a", "b") => &[&["ab"]],
         ("b", "c") => &[&["bc"]],
         _ => &[&["ab", "bc"], &["ac"]],
@@ -266,22 +267,22 @@ fn paths(way: usize) -> impl Iterator<Item = &'static [&'static str]> {
     paths.iter().copied()
 }
 
-/// The rate of the narrowest link of a path.
+/// Returns the capacity of a path.
 fn capacity(path: &[&str]) -> Rate {
     let links = LINKS.iter().filter(|link| path.contains(&link.0));
     gbps(links.map(|link| link.3).min().unwrap())
 }
 
-/// The rate that one path of a way has at most.
-fn widest(way: usize) -> Rate {
-    paths(way).map(capacity).max().unwrap()
+/// Returns the highest capacity among the paths of a route.
+fn widest(route: usize) -> Rate {
+    paths(route).map(capacity).max().unwrap()
 }
 
-/// Returns the grant of the best path, by the array.
+/// Returns the start and the rates of the best path, by the array.
 fn expected(calendar: &Calendar, wish: &Wish, now: u64, slot: u64) -> Option<(u64, Vec<u64>)> {
     let free = free(calendar);
     let mut best: Option<Vec<u64>> = None;
-    for path in paths(wish.way) {
+    for path in paths(wish.route) {
         let links: Vec<&Vec<u64>> = path.iter().map(|link| &free[link]).collect();
         if let Some(rates) = plan(&links, wish, now, slot)
             && best.as_ref().is_none_or(|best| rates.len() < best.len())
@@ -308,7 +309,7 @@ fn work(steps: &[Step]) -> u64 {
     steps.iter().map(work).sum()
 }
 
-/// What a booking carries is what it asked for, and no more than rounding up its last step.
+/// Asserts that a booking carries its amount, and at most one rounded last step more.
 fn assert_carries(booking: &Booking, slot: u64) {
     let grant = booking.grant();
     let last = grant.steps().last().unwrap();
@@ -345,13 +346,13 @@ fn assert_carries(booking: &Booking, slot: u64) {
     assert!(grant.start() >= booking.request().from);
 }
 
-/// One calendar and what is known of it.
+/// A calendar, and the facts that the test knows about it.
 struct Trial {
     calendar: Calendar,
     slot: u64,
     now: u64,
     next: u64,
-    /// Those that an outage has cut.
+    /// Bookings that an outage has shortened.
     lost: Vec<Id>,
 }
 
@@ -399,7 +400,7 @@ impl Trial {
                 self.calendar.repack(now, scope, RepackLimits::NONE);
                 for (id, booking) in before.bookings() {
                     let end = self.calendar.booking(id).unwrap().grant().end();
-                    assert!(end <= booking.grant().end(), "nobody is later");
+                    assert!(end <= booking.grant().end(), "no booking is delayed");
                 }
                 false
             }
@@ -414,7 +415,7 @@ impl Trial {
             }
         };
         if refused {
-            assert_eq!(self.calendar, before, "what is refused changes nothing");
+            assert_eq!(self.calendar, before, "a refused call changes nothing");
         }
         assert_sound(&self.calendar, self.now.next_multiple_of(self.slot));
     }
@@ -430,7 +431,7 @@ impl Trial {
         assert_eq!(quote, booked, "a quote is what is booked");
         match booked {
             Ok(grant) => {
-                assert!(request.rate_max <= widest(wish.way));
+                assert!(request.rate_max <= widest(wish.route));
                 let (start, expected) = expected.unwrap();
                 assert_eq!(rates(&grant, start), expected, "{request:?}");
                 assert!(
@@ -441,19 +442,19 @@ impl Trial {
                 self.assert_carries(id);
                 assert_eq!(
                     self.calendar.book(now, id, &request),
-                    Err(Refusal::Taken(id))
+                    Err(Refusal::IdInUse(id))
                 );
             }
             Err(why) => {
-                assert_eq!(self.calendar, before, "what is refused changes nothing");
+                assert_eq!(self.calendar, before, "a refused call changes nothing");
                 let end = expected.map(|(start, rates)| at(start + rates.len() as u64));
-                if request.rate_max > widest(wish.way) {
-                    assert_eq!(why, Refusal::Rate(widest(wish.way)));
-                } else if let Refusal::Late(counter) = why {
+                if request.rate_max > widest(wish.route) {
+                    assert_eq!(why, Refusal::RateTooHigh(widest(wish.route)));
+                } else if let Refusal::MissesDeadline(counter) = why {
                     assert_eq!(counter.end, end);
                     assert_counter(&self.calendar, now, &request, counter);
                 } else {
-                    assert_eq!((why, end), (Refusal::Far(self.horizon()), None));
+                    assert_eq!((why, end), (Refusal::BeyondHorizon(self.horizon()), None));
                 }
             }
         }
@@ -479,7 +480,7 @@ impl Trial {
             assert_eq!(
                 self.calendar.booking(id),
                 Some(booking),
-                "nobody else is touched"
+                "other bookings do not change"
             );
         }
         Ok(())
@@ -490,8 +491,8 @@ impl Trial {
     }
 }
 
-/// What is offered instead is granted, and nothing better would be.
-fn assert_counter(calendar: &Calendar, now: Instant, request: &Request, counter: Counter) {
+/// Asserts that each counter-offer would be granted, and that nothing better would be.
+fn assert_counter(calendar: &Calendar, now: Instant, request: &Request, counter: CounterOffer) {
     let with = |change: &dyn Fn(&mut Request)| {
         let mut request = request.clone();
         change(&mut request);
@@ -528,7 +529,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn it_grants_what_an_array_of_nanoseconds_grants(acts in acts(), slot in prop_oneof![3 => Just(1_u64), 1 => 2_u64..9]) {
+    fn calendar_matches_an_array_of_nanoseconds(acts in acts(), slot in prop_oneof![3 => Just(1_u64), 1 => 2_u64..9]) {
         let mut trial = Trial { calendar: calendar(slot), slot, now: 0, next: 0, lost: vec![] };
         for act in &acts {
             trial.act(act);
@@ -541,7 +542,7 @@ proptest! {
         let mut calendar = calendar(1);
         let mut ids: Vec<Id> = (0..).map(Id).take(wishes.len()).collect();
         for (id, wish) in ids.iter().zip(&wishes) {
-            // what is refused is no matter here
+            // refusals do not matter here
             let _ = calendar.book(at(0), *id, &request(wish, 0));
         }
         ids.retain(|id| calendar.booking(*id).is_some());
@@ -560,7 +561,7 @@ proptest! {
 
 const GBPS: u64 = 1_000_000_000;
 const HORIZON: u64 = 900;
-/// Later than the latest `now` and the horizon.
+/// Later than the latest `now` plus the horizon.
 const END: usize = 4000;
 /// Name, from, to, Gb/s, cost.
 const LINKS: [(&str, &str, &str, u64, u32); 3] = [
@@ -568,4 +569,4 @@ const LINKS: [(&str, &str, &str, u64, u32); 3] = [
     ("bc", "b", "c", 6, 1),
     ("ac", "a", "c", 2, 5),
 ];
-const WAYS: [(&str, &str); 3] = [("a", "b"), ("b", "c"), ("a", "c")];
+const ROUTES: [(&str, &str); 3] = [("a", "b"), ("b", "c"), ("a", "c")];

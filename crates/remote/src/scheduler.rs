@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::{env, fs};
 
-use lighthaul_booking::client::{Client, Failure};
-use lighthaul_booking::https::Known;
+use lighthaul_booking::client::{Client, ClientError};
+use lighthaul_booking::https::ServerTrust;
 use lighthaul_daemon::known;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_session::error::{Code, Error};
@@ -27,7 +27,7 @@ pub struct Scheduler {
 pub fn reach(asking: &Scheduler) -> Result<Client, Error> {
     let name = host(&asking.url)?;
     let pin = asking.pin.clone();
-    let known = Known {
+    let known = ServerTrust {
         by_certificate: pin.is_none(),
         by_key: Box::new(move |shown| check(pin.as_deref(), &name, shown)),
     };
@@ -75,12 +75,12 @@ fn token(asking: &Scheduler) -> Result<Option<String>, Error> {
 
 /// Returns the error for a failure, with its exit status.
 #[expect(clippy::needless_pass_by_value, reason = "map_err gives it away")]
-pub fn failed(failure: Failure) -> Error {
+pub fn failed(failure: ClientError) -> Error {
     let code = match &failure {
-        Failure::Untrusted { .. } => Code::Permission,
-        Failure::Network { .. } => Code::Network,
-        Failure::Protocol { .. } => Code::Protocol,
-        Failure::Problem(problem) => match problem.status {
+        ClientError::Untrusted { .. } => Code::Permission,
+        ClientError::Network { .. } => Code::Network,
+        ClientError::Protocol { .. } => Code::Protocol,
+        ClientError::Problem(problem) => match problem.status {
             401 | 403 => Code::Permission,
             409 => Code::Refused,
             429 | 500.. => Code::Network,

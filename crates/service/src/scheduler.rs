@@ -9,20 +9,20 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_booking::books::{Books, Config, Policy, Quota};
-use lighthaul_booking::callers::Limits;
-use lighthaul_booking::certificate::Show;
+use lighthaul_booking::connections::Limits;
+use lighthaul_booking::certificate::ServerCertificate;
 use lighthaul_booking::circuits::{Circuits, equip};
 use lighthaul_booking::error::Error as Refused;
-use lighthaul_booking::https::{Known, fetcher};
+use lighthaul_booking::https::{ServerTrust, fetcher};
 use lighthaul_booking::identity::tokens::Tokens;
-use lighthaul_booking::identity::{Gate, Issuer, Keys};
+use lighthaul_booking::identity::{Authenticator, Issuer, Keys};
 use lighthaul_booking::policies::{Policies, Watch};
 use lighthaul_booking::serve::{Server, Settings as ServerSettings};
 use lighthaul_booking::store::Store;
 use lighthaul_booking::store::postgres::Postgres;
 use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking::topology::file;
-use lighthaul_booking::word::Moment;
+use lighthaul_booking::json::Timestamp;
 use lighthaul_circuit::driver::Driver;
 use lighthaul_circuit::exec::{Exec, config as exec};
 use lighthaul_circuit::linux::Shaper;
@@ -64,7 +64,7 @@ pub struct Settings {
     /// URL at which other instances reach this one, in place of its address.
     pub url: Option<String>,
     /// Identity that clients see.
-    pub show: Show,
+    pub certificate: ServerCertificate,
     /// True to serve without TLS to other hosts.
     pub insecure: bool,
     /// Private key of this host.
@@ -95,7 +95,7 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
     let drivers = drivers(settings, clock)?;
     let topology = equip(topology, &drivers).map_err(failed)?;
     let (rules, policies) = config(settings)?;
-    let books = Books::open(store(settings)?, topology, rules, || Moment(unix_nanos()));
+    let books = Books::open(store(settings)?, topology, rules, || Timestamp(unix_nanos()));
     let books = Arc::new(books.map_err(failed)?);
     if let Some(policies) = policies {
         follow(policies, Arc::clone(&books))?;
@@ -103,14 +103,14 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
     let circuits = if drivers.is_empty() {
         None
     } else {
-        let circuits = Circuits::start(Arc::clone(&books), drivers, clock, Moment(unix_nanos()));
+        let circuits = Circuits::start(Arc::clone(&books), drivers, clock, Timestamp(unix_nanos()));
         Some(circuits.map_err(failed)?)
     };
     let server = ServerSettings {
         listen: settings.listen,
-        show: settings.show.clone(),
+        certificate: settings.certificate.clone(),
         insecure: settings.insecure,
-        gate: gate(&settings.access)?,
+        authenticator: authenticator(&settings.access)?,
         books,
         questions_per_second: settings.questions_per_second,
         limits: settings.limits,
@@ -121,7 +121,7 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
     let address = server.address().map_err(|e| failed(e.into()))?;
     let scheme = scheme(settings);
     info!("booking at {scheme}://{address}, as {scheme}://{address}/openapi.json says");
-    if matches!(settings.show, Show::Key(_)) {
+    if matches!(settings.certificate, ServerCertificate::SelfSigned(_)) {
         info!("this host's key is {key}; clients accept it with `lighthaul trust {address} {key}`");
     }
     // without a service manager the notification has no receiver
@@ -287,14 +287,14 @@ fn follow(mut policies: Watch, books: Arc<Books>) -> Result<(), Error> {
 
 /// Returns the scheme of this scheduler's URL.
 const fn scheme(settings: &Settings) -> &'static str {
-    match settings.show {
-        Show::Nothing => "http",
-        Show::Key(_) | Show::Chain { .. } => "https",
+    match settings.certificate {
+        ServerCertificate::Plain => "http",
+        ServerCertificate::SelfSigned(_) | ServerCertificate::Files { .. } => "https",
     }
 }
 
 /// Returns the credentials that are accepted.
-fn gate(access: &Access) -> Result<Gate, Error> {
+fn authenticator(access: &Access) -> Result<Authenticator, Error> {
     let path = &access.tokens;
     let issuer = match &access.issuer {
         Some((issuer, url)) => Some((issuer.clone(), keys(url)?)),
@@ -306,7 +306,7 @@ fn gate(access: &Access) -> Result<Gate, Error> {
             "no client may connect yet: `lighthaul token NAME --role user` lists a token in {path}"
         );
     }
-    Ok(Gate {
+    Ok(Authenticator {
         tokens: Some(tokens(path)?),
         issuer,
     })
@@ -335,8 +335,8 @@ fn tokens(path: &Path) -> Result<Tokens, Error> {
 }
 
 /// Returns the check of other schedulers of the store: a certificate, or this host's key.
-fn peers(key: Fingerprint) -> Known {
-    Known {
+fn peers(key: Fingerprint) -> ServerTrust {
+    ServerTrust {
         by_certificate: true,
         by_key: Box::new(move |shown| {
             let why =
@@ -349,18 +349,19 @@ fn peers(key: Fingerprint) -> Known {
 #[expect(clippy::needless_pass_by_value, reason = "map_err gives it away")]
 fn failed(refused: Refused) -> Error {
     let code = match &refused {
-        Refused::Store(_) => Code::Io,
-        Refused::Elsewhere { .. } => Code::Network,
-        Refused::Misuse(_)
+        Refused::Store(_) | Refused::Io(_) => Code::Io,
+        Refused::OtherWriter { .. } => Code::Network,
+        Refused::Setup(_)
+        | Refused::Request(_)
         | Refused::Refused(_)
-        | Refused::Illegal(_)
+        | Refused::Transition(_)
         | Refused::Quota(_)
         | Refused::Policy(_)
         | Refused::Overlap(_)
-        | Refused::Missing { .. }
-        | Refused::NoLink(_)
+        | Refused::NotFound { .. }
+        | Refused::UnknownLink(_)
         | Refused::Forbidden { .. }
-        | Refused::Conflict(_) => Code::Usage,
+        | Refused::KeyReused(_) => Code::Usage,
     };
     Error::new(code, refused.to_string())
 }
@@ -383,7 +384,7 @@ mod tests {
             devices: Vec::new(),
             listen: listen.parse().unwrap(),
             url: url.map(str::to_owned),
-            show: Show::Chain {
+            certificate: ServerCertificate::Files {
                 chain: PathBuf::new(),
                 key: PathBuf::new(),
             },

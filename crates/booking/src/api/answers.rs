@@ -1,7 +1,8 @@
-//! Answers on their way: so many bytes of them at once, counted till the peer has taken them.
+//! Limit on the memory of responses, counted until the client has read them.
 //!
-//! Each identity has at most half of them, each address three quarters. When all are taken, the newest answer of the
-//! identity with the most ends for another, as [`lighthaul_base::seats`] defines.
+//! Each identity has at most half of the memory, and each address three quarters. When the memory
+//! is full, the newest response of the identity with the most ends for another, as
+//! [`lighthaul_base::seats`] defines.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -20,9 +21,9 @@ use tokio::time::timeout;
 
 use super::caller::Peer;
 use super::refused::Refused;
-use crate::callers::Connection;
+use crate::connections::Connection;
 
-/// Room for answers, in KiB.
+/// Memory for responses, in KiB.
 #[derive(Clone, Debug)]
 pub(crate) struct Answers(Arc<Inner>);
 
@@ -36,18 +37,18 @@ struct Inner {
 #[derive(Debug)]
 struct Shares {
     seats: Seats<String, 1>,
-    /// Connections of the answers, by seat.
+    /// Connections of the responses, by seat.
     open: BTreeMap<u64, Arc<Connection>>,
 }
 
-/// Room of one answer, free when this is dropped.
+/// Memory of one response, which is free again when this is dropped.
 #[derive(Debug)]
 struct Room {
     answers: Answers,
     number: u64,
 }
 
-/// An answer in memory, and its room.
+/// Body of a response, and its memory.
 struct Held {
     octets: Bytes,
     _room: Room,
@@ -70,7 +71,7 @@ impl Drop for Room {
 }
 
 impl Answers {
-    /// Room for so many bytes.
+    /// Returns a limit of this many bytes.
     pub(crate) fn new(bytes: usize) -> Self {
         let limits = Limits::parts_of((bytes as u64 >> 10).max(2));
         Self(Arc::new(Inner {
@@ -83,9 +84,9 @@ impl Answers {
         }))
     }
 
-    /// Takes room for an answer of `length` bytes to `peer`.
+    /// Takes memory for a response of `length` bytes to `peer`.
     fn take(&self, peer: Option<&Peer>, length: u64) -> Result<Room, Full> {
-        // the longest answer goes alone
+        // a response longer than the whole share takes all of it
         let kib = (length >> 10).saturating_add(1).min(self.0.limits.identity);
         let name = peer.and_then(|Peer(_, connection)| connection.identity());
         let address = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(address, _)| {
@@ -110,7 +111,7 @@ impl Answers {
         })
     }
 
-    /// Waits for room, for as long as an answer may.
+    /// Waits for memory, but not longer than a response may take.
     async fn wait(&self, peer: Option<&Peer>, length: u64) -> Option<Room> {
         let room = async {
             loop {
@@ -130,7 +131,8 @@ impl Answers {
     }
 }
 
-/// Lets an answer go when there is room for it; one that is small or has no known length goes as it is.
+/// Sends a response when there is memory for it. Small responses and those of unknown length are
+/// not limited.
 pub(crate) async fn bound(
     State(answers): State<Answers>,
     request: Request,
@@ -153,7 +155,7 @@ pub(crate) async fn bound(
         octets,
         _room: room,
     });
-    // part by part, so that no other copy of all of it is made
+    // sent in parts, so that no second copy of the body is made
     let parts_of = stream::unfold(held, |mut rest| async move {
         let part = rest.split_to(rest.len().min(PART));
         (!part.is_empty()).then_some((Ok::<_, std::convert::Infallible>(part), rest))
@@ -166,24 +168,24 @@ pub(crate) async fn bound(
     answer
 }
 
-/// What is not counted, in bytes.
+/// Largest length in bytes that is not limited.
 const SMALL: u64 = 16 << 10;
-/// What of an answer is written at once.
+/// Bytes that are written at once.
 const PART: usize = 16 << 10;
-/// How long an answer waits for room.
+/// Maximum time that a response waits for memory.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::callers::{Callers, Limits as CallerLimits};
+    use crate::connections::{Connections, Limits as CallerLimits};
     use futures_util::FutureExt;
 
     const MIB: u64 = (1 << 20) - 1;
 
-    fn peer(callers: &Callers, name: &str, host: u8) -> Peer {
+    fn peer(connections: &Connections, name: &str, host: u8) -> Peer {
         let address = IpAddr::from([10, 0, host, 1]);
-        let connection = Arc::new(callers.admit(address).unwrap());
+        let connection = Arc::new(connections.admit(address).unwrap());
         connection.identify(name);
         Peer(address, connection)
     }
@@ -193,46 +195,50 @@ mod tests {
     }
 
     #[test]
-    fn one_identity_that_reads_nothing_leaves_half_of_the_room() {
-        let callers = Callers::new(CallerLimits::default());
+    fn identity_that_reads_nothing_takes_at_most_half_of_the_memory() {
+        let connections = Connections::new(CallerLimits::default());
         let answers = Answers::new(64 << 20);
-        let greedy: Vec<_> = (0..40).map(|nth| peer(&callers, "ada", nth)).collect();
+        let greedy: Vec<_> = (0..40).map(|nth| peer(&connections, "ada", nth)).collect();
         let mut held = Vec::new();
         let more = greedy.iter();
         held.extend(more.filter_map(|peer| answers.take(Some(peer), MIB).ok()));
         assert_eq!(held.len(), 32);
-        let other = peer(&callers, "bob", 99);
+        let other = peer(&connections, "bob", 99);
         assert!(answers.take(Some(&other), MIB).is_ok());
         assert!(!greedy.iter().any(has_ended));
         assert_eq!(answers.lock().open.len(), 32);
     }
 
     #[test]
-    fn one_address_without_an_identity_leaves_a_quarter_of_the_room() {
-        let callers = Callers::new(CallerLimits::default());
+    fn unidentified_address_takes_at_most_three_quarters_of_the_memory() {
+        let connections = Connections::new(CallerLimits::default());
         let answers = Answers::new(64 << 20);
         let address = IpAddr::from([10, 0, 0, 1]);
-        let stranger = Peer(address, Arc::new(callers.admit(address).unwrap()));
+        let stranger = Peer(address, Arc::new(connections.admit(address).unwrap()));
         let mut held = Vec::new();
         held.extend((0..64).filter_map(|_| answers.take(Some(&stranger), MIB).ok()));
         assert_eq!(held.len(), 48);
-        assert!(answers.take(Some(&peer(&callers, "bob", 9)), MIB).is_ok());
+        assert!(
+            answers
+                .take(Some(&peer(&connections, "bob", 9)), MIB)
+                .is_ok()
+        );
     }
 
     #[test]
-    fn newest_answer_of_the_greediest_identity_ends_for_another() {
-        let callers = Callers::new(CallerLimits::default());
+    fn newest_response_of_the_identity_with_most_ends_for_another() {
+        let connections = Connections::new(CallerLimits::default());
         let answers = Answers::new(64 << 20);
         let mut held = Vec::new();
         let mut greedy = Vec::new();
         for nth in 0..32 {
             for (name, host) in [("ada", nth), ("eve", 100 + nth)] {
-                let peer = peer(&callers, name, host);
+                let peer = peer(&connections, name, host);
                 held.push(answers.take(Some(&peer), MIB).unwrap());
                 greedy.push(peer);
             }
         }
-        let other = peer(&callers, "bob", 99);
+        let other = peer(&connections, "bob", 99);
         let _room = answers.take(Some(&other), MIB).unwrap();
         let ended: Vec<bool> = greedy.iter().map(has_ended).collect();
         assert_eq!(ended.iter().filter(|ended| **ended).count(), 1);

@@ -1,4 +1,4 @@
-//! How requests are read, so that what cannot be read is a problem like all others.
+//! Extractors of requests. A request that cannot be read is a problem like all others.
 
 use std::fmt::Display;
 
@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::refused::Refused;
 
-/// What stands in the head of a request: its path, its query.
+/// Path or query parameters of a request.
 #[derive(Debug)]
 pub(crate) struct Asked<T>(pub(crate) T);
 
@@ -29,7 +29,7 @@ where
     }
 }
 
-/// What its body says, as JSON; an empty one says nothing, where that is enough.
+/// JSON body of a request. An empty body is read as an empty object.
 #[derive(Debug)]
 pub(crate) struct Said<T>(pub(crate) T);
 
@@ -50,9 +50,9 @@ where
         if !is_json {
             return Err(Refused::unknown_type());
         }
-        // serde would take an array for the fields in their order
+        // serde would read an array as the fields in their order
         if !body.trim_ascii_start().starts_with(b"{") {
-            return Err(Refused::unreadable(&"it is no JSON object"));
+            return Err(Refused::unreadable(&"the body is not a JSON object"));
         }
         read(&body)
     }
@@ -63,7 +63,7 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<Said<T>, Refused> {
     read.map_err(|why| Refused::unreadable(&why))
 }
 
-/// Whether a media type is that of JSON, which is in UTF-8 always (RFC 8259, 8.1).
+/// Returns true if a media type is that of JSON, which is always UTF-8 (RFC 8259, section 8.1).
 fn is_json(kind: &HeaderValue) -> bool {
     let kind = kind.to_str().unwrap_or_default().to_ascii_lowercase();
     let mut parts = kind.split(';').map(str::trim);

@@ -1,4 +1,4 @@
-//! Who asks.
+//! Authentication and rate limit of requests.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use axum::http::request::Parts;
 use super::desk::Desk;
 use super::refused::Refused;
 use crate::books::Who;
-use crate::callers::{Connection, site};
+use crate::connections::{Connection, site};
 
-/// Somebody who was let in, and has not asked too often.
+/// Client that is authenticated and within its rate limit.
 #[derive(Debug)]
 pub(crate) struct Caller(pub(crate) Who);
 
-/// Where a request is from.
+/// Address and connection that a request comes from.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer(pub(crate) IpAddr, pub(crate) Arc<Connection>);
 
-/// Returns the credential that a request shows.
+/// Returns the `Authorization` header of a request.
 pub(super) fn credential(headers: &HeaderMap) -> Option<String> {
     let shown = headers.get(AUTHORIZATION)?.to_str().ok()?;
     Some(shown.to_owned())
@@ -40,7 +40,7 @@ impl FromRequestParts<Desk> for Caller {
                 Ok(Self(who))
             }
             Err(refused) => {
-                // who guesses is told less and less often that it was wrong
+                // limits the rate at which a client can guess tokens
                 let peer = parts.extensions.get::<Peer>();
                 let peer = peer.map_or_else(String::new, |Peer(address, _)| stranger(*address));
                 desk.take_of_stranger(&peer)?;
@@ -50,7 +50,7 @@ impl FromRequestParts<Desk> for Caller {
     }
 }
 
-/// Returns the name under which wrong tokens from the network of `address` are counted.
+/// Returns the name under which failed authentications from the network of `address` are counted.
 fn stranger(address: IpAddr) -> String {
     format!("from {}", site(address).address())
 }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strangers_of_one_network_of_ipv6_have_one_share_of_guesses() {
+    fn failed_authentications_are_counted_by_network() {
         let of = |text: &str| stranger(text.parse().unwrap());
         assert_eq!(of("2001:db8:1::1"), of("2001:db8:1:ffff::2"));
         assert_ne!(of("2001:db8:1::1"), of("2001:db8:2::1"));

@@ -1,4 +1,4 @@
-//! What every request is answered from.
+//! State that all requests share.
 
 use std::sync::Arc;
 
@@ -12,38 +12,38 @@ use super::refused::Refused;
 use super::seats::Seats;
 use crate::books::{Books, Standing, Who};
 use crate::error::Result;
-use crate::identity::Gate;
-use crate::identity::limits::Limits;
-use crate::word::{Moment, OutageView, Reservation};
+use crate::identity::Authenticator;
+use crate::identity::rate_limiter::RateLimiter;
+use crate::json::{OutageView, Reservation, Timestamp};
 
-/// The books, and who may ask for what in them.
+/// State that all requests share.
 #[derive(Clone, Debug)]
 pub(crate) struct Desk(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     books: Arc<Books>,
-    gate: Gate,
-    limits: Limits,
-    /// Those of addresses whose tokens are unknown, so that strangers take no place of a name.
-    strangers: Limits,
+    authenticator: Authenticator,
+    limits: RateLimiter,
+    /// RateLimiter of unauthenticated addresses, apart from those of names.
+    strangers: RateLimiter,
     clock: Clock,
     metrics: Metrics,
-    /// How often something has changed.
+    /// Counter of changes.
     changes: watch::Receiver<u64>,
     seats: Seats,
 }
 
 impl Desk {
-    /// A desk before the gate, that answers each name so many questions a second.
-    pub(crate) fn new(books: Arc<Books>, gate: Gate, per_second: u32) -> Self {
+    /// Returns the state of a service that answers each name this many requests a second.
+    pub(crate) fn new(books: Arc<Books>, authenticator: Authenticator, per_second: u32) -> Self {
         let (sender, changes) = watch::channel(0_u64);
         books.listen(move || sender.send_modify(|count| *count = count.wrapping_add(1)));
         Self(Arc::new(Inner {
             books,
-            gate,
-            limits: Limits::new(per_second),
-            strangers: Limits::new(per_second),
+            authenticator,
+            limits: RateLimiter::new(per_second),
+            strangers: RateLimiter::new(per_second),
             clock: Clock::start(),
             metrics: Metrics::new(),
             changes,
@@ -51,7 +51,7 @@ impl Desk {
         }))
     }
 
-    /// What `work` finds in the books. They are written to disk as it goes, so that it takes a thread of its own.
+    /// Reads or changes the books on a thread of its own, because they wait for the disk.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Books) -> Result<T> + Send + 'static,
@@ -63,7 +63,7 @@ impl Desk {
         }
     }
 
-    /// The same for what changes the books, which is noted in the log: who did what to what, and what came of it.
+    /// Changes the books, and writes the client, the action and the result to the audit log.
     pub(crate) async fn change<T: Changed + Send + 'static>(
         &self,
         who: Who,
@@ -87,31 +87,34 @@ impl Desk {
         result
     }
 
-    /// Hears of changes from now on.
+    /// Returns a receiver that is notified of each later change.
     pub(crate) fn listen(&self) -> watch::Receiver<u64> {
         self.0.changes.clone()
     }
 
-    /// What was known of the books a moment ago, from memory.
+    /// Returns the last known status of the books, without waiting.
     pub(crate) fn standing(&self) -> Standing {
         self.0.books.standing()
     }
 
-    /// Who shows `authorization`.
+    /// Returns the client that sent `authorization`.
     pub(crate) async fn judge(
         &self,
         authorization: Option<String>,
     ) -> std::result::Result<Who, Refused> {
         let desk = Arc::clone(&self.0);
         let now = unix_nanos() / 1_000_000_000;
-        let judged = spawn_blocking(move || desk.gate.judge(authorization.as_deref(), now));
+        let judged = spawn_blocking(move || {
+            desk.authenticator
+                .authenticate(authorization.as_deref(), now)
+        });
         match judged.await {
             Ok(judged) => judged.map_err(Refused::from),
             Err(_) => Err(Refused::fault()),
         }
     }
 
-    /// Takes one of the questions that `name` has.
+    /// Counts a request against the rate limit of `name`.
     pub(crate) fn take(&self, name: &str) -> std::result::Result<(), Refused> {
         self.0
             .limits
@@ -119,7 +122,7 @@ impl Desk {
             .map_err(Refused::too_often)
     }
 
-    /// Takes one of the questions that an address has whose token is unknown.
+    /// Counts a failed authentication against the rate limit of an address.
     pub(crate) fn take_of_stranger(&self, address: &str) -> std::result::Result<(), Refused> {
         self.0
             .strangers
@@ -127,25 +130,25 @@ impl Desk {
             .map_err(Refused::too_often)
     }
 
-    /// Seats for those who hear of changes.
+    /// Returns the slots for event streams.
     pub(crate) fn seats(&self) -> &Seats {
         &self.0.seats
     }
 
-    /// What is counted.
+    /// Returns the metrics.
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.0.metrics
     }
 
-    /// What time it is.
-    pub(crate) fn now() -> Moment {
-        Moment(unix_nanos())
+    /// Returns the current time.
+    pub(crate) fn now() -> Timestamp {
+        Timestamp(unix_nanos())
     }
 }
 
-/// What somebody has changed.
+/// Result of a change.
 pub(crate) trait Changed {
-    /// Its number.
+    /// Returns the number of the changed object.
     fn id(&self) -> u64;
 }
 
@@ -161,8 +164,8 @@ impl Changed for OutageView {
     }
 }
 
-/// What lines of the log are about that say who changed what.
+/// Target of audit log lines.
 const AUDIT: &str = "lighthaul_audit";
-/// How many may hear of changes at once, and under one name.
+/// Maximum number of event streams, in all and for each name.
 const LISTENERS_MAX: usize = 128;
 const LISTENERS_EACH: usize = 16;

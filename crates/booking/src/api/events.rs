@@ -1,4 +1,4 @@
-//! Changes as they happen, as server-sent events (HTML Living Standard, 9.2).
+//! Changes of reservations as server-sent events (HTML Living Standard, section 9.2).
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -18,17 +18,17 @@ use super::desk::Desk;
 use super::refused::Refused;
 use super::seats::Seat;
 use crate::books::{Books, Who};
-use crate::word::Event;
+use crate::json::Event;
 
-/// Listening to changes.
+/// Returns the routes of events.
 pub(crate) fn router() -> OpenApiRouter<Desk> {
     OpenApiRouter::new().routes(routes!(listen))
 }
 
-/// Hear of changes of one's reservations, or of all as an operator
+/// Stream changes of own reservations, or of all reservations for operators
 #[utoipa::path(get, path = "/v1/events", params(
-    ("Last-Event-ID" = Option<u64>, Header, description = "Go on behind this one; with what comes, if it is left out")
-), responses((status = 200, description = "Events, until the caller leaves", body = Event, content_type = "text/event-stream"), Refused), security(("bearer" = [])))]
+    ("Last-Event-ID" = Option<u64>, Header, description = "Number of the last event received; the stream continues after it [default: the latest event]")
+), responses((status = 200, description = "Events, until the client disconnects", body = Event, content_type = "text/event-stream"), Refused), security(("bearer" = [])))]
 async fn listen(
     State(desk): State<Desk>,
     Caller(who): Caller,
@@ -36,9 +36,9 @@ async fn listen(
 ) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, Refused> {
     let after = headers.get("Last-Event-ID").map(|id| {
         let id = id.to_str().ok().and_then(|id| id.parse().ok());
-        id.ok_or_else(|| Refused::unreadable(&"a Last-Event-ID is the number of an event"))
+        id.ok_or_else(|| Refused::unreadable(&"Last-Event-ID must be the number of an event"))
     });
-    // what changes while the books are asked is heard of
+    // subscribes first, so that no change is missed while the books are read
     let changes = desk.listen();
     let after = match after {
         Some(after) => after?,
@@ -64,28 +64,28 @@ async fn listen(
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))
 }
 
-/// Somebody who hears of changes.
+/// Client of an event stream.
 #[derive(Debug)]
 struct Listener {
     desk: Desk,
-    /// The credential that the caller has shown.
+    /// Credential of the request.
     credential: Option<String>,
-    /// The time at which it was last judged.
+    /// Time at which the credential was last checked.
     judged: Instant,
-    /// The identity and role that it stood for then.
+    /// Identity and role at that time.
     who: Who,
-    /// The number of the last event that was looked at.
+    /// Number of the last event that was examined.
     after: u64,
     changes: watch::Receiver<u64>,
     waiting: VecDeque<Event>,
-    /// The end of the stream; a client that continues asks again.
+    /// End of the stream. The client reconnects to continue.
     till: Instant,
     _seat: Seat,
 }
 
 impl Listener {
-    /// The next event that is theirs to hear; it ends when it is long, the books cannot be read, or the credential does not
-    /// count any more.
+    /// Returns the next event that the client may see. Returns `None` when the stream ends: after
+    /// [`LONGEST`], if the books cannot be read, or if the credential is no longer valid.
     async fn next(&mut self) -> Option<sse::Event> {
         while Instant::now() < self.till {
             self.judge().await?;
@@ -99,7 +99,7 @@ impl Listener {
                 .ask(move |books| books.events_since(&who, after, EVENTS_MAX));
             let happened = happened.await.ok()?;
             if happened.seq == after {
-                // another instance may write what nobody here hears of
+                // another instance may write without notifying this one
                 timeout(LOOK, self.changes.changed()).await.ok();
             }
             self.after = happened.seq;
@@ -108,7 +108,8 @@ impl Listener {
         None
     }
 
-    /// Judges the credential again if that was not just done: changed roles and times hold for listeners, too.
+    /// Checks the credential again after [`LOOK`], so that changed roles and expired tokens take
+    /// effect.
     async fn judge(&mut self) -> Option<()> {
         if self.judged.elapsed() < LOOK {
             return Some(());
@@ -127,7 +128,7 @@ impl Listener {
     }
 }
 
-/// An event on the wire.
+/// Returns the event in its wire format.
 fn write(event: &Event) -> Option<sse::Event> {
     let data = serde_json::to_string(event).ok()?;
     let id = event.seq.to_string();
@@ -139,9 +140,9 @@ fn write(event: &Event) -> Option<sse::Event> {
     )
 }
 
-/// How many events are read at once.
+/// Maximum number of events that are read at once.
 const EVENTS_MAX: usize = 100;
-/// How long somebody hears of changes without asking again.
+/// Maximum duration of an event stream.
 const LONGEST: Duration = Duration::from_hours(1);
-/// Time after which the books and the credential are looked at again.
+/// Interval at which the books and the credential are checked.
 const LOOK: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! What another instance has to answer, since it keeps the books.
+//! Forwarding of changes to the instance that writes.
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ use tokio::time::timeout;
 
 use super::caller::Peer;
 use super::refused::{Elsewhere, Refused};
-use crate::https::{Caller, Known};
+use crate::https::{HttpsClient, ServerTrust};
 
-/// Who asks other instances; nobody, where there is one only.
-pub(crate) type Forwarder = Option<Caller>;
+/// HTTP client for other instances; `None` if there is only one instance.
+pub(crate) type Forwarder = Option<HttpsClient>;
 
-/// Somebody who asks instances that are `known`.
-pub(crate) fn forwarder(known: Known) -> Result<Forwarder, rustls::Error> {
-    Caller::new(known, PATIENCE).map(Some)
+/// Returns a client for instances that are `known`.
+pub(crate) fn forwarder(known: ServerTrust) -> Result<Forwarder, rustls::Error> {
+    HttpsClient::new(known, PATIENCE).map(Some)
 }
 
-/// Answers, or has the writer answer. What was forwarded once is not forwarded again, so that two that take each other
-/// for the writer do not ask in circles.
+/// Answers a request, or forwards it to the writer. A forwarded request is not forwarded again, so
+/// that two instances that take each other for the writer do not loop.
 pub(crate) async fn answer(
     State(forwarder): State<Forwarder>,
     request: Request,
@@ -72,7 +72,8 @@ pub(crate) async fn answer(
     asked.unwrap_or_else(|_| Err(Refused::fault()))
 }
 
-/// A body that is not too long. Of one that is, some more is read, so that who sends it comes to hear the answer.
+/// Reads a body of limited length. Reads some more of a longer one, so that the client receives the
+/// response.
 async fn read(body: Body) -> Result<Bytes, Refused> {
     let mut parts = body.into_data_stream();
     let (mut kept, mut length) = (Vec::new(), 0);
@@ -91,8 +92,8 @@ async fn read(body: Body) -> Result<Bytes, Refused> {
     Ok(kept.into())
 }
 
-/// What the writer at `url` answers.
-fn ask(caller: &Caller, request: Asked<Vec<u8>>, url: &str) -> Result<Response, Refused> {
+/// Sends a request to the writer at `url` and returns its response.
+fn ask(caller: &HttpsClient, request: Asked<Vec<u8>>, url: &str) -> Result<Response, Refused> {
     let agent = &caller.agent;
     let request = agent
         .configure_request(request)
@@ -100,7 +101,7 @@ fn ask(caller: &Caller, request: Asked<Vec<u8>>, url: &str) -> Result<Response, 
         .build();
     let away = |why: String| {
         Refused::unavailable(format!(
-            "the instance at {url} keeps the books and cannot be asked: {why}; try again"
+            "cannot reach the writer at {url}: {why}; try again"
         ))
     };
     let answer = agent
@@ -120,8 +121,8 @@ fn ask(caller: &Caller, request: Asked<Vec<u8>>, url: &str) -> Result<Response, 
 
 const FORWARDED: HeaderName = HeaderName::from_static("lighthaul-forwarded");
 const PATIENCE: Duration = Duration::from_secs(15);
-/// The longest body of a request.
+/// Maximum length of a request body.
 pub(crate) const BODY_MAX: usize = 64 << 10;
-/// How much is read of what is too long.
+/// Maximum number of bytes that are read of a longer body.
 const READ_MAX: usize = 16 << 20;
 const ANSWER_MAX: u64 = 4 << 20;

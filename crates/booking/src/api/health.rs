@@ -1,4 +1,4 @@
-//! What is asked by machines that look after the service.
+//! Status and metrics, for monitoring.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use utoipa_axum::routes;
 use super::desk::Desk;
 use super::refused::Refused;
 use crate::books::Standing;
-use crate::word::Health;
+use crate::json::Health;
 
-/// What anybody may ask.
+/// Returns the routes that need no authentication.
 pub(crate) fn router() -> OpenApiRouter<Desk> {
     OpenApiRouter::new()
         .routes(routes!(health))
@@ -22,14 +22,14 @@ pub(crate) fn router() -> OpenApiRouter<Desk> {
         .routes(routes!(metrics))
 }
 
-/// How it is, and what time it is there
-#[utoipa::path(get, path = "/healthz", responses((status = 200, description = "It answers", body = Health), Refused))]
+/// Get the status and the time of the scheduler
+#[utoipa::path(get, path = "/healthz", responses((status = 200, description = "The service answers", body = Health), Refused))]
 async fn health(State(desk): State<Desk>) -> Result<Json<Health>, Refused> {
     Ok(Json(told(desk.standing())))
 }
 
-/// Whether its books can be read and written, as they could a moment ago
-#[utoipa::path(get, path = "/readyz", responses((status = 200, description = "It can book", body = Health), Refused))]
+/// Check if the books can be read and written
+#[utoipa::path(get, path = "/readyz", responses((status = 200, description = "The service can book", body = Health), Refused))]
 async fn ready(State(desk): State<Desk>) -> Result<Json<Health>, Refused> {
     let standing = desk.standing();
     let now = Desk::now();
@@ -37,7 +37,7 @@ async fn ready(State(desk): State<Desk>) -> Result<Json<Health>, Refused> {
     match &standing.why {
         Some(why) => Err(Refused::unavailable(why.clone())),
         None if age > STALE => Err(Refused::unavailable(format!(
-            "nobody has looked after the books for {} s: see the log of the scheduler",
+            "the books have not been checked for {} s: see the log of the scheduler",
             age.as_secs()
         ))),
         None => Ok(Json(told(standing))),
@@ -52,7 +52,7 @@ fn told(standing: Standing) -> Health {
     }
 }
 
-/// What is counted, for Prometheus
+/// Get counters and gauges for Prometheus
 #[utoipa::path(get, path = "/metrics",
     responses((status = 200, description = "Counters and gauges", body = String, content_type = "application/openmetrics-text"), Refused))]
 async fn metrics(State(desk): State<Desk>) -> Result<impl IntoResponse, Refused> {
@@ -61,6 +61,6 @@ async fn metrics(State(desk): State<Desk>) -> Result<impl IntoResponse, Refused>
     Ok(([(CONTENT_TYPE, KIND)], page))
 }
 
-/// A scheduler looks after its books every second.
+/// Age of the status that counts as a failure. A scheduler checks its books every second.
 const STALE: Duration = Duration::from_secs(5);
 const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -1,4 +1,4 @@
-//! The topology, and what is free of a link when.
+//! Topology, and calendars of links.
 #![expect(unused_qualifications, reason = "utoipa names parameters so")]
 
 use std::time::Duration;
@@ -15,9 +15,9 @@ use super::caller::Caller;
 use super::desk::Desk;
 use super::refused::Refused;
 use crate::books::Books;
-use crate::word::{CalendarView, LinkView, Moment, TopologyView};
+use crate::json::{CalendarView, LinkView, Timestamp, TopologyView};
 
-/// All that is asked about links.
+/// Returns the routes of links.
 pub(crate) fn router() -> OpenApiRouter<Desk> {
     OpenApiRouter::new()
         .routes(routes!(topology))
@@ -25,8 +25,8 @@ pub(crate) fn router() -> OpenApiRouter<Desk> {
         .routes(routes!(calendar))
 }
 
-/// Hosts, switches and what joins them
-#[utoipa::path(get, path = "/v1/topology", responses((status = 200, description = "All of it", body = TopologyView), Refused),
+/// Get hosts, switches and links
+#[utoipa::path(get, path = "/v1/topology", responses((status = 200, description = "The topology", body = TopologyView), Refused),
     security(("bearer" = [])))]
 async fn topology(
     State(desk): State<Desk>,
@@ -35,8 +35,8 @@ async fn topology(
     Ok(Json(desk.ask(Books::topology).await?))
 }
 
-/// The links
-#[utoipa::path(get, path = "/v1/links", responses((status = 200, description = "All of them", body = Vec<LinkView>), Refused),
+/// List links
+#[utoipa::path(get, path = "/v1/links", responses((status = 200, description = "The links", body = Vec<LinkView>), Refused),
     security(("bearer" = [])))]
 async fn links(
     State(desk): State<Desk>,
@@ -49,17 +49,17 @@ async fn links(
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct Window {
-    /// From then on; now, if it is left out
+    /// Start [default: now]
     #[param(value_type = Option<String>)]
-    from: Option<Moment>,
-    /// Till then; a day later, if it is left out
+    from: Option<Timestamp>,
+    /// End [default: a day after the start]
     #[param(value_type = Option<String>)]
-    till: Option<Moment>,
+    till: Option<Timestamp>,
 }
 
-/// What is free of a link, and who has the rest
-#[utoipa::path(get, path = "/v1/links/{name}/calendar", params(("name" = String, Path, description = "Its name"), Window),
-    responses((status = 200, description = "What is free, and what is not", body = CalendarView), Refused), security(("bearer" = [])))]
+/// Get the free and the booked capacity of a link
+#[utoipa::path(get, path = "/v1/links/{name}/calendar", params(("name" = String, Path, description = "Name of the link"), Window),
+    responses((status = 200, description = "Free and booked capacity", body = CalendarView), Refused), security(("bearer" = [])))]
 async fn calendar(
     State(desk): State<Desk>,
     Caller(who): Caller,

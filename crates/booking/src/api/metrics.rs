@@ -1,4 +1,4 @@
-//! What the scheduler counts, for Prometheus: base units, and `lighthaul_scheduler_` in front of every name.
+//! Prometheus metrics, in base units, with the prefix `lighthaul_scheduler_`.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-/// What is counted.
+/// Metrics of the scheduler.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
-    /// Callers choose none of its labels: a method is one that is known, a route one of those that there are.
+    /// Clients cannot create labels: methods and routes are from fixed sets.
     requests: Family<[(&'static str, String); 3], Counter>,
     taken: Histogram,
     changes: Family<[(&'static str, &'static str); 1], Counter>,
@@ -23,12 +23,12 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Counters that stand at nothing.
+    /// Returns metrics that are all zero.
     pub(crate) fn new() -> Self {
         let metrics = Self {
             registry: Registry::with_prefix("lighthaul_scheduler"),
             requests: Family::default(),
-            // from a millisecond to some 16 s
+            // 1 ms to about 16 s
             taken: Histogram::new(exponential_buckets(0.001, 2.0, 15)),
             changes: Family::default(),
             seats: Gauge::default(),
@@ -39,32 +39,32 @@ impl Metrics {
     fn registered(mut self) -> Self {
         let registry = &mut self.registry;
         let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
-        registry.register("build", "The program", version);
+        registry.register("build", "Version of the program", version);
         registry.register(
             "requests",
-            "Requests that were answered, by method, route and HTTP status",
+            "Requests by method, route and HTTP status",
             self.requests.clone(),
         );
         registry.register_with_unit(
             "request_duration",
-            "How long requests took",
+            "Duration of requests",
             Unit::Seconds,
             self.taken.clone(),
         );
         registry.register(
             "changes",
-            "Changes of the books that were asked for, by outcome",
+            "Requested changes of the books by outcome",
             self.changes.clone(),
         );
         registry.register(
             "listener_seats",
-            "How many more may listen to changes",
+            "Free slots for event streams",
             self.seats.clone(),
         );
         self
     }
 
-    /// A request was answered.
+    /// Counts a request.
     pub(crate) fn count(&self, method: &'static str, route: &str, status: u16, took: Duration) {
         let labels = [
             ("method", method.to_owned()),
@@ -75,12 +75,12 @@ impl Metrics {
         self.taken.observe(took.as_secs_f64());
     }
 
-    /// Somebody asked for a change, which was made or refused.
+    /// Counts a change by its outcome.
     pub(crate) fn change(&self, outcome: &'static str) {
         self.changes.get_or_create(&[("outcome", outcome)]).inc();
     }
 
-    /// All of it, with so many seats left for those who listen.
+    /// Returns all metrics as text, with the number of free event streams.
     pub(crate) fn print(&self, seats: usize) -> Result<String, fmt::Error> {
         self.seats.set(i64::try_from(seats).unwrap_or(i64::MAX));
         let mut text = String::new();

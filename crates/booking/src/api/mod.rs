@@ -1,8 +1,11 @@
-//! The REST interface.
+//! REST interface.
 //!
-//! - `desk`: what every request is answered from; `asked`: how it is read; `caller`: who asks; `refused`: why not
-//! - `reservations`, `links`, `outages`, `events`: what is asked for; `seats`: how many may hear of changes; `health`: by machines that look after it
-//! - [`router`]: all of it, with its description; `forward`: what another instance has to answer
+//! - [`router`]: all routes and their description; `desk`: state that they share
+//! - `asked`: extractors of requests; `caller`: authentication; `refused`: errors as HTTP responses
+//! - `reservations`, `links`, `outages`, `events`: resources; `health`: status and metrics
+//! - `answers`, `turns`, `seats`: limits of memory, concurrent requests and event streams;
+//!   `metrics`: counters
+//! - `forward`: forwards changes to the instance that writes
 
 mod answers;
 mod asked;

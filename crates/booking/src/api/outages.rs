@@ -1,4 +1,4 @@
-//! Times in which links are out.
+//! Outages of links.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -11,18 +11,18 @@ use super::caller::Caller;
 use super::desk::Desk;
 use super::refused::Refused;
 use crate::books::Books;
-use crate::word::{NewOutage, OutageView};
+use crate::json::{NewOutage, OutageView};
 
-/// All that is done with outages.
+/// Returns the routes of outages.
 pub(crate) fn router() -> OpenApiRouter<Desk> {
     OpenApiRouter::new()
         .routes(routes!(plan, list))
         .routes(routes!(lift))
 }
 
-/// Say that a link is out for a while; what was booked then moves or fails
+/// Plan an outage of a link; affected reservations are moved or fail
 #[utoipa::path(post, path = "/v1/outages", request_body = NewOutage,
-    responses((status = 201, description = "The outage, and what it did", body = OutageView), Refused), security(("bearer" = [])))]
+    responses((status = 201, description = "The outage and the affected reservations", body = OutageView), Refused), security(("bearer" = [])))]
 async fn plan(
     State(desk): State<Desk>,
     Caller(who): Caller,
@@ -33,8 +33,8 @@ async fn plan(
     Ok((StatusCode::CREATED, Json(made.await?)))
 }
 
-/// The outages that are not over
-#[utoipa::path(get, path = "/v1/outages", operation_id = "list_outages", responses((status = 200, description = "All of them", body = Vec<OutageView>), Refused),
+/// List outages that have not ended
+#[utoipa::path(get, path = "/v1/outages", operation_id = "list_outages", responses((status = 200, description = "The outages", body = Vec<OutageView>), Refused),
     security(("bearer" = [])))]
 async fn list(
     State(desk): State<Desk>,
@@ -43,10 +43,10 @@ async fn list(
     Ok(Json(desk.ask(Books::outages).await?))
 }
 
-/// Say that it is not
+/// Cancel or end an outage
 #[utoipa::path(delete, path = "/v1/outages/{id}",
-    params(("id" = u64, Path, description = "Its number")),
-    responses((status = 200, description = "The outage, and what it did", body = OutageView), Refused), security(("bearer" = [])))]
+    params(("id" = u64, Path, description = "Number of the outage")),
+    responses((status = 200, description = "The outage and the affected reservations", body = OutageView), Refused), security(("bearer" = [])))]
 async fn lift(
     State(desk): State<Desk>,
     Caller(who): Caller,

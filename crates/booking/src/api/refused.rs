@@ -1,4 +1,4 @@
-//! Why something was not done, as a problem (RFC 9457) with the HTTP status that fits.
+//! Errors as problems (RFC 9457) with their HTTP status.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -8,30 +8,30 @@ use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use lighthaul_base::Rate;
-use lighthaul_calendar::{Counter, Need, Refusal};
+use lighthaul_calendar::{self as calendar, Need, Refusal};
 use utoipa::IntoResponses;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 
 use crate::error::Error;
-use crate::identity::Denied;
-use crate::word::{CounterOffer, Moment, Problem, Span};
+use crate::identity::AuthError;
+use crate::json::{CounterOffer, IsoDuration, Problem, Timestamp};
 
-/// A problem on its way out.
+/// Problem to return.
 #[derive(Clone, Debug)]
 pub(crate) struct Refused {
     problem: Box<Problem>,
-    /// When it makes sense to ask again.
+    /// Value of `Retry-After`, if a retry can succeed.
     wait: Option<Duration>,
-    /// Where to ask instead.
+    /// URL of the instance that can answer.
     elsewhere: Option<String>,
 }
 
-/// That a problem is to be solved by asking another instance.
+/// Marks a problem that the instance at this URL can solve.
 #[derive(Clone, Debug)]
 pub(crate) struct Elsewhere(pub(crate) String);
 
 impl Refused {
-    /// A problem of `kind`, which programs know it by.
+    /// Returns a problem with the URN `kind`.
     pub(crate) fn new(status: StatusCode, kind: &str, title: &str, detail: String) -> Self {
         Self {
             problem: Box::new(Problem {
@@ -46,37 +46,40 @@ impl Refused {
         }
     }
 
-    /// What cannot be read.
+    /// Request that cannot be read.
     pub(crate) fn unreadable(why: &dyn Display) -> Self {
         let why = in_words(&why.to_string());
-        let detail =
-            format!("the request cannot be read: {why}; /openapi.json says what is understood");
+        let detail = format!("cannot read the request: {why}; see /openapi.json for the format");
         Self::new(
             StatusCode::BAD_REQUEST,
             "unreadable",
-            "Not understood",
+            "Invalid request",
             detail,
         )
     }
 
-    /// What is said in another way than JSON.
+    /// Request with another media type than JSON.
     pub(crate) fn unknown_type() -> Self {
-        let detail =
-            "the request is not said to be JSON: send it with Content-Type: application/json";
+        let detail = "the media type of the request is not JSON: send it with Content-Type: application/json";
         let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-        Self::new(status, "unreadable", "Not JSON", detail.to_owned())
+        Self::new(
+            status,
+            "unreadable",
+            "Unsupported media type",
+            detail.to_owned(),
+        )
     }
 
-    /// What is too long.
+    /// Request that is too long.
     pub(crate) fn too_long(most: usize) -> Self {
-        let detail = format!("the request has more than {most} bytes: say it with fewer");
+        let detail = format!("the request has more than {most} bytes: send a shorter one");
         let status = StatusCode::PAYLOAD_TOO_LARGE;
-        Self::new(status, "unreadable", "Too long", detail)
+        Self::new(status, "unreadable", "Request too long", detail)
     }
 
-    /// What comes too often.
+    /// Client above its rate limit.
     pub(crate) fn too_often(wait: Duration) -> Self {
-        let detail = format!("that was asked too often: ask again in {} s", seconds(wait));
+        let detail = format!("too many requests: try again in {} s", seconds(wait));
         let refused = Self::new(
             StatusCode::TOO_MANY_REQUESTS,
             "too-often",
@@ -89,40 +92,40 @@ impl Refused {
         }
     }
 
-    /// What we did not do by a fault of our own.
+    /// Fault of the scheduler itself.
     pub(crate) fn fault() -> Self {
-        let detail = "a fault of the scheduler ended the request: look into its log, and whether it was done";
+        let detail = "the scheduler failed while it handled the request: see its log, and check if the change was made";
         let status = StatusCode::INTERNAL_SERVER_ERROR;
-        Self::new(status, "fault", "The scheduler failed", detail.to_owned())
+        Self::new(status, "fault", "Internal error", detail.to_owned())
     }
 
-    /// What has taken too long.
+    /// Request that took too long.
     pub(crate) fn late() -> Self {
         let detail =
-            "the request took too long: ask again, with the same Idempotency-Key if it had one";
+            "the request took too long: try again, with the same Idempotency-Key if it had one";
         Self::new(
             StatusCode::GATEWAY_TIMEOUT,
             "too-long",
-            "Too slow",
+            "Timeout",
             detail.to_owned(),
         )
     }
 
-    /// What would be too much beside other answers that nobody takes.
+    /// Response for which there is no memory.
     pub(crate) fn crowded() -> Self {
         let detail =
-            "too many answers are on their way: ask again in a few seconds, or for less at once";
+            "the memory for responses is full: try again in a few seconds, or request less at once";
         let status = StatusCode::SERVICE_UNAVAILABLE;
-        let refused = Self::new(status, "crowded", "Too much at once", detail.to_owned());
+        let refused = Self::new(status, "crowded", "Overloaded", detail.to_owned());
         Self {
             wait: Some(BREATH),
             ..refused
         }
     }
 
-    /// What there is not.
+    /// Unknown path.
     pub(crate) fn nowhere() -> Self {
-        let detail = "nothing is answered there: /openapi.json says what is";
+        let detail = "the path does not exist: see /openapi.json for the paths";
         Self::new(
             StatusCode::NOT_FOUND,
             "nowhere",
@@ -131,24 +134,24 @@ impl Refused {
         )
     }
 
-    /// What is not done with what there is.
+    /// Unsupported method.
     pub(crate) fn no_method() -> Self {
-        let detail = "that is not done with it: /openapi.json says what is";
+        let detail = "the method is not supported for this path: see /openapi.json";
         let status = StatusCode::METHOD_NOT_ALLOWED;
-        Self::new(status, "method", "No such method", detail.to_owned())
+        Self::new(status, "method", "Method not allowed", detail.to_owned())
     }
 
-    /// What to wait for, as the writer is not to be had.
+    /// Books that cannot be read or written now.
     pub(crate) fn unavailable(detail: String) -> Self {
         let status = StatusCode::SERVICE_UNAVAILABLE;
-        let refused = Self::new(status, "unavailable", "The books cannot be written", detail);
+        let refused = Self::new(status, "unavailable", "Books unavailable", detail);
         Self {
             wait: Some(BREATH),
             ..refused
         }
     }
 
-    /// What happened, to what, and what to do.
+    /// Returns the fault, the affected object and the remedy.
     pub(crate) fn detail(&self) -> &str {
         &self.problem.detail
     }
@@ -159,86 +162,90 @@ impl From<Error> for Refused {
         let detail = error.to_string();
         let new = |status, kind, title| Self::new(status, kind, title, error.to_string());
         match &error {
-            Error::Misuse(_) => new(
+            Error::Request(_) => new(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "misuse",
-                "It makes no sense",
+                "Impossible request",
             ),
             Error::Refused(refusal) => from_refusal(refusal, detail),
-            Error::Illegal(_) => new(StatusCode::CONFLICT, "order", "Not now"),
-            Error::Quota(_) => new(StatusCode::FORBIDDEN, "quota", "Too much for one"),
-            Error::Policy(_) => new(StatusCode::FORBIDDEN, "policy", "Not allowed by the policy"),
-            Error::Overlap(_) => new(StatusCode::CONFLICT, "overlap", "The packets are taken"),
-            Error::Missing { .. } | Error::NoLink(_) => {
-                new(StatusCode::NOT_FOUND, "missing", "Not there")
+            Error::Transition(_) => new(StatusCode::CONFLICT, "order", "Wrong state"),
+            Error::Quota(_) => new(StatusCode::FORBIDDEN, "quota", "Quota exceeded"),
+            Error::Policy(_) => new(
+                StatusCode::FORBIDDEN,
+                "policy",
+                "Not permitted by the policy",
+            ),
+            Error::Overlap(_) => new(
+                StatusCode::CONFLICT,
+                "overlap",
+                "Conflict with another circuit",
+            ),
+            Error::NotFound { .. } | Error::UnknownLink(_) => {
+                new(StatusCode::NOT_FOUND, "missing", "Not found")
             }
-            Error::Forbidden { .. } => new(StatusCode::FORBIDDEN, "forbidden", "Not allowed"),
-            Error::Conflict(_) => new(StatusCode::CONFLICT, "idempotency", "The key is taken"),
-            Error::Elsewhere { url } => Self {
+            Error::Forbidden { .. } => new(StatusCode::FORBIDDEN, "forbidden", "Role required"),
+            Error::KeyReused(_) => new(StatusCode::CONFLICT, "idempotency", "Key reused"),
+            Error::OtherWriter { url } => Self {
                 elsewhere: Some(url.clone()),
                 ..Self::unavailable(detail)
             },
-            Error::Store(_) => Self::unavailable(detail),
+            Error::Store(_) | Error::Setup(_) | Error::Io(_) => Self::unavailable(detail),
         }
     }
 }
 
-/// The calendar's refusals.
+/// Returns the problem of a refusal by the calendar.
 fn from_refusal(refusal: &Refusal, detail: String) -> Refused {
     let conflict = StatusCode::CONFLICT;
     let (status, kind, title) = match refusal {
-        Refusal::Late(_) => (conflict, "late", "Not in time"),
-        Refusal::Far(_) => (conflict, "far", "Too far ahead"),
-        Refusal::Blocked(_) => (conflict, "blocked", "Others follow"),
-        Refusal::Over(_) | Refusal::Taken(_) => (conflict, "order", "Not now"),
-        Refusal::Full(_) => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "full",
-            "The calendar is full",
-        ),
-        Refusal::Missing(_) => (StatusCode::NOT_FOUND, "missing", "Not there"),
-        Refusal::Nothing
-        | Refusal::Past(_)
-        | Refusal::Rate(_)
-        | Refusal::Least(..)
-        | Refusal::Channel(_)
-        | Refusal::Unknown
+        Refusal::MissesDeadline(_) => (conflict, "late", "Deadline missed"),
+        Refusal::BeyondHorizon(_) => (conflict, "far", "Beyond the horizon"),
+        Refusal::FollowingBooked(_) => (conflict, "blocked", "Followed by another booking"),
+        Refusal::Ended(_) | Refusal::IdInUse(_) => (conflict, "order", "Wrong state"),
+        Refusal::CalendarFull(_) => (StatusCode::SERVICE_UNAVAILABLE, "full", "Calendar full"),
+        Refusal::NotFound(_) => (StatusCode::NOT_FOUND, "missing", "Not found"),
+        Refusal::Empty
+        | Refusal::StartPassed(_)
+        | Refusal::RateTooHigh(_)
+        | Refusal::RateRange(..)
+        | Refusal::RateBelowChannel(_)
+        | Refusal::UnknownLink
         | Refusal::NoPath
-        | Refusal::Interface
-        | Refusal::Steps(_)
-        | Refusal::Size(_) => (
+        | Refusal::InterfaceOffPath
+        | Refusal::TooManySteps(_)
+        | Refusal::AmountOutOfRange(_) => (
             StatusCode::UNPROCESSABLE_ENTITY,
             "impossible",
-            "It cannot be",
+            "Impossible request",
         ),
     };
     let mut refused = Refused::new(status, kind, title, detail);
-    if let Refusal::Late(counter) = refusal {
+    if let Refusal::MissesDeadline(counter) = refusal {
         refused.problem.counter_offer = Some(offer(counter));
     }
     refused
 }
 
-fn offer(counter: &Counter) -> CounterOffer {
+fn offer(counter: &calendar::CounterOffer) -> CounterOffer {
     CounterOffer {
-        earliest_end: counter.end.map(Moment::from),
+        earliest_end: counter.end.map(Timestamp::from),
         size_by_then: counter.most.and_then(|most| match most {
             Need::Size { bytes, .. } => Some(bytes),
             Need::Hold(_) => None,
         }),
         hold_by_then: counter.most.and_then(|most| match most {
             Need::Size { .. } => None,
-            Need::Hold(time) => Some(Span(time)),
+            Need::Hold(time) => Some(IsoDuration(time)),
         }),
         rate_needed: counter.rate_max.map(Rate::as_bps),
     }
 }
 
-impl From<Denied> for Refused {
-    fn from(denied: Denied) -> Self {
-        if denied == Denied::Away {
+impl From<AuthError> for Refused {
+    fn from(denied: AuthError) -> Self {
+        if denied == AuthError::KeysUnavailable {
             let status = StatusCode::SERVICE_UNAVAILABLE;
-            let title = "The issuer is away";
+            let title = "Issuer unavailable";
             let refused = Self::new(status, "unavailable", title, denied.to_string());
             let wait = Some(BREATH);
             return Self { wait, ..refused };
@@ -246,7 +253,7 @@ impl From<Denied> for Refused {
         Self::new(
             StatusCode::UNAUTHORIZED,
             "unauthorized",
-            "Who asks?",
+            "Not authenticated",
             denied.to_string(),
         )
     }
@@ -283,28 +290,28 @@ impl IntoResponses for Refused {
         BTreeMap::from([
             (
                 "4XX".to_owned(),
-                problem("It was not done; `detail` says what would work"),
+                problem("The request was refused; `detail` has the remedy"),
             ),
             (
                 "5XX".to_owned(),
-                problem("It was not done; the same request may work later"),
+                problem("The request failed; the same request may succeed later"),
             ),
         ])
     }
 }
 
-/// What a reader of JSON or of a query says, without the names of its types.
+/// Replaces the words of parsers by plain ones.
 fn in_words(why: &str) -> String {
     let pairs = WORDS.iter();
     pairs.fold(why.to_owned(), |why, (from, to)| why.replace(from, to))
 }
 
-/// Whole seconds, at least one.
+/// Returns whole seconds, at least one.
 fn seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
-/// What readers say, and what people would.
+/// Texts of parsers, and their replacements.
 const WORDS: [(&str, &str); 10] = [
     ("Failed to deserialize query string: ", ""),
     ("Failed to deserialize path params: ", ""),
@@ -318,5 +325,5 @@ const WORDS: [(&str, &str); 10] = [
     ("expected struct ", "expected an object, "),
 ];
 const KIND: &str = "application/problem+json";
-/// How long to wait for a store or a writer that is away.
+/// Delay before a retry when the store or the writer is unavailable.
 const BREATH: Duration = Duration::from_secs(5);

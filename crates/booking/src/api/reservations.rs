@@ -1,4 +1,4 @@
-//! Reservations: made, listed, changed, called off.
+//! Reservations: creation, lists, changes and cancellation.
 #![expect(unused_qualifications, reason = "utoipa names parameters so")]
 
 use axum::Json;
@@ -15,11 +15,11 @@ use super::caller::Caller;
 use super::desk::Desk;
 use super::refused::Refused;
 use crate::books::Filter;
-use crate::word::{Change, NewReservation, Page, Quote, Reservation, Why};
+use crate::json::{Change, NewReservation, Page, Quote, Reason, Reservation};
 
 type Answer<T> = Result<Json<T>, Refused>;
 
-/// All that is done with reservations.
+/// Returns the routes of reservations.
 pub(crate) fn router() -> OpenApiRouter<Desk> {
     OpenApiRouter::new()
         .routes(routes!(reserve, list))
@@ -32,10 +32,10 @@ pub(crate) fn router() -> OpenApiRouter<Desk> {
         .routes(routes!(quote))
 }
 
-/// Reserve capacity, and hold it for a while, or commit at once with `commit`
+/// Reserve capacity and hold it until the commit, or commit at once with `commit`
 #[utoipa::path(post, path = "/v1/reservations", request_body = NewReservation, params(
-    ("Idempotency-Key" = Option<String>, Header, description = "The same key with the same request gets the same answer for 24 hours")
-), responses((status = 201, description = "The reservation as it is now", body = Reservation), Refused), security(("bearer" = [])))]
+    ("Idempotency-Key" = Option<String>, Header, description = "Key of the request; a repeated request with the same key gets the same response for 24 hours")
+), responses((status = 201, description = "The reservation", body = Reservation), Refused), security(("bearer" = [])))]
 async fn reserve(
     State(desk): State<Desk>,
     Caller(who): Caller,
@@ -49,7 +49,7 @@ async fn reserve(
     Ok((StatusCode::CREATED, Json(made.await?)))
 }
 
-/// The key of a request that may be sent again.
+/// Returns the idempotency key of a request, if any.
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Refused> {
     let Some(key) = headers.get("Idempotency-Key") else {
         return Ok(None);
@@ -58,7 +58,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Refused> {
         .to_str()
         .ok()
         .filter(|key| (1..=KEY_MAX).contains(&key.len()));
-    let wrong = || Refused::unreadable(&"an Idempotency-Key has 1 to 255 letters of ASCII");
+    let wrong = || Refused::unreadable(&"Idempotency-Key must have 1 to 255 ASCII characters");
     key.map(|key| Some(key.to_owned())).ok_or_else(wrong)
 }
 
@@ -66,18 +66,18 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Refused> {
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct Wanted {
-    /// Of this owner; only operators may ask for others than their own
+    /// Owner of the reservations; only operators may list those of others
     owner: Option<String>,
-    /// In this state, as in committed
+    /// State of the reservations, as in committed
     #[param(value_type = Option<String>)]
     state: Option<Life>,
-    /// Behind this number
+    /// Number after which the list begins
     after: Option<u64>,
-    /// At most so many, up to 1000
+    /// Maximum number of items, up to 1000 [default: 100]
     limit: Option<usize>,
 }
 
-/// List reservations, by their numbers
+/// List reservations in the order of their numbers
 #[utoipa::path(get, path = "/v1/reservations", operation_id = "list_reservations", params(Wanted),
     responses((status = 200, description = "A part of the list", body = Page<Reservation>), Refused), security(("bearer" = [])))]
 async fn list(
@@ -88,7 +88,7 @@ async fn list(
     let limit = wanted.limit.unwrap_or(100);
     if !(1..=PAGE_MAX).contains(&limit) {
         return Err(Refused::unreadable(&format!(
-            "a limit is between 1 and {PAGE_MAX}"
+            "limit must be between 1 and {PAGE_MAX}"
         )));
     }
     let filter = Filter {
@@ -100,9 +100,9 @@ async fn list(
     Ok(Json(page.await?))
 }
 
-/// Look at a reservation
-#[utoipa::path(get, path = "/v1/reservations/{id}", params(("id" = u64, Path, description = "Its number")),
-    responses((status = 200, description = "The reservation as it is now", body = Reservation), Refused), security(("bearer" = [])))]
+/// Get a reservation
+#[utoipa::path(get, path = "/v1/reservations/{id}", params(("id" = u64, Path, description = "Number of the reservation")),
+    responses((status = 200, description = "The reservation", body = Reservation), Refused), security(("bearer" = [])))]
 async fn look(
     State(desk): State<Desk>,
     Caller(who): Caller,
@@ -111,15 +111,15 @@ async fn look(
     Ok(Json(desk.ask(move |books| books.get(&who, id)).await?))
 }
 
-/// Call a reservation off
-#[utoipa::path(delete, path = "/v1/reservations/{id}", request_body = Option<Why>,
-    params(("id" = u64, Path, description = "Its number")),
-    responses((status = 200, description = "The reservation as it is now", body = Reservation), Refused), security(("bearer" = [])))]
+/// Cancel a reservation
+#[utoipa::path(delete, path = "/v1/reservations/{id}", request_body = Option<Reason>,
+    params(("id" = u64, Path, description = "Number of the reservation")),
+    responses((status = 200, description = "The reservation after the change", body = Reservation), Refused), security(("bearer" = [])))]
 async fn cancel(
     State(desk): State<Desk>,
     Caller(who): Caller,
     Asked(Path(id)): Asked<Path<u64>>,
-    Said(Why { why }): Said<Why>,
+    Said(Reason { why }): Said<Reason>,
 ) -> Answer<Reservation> {
     let done = desk.change(who, format!("terminate {id}"), move |books, who| {
         books.terminate(who, id, &why)
@@ -127,15 +127,15 @@ async fn cancel(
     Ok(Json(done.await?))
 }
 
-/// Take up what is held
-#[utoipa::path(post, path = "/v1/reservations/{id}/commit", request_body = Option<Why>,
-    params(("id" = u64, Path, description = "Its number")),
-    responses((status = 200, description = "The reservation as it is now", body = Reservation), Refused), security(("bearer" = [])))]
+/// Commit a reservation that is held
+#[utoipa::path(post, path = "/v1/reservations/{id}/commit", request_body = Option<Reason>,
+    params(("id" = u64, Path, description = "Number of the reservation")),
+    responses((status = 200, description = "The reservation after the change", body = Reservation), Refused), security(("bearer" = [])))]
 async fn commit(
     State(desk): State<Desk>,
     Caller(who): Caller,
     Asked(Path(id)): Asked<Path<u64>>,
-    Said(Why { why }): Said<Why>,
+    Said(Reason { why }): Said<Reason>,
 ) -> Answer<Reservation> {
     let done = desk.change(who, format!("commit {id}"), move |books, who| {
         books.commit(who, id, &why)
@@ -143,15 +143,15 @@ async fn commit(
     Ok(Json(done.await?))
 }
 
-/// Have its circuits made
-#[utoipa::path(post, path = "/v1/reservations/{id}/provision", request_body = Option<Why>,
-    params(("id" = u64, Path, description = "Its number")),
-    responses((status = 200, description = "The reservation as it is now", body = Reservation), Refused), security(("bearer" = [])))]
+/// Provision the circuit of a reservation
+#[utoipa::path(post, path = "/v1/reservations/{id}/provision", request_body = Option<Reason>,
+    params(("id" = u64, Path, description = "Number of the reservation")),
+    responses((status = 200, description = "The reservation after the change", body = Reservation), Refused), security(("bearer" = [])))]
 async fn provision(
     State(desk): State<Desk>,
     Caller(who): Caller,
     Asked(Path(id)): Asked<Path<u64>>,
-    Said(Why { why }): Said<Why>,
+    Said(Reason { why }): Said<Reason>,
 ) -> Answer<Reservation> {
     let done = desk.change(who, format!("provision {id}"), move |books, who| {
         books.provision(who, id, &why)
@@ -159,15 +159,15 @@ async fn provision(
     Ok(Json(done.await?))
 }
 
-/// Leave what is left of it to others
-#[utoipa::path(post, path = "/v1/reservations/{id}/release", request_body = Option<Why>,
-    params(("id" = u64, Path, description = "Its number")),
-    responses((status = 200, description = "The reservation as it is now", body = Reservation), Refused), security(("bearer" = [])))]
+/// Release the rest of a reservation
+#[utoipa::path(post, path = "/v1/reservations/{id}/release", request_body = Option<Reason>,
+    params(("id" = u64, Path, description = "Number of the reservation")),
+    responses((status = 200, description = "The reservation after the change", body = Reservation), Refused), security(("bearer" = [])))]
 async fn release(
     State(desk): State<Desk>,
     Caller(who): Caller,
     Asked(Path(id)): Asked<Path<u64>>,
-    Said(Why { why }): Said<Why>,
+    Said(Reason { why }): Said<Reason>,
 ) -> Answer<Reservation> {
     let done = desk.change(who, format!("release {id}"), move |books, who| {
         books.release(who, id, &why)
@@ -175,10 +175,10 @@ async fn release(
     Ok(Json(done.await?))
 }
 
-/// Make it larger, where what follows is free
+/// Extend a reservation, if the time after it is free
 #[utoipa::path(post, path = "/v1/reservations/{id}/extend", request_body = Change,
-    params(("id" = u64, Path, description = "Its number")),
-    responses((status = 200, description = "The reservation as it is now", body = Reservation), Refused), security(("bearer" = [])))]
+    params(("id" = u64, Path, description = "Number of the reservation")),
+    responses((status = 200, description = "The reservation after the change", body = Reservation), Refused), security(("bearer" = [])))]
 async fn extend(
     State(desk): State<Desk>,
     Caller(who): Caller,
@@ -191,10 +191,10 @@ async fn extend(
     Ok(Json(done.await?))
 }
 
-/// Make it smaller
+/// Shrink a reservation
 #[utoipa::path(post, path = "/v1/reservations/{id}/shrink", request_body = Change,
-    params(("id" = u64, Path, description = "Its number")),
-    responses((status = 200, description = "The reservation as it is now", body = Reservation), Refused), security(("bearer" = [])))]
+    params(("id" = u64, Path, description = "Number of the reservation")),
+    responses((status = 200, description = "The reservation after the change", body = Reservation), Refused), security(("bearer" = [])))]
 async fn shrink(
     State(desk): State<Desk>,
     Caller(who): Caller,
@@ -207,9 +207,9 @@ async fn shrink(
     Ok(Json(done.await?))
 }
 
-/// Ask what a request would be given; nothing is booked
+/// Get the grant that a request would receive, without booking it
 #[utoipa::path(post, path = "/v1/quotes", request_body = NewReservation,
-    responses((status = 200, description = "What would be granted", body = Quote), Refused), security(("bearer" = [])))]
+    responses((status = 200, description = "The grant", body = Quote), Refused), security(("bearer" = [])))]
 async fn quote(
     State(desk): State<Desk>,
     Caller(who): Caller,

@@ -1,4 +1,4 @@
-//! All of the REST interface, with its description.
+//! Routes of the REST interface, and their description.
 
 use std::time::Duration;
 
@@ -24,13 +24,13 @@ use super::forward::{self, BODY_MAX, Forwarder};
 use super::refused::Refused;
 use super::turns::{self, Turns};
 use super::{events, health, links, outages, reservations};
-use crate::callers::Limits;
-use crate::word::{CounterOffer, Problem};
+use crate::connections::Limits;
+use crate::json::{CounterOffer, Problem};
 
-/// All that is answered from `desk`, and what is answered by others.
+/// Returns the service with all routes and limits.
 pub(crate) fn router(desk: Desk, forwarder: Forwarder, limits: &Limits) -> Router {
     let (router, described) = described().with_state(desk.clone()).split_for_parts();
-    // written once, so that many who ask for it take no memory
+    // serialized once, so that requests for it take no memory
     let described = Bytes::from(serde_json::to_vec(&described).unwrap_or_default());
     let page = move || async move { ([(CONTENT_TYPE, "application/json")], described) };
     router
@@ -49,7 +49,7 @@ pub(crate) fn router(desk: Desk, forwarder: Forwarder, limits: &Limits) -> Route
         .layer(from_fn_with_state(desk, count))
 }
 
-/// What `/openapi.json` says.
+/// Returns the description of the interface.
 pub fn openapi() -> OpenApi {
     described().into_openapi()
 }
@@ -65,13 +65,13 @@ fn described() -> OpenApiRouter<Desk> {
 
 #[derive(Debug, Describe)]
 #[openapi(
-    info(title = "Lighthaul scheduler", description = "Book capacity of links for transfers"),
+    info(title = "Lighthaul scheduler", description = "Books capacity of links for transfers"),
     components(schemas(Problem, CounterOffer)),
     modifiers(&Bearer)
 )]
 struct Description;
 
-/// That a bearer token says who asks.
+/// Security scheme: authentication by a bearer token.
 struct Bearer;
 
 impl Modify for Bearer {
@@ -84,13 +84,13 @@ impl Modify for Bearer {
     }
 }
 
-/// Ends what takes too long; a stream of events has begun by then.
+/// Ends a request that takes too long. An event stream has begun by then and is not affected.
 async fn in_time(request: Request, next: Next) -> Response {
     let answered = timeout(PATIENCE, next.run(request)).await;
     answered.unwrap_or_else(|_| Refused::late().into_response())
 }
 
-/// Lets requests of strangers wait for their turn.
+/// Delays requests of unauthenticated connections.
 async fn paced(request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>();
     let pause = peer.map_or(Duration::ZERO, |Peer(_, connection)| connection.pause());
@@ -100,7 +100,7 @@ async fn paced(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// Counts requests by the route that they took.
+/// Counts requests by route.
 async fn count(State(desk): State<Desk>, request: Request, next: Next) -> Response {
     let clock = Clock::start();
     let started = clock.now();
@@ -114,7 +114,7 @@ async fn count(State(desk): State<Desk>, request: Request, next: Next) -> Respon
     response
 }
 
-/// The name of a method of HTTP (RFC 9110, section 9); all that callers may invent are one.
+/// Returns the name of an HTTP method (RFC 9110, section 9). All unknown methods share one name.
 fn known(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

@@ -1,9 +1,9 @@
-//! Seats for those who hear of changes: so many in all, and so many for each name, so that nobody takes them all.
+//! Slots for event streams: limited in all, and for each name.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Seats that are left, and who has the others.
+/// Free slots, and the names that hold the others.
 #[derive(Clone, Debug)]
 pub(crate) struct Seats(Arc<Mutex<Taken>>);
 
@@ -14,7 +14,7 @@ struct Taken {
     by: BTreeMap<String, usize>,
 }
 
-/// A seat; it is free again when this goes.
+/// Slot that is free again when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Seat {
     seats: Seats,
@@ -22,7 +22,7 @@ pub(crate) struct Seat {
 }
 
 impl Seats {
-    /// So many seats, of which each name may have so many.
+    /// Returns `all` slots, of which each name may hold `each`.
     pub(crate) fn new(all: usize, each: usize) -> Self {
         Self(Arc::new(Mutex::new(Taken {
             left: all,
@@ -31,21 +31,21 @@ impl Seats {
         })))
     }
 
-    /// How many are left.
+    /// Returns the number of free slots.
     pub(crate) fn left(&self) -> usize {
         self.lock().left
     }
 
-    /// A seat for `name`, or why there is none.
+    /// Takes a slot for `name`.
     pub(crate) fn take(&self, name: &str) -> Result<Seat, &'static str> {
         let mut taken = self.lock();
         if taken.left == 0 {
-            return Err("as many listen as may: try again when somebody has left");
+            return Err("all event streams are in use: try again later");
         }
         let each = taken.each;
         let own = taken.by.entry(name.to_owned()).or_default();
         if *own == each {
-            return Err("as many listen under this name as may: close one of them first");
+            return Err("all event streams of this identity are in use: close one first");
         }
         *own += 1;
         taken.left -= 1;
@@ -79,19 +79,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_takes_all_seats_and_who_leaves_makes_room() {
+    fn slots_are_limited_for_each_name_and_free_after_use() {
         let seats = Seats::new(3, 2);
         let first = seats.take("a").unwrap();
         let _second = seats.take("a").unwrap();
-        assert!(seats.take("a").unwrap_err().contains("this name"));
+        assert!(seats.take("a").unwrap_err().contains("of this identity"));
         let other = seats.take("b").unwrap();
         assert_eq!(seats.left(), 0);
-        assert!(seats.take("c").unwrap_err().contains("as many listen as"));
+        assert!(
+            seats
+                .take("c")
+                .unwrap_err()
+                .contains("all event streams are in use")
+        );
         drop(first);
         let _third = seats.take("a").unwrap();
         drop(other);
         assert_eq!(seats.left(), 1);
         let names: Vec<String> = seats.lock().by.keys().cloned().collect();
-        assert_eq!(names, ["a"], "who has left is forgotten");
+        assert_eq!(names, ["a"], "names without slots are not kept");
     }
 }

@@ -1,5 +1,5 @@
-//! Turns of requests: each address and each identity has a limited number of requests at a time, so that none takes all
-//! threads.
+//! Limit on concurrent requests of each address and each identity, so that none of them occupies
+//! all threads.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -11,13 +11,13 @@ use lighthaul_base::prefix::Prefix;
 use tokio::sync::Semaphore;
 
 use super::caller::Peer;
-use crate::callers::site;
+use crate::connections::site;
 
-/// Turns of all callers.
+/// Semaphores of all clients.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Turns(Arc<Mutex<BTreeMap<Share, Weak<Semaphore>>>>);
 
-/// The callers that share some turns.
+/// Group of clients with a common limit.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Share {
     Site(Prefix),
@@ -48,7 +48,7 @@ impl Turns {
     }
 }
 
-/// Lets a request go on when its identity, if that is known, and its address have a turn for it.
+/// Delays a request until its identity, if known, and its address are below their limits.
 pub(crate) async fn wait(State(turns): State<Turns>, request: Request, next: Next) -> Response {
     let Some(Peer(address, connection)) = request.extensions().get::<Peer>().cloned() else {
         return next.run(request).await;
@@ -65,10 +65,10 @@ pub(crate) async fn wait(State(turns): State<Turns>, request: Request, next: Nex
     next.run(request).await
 }
 
-/// Requests of one address and of one identity at a time, of 32 that have a thread.
+/// Maximum concurrent requests of an address and of an identity; 32 threads serve them.
 const SITE_MAX: usize = 16;
 const NAME_MAX: usize = 8;
-/// Number of shares beyond which unused ones are forgotten.
+/// Number of semaphores above which unused ones are deleted.
 const SHARES_MAX: usize = 1024;
 
 #[cfg(test)]
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn one_address_and_one_identity_leave_turns_to_others() {
+    fn limit_of_one_address_or_identity_does_not_affect_others() {
         let turns = Turns::default();
         let take = |share: &Share| turns.of(share.clone()).try_acquire_owned().ok();
         let ada = Share::Name("ada".to_owned());
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn unused_shares_are_forgotten() {
+    fn unused_semaphores_are_deleted() {
         let turns = Turns::default();
         let kept = turns.of(Share::Name("ada".to_owned()));
         for nth in 0..3 * SHARES_MAX {

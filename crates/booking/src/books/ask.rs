@@ -1,22 +1,22 @@
-//! How requests are read.
+//! Conversion of requests for the calendar.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_calendar::{Calendar, Detail, Need, Path, Refusal, Request, Shape, Topology, Way};
+use lighthaul_calendar::{Calendar, Detail, Need, Path, Refusal, Request, Route, Shape, Topology};
 
-use crate::error::{Error, Result};
-use crate::word::{self, Bps, Moment, NewReservation};
+use crate::error::{self, RequestError, StoreError, UnknownLink};
+use crate::json::{self, Bps, NewReservation, Timestamp};
 
-/// Fills in what was left out, so that the request means the same whenever it is read. Without a highest rate it is the
-/// fastest that there is, or `fastest` if that is less.
+/// Fills in defaults, so that the request always means the same. The default highest rate is the
+/// capacity of the best path, or `fastest` if that is lower.
 pub(super) fn complete(
     new: &NewReservation,
-    now: Moment,
+    now: Timestamp,
     calendar: &Calendar,
     fastest: Option<Rate>,
-) -> Result<NewReservation> {
+) -> error::Result<NewReservation> {
     let mut full = new.clone();
     full.start = Some(new.start.unwrap_or(now));
     full.priority = Some(new.priority.unwrap_or(0));
@@ -25,7 +25,7 @@ pub(super) fn complete(
     }
     if new.rate_max.is_none() {
         let limit = fastest.unwrap_or(Rate::UNLIMITED);
-        // what is too fast for every path is refused with the most that there is
+        // a rate above every capacity is refused with the highest one
         let fastest = Request {
             rate_max: Rate::UNLIMITED,
             ..read(
@@ -38,7 +38,7 @@ pub(super) fn complete(
             )?
         };
         full.rate_max = match calendar.quote(now.instant(), &fastest) {
-            Err(Refusal::Rate(most)) => Some(most.min(limit).into()),
+            Err(Refusal::RateTooHigh(most)) => Some(most.min(limit).into()),
             Err(why) => return Err(why.into()),
             Ok(_) => Some(limit.into()),
         };
@@ -46,66 +46,68 @@ pub(super) fn complete(
     Ok(full)
 }
 
-/// A complete request as the calendar has it.
+/// Converts a complete request.
 pub(super) fn read(
     full: &NewReservation,
     topology: &Topology,
     owner: lighthaul_calendar::Owner,
-) -> Result<Request> {
-    let rate_max = rate("rate_max", full.rate_max)?.ok_or_else(|| missing("rate_max"))?;
+) -> error::Result<Request> {
+    let rate_max = rate("rate_max", full.rate_max)?.ok_or(StoreError::MissingField("rate_max"))?;
     Ok(Request {
         owner,
         priority: full.priority.unwrap_or(0),
-        way: way(full, topology)?,
+        route: route(full, topology)?,
         need: need(full)?,
         rate_min: rate("rate_min", full.rate_min)?,
         rate_max,
-        from: full.start.ok_or_else(|| missing("start"))?.instant(),
-        deadline: full.by.map(Moment::instant),
+        from: full
+            .start
+            .ok_or(StoreError::MissingField("start"))?
+            .instant(),
+        deadline: full.by.map(Timestamp::instant),
         shape: match full.shape {
-            word::Shape::Varying => Shape::Varying,
-            word::Shape::Fixed => Shape::Fixed,
+            json::Shape::Varying => Shape::Varying,
+            json::Shape::Fixed => Shape::Fixed,
         },
         detail: Detail::Joined,
     })
 }
 
-/// The number of an interface at which circuits are made.
-fn interface(name: &str, topology: &Topology) -> Result<lighthaul_calendar::LinkId> {
+/// Returns the number of an interface at which circuits are made.
+fn interface(name: &str, topology: &Topology) -> Result<lighthaul_calendar::LinkId, RequestError> {
     if let Some((id, port)) = topology.interface(name)
         && port.limits.is_some()
     {
         return Ok(id);
     }
     let known = topology.interfaces().iter();
-    let known: Vec<&str> = known
+    let known: Vec<String> = known
         .filter(|port| port.limits.is_some())
-        .map(|port| port.name.as_str())
+        .map(|port| port.name.clone())
         .collect();
-    Err(Error::Misuse(match known.join(", ") {
-        none if none.is_empty() => {
-            "this scheduler provisions no circuits; omit flow (--interface)".to_owned()
-        }
-        known => format!("no circuits are provisioned at {name}, only at: {known}"),
-    }))
+    if known.is_empty() {
+        return Err(RequestError::NoCircuits);
+    }
+    let interface = name.to_owned();
+    Err(RequestError::NoDevice { interface, known })
 }
 
-/// A path with a circuit at an interface.
-fn through(path: &Path, name: &str, topology: &Topology) -> Result<std::sync::Arc<Path>> {
-    let id = interface(name, topology)?;
-    path.through(topology, id).ok_or_else(|| {
-        Error::Misuse(format!(
-            "no link of the path begins or ends at interface {name} with a rate that both have; name a path that crosses it, \
-             or another interface"
-        ))
-    })
-}
-
-/// The path of a reservation, with its circuit.
-pub(super) fn path_of(
-    reservation: &word::Reservation,
+/// Returns a path with a circuit at an interface.
+fn through(
+    path: &Path,
+    name: &str,
     topology: &Topology,
-) -> Result<std::sync::Arc<Path>> {
+) -> Result<std::sync::Arc<Path>, RequestError> {
+    let id = interface(name, topology)?;
+    let path = path.through(topology, id);
+    path.ok_or_else(|| RequestError::InterfaceOffPath(name.to_owned()))
+}
+
+/// Returns the path of a reservation, with its circuit.
+pub(super) fn path_of(
+    reservation: &json::Reservation,
+    topology: &Topology,
+) -> Result<std::sync::Arc<Path>, RequestError> {
     let path = path(&reservation.path, topology)?;
     match &reservation.request.flow {
         Some(flow) => through(&path, &flow.interface, topology),
@@ -113,33 +115,24 @@ pub(super) fn path_of(
     }
 }
 
-/// The path of these links.
-pub(super) fn path(names: &[String], topology: &Topology) -> Result<std::sync::Arc<Path>> {
+/// Returns the path over these links.
+pub(super) fn path(
+    names: &[String],
+    topology: &Topology,
+) -> Result<std::sync::Arc<Path>, RequestError> {
     if names.is_empty() {
-        return Err(Error::Misuse(
-            "the path names no link: name its links in order, or say from and to instead"
-                .to_owned(),
-        ));
+        return Err(RequestError::EmptyPath);
     }
     let mut links = Vec::with_capacity(names.len());
     for name in names {
         let link = topology.link(name);
-        links.push(link.ok_or_else(|| {
-            Error::Misuse(format!(
-                "there is no link {name}: ask for links of the topology"
-            ))
-        })?);
+        links.push(link.ok_or_else(|| UnknownLink(name.clone()))?);
     }
-    Path::new(topology, links).ok_or_else(|| {
-        let names = names.join(", ");
-        Error::Misuse(format!(
-            "the links {names} are no path: each begins where the one before it ends, and their channels have a common multiple"
-        ))
-    })
+    Path::new(topology, links).ok_or_else(|| RequestError::NotAPath(names.to_vec()))
 }
 
-/// What a reservation names that a topology has not.
-pub(super) fn lacks(reservation: &word::Reservation, topology: &Topology) -> Vec<String> {
+/// Returns the parts of a reservation that are missing in a topology.
+pub(super) fn lacks(reservation: &json::Reservation, topology: &Topology) -> Vec<String> {
     let request = &reservation.request;
     let nodes = [&request.from, &request.to].into_iter().flatten();
     let nodes = nodes.filter(|name| topology.node(name).is_none());
@@ -162,31 +155,31 @@ pub(super) fn lacks(reservation: &word::Reservation, topology: &Topology) -> Vec
     lacks
 }
 
-/// What is asked for of a reservation that was made before, when only how much changes.
-pub(super) fn changed(full: &NewReservation, change: &word::Change) -> Result<NewReservation> {
+/// Returns the request of a reservation with a new amount.
+pub(super) fn changed(
+    full: &NewReservation,
+    change: &json::Change,
+) -> Result<NewReservation, RequestError> {
     let mut new = full.clone();
     match (change.size, change.hold) {
         (Some(size), None) if full.size.is_some() => new.size = Some(size),
         (None, Some(hold)) if full.hold.is_some() => new.hold = Some(hold),
         _ => {
             let what = if full.size.is_some() { "size" } else { "hold" };
-            return Err(Error::Misuse(format!(
-                "the reservation was made with a {what}: say its new {what}, and nothing else"
-            )));
+            return Err(RequestError::OtherAmount(what));
         }
     }
     Ok(new)
 }
 
-/// How much is asked for.
-pub(super) fn need(full: &NewReservation) -> Result<Need> {
+/// Returns the requested amount.
+pub(super) fn need(full: &NewReservation) -> error::Result<Need> {
     match (full.size, full.hold) {
         (Some(size), None) => {
             let percent = full.margin_percent.unwrap_or(MARGIN_PERCENT);
             if percent > MARGIN_PERCENT_MAX {
-                return Err(Error::Misuse(format!(
-                    "a margin of {percent} hundredths is more than all: say at most {MARGIN_PERCENT_MAX}"
-                )));
+                let most = MARGIN_PERCENT_MAX;
+                return Err(RequestError::Margin { percent, most }.into());
             }
             Ok(Need::Size {
                 bytes: size.0,
@@ -194,27 +187,24 @@ pub(super) fn need(full: &NewReservation) -> Result<Need> {
             })
         }
         (None, Some(hold)) if hold.0 > Duration::ZERO => Ok(Need::Hold(hold.0)),
-        (None, Some(_)) => Err(Refusal::Nothing.into()),
-        _ => Err(Error::Misuse(
-            "give either size in bytes (--size) or hold as a length of time (--hold)".to_owned(),
-        )),
+        (None, Some(_)) => Err(Refusal::Empty.into()),
+        _ => Err(RequestError::Amount.into()),
     }
 }
 
-fn way(full: &NewReservation, topology: &Topology) -> Result<Way> {
+fn route(full: &NewReservation, topology: &Topology) -> Result<Route, RequestError> {
     let port = full.flow.as_ref().map(|flow| &flow.interface);
     match (&full.from, &full.to, &full.path) {
         (Some(from), Some(to), None) => {
             let node = |name: &String| {
-                topology.node(name).ok_or_else(|| {
-                    Error::Misuse(format!(
-                        "there is no host or switch {name}: ask for those of the topology"
-                    ))
-                })
+                let node = topology.node(name);
+                node.ok_or_else(|| RequestError::UnknownNode(name.clone()))
             };
             let (from, to) = (node(from)?, node(to)?);
             let port = port.map(|name| interface(name, topology)).transpose()?;
-            Ok(port.map_or(Way::Between(from, to), |port| Way::By(port, from, to)))
+            Ok(port.map_or(Route::Between(from, to), |port| {
+                Route::Through(port, from, to)
+            }))
         }
         (None, None, Some(names)) => {
             let path = path(names, topology)?;
@@ -222,29 +212,17 @@ fn way(full: &NewReservation, topology: &Topology) -> Result<Way> {
                 Some(name) => through(&path, name, topology)?,
                 None => path,
             };
-            Ok(Way::Over(path))
+            Ok(Route::Along(path))
         }
-        _ => Err(Error::Misuse(
-            "give either from and to, or path with the names of links".to_owned(),
-        )),
+        _ => Err(RequestError::Route),
     }
 }
 
-fn rate(what: &str, bps: Option<Bps>) -> Result<Option<Rate>> {
-    let zero = || {
-        Error::Misuse(format!(
-            "{what} is zero: leave it out, or say how many bits a second are of use"
-        ))
-    };
-    bps.map(|bps| bps.rate().ok_or_else(zero)).transpose()
+fn rate(what: &'static str, bps: Option<Bps>) -> Result<Option<Rate>, RequestError> {
+    let zero = RequestError::ZeroRate(what);
+    bps.map(|bps| bps.rate().ok_or(zero)).transpose()
 }
 
-fn missing(what: &str) -> Error {
-    Error::Store(format!(
-        "the store has a reservation without {what}: restore it from a copy"
-    ))
-}
-
-/// For headers and resends (section 4.3 of the paper).
+/// Percentage for headers and retransmissions (section 4.3 of the VBLS paper).
 const MARGIN_PERCENT: u8 = 3;
 const MARGIN_PERCENT_MAX: u8 = 100;

@@ -1,4 +1,4 @@
-//! Where the ledger and the store are kept in step.
+//! Consistency of ledger and store.
 
 use lighthaul_calendar::Topology;
 use lighthaul_io::crypto::identity;
@@ -8,23 +8,23 @@ use super::config::Config;
 use super::follow::Unfit;
 use super::ledger::Ledger;
 use super::memory::Memory;
-use crate::error::{Error, Result};
-use crate::store::{Mark, Store, Writer};
-use crate::word::Moment;
+use crate::error::{Error, Result, SetupError, StoreError};
+use crate::json::Timestamp;
+use crate::store::{Position, Store, Writer};
 
-/// A ledger, and the store that has what is true.
+/// Ledger, and the store that has the authoritative state.
 #[derive(Debug)]
 pub(super) struct Clerk {
     pub(super) store: Box<dyn Store>,
     pub(super) ledger: Ledger,
-    pub(super) now: Moment,
-    /// Whether this instance was the one that writes when the store was asked last.
+    pub(super) now: Timestamp,
+    /// True if this instance was the writer at the last election.
     pub(super) is_writer: bool,
-    /// The number of the last batch that the ledger has from the store, or the store from it.
+    /// Number of the last batch that both ledger and store have.
     pub(super) news: u64,
-    /// Whether the ledger may have what the store has not.
+    /// True if the ledger may differ from the store.
     is_stale: bool,
-    /// The farthest point of the store's history that was seen.
+    /// Latest known position of the store.
     memory: Memory,
 }
 
@@ -35,17 +35,18 @@ impl Clerk {
             store,
             memory,
             ledger: Ledger::new(config, topology)?,
-            now: Moment(0),
+            now: Timestamp(0),
             is_writer: false,
             news: 0,
             is_stale: true,
         })
     }
 
-    /// Changes the ledger, after what is due, and the store; if the store cannot be changed, nothing has happened.
+    /// Makes due changes and then this change, in the ledger and in the store. If the store cannot
+    /// be written, nothing has changed.
     pub(super) fn change<T>(
         &mut self,
-        act: impl FnOnce(&mut Ledger, Moment) -> Result<T>,
+        act: impl FnOnce(&mut Ledger, Timestamp) -> Result<T>,
     ) -> Result<T> {
         self.lead()?;
         let now = self.now;
@@ -58,9 +59,10 @@ impl Clerk {
         answer
     }
 
-    /// Sets the time of the books. Small steps back are waited out. After a large one the books are read again from the store,
-    /// so that they do not stand still until the old time has come again; changes made in between remain.
-    pub(super) fn set_time(&mut self, now: Moment) {
+    /// Sets the time of the books. Steps back of up to a second have no effect. After a larger one
+    /// the ledger is read again from the store. Otherwise due changes would stop until the old time
+    /// is reached again.
+    pub(super) fn set_time(&mut self, now: Timestamp) {
         let back = self.now.0.saturating_sub(now.0);
         if back <= BACK_MAX {
             self.now = self.now.max(now);
@@ -68,39 +70,44 @@ impl Clerk {
             return;
         }
         let seconds = back / 1_000_000_000;
-        warn!("the clock of this host went back by {seconds} s, to {now}: the books follow it");
+        warn!(
+            "the clock of this host was set back by {seconds} s, to {now}: the books use the new time"
+        );
         self.now = now;
         self.is_stale = true;
     }
 
-    /// Refuses a topology that has not what the books have promised.
+    /// Refuses a topology that lacks links of existing reservations.
     pub(super) fn check(&mut self) -> Result<()> {
-        self.catch_up()?.check()
+        let unfit = self.catch_up()?;
+        unfit
+            .check()
+            .map_err(|why| SetupError::Mismatch(why).into())
     }
 
-    /// Makes sure that the ledger can be read.
+    /// Makes the ledger readable.
     pub(super) fn ready(&mut self) -> Result<()> {
         if !self.is_writer || self.is_stale {
             self.is_writer = false;
             self.catch_up()?;
-            // who writes does so in the store; what is over is not told again
+            // the writer deletes old objects in the store
             self.ledger.forget_unwritten(self.now);
         }
         Ok(())
     }
 
-    /// Makes sure that this is the instance that writes, and has everything.
+    /// Makes this instance the writer, with an up-to-date ledger.
     fn lead(&mut self) -> Result<()> {
         let was_writer = std::mem::take(&mut self.is_writer);
-        if let Writer::At(url) = self.store.elect()? {
-            return Err(Error::Elsewhere { url });
+        if let Writer::Other(url) = self.store.elect()? {
+            return Err(Error::OtherWriter { url });
         }
-        // who begins to write has to know all that does not fit
+        // a new writer must load everything, to find reservations that no longer fit
         self.is_stale |= !was_writer;
         let unfit = self.catch_up()?;
         if let Err(why) = unfit.check() {
             self.is_stale = true;
-            return Err(Error::Store(why.to_string()));
+            return Err(StoreError::Mismatch(why).into());
         }
         if !unfit.slow.is_empty() {
             self.is_stale = true;
@@ -109,17 +116,17 @@ impl Clerk {
         }
         if !was_writer {
             let epoch = identity::token();
-            self.store.begin(&epoch)?;
+            self.store.begin_epoch(&epoch)?;
             let seq = self.news;
-            self.memory.keep(Mark { epoch, seq });
+            self.memory.keep(Position { epoch, seq });
         }
         self.is_writer = true;
         Ok(())
     }
 
-    /// Takes over what the store has and the ledger has not.
+    /// Loads the changes of the store into the ledger.
     fn catch_up(&mut self) -> Result<Unfit> {
-        let mark = self.store.mark()?;
+        let mark = self.store.position()?;
         let is_restored = self.memory.check(self.store.as_mut(), &mark)?;
         if !self.is_stale && !is_restored && mark.seq == self.news {
             self.memory.keep(mark);
@@ -140,7 +147,7 @@ impl Clerk {
         Ok(unfit)
     }
 
-    /// Has the store keep what has changed.
+    /// Writes the changes of the ledger to the store.
     fn write(&mut self) -> Result<()> {
         if let Some(batch) = self.ledger.take_batch()? {
             self.memory.reserve(batch.seq);
@@ -153,5 +160,5 @@ impl Clerk {
     }
 }
 
-/// The longest step back of the clock that is waited out, in nanoseconds.
+/// Longest step back of the clock that has no effect, in nanoseconds.
 const BACK_MAX: u64 = 1_000_000_000;

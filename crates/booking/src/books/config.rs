@@ -1,4 +1,4 @@
-//! The rules and bounds of the books.
+//! Limits and rules of the books.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,45 +7,49 @@ use std::time::Duration;
 use lighthaul_calendar::Owner;
 
 use super::policy::{Policy, Quota};
-use crate::error::{Error, Result};
+use crate::error::{Result, SetupError};
 
-/// The rules and bounds of the books.
+/// Limits and rules of the books.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Those of the calendar; its shares are made of `shares`.
+    /// Configuration of the calendar, without shares.
     pub calendar: lighthaul_calendar::Config,
-    /// How many thousandths of every link are kept for whom.
+    /// Thousandths of each link that are kept for an owner, by name.
     pub shares: BTreeMap<String, u16>,
-    /// How long is held what nobody commits.
+    /// Time before an uncommitted reservation expires.
     pub hold: Duration,
-    /// What identities without a policy of their own may book.
+    /// Policy of identities that are not listed.
     pub policy: Policy,
-    /// What others may book instead.
+    /// Policies of listed identities.
     pub policies: BTreeMap<String, Policy>,
-    /// Windows in which booked bytes are counted follow each other at this distance, from 1970 on.
+    /// Length of the windows in which booked bytes are counted, starting in 1970.
     pub window: Duration,
-    /// How long the answer to a request is kept that may be asked again.
+    /// Time for which answers to idempotency keys are kept.
     pub answers_kept: Duration,
-    /// Memory for such answers, in bytes. When it is full, the identity that has most of them loses its oldest.
+    /// Memory for such answers in bytes. When it is full, the oldest answer of the identity with
+    /// the most is deleted.
     pub answers_bytes_max: u64,
-    /// How long is remembered what is over.
+    /// Time for which ended reservations are kept.
     pub history: Duration,
-    /// Memory for that, in bytes. When it is full, the owner that has most of it loses its oldest.
+    /// Memory for ended reservations in bytes. When it is full, the oldest one of the owner with
+    /// the most is deleted.
     pub history_bytes_max: u64,
-    /// How many of the latest events can be read again.
+    /// Number of events that are kept.
     pub events_max: u64,
-    /// How many bookings are packed again when somebody leaves something to others; none if zero.
+    /// Number of bookings that are packed again when capacity is freed; zero disables it.
     pub repack_max: usize,
-    /// Where it is remembered how far the store has come, from one start to the next: a file of this instance alone.
+    /// File in which this instance stores the position of the store between runs.
     pub seen: Option<PathBuf>,
-    /// Whether a store that went backwards is taken, once.
+    /// Accepts a store that went backwards, once.
     pub accept_restored: bool,
-    /// What begins sooner than this is not moved any more, so that who waits for it can hear of it.
+    /// Minimum time before the start of a reservation that is moved, so that its owner can react.
     pub notice: Duration,
 }
 
 impl Default for Config {
-    /// Holds of 120 s, answers kept for 24 h in 64 MiB, a history of 90 days in 256 MiB, and up to 1000 reservations an owner.
+    /// Holds of 120 s, answers for 24 h in 64 MiB, a history of 90 days in 256 MiB.
+    ///
+    /// Each owner may have 1000 reservations.
     fn default() -> Self {
         Self {
             calendar: lighthaul_calendar::Config {
@@ -71,48 +75,44 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Refuses what cannot be.
+    /// Checks that each value is within its range.
     pub fn check(&self) -> Result<()> {
-        let wrong = |what: String| Err(Error::Misuse(what));
-        if let Err(why) = self.calendar().check() {
-            return wrong(why.to_string());
-        }
+        self.calendar().check().map_err(SetupError::Calendar)?;
         for (what, time, least) in [
-            ("a hold", self.hold, SECOND),
-            ("a window of a quota", self.window, HOUR),
-            ("the memory of answers", self.answers_kept, SECOND),
-            ("the memory of what is over", self.history, SECOND),
-            ("the notice before a move", self.notice, Duration::ZERO),
+            ("hold", self.hold, SECOND),
+            ("quota window", self.window, HOUR),
+            ("time to keep answers", self.answers_kept, SECOND),
+            ("time to keep ended reservations", self.history, SECOND),
+            ("notice before a move", self.notice, Duration::ZERO),
         ] {
             if !(least..=LONGEST).contains(&time) {
-                return wrong(format!(
-                    "{what} cannot last {time:?}: it lasts from {least:?} to ten years"
-                ));
+                return Err(SetupError::Time { what, time, least }.into());
             }
         }
         if self.events_max == 0 {
-            return wrong("at least one event is kept: say how many".to_owned());
+            return Err(SetupError::Events.into());
         }
         Ok(())
     }
 
-    /// What this owner may book.
+    /// Returns the policy of an owner.
     pub(crate) fn policy_of(&self, owner: &str) -> &Policy {
         self.policies.get(owner).unwrap_or(&self.policy)
     }
 
-    /// How much this owner may have.
+    /// Returns the quota of an owner.
     pub(crate) fn quota_of(&self, owner: &str) -> Quota {
         self.policy_of(owner).quota
     }
 
-    /// What the calendar calls an owner: all who have no share are one to it.
+    /// Returns the number of an owner in the calendar. All owners without a share have the same
+    /// number.
     pub(crate) fn number_of(&self, owner: &str) -> Owner {
         let nth = self.shares.keys().position(|name| name == owner);
         Owner(nth.map_or(0, |nth| nth as u32 + 1))
     }
 
-    /// The calendar's rules.
+    /// Returns the configuration of the calendar with its shares.
     pub(crate) fn calendar(&self) -> lighthaul_calendar::Config {
         let shares = self
             .shares

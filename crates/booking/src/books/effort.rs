@@ -1,23 +1,23 @@
-//! Cost of changes, counted rather than timed.
+//! Work of changes, as a count that does not depend on the machine.
 
 use std::cell::Cell;
 
-use crate::word::Step;
+use crate::json::Step;
 
-/// Number of steps that were looked at to judge reservations: their own and those of others.
+/// Number of steps of reservations that were examined.
 ///
-/// What reads the steps of a reservation for that counts them here. A test can then hold the cost of a change to a bound,
-/// on a machine of any speed.
+/// Functions that read steps to check a reservation count them here. Tests can then bound the cost
+/// of a change on a machine of any speed.
 #[derive(Debug, Default)]
 pub(super) struct Effort(Cell<u64>);
 
 impl Effort {
-    /// Counts steps.
+    /// Adds the number of these steps.
     pub(super) fn add(&self, steps: &[Step]) {
         self.0.set(self.0.get().saturating_add(steps.len() as u64));
     }
 
-    /// Returns the number of them all.
+    /// Returns the total.
     pub(super) const fn steps(&self) -> u64 {
         self.0.get()
     }

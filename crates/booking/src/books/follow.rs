@@ -1,8 +1,8 @@
-//! How books come from a store.
+//! Loading of documents from a store.
 
 use std::collections::BTreeSet;
 
-use lighthaul_calendar::{Calendar, Id, Kept, Outage};
+use lighthaul_calendar::{Calendar, Id, Outage, SavedBooking};
 use lighthaul_circuit::reservation::Verb;
 use tracing::warn;
 
@@ -11,70 +11,57 @@ use super::config::Config;
 use super::ledger::{Answer, Ledger};
 use super::record::Record;
 use super::who::{Act, Role, Who};
-use crate::error::{Error, Result};
-use crate::store::{Batch, Fact, Kind};
-use crate::word::{Moment, OutageView};
+use crate::error::{Error, Result, TopologyMismatch};
+use crate::json::{OutageView, Timestamp};
+use crate::store::{Batch, Document, DocumentKind};
 
-/// What the topology as it is now cannot keep.
+/// Reservations that do not fit the current topology.
 #[derive(Debug, Default)]
 pub(super) struct Unfit {
-    /// Reservations for which links have become too slow, and why.
+    /// Reservations on links with too little capacity, and the reason.
     pub(super) slow: Vec<(u64, String)>,
-    /// Reservations that name what is not in the topology any more.
+    /// Reservations that use missing parts of the topology.
     gone: Vec<u64>,
-    /// What that is.
+    /// Names of the missing parts.
     lacks: BTreeSet<String>,
 }
 
 impl Unfit {
-    /// Refuses books whose reservations name what there is not: another topology may have been given by mistake.
-    pub(super) fn check(&self) -> Result<()> {
+    /// Refuses to start if reservations use missing parts: the topology file may be the wrong one.
+    pub(super) fn check(&self) -> std::result::Result<(), TopologyMismatch> {
         if self.gone.is_empty() {
             return Ok(());
         }
-        let lacks = shortened(self.lacks.iter(), ", ");
-        let ids = shortened(self.gone.iter(), ", ");
-        Err(Error::Misuse(format!(
-            "the topology lacks {lacks}, which the books have promised to reservations {ids}: start with a topology that \
-             has it, and cancel them there first if it is to go; nothing was changed"
-        )))
+        Err(TopologyMismatch {
+            lacks: self.lacks.iter().cloned().collect(),
+            reservations: self.gone.clone(),
+        })
     }
-}
-
-/// The first few of many.
-fn shortened<T: ToString>(all: impl ExactSizeIterator<Item = T>, mark: &str) -> String {
-    let more = all.len().saturating_sub(NAMED_MAX);
-    let named: Vec<String> = all.take(NAMED_MAX).map(|one| one.to_string()).collect();
-    let named = named.join(mark);
-    if more == 0 {
-        return named;
-    }
-    format!("{named} and {more} more")
 }
 
 impl Ledger {
-    /// Takes over what a store says has changed; what it has promised is promised, whatever would be granted now.
-    pub(super) fn follow(&mut self, now: Moment, batch: Batch) -> Result<Unfit> {
+    /// Loads the changes of a store. Existing grants are kept, whatever would be granted now.
+    pub(super) fn follow(&mut self, now: Timestamp, batch: Batch) -> Result<Unfit> {
         let at = now.instant();
         let (mut records, mut outages) = (Vec::new(), Vec::new());
-        for fact in batch.facts {
-            let Fact {
+        for document in batch.documents {
+            let Document {
                 kind,
                 id,
                 doc: Some(doc),
-            } = fact
+            } = document
             else {
                 continue;
             };
             match kind {
-                Kind::Reservation => records.push(Record::read(&doc)?),
-                Kind::Outage => outages.push(serde_json::from_str(&doc)?),
-                Kind::Answer => {
+                DocumentKind::Reservation => records.push(Record::read(&doc)?),
+                DocumentKind::Outage => outages.push(serde_json::from_str(&doc)?),
+                DocumentKind::Answer => {
                     self.insert_answer(id, serde_json::from_str::<Answer>(&doc)?);
                 }
             }
         }
-        // first all leave what they had: one may have now what another had
+        // releases all changed reservations first, because one may now use what another had
         for record in &records {
             let _ = self.calendar.release(at, Id(record.reservation.id));
         }
@@ -92,8 +79,8 @@ impl Ledger {
         Ok(unfit)
     }
 
-    /// Books again what a record was granted, or notes why that cannot be.
-    fn keep(&mut self, now: Moment, record: &Record, unfit: &mut Unfit) {
+    /// Books the grant of a record again, or notes why this is impossible.
+    fn keep(&mut self, now: Timestamp, record: &Record, unfit: &mut Unfit) {
         let Err(why) = restore(&mut self.calendar, &self.config, now, record) else {
             return;
         };
@@ -107,11 +94,11 @@ impl Ledger {
         }
     }
 
-    /// Fails what the links as they are now are too slow for.
-    pub(super) fn give_up(&mut self, now: Moment, unfit: Unfit) -> Result<()> {
+    /// Fails reservations for which links have too little capacity.
+    pub(super) fn give_up(&mut self, now: Timestamp, unfit: Unfit) -> Result<()> {
         let who = Who::new("calendar", Role::Operator);
         for (id, why) in unfit.slow {
-            let why = format!("the topology has no room for it any more: {why}");
+            let why = format!("the topology no longer has the capacity for it: {why}");
             warn!("reservation {id} has failed: {why}");
             let act = Act {
                 now,
@@ -123,8 +110,8 @@ impl Ledger {
         Ok(())
     }
 
-    fn follow_outage(&mut self, now: Moment, view: OutageView) -> Result<()> {
-        // it may have been lifted
+    fn follow_outage(&mut self, now: Timestamp, view: OutageView) -> Result<()> {
+        // the outage may have been canceled
         let _ = self.calendar.lift(Id(view.id));
         let link = self.calendar.topology().link(&view.link);
         if let Some(link) = link.filter(|_| view.is_ahead(now)) {
@@ -140,12 +127,17 @@ impl Ledger {
     }
 }
 
-fn restore(calendar: &mut Calendar, config: &Config, now: Moment, record: &Record) -> Result<()> {
+fn restore(
+    calendar: &mut Calendar,
+    config: &Config,
+    now: Timestamp,
+    record: &Record,
+) -> Result<()> {
     let reservation = &record.reservation;
     let topology = calendar.topology();
     let owner = config.number_of(&reservation.owner);
-    let kept = Kept {
-        nth: record.nth,
+    let kept = SavedBooking {
+        sequence: record.nth,
         request: ask::read(&reservation.request, topology, owner)?,
         path: ask::path_of(reservation, topology)?,
         steps: record.granted(),
@@ -153,20 +145,4 @@ fn restore(calendar: &mut Calendar, config: &Config, now: Moment, record: &Recor
     calendar
         .restore(now.instant(), Id(reservation.id), kept)
         .map_err(Error::from)
-}
-
-/// How many of many are named.
-const NAMED_MAX: usize = 8;
-
-#[cfg(test)]
-mod tests {
-    use super::shortened;
-
-    #[test]
-    fn first_eight_of_many_are_named_and_the_rest_is_counted() {
-        let text = |count: usize| shortened(0..count, " ");
-        assert_eq!(text(0), "");
-        assert_eq!(text(8), "0 1 2 3 4 5 6 7");
-        assert_eq!(text(10), "0 1 2 3 4 5 6 7 and 2 more");
-    }
 }

@@ -1,4 +1,4 @@
-//! The books as others hold them.
+//! Interface of the books for other modules.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,54 +14,54 @@ use super::policy::Policy;
 use super::view::Filter;
 use super::who::{Act, Who};
 use crate::error::{Error, Result};
-use crate::store::{Store, Writer};
-use crate::word::{
-    CalendarView, Change, Event, Moment, NewOutage, NewReservation, OutageView, Page, Quote,
-    Reservation, TopologyView,
+use crate::json::{
+    CalendarView, Change, Event, NewOutage, NewReservation, OutageView, Page, Quote, Reservation,
+    Timestamp, TopologyView,
 };
+use crate::store::{Store, Writer};
 
-/// The owner of the calendar.
+/// Reservations of all owners, and their calendar.
 ///
-/// One change is made at a time, and what is answered is in the store. If the store cannot keep a change, it has not
-/// happened: the books are read again from the store before anything else. An instance that is not the writer follows
-/// the store, and answers what is only read.
+/// Changes are made one at a time, and each answer is in the store. If the store cannot be written,
+/// nothing has changed, and the ledger is read again. An instance that is not the writer follows
+/// the store and answers queries.
 pub struct Books {
     clerk: Mutex<Clerk>,
-    /// What time it is, and who is told of news.
-    clock: Box<dyn Fn() -> Moment + Send + Sync>,
+    /// Clock.
+    clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     listeners: Mutex<Vec<Listener>>,
     standing: Mutex<Standing>,
 }
 
-/// What was known of the books when they were last looked after.
+/// Status of the books at the last check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Where the instance that writes is asked, if it is another one.
+    /// URL of the instance that writes, if it is another one.
     pub writer: Option<String>,
-    /// When they were looked after.
-    pub at: Moment,
-    /// Why that failed.
+    /// Time of the check.
+    pub at: Timestamp,
+    /// Reason for which the check failed.
     pub why: Option<String>,
 }
 
 type Listener = Box<dyn Fn() + Send + Sync>;
 
-/// What happened behind some number.
+/// Events after a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Happened {
-    /// What somebody may see of it, the oldest first.
+    /// Events that the client may see, oldest first.
     pub events: Vec<Event>,
-    /// To go on, ask for what is behind this.
+    /// Number after which the next request continues.
     pub seq: u64,
 }
 
 impl Books {
-    /// Opens the books that a store has.
+    /// Opens the books in a store.
     pub fn open(
         store: Box<dyn Store>,
         topology: Topology,
         config: Config,
-        clock: impl Fn() -> Moment + Send + Sync + 'static,
+        clock: impl Fn() -> Timestamp + Send + Sync + 'static,
     ) -> Result<Self> {
         let books = Self {
             clerk: Mutex::new(Clerk::new(store, topology, config)?),
@@ -74,7 +74,8 @@ impl Books {
         Ok(books)
     }
 
-    /// Reserves, and holds it till it is committed; with a key, what is asked again is answered again.
+    /// Reserves capacity, which is held until the commit. A repeated request with the same key gets
+    /// the same answer.
     pub fn reserve(
         &self,
         who: &Who,
@@ -84,34 +85,34 @@ impl Books {
         self.change(|ledger, now| ledger.reserve(now, who, new, key))
     }
 
-    /// What would be granted now.
+    /// Returns the grant that a request would get now.
     pub fn quote(&self, who: &Who, new: &NewReservation) -> Result<Quote> {
         self.read(|ledger, now| ledger.quote(now, who, new))
     }
 
-    /// Takes up what is held.
+    /// Commits a reservation.
     pub fn commit(&self, who: &Who, id: u64, why: &str) -> Result<Reservation> {
         self.change_one(who, id, |ledger, now| {
             ledger.commit(Act { now, who, why }, id)
         })
     }
 
-    /// Has its circuits made.
+    /// Provisions the circuit of a reservation.
     pub fn provision(&self, who: &Who, id: u64, why: &str) -> Result<Reservation> {
         self.turn(who, id, why, Verb::Provision)
     }
 
-    /// Leaves what is left of it to others.
+    /// Releases the rest of a reservation.
     pub fn release(&self, who: &Who, id: u64, why: &str) -> Result<Reservation> {
         self.turn(who, id, why, Verb::Release)
     }
 
-    /// Calls it off.
+    /// Cancels a reservation.
     pub fn terminate(&self, who: &Who, id: u64, why: &str) -> Result<Reservation> {
         self.turn(who, id, why, Verb::Terminate)
     }
 
-    /// Makes it larger.
+    /// Extends a reservation.
     pub fn extend(&self, who: &Who, id: u64, change: &Change) -> Result<Reservation> {
         let why = &change.why;
         self.change_one(who, id, |ledger, now| {
@@ -119,7 +120,7 @@ impl Books {
         })
     }
 
-    /// Makes it smaller.
+    /// Shrinks a reservation.
     pub fn shrink(&self, who: &Who, id: u64, change: &Change) -> Result<Reservation> {
         let why = &change.why;
         self.change_one(who, id, |ledger, now| {
@@ -127,22 +128,23 @@ impl Books {
         })
     }
 
-    /// Notes that its circuit carries packets, as a device says.
+    /// Notes that a device reports packets on the circuit of a reservation.
     pub fn activate(&self, who: &Who, id: u64, why: &str) -> Result<()> {
         self.change(|ledger, now| ledger.activate(Act { now, who, why }, id))
     }
 
-    /// Gives it up since its circuit is broken, as a device says; others may have what it had.
+    /// Fails a reservation because a device reports a broken circuit. Its capacity is freed.
     pub fn fail(&self, who: &Who, id: u64, why: &str) -> Result<()> {
         self.change(|ledger, now| ledger.fail(Act { now, who, why }, id))
     }
 
-    /// A reservation.
+    /// Returns a reservation.
     pub fn get(&self, who: &Who, id: u64) -> Result<Reservation> {
         self.read(|ledger, _| Ok(ledger.record(who, id)?.reservation.clone()))
     }
 
-    /// Reservations of higher numbers than the first of `part`, at most as many as the second.
+    /// Returns reservations with numbers above the first value of `part`, at most as many as the
+    /// second one.
     pub fn list(
         &self,
         who: &Who,
@@ -157,32 +159,32 @@ impl Books {
         self.change(|ledger, now| ledger.outage(now, who, new))
     }
 
-    /// Calls off an outage, or ends it.
+    /// Cancels or ends an outage.
     pub fn lift(&self, who: &Who, id: u64) -> Result<OutageView> {
         self.change(|ledger, now| ledger.lift(now, who, id))
     }
 
-    /// All outages that are not over.
+    /// Returns the outages that have not ended.
     pub fn outages(&self) -> Result<Vec<OutageView>> {
         self.read(|ledger, now| Ok(ledger.outages_ahead(now)))
     }
 
-    /// What is free of a link from one moment till another, and who has the rest.
+    /// Returns the free and the booked capacity of a link in a range of time.
     pub fn calendar(
         &self,
         who: &Who,
         link: &str,
-        window: (Moment, Moment),
+        window: (Timestamp, Timestamp),
     ) -> Result<CalendarView> {
         self.read(|ledger, now| ledger.calendar_view(who, link, now, window))
     }
 
-    /// Hosts, switches and links.
+    /// Returns the hosts, switches and links.
     pub fn topology(&self) -> Result<TopologyView> {
         self.read(|ledger, _| Ok(ledger.topology_view()))
     }
 
-    /// What happened behind a number, at most so many events.
+    /// Returns at most `most` events after a number.
     pub fn events_since(&self, who: &Who, seq: u64, most: usize) -> Result<Happened> {
         let events = self.lock().store.events(seq, most.clamp(1, EVENTS_MAX))?;
         let last = events.last().map_or(seq, |(last, _)| *last);
@@ -192,12 +194,12 @@ impl Books {
         Ok(Happened { events, seq: last })
     }
 
-    /// The number of the latest change.
+    /// Returns the number of the latest change.
     pub fn seq(&self) -> Result<u64> {
         self.read(|ledger, _| Ok(ledger.seq))
     }
 
-    /// Calls a listener whenever there is news; it must not call back.
+    /// Adds a callback for changes. It must not call the books.
     pub fn listen(&self, listener: impl Fn() + Send + Sync + 'static) {
         let mut listeners = self
             .listeners
@@ -206,15 +208,14 @@ impl Books {
         listeners.push(Box::new(listener));
     }
 
-    /// From now on the identities that are `listed` may book what is said there, and others what is `usual`. What was
-    /// granted stays.
+    /// Replaces the policies: of `listed` identities, and of all others. Existing grants stay.
     pub fn set_policies(&self, usual: Policy, listed: BTreeMap<String, Policy>) {
         let config = &mut self.lock().ledger.config;
         (config.policy, config.policies) = (usual, listed);
     }
 
-    /// Does what is due; says when it is to be called again, at the latest after a second.
-    pub fn tick(&self) -> Result<Moment> {
+    /// Makes changes that are due. Returns the time of the next call, at most one second ahead.
+    pub fn tick(&self) -> Result<Timestamp> {
         let due = self.look_after();
         let mut standing = self.standing_now();
         standing.at = (self.clock)();
@@ -224,11 +225,11 @@ impl Books {
     }
 
     /// Returns the time by the clock of the books.
-    pub fn now(&self) -> Moment {
+    pub fn now(&self) -> Timestamp {
         (self.clock)()
     }
 
-    /// What is known from the last look; nobody waits for it.
+    /// Returns the status of the last check, without waiting.
     pub fn standing(&self) -> Standing {
         self.standing_now().clone()
     }
@@ -237,55 +238,57 @@ impl Books {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn look_after(&self) -> Result<Moment> {
+    fn look_after(&self) -> Result<Timestamp> {
         match self.change(|_, _| Ok(())) {
             Ok(()) => {}
-            Err(Error::Elsewhere { .. }) => self.read(|_, _| Ok(()))?,
+            Err(Error::OtherWriter { .. }) => self.read(|_, _| Ok(()))?,
             Err(why) => return Err(why),
         }
         let clerk = self.lock();
-        let latest = Moment(clerk.now.0.saturating_add(TICK_MAX));
-        // who follows does nothing by itself
+        let latest = Timestamp(clerk.now.0.saturating_add(TICK_MAX));
+        // only the writer makes due changes
         let first = clerk.ledger.due.first().filter(|_| clerk.is_writer);
         let due = first.map_or(latest, |(at, _)| *at);
         Ok(due.min(latest))
     }
 
-    /// Who writes.
+    /// Returns the instance that writes.
     pub fn writer(&self) -> Result<Writer> {
         self.lock().store.elect()
     }
 
-    /// For which reservations devices have to keep circuits now; nothing if another instance sees to that.
+    /// Returns the reservations that need circuits now, or `None` if another instance is the
+    /// writer.
     pub fn circuits(&self) -> Result<Option<Vec<Reservation>>> {
         let mut clerk = self.lock();
         clerk.ready()?;
         Ok(clerk.is_writer.then(|| clerk.ledger.circuits()))
     }
 
-    /// The calendar as it is, for tests and those who draw it.
+    /// Returns a copy of the calendar, for tests.
     pub fn snapshot(&self) -> Result<Calendar> {
         self.read(|ledger, _| Ok(ledger.calendar.clone()))
     }
 
-    /// Steps of reservations that were looked at since the books were read, for tests of what a change costs.
+    /// Returns the number of steps that were examined since the last load, for tests of the cost of
+    /// changes.
     pub fn effort(&self) -> Result<u64> {
         self.read(|ledger, _| Ok(ledger.effort.steps()))
     }
 
-    /// Does what an owner may do, and answers with the reservation.
+    /// Makes a state transition, and returns the reservation.
     fn turn(&self, who: &Who, id: u64, why: &str, verb: Verb) -> Result<Reservation> {
         self.change_one(who, id, |ledger, now| {
             ledger.handle(Act { now, who, why }, id, verb)
         })
     }
 
-    /// Changes one reservation, and answers with it.
+    /// Changes one reservation and returns it.
     fn change_one(
         &self,
         who: &Who,
         id: u64,
-        act: impl FnOnce(&mut Ledger, Moment) -> Result<()>,
+        act: impl FnOnce(&mut Ledger, Timestamp) -> Result<()>,
     ) -> Result<Reservation> {
         self.change(|ledger, now| {
             act(ledger, now)?;
@@ -293,13 +296,13 @@ impl Books {
         })
     }
 
-    /// Changes the books, after what is due; the answer is in the store before it is given.
-    fn change<T>(&self, act: impl FnOnce(&mut Ledger, Moment) -> Result<T>) -> Result<T> {
+    /// Makes due changes and then this change. The result is in the store when this returns.
+    fn change<T>(&self, act: impl FnOnce(&mut Ledger, Timestamp) -> Result<T>) -> Result<T> {
         let mut clerk = self.lock();
         let news = clerk.news;
         let answer = clerk.change(act);
         match &answer {
-            Err(Error::Elsewhere { url }) => self.standing_now().writer = Some(url.clone()),
+            Err(Error::OtherWriter { url }) => self.standing_now().writer = Some(url.clone()),
             _ if clerk.is_writer => self.standing_now().writer = None,
             _ => {}
         }
@@ -307,7 +310,7 @@ impl Books {
         answer
     }
 
-    fn read<T>(&self, act: impl FnOnce(&Ledger, Moment) -> Result<T>) -> Result<T> {
+    fn read<T>(&self, act: impl FnOnce(&Ledger, Timestamp) -> Result<T>) -> Result<T> {
         let mut clerk = self.lock();
         let news = clerk.news;
         let answer = clerk.ready().and_then(|()| act(&clerk.ledger, clerk.now));
@@ -315,7 +318,7 @@ impl Books {
         answer
     }
 
-    /// Lets the next one to the clerk, and tells of what is new since `news`.
+    /// Unlocks the books, and calls listeners if there are changes since `news`.
     fn close(&self, clerk: MutexGuard<'_, Clerk>, news: u64) {
         let has_news = clerk.news != news;
         drop(clerk);
@@ -326,7 +329,7 @@ impl Books {
 
     fn lock(&self) -> MutexGuard<'_, Clerk> {
         let mut clerk = self.clerk.lock().unwrap_or_else(|poisoned| {
-            // who panicked has left the ledger stale, so that it is read again
+            // a panic has left the ledger stale, so it is read again
             self.clerk.clear_poison();
             poisoned.into_inner()
         });
@@ -351,7 +354,7 @@ impl fmt::Debug for Books {
     }
 }
 
-/// The most events of one answer.
+/// Maximum number of events in an answer.
 const EVENTS_MAX: usize = 1000;
-/// A second, in nanoseconds.
+/// One second in nanoseconds.
 const TICK_MAX: u64 = 1_000_000_000;

@@ -1,4 +1,4 @@
-//! The books in memory.
+//! Reservations in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,50 +12,50 @@ use super::quota::Tally;
 use super::record::{self, Record};
 use super::shares::Shares;
 use super::who::{Act, Who};
-use crate::error::{Error, Result};
-use crate::store::{Batch, Fact, Kind};
-use crate::word::{Event, Kind as Happening, Moment, OutageView, Reservation};
+use crate::error::{Error, Result, SetupError};
+use crate::json::{Event, EventKind, OutageView, Reservation, Timestamp};
+use crate::store::{Batch, Document, DocumentKind};
 
-/// All that is promised, and what has changed since it was last written.
+/// All reservations, and the changes that are not written yet.
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) config: Config,
     pub(super) calendar: Calendar,
     pub(super) records: BTreeMap<u64, Record>,
     pub(super) outages: BTreeMap<u64, OutageView>,
-    /// By owner and key.
+    /// Answers by owner and idempotency key.
     pub(super) answers: BTreeMap<String, Answer>,
-    /// The answers of each identity, by size.
+    /// Memory that the answers of each identity use.
     pub(super) answer_shares: Shares<String>,
-    /// The records of each owner that are over, by size.
+    /// Memory that the ended reservations of each owner use.
     pub(super) history: Shares<u64>,
     pub(super) tally: Tally,
-    /// When the clock is to look at which reservation.
-    pub(super) due: BTreeSet<(Moment, u64)>,
-    /// The last number that was given to anything.
+    /// Times at which reservations change by themselves.
+    pub(super) due: BTreeSet<(Timestamp, u64)>,
+    /// Last number that was given to a reservation, an outage, an event or a batch.
     pub(super) seq: u64,
-    /// Whether somebody has left something to others.
+    /// True if capacity was freed.
     pub(super) is_freed: bool,
-    /// Steps that the next repack may look at, and the time at which that was so.
+    /// Number of steps that the next repack may examine, and the time at which this was computed.
     pub(super) repack_steps: usize,
-    pub(super) repack_at: Moment,
-    /// Steps that were looked at.
+    pub(super) repack_at: Timestamp,
+    /// Number of examined steps.
     pub(super) effort: Effort,
-    /// When what is over is forgotten next.
-    pub(super) forget_at: Moment,
+    /// Time at which old objects are deleted next.
+    pub(super) forget_at: Timestamp,
     changed: Changed,
 }
 
-/// What was answered to a request that may be asked again.
+/// Answer to a request with an idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Answer {
-    pub(super) at: Moment,
-    /// What was asked.
+    pub(super) at: Timestamp,
+    /// Request, as JSON.
     pub(super) body: String,
     pub(super) reservation: Reservation,
 }
 
-/// What has to be written.
+/// Objects to write.
 #[derive(Debug, Default)]
 struct Changed {
     records: BTreeSet<u64>,
@@ -66,12 +66,12 @@ struct Changed {
 }
 
 impl Ledger {
-    /// Books with nothing in them.
+    /// Returns an empty ledger.
     pub(super) fn new(config: Config, topology: Topology) -> Result<Self> {
         config.check()?;
         let calendar = Calendar::new(topology, config.calendar());
         Ok(Self {
-            calendar: calendar.map_err(|why| Error::Misuse(why.to_string()))?,
+            calendar: calendar.map_err(SetupError::Calendar)?,
             config,
             records: BTreeMap::new(),
             outages: BTreeMap::new(),
@@ -83,26 +83,26 @@ impl Ledger {
             seq: 0,
             is_freed: false,
             repack_steps: REPACK_STEPS_MAX,
-            repack_at: Moment(0),
+            repack_at: Timestamp(0),
             effort: Effort::default(),
-            forget_at: Moment(0),
+            forget_at: Timestamp(0),
             changed: Changed::default(),
         })
     }
 
-    /// Such books, with nothing in them.
+    /// Returns an empty ledger with the same configuration.
     pub(super) fn emptied(&self) -> Result<Self> {
         Self::new(self.config.clone(), self.calendar.topology().clone())
     }
 
-    /// A reservation that somebody may see and change.
+    /// Returns a reservation that the identity may see and change.
     pub(super) fn record(&self, who: &Who, id: u64) -> Result<&Record> {
         let record = self.records.get(&id);
         let record = record.filter(|record| who.may(&record.reservation.owner));
-        record.ok_or_else(|| Error::missing(id))
+        record.ok_or_else(|| Error::no_reservation(id))
     }
 
-    /// Puts a record into the books, also if it is only read.
+    /// Inserts or replaces a record, without marking it as changed.
     pub(super) fn insert(&mut self, record: Record) {
         let id = record.reservation.id;
         self.remove(id);
@@ -115,7 +115,7 @@ impl Ledger {
         self.records.insert(id, record);
     }
 
-    /// Takes a record out of the books.
+    /// Removes a record.
     pub(super) fn remove(&mut self, id: u64) -> Option<Record> {
         let record = self.drop_over(id)?;
         self.tally.remove(&self.config, &record);
@@ -125,7 +125,7 @@ impl Ledger {
         Some(record)
     }
 
-    /// Takes a record out of the books, and leaves counted what it has booked.
+    /// Removes a record but keeps its use of quotas.
     pub(super) fn drop_over(&mut self, id: u64) -> Option<Record> {
         let record = self.records.remove(&id)?;
         let Reservation { owner, changed, .. } = &record.reservation;
@@ -133,7 +133,7 @@ impl Ledger {
         Some(record)
     }
 
-    /// Keeps an answer under a key.
+    /// Inserts or replaces the answer of a key.
     pub(super) fn insert_answer(&mut self, key: String, answer: Answer) {
         self.remove_answer(&key);
         let bytes = (key.len() + answer.body.len()) as u64 + record::bytes(&answer.reservation);
@@ -143,7 +143,7 @@ impl Ledger {
         self.answers.insert(key, answer);
     }
 
-    /// Forgets the answer of a key.
+    /// Removes the answer of a key.
     pub(super) fn remove_answer(&mut self, key: &str) {
         if let Some(answer) = self.answers.remove(key) {
             let owner = &answer.reservation.owner;
@@ -152,13 +152,13 @@ impl Ledger {
         }
     }
 
-    /// Changes a record, and has that written; what is refused changes nothing.
+    /// Changes a record and marks it as changed. A refused change has no effect.
     pub(super) fn edit<T>(
         &mut self,
         id: u64,
         act: impl FnOnce(&mut Record) -> Result<T>,
     ) -> Result<T> {
-        let mut record = self.remove(id).ok_or_else(|| Error::missing(id))?;
+        let mut record = self.remove(id).ok_or_else(|| Error::no_reservation(id))?;
         let mut new = record.clone();
         let answer = act(&mut new);
         if answer.is_ok() {
@@ -169,20 +169,20 @@ impl Ledger {
         answer
     }
 
-    /// Goes on in the life of a reservation; what is over leaves to others what it had.
+    /// Changes the state of a reservation. A final state frees its capacity.
     pub(super) fn turn(&mut self, act: Act<'_>, id: u64, verb: Verb) -> Result<()> {
         let state = self.edit(id, |record| record.turn(act, verb))?;
         if state.is_final() {
-            // what an outage has left nothing of is not in the calendar any more
+            // the calendar has no booking if an outage has removed all of its steps
             let _ = self.calendar.release(act.now.instant(), Id(id));
             self.is_freed = true;
         }
-        self.tell(act, id, Happening::Changed)
+        self.tell(act, id, EventKind::Changed)
     }
 
-    /// Notes what a reservation that was moved is granted now, and tells of it.
+    /// Stores the new grant of a moved reservation, and adds an event.
     pub(super) fn regrant(&mut self, act: Act<'_>, id: u64) -> Result<()> {
-        let mut record = self.remove(id).ok_or_else(|| Error::missing(id))?;
+        let mut record = self.remove(id).ok_or_else(|| Error::no_reservation(id))?;
         if let Some(booking) = self.calendar.booking(Id(id)) {
             record.grant(booking.grant(), self.calendar.topology());
         }
@@ -190,12 +190,15 @@ impl Ledger {
         self.insert(record);
         self.changed.records.insert(id);
         noted?;
-        self.tell(act, id, Happening::Moved)
+        self.tell(act, id, EventKind::Moved)
     }
 
-    /// Tells those who watch what has happened to a reservation.
-    pub(super) fn tell(&mut self, act: Act<'_>, id: u64, kind: Happening) -> Result<()> {
-        let record = self.records.get(&id).ok_or_else(|| Error::missing(id))?;
+    /// Adds an event about a reservation.
+    pub(super) fn tell(&mut self, act: Act<'_>, id: u64, kind: EventKind) -> Result<()> {
+        let record = self
+            .records
+            .get(&id)
+            .ok_or_else(|| Error::no_reservation(id))?;
         let seq = self.seq + 1;
         let event = Event {
             seq,
@@ -212,71 +215,75 @@ impl Ledger {
         Ok(())
     }
 
-    /// A number that nothing has.
+    /// Returns an unused number.
     pub(super) const fn next_id(&mut self) -> u64 {
         self.seq += 1;
         self.seq
     }
 
-    /// Leaves it to another instance to write what has changed.
+    /// Drops the pending changes, which the writer makes.
     pub(super) fn leave_unwritten(&mut self) {
         self.changed = Changed::default();
     }
 
-    /// Has a record written, or its absence.
+    /// Marks a record, or its deletion, as changed.
     pub(super) fn note_record(&mut self, id: u64) {
         self.changed.records.insert(id);
     }
 
-    /// Has an outage written, or its absence.
+    /// Marks an outage, or its deletion, as changed.
     pub(super) fn note_outage(&mut self, id: u64) {
         self.changed.outages.insert(id);
     }
 
-    /// Has an answer written, or its absence.
+    /// Marks an answer, or its deletion, as changed.
     pub(super) fn note_answer(&mut self, key: String) {
         self.changed.answers.insert(key);
     }
 
-    /// Forgets all but the latest events.
+    /// Marks all but the latest events for deletion.
     pub(super) fn forget_events(&mut self) {
         self.changed.events_from = Some(self.seq.saturating_sub(self.config.events_max));
     }
 
-    /// What has to be written, if anything.
+    /// Returns the pending changes as a batch, if there are any.
     pub(super) fn take_batch(&mut self) -> Result<Option<Batch>> {
         let changed = std::mem::take(&mut self.changed);
-        let mut facts = Vec::new();
+        let mut documents = Vec::new();
         for id in changed.records {
             let record = self.records.get(&id);
             let doc = record.map(Record::doc).transpose()?;
-            facts.push(Fact::new(Kind::Reservation, id.to_string(), doc));
+            documents.push(Document::new(
+                DocumentKind::Reservation,
+                id.to_string(),
+                doc,
+            ));
         }
         for id in changed.outages {
             let outage = self.outages.get(&id);
             let doc = outage.map(serde_json::to_string).transpose()?;
-            facts.push(Fact::new(Kind::Outage, id.to_string(), doc));
+            documents.push(Document::new(DocumentKind::Outage, id.to_string(), doc));
         }
         for key in changed.answers {
             let answer = self.answers.get(&key);
             let doc = answer.map(serde_json::to_string).transpose()?;
-            facts.push(Fact::new(Kind::Answer, key, doc));
+            documents.push(Document::new(DocumentKind::Answer, key, doc));
         }
         let mut batch = Batch {
             seq: self.seq,
-            facts,
+            documents,
             events: changed.events,
             events_from: changed.events_from,
         };
         if batch.is_empty() {
             return Ok(None);
         }
-        // each batch has a number of its own, also one in which nothing was given any
+        // each batch has its own number, even if it gave none to its objects
         self.seq += 1;
         batch.seq = self.seq;
         Ok(Some(batch))
     }
 }
 
-/// Steps that one repack looks at.
+/// Maximum number of steps that one repack examines.
 pub(super) const REPACK_STEPS_MAX: usize = 1 << 15;

@@ -1,14 +1,14 @@
-//! What somebody does with a reservation.
+//! State transitions of reservations.
 
 use lighthaul_circuit::reservation::{State, Verb};
 
 use super::ledger::Ledger;
 use super::who::Act;
 use crate::error::Result;
-use crate::word::Provision;
+use crate::json::Provision;
 
 impl Ledger {
-    /// Takes up what is held; its circuits are made if it was asked for so.
+    /// Commits a reservation, and provisions it if the request says so.
     pub(super) fn commit(&mut self, act: Act<'_>, id: u64) -> Result<()> {
         let provision = self.record(act.who, id)?.reservation.request.provision;
         self.turn(act, id, Verb::Commit)?;
@@ -19,13 +19,14 @@ impl Ledger {
         Ok(())
     }
 
-    /// Does what an owner may do.
+    /// Makes a transition that the owner may make.
     pub(super) fn handle(&mut self, act: Act<'_>, id: u64, verb: Verb) -> Result<()> {
         self.record(act.who, id)?;
         self.turn(act, id, verb)
     }
 
-    /// Takes word from a device that a circuit carries packets; what is over or active already does not hear of it.
+    /// Notes that a device reports packets on a circuit. Reservations in other states than
+    /// provisioned do not change.
     pub(super) fn activate(&mut self, act: Act<'_>, id: u64) -> Result<()> {
         act.who.check_device("speak for a device")?;
         match self.state(id) {
@@ -34,7 +35,8 @@ impl Ledger {
         }
     }
 
-    /// Takes word from a device that a circuit is broken; what is over does not hear of it.
+    /// Fails a reservation because a device reports a broken circuit. Reservations that have ended
+    /// do not change.
     pub(super) fn fail(&mut self, act: Act<'_>, id: u64) -> Result<()> {
         act.who.check_device("speak for a device")?;
         match self.state(id) {

@@ -1,18 +1,21 @@
-//! A note beside the store of how far it had come, so that a store that went backwards is seen.
+//! Record of the latest known position of the store, to detect a store that went backwards.
 //!
-//! A store that was restored from a copy, or that failed over to a server that lags, lacks what was answered since. To go on
-//! with it would give the numbers of those reservations to others, so it is refused until an operator accepts it.
+//! A store that was restored from a backup, or failed over to a lagging server, lacks later
+//! answers. New reservations would then get the numbers of lost ones. Such a store is refused until
+//! an operator accepts it.
 //!
 //! ```text
 //! bound on disk --> batch in the store --> mark written --> answer
 //!                                                   `--> mark on disk, once a second
 //! ```
 //!
-//! The mark is exact after a stop and after a kill. A power cut may take the marks of the last second or two, but not the
-//! bound: numbers up to it are not given again, even if it cannot be seen that the store lacks them. An answer waits for the
-//! disk of the store alone: to wait for that of the mark, too, would take twice as long and protect no number.
+//! The mark is exact after a stop and after a kill. A power failure may lose the marks of the last
+//! second or two, but not the bound. Numbers up to the bound are not given again, even if the loss
+//! is not detected. An answer waits for the disk of the store only: waiting for that of the mark
+//! would double the time and protect no number.
 //!
-//! Each instance has a note of its own. In one that two wrote, the mark of the one that lags would replace that of the other.
+//! Each instance has its own file. In a shared file, the mark of a lagging instance would replace
+//! that of the other.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -22,44 +25,43 @@ use std::path::PathBuf;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::fs::durable;
 
-use crate::error::{Error, Result};
-use crate::store::{Mark, Store};
-use crate::word::Moment;
+use crate::error::{Result, StoreError};
+use crate::json::Timestamp;
+use crate::store::{Position, Store};
 
-/// The farthest point of a store's history that was seen.
+/// Latest known position of a store.
 #[derive(Debug)]
 pub(super) struct Memory {
-    seen: Option<Mark>,
+    seen: Option<Position>,
     /// True while a store that went backwards is accepted, which happens once.
     accepts: bool,
-    /// Where it is remembered from one start to the next.
+    /// File that keeps the position between runs.
     note: Option<Note>,
-    /// True if the note made no sense, so that nothing is known of what was seen.
+    /// True if the file was damaged, so that the position is unknown.
     is_damaged: bool,
-    /// Numbers up to this one may have been given in a history that is lost.
+    /// Numbers up to this one may have been given in a lost history.
     floor: u64,
-    /// Time at which the disk was last asked to take the note.
-    synced: Moment,
+    /// Time at which the file was last synced to the disk.
+    synced: Timestamp,
 }
 
-/// A file with a mark and a bound in it.
+/// File with a mark and a bound.
 #[derive(Debug)]
 struct Note {
     path: PathBuf,
     file: Option<File>,
-    /// The last number that may be given before the bound has to be raised.
+    /// Last number that may be given before the bound is raised.
     bound: u64,
-    /// True if it could not be written the last time.
+    /// True if the last write failed.
     has_failed: bool,
-    /// True if the disk may not have what was written last.
+    /// True if the last write may not be on the disk.
     is_unsynced: bool,
 }
 
 impl Memory {
-    /// Reads the note at `path`; without a file nothing was seen yet.
+    /// Reads the file at `path`. If it does not exist, no position is known.
     ///
-    /// # Errors
-    /// The file cannot be read or makes no sense, and `accepts` is false.
+    /// Fails if the file cannot be read or is damaged, unless `accepts` is set.
     pub(super) fn open(path: Option<PathBuf>, accepts: bool) -> Result<Self> {
         let mut memory = Self {
             seen: None,
@@ -67,7 +69,7 @@ impl Memory {
             note: None,
             is_damaged: false,
             floor: 0,
-            synced: Moment(0),
+            synced: Timestamp(0),
         };
         let Some(path) = path else {
             return Ok(memory);
@@ -84,11 +86,7 @@ impl Memory {
             Err(_) => memory.is_damaged = true,
         }
         if memory.is_damaged && !accepts {
-            return Err(Error::Store(format!(
-                "cannot tell how far the books had come: {} is damaged or cannot be read; restore that file from a copy, or start \
-                 the scheduler once with --accept-restored to go on with the books as they are",
-                path.display()
-            )));
+            return Err(StoreError::PositionDamaged(path).into());
         }
         memory.note = Some(Note {
             path,
@@ -100,13 +98,13 @@ impl Memory {
         Ok(memory)
     }
 
-    /// The last number that may have been given in a history that is lost.
+    /// Returns the last number that may have been given in a lost history.
     pub(super) const fn floor(&self) -> u64 {
         self.floor
     }
 
-    /// Refuses a store whose history lacks what was seen; says whether it is taken all the same.
-    pub(super) fn check(&mut self, store: &mut dyn Store, mark: &Mark) -> Result<bool> {
+    /// Refuses a store that lacks the known position. Returns true if it is accepted nevertheless.
+    pub(super) fn check(&mut self, store: &mut dyn Store, mark: &Position) -> Result<bool> {
         if std::mem::take(&mut self.is_damaged) {
             self.accept(mark);
             return Ok(true);
@@ -114,7 +112,7 @@ impl Memory {
         let Some(seen) = self.seen.as_ref().filter(|seen| *seen != mark) else {
             return Ok(false);
         };
-        let reach = store.reach(&seen.epoch)?;
+        let reach = store.epoch_end(&seen.epoch)?;
         if reach.is_some_and(|reach| seen.seq <= reach) {
             return Ok(false);
         }
@@ -122,25 +120,23 @@ impl Memory {
             self.accept(mark);
             return Ok(true);
         }
-        Err(Error::Store(format!(
-            "the store of the books went backwards: change {} was seen in it, and now it has {} changes; it was restored from a \
-             copy, or its server failed over to one that lags. Bring back the newer store, or start the scheduler once with \
-             --accept-restored to forget what was booked since",
-            seen.seq,
-            reach.unwrap_or(mark.seq)
-        )))
+        Err(StoreError::WentBackwards {
+            seen: seen.seq,
+            found: reach.unwrap_or(mark.seq),
+        }
+        .into())
     }
 
-    /// Takes a store that lacks what was seen, once.
-    fn accept(&mut self, mark: &Mark) {
+    /// Accepts a store that lacks the known position, once.
+    fn accept(&mut self, mark: &Position) {
         self.accepts = false;
         let seen = self.seen.as_ref().map_or(0, |seen| seen.seq);
         let last = self.floor.max(seen).max(mark.seq);
         self.floor = last.saturating_add(JUMP);
     }
 
-    /// Remembers where the history stands.
-    pub(super) fn keep(&mut self, mark: Mark) {
+    /// Stores the position of the store.
+    pub(super) fn keep(&mut self, mark: Position) {
         if mark.epoch.is_empty() || self.seen.as_ref() == Some(&mark) {
             return;
         }
@@ -152,8 +148,8 @@ impl Memory {
         self.write(is_new);
     }
 
-    /// Notes on the disk that numbers up to `seq` will be given. It raises the bound in steps, so that few changes wait for the
-    /// disk.
+    /// Reserves numbers up to `seq` on the disk. It raises the bound in steps, so that few changes
+    /// wait for the disk.
     pub(super) fn reserve(&mut self, seq: u64) {
         let note = self.note.as_mut().filter(|note| note.bound < seq);
         if let Some(note) = note {
@@ -162,7 +158,7 @@ impl Memory {
         }
     }
 
-    /// Remembers a batch of the same epoch.
+    /// Stores the number of a batch in the same epoch.
     pub(super) fn advance(&mut self, seq: u64) {
         if let Some(seen) = &mut self.seen {
             seen.seq = seq;
@@ -170,8 +166,8 @@ impl Memory {
         }
     }
 
-    /// Has the disk take what was written, at most once a second.
-    pub(super) fn sync(&mut self, now: Moment) {
+    /// Syncs the file to the disk, at most once a second.
+    pub(super) fn sync(&mut self, now: Timestamp) {
         let is_unsynced = self.note.as_ref().is_some_and(|note| note.is_unsynced);
         if is_unsynced && now.0.abs_diff(self.synced.0) >= SYNC_EVERY {
             self.synced = now;
@@ -179,18 +175,18 @@ impl Memory {
         }
     }
 
-    /// Writes it down; `durably` waits for the disk.
+    /// Writes the file; `durably` waits for the disk.
     fn write(&mut self, durably: bool) {
         let (Some(note), Some(seen)) = (&mut self.note, &self.seen) else {
             return;
         };
         let written = note.write(seen, self.floor, durably);
-        // without it a restored store is not seen, and everything else goes on
+        // a failure disables only the detection of a restored store
         if let Err(why) = &written
             && !note.has_failed
         {
             tracing::warn!(
-                "cannot remember the state of the store in {}: {why}",
+                "cannot write the position of the store to {}: {why}",
                 note.path.display()
             );
         }
@@ -200,7 +196,7 @@ impl Memory {
 }
 
 impl Drop for Memory {
-    /// Notes that no number was given beyond the last one.
+    /// Notes that no number above the last one was given.
     fn drop(&mut self) {
         if let (Some(note), Some(seen)) = (&mut self.note, &self.seen)
             && note.file.is_some()
@@ -212,7 +208,7 @@ impl Drop for Memory {
 }
 
 impl Note {
-    fn write(&mut self, seen: &Mark, floor: u64, durably: bool) -> io::Result<()> {
+    fn write(&mut self, seen: &Position, floor: u64, durably: bool) -> io::Result<()> {
         let bound = self.bound.max(seen.seq).max(floor);
         let text = line(seen, bound);
         let file = match self.file.take() {
@@ -220,12 +216,12 @@ impl Note {
             None => self.open(&text)?,
         };
         let file = self.file.insert(file);
-        // within one sector, so that a power cut leaves the old line or this one
+        // the line fits in a sector, so that a power failure leaves the old or the new one
         file.write_all_at(text.as_bytes(), 0)?;
         if durably { file.sync_data() } else { Ok(()) }
     }
 
-    /// The file at its path, made if there is none whose line can be replaced in place.
+    /// Opens the file, or replaces it if its line cannot be overwritten in place.
     fn open(&self, text: &str) -> io::Result<File> {
         let open = || OpenOptions::new().write(true).open(&self.path);
         let is_whole = |file: &File| {
@@ -240,34 +236,34 @@ impl Note {
     }
 }
 
-/// A line that always has the same length; its sum tells whether it is whole.
-fn line(seen: &Mark, bound: u64) -> String {
+/// Returns a line of constant length with a checksum.
+fn line(seen: &Position, bound: u64) -> String {
     let text = format!("{} {} {bound}", seen.epoch, seen.seq);
     let sum = Fingerprint::of(text.as_bytes());
     format!("{:<LEN$}\n", format!("{text} {sum}"))
 }
 
-/// The mark and the bound of a whole line.
-fn parse(octets: &[u8]) -> Option<(Mark, u64)> {
+/// Parses a line; `None` if the checksum is wrong.
+fn parse(octets: &[u8]) -> Option<(Position, u64)> {
     let text = std::str::from_utf8(octets).ok()?;
     let (text, sum) = text.trim_end().rsplit_once(' ')?;
     let is_whole = sum.parse() == Ok(Fingerprint::of(text.as_bytes()));
     let mut words = text.split(' ');
     let (epoch, seq, bound) = (words.next()?, words.next()?, words.next()?);
-    let mark = Mark {
+    let mark = Position {
         epoch: epoch.to_owned(),
         seq: seq.parse().ok()?,
     };
     is_whole.then_some((mark, bound.parse().ok()?))
 }
 
-/// Numbers that are left out after a history that was lost.
+/// Numbers that are skipped after a lost history.
 const JUMP: u64 = 1_000_000;
-/// Numbers that the bound is ahead.
+/// Distance by which the bound is raised.
 const STEP: u64 = 1000;
-/// Time from one sync of a mark to the next, in nanoseconds.
+/// Minimum time between two syncs of a mark, in nanoseconds.
 const SYNC_EVERY: u64 = 1_000_000_000;
-/// Octets of the line of a note.
+/// Length of the line in bytes.
 const LEN: usize = 255;
 
 #[cfg(test)]
@@ -275,35 +271,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_reach_the_disk_at_most_once_a_second() {
+    fn marks_are_synced_at_most_once_a_second() {
         let name = format!("lighthaul-mark-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let mut memory = Memory::open(Some(path.clone()), false).unwrap();
         let is_unsynced = |memory: &Memory| memory.note.as_ref().unwrap().is_unsynced;
-        let begin = Moment(1_800_000_000 * SYNC_EVERY);
-        memory.keep(Mark {
+        let begin = Timestamp(1_800_000_000 * SYNC_EVERY);
+        memory.keep(Position {
             epoch: "abc".to_owned(),
             seq: 0,
         });
         memory.reserve(1);
-        assert!(!is_unsynced(&memory), "a bound is on the disk at once");
+        assert!(!is_unsynced(&memory), "a bound is synced at once");
         for (later, stays) in [(0, false), (SYNC_EVERY - 1, true), (SYNC_EVERY, false)] {
             memory.advance(later + 1);
             assert!(is_unsynced(&memory));
-            memory.sync(Moment(begin.0 + later));
+            memory.sync(Timestamp(begin.0 + later));
             assert_eq!(is_unsynced(&memory), stays, "after {later} ns");
         }
-        // also when the clock was set back
+        // a clock that was set back does not delay the sync
         memory.advance(9);
-        memory.sync(Moment(1));
+        memory.sync(Timestamp(1));
         assert!(!is_unsynced(&memory));
         drop(memory);
         fs::remove_file(&path).unwrap();
     }
 
     #[test]
-    fn only_whole_lines_are_read() {
-        let mark = Mark {
+    fn damaged_line_is_not_read() {
+        let mark = Position {
             epoch: "abc".to_owned(),
             seq: 7,
         };

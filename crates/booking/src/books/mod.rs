@@ -1,12 +1,17 @@
-//! The books: the calendar, what was promised to whom, and who may change it.
+//! Reservations, and the calendar behind them.
 //!
-//! - [`handle`]: the books as others hold them: one writes at a time, and what is answered is in the store
-//! - [`config`]: rules and bounds; [`who`]: who asks, and as what
-//! - `ledger`: the books in memory; `record`: one reservation in them; `ask`: how requests are read
-//! - `reserve`, `life`, `resize`, `outage`, `tick`: what changes them; `view`: what is read of them
-//! - [`policy`]: what an identity may book; `rivals`: reservations of the same packets, or of one owner; `rates`: the rates of
-//!   one owner together; `moves`: what reservations may be moved to
-//! - `clerk`: how ledger and store are kept in step; `memory`: how one that went backwards is seen; `follow`: how they come from a store; `quota`: what owners have; `shares`: what is kept of each; `effort`: what a change costs
+//! - [`handle`]: interface of the books for other modules, which serializes changes
+//! - [`config`]: limits and rules; [`who`]: identity and role of a client; [`policy`]: what an
+//!   identity may book
+//! - `ledger`: reservations in memory; `record`: one of them; `clerk`: keeps ledger and store
+//!   consistent
+//! - `ask`: conversion of requests for the calendar; `reserve`, `life`, `resize`, `outage`, `tick`:
+//!   changes; `view`: queries
+//! - `rivals`: conflicts between reservations; `moves`: rules for moving them; `rates`: sum of the
+//!   rates of an owner
+//! - `quota`: capacity that owners use; `shares`: memory that they use; `effort`: work of a change
+//! - `follow`: loads documents from a store; `memory`: detects a store that was restored from a
+//!   backup
 
 mod ask;
 mod clerk;

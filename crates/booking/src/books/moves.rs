@@ -1,4 +1,4 @@
-//! Rules for reservations that the calendar moves: after an outage, and when others have left room.
+//! Rules for moving reservations, after an outage or when capacity is freed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,25 +8,26 @@ use super::policy::Policy;
 use super::rates::Rates;
 use super::record::{Record, names_of, steps};
 use super::rivals::{Rivals, Wish};
-use crate::word::{Moment, Step};
+use crate::json::{Step, Timestamp};
 
-/// Rules of the books: no other circuit carries the packets, and links, rates and ends are allowed by the policy of the
-/// owner.
+/// Rules of the books: a moved circuit must not overlap another, and links, rates and ends must be
+/// within the policy of the owner.
 ///
-/// What an outage hits has no rate until it is moved, and is looked for where its owner has rate left.
+/// A displaced reservation has no rate until it is moved. It is searched within the remaining rate
+/// of its owner.
 #[derive(Debug)]
 pub(super) struct Moves<'a> {
     rivals: Rivals<'a>,
-    now: Moment,
-    /// Reservations that an outage hits and that are not moved yet.
+    now: Timestamp,
+    /// Reservations that an outage has displaced and that are not moved yet.
     displaced: BTreeSet<u64>,
-    /// Rates of owners, with those that were moved and without those that are displaced.
+    /// Rates of owners, including moved reservations and without displaced ones.
     rates: BTreeMap<&'a str, Rates>,
 }
 
 impl<'a> Moves<'a> {
-    /// Rules for reservations as they are `now`.
-    pub(super) fn new(rivals: Rivals<'a>, now: Moment) -> Self {
+    /// Returns the rules for reservations as they are `now`.
+    pub(super) fn new(rivals: Rivals<'a>, now: Timestamp) -> Self {
         Self {
             rivals,
             now,
@@ -35,7 +36,7 @@ impl<'a> Moves<'a> {
         }
     }
 
-    /// The policy that binds a reservation.
+    /// Returns the policy that applies to a reservation, if any.
     fn policy_of(&self, record: &Record) -> Option<&'a Policy> {
         let config = self.rivals.config;
         (!record.by_operator).then(|| config.policy_of(&record.reservation.owner))
@@ -70,19 +71,20 @@ impl<'a> Moves<'a> {
         true
     }
 
-    /// Returns true if an owner may have steps in place of those of a reservation; they are counted then.
+    /// Returns true if an owner may have these steps in place of those of a reservation, and counts
+    /// them.
     fn may_have_rates(&mut self, record: &'a Record, steps: &[Step]) -> bool {
         let Some(policy) = self.limit_of(record) else {
             return true;
         };
         let (id, owner) = (record.reservation.id, record.reservation.owner.as_str());
         if self.displaced.remove(&id) {
-            // it was looked for within the limit
+            // the search was already within the limit
             self.rivals.effort.add(steps);
             self.rates_of(owner).add(steps);
             return true;
         }
-        // of one booking that is moved twice, the steps of the first move count
+        // if a booking is moved twice, the steps of the first move count
         let own = self.rivals.moved.get(&id).cloned();
         let own = own.unwrap_or_else(|| record.reservation.steps.clone());
         self.rivals.effort.add(&own);
@@ -95,7 +97,7 @@ impl<'a> Moves<'a> {
         may
     }
 
-    /// The policy of an owner, if it limits rates.
+    /// Returns the policy of an owner if it limits rates.
     fn limit_of(&self, record: &Record) -> Option<&'a Policy> {
         let policy = self.rivals.config.policy_of(&record.reservation.owner);
         policy.rate_max.is_some().then_some(policy)
@@ -128,7 +130,7 @@ impl MoveRules for Moves<'_> {
             return true;
         };
         let reservation = &record.reservation;
-        // it may stay on a link that it got before the policy was changed
+        // a reservation may stay on a link that a changed policy no longer permits
         let mut new = names_of(path, topology);
         new.retain(|link| !reservation.path.contains(link));
         policy.check_links(&reservation.owner, &new).is_ok()
@@ -144,6 +146,7 @@ impl MoveRules for Moves<'_> {
 
     fn check(&mut self, Id(id): Id, was: &Grant, new: &Grant) -> Result<(), Refusal> {
         let may = self.may_have(id, was, new);
-        may.then_some(()).ok_or_else(|| Refusal::Blocked(was.end()))
+        may.then_some(())
+            .ok_or_else(|| Refusal::FollowingBooked(was.end()))
     }
 }

@@ -1,4 +1,4 @@
-//! Links that will be out.
+//! Outages of links.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ use super::ledger::Ledger;
 use super::moves::Moves;
 use super::rivals::Rivals;
 use super::who::{Act, Who};
-use crate::error::{Error, Result};
-use crate::word::{Moment, NewOutage, OutageView};
+use crate::error::{Error, RequestError, Result, UnknownLink};
+use crate::json::{NewOutage, OutageView, Timestamp};
 
 impl Ledger {
-    /// Plans an outage: whom it hits is moved out of its way, and fails where there is no other.
-    pub(super) fn outage(&mut self, now: Moment, who: &Who, new: &NewOutage) -> Result<OutageView> {
+    /// Plans an outage. Affected reservations are moved, or fail if no other time or path is free.
+    pub(super) fn outage(
+        &mut self,
+        now: Timestamp,
+        who: &Who,
+        new: &NewOutage,
+    ) -> Result<OutageView> {
         who.check_operator("plan outages")?;
         let link = self.calendar.topology().link(&new.link);
-        let link = link.ok_or_else(|| {
-            Error::Misuse(format!(
-                "there is no link {}: ask for links of the topology",
-                new.link
-            ))
-        })?;
+        let link = link.ok_or_else(|| RequestError::from(UnknownLink(new.link.clone())))?;
         check_times(now, new)?;
         let from = new.from.unwrap_or(now).max(now);
         let id = self.seq + 1;
@@ -76,32 +76,29 @@ impl Ledger {
         Ok(view)
     }
 
-    /// Says why a reservation that an outage hits has failed.
+    /// Returns the reason for which a displaced reservation fails.
     fn lost(&self, id: u64, why: &str) -> String {
         let record = self.records.get(&id).filter(|record| !record.by_operator);
         let owner = record.map(|record| record.reservation.owner.as_str());
-        let limit = owner.and_then(|owner| self.config.policy_of(owner).rate_words(owner));
+        let limit = owner.and_then(|owner| self.config.policy_of(owner).rate_rule(owner));
         let limit = limit.map(|limit| format!(", and {limit}"));
         format!(
-            "{why}; there is no room at another time or on another path{}",
+            "{why}; no other time or path is free{}",
             limit.unwrap_or_default()
         )
     }
 
-    /// Lets a link be used again at the time of an outage.
-    pub(super) fn lift(&mut self, now: Moment, who: &Who, id: u64) -> Result<OutageView> {
+    /// Cancels or ends an outage.
+    pub(super) fn lift(&mut self, now: Timestamp, who: &Who, id: u64) -> Result<OutageView> {
         who.check_operator("lift outages")?;
-        let missing = || Error::Missing {
-            what: "outage",
-            id: id.to_string(),
-        };
+        let what = "outage";
         let view = self
             .outages
             .get_mut(&id)
             .filter(|view| view.is_ahead(now))
-            .ok_or_else(missing)?;
+            .ok_or(Error::NotFound { what, id })?;
         self.calendar.lift(Id(id))?;
-        // who follows the books hears of it by this
+        // other instances notice the end by this
         view.till = view.from.max(now);
         let view = view.clone();
         self.note_outage(id);
@@ -109,8 +106,8 @@ impl Ledger {
         Ok(view)
     }
 
-    /// The outages that are not over.
-    pub(super) fn outages_ahead(&self, now: Moment) -> Vec<OutageView> {
+    /// Returns the outages that have not ended.
+    pub(super) fn outages_ahead(&self, now: Timestamp) -> Vec<OutageView> {
         let outages = self.outages.values();
         outages
             .filter(|outage| outage.is_ahead(now))
@@ -119,25 +116,21 @@ impl Ledger {
     }
 }
 
-/// Refuses what is over, or would end before it begins.
-fn check_times(now: Moment, new: &NewOutage) -> Result<()> {
+/// Refuses outages that are over or end before they start.
+fn check_times(now: Timestamp, new: &NewOutage) -> Result<()> {
     let till = new.till;
     if till <= now {
-        return Err(Error::Misuse(format!(
-            "an outage till {till} is over already: say a till behind {now}"
-        )));
+        return Err(RequestError::OutagePassed { till, now }.into());
     }
     match new.from.filter(|from| *from >= till) {
-        Some(from) => Err(Error::Misuse(format!(
-            "an outage from {from} till {till} ends before it begins: say a till behind from"
-        ))),
+        Some(from) => Err(RequestError::OutageOrder { from, till }.into()),
         None => Ok(()),
     }
 }
 
 impl OutageView {
-    /// Whether there is something of it still to come.
-    pub(super) fn is_ahead(&self, now: Moment) -> bool {
+    /// Returns true if a part of the outage is in the future.
+    pub(super) fn is_ahead(&self, now: Timestamp) -> bool {
         self.from < self.till && now < self.till
     }
 }

@@ -1,36 +1,38 @@
-//! Policies: what an identity of role `user` may book. Operators are bound by none but their quota.
+//! Policies: limits on the bookings of an identity with role `user`. For operators only the quota
+//! applies.
 
 use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_circuit::flow::Prefix;
 
-use crate::error::{Error, Result};
-use crate::word::{FlowAt, Moment};
+use crate::error::PolicyError;
+use crate::error::limit_error::RateRule;
+use crate::json::{FlowAt, Timestamp};
 
-/// Limits of one identity. Safe by default: capacity may be booked, but no packets of anybody may be put into a circuit.
+/// Limits of one identity. The default permits bookings, but no packets in circuits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// Destination addresses of packets that its circuits may carry; none by default.
+    /// Permitted destinations of packets in circuits; none by default.
     pub prefixes: Vec<Prefix>,
-    /// Links that it may book; all if nothing is said.
+    /// Permitted links; `None` permits all.
     pub links: Option<Vec<String>>,
-    /// Interfaces at which it may have circuits; all if nothing is said.
+    /// Permitted interfaces of circuits; `None` permits all.
     pub interfaces: Option<Vec<String>>,
-    /// Highest rate of all its reservations together at one time.
+    /// Maximum total rate of all its reservations at any time.
     pub rate_max: Option<Rate>,
-    /// Latest end of a reservation, counted from now.
+    /// Latest end of a reservation, from now on.
     pub ahead: Option<Duration>,
-    /// Number of reservations, and bytes in each window.
+    /// Maximum number of reservations, and of bytes in each window.
     pub quota: Quota,
 }
 
-/// What one owner may have.
+/// Amounts that an owner may book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// How many reservations at once.
+    /// Maximum number of reservations at one time.
     pub reservations: usize,
-    /// How many bytes in each window.
+    /// Maximum number of bytes in each window.
     pub bytes: u64,
 }
 
@@ -44,7 +46,7 @@ impl Default for Quota {
 }
 
 impl From<Quota> for Policy {
-    /// A policy that limits nothing else.
+    /// Returns a policy that limits nothing else.
     fn from(quota: Quota) -> Self {
         Self {
             quota,
@@ -54,7 +56,7 @@ impl From<Quota> for Policy {
 }
 
 impl Policy {
-    /// A policy by which nothing may be booked.
+    /// Returns a policy that permits nothing.
     pub fn nothing() -> Self {
         Self {
             prefixes: Vec::new(),
@@ -69,100 +71,97 @@ impl Policy {
         }
     }
 
-    /// Refuses a circuit at a foreign interface, or of packets to foreign addresses.
-    pub(super) fn check_flow(&self, owner: &str, flow: &FlowAt) -> Result<()> {
+    /// Refuses a circuit at another interface, or of packets to other destinations.
+    pub(super) fn check_flow(&self, owner: &str, flow: &FlowAt) -> Result<(), PolicyError> {
         let interface = &flow.interface;
         if let Some(interfaces) = &self.interfaces
             && !interfaces.contains(interface)
         {
-            return Err(Error::Policy(format!(
-                "the policy of {owner} allows no circuit at {interface}, only at: {}; choose one of these, or ask an operator",
-                listed(interfaces)
-            )));
+            return Err(PolicyError::Interface {
+                owner: owner.to_owned(),
+                interface: interface.clone(),
+                permitted: interfaces.clone(),
+            });
         }
         let target = flow.packets.target();
         let is_own = |target: Prefix| self.prefixes.iter().any(|own| own.contains(target));
         if target.is_some_and(is_own) {
             return Ok(());
         }
-        let packets = flow.packets;
-        Err(Error::Policy(if self.prefixes.is_empty() {
-            format!(
-                "the policy of {owner} allows circuits for no address, so not for \"{packets}\"; omit flow (--interface), \
-                 or ask an operator to list prefixes for {owner} in the scheduler's --policy"
-            )
-        } else {
-            format!(
-                "the policy of {owner} does not allow packets \"{packets}\", only to: {}; name an address in these as in \
-                 \"udp {} 5000\", or ask an operator",
-                listed(&self.prefixes),
-                self.prefixes[0].address()
-            )
-        }))
+        let (owner, packets) = (owner.to_owned(), flow.packets);
+        if self.prefixes.is_empty() {
+            return Err(PolicyError::NoPrefixes { owner, packets });
+        }
+        Err(PolicyError::Packets {
+            owner,
+            packets,
+            permitted: self.prefixes.clone(),
+        })
     }
 
-    /// Refuses links that are not listed.
-    pub(super) fn check_links(&self, owner: &str, path: &[String]) -> Result<()> {
+    /// Refuses links that are not permitted.
+    pub(super) fn check_links(&self, owner: &str, path: &[String]) -> Result<(), PolicyError> {
         let Some(links) = &self.links else {
             return Ok(());
         };
         match path.iter().find(|link| !links.contains(link)) {
             None => Ok(()),
-            Some(link) => Err(Error::Policy(format!(
-                "the policy of {owner} does not allow link {link}, only: {}; name a path of these, or ask an operator",
-                listed(links)
-            ))),
+            Some(link) => Err(PolicyError::Link {
+                owner: owner.to_owned(),
+                link: link.clone(),
+                permitted: links.clone(),
+            }),
         }
     }
 
-    /// Refuses what ends too far ahead.
-    pub(super) fn check_end(&self, owner: &str, now: Moment, end: Moment) -> Result<()> {
-        let last = self.ahead.map(|ahead| Moment::from(now.instant() + ahead));
+    /// Refuses an end that is too late.
+    pub(super) fn check_end(
+        &self,
+        owner: &str,
+        now: Timestamp,
+        end: Timestamp,
+    ) -> Result<(), PolicyError> {
+        let last = self
+            .ahead
+            .map(|ahead| Timestamp::from(now.instant() + ahead));
         match last.filter(|last| end > *last) {
             None => Ok(()),
-            Some(last) => Err(Error::Policy(format!(
-                "it would end at {end}, and the policy of {owner} allows reservations till {last}; ask for less or for an \
-                 earlier start, or ask an operator"
-            ))),
+            Some(last) => {
+                let owner = owner.to_owned();
+                Err(PolicyError::End { owner, end, last })
+            }
         }
     }
 
-    /// Refuses a sum of rates above the highest that is allowed.
-    pub(super) fn check_rate(&self, owner: &str, most: u64, others: u64) -> Result<()> {
+    /// Refuses a total rate above the maximum.
+    pub(super) fn check_rate(
+        &self,
+        owner: &str,
+        most: u64,
+        others: u64,
+    ) -> Result<(), PolicyError> {
         let Some(limit) = self.rate_max.filter(|limit| most > limit.as_bps()) else {
             return Ok(());
         };
         let left = limit.as_bps().saturating_sub(others);
-        let left = Rate::from_bps(left).map_or_else(
-            || "choose another time".to_owned(),
-            |left| format!("ask for a highest rate of at most {left}"),
-        );
-        let allows = allows(owner, limit);
-        Err(Error::Policy(format!(
-            "{allows}; {left}, or ask an operator"
-        )))
+        Err(PolicyError::Rate {
+            limit: rate_rule(owner, limit),
+            left: Rate::from_bps(left),
+        })
     }
 
-    /// Returns what it says of rates, if it limits them.
-    pub(super) fn rate_words(&self, owner: &str) -> Option<String> {
-        self.rate_max.map(|limit| allows(owner, limit))
+    /// Returns the limit on rates, if there is one.
+    pub(super) fn rate_rule(&self, owner: &str) -> Option<RateRule> {
+        self.rate_max.map(|limit| rate_rule(owner, limit))
     }
 }
 
-fn allows(owner: &str, limit: Rate) -> String {
-    format!("the policy of {owner} allows {limit} at one time for all of its reservations together")
-}
-
-fn listed<T: ToString>(all: &[T]) -> String {
-    let named: Vec<String> = all.iter().take(NAMED_MAX).map(T::to_string).collect();
-    match all.len().saturating_sub(NAMED_MAX) {
-        _ if all.is_empty() => "none".to_owned(),
-        0 => named.join(", "),
-        more => format!("{} and {more} more", named.join(", ")),
+fn rate_rule(owner: &str, rate: Rate) -> RateRule {
+    RateRule {
+        owner: owner.to_owned(),
+        rate,
     }
 }
-
-const NAMED_MAX: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_outside_of_the_own_prefixes_are_refused() {
+    fn packets_outside_the_permitted_prefixes_are_refused() {
         let may = |packets: &str| policy().check_flow("ada", &flow("eth1", packets));
         for own in ["udp 10.1.0.2 5000", "10.1.0.0/16", "tcp 10.1.255.255"] {
             assert!(may(own).is_ok(), "{own}");
@@ -213,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_interfaces_and_links_are_refused_by_name() {
+    fn interfaces_and_links_that_are_not_permitted_are_refused() {
         let why = policy().check_flow("ada", &flow("eth2", "10.1.0.2"));
         let why = why.unwrap_err().to_string();
         assert!(why.contains("no circuit at eth2, only at: eth1"), "{why}");
@@ -227,9 +226,9 @@ mod tests {
     }
 
     #[test]
-    fn an_end_and_a_rate_beyond_the_limit_are_refused_with_what_is_allowed() {
+    fn refused_end_and_rate_name_the_limit() {
         let hour = 3_600_000_000_000;
-        let end = |nanos| policy().check_end("ada", Moment(5), Moment(nanos));
+        let end = |nanos| policy().check_end("ada", Timestamp(5), Timestamp(nanos));
         assert!(end(5 + hour).is_ok());
         assert!(
             end(6 + hour)

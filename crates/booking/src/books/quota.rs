@@ -1,4 +1,4 @@
-//! What owners have, beside what they may have.
+//! Capacity that owners use, and checks of their quotas.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,24 +7,24 @@ use lighthaul_base::Instant;
 use super::config::Config;
 use super::rates::Rates;
 use super::record::{Record, work};
-use crate::error::{Error, Result};
-use crate::word::{Moment, Step};
+use crate::error::QuotaError;
+use crate::json::{Step, Timestamp};
 
-/// What each owner has.
+/// Use of capacity by each owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// Reservations that are not over, by their owners.
+    /// Reservations that have not ended, by owner.
     live: BTreeMap<String, BTreeSet<u64>>,
-    /// Those of them that have a circuit, by its interface.
+    /// Reservations with a circuit that have not ended, by interface.
     circuits: BTreeMap<String, BTreeSet<u64>>,
-    /// Rates of each owner's reservations that are not over.
+    /// Sum of the rates of reservations that have not ended, by owner.
     rates: BTreeMap<String, Rates>,
-    /// How much in each window, for which capacity was or is booked.
+    /// Work that is or was booked, by window and owner.
     work: BTreeMap<(u64, String), u128>,
 }
 
 impl Tally {
-    /// Counts a record.
+    /// Adds a record.
     pub(crate) fn add(&mut self, config: &Config, record: &Record) {
         let owner = &record.reservation.owner;
         let id = record.reservation.id;
@@ -42,7 +42,7 @@ impl Tally {
         }
     }
 
-    /// Counts a record no longer, just as it was when it was counted.
+    /// Removes a record, which must be unchanged since it was added.
     pub(crate) fn remove(&mut self, config: &Config, record: &Record) {
         let owner = &record.reservation.owner;
         let id = record.reservation.id;
@@ -69,34 +69,39 @@ impl Tally {
         }
     }
 
-    /// Rates of an owner's reservations that are not over.
+    /// Returns the sum of the rates of an owner.
     pub(crate) fn rates(&self, owner: &str) -> Option<&Rates> {
         self.rates.get(owner)
     }
 
-    /// All reservations that have a circuit, by their interfaces.
+    /// Returns all reservations with a circuit.
     pub(crate) fn all_circuits(&self) -> impl Iterator<Item = u64> + '_ {
         self.circuits.values().flatten().copied()
     }
 
-    /// Those that have a circuit at an interface.
+    /// Returns the reservations with a circuit at an interface.
     pub(crate) fn circuits(&self, interface: &str) -> impl Iterator<Item = u64> + '_ {
         self.circuits.get(interface).into_iter().flatten().copied()
     }
 
-    /// Refuses one more reservation than an owner may have.
-    pub(crate) fn check_count(&self, config: &Config, owner: &str) -> Result<()> {
+    /// Refuses a reservation above the quota of an owner.
+    pub(crate) fn check_count(&self, config: &Config, owner: &str) -> Result<(), QuotaError> {
         let most = config.quota_of(owner).reservations;
         if self.live.get(owner).map_or(0, BTreeSet::len) >= most {
-            return Err(Error::Quota(format!(
-                "{owner} has {most} reservations, as many as one may have: release or terminate one first"
-            )));
+            let owner = owner.to_owned();
+            return Err(QuotaError::Reservations { owner, most });
         }
         Ok(())
     }
 
-    /// Refuses more in some window than an owner may have; what the owner has now counts already.
-    pub(crate) fn check_work(&self, config: &Config, owner: &str, steps: &[Step]) -> Result<()> {
+    /// Refuses steps that exceed the bytes of an owner in a window, in addition to those counted
+    /// already.
+    pub(crate) fn check_work(
+        &self,
+        config: &Config,
+        owner: &str,
+        steps: &[Step],
+    ) -> Result<(), QuotaError> {
         let most = config.quota_of(owner).bytes;
         for (window, work) in parts(config, steps) {
             let had = self
@@ -107,24 +112,26 @@ impl Tally {
             if (had + work) / WORK_PER_BYTE > u128::from(most) {
                 let nanos = config.window.as_nanos() as u64;
                 let left = u128::from(most).saturating_sub(had / WORK_PER_BYTE);
-                return Err(Error::Quota(format!(
-                    "{owner} may book {most} bytes from {} till {}, of which {left} are left: ask for less, or for another time",
-                    Moment(window * nanos),
-                    Moment(window.saturating_add(1).saturating_mul(nanos))
-                )));
+                return Err(QuotaError::Bytes {
+                    owner: owner.to_owned(),
+                    most,
+                    from: Timestamp(window * nanos),
+                    till: Timestamp(window.saturating_add(1).saturating_mul(nanos)),
+                    left,
+                });
             }
         }
         Ok(())
     }
 
-    /// Forgets windows that are over.
-    pub(crate) fn forget(&mut self, config: &Config, before: Moment) {
+    /// Deletes windows that have ended.
+    pub(crate) fn forget(&mut self, config: &Config, before: Timestamp) {
         let first = before.0 / (config.window.as_nanos() as u64);
         self.work = self.work.split_off(&(first, String::new()));
     }
 }
 
-/// Takes a number out of a set, and an empty set out of the map.
+/// Removes a number from a set, and the set if it is empty then.
 fn drop_one(sets: &mut BTreeMap<String, BTreeSet<u64>>, of: &str, id: u64) {
     if let Some(set) = sets.get_mut(of) {
         set.remove(&id);
@@ -134,7 +141,7 @@ fn drop_one(sets: &mut BTreeMap<String, BTreeSet<u64>>, of: &str, id: u64) {
     }
 }
 
-/// What steps carry in each window.
+/// Returns the work of steps in each window.
 fn parts(config: &Config, steps: &[Step]) -> BTreeMap<u64, u128> {
     let nanos = config.window.as_nanos() as u64;
     let mut parts = BTreeMap::new();
@@ -148,5 +155,5 @@ fn parts(config: &Config, steps: &[Step]) -> BTreeMap<u64, u128> {
     parts
 }
 
-/// The work of one byte: bits times nanoseconds in a second.
+/// Work of one byte: bits times nanoseconds per second.
 const WORK_PER_BYTE: u128 = 8_000_000_000;

@@ -1,14 +1,14 @@
-//! The rates of an owner's reservations together, over time.
+//! Sum of the rates of an owner's reservations over time.
 
 use lighthaul_base::Rate;
 use lighthaul_calendar::{Capacity, RateLimit};
 
-use crate::word::Step;
+use crate::json::Step;
 
-/// The sum of rates of several reservations at each moment.
+/// Sum of the rates of several reservations at each time.
 ///
-/// It is what they leave of a link that has room for all, so a reservation is added, removed and compared with the sum in a
-/// time that hardly depends on how many there are.
+/// It is stored as a capacity function from which the rates are taken. The cost of adding, removing
+/// and comparing a reservation therefore hardly depends on their number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rates(Capacity);
 
@@ -35,12 +35,12 @@ impl Rates {
         }
     }
 
-    /// Returns whether the sum is nothing at every moment.
+    /// Returns true if the sum is always zero.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns what the sum leaves of a rate.
+    /// Returns the rate that remains of `rate` at each time.
     pub(crate) const fn left_of(&self, rate: Rate) -> RateLimit<'_> {
         RateLimit {
             left: &self.0,
@@ -48,7 +48,8 @@ impl Rates {
         }
     }
 
-    /// Returns the highest sum of steps and of all that was added, and how much of it is not of the steps.
+    /// Returns the highest sum of `steps` and the added ones, and the part of it that is not from
+    /// `steps`.
     pub(crate) fn peak(&self, steps: &[Step]) -> (u64, u64) {
         let steps = steps.iter().filter(|step| step.from < step.till);
         let sums = steps.map(|step| {
@@ -65,12 +66,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::word::Moment;
+    use crate::json::Timestamp;
 
     fn step(from: u64, till: u64, rate_bps: u64) -> Step {
         Step {
-            from: Moment(from),
-            till: Moment(till),
+            from: Timestamp(from),
+            till: Timestamp(till),
             rate_bps,
         }
     }

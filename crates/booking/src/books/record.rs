@@ -1,4 +1,4 @@
-//! One reservation in the books.
+//! Reservation with its internal state.
 
 use lighthaul_base::trc::Step as Granted;
 use lighthaul_base::{Instant, Rate};
@@ -8,33 +8,33 @@ use serde::{Deserialize, Serialize};
 
 use super::who::Act;
 use crate::error::Result;
-use crate::word::{JournalLine, Moment, Reservation, Step};
+use crate::json::{JournalLine, Reservation, Step, Timestamp};
 
-/// A reservation, and what only the books know of it.
+/// Reservation, and the state that is not shown to clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) reservation: Reservation,
-    /// The how manieth booking of the calendar it is.
+    /// Sequence number of its booking.
     pub(crate) nth: u64,
-    /// True if an operator booked it, so that no policy binds it.
+    /// True if an operator booked it, so that no policy applies.
     pub(crate) by_operator: bool,
-    hold_till: Moment,
+    hold_till: Timestamp,
     life: Life,
 }
 
-/// A record in a store; its life follows from its journal.
+/// Record in the store. The lifecycle is derived from the journal.
 #[derive(Serialize, Deserialize)]
 struct Doc<R> {
     reservation: R,
     nth: u64,
-    hold_till: Moment,
+    hold_till: Timestamp,
     #[serde(default)]
     by_operator: bool,
 }
 
 impl Record {
-    /// What was just granted, and is held for a while.
-    pub(crate) const fn new(reservation: Reservation, nth: u64, hold_till: Moment) -> Self {
+    /// Returns a record for a new grant that is held until `hold_till`.
+    pub(crate) const fn new(reservation: Reservation, nth: u64, hold_till: Timestamp) -> Self {
         Self {
             life: Life::reserve(reservation::WallTime(hold_till.0)),
             reservation,
@@ -44,7 +44,7 @@ impl Record {
         }
     }
 
-    /// What a store has.
+    /// Reads a record from the store.
     pub(crate) fn read(doc: &str) -> Result<Self> {
         let doc: Doc<Reservation> = serde_json::from_str(doc)?;
         let journal: Vec<Transition> = doc
@@ -63,7 +63,7 @@ impl Record {
         })
     }
 
-    /// As a store has it.
+    /// Returns the record as it is stored.
     pub(crate) fn doc(&self) -> Result<String> {
         let doc = Doc {
             reservation: &self.reservation,
@@ -74,14 +74,14 @@ impl Record {
         Ok(serde_json::to_string(&doc)?)
     }
 
-    /// Does `verb`, and writes that into its journal.
+    /// Changes the state, and adds a line to the journal.
     pub(super) fn turn(&mut self, act: Act<'_>, verb: Verb) -> Result<State> {
         let now = act.now;
         let line = self.life.handle(verb, act.into())?;
         let reservation = &mut self.reservation;
         reservation.journal.push((&line).into());
         reservation.state = line.to;
-        reservation.hold_till = self.life.hold_till().map(Moment::from);
+        reservation.hold_till = self.life.hold_till().map(Timestamp::from);
         reservation.changed = now;
         if line.to == State::Failed {
             reservation.failure = Some(line.why);
@@ -92,7 +92,8 @@ impl Record {
         Ok(line.to)
     }
 
-    /// Writes into its journal what leaves it in its state. Of such lines the oldest give way to others, but for the first of all.
+    /// Adds a journal line that does not change the state. Above [`NOTES_MAX`] such lines the
+    /// oldest is deleted; the line of the creation always stays.
     pub(super) fn note(&mut self, act: Act<'_>, verb: Verb) -> Result<()> {
         let line = self.life.handle(verb, act.into())?;
         let journal = &mut self.reservation.journal;
@@ -106,15 +107,15 @@ impl Record {
         Ok(())
     }
 
-    /// Notes what it is granted from now on.
+    /// Stores a new grant.
     pub(crate) fn grant(&mut self, grant: &Grant, topology: &Topology) {
         self.reservation.path = names(grant, topology);
         self.reservation.steps = steps(&grant.joined());
         self.reservation.promised_end = grant.end().into();
     }
 
-    /// Notes that it has nothing from a moment on.
-    fn cut(&mut self, at: Moment) {
+    /// Removes the steps after a time.
+    fn cut(&mut self, at: Timestamp) {
         let steps = &mut self.reservation.steps;
         steps.retain(|step| step.from < at);
         if let Some(last) = steps.last_mut() {
@@ -122,7 +123,7 @@ impl Record {
         }
     }
 
-    /// Its steps as the calendar has them.
+    /// Returns its steps in the type of the calendar.
     pub(crate) fn granted(&self) -> Vec<Granted> {
         let steps = self.reservation.steps.iter();
         let granted = steps.filter_map(|step| {
@@ -136,18 +137,18 @@ impl Record {
         granted.collect()
     }
 
-    /// Returns the memory that it takes, roughly, in bytes.
+    /// Returns the approximate memory that it uses, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         bytes(&self.reservation)
     }
 
-    /// Whether something is kept for it.
+    /// Returns true if it has not ended.
     pub(crate) const fn is_live(&self) -> bool {
         !self.life.state().is_final()
     }
 
-    /// Whether all of it is over, although the clock has not looked at it since.
-    pub(crate) fn is_over(&self, now: Moment) -> bool {
+    /// Returns true if it has ended by `now`, even if its state was not updated yet.
+    pub(crate) fn is_over(&self, now: Timestamp) -> bool {
         let is_end = |verb| verb != Verb::Activate;
         let end = self.reservation.promised_end;
         end <= now
@@ -156,20 +157,20 @@ impl Record {
                 .is_some_and(|(at, verb)| is_end(verb) && at <= now)
     }
 
-    /// When its first step begins.
-    pub(crate) fn start(&self) -> Moment {
+    /// Returns the start of its first step.
+    pub(crate) fn start(&self) -> Timestamp {
         let first = self.reservation.steps.first();
         first.map_or(self.reservation.promised_end, |step| step.from)
     }
 
-    /// When the clock is to look at it, and what it does then.
-    pub(crate) fn due(&self) -> Option<(Moment, Verb)> {
+    /// Returns the time and the kind of the next change that is due.
+    pub(crate) fn due(&self) -> Option<(Timestamp, Verb)> {
         let reservation = &self.reservation;
         let end = reservation.promised_end;
         match reservation.state {
             State::Reserved => Some((self.hold_till, Verb::TimeOut)),
             State::Committed => Some((end, Verb::Terminate)),
-            // where there is a circuit, the device says when it carries packets
+            // with a circuit, the device reports when it carries packets
             State::Provisioned if reservation.request.flow.is_none() && self.start() < end => {
                 Some((self.start(), Verb::Activate))
             }
@@ -202,7 +203,7 @@ impl From<&JournalLine> for Transition {
     }
 }
 
-/// Returns the memory that a reservation takes, roughly, in bytes.
+/// Returns the approximate memory that a reservation uses, in bytes.
 pub(crate) fn bytes(reservation: &Reservation) -> u64 {
     let Reservation {
         request,
@@ -215,7 +216,7 @@ pub(crate) fn bytes(reservation: &Reservation) -> u64 {
     let named = request.path.iter().flatten().chain(path);
     let lines = journal.iter();
     let lines = lines.map(|line| size_of::<JournalLine>() + line.who.len() + line.why.len());
-    // maps and sets have it by its number and its owner
+    // indexes have its number and its owner
     let all = size_of::<Reservation>() * 2
         + reservation.owner.len() * 2
         + size_of_val(steps.as_slice())
@@ -224,12 +225,12 @@ pub(crate) fn bytes(reservation: &Reservation) -> u64 {
     all as u64
 }
 
-/// The names of the links that a grant is on.
+/// Returns the names of the links of a grant.
 pub(crate) fn names(grant: &Grant, topology: &Topology) -> Vec<String> {
     names_of(grant.path(), topology)
 }
 
-/// The names of the links of a path.
+/// Returns the names of the links of a path.
 pub(crate) fn names_of(path: &Path, topology: &Topology) -> Vec<String> {
     let links = path.links().iter();
     links
@@ -237,7 +238,7 @@ pub(crate) fn names_of(path: &Path, topology: &Topology) -> Vec<String> {
         .collect()
 }
 
-/// A grant's steps, for people and programs.
+/// Converts steps to their JSON type.
 pub(crate) fn steps(granted: &[Granted]) -> Vec<Step> {
     let step = |step: &Granted| Step {
         from: step.from.into(),
@@ -247,14 +248,14 @@ pub(crate) fn steps(granted: &[Granted]) -> Vec<Step> {
     granted.iter().map(step).collect()
 }
 
-/// What a step carries from one moment till another, in bits times nanoseconds in a second.
+/// Returns the work of a step in `from..till`, in bits times nanoseconds per second.
 pub(crate) fn work(step: &Step, from: Instant, till: Instant) -> u128 {
     let from = step.from.instant().max(from);
     let till = step.till.instant().min(till);
     u128::from(step.rate_bps) * till.since(from).as_nanos()
 }
 
-/// How many lines of a journal may tell what left a reservation in its state.
+/// Maximum number of journal lines that do not change the state.
 const NOTES_MAX: usize = 256;
 
 #[cfg(test)]
@@ -263,13 +264,13 @@ mod tests {
 
     use super::*;
     use crate::books::{Role, Who};
-    use crate::word::{FlowAt, NewReservation};
+    use crate::json::{FlowAt, NewReservation};
 
-    /// A reservation that is held till 10, and has these steps at 8 b/s.
+    /// Returns a reservation that is held until 10 and has these steps at 8 b/s.
     fn record(steps: &[(u64, u64)], end: u64) -> Record {
         let step = |(from, till): &(u64, u64)| Step {
-            from: Moment(*from),
-            till: Moment(*till),
+            from: Timestamp(*from),
+            till: Timestamp(*till),
             rate_bps: 8,
         };
         let reservation = Reservation {
@@ -279,14 +280,14 @@ mod tests {
             request: NewReservation::default(),
             path: Vec::new(),
             steps: steps.iter().map(step).collect(),
-            promised_end: Moment(end),
-            hold_till: Some(Moment(10)),
-            created: Moment(0),
-            changed: Moment(0),
+            promised_end: Timestamp(end),
+            hold_till: Some(Timestamp(10)),
+            created: Timestamp(0),
+            changed: Timestamp(0),
             journal: Vec::new(),
             failure: None,
         };
-        Record::new(reservation, 7, Moment(10))
+        Record::new(reservation, 7, Timestamp(10))
     }
 
     fn turned(record: &Record, now: u64, verbs: &[Verb]) -> Record {
@@ -298,7 +299,7 @@ mod tests {
     }
 
     fn act(now: u64, done: impl FnOnce(Act<'_>) -> Result<()>) {
-        let (now, who) = (Moment(now), Who::new("ada", Role::User));
+        let (now, who) = (Timestamp(now), Who::new("ada", Role::User));
         let why = "because";
         done(Act {
             now,
@@ -309,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn ended_reservation_keeps_its_steps_till_then() {
+    fn ended_reservation_keeps_its_steps_before_the_end() {
         let record = record(&[(5, 10), (10, 20), (25, 30)], 30);
         for (now, kept) in [
             (5, vec![]),
@@ -322,7 +323,7 @@ mod tests {
             let steps = ended.reservation.steps.iter();
             let steps: Vec<_> = steps.map(|step| (step.from.0, step.till.0)).collect();
             assert_eq!(steps, kept, "at {now}");
-            assert_eq!(ended.reservation.changed, Moment(now));
+            assert_eq!(ended.reservation.changed, Timestamp(now));
             assert_eq!(
                 (ended.reservation.failure.as_ref(), ended.is_live()),
                 (None, false)
@@ -337,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn journal_keeps_its_first_line_and_its_turns_and_the_latest_notes() {
+    fn journal_keeps_creation_state_changes_and_latest_notes() {
         let mut record = record(&[], 30);
         act(0, |act| record.note(act, Verb::Reserve));
         act(1, |act| record.note(act, Verb::Extend));
@@ -359,12 +360,12 @@ mod tests {
         act(1000, |act| record.note(act, Verb::Move));
         let next = [(0, Verb::Reserve), (2, Verb::Commit), (4, Verb::Shrink)];
         assert_eq!(ends(&record), (NOTES_MAX + 2, next.to_vec()));
-        assert_eq!(record.reservation.changed, Moment(1000));
+        assert_eq!(record.reservation.changed, Timestamp(1000));
         assert_eq!(Record::read(&record.doc().unwrap()).unwrap(), record);
     }
 
     #[test]
-    fn notes_below_their_bound_are_all_kept() {
+    fn notes_up_to_the_maximum_are_kept() {
         let mut record = record(&[], 30);
         for now in 0..NOTES_MAX as u64 {
             act(now, |act| record.note(act, Verb::Extend));
@@ -373,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn clock_looks_at_each_state_in_its_time() {
+    fn due_change_depends_on_the_state() {
         let held = record(&[(5, 20), (25, 30)], 30);
         let due = |verbs: &[Verb]| turned(&held, 1, verbs).due().map(|(at, verb)| (at.0, verb));
         assert_eq!(due(&[]), Some((10, Verb::TimeOut)));
@@ -385,19 +386,20 @@ mod tests {
             Some((30, Verb::Release))
         );
         assert_eq!(due(&[Verb::Terminate]), None);
-        // one that has nothing never begins, and a device says when a circuit carries packets
+        // a reservation without steps is not activated, and a device reports when a circuit carries
+        // packets
         let empty = turned(&record(&[], 30), 1, &made);
-        assert_eq!(empty.due(), Some((Moment(30), Verb::Release)));
+        assert_eq!(empty.due(), Some((Timestamp(30), Verb::Release)));
         let mut circuit = turned(&held, 1, &made);
         circuit.reservation.request.flow = Some(FlowAt {
             interface: "eth1".to_owned(),
             packets: Flow::ALL,
         });
-        assert_eq!(circuit.due(), Some((Moment(30), Verb::Release)));
+        assert_eq!(circuit.due(), Some((Timestamp(30), Verb::Release)));
     }
 
     #[test]
-    fn reservation_is_over_at_its_end_or_when_its_hold_ends() {
+    fn reservation_has_ended_after_its_end_or_its_hold() {
         let held = record(&[(5, 20), (25, 30)], 30);
         let made = turned(&held, 1, &[Verb::Commit, Verb::Provision]);
         for (record, end) in [
@@ -407,7 +409,9 @@ mod tests {
             (&turned(&made, 5, &[Verb::Activate]), 30),
             (&turned(&made, 5, &[Verb::Release]), 30),
         ] {
-            let over: Vec<u64> = (0..40).filter(|now| record.is_over(Moment(*now))).collect();
+            let over: Vec<u64> = (0..40)
+                .filter(|now| record.is_over(Timestamp(*now)))
+                .collect();
             assert_eq!(
                 over,
                 (end..40).collect::<Vec<_>>(),
@@ -418,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_counted_within_a_window() {
+    fn work_counts_only_within_the_window() {
         let step = record(&[(10, 20)], 20).reservation.steps[0];
         for (from, till, bits) in [
             (0, 40, 80),
@@ -427,15 +431,15 @@ mod tests {
             (0, 10, 0),
             (20, 40, 0),
         ] {
-            let (from, till) = (Moment(from).instant(), Moment(till).instant());
+            let (from, till) = (Timestamp(from).instant(), Timestamp(till).instant());
             assert_eq!(work(&step, from, till), bits);
         }
     }
 
     #[test]
-    fn memory_of_a_reservation_counts_all_that_it_holds() {
+    fn memory_of_a_reservation_counts_all_its_parts() {
         let empty = record(&[], 30);
-        // maps and sets have both once more
+        // indexes have both once more
         let least = 2 * (size_of::<Reservation>() + "ada".len()) as u64;
         assert_eq!((empty.bytes(), bytes(&empty.reservation)), (least, least));
         let link = || vec!["link".to_owned()];

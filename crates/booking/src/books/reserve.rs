@@ -1,4 +1,4 @@
-//! To reserve, and to ask what would come of it.
+//! Reservations and quotes.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use super::ledger::{Answer, Ledger};
 use super::record::{self, Record};
 use super::rivals::{Rivals, Wish};
 use super::who::{Act, Role, Who};
-use crate::error::{Error, Result};
-use crate::word::{Kind, Moment, NewReservation, Quote, Reservation, Step};
+use crate::error::{Error, RequestError, Result};
+use crate::json::{EventKind, NewReservation, Quote, Reservation, Step, Timestamp};
 
 impl Ledger {
-    /// Reserves; who asks again with the same key hears the same again.
+    /// Reserves capacity. A repeated request with the same key gets the same answer.
     pub(super) fn reserve(
         &mut self,
-        now: Moment,
+        now: Timestamp,
         who: &Who,
         new: &NewReservation,
         key: Option<&str>,
@@ -27,16 +27,14 @@ impl Ledger {
             return self.reserve_once(now, who, new);
         };
         if key.is_empty() || key.len() > KEY_MAX {
-            return Err(Error::Misuse(format!(
-                "an idempotency key has from 1 to {KEY_MAX} bytes: give a shorter one, say a UUID"
-            )));
+            return Err(RequestError::KeyLength(KEY_MAX).into());
         }
         let place = serde_json::to_string(&(&who.name, key))?;
         let body = serde_json::to_string(new)?;
         if let Some(answer) = self.answers.get(&place) {
             let is_same = answer.body == body;
             let same = is_same.then(|| answer.reservation.clone());
-            return same.ok_or_else(|| Error::Conflict(key.to_owned()));
+            return same.ok_or_else(|| Error::KeyReused(key.to_owned()));
         }
         let reservation = self.reserve_once(now, who, new)?;
         let answer = Answer {
@@ -49,8 +47,8 @@ impl Ledger {
         Ok(reservation)
     }
 
-    /// What would be granted.
-    pub(super) fn quote(&self, now: Moment, who: &Who, new: &NewReservation) -> Result<Quote> {
+    /// Returns the grant that a request would get.
+    pub(super) fn quote(&self, now: Timestamp, who: &Who, new: &NewReservation) -> Result<Quote> {
         let plan = self.plan(now, who, new)?;
         Ok(Quote {
             path: plan.path,
@@ -59,8 +57,8 @@ impl Ledger {
         })
     }
 
-    /// What would be granted, if everything allows it.
-    fn plan(&self, now: Moment, who: &Who, new: &NewReservation) -> Result<Plan> {
+    /// Returns the grant that a request would get, if all rules permit it.
+    fn plan(&self, now: Timestamp, who: &Who, new: &NewReservation) -> Result<Plan> {
         let policy = self.config.policy_of(&who.name);
         let is_bound = who.role == Role::User;
         let fastest = policy.rate_max.filter(|_| is_bound);
@@ -86,8 +84,9 @@ impl Ledger {
         Ok(plan)
     }
 
-    /// Refuses packets that another circuit carries at that time, and says when they are free.
-    fn check_rivals(&self, now: Moment, who: &Who, plan: &Plan) -> Result<()> {
+    /// Refuses packets that another circuit carries at that time, and names a time at which they
+    /// are free.
+    fn check_rivals(&self, now: Timestamp, who: &Who, plan: &Plan) -> Result<()> {
         let rivals = self.rivals();
         let flow = plan.full.flow.as_ref();
         rivals.check_room(self.calendar.topology(), flow)?;
@@ -113,14 +112,14 @@ impl Ledger {
                 ..wish
             };
             let Some(next) = rivals.rival(&later) else {
-                return Err(first.refusal_till(flow, rival.till));
+                return Err(first.refusal(flow, Some(rival.till)).into());
             };
             rival = next;
         }
-        Err(first.refusal(flow))
+        Err(first.refusal(flow, None).into())
     }
 
-    /// All reservations that another one could disturb.
+    /// Returns the view of all reservations for conflict checks.
     pub(super) const fn rivals(&self) -> Rivals<'_> {
         Rivals {
             config: &self.config,
@@ -133,7 +132,7 @@ impl Ledger {
 
     fn reserve_once(
         &mut self,
-        now: Moment,
+        now: Timestamp,
         who: &Who,
         new: &NewReservation,
     ) -> Result<Reservation> {
@@ -151,8 +150,8 @@ impl Ledger {
         let nth = self
             .calendar
             .booking(Id(id))
-            .map_or(0, lighthaul_calendar::Booking::nth);
-        let hold_till = Moment(now.0.saturating_add(self.config.hold.as_nanos() as u64));
+            .map_or(0, lighthaul_calendar::Booking::sequence);
+        let hold_till = Timestamp(now.0.saturating_add(self.config.hold.as_nanos() as u64));
         let reservation = Reservation {
             id,
             owner: who.name.clone(),
@@ -175,16 +174,16 @@ impl Ledger {
         self.insert(record);
         self.note_record(id);
         noted?;
-        self.tell(act, id, Kind::Reserved)?;
+        self.tell(act, id, EventKind::Reserved)?;
         if commit {
-            let why = "at once";
+            let why = "committed with the request";
             self.commit(Act { why, ..act }, id)?;
         }
         Ok(self.record(who, id)?.reservation.clone())
     }
 }
 
-/// A request, and what it would be granted.
+/// Request and its grant.
 struct Plan {
     full: NewReservation,
     request: Request,
@@ -193,7 +192,7 @@ struct Plan {
     steps: Vec<Step>,
 }
 
-/// How many reservations are looked behind for a time at which packets are free.
+/// Maximum number of conflicting reservations that are skipped in the search for a free time.
 const TRIES: usize = 64;
-/// The longest idempotency key.
+/// Maximum length of an idempotency key in bytes.
 const KEY_MAX: usize = 255;

@@ -1,9 +1,9 @@
-//! To make a reservation larger or smaller, and to pack again what waits.
+//! Extension and reduction of reservations, and repacking of waiting ones.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lighthaul_calendar::{Id, Kept, RepackLimits, Scope};
+use lighthaul_calendar::{Id, RepackLimits, SavedBooking, Scope};
 use lighthaul_circuit::reservation::Verb;
 
 use super::ask;
@@ -12,10 +12,10 @@ use super::moves::Moves;
 use super::rivals::{Rivals, Wish};
 use super::who::{Act, Role, Who};
 use crate::error::{Error, Result};
-use crate::word::{Change, Kind, Moment, Reservation};
+use crate::json::{Change, EventKind, Reservation, Timestamp};
 
 impl Ledger {
-    /// Makes a reservation larger, if `grow`, or smaller.
+    /// Extends a reservation if `grow` is set, and shrinks it otherwise.
     pub(super) fn resize(
         &mut self,
         act: Act<'_>,
@@ -26,7 +26,7 @@ impl Ledger {
         let now = act.now;
         let record = self.record(act.who, id)?;
         if !record.is_live() {
-            return Err(Error::Refused(lighthaul_calendar::Refusal::Over(Id(id))));
+            return Err(Error::Refused(lighthaul_calendar::Refusal::Ended(Id(id))));
         }
         let full = ask::changed(&record.reservation.request, change)?;
         let need = ask::need(&full)?;
@@ -38,7 +38,7 @@ impl Ledger {
             self.calendar.shrink(at, Id(id), need)?;
             self.is_freed = true;
         }
-        let old = self.remove(id).ok_or_else(|| Error::missing(id))?;
+        let old = self.remove(id).ok_or_else(|| Error::no_reservation(id))?;
         let mut new = old.clone();
         if let Some(booking) = self.calendar.booking(Id(id)) {
             new.grant(booking.grant(), self.calendar.topology());
@@ -55,11 +55,11 @@ impl Ledger {
         self.insert(new);
         self.note_record(id);
         noted?;
-        self.tell(act, id, Kind::Resized)
+        self.tell(act, id, EventKind::Resized)
     }
 
-    /// Refuses a reservation that was made larger, and is not in the books, if its owner may not have so much, or if
-    /// another circuit carries its packets then.
+    /// Refuses an extended reservation that exceeds the rights of its owner or conflicts with
+    /// another circuit. The ledger does not contain it yet.
     fn check_larger(&self, act: Act<'_>, new: &Reservation) -> Result<()> {
         let owner = &new.owner;
         self.tally.check_work(&self.config, owner, &new.steps)?;
@@ -81,8 +81,9 @@ impl Ledger {
         })
     }
 
-    /// Lets those who wait have what others have left, if anybody has: some are over earlier, nobody is later.
-    pub(super) fn settle(&mut self, now: Moment) -> Result<()> {
+    /// Moves waiting reservations into capacity that was freed, if any. None of them ends later
+    /// than before.
+    pub(super) fn settle(&mut self, now: Timestamp) -> Result<()> {
         if !std::mem::take(&mut self.is_freed) || self.config.repack_max == 0 {
             return Ok(());
         }
@@ -110,15 +111,15 @@ impl Ledger {
         let moved = calendar.repack_by(from, Scope::Waiting, &mut limits, &mut rules);
         let looked_at = self.config.repack_max - limits.bookings;
         self.repack_steps = limits.steps.saturating_sub(looked_at * STEPS_EACH);
-        // a repack that had not all the steps that it may have goes on with the clock
+        // a repack that had fewer steps than the maximum continues later
         self.is_freed = limits.steps == 0 && steps < REPACK_STEPS_MAX;
         let who = Who::new("calendar", Role::Operator);
         for moved in moved {
             let earlier = Duration::as_secs_f64(&moved.was.since(moved.end));
             let why = if moved.end < moved.was {
-                format!("others left room: over {earlier} s earlier")
+                format!("capacity was freed: ends {earlier} s earlier")
             } else {
-                "others left room: other rates, over at the same time".to_owned()
+                "capacity was freed: rates changed, same end".to_owned()
             };
             let act = Act {
                 now,
@@ -130,14 +131,14 @@ impl Ledger {
         Ok(())
     }
 
-    /// A booking as it is.
-    fn kept(&self, id: u64) -> Result<Kept> {
+    /// Returns a booking, to be restored later.
+    fn kept(&self, id: u64) -> Result<SavedBooking> {
         let booking = self
             .calendar
             .booking(Id(id))
-            .ok_or_else(|| Error::missing(id))?;
-        Ok(Kept {
-            nth: booking.nth(),
+            .ok_or_else(|| Error::no_reservation(id))?;
+        Ok(SavedBooking {
+            sequence: booking.sequence(),
             request: booking.request().clone(),
             path: std::sync::Arc::clone(booking.grant().path()),
             steps: booking.grant().steps().to_vec(),
@@ -145,8 +146,8 @@ impl Ledger {
     }
 }
 
-/// Steps that a booking counts for, beside its own.
+/// Number of steps that a booking counts for, in addition to its own.
 const STEPS_EACH: usize = 32;
-/// Time in which the books may look at one more step, in nanoseconds: some 30,000 steps a second, so that a client that books
-/// and cancels all the time leaves the calendar to others.
+/// Time after which a repack may examine one more step, in nanoseconds. About 33,000 steps a second
+/// leave the calendar usable when a client books and cancels all the time.
 const NANOS_PER_STEP: u64 = 30_000;

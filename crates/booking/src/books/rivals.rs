@@ -1,7 +1,9 @@
-//! Reservations that another one could disturb: those of the same packets at one interface, and those of one owner.
+//! Conflicts between reservations: equal packets at one interface, and the common limits of one
+//! owner.
 //!
-//! Links and interfaces have room for what the calendar grants. Beside that, two circuits of one interface never carry the
-//! same packets at one time, a device keeps so many circuits, and an owner has so much capacity at once.
+//! The calendar grants only free capacity of links and interfaces. In addition, two circuits of an
+//! interface never carry the same packets at the same time. A device has a maximum number of
+//! circuits, and an owner has a maximum rate.
 
 use std::collections::BTreeMap;
 
@@ -12,42 +14,42 @@ use super::effort::Effort;
 use super::quota::Tally;
 use super::rates::Rates;
 use super::record::Record;
-use crate::error::{Error, Result};
-use crate::word::{FlowAt, Moment, Step};
+use crate::error::{self, OverlapError, PolicyError};
+use crate::json::{FlowAt, Step, Timestamp};
 
-/// All reservations, as they are and as some of them will be.
+/// All reservations, with pending moves.
 #[derive(Debug)]
 pub(super) struct Rivals<'a> {
     pub(super) config: &'a Config,
     pub(super) records: &'a BTreeMap<u64, Record>,
     pub(super) tally: &'a Tally,
     pub(super) effort: &'a Effort,
-    /// Steps of those that were moved and are not written down yet.
+    /// Steps of reservations that were moved but not stored yet.
     pub(super) moved: BTreeMap<u64, Vec<Step>>,
 }
 
-/// A reservation that is wanted, or is to be changed.
+/// New or changed reservation to check.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish<'a> {
-    /// Its number, if it has one.
+    /// Number, if it has one.
     pub(super) id: Option<u64>,
     pub(super) owner: &'a str,
     pub(super) flow: Option<&'a FlowAt>,
     pub(super) steps: &'a [Step],
-    /// Whether the policy of the owner binds it.
+    /// True if the policy of the owner applies.
     pub(super) is_bound: bool,
 }
 
-/// A reservation whose packets are wanted.
+/// Reservation with the same packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rival {
     id: u64,
-    from: Moment,
-    pub(super) till: Moment,
+    from: Timestamp,
+    pub(super) till: Timestamp,
 }
 
 impl Rivals<'_> {
-    /// A reservation whose circuit would carry packets of this one at the same time; the one that ends last.
+    /// Returns the last reservation whose circuit would carry packets of this one at the same time.
     pub(super) fn rival(&self, wish: &Wish<'_>) -> Option<Rival> {
         let flow = wish.flow?;
         let (from, till) = span(wish.steps)?;
@@ -68,17 +70,21 @@ impl Rivals<'_> {
         rivals.max_by_key(|rival| rival.till)
     }
 
-    /// Refuses what another circuit stands in the way of, or what the owner has no right to. What the wish is to replace is not
-    /// counted any more.
-    pub(super) fn check(&self, wish: &Wish<'_>) -> Result<()> {
+    /// Refuses a conflict with another circuit or with the rate limit of the owner. The reservation
+    /// that the candidate replaces does not count.
+    pub(super) fn check(&self, wish: &Wish<'_>) -> error::Result<()> {
         if let (Some(rival), Some(flow)) = (self.rival(wish), wish.flow) {
-            return Err(rival.refusal(flow));
+            return Err(rival.refusal(flow, None).into());
         }
-        self.check_rate(wish)
+        Ok(self.check_rate(wish)?)
     }
 
-    /// Refuses one more circuit than the device of its interface keeps.
-    pub(super) fn check_room(&self, topology: &Topology, flow: Option<&FlowAt>) -> Result<()> {
+    /// Refuses a circuit above the maximum of its interface.
+    pub(super) fn check_room(
+        &self,
+        topology: &Topology,
+        flow: Option<&FlowAt>,
+    ) -> Result<(), OverlapError> {
         let Some(interface) = flow.map(|flow| &flow.interface) else {
             return Ok(());
         };
@@ -89,13 +95,13 @@ impl Rivals<'_> {
         if self.tally.circuits(interface).count() < most {
             return Ok(());
         }
-        Err(Error::Overlap(format!(
-            "interface {interface} keeps {most} circuits and all are reserved; omit flow (--interface), or try again when a \
-             reservation has ended"
-        )))
+        Err(OverlapError::InterfaceFull {
+            interface: interface.clone(),
+            most,
+        })
     }
 
-    fn check_rate(&self, wish: &Wish<'_>) -> Result<()> {
+    fn check_rate(&self, wish: &Wish<'_>) -> Result<(), PolicyError> {
         let policy = self.config.policy_of(wish.owner);
         if !wish.is_bound || policy.rate_max.is_none() {
             return Ok(());
@@ -118,28 +124,21 @@ impl Rivals<'_> {
 }
 
 impl Rival {
-    /// A refusal that says whose packets they are and when.
-    pub(super) fn refusal(&self, flow: &FlowAt) -> Error {
-        let Self { id, from, till } = self;
-        let FlowAt { interface, packets } = flow;
-        Error::Overlap(format!(
-            "reservation {id} carries packets of \"{packets}\" at {interface} from {from} till {till}; choose other ports or \
-             addresses, or another time"
-        ))
-    }
-
-    /// The same, with the first start at which the packets are free for long enough.
-    pub(super) fn refusal_till(&self, flow: &FlowAt, free: Moment) -> Error {
-        let Self { id, from, till } = self;
-        let FlowAt { interface, packets } = flow;
-        Error::Overlap(format!(
-            "reservation {id} carries packets of \"{packets}\" at {interface} from {from} till {till}; choose other ports or \
-             addresses, or a start at {free}"
-        ))
+    /// Returns the error with the packets and the time of the conflict, and the first start at which
+    /// the packets are free, if it is known.
+    pub(super) fn refusal(&self, flow: &FlowAt, free: Option<Timestamp>) -> OverlapError {
+        OverlapError::Packets {
+            id: self.id,
+            packets: flow.packets,
+            interface: flow.interface.clone(),
+            from: self.from,
+            till: self.till,
+            free,
+        }
     }
 }
 
-/// The moments at which steps begin and end.
-pub(super) fn span(steps: &[Step]) -> Option<(Moment, Moment)> {
+/// Returns the start and the end of steps.
+pub(super) fn span(steps: &[Step]) -> Option<(Timestamp, Timestamp)> {
     Some((steps.first()?.from, steps.last()?.till))
 }

@@ -1,14 +1,15 @@
-//! Memory that owners share: when it is full, the owner that has most of it loses its oldest.
+//! Memory that owners share: when it is full, the oldest entry of the owner with the most is
+//! deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::word::Moment;
+use crate::json::Timestamp;
 
-/// Entries of each owner, by time and key, and the memory that they take.
+/// Entries of each owner by time and key, and the memory that they use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shares<K: Ord> {
     owners: BTreeMap<String, Share<K>>,
-    /// Bytes of each owner, to find the one that has most.
+    /// Owners by their use of memory.
     by_size: BTreeSet<(u64, String)>,
     bytes: u64,
 }
@@ -16,7 +17,7 @@ pub(crate) struct Shares<K: Ord> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Share<K: Ord> {
     bytes: u64,
-    kept: BTreeMap<(Moment, K), u64>,
+    kept: BTreeMap<(Timestamp, K), u64>,
 }
 
 impl<K: Ord> Default for Shares<K> {
@@ -30,8 +31,8 @@ impl<K: Ord> Default for Shares<K> {
 }
 
 impl<K: Ord + Clone> Shares<K> {
-    /// Counts an entry of an owner that takes so many bytes.
-    pub(crate) fn add(&mut self, owner: &str, key: (Moment, K), bytes: u64) {
+    /// Adds an entry of an owner that uses this many bytes.
+    pub(crate) fn add(&mut self, owner: &str, key: (Timestamp, K), bytes: u64) {
         self.remove(owner, &key);
         self.change(owner, |share| {
             share.kept.insert(key, bytes);
@@ -39,8 +40,8 @@ impl<K: Ord + Clone> Shares<K> {
         });
     }
 
-    /// Counts it no longer, if it was counted.
-    pub(crate) fn remove(&mut self, owner: &str, key: &(Moment, K)) {
+    /// Removes an entry, if it exists.
+    pub(crate) fn remove(&mut self, owner: &str, key: &(Timestamp, K)) {
         let has = |share: &Share<K>| share.kept.contains_key(key);
         if self.owners.get(owner).is_some_and(has) {
             self.change(owner, |share| {
@@ -50,7 +51,7 @@ impl<K: Ord + Clone> Shares<K> {
         }
     }
 
-    /// Returns the entry that has to go first if all together take more than `most` bytes.
+    /// Returns the next entry to delete if all entries use more than `most` bytes.
     pub(crate) fn beyond(&self, most: u64) -> Option<K> {
         if self.bytes <= most {
             return None;
@@ -83,30 +84,30 @@ mod tests {
     #[test]
     fn owner_with_most_loses_its_oldest_first() {
         let mut shares = Shares::default();
-        shares.add("ada", (Moment(1), 1), 10);
+        shares.add("ada", (Timestamp(1), 1), 10);
         for nth in 2..6 {
-            shares.add("eve", (Moment(nth), nth), 10);
+            shares.add("eve", (Timestamp(nth), nth), 10);
         }
         let mut gone = Vec::new();
         while let Some(nth) = shares.beyond(15) {
             let owner = if nth == 1 { "ada" } else { "eve" };
-            shares.remove(owner, &(Moment(nth), nth));
+            shares.remove(owner, &(Timestamp(nth), nth));
             gone.push(nth);
         }
         assert_eq!(
             gone,
             [2, 3, 4, 5],
-            "ada has less at any time, and equals are told by name"
+            "ada always uses less, and equal owners are ordered by name"
         );
-        shares.remove("ada", &(Moment(1), 1));
+        shares.remove("ada", &(Timestamp(1), 1));
         assert_eq!(shares, Shares::default());
     }
 
     #[test]
-    fn what_is_counted_twice_counts_once() {
+    fn entry_that_is_added_twice_counts_once() {
         let mut shares = Shares::default();
-        shares.add("ada", (Moment(1), 1), 10);
-        shares.add("ada", (Moment(1), 1), 4);
+        shares.add("ada", (Timestamp(1), 1), 10);
+        shares.add("ada", (Timestamp(1), 1), 4);
         assert_eq!((shares.beyond(4), shares.beyond(3)), (None, Some(1)));
     }
 }

@@ -1,15 +1,15 @@
-//! What the clock does.
+//! Changes at due times.
 
 use lighthaul_circuit::reservation::Verb;
 
 use super::ledger::Ledger;
 use super::who::{Act, Role, Who};
 use crate::error::Result;
-use crate::word::Moment;
+use crate::json::Timestamp;
 
 impl Ledger {
-    /// Does what is due: holds that nobody committed end, and what has its time begins and ends.
-    pub(super) fn tick(&mut self, now: Moment) -> Result<()> {
+    /// Makes the changes that are due: holds expire, and reservations start and end.
+    pub(super) fn tick(&mut self, now: Timestamp) -> Result<()> {
         let clock = Who::new("clock", Role::Operator);
         while let Some(&(at, id)) = self.due.first()
             && at <= now
@@ -32,15 +32,16 @@ impl Ledger {
         Ok(())
     }
 
-    /// Forgets what is long over, and leaves it to another instance to do so in the store.
-    pub(super) fn forget_unwritten(&mut self, now: Moment) {
+    /// Deletes old objects from memory, and leaves their deletion in the store to the writer.
+    pub(super) fn forget_unwritten(&mut self, now: Timestamp) {
         if self.forget_at <= now {
             self.forget(now);
             self.leave_unwritten();
         }
     }
 
-    /// Forgets what takes more memory than it may. What it has booked of a window of a quota counts all the same.
+    /// Deletes objects while they use too much memory. Deleted reservations still count for the
+    /// quota of their window.
     pub(super) fn trim(&mut self) {
         while let Some(key) = self.answer_shares.beyond(self.config.answers_bytes_max) {
             self.remove_answer(&key);
@@ -52,13 +53,13 @@ impl Ledger {
         }
     }
 
-    /// Forgets what is long over.
-    fn forget(&mut self, now: Moment) {
-        self.forget_at = Moment(now.0.saturating_add(FORGET_EVERY));
+    /// Deletes objects that ended long ago.
+    fn forget(&mut self, now: Timestamp) {
+        self.forget_at = Timestamp(now.0.saturating_add(FORGET_EVERY));
         self.calendar.forget(now.instant());
         self.tally.forget(&self.config, now);
         let before =
-            |time: std::time::Duration| Moment(now.0.saturating_sub(time.as_nanos() as u64));
+            |time: std::time::Duration| Timestamp(now.0.saturating_sub(time.as_nanos() as u64));
         let (history, answers) = (
             before(self.config.history),
             before(self.config.answers_kept),
@@ -71,7 +72,7 @@ impl Ledger {
             self.remove(id);
             self.note_record(id);
         }
-        // who follows has to see that one was lifted, so these are kept as long as the rest
+        // other instances must see a canceled outage, so it is kept as long as reservations
         let old: Vec<u64> = self
             .outages
             .values()
@@ -101,9 +102,9 @@ impl Ledger {
 
 const fn reason(verb: Verb) -> &'static str {
     match verb {
-        Verb::TimeOut => "nobody committed it in time",
-        Verb::Activate => "its time has come",
-        Verb::Terminate => "its time was over before anybody provisioned it",
+        Verb::TimeOut => "the hold expired before the commit",
+        Verb::Activate => "its start time was reached",
+        Verb::Terminate => "its end time was reached before it was provisioned",
         Verb::Reserve
         | Verb::Extend
         | Verb::Shrink
@@ -111,9 +112,9 @@ const fn reason(verb: Verb) -> &'static str {
         | Verb::Commit
         | Verb::Provision
         | Verb::Release
-        | Verb::Fail => "its time is over",
+        | Verb::Fail => "its end time was reached",
     }
 }
 
-/// A minute, in nanoseconds.
+/// One minute in nanoseconds.
 const FORGET_EVERY: u64 = 60_000_000_000;

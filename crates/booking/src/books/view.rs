@@ -1,4 +1,4 @@
-//! What is read of the books.
+//! Queries.
 
 use lighthaul_calendar::{Id, Link, LinkId, Topology};
 use lighthaul_circuit::reservation::State;
@@ -6,22 +6,22 @@ use lighthaul_circuit::reservation::State;
 use super::ledger::Ledger;
 use super::record;
 use super::who::Who;
-use crate::error::{Error, Result};
-use crate::word::{
-    Allocation, Bps, CalendarView, Free, LinkView, Moment, Page, Reservation, TopologyView,
+use crate::error::{RequestError, Result, UnknownLink};
+use crate::json::{
+    Allocation, Bps, CalendarView, Free, LinkView, Page, Reservation, Timestamp, TopologyView,
 };
 
-/// Which reservations are wanted.
+/// Selection of reservations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Those of this owner.
+    /// Owner.
     pub owner: Option<String>,
-    /// Those in this state.
+    /// State.
     pub state: Option<State>,
 }
 
 impl Ledger {
-    /// Reservations of higher numbers than `after` that somebody may see, at most so many.
+    /// Returns at most `limit` reservations with numbers above `after` that the identity may see.
     pub(super) fn list(
         &self,
         who: &Who,
@@ -56,31 +56,27 @@ impl Ledger {
         })
     }
 
-    /// What is free of a link for somebody, and who has the rest.
+    /// Returns the capacity of a link that is free for the identity, and the allocations.
     pub(super) fn calendar_view(
         &self,
         who: &Who,
         link: &str,
-        now: Moment,
-        (from, till): (Moment, Moment),
+        now: Timestamp,
+        (from, till): (Timestamp, Timestamp),
     ) -> Result<CalendarView> {
         let topology = self.calendar.topology();
         let found = topology
             .link(link)
             .and_then(|id| Some((id, topology.about(id)?)));
-        let (id, about) = found.ok_or_else(|| Error::NoLink(link.to_owned()))?;
+        let (id, about) = found.ok_or_else(|| UnknownLink(link.to_owned()))?;
         if from >= till {
-            return Err(Error::Misuse(
-                "the time ends before it begins: say a till behind from".to_owned(),
-            ));
+            return Err(RequestError::RangeOrder.into());
         }
         if from.0.saturating_add(RECENT) < now.0 {
-            return Err(Error::Misuse(format!(
-                "the calendar does not keep what is over: ask for what is free from {now} on"
-            )));
+            return Err(RequestError::RangePassed(now).into());
         }
-        // who asked a moment ago is not told of it
-        let (from, till) = (from.max(now), till.max(Moment(now.0.saturating_add(1))));
+        // a request from a moment ago may start slightly in the past
+        let (from, till) = (from.max(now), till.max(Timestamp(now.0.saturating_add(1))));
         let owner = self.config.number_of(&who.name);
         let free = self
             .calendar
@@ -89,7 +85,7 @@ impl Ledger {
             .take(STEPS_MAX + 1)
             .map(|free| Free {
                 from: free.from.into(),
-                till: Moment::from(free.till).min(till),
+                till: Timestamp::from(free.till).min(till),
                 bps: free.bps,
             })
             .collect();
@@ -119,9 +115,7 @@ impl Ledger {
             }
         }
         if free.len().max(allocations.len()) > STEPS_MAX {
-            return Err(Error::Misuse(format!(
-                "more than {STEPS_MAX} steps are in that time: ask for a shorter one"
-            )));
+            return Err(RequestError::RangeSteps(STEPS_MAX).into());
         }
         allocations.sort_by_key(|allocation| (allocation.from, allocation.id));
         Ok(CalendarView {
@@ -132,7 +126,7 @@ impl Ledger {
         })
     }
 
-    /// Hosts, switches and links.
+    /// Returns the hosts, switches and links.
     pub(super) fn topology_view(&self) -> TopologyView {
         let topology = self.calendar.topology();
         TopologyView {
@@ -147,7 +141,7 @@ impl Ledger {
         }
     }
 
-    /// Everything for which devices have to keep a circuit now.
+    /// Returns all reservations that need a circuit at a device now.
     pub(super) fn circuits(&self) -> Vec<Reservation> {
         let records = self
             .tally
@@ -162,7 +156,7 @@ impl Ledger {
     }
 }
 
-/// The interfaces of a link at which circuits are made.
+/// Returns the interfaces of a link at which circuits are made.
 fn interfaces(topology: &Topology, link: LinkId) -> Vec<String> {
     let ports = topology.interfaces().iter();
     let ports = ports.filter(|port| port.limits.is_some() && port.links.contains(&link));
@@ -182,9 +176,9 @@ fn link_view(link: &Link) -> LinkView {
     }
 }
 
-/// What somebody may mean by now: a minute ago, in nanoseconds, since clocks differ.
+/// Tolerated age of a start of "now", for clocks that differ: one minute in nanoseconds.
 const RECENT: u64 = 60_000_000_000;
-/// The most reservations of a page.
+/// Maximum number of reservations in a page.
 const PAGE_MAX: usize = 1000;
-/// The most steps of a calendar that are shown at once.
+/// Maximum number of steps in a calendar view.
 const STEPS_MAX: usize = 20_000;

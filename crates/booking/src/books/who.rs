@@ -1,40 +1,40 @@
-//! Who asks, and as what.
+//! Identities of clients, and their roles.
 
 use crate::error::{Error, Result};
-use crate::word::Moment;
+use crate::json::Timestamp;
 
-/// Somebody whose identity has been proven.
+/// Authenticated identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Who {
-    /// What the owner of a reservation is called, and what the journal says.
+    /// Name, as in the owner of a reservation and in journals.
     pub name: String,
-    /// What they may do.
+    /// Role.
     pub role: Role,
 }
 
-/// What somebody may do; each may do what those before it may, but a device.
+/// Rights of an identity. Each role includes those before it, except that of devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// What keeps circuits: it says what became of them.
+    /// Reports the state of circuits.
     Device,
-    /// See and change what is theirs.
+    /// Sees and changes its own reservations.
     User,
-    /// See and change everything, and plan outages.
+    /// Sees and changes all reservations, and plans outages.
     Operator,
-    /// The same, and keep the service itself.
+    /// The rights of an operator, and administration of the service.
     Admin,
 }
 
-/// Who does something, when and why.
+/// Time, identity and reason of a change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Act<'a> {
-    pub(super) now: Moment,
+    pub(super) now: Timestamp,
     pub(super) who: &'a Who,
     pub(super) why: &'a str,
 }
 
 impl Who {
-    /// Somebody of this name and role.
+    /// Returns an identity.
     pub fn new(name: impl Into<String>, role: Role) -> Self {
         Self {
             name: name.into(),
@@ -42,34 +42,34 @@ impl Who {
         }
     }
 
-    /// Whether what is `owner`'s may be seen and changed.
+    /// Returns true if the identity may see and change objects of `owner`.
     pub(crate) fn may(&self, owner: &str) -> bool {
         self.role >= Role::Operator || (self.role == Role::User && self.name == owner)
     }
 
-    /// Refuses who is no operator.
-    pub(crate) fn check_operator(&self, what: &'static str) -> Result<()> {
-        self.check(self.role >= Role::Operator, what)
+    /// Refuses identities that are not operators.
+    pub(crate) fn check_operator(&self, action: &'static str) -> Result<()> {
+        self.check(self.role >= Role::Operator, action)
     }
 
-    /// Refuses who neither is a device nor may speak for one.
-    pub(crate) fn check_device(&self, what: &'static str) -> Result<()> {
-        self.check(self.role != Role::User, what)
+    /// Refuses users, who may not speak for a device.
+    pub(crate) fn check_device(&self, action: &'static str) -> Result<()> {
+        self.check(self.role != Role::User, action)
     }
 
-    /// Refuses whom nothing could belong to.
+    /// Refuses identities that cannot own a reservation.
     pub(crate) fn check_owner(&self) -> Result<()> {
         let has_name = !self.name.is_empty() && self.name.len() <= NAME_MAX;
         self.check(has_name && self.role != Role::Device, "book")
     }
 
-    fn check(&self, may: bool, what: &'static str) -> Result<()> {
+    fn check(&self, may: bool, action: &'static str) -> Result<()> {
         may.then_some(()).ok_or_else(|| Error::Forbidden {
-            who: self.name.clone(),
-            what,
+            name: self.name.clone(),
+            action,
         })
     }
 }
 
-/// The longest name, which the journal keeps whole.
+/// Maximum length of a name, which the journal stores unabridged.
 const NAME_MAX: usize = lighthaul_circuit::reservation::WHO_MAX;

@@ -1,4 +1,4 @@
-//! The keys of an issuer, as JSON Web Keys (RFC 7517) at a URL.
+//! Public keys of an issuer: JSON Web Keys (RFC 7517) at a URL.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,24 +11,25 @@ use serde::Deserialize;
 use tracing::warn;
 use ureq::Agent;
 
-/// An issuer's keys, fetched when they are first needed, when they are old, and when a token names one that is not there.
+/// Keys of an issuer. They are fetched at first use, when they are old, and when a token names an
+/// unknown key.
 #[derive(Debug)]
 pub struct Keys {
-    /// Who fetches them, and where; nobody does if they are fixed.
+    /// HTTP client and URL to fetch them with; `None` if they are fixed.
     from: Option<(Agent, String)>,
-    kept: Mutex<Kept>,
+    kept: Mutex<KeyCache>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct KeyCache {
     keys: Vec<Jwk>,
-    /// When somebody last tried, and when it last went well, in seconds since 1970.
+    /// Time of the last attempt and of the last success, in seconds since 1970.
     tried: Option<u64>,
     fetched: Option<u64>,
 }
 
 impl Keys {
-    /// The keys at `url`, which `agent` fetches.
+    /// Returns the keys at `url`, which `agent` fetches on demand.
     pub fn new(agent: Agent, url: String) -> Self {
         Self {
             from: Some((agent, url)),
@@ -36,12 +37,12 @@ impl Keys {
         }
     }
 
-    /// The keys of this set, for good; the error says what is wrong with its JSON.
+    /// Returns a fixed set of keys. Fails if `set` is not a JSON Web Key Set.
     pub fn fixed(set: &[u8]) -> Result<Self, serde_json::Error> {
         let set: Set = serde_json::from_slice(set)?;
-        let kept = Kept {
+        let kept = KeyCache {
             keys: set.good().collect(),
-            ..Kept::default()
+            ..KeyCache::default()
         };
         Ok(Self {
             from: None,
@@ -49,19 +50,22 @@ impl Keys {
         })
     }
 
-    /// Fetches them before anybody needs them; whether there are any.
+    /// Fetches the keys in advance. Returns true if there are any.
     pub fn warm(&self, now: u64) -> bool {
         self.at(now, None).is_some_and(|keys| !keys.is_empty())
     }
 
-    /// The keys at `now`, in seconds since 1970, with the one that is called `kid` if the issuer has it; which may take as long
-    /// as the issuer takes to answer, for one caller at a time. If it does not, the keys that are known hold on for a day;
-    /// nothing if there are none yet, or none any more.
+    /// Returns the keys at `now`, in seconds since 1970, including the one named `kid` if the
+    /// issuer has it.
+    ///
+    /// Blocks one caller at a time while the issuer answers. If it does not answer, known keys stay
+    /// valid for a day. Returns `None` if there are no valid keys.
     pub(crate) fn at(&self, now: u64, kid: Option<&str>) -> Option<Vec<Jwk>> {
         let Some((agent, url)) = &self.from else {
             return Some(self.kept().keys.clone());
         };
-        // nobody waits for others here: who names keys that there are not would keep them all waiting
+        // other callers do not wait for this one: tokens with invented key names would delay them
+        // all
         if self.kept().asks(now, kid) {
             match fetch(agent, url) {
                 Ok(keys) => {
@@ -69,14 +73,14 @@ impl Keys {
                     kept.keys = keys;
                     kept.fetched = Some(now);
                 }
-                Err(why) => warn!("the keys at {url} cannot be had: {why}"),
+                Err(why) => warn!("cannot fetch the keys at {url}: {why}"),
             }
         }
         let kept = self.kept();
         (age(kept.fetched, now) < STALE).then(|| kept.keys.clone())
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, KeyCache> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -88,8 +92,8 @@ fn fetch(agent: &Agent, url: &str) -> Result<Vec<Jwk>, ureq::Error> {
     Ok(set.good().collect())
 }
 
-impl Kept {
-    /// Whether the caller is to fetch keys, which nobody else then does for a while.
+impl KeyCache {
+    /// Returns true if the caller should fetch the keys. Other callers then do not for a while.
     fn asks(&mut self, now: u64, kid: Option<&str>) -> bool {
         let is = |kid: &str| self.keys.iter().any(|key| key.kid.as_deref() == Some(kid));
         let wanted = age(self.fetched, now) >= FRESH || !kid.is_none_or(is);
@@ -103,7 +107,7 @@ impl Kept {
     }
 }
 
-/// How long ago something was, in seconds.
+/// Returns the time since `then` in seconds.
 fn age(then: Option<u64>, now: u64) -> u64 {
     then.map_or(u64::MAX, |then| now.saturating_sub(then))
 }
@@ -114,17 +118,17 @@ struct Set {
 }
 
 impl Set {
-    /// Those that are of use here.
+    /// Returns the keys with a supported algorithm.
     fn good(self) -> impl Iterator<Item = Jwk> {
         let keys = self.keys.into_iter();
         keys.filter(|key| key.algorithm().is_some()).take(KEYS_MAX)
     }
 }
 
-/// A key (RFC 7517; RFC 7518, 6; RFC 8037).
+/// Public key (RFC 7517; RFC 7518, section 6; RFC 8037).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct Jwk {
-    /// What tokens call it.
+    /// Name of the key in tokens.
     pub(crate) kid: Option<String>,
     kty: String,
     alg: Option<String>,
@@ -138,7 +142,8 @@ pub(crate) struct Jwk {
 }
 
 impl Jwk {
-    /// What it is good for here: the one algorithm of its kind, unless it says that it is for another, or not for signatures.
+    /// Returns the one algorithm of the key type, or `None` if it is unsupported or the key is for
+    /// another use.
     pub(crate) fn algorithm(&self) -> Option<&'static str> {
         let algorithm = match (self.kty.as_str(), self.crv.as_deref()) {
             ("RSA", _) => "RS256",
@@ -151,7 +156,7 @@ impl Jwk {
         (may && signs).then_some(algorithm)
     }
 
-    /// Whether its holder has signed `message`.
+    /// Returns true if `signature` of `message` is by this key.
     pub(crate) fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
         self.verify(message, signature).is_some()
     }
@@ -186,15 +191,15 @@ fn octets(text: Option<&String>) -> Option<Vec<u8>> {
     BASE64URL_NOPAD.decode(text?.as_bytes()).ok()
 }
 
-/// What stands before the two halves of a point (SEC 1, 2.3.3).
+/// First octet of an uncompressed point (SEC 1, section 2.3.3).
 const POINT: u8 = 4;
-/// How long keys are good for, in seconds.
+/// Age in seconds at which keys are fetched again.
 const FRESH: u64 = 600;
-/// How long they hold when no others can be had.
+/// Age in seconds at which keys are no longer valid.
 const STALE: u64 = 86_400;
-/// How long nobody asks again, in seconds, whatever tokens say.
+/// Minimum time in seconds between two attempts to fetch keys.
 const PAUSE: u64 = 10;
-/// The same while there are no keys.
+/// Minimum time in seconds between two attempts while there are no keys.
 const PAUSE_WITHOUT: u64 = 3;
 const BYTES_MAX: u64 = 1 << 20;
 const KEYS_MAX: usize = 64;
@@ -215,7 +220,7 @@ mod tests {
         serde_json::from_value(key).unwrap()
     }
 
-    /// Answers one request for each of these bodies, and then none.
+    /// Starts a server that answers one request for each body, and then closes.
     fn issuer(bodies: &[&'static str]) -> Keys {
         let listener = lighthaul_io::net::tcp::listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
@@ -242,7 +247,7 @@ mod tests {
     const TWO: &str = r#"{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "two", "x": "AA"}]}"#;
 
     #[test]
-    fn keys_are_fetched_once_until_they_age_or_another_is_named() {
+    fn keys_are_fetched_again_when_old_or_if_a_token_names_another() {
         let keys = issuer(&[ONE, TWO]);
         assert_eq!(keys.at(1000, None), Some(vec![key("one")]));
         assert_eq!(keys.at(1010, Some("one")), Some(vec![key("one")]));
@@ -250,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn known_keys_hold_for_a_day_while_the_issuer_is_away() {
+    fn known_keys_stay_valid_for_a_day_without_the_issuer() {
         let keys = issuer(&[ONE]);
         assert!(keys.warm(1000));
         let known = Some(vec![key("one")]);
@@ -259,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn issuer_without_keys_or_without_an_answer_is_not_warm() {
+    fn fetching_in_advance_fails_without_keys_or_answer() {
         let empty = issuer(&[r#"{"keys": []}"#]);
         assert!(!empty.warm(0));
         assert_eq!(empty.at(0, None), Some(Vec::new()));
@@ -269,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn answer_beyond_a_mebibyte_is_not_taken() {
+    fn answer_larger_than_a_mebibyte_is_refused() {
         let blanks = " ".repeat(1 << 20);
         let long = Box::leak(format!("{blanks}{ONE}").into_boxed_str());
         let keys = issuer(&[long, ONE]);
@@ -294,13 +299,13 @@ mod tests {
             (Some(1000), Some(1000), 1009, Some("other"), false),
             (Some(1000), Some(1000), 1010, Some("other"), true),
             (Some(1000), Some(1000), 1010, Some("k"), false),
-            // the pause of an issuer whose keys have not run out yet, and of one whose keys have
+            // the pause with keys that are still valid, and with keys that are not
             (Some(1000), Some(day - 4), day - 1, None, false),
             (Some(1000), Some(day - 3), day, None, true),
-            // a clock that was set back is no reason to ask
+            // a clock that was set back is no reason to fetch
             (Some(1000), Some(1000), 900, None, false),
         ] {
-            let mut kept = Kept {
+            let mut kept = KeyCache {
                 keys: vec![key("k")],
                 tried,
                 fetched,

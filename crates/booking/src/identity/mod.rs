@@ -1,18 +1,19 @@
-//! Who asks, and what they may do.
+//! Authentication of clients, and their roles.
 //!
-//! - [`gate`]: who is let in, by what they show; `role`: roles as people write them
-//! - [`tokens`]: a file of secrets, for small sites; [`jwt`]: what an issuer signed; `jwks`: the issuer's keys
-//! - `limits`: how often somebody may ask
+//! - [`authenticator`]: authenticates a client by the token of a request; `role`: names of roles
+//! - [`tokens`]: file of secret tokens, for small sites
+//! - [`jwt`]: tokens signed by an issuer; `jwks`: public keys of the issuer
+//! - `rate_limiter`: rate limit of requests
 
-pub mod gate;
+pub mod authenticator;
 pub mod jwt;
 pub mod tokens;
 
 mod jwks;
-pub(crate) mod limits;
+pub(crate) mod rate_limiter;
 mod role;
 
-pub use gate::{Denied, Gate};
+pub use authenticator::{AuthError, Authenticator};
 pub use jwks::Keys;
 pub use jwt::Issuer;
-pub use role::NotARole;
+pub use role::UnknownRole;

@@ -1,11 +1,11 @@
-//! Roles as people write them.
+//! Names of roles.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::books::Role;
 
-/// The roles that somebody can be given.
+/// Roles that an operator can assign.
 const NAMES: [(Role, &str); 3] = [
     (Role::User, "user"),
     (Role::Operator, "operator"),
@@ -19,18 +19,18 @@ impl fmt::Display for Role {
     }
 }
 
-/// What is no role.
+/// Unknown name of a role.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no role: there are user, operator and admin")]
-pub struct NotARole(String);
+#[error("unknown role \"{0}\": use user, operator or admin")]
+pub struct UnknownRole(String);
 
 impl FromStr for Role {
-    type Err = NotARole;
+    type Err = UnknownRole;
 
-    fn from_str(text: &str) -> Result<Self, NotARole> {
+    fn from_str(text: &str) -> Result<Self, UnknownRole> {
         let role = NAMES.iter().find(|(_, name)| *name == text);
         role.map(|(role, _)| *role)
-            .ok_or_else(|| NotARole(text.to_owned()))
+            .ok_or_else(|| UnknownRole(text.to_owned()))
     }
 }
 
@@ -39,13 +39,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_role_survives_being_written_and_each_may_more() {
+    fn role_reads_back_from_its_name_and_roles_are_ordered() {
         for (role, name) in NAMES {
             assert_eq!(name.parse(), Ok(role));
             assert_eq!(role.to_string(), name);
         }
         assert!("root".parse::<Role>().is_err());
-        // nobody is made a device by a token
+        // the role of devices cannot be assigned
         assert!(Role::Device.to_string().parse::<Role>().is_err());
         assert!(Role::User < Role::Operator && Role::Operator < Role::Admin);
     }

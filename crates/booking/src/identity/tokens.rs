@@ -1,12 +1,12 @@
-//! Secrets that let in their bearers: a line each, in a file that people can edit.
+//! File of secret tokens, one on each line, which administrators can edit.
 //!
 //! ```text
 //! sha256:...  alice
 //! sha256:...  bob operator expires=1900000000
 //! ```
 //!
-//! The file has the hashes of the secrets, so a reader of it learns no secret. A line that makes no sense is logged when it appears,
-//! and keeps out the token that it names, whatever other lines say of it.
+//! The file has hashes of the tokens, so that it reveals no token. A faulty line is logged when it
+//! appears, and the token that it names is refused even if other lines are correct.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -18,41 +18,41 @@ use lighthaul_io::fs::durable;
 use lighthaul_io::fs::watched_file::WatchedFile;
 use tracing::warn;
 
-use super::role::NotARole;
+use super::role::UnknownRole;
 use crate::books::{Role, Who};
 
-/// A file of tokens, read again when it has changed.
+/// File of tokens, which is read again after each change.
 #[derive(Debug)]
 pub struct Tokens {
     file: WatchedFile<List>,
 }
 
-/// Lines of a file, as they were read.
+/// Content of the file.
 #[derive(Debug, Default)]
 struct List {
     entries: Vec<Entry>,
-    /// Tokens that a bad line names; they are refused, whatever other lines say.
+    /// Tokens named by faulty lines, which are refused regardless of other lines.
     denied: BTreeSet<Fingerprint>,
-    /// Faults, by line.
+    /// Faults with their line numbers.
     faults: Vec<String>,
 }
 
-/// Bearer of a token, and the end of its validity.
+/// Line of the file: a token, its bearer and the end of its validity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The token's hash.
+    /// Hash of the token.
     pub token: Fingerprint,
-    /// Whose it is.
+    /// Bearer.
     pub who: Who,
-    /// When it ends.
+    /// End of validity in seconds since 1970.
     pub expires: Option<u64>,
 }
 
 impl Tokens {
-    /// The tokens of a file, which need not be there yet; lines that make no sense are logged.
+    /// Opens a file, which may not exist yet. Faulty lines are logged.
     ///
     /// # Errors
-    /// The file is there and cannot be read.
+    /// Fails if the file exists and cannot be read.
     pub fn open(path: &Path) -> io::Result<Self> {
         let tokens = Self {
             file: WatchedFile::new(path.to_owned()),
@@ -61,11 +61,12 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// Returns the bearer of `token` at `now`, in seconds since 1970. A file that cannot be read lists no token.
+    /// Returns the bearer of `token` at `now`, in seconds since 1970. Returns `None` for each token
+    /// while the file cannot be read.
     pub fn bearer(&self, token: &str, now: u64) -> Option<Who> {
         let shown = Fingerprint::of_token(token);
         let list = self.list().ok()?;
-        // all of them are compared, so that time does not say which was near
+        // compares with every line, so that the time reveals nothing
         let is_denied = list.denied.iter().filter(|token| token.is(shown)).count() > 0;
         let found = list.entries.iter().filter(|entry| entry.token.is(shown));
         let found = found.filter(|entry| entry.expires.is_none_or(|end| now < end));
@@ -73,14 +74,14 @@ impl Tokens {
         who.filter(|_| !is_denied)
     }
 
-    /// Reads the file if it has changed. Faults are logged when they appear.
+    /// Reads the file if it has changed. New faults are logged.
     fn list(&self) -> io::Result<Arc<List>> {
         let parse = |octets: Option<Vec<u8>>, before: Option<&List>| {
             let list = List::parse(&octets.unwrap_or_default());
             let known = before.map_or(&[][..], |before| &before.faults);
             let new = list.faults.iter().filter(|fault| !known.contains(fault));
             new.take(FAULTS_MAX)
-                .for_each(|fault| self.warn(&format!(" by {fault}")));
+                .for_each(|fault| self.warn(&format!(", {fault}")));
             Ok(list)
         };
         let report = |why: &io::Error| self.warn(&format!(": {why}"));
@@ -88,12 +89,15 @@ impl Tokens {
     }
 
     fn warn(&self, why: &str) {
-        warn!("{} lets nobody in{why}", self.file.path().display());
+        warn!(
+            "token file {} admits no client{why}",
+            self.file.path().display()
+        );
     }
 }
 
 impl List {
-    /// Reads lines one by one: a line that is not UTF-8 is a fault and leaves the others as they are.
+    /// Reads the file line by line. A line that is not UTF-8 is a fault of that line only.
     fn parse(octets: &[u8]) -> Self {
         let mut list = Self::default();
         for (nth, line) in (1..).zip(octets.split(|octet| *octet == b'\n')) {
@@ -106,7 +110,7 @@ impl List {
             let entry = if is_text {
                 entry(text)
             } else {
-                Err(NotAnEntry::Text)
+                Err(EntryError::Text)
             };
             match entry {
                 Ok(entry) => list.entries.push(entry),
@@ -120,12 +124,12 @@ impl List {
     }
 }
 
-/// Lists a token in the file at `path`, which is made if it is missing.
+/// Appends a token to the file at `path`, and creates it if needed.
 pub fn add(path: &Path, entry: &Entry) -> io::Result<()> {
     if !is_name(&entry.who.name) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            NotAnEntry::Name,
+            EntryError::Name,
         ));
     }
     let name = shlex::try_quote(&entry.who.name).map_err(io::Error::other)?;
@@ -139,7 +143,7 @@ pub fn add(path: &Path, entry: &Entry) -> io::Result<()> {
     durable::edit(path, |old| {
         let mut text = old.unwrap_or_default();
         if text.last().is_some_and(|last| *last != b'\n') {
-            // a line that an editor left open would swallow this one
+            // the previous line may lack its newline
             text.push(b'\n');
         }
         text.extend(line.as_bytes());
@@ -147,25 +151,26 @@ pub fn add(path: &Path, entry: &Entry) -> io::Result<()> {
     })
 }
 
-/// What an issuer calls somebody has an @ in it, and nobody else is called so.
+/// Names of bearers have no @, which is reserved for names from issuers.
 fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.contains(['@', '\n', '\r'])
 }
 
-/// A word that is not understood makes the whole line worthless, since it may have meant less.
-fn entry(line: &str) -> Result<Entry, NotAnEntry> {
-    let words = shlex::split(line).ok_or(NotAnEntry::Quote)?;
+/// Reads one line. An unknown word makes the whole line faulty, because it may have restricted the
+/// token.
+fn entry(line: &str) -> Result<Entry, EntryError> {
+    let words = shlex::split(line).ok_or(EntryError::Quote)?;
     let mut words = words.into_iter();
     let token = words.next().and_then(|word| word.parse().ok());
-    let token = token.ok_or(NotAnEntry::Token)?;
-    let name = words.next().ok_or(NotAnEntry::Name)?;
+    let token = token.ok_or(EntryError::Token)?;
+    let name = words.next().ok_or(EntryError::Name)?;
     if !is_name(&name) {
-        return Err(NotAnEntry::Name);
+        return Err(EntryError::Name);
     }
     let (mut role, mut expires) = (Role::User, None);
     for word in words {
         match word.strip_prefix("expires=") {
-            Some(end) => expires = Some(end.parse().map_err(|_| NotAnEntry::Expires)?),
+            Some(end) => expires = Some(end.parse().map_err(|_| EntryError::Expires)?),
             None => role = word.parse()?,
         }
     }
@@ -177,24 +182,24 @@ fn entry(line: &str) -> Result<Entry, NotAnEntry> {
     })
 }
 
-/// Faults that are logged of one reading.
+/// Maximum number of faults that are logged at once.
 const FAULTS_MAX: usize = 20;
 
-/// What is wrong with a line.
+/// Fault in a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum NotAnEntry {
-    #[error("it is not UTF-8")]
+enum EntryError {
+    #[error("the line is not UTF-8")]
     Text,
     #[error("a quote is not closed")]
     Quote,
-    #[error("it does not begin with a token's hash, sha256: and 64 hexadecimal digits")]
+    #[error("the line does not begin with the hash of a token: sha256: and 64 hexadecimal digits")]
     Token,
-    #[error("there is no name, or one with @ in it, which only issuers give")]
+    #[error("the name is missing, or has an @, which is reserved for issuers")]
     Name,
-    #[error("expires= is followed by seconds since 1970")]
+    #[error("expires= needs a number of seconds since 1970")]
     Expires,
     #[error(transparent)]
-    Role(#[from] NotARole),
+    Role(#[from] UnknownRole),
 }
 
 #[cfg(test)]
@@ -215,7 +220,7 @@ mod tests {
         }
     }
 
-    /// A folder of one test.
+    /// Creates a directory for one test.
     fn folder(name: &str) -> PathBuf {
         let name = format!("lighthaul-tokens-{name}-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);
@@ -224,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_lets_in_those_it_lists_until_they_expire_or_it_changes() {
+    fn listed_token_is_valid_until_it_expires_or_is_removed() {
         let folder = std::env::temp_dir().join(format!("lighthaul-tokens-{}", std::process::id()));
         let path = folder.join("tokens");
         let tokens = Tokens::open(&path).unwrap();
@@ -252,12 +257,12 @@ mod tests {
 
     #[test]
     fn unreadable_file_is_an_error() {
-        // a directory is no list
+        // a directory is not a file of tokens
         assert!(Tokens::open(Path::new("/proc/self")).is_err());
     }
 
     #[test]
-    fn token_is_added_behind_a_line_that_an_editor_left_open() {
+    fn token_is_appended_after_a_line_without_newline() {
         let file = format!("lighthaul-open-line-{}", std::process::id());
         let path = std::env::temp_dir().join(file);
         let (first, last) = (line("a", "alice user"), line("b", "bob user"));
@@ -278,12 +283,12 @@ mod tests {
     }
 
     #[test]
-    fn bad_line_is_a_fault_that_says_what_is_wrong() {
+    fn fault_of_a_line_names_its_reason() {
         for (text, says) in [
             ("sha256:12 a".to_owned(), "64 hexadecimal"),
-            (line("a", ""), "no name"),
+            (line("a", ""), "name is missing"),
             (line("a", "me@here"), "issuers"),
-            (line("a", "alice root"), "no role"),
+            (line("a", "alice root"), "unknown role"),
             (line("a", "alice expires=soon"), "seconds"),
             (line("a", "'alice"), "quote"),
         ] {
@@ -295,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_line_is_logged_when_it_appears_and_once() {
+    fn faulty_line_is_logged_once() {
         let folder = folder("log");
         let (path, log) = (folder.join("tokens"), folder.join("log"));
         let file = Arc::new(fs::File::create(&log).unwrap());
@@ -310,14 +315,14 @@ mod tests {
         let log = fs::read_to_string(&log).unwrap();
         let faults = log
             .lines()
-            .filter_map(|line| line.split_once("lets nobody in by "));
+            .filter_map(|line| line.split_once("admits no client, "));
         let lines: Vec<&str> = faults.map(|(_, fault)| &fault[..7]).collect();
         assert_eq!(lines, ["line 1:", "line 2:"], "{log}");
         fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
-    fn bad_line_keeps_out_the_token_that_it_names_anywhere() {
+    fn token_of_a_faulty_line_is_refused() {
         let folder = folder("bad");
         let path = folder.join("tokens");
         let hash = Fingerprint::of_token("a");
@@ -343,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn line_that_is_not_utf_8_leaves_the_others_as_they_are() {
+    fn line_that_is_not_utf_8_does_not_affect_others() {
         let folder = folder("octets");
         let path = folder.join("tokens");
         let mut octets = b"# caf\xe9\n".to_vec();
@@ -354,12 +359,15 @@ mod tests {
         let tokens = Tokens::open(&path).unwrap();
         assert_eq!(tokens.bearer("a", 0), Some(who("alice", Role::User)));
         assert_eq!(tokens.bearer("b", 0), None);
-        assert_eq!(List::parse(&octets).faults, ["line 3: it is not UTF-8"]);
+        assert_eq!(
+            List::parse(&octets).faults,
+            ["line 3: the line is not UTF-8"]
+        );
         fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
-    fn edit_of_equal_length_and_time_counts_at_once() {
+    fn edit_with_equal_length_and_time_is_noticed() {
         let folder = folder("tick");
         let path = folder.join("tokens");
         let tokens = Tokens::open(&path).unwrap();

@@ -1,54 +1,54 @@
-//! What is written to a store at once.
+//! Changes that are written to a store together.
 
 use std::fmt;
 
-/// What has changed: all of it is kept, or nothing.
+/// Changes that are written completely or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
-    /// The number that follows that of the batch before: the last number that was given to anything.
+    /// Sequence number, above that of the previous batch and above all numbers given so far.
     pub seq: u64,
-    /// What is so from now on.
-    pub facts: Vec<Fact>,
-    /// What happened, as JSON, by its number.
+    /// New or deleted documents.
+    pub documents: Vec<Document>,
+    /// Events as JSON, by sequence number.
     pub events: Vec<(u64, String)>,
-    /// Events of lower numbers are forgotten.
+    /// Sequence number below which events are deleted.
     pub events_from: Option<u64>,
 }
 
-/// Something that is so.
+/// Document in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fact {
-    /// What it is about.
-    pub kind: Kind,
-    /// Which of its kind.
+pub struct Document {
+    /// DocumentKind.
+    pub kind: DocumentKind,
+    /// Key among documents of its kind.
     pub id: String,
-    /// How it is, as JSON; nothing if it is forgotten.
+    /// Content as JSON; `None` deletes the document.
     pub doc: Option<String>,
 }
 
-/// What a fact is about.
+/// DocumentKind of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// A reservation and what it was granted.
+pub enum DocumentKind {
+    /// Reservation and its grant.
     Reservation,
-    /// A time in which a link is out.
+    /// Outage of a link.
     Outage,
-    /// The answer to a request that may be asked again.
+    /// Answer to a request with an idempotency key.
     Answer,
 }
 
 impl Batch {
-    /// Whether there is nothing to be written.
+    /// Returns true if there is nothing to write.
     pub const fn is_empty(&self) -> bool {
-        self.facts.is_empty() && self.events.is_empty() && self.events_from.is_none()
+        self.documents.is_empty() && self.events.is_empty() && self.events_from.is_none()
     }
 }
 
-impl Kind {
-    /// Every kind.
+impl DocumentKind {
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Reservation, Self::Outage, Self::Answer];
 
-    /// What a store calls it.
+    /// Returns the name in the store.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Reservation => "reservation",
@@ -57,21 +57,21 @@ impl Kind {
         }
     }
 
-    /// The kind of a name.
+    /// Returns the kind with this name.
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for DocumentKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl Fact {
-    /// What is so of one thing of a kind.
-    pub const fn new(kind: Kind, id: String, doc: Option<String>) -> Self {
+impl Document {
+    /// Returns a document; `None` for `doc` deletes it.
+    pub const fn new(kind: DocumentKind, id: String, doc: Option<String>) -> Self {
         Self { kind, id, doc }
     }
 }

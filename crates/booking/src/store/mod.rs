@@ -1,7 +1,8 @@
-//! Where the books are kept.
+//! Databases that keep the reservations.
 //!
-//! - [`batch`]: what is written at once, and read again; [`contract`]: what every store does
-//! - [`sqlite`]: a file of this host; [`postgres`]: a server that several instances share; `tls`: how it is reached
+//! - [`contract`]: interface of all stores; [`batch`]: changes that are written together
+//! - [`sqlite`]: a local file; [`postgres`]: a server that several instances share; `sql`:
+//!   statements of both; `tls`: encryption of its connections
 
 pub mod batch;
 pub mod contract;
@@ -10,5 +11,5 @@ mod sql;
 pub mod sqlite;
 mod tls;
 
-pub use batch::{Batch, Fact, Kind};
-pub use contract::{Mark, Store, Writer};
+pub use batch::{Batch, Document, DocumentKind};
+pub use contract::{Position, Store, Writer};

@@ -1,4 +1,4 @@
-//! The store in a `PostgreSQL` server, which several instances share: one of them writes.
+//! Store in a `PostgreSQL` server, which several instances share. One of them writes.
 
 use std::time::Duration;
 
@@ -6,38 +6,40 @@ use postgres::error::SqlState;
 use postgres::{Client, IsolationLevel, NoTls};
 use tracing::warn;
 
-use super::batch::{Batch, Fact};
-use super::contract::{Mark, Store, Writer};
+use super::batch::{Batch, Document};
+use super::contract::{Position, Store, Writer};
 use super::sql;
 use super::sqlite::check_format;
 use super::tls::Server;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, ServerFault, SetupError, StoreError};
 
-/// A server with the books in it.
+/// PostgreSQL server that keeps the reservations.
 ///
-/// Who holds an advisory lock writes, over the very connection that holds it: once that is gone nothing can be written over
-/// it, so that two who both believe to be the writer never both are. What crosses is encrypted if the URL has
-/// `sslmode=verify-full` in it; else the server is on this host, on a network that is trusted, or behind a tunnel.
+/// The holder of an advisory lock is the writer. It writes over the connection that holds the lock,
+/// so that a writer that has lost the lock cannot write. The connection is encrypted if the URL has
+/// `sslmode=verify-full`. Otherwise the server should be on this host, in a trusted network, or
+/// behind a tunnel.
 pub struct Postgres {
     server: Server,
-    /// Where this instance is asked.
+    /// URL of this instance, for the others.
     url: String,
-    link: Option<Link>,
+    connection: Option<Connection>,
 }
 
-/// A connection to the server.
-struct Link {
+/// Connection to the server.
+struct Connection {
     client: Client,
     is_writer: bool,
 }
 
 impl Postgres {
-    /// Goes to the server that `server` names, as in `postgres://user@host/books`; other instances ask this one at `url`.
+    /// Connects to a server as in `postgres://user@host/books`. Other instances reach this one at
+    /// `url`.
     pub fn open(server: &str, url: &str) -> Result<Self> {
-        let mut server = Server::parse(server)?;
+        let mut server = Server::parse(server).map_err(SetupError::from)?;
         if server.is_readable() {
             warn!(
-                "what crosses to the server of the books can be read on its way: add sslmode=verify-full to its URL"
+                "the connection to the PostgreSQL server is not encrypted: add sslmode=verify-full to its URL"
             );
         }
         let config = &mut server.config;
@@ -51,30 +53,30 @@ impl Postgres {
         let mut store = Self {
             server,
             url: url.to_owned(),
-            link: None,
+            connection: None,
         };
-        store.link()?;
+        store.connection()?;
         Ok(store)
     }
 
-    fn link(&mut self) -> Result<&mut Link> {
-        let link = match self.link.take() {
-            Some(link) if !link.client.is_closed() => link,
+    fn connection(&mut self) -> Result<&mut Connection> {
+        let connection = match self.connection.take() {
+            Some(connection) if !connection.client.is_closed() => connection,
             _ => connect(&self.server)?,
         };
-        Ok(self.link.insert(link))
+        Ok(self.connection.insert(connection))
     }
 
-    /// Does something at the server; if that fails it is called anew before the next time.
+    /// Executes an action at the server. After a failure the next call connects again.
     fn with<T>(
         &mut self,
-        what: &str,
-        act: impl FnOnce(&mut Link) -> std::result::Result<T, postgres::Error>,
+        action: &'static str,
+        act: impl FnOnce(&mut Connection) -> std::result::Result<T, postgres::Error>,
     ) -> Result<T> {
-        let answer = act(self.link()?);
+        let answer = act(self.connection()?);
         answer.map_err(|why| {
-            self.link = None;
-            failed(what, &why)
+            self.connection = None;
+            failed(action, &why)
         })
     }
 }
@@ -82,91 +84,90 @@ impl Postgres {
 impl Store for Postgres {
     fn elect(&mut self) -> Result<Writer> {
         let url = self.url.clone();
-        self.with("find out who writes", |link| {
-            if link.is_writer {
-                // who was cut off from the server learns it here
-                return link.client.is_valid(PATIENCE).map(|()| Writer::Here);
+        self.with("find the writer at", |connection| {
+            if connection.is_writer {
+                // an instance without connection to the server learns it here
+                return connection.client.is_valid(PATIENCE).map(|()| Writer::This);
             }
-            let row = link
+            let row = connection
                 .client
                 .query_one("SELECT pg_try_advisory_lock($1)", &[&LOCK])?;
-            link.is_writer = row.get(0);
-            if link.is_writer {
-                link.client.execute(CLAIM, &[&url])?;
-                return Ok(Writer::Here);
+            connection.is_writer = row.get(0);
+            if connection.is_writer {
+                connection.client.execute(CLAIM, &[&url])?;
+                return Ok(Writer::This);
             }
-            let row = link.client.query_one("SELECT url FROM writer", &[])?;
-            Ok(Writer::At(row.get(0)))
+            let row = connection.client.query_one("SELECT url FROM writer", &[])?;
+            Ok(Writer::Other(row.get(0)))
         })
     }
 
     fn append(&mut self, after: u64, batch: &Batch) -> Result<()> {
-        let is_next = self.with("write", |link| {
-            if !link.is_writer {
+        let is_next = self.with("write to", |connection| {
+            if !connection.is_writer {
                 return Ok(false);
             }
-            write(&mut link.client, after, batch)
+            write(&mut connection.client, after, batch)
         })?;
-        is_next.then_some(()).ok_or_else(|| {
-            Error::Store(
-                "another instance has become the writer; nothing was changed, try again".to_owned(),
-            )
-        })
+        let lost = StoreError::LostElection;
+        is_next.then_some(()).ok_or_else(|| lost.into())
     }
 
-    fn mark(&mut self) -> Result<Mark> {
-        self.with("read", |link| {
-            let row = link.client.query_one(sql::MARK, &[])?;
-            Ok(Mark {
+    fn position(&mut self) -> Result<Position> {
+        self.with("read from", |connection| {
+            let row = connection.client.query_one(sql::SELECT_POSITION, &[])?;
+            Ok(Position {
                 seq: number(&row, 0),
                 epoch: row.get(1),
             })
         })
     }
 
-    fn reach(&mut self, epoch: &str) -> Result<Option<u64>> {
-        self.with("read", |link| {
-            let row = link.client.query_opt(sql::REACH, &[&epoch])?;
+    fn epoch_end(&mut self, epoch: &str) -> Result<Option<u64>> {
+        self.with("read from", |connection| {
+            let row = connection
+                .client
+                .query_opt(sql::SELECT_EPOCH_END, &[&epoch])?;
             Ok(row.map(|row| number(&row, 0)))
         })
     }
 
-    fn begin(&mut self, epoch: &str) -> Result<()> {
-        self.with("write", |link| {
-            // who has lost the lock meanwhile finds that when it writes
-            if link.is_writer {
-                link.client.execute(sql::BEGIN, &[&epoch])?;
+    fn begin_epoch(&mut self, epoch: &str) -> Result<()> {
+        self.with("write to", |connection| {
+            // an instance that has lost the lock learns it when it writes
+            if connection.is_writer {
+                connection.client.execute(sql::INSERT_EPOCH, &[&epoch])?;
             }
             Ok(())
         })
     }
 
     fn changes(&mut self, after: u64) -> Result<Batch> {
-        let (seq, rows) = self.with("read", |link| {
-            let deal = link.client.build_transaction();
-            let mut deal = deal
+        let (seq, rows) = self.with("read from", |connection| {
+            let transaction = connection.client.build_transaction();
+            let mut transaction = transaction
                 .isolation_level(IsolationLevel::RepeatableRead)
                 .read_only(true)
                 .start()?;
-            let seq = number(&deal.query_one(sql::SEQ, &[])?, 0);
-            let rows = deal.query(sql::FACTS, &[&after.cast_signed()])?;
-            deal.commit()?;
+            let seq = number(&transaction.query_one(sql::SELECT_SEQ, &[])?, 0);
+            let rows = transaction.query(sql::SELECT_DOCUMENTS, &[&after.cast_signed()])?;
+            transaction.commit()?;
             Ok((seq, rows))
         })?;
-        let facts = rows
+        let documents = rows
             .iter()
-            .map(|row| Fact::of_row((row.get(0), row.get(1), row.get(2))));
+            .map(|row| Document::of_row((row.get(0), row.get(1), row.get(2))));
         Ok(Batch {
             seq,
-            facts: facts.collect::<Result<_>>()?,
+            documents: documents.collect::<Result<_>>()?,
             ..Batch::default()
         })
     }
 
     fn events(&mut self, after: u64, most: usize) -> Result<Vec<(u64, String)>> {
-        self.with("read", |link| {
-            let rows = link.client.query(
-                sql::EVENTS,
+        self.with("read from", |connection| {
+            let rows = connection.client.query(
+                sql::SELECT_EVENTS,
                 &[
                     &after.cast_signed(),
                     &i64::try_from(most).unwrap_or(i64::MAX),
@@ -184,21 +185,21 @@ impl std::fmt::Debug for Postgres {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Postgres")
             .field("url", &self.url)
-            .field("link", &self.link)
+            .field("connection", &self.connection)
             .finish_non_exhaustive()
     }
 }
 
-impl std::fmt::Debug for Link {
+impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Link")
+        f.debug_struct("Connection")
             .field("is_writer", &self.is_writer)
             .finish_non_exhaustive()
     }
 }
 
-/// Limits that the server keeps for a connection. Its probes find a client whose host has lost power, so that its lock is
-/// free within [`PROBE_AFTER`] and some probes.
+/// Returns the connection settings of the server. Its keepalive probes detect a client whose host
+/// has failed, so that its lock is released soon after [`PROBE_AFTER`].
 fn options() -> String {
     let limit = PATIENCE.as_millis();
     let (after, every) = (PROBE_AFTER.as_secs(), PROBE_EVERY.as_secs());
@@ -209,50 +210,52 @@ fn options() -> String {
     )
 }
 
-/// Writes a batch if it is the next one.
+/// Writes a batch. Returns false if it is not the next one.
 fn write(
     client: &mut Client,
     after: u64,
     batch: &Batch,
 ) -> std::result::Result<bool, postgres::Error> {
-    let mut deal = client.transaction()?;
+    let mut transaction = client.transaction()?;
     let seq = batch.seq.cast_signed();
-    if deal.execute(sql::ADVANCE, &[&seq, &after.cast_signed()])? != 1 {
+    if transaction.execute(sql::UPDATE_SEQ, &[&seq, &after.cast_signed()])? != 1 {
         return Ok(false);
     }
-    for fact in &batch.facts {
-        let kind = fact.kind.name();
-        match &fact.doc {
-            Some(doc) => deal.execute(sql::PUT, &[&kind, &fact.id, &seq, doc])?,
-            None => deal.execute(sql::DROP, &[&kind, &fact.id])?,
+    for document in &batch.documents {
+        let kind = document.kind.name();
+        match &document.doc {
+            Some(doc) => {
+                transaction.execute(sql::UPSERT_DOCUMENT, &[&kind, &document.id, &seq, doc])?
+            }
+            None => transaction.execute(sql::DELETE_DOCUMENT, &[&kind, &document.id])?,
         };
     }
     for (seq, doc) in &batch.events {
-        deal.execute(sql::TELL, &[&seq.cast_signed(), doc])?;
+        transaction.execute(sql::INSERT_EVENT, &[&seq.cast_signed(), doc])?;
     }
     if let Some(from) = batch.events_from {
-        deal.execute(sql::FORGET, &[&from.cast_signed()])?;
+        transaction.execute(sql::DELETE_EVENTS, &[&from.cast_signed()])?;
     }
-    deal.commit().map(|()| true)
+    transaction.commit().map(|()| true)
 }
 
-fn connect(server: &Server) -> Result<Link> {
+fn connect(server: &Server) -> Result<Connection> {
     let open = || {
         let mut client = match &server.tls {
             Some(tls) => server.config.connect(tls.clone())?,
             None => server.config.connect(NoTls)?,
         };
-        // two instances that make the tables at once would trip over each other
+        // the lock serializes instances that create the tables at the same time
         client.batch_execute(&format!(
             "BEGIN; SELECT pg_advisory_xact_lock({MAKING}); {} {WRITER} COMMIT;",
             sql::TABLES
         ))?;
-        let format = client.query_one(sql::FORMAT_OF, &[])?.get(0);
+        let format = client.query_one(sql::SELECT_FORMAT, &[])?.get(0);
         Ok((client, format))
     };
-    let (client, format) = open().map_err(|why| failed("reach", &why))?;
+    let (client, format) = open().map_err(|why| failed("connect to", &why))?;
     check_format(format)?;
-    Ok(Link {
+    Ok(Connection {
         client,
         is_writer: false,
     })
@@ -262,44 +265,44 @@ fn number(row: &postgres::Row, nth: usize) -> u64 {
     row.get::<_, i64>(nth).cast_unsigned()
 }
 
-/// What happened at the server, and what to do.
-fn failed(what: &str, why: &postgres::Error) -> Error {
-    let hint = match why.code() {
-        Some(&SqlState::DISK_FULL) => "make room on its disk, and try again",
-        Some(&SqlState::INVALID_CATALOG_NAME) => "make the database with createdb",
+/// Returns the fault of the server and the remedy.
+fn failed(action: &'static str, why: &postgres::Error) -> Error {
+    let fault = match why.code() {
+        Some(&SqlState::DISK_FULL) => ServerFault::DiskFull,
+        Some(&SqlState::INVALID_CATALOG_NAME) => ServerFault::NoDatabase,
         Some(&SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
-            "see to the user and password in its URL"
+            ServerFault::Credentials
         }
-        Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
-            "give the user the right to make tables in this database"
-        }
-        None if why.to_string().contains("TLS") => {
-            "see to its certificate and to sslmode and sslrootcert in its URL"
-        }
+        Some(&SqlState::INSUFFICIENT_PRIVILEGE) => ServerFault::Privilege,
+        None if why.to_string().contains("TLS") => ServerFault::Tls,
         Some(
             &SqlState::ADMIN_SHUTDOWN | &SqlState::CRASH_SHUTDOWN | &SqlState::CANNOT_CONNECT_NOW,
         )
-        | None => "see whether the server runs, and try again",
-        Some(_) => "see its log",
+        | None => ServerFault::Away,
+        Some(_) => ServerFault::Other,
     };
     let because =
         std::error::Error::source(why).map_or_else(String::new, |source| format!(" ({source})"));
-    Error::Store(format!(
-        "cannot {what} at the PostgreSQL server of the books: {why}{because}; nothing was changed: {hint}"
-    ))
+    StoreError::Server {
+        action,
+        why: format!("{why}{because}"),
+        fault,
+    }
+    .into()
 }
 
 const WRITER: &str = "
     CREATE TABLE IF NOT EXISTS writer (one INTEGER PRIMARY KEY CHECK (one = 1), url TEXT NOT NULL);
     INSERT INTO writer VALUES (1, '') ON CONFLICT DO NOTHING;";
 const CLAIM: &str = "UPDATE writer SET url = $1";
-/// Whose it is is the writer: `lighthau` in ASCII, as no other program will have it.
+/// Advisory lock of the writer: `lighthau` in ASCII, which no other program uses.
 const LOCK: i64 = 0x6c69_6768_7468_6175;
-/// Whose it is makes the tables.
+/// Advisory lock for the creation of tables.
 const MAKING: i64 = LOCK + 1;
-/// When a silent connection is probed, how often, and how many probes may be lost.
+/// Idle time before the first probe, interval of probes, and number of lost probes that end a
+/// connection.
 const PROBE_AFTER: Duration = Duration::from_secs(3);
 const PROBE_EVERY: Duration = Duration::from_secs(2);
 const PROBES: u32 = 3;
-/// How long the server may take for anything.
+/// Timeout of each action.
 const PATIENCE: Duration = Duration::from_secs(5);

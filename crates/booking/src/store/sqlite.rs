@@ -1,4 +1,4 @@
-//! The store in a file of this host: nothing to install, one instance.
+//! Store in a local file, for a single instance. It needs no installation.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
 
-use super::batch::{Batch, Fact, Kind};
-use super::contract::{Mark, Store, Writer};
+use super::batch::{Batch, Document, DocumentKind};
+use super::contract::{Position, Store, Writer};
 use super::sql;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SqliteFault, StoreError};
 
-/// A file with the books in it, which nobody else opens meanwhile.
+/// SQLite file, which is locked while it is open.
 #[derive(Debug)]
 pub struct Sqlite {
     path: PathBuf,
-    /// Which file it was when it was opened.
+    /// Device and inode of the file when it was opened.
     file: Option<(u64, u64)>,
     connection: Connection,
 }
 
 impl Sqlite {
-    /// Opens a file, and makes it if there is none.
+    /// Opens a file, which is created if it does not exist.
     pub fn open(path: &Path) -> Result<Self> {
         make(path);
         let (connection, format) = connect(path).map_err(|why| failed("open", path, &why))?;
@@ -33,47 +33,39 @@ impl Sqlite {
         })
     }
 
-    /// A store that is gone with its process, for trials.
+    /// Returns a store in memory, for tests.
     pub fn in_memory() -> Result<Self> {
         Self::open(Path::new(IN_MEMORY))
     }
 
-    /// Does something with the file; what fails half-way is undone when its transaction is dropped.
+    /// Executes an action on the file. Incomplete transactions are rolled back.
     fn with<T>(
         &mut self,
-        what: &str,
+        action: &'static str,
         act: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
     ) -> Result<T> {
-        act(&mut self.connection).map_err(|why| failed(what, &self.path, &why))
+        act(&mut self.connection).map_err(|why| failed(action, &self.path, &why))
     }
 }
 
 impl Store for Sqlite {
     fn elect(&mut self) -> Result<Writer> {
         if self.file != number_of(&self.path) {
-            return Err(Error::Store(format!(
-                "{} was replaced or removed while it was in use: stop the scheduler, put back the file that is to hold, and \
-                 start it again",
-                self.path.display()
-            )));
+            return Err(StoreError::Replaced(self.path.clone()).into());
         }
-        Ok(Writer::Here)
+        Ok(Writer::This)
     }
 
     fn append(&mut self, after: u64, batch: &Batch) -> Result<()> {
         let is_next = self.with("write", |connection| write(connection, after, batch))?;
-        is_next.then_some(()).ok_or_else(|| {
-            Error::Store(format!(
-                "somebody else has written {}: start one scheduler only",
-                self.path.display()
-            ))
-        })
+        let shared = || StoreError::Shared(self.path.clone()).into();
+        is_next.then_some(()).ok_or_else(shared)
     }
 
-    fn mark(&mut self) -> Result<Mark> {
+    fn position(&mut self) -> Result<Position> {
         self.with("read", |connection| {
-            connection.query_row(sql::MARK, [], |row| {
-                Ok(Mark {
+            connection.query_row(sql::SELECT_POSITION, [], |row| {
+                Ok(Position {
                     seq: number(row, 0)?,
                     epoch: row.get(1)?,
                 })
@@ -81,40 +73,43 @@ impl Store for Sqlite {
         })
     }
 
-    fn reach(&mut self, epoch: &str) -> Result<Option<u64>> {
+    fn epoch_end(&mut self, epoch: &str) -> Result<Option<u64>> {
         self.with("read", |connection| {
-            let found = connection.query_row(sql::REACH, [epoch], |row| number(row, 0));
+            let found = connection.query_row(sql::SELECT_EPOCH_END, [epoch], |row| number(row, 0));
             found.optional()
         })
     }
 
-    fn begin(&mut self, epoch: &str) -> Result<()> {
+    fn begin_epoch(&mut self, epoch: &str) -> Result<()> {
         self.with("write", |connection| {
-            connection.execute(sql::BEGIN, [epoch]).map(drop)
+            connection.execute(sql::INSERT_EPOCH, [epoch]).map(drop)
         })
     }
 
     fn changes(&mut self, after: u64) -> Result<Batch> {
         let (seq, rows) = self.with("read", |connection| {
-            let deal = connection.transaction()?;
-            let seq = deal.query_row(sql::SEQ, [], |row| number(row, 0))?;
-            let mut facts = deal.prepare_cached(sql::FACTS)?;
-            let rows = facts.query_map(params![after.cast_signed()], |row| {
+            let transaction = connection.transaction()?;
+            let seq = transaction.query_row(sql::SELECT_SEQ, [], |row| number(row, 0))?;
+            let mut documents = transaction.prepare_cached(sql::SELECT_DOCUMENTS)?;
+            let rows = documents.query_map(params![after.cast_signed()], |row| {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?))
             })?;
             Ok((seq, rows.collect::<rusqlite::Result<Vec<_>>>()?))
         })?;
-        let facts = rows.into_iter().map(Fact::of_row).collect::<Result<_>>()?;
+        let documents = rows
+            .into_iter()
+            .map(Document::of_row)
+            .collect::<Result<_>>()?;
         Ok(Batch {
             seq,
-            facts,
+            documents,
             ..Batch::default()
         })
     }
 
     fn events(&mut self, after: u64, most: usize) -> Result<Vec<(u64, String)>> {
         self.with("read", |connection| {
-            let mut events = connection.prepare_cached(sql::EVENTS)?;
+            let mut events = connection.prepare_cached(sql::SELECT_EVENTS)?;
             let rows = events.query_map(
                 params![after.cast_signed(), i64::try_from(most).unwrap_or(i64::MAX)],
                 |row| Ok((number(row, 0)?, row.get(1)?)),
@@ -124,12 +119,10 @@ impl Store for Sqlite {
     }
 }
 
-impl Fact {
-    /// What a store has in a row.
+impl Document {
+    /// Returns the document in a row.
     pub(super) fn of_row((kind, id, doc): (String, String, String)) -> Result<Self> {
-        let kind = Kind::of(&kind).ok_or_else(|| {
-            Error::Store(format!("the store has a {kind}, which this version does not know: install the one that wrote it"))
-        })?;
+        let kind = DocumentKind::of(&kind).ok_or(StoreError::UnknownKind(kind))?;
         Ok(Self {
             kind,
             id,
@@ -138,105 +131,107 @@ impl Fact {
     }
 }
 
-/// Writes a batch if it is the next one.
+/// Writes a batch. Returns false if it is not the next one.
 fn write(connection: &mut Connection, after: u64, batch: &Batch) -> rusqlite::Result<bool> {
-    let deal = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let seq = batch.seq.cast_signed();
-    if deal
-        .prepare_cached(sql::ADVANCE)?
+    if transaction
+        .prepare_cached(sql::UPDATE_SEQ)?
         .execute(params![seq, after.cast_signed()])?
         != 1
     {
         return Ok(false);
     }
-    for fact in &batch.facts {
-        let kind = fact.kind.name();
-        match &fact.doc {
-            Some(doc) => deal
-                .prepare_cached(sql::PUT)?
-                .execute(params![kind, fact.id, seq, doc])?,
-            None => deal
-                .prepare_cached(sql::DROP)?
-                .execute(params![kind, fact.id])?,
+    for document in &batch.documents {
+        let kind = document.kind.name();
+        match &document.doc {
+            Some(doc) => transaction
+                .prepare_cached(sql::UPSERT_DOCUMENT)?
+                .execute(params![kind, document.id, seq, doc])?,
+            None => transaction
+                .prepare_cached(sql::DELETE_DOCUMENT)?
+                .execute(params![kind, document.id])?,
         };
     }
     for (seq, doc) in &batch.events {
-        deal.prepare_cached(sql::TELL)?
+        transaction
+            .prepare_cached(sql::INSERT_EVENT)?
             .execute(params![seq.cast_signed(), doc])?;
     }
     if let Some(from) = batch.events_from {
-        deal.prepare_cached(sql::FORGET)?
+        transaction
+            .prepare_cached(sql::DELETE_EVENTS)?
             .execute(params![from.cast_signed()])?;
     }
-    deal.commit().map(|()| true)
+    transaction.commit().map(|()| true)
 }
 
-/// Makes a file that nobody else reads, if there is none: it says who has booked what.
+/// Creates a file that only its owner can read, if it does not exist.
 fn make(path: &Path) {
     if path != Path::new(IN_MEMORY) {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
-        // what is wrong with its place is said by who opens it next
+        // opening the file reports faults of its path
         options.open(path).ok();
     }
 }
 
-/// What a file is known by, whatever it is called; nothing if there is none.
+/// Returns the device and inode of a file, or `None` if it does not exist.
 fn number_of(path: &Path) -> Option<(u64, u64)> {
     let about = std::fs::metadata(path).ok()?;
     Some((about.dev(), about.ino()))
 }
 
-/// Opens a file, and says of which format it is.
+/// Opens a file and returns its format.
 fn connect(path: &Path) -> rusqlite::Result<(Connection, i32)> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
-    // one who has the file has it alone; FULL waits for the disk at each commit, also in WAL
+    // EXCLUSIVE locks out other processes; FULL syncs each commit to the disk, also with WAL
     connection.execute_batch(
         "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;",
     )?;
     connection.execute_batch(&format!("BEGIN EXCLUSIVE; {} COMMIT;", sql::TABLES))?;
-    let format = connection.query_row(sql::FORMAT_OF, [], |row| row.get(0))?;
+    let format = connection.query_row(sql::SELECT_FORMAT, [], |row| row.get(0))?;
     Ok((connection, format))
 }
 
-/// Refuses books of another version.
+/// Refuses a store of another format.
 pub(super) fn check_format(format: i32) -> Result<()> {
     if format == sql::FORMAT {
         return Ok(());
     }
-    Err(Error::Store(format!(
-        "the store is of format {format}, and this version has format {}: install the version that wrote it",
-        sql::FORMAT
-    )))
+    Err(StoreError::Format {
+        found: format,
+        expected: sql::FORMAT,
+    }
+    .into())
 }
 
 fn number(row: &rusqlite::Row<'_>, nth: usize) -> rusqlite::Result<u64> {
     row.get(nth).map(i64::cast_unsigned)
 }
 
-/// What happened to the file, and what to do.
-fn failed(what: &str, path: &Path, why: &rusqlite::Error) -> Error {
+/// Returns the fault of a file and the remedy.
+fn failed(action: &'static str, path: &Path, why: &rusqlite::Error) -> Error {
     use rusqlite::ErrorCode as Code;
-    let hint = match why.sqlite_error_code() {
-        Some(Code::DiskFull) => "make room on its disk, and try again",
-        Some(Code::DatabaseBusy | Code::DatabaseLocked) => {
-            "another scheduler has it: stop that one, or use PostgreSQL"
-        }
-        Some(Code::CannotOpen | Code::PermissionDenied) => {
-            "see whether its folder is there and yours"
-        }
-        Some(Code::ReadOnly) => "make it writable",
-        Some(Code::DatabaseCorrupt | Code::NotADatabase) => "restore it from a copy",
-        _ => "see to its disk, and try again",
+    let fault = match why.sqlite_error_code() {
+        Some(Code::DiskFull) => SqliteFault::DiskFull,
+        Some(Code::DatabaseBusy | Code::DatabaseLocked) => SqliteFault::Locked,
+        Some(Code::CannotOpen | Code::PermissionDenied) => SqliteFault::Path,
+        Some(Code::ReadOnly) => SqliteFault::ReadOnly,
+        Some(Code::DatabaseCorrupt | Code::NotADatabase) => SqliteFault::Corrupt,
+        _ => SqliteFault::Other,
     };
-    Error::Store(format!(
-        "cannot {what} the books in {}: {why}; nothing was changed: {hint}",
-        path.display()
-    ))
+    StoreError::Sqlite {
+        action,
+        path: path.to_owned(),
+        why: why.to_string(),
+        fault,
+    }
+    .into()
 }
 
-/// What `SQLite` calls a file that is none.
+/// Name that `SQLite` uses for a database in memory.
 const IN_MEMORY: &str = ":memory:";

@@ -1,4 +1,4 @@
-//! What a server's URL says of encryption, which its crate does not know all of.
+//! Encryption settings in the URL of a PostgreSQL server, some of which its crate does not support.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,18 +12,19 @@ use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::error::{Error, Result};
+use crate::error::DatabaseUrlError;
 
-/// A server, and how what crosses is encrypted, if it is.
+/// PostgreSQL server, and the encryption of its connections, if any.
 pub(super) struct Server {
     pub(super) config: Config,
     pub(super) tls: Option<MakeRustlsConnect>,
 }
 
 impl Server {
-    /// Reads where the server is. Encrypted means here that its certificate is for its name, and signed by an authority that
-    /// this host trusts, or by one in the file `sslrootcert`: what is not is no better than plain.
-    pub(super) fn parse(text: &str) -> Result<Self> {
+    /// Parses the URL of a server. With encryption, the certificate must match the name of the
+    /// server. It must be signed by an authority that this host trusts, or by one in the file
+    /// `sslrootcert`.
+    pub(super) fn parse(text: &str) -> Result<Self, DatabaseUrlError> {
         let (rest, mode) = without(text, "sslmode");
         let (rest, roots) = without(&rest, "sslrootcert");
         let mode = match mode.as_deref() {
@@ -31,16 +32,11 @@ impl Server {
             Some("prefer") => SslMode::Prefer,
             Some("require" | "verify-ca" | "verify-full") => SslMode::Require,
             Some(other) => {
-                return Err(Error::Misuse(format!(
-                    "there is no sslmode={other}: say disable, prefer or verify-full"
-                )));
+                return Err(DatabaseUrlError::SslMode(other.to_owned()));
             }
         };
-        let mut config: Config = rest.parse().map_err(|why| {
-            Error::Misuse(format!(
-                "{why}: name the server as in postgres://user@host/books"
-            ))
-        })?;
+        let config: Result<Config, postgres::Error> = rest.parse();
+        let mut config = config.map_err(|why| DatabaseUrlError::Form(why.to_string()))?;
         config.ssl_mode(mode);
         let tls = (mode != SslMode::Disable)
             .then(|| connector(roots.as_deref()))
@@ -48,7 +44,7 @@ impl Server {
         Ok(Self { config, tls })
     }
 
-    /// Whether somebody between here and there could read along.
+    /// Returns true if connections cross a network without encryption.
     pub(super) fn is_readable(&self) -> bool {
         let is_near = |host: &Host| match host {
             #[cfg(unix)]
@@ -60,8 +56,8 @@ impl Server {
     }
 }
 
-/// What encrypts, and trusts the authorities in a file, or those that this host trusts.
-fn connector(roots: Option<&str>) -> Result<MakeRustlsConnect> {
+/// Returns a connector that trusts the authorities in a file, or those that this host trusts.
+fn connector(roots: Option<&str>) -> Result<MakeRustlsConnect, DatabaseUrlError> {
     let mut store = RootCertStore::empty();
     match roots {
         None => {
@@ -69,23 +65,22 @@ fn connector(roots: Option<&str>) -> Result<MakeRustlsConnect> {
         }
         Some(path) => {
             let read = CertificateDer::pem_file_iter(Path::new(path)).and_then(Iterator::collect);
-            let read: Vec<_> = read.map_err(|why| {
-                Error::Misuse(format!(
-                    "{path} cannot be used: {why}; sslrootcert names a file of certificates as PEM"
-                ))
+            let read: Vec<_> = read.map_err(|why| DatabaseUrlError::Roots {
+                path: path.to_owned(),
+                why: why.to_string(),
             })?;
             store.add_parsable_certificates(read);
         }
     }
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(&[&TLS13])
-        .map_err(|why| Error::Misuse(format!("TLS cannot be set up: {why}")))?
+        .map_err(|why| DatabaseUrlError::Tls(why.to_string()))?
         .with_root_certificates(store)
         .with_no_client_auth();
     Ok(MakeRustlsConnect::new(config))
 }
 
-/// A URL, or words of the kind `host=db`, without a setting; and that setting.
+/// Removes a setting from a URL or from words like `host=db`, and returns the rest and its value.
 fn without(text: &str, name: &str) -> (String, Option<String>) {
     let is_url = text.contains("://");
     let (head, settings, mark) = match text.split_once('?') {
@@ -105,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_url_says_of_encryption_is_taken_out_of_it() {
+    fn encryption_settings_are_removed_from_the_url() {
         let (rest, mode) = without("postgres://me@db/books?sslmode=require&port=1", "sslmode");
         assert_eq!(rest, "postgres://me@db/books?port=1");
         assert_eq!(mode.as_deref(), Some("require"));
@@ -116,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn who_could_read_along_is_known() {
+    fn unencrypted_connections_over_a_network_are_recognized() {
         let is_readable = |text: &str| Server::parse(text).unwrap().is_readable();
         assert!(is_readable("postgres://me@db.example.org/books"));
         assert!(!is_readable("postgres://me@127.0.0.1/books"));
@@ -125,7 +120,7 @@ mod tests {
             "postgres://me@db.example.org/books?sslmode=verify-full"
         ));
         let Err(why) = Server::parse("postgres://me@db/books?sslmode=maybe") else {
-            panic!("it has no meaning");
+            panic!("sslmode=maybe is accepted");
         };
         assert!(why.to_string().contains("verify-full"), "{why}");
     }

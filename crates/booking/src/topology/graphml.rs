@@ -1,30 +1,31 @@
-//! A topology in `GraphML`, as the Internet Topology Zoo has them (Knight et al. 2011).
+//! Topologies in `GraphML`, as in the Internet Topology Zoo (Knight et al. 2011).
 //!
-//! An edge is a link in each direction, unless the graph says that its edges are directed. Of its data are read `LinkSpeedRaw` in
-//! bits a second and `interfaces`, separated by commas, of its link from source to target; and of nodes `label`.
+//! An edge is a link in each direction, unless the graph has directed edges. The data
+//! `LinkSpeedRaw` is its rate in bits a second, and `interfaces` lists interfaces of its link from
+//! source to target, separated by commas. The data `label` of a node is its name.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_calendar::topology::Misuse;
+use lighthaul_calendar::topology::TopologyError;
 use lighthaul_calendar::{Link, Topology};
 use roxmltree::{Document, Node};
 
 use super::toml::CHANNEL;
-use crate::error::{Error, Result};
+use crate::error::TopologyFileError;
 
-/// Reads a topology; `capacity` is that of links that name none.
-pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology> {
+/// Parses a topology. `capacity` is the default capacity of links.
+pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology, TopologyFileError> {
     let document =
-        Document::parse(text).map_err(|why| Error::Misuse(format!("it is no GraphML: {why}")))?;
+        Document::parse(text).map_err(|why| TopologyFileError::NotGraphml(why.to_string()))?;
     let find = |name| {
         document
             .descendants()
             .find(move |node| node.tag_name().name() == name)
     };
-    let graph = find("graph")
-        .ok_or_else(|| Error::Misuse("it has no graph: it is no GraphML".to_owned()))?;
+    let graph =
+        find("graph").ok_or_else(|| TopologyFileError::NotGraphml("it has no graph".to_owned()))?;
     let keys: Keys<'_> = document
         .descendants()
         .filter(|node| node.tag_name().name() == "key")
@@ -46,9 +47,7 @@ pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology> {
         let id = attribute(node, "id")?;
         let name = data(node, &keys, "label").unwrap_or(id).to_owned();
         if names.insert(id, name.clone()).is_some() {
-            return Err(Error::Misuse(format!(
-                "there are two nodes of the id {id}: give each one of its own"
-            )));
+            return Err(TopologyFileError::DuplicateId(id.to_owned()));
         }
         nodes.push(name);
     }
@@ -58,16 +57,15 @@ pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology> {
     for edge in parts("edge") {
         let end = |what| {
             let id = attribute(edge, what)?;
-            names.get(id).ok_or_else(|| {
-                Error::Misuse(format!(
-                    "an edge has an end at {id}, which is no node: name it among the nodes"
-                ))
-            })
+            names
+                .get(id)
+                .ok_or_else(|| TopologyFileError::UnknownId(id.to_owned()))
         };
         let (from, to) = (end("source")?, end("target")?);
         let speed = data(edge, &keys, "LinkSpeedRaw").map(speed).transpose()?;
         let speed = speed.or(capacity).ok_or_else(|| {
-            Error::Misuse(format!("the edge from {from} to {to} has no LinkSpeedRaw: say a capacity for those that have none"))
+            let (from, to) = (from.clone(), to.clone());
+            TopologyFileError::NoSpeed { from, to }
         })?;
         let name = links.add(from, to, speed);
         let interfaces = data(edge, &keys, "interfaces").unwrap_or_default();
@@ -76,16 +74,11 @@ pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology> {
             links.add(to, from, speed);
         }
     }
-    let topology = Topology::new(nodes, links.all);
-    let topology = topology.and_then(|topology| attach(topology, &ports));
-    topology.map_err(|why| Error::Misuse(why.to_string()))
+    Ok(attach(Topology::new(nodes, links.all)?, &ports)?)
 }
 
-/// Notes the interfaces of each link, which commas separate.
-fn attach(
-    mut topology: Topology,
-    ports: &[(&str, String)],
-) -> std::result::Result<Topology, Misuse> {
+/// Adds the comma-separated interfaces of each link.
+fn attach(mut topology: Topology, ports: &[(&str, String)]) -> Result<Topology, TopologyError> {
     for (interfaces, link) in ports {
         let link = topology.link(link);
         let names = interfaces.split(',').map(str::trim);
@@ -96,10 +89,10 @@ fn attach(
     Ok(topology)
 }
 
-/// The ids of what data can be about, by what has it and what it is called.
+/// Identifiers of data, by element and name.
 type Keys<'a> = BTreeMap<(&'a str, &'a str), &'a str>;
 
-/// The links found so far; several may join the same two nodes.
+/// Links found so far. Several may connect the same two nodes.
 #[derive(Default)]
 struct Links {
     all: Vec<Link>,
@@ -130,17 +123,13 @@ impl Links {
     }
 }
 
-fn attribute<'a>(node: Node<'a, '_>, name: &str) -> Result<&'a str> {
-    let missing = || {
-        Error::Misuse(format!(
-            "a {} has no {name}: it is no GraphML",
-            node.tag_name().name()
-        ))
-    };
+fn attribute<'a>(node: Node<'a, '_>, name: &str) -> Result<&'a str, TopologyFileError> {
+    let missing =
+        || TopologyFileError::NotGraphml(format!("a {} has no {name}", node.tag_name().name()));
     node.attribute(name).ok_or_else(missing)
 }
 
-/// What a node or an edge says of itself.
+/// Returns a data value of a node or an edge.
 fn data<'a>(of: Node<'a, '_>, keys: &Keys<'a>, name: &'a str) -> Option<&'a str> {
     let id = keys.get(&(of.tag_name().name(), name))?;
     let found = of
@@ -149,22 +138,19 @@ fn data<'a>(of: Node<'a, '_>, keys: &Keys<'a>, name: &'a str) -> Option<&'a str>
     found.text().map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// Bits a second, which the Zoo writes as `10000000000.0`.
-fn speed(text: &str) -> Result<Rate> {
-    // a file that gives it a unit of its own is understood, too
+/// Parses bits a second, which the Topology Zoo writes as `10000000000.0`.
+fn speed(text: &str) -> Result<Rate, TopologyFileError> {
+    // also accepts a value with a unit
     let raw = format!("{}b/s", text.trim());
-    raw.parse().or_else(|_| text.parse()).map_err(|_| {
-        Error::Misuse(format!(
-            "a LinkSpeedRaw of {text} is no rate: write bits a second"
-        ))
-    })
+    let rate = raw.parse().or_else(|_| text.parse());
+    rate.map_err(|_| TopologyFileError::Speed(text.to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// As the Zoo writes them.
+    /// Returns a graph in the form of the Topology Zoo.
     fn zoo(edges: &str) -> String {
         format!(
             r#"<?xml version="1.0" encoding="utf-8"?><graphml xmlns="http://graphml.graphdrawing.org/xmlns">
@@ -177,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_graph_of_the_zoo_has_a_link_in_each_direction() {
+    fn undirected_graph_has_a_link_in_each_direction() {
         let edges = r#"<edge source="0" target="1"><data key="d36">10000000000.0</data></edge>
             <edge source="0" target="1"><data key="d36">622000000</data></edge><edge source="1" target="2"/>"#;
         let topology = parse(&zoo(edges), Some(Rate::from_mbps(100))).unwrap();
@@ -194,19 +180,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_topology_is_refused_in_a_sentence() {
+    fn faulty_graph_is_refused_with_a_reason() {
         let join = r#"<edge source="1" target="2"/>"#;
         for (text, says) in [
-            ("hello".to_owned(), "no GraphML"),
+            ("hello".to_owned(), "not GraphML"),
             ("<svg/>".to_owned(), "no graph"),
-            (zoo(join), "no link joins"),
+            (zoo(join), "no links connect"),
             (
                 zoo(r#"<edge source="0" target="0"/>"#),
                 "two different ends",
             ),
-            (zoo(r#"<edge source="0" target="9"/>"#), "an end at 9"),
+            (zoo(r#"<edge source="0" target="9"/>"#), "ends at 9"),
             (zoo(r#"<edge source="0"/>"#), "no target"),
-            (zoo(r#"<node id="0"/>"#), "two nodes of the id 0"),
+            (zoo(r#"<node id="0"/>"#), "two nodes have the id 0"),
             (
                 zoo(r#"<node id="3"><data key="d33">Chicago</data></node>"#),
                 "at least one link",
@@ -215,15 +201,15 @@ mod tests {
                 zoo(&format!(
                     r#"<node id="3"><data key="d33">Chicago</data></node>{join}"#
                 )),
-                "two of the name Chicago",
+                "name Chicago is used twice",
             ),
             (
                 zoo(r#"<edge source="0" target="1"><data key="d36">x</data></edge>"#),
-                "no rate",
+                "is not a rate",
             ),
             (
                 "<!DOCTYPE x [<!ENTITY a 'b'>]><x>&a;</x>".to_owned(),
-                "no GraphML",
+                "not GraphML",
             ),
         ] {
             let why = parse(&text, Some(Rate::from_mbps(1)))
@@ -232,6 +218,6 @@ mod tests {
             assert!(why.contains(says), "{text}: {why}");
         }
         let why = parse(&zoo(join), None).unwrap_err().to_string();
-        assert!(why.contains("say a capacity"), "{why}");
+        assert!(why.contains("--link-capacity"), "{why}");
     }
 }

@@ -1,6 +1,7 @@
-//! Which links there are, from files that people write or have.
+//! Topology files.
 //!
-//! - [`mod@file`]: which form a file has; [`toml`]: ours; [`graphml`]: that of the Internet Topology Zoo
+//! - [`mod@file`]: reads a file; [`toml`]: the native format; [`graphml`]: the format of the
+//!   Internet Topology Zoo
 
 pub mod file;
 pub mod graphml;

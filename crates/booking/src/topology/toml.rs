@@ -1,17 +1,17 @@
-//! A topology in TOML.
+//! Topologies in TOML.
 //!
 //! ```toml
 //! [[link]]
 //! name = "chicago-amsterdam"
 //! from = "chicago"
 //! to = "amsterdam"
-//! capacity = "10Gb/s" # that of --link-capacity
-//! channel = "1Gb/s"    # 1 Mb/s, if it is left out
-//! guard = "50ms"       # none
-//! cost = 3             # 1
-//! both = true          # also a link back, `amsterdam-chicago`; its name is `back`, if that is given
-//! interfaces = ["eth1"]       # where circuits of the link are made; none
-//! back_interfaces = ["eth2"]  # those of the link back
+//! capacity = "10Gb/s" # [default: --link-capacity]
+//! channel = "1Gb/s"    # unit of rates [default: 1 Mb/s]
+//! guard = "50ms"       # guard time [default: none]
+//! cost = 3             # [default: 1]
+//! both = true          # adds the reverse link `amsterdam-chicago`, or the name in `back`
+//! interfaces = ["eth1"]       # interfaces for circuits [default: none]
+//! back_interfaces = ["eth2"]  # interfaces of the reverse link
 //! ```
 
 use std::collections::BTreeSet;
@@ -19,18 +19,18 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_base::position::fault_in;
-use lighthaul_calendar::topology::Misuse;
+use lighthaul_calendar::topology::TopologyError;
 use lighthaul_calendar::{Link, Topology};
 use serde::Deserialize;
 
-use crate::error::{Error, Result};
-use crate::word::{Span, WithUnit};
+use crate::error::TopologyFileError;
+use crate::json::{IsoDuration, WithUnit};
 
-/// Reads a topology. Its nodes are those that its links name, and those that it lists itself; `capacity` is that of links
-/// that name none.
-pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology> {
+/// Parses a topology. Its nodes are those that it lists or that its links name. `capacity` is the
+/// default capacity of links.
+pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology, TopologyFileError> {
     let file: File = ::toml::from_str(text)
-        .map_err(|why| Error::Misuse(fault_in(text, why.span(), why.message())))?;
+        .map_err(|why| TopologyFileError::Toml(fault_in(text, why.span(), why.message())))?;
     let mut seen: BTreeSet<&str> = file.nodes.iter().map(String::as_str).collect();
     let mut nodes = file.nodes.clone();
     for link in &file.link {
@@ -52,16 +52,13 @@ pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology> {
         links.push(there);
         links.extend(back);
     }
-    let topology = Topology::new(nodes, links);
-    let topology = topology.and_then(|mut topology| {
-        attach(&mut topology, &file.link)?;
-        Ok(topology)
-    });
-    topology.map_err(|why| Error::Misuse(why.to_string()))
+    let mut topology = Topology::new(nodes, links)?;
+    attach(&mut topology, &file.link)?;
+    Ok(topology)
 }
 
-/// Notes the interfaces of each link.
-fn attach(topology: &mut Topology, links: &[Written]) -> std::result::Result<(), Misuse> {
+/// Adds the interfaces of each link.
+fn attach(topology: &mut Topology, links: &[Written]) -> Result<(), TopologyError> {
     for written in links {
         let back = written.both.then(|| written.name_of_back());
         let there = (Some(written.name()), &written.interfaces);
@@ -84,7 +81,7 @@ struct File {
     link: Vec<Written>,
 }
 
-/// A link as people write it.
+/// Link as written in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -93,7 +90,7 @@ struct Written {
     to: String,
     capacity: Option<WithUnit<Rate>>,
     channel: Option<WithUnit<Rate>>,
-    guard: Option<WithUnit<Span>>,
+    guard: Option<WithUnit<IsoDuration>>,
     cost: Option<u32>,
     #[serde(default)]
     both: bool,
@@ -105,14 +102,11 @@ struct Written {
 }
 
 impl Written {
-    fn link(&self, usual: Option<Rate>) -> Result<Link> {
+    fn link(&self, usual: Option<Rate>) -> Result<Link, TopologyFileError> {
         let name = self.name();
         let capacity = self.capacity.as_ref().map(|capacity| capacity.0);
-        let capacity = capacity.or(usual).ok_or_else(|| {
-            Error::Misuse(format!(
-                "link {name} has no capacity: give it one, or all that have none with --link-capacity"
-            ))
-        })?;
+        let capacity = capacity.or(usual);
+        let capacity = capacity.ok_or_else(|| TopologyFileError::NoCapacity(name.clone()))?;
         let channel = self.channel.as_ref().map(|channel| channel.0);
         Ok(Link {
             capacity,
@@ -141,7 +135,7 @@ impl Written {
     }
 }
 
-/// What rates are multiples of where nothing else is said.
+/// Default channel of a link.
 pub(super) const CHANNEL: Rate = Rate::from_mbps(1);
 
 #[cfg(test)]
@@ -166,7 +160,7 @@ mod tests {
     "#;
 
     #[test]
-    fn links_read_as_people_write_them() {
+    fn links_are_read_with_units_and_defaults() {
         let topology = parse(TWO, None).unwrap();
         let about = |name| topology.about(topology.link(name).unwrap()).unwrap();
         let back = about("there-here");
@@ -178,7 +172,7 @@ mod tests {
         assert_eq!(
             about("slow").channel,
             about("slow").capacity,
-            "no channel is wider than its link"
+            "the default channel does not exceed the capacity"
         );
         assert_eq!(
             topology.nodes().map(|(_, name)| name).collect::<Vec<_>>(),
@@ -187,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_knows_its_interfaces() {
+    fn interfaces_have_the_links_that_list_them() {
         let text = format!(
             "{TWO}\n[[link]]\nfrom='here'\nto='x'\ncapacity='1G'\nboth=true\ninterfaces=['eth1', 'eth2']\nback_interfaces=['eth3']"
         );
@@ -209,12 +203,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_topology_is_refused_in_a_sentence() {
+    fn faulty_topology_is_refused_with_a_reason() {
         let link = "[[link]]\nfrom='a'\nto='b'\ncapacity='1G'\n";
         for (text, says) in [
             (String::new(), "at least one link"),
-            (format!("{link}{link}"), "two of the name a-b"),
-            (format!("nodes=['c']\n{link}"), "no link joins"),
+            (format!("{link}{link}"), "name a-b is used twice"),
+            (format!("nodes=['c']\n{link}"), "no links connect"),
             (
                 "[[link]]\nfrom='a'\nto='a'\ncapacity='1G'".into(),
                 "two different ends",
@@ -238,9 +232,9 @@ mod tests {
                 "line 5, column 1: unknown field `colour`",
             ),
             ("[[link]]\nfrom='a".into(), "line 2, column 8: "),
-            (format!("{link}channel='2G'"), "at most the link's capacity"),
+            (format!("{link}channel='2G'"), "to the capacity of the link"),
             (format!("{link}guard='2h'"), "more than an hour"),
-            (format!("{link}interfaces=['']"), "no link begins or ends"),
+            (format!("{link}interfaces=['']"), "no link starts or ends"),
         ] {
             let why = parse(&text, None).unwrap_err().to_string();
             assert!(why.contains(says) && !why.contains('\n'), "{text}: {why}");
@@ -248,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn links_without_a_capacity_have_the_usual_one() {
+    fn links_without_a_capacity_have_the_default() {
         let text =
             "[[link]]\nfrom='a'\nto='b'\nboth=true\n[[link]]\nfrom='b'\nto='c'\ncapacity='1G'";
         let topology = parse(text, Some(Rate::from_mbps(300))).unwrap();

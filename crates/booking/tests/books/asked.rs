@@ -1,14 +1,14 @@
-//! What the books answer to those that look after them: devices, operators, and instances.
+//! Queries by devices, operators and other instances.
 
 use lighthaul_booking::Error;
 use lighthaul_booking::books::{Config, Policy};
-use lighthaul_booking::word::NewReservation;
+use lighthaul_booking::json::NewReservation;
 use lighthaul_circuit::reservation::State;
 
 use crate::world::{World, ada, all_for, ben, device};
 
 #[test]
-fn reservation_is_active_once_a_device_says_so() {
+fn reservation_becomes_active_when_a_device_reports_it() {
     let world = World::new(Config::default());
     let later = NewReservation {
         start: Some(World::at(100)),
@@ -23,7 +23,7 @@ fn reservation_is_active_once_a_device_says_so() {
 }
 
 #[test]
-fn policies_of_a_running_calendar_bind_what_is_booked_next() {
+fn changed_policies_apply_to_the_next_booking() {
     let world = World::new(Config::default());
     let before = world.books.reserve(&ben(), &all_for(10), None).unwrap();
     let no_links = Policy {
@@ -40,7 +40,7 @@ fn policies_of_a_running_calendar_bind_what_is_booked_next() {
 }
 
 #[test]
-fn events_behind_the_latest_number_are_those_of_what_comes_next() {
+fn events_after_the_latest_number_are_later_events() {
     let world = World::new(Config::default());
     let later = NewReservation {
         start: Some(World::at(100)),
@@ -61,7 +61,7 @@ fn events_behind_the_latest_number_are_those_of_what_comes_next() {
 }
 
 #[test]
-fn books_tell_their_time_and_their_topology() {
+fn books_return_their_time_and_topology() {
     let world = World::new(Config::default());
     world.pass(5);
     assert_eq!(world.books.now(), World::at(5));

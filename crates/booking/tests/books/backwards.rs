@@ -1,4 +1,4 @@
-//! Stores that were restored from a copy, or failed over to a server that lags.
+//! Stores that were restored from a backup, or failed over to a lagging server.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn says_backwards<T: std::fmt::Debug>(answer: lighthaul_booking::Result<T>) {
 }
 
 #[test]
-fn a_store_that_went_backwards_is_refused_by_every_instance_that_saw_more() {
+fn older_store_is_refused_by_every_instance_that_has_seen_more() {
     let shelf = Shelf::default();
     shelf.elect("one");
     let now = Arc::new(AtomicU64::new(BEGIN));
@@ -29,7 +29,7 @@ fn a_store_that_went_backwards_is_refused_by_every_instance_that_saw_more() {
     let lost = one.reserve(&ada(), &all_for(1), None).unwrap();
     assert_eq!(two.get(&ada(), lost.id).unwrap(), lost);
     shelf.restore(&lagging);
-    // one that has seen nothing goes on, and comes farther than the others ever were
+    // an instance that has seen nothing accepts it, and continues beyond the others
     shelf.elect("three");
     let three = open(shelf.hand("three"), Config::default(), &now).unwrap();
     for _ in 0..5 {
@@ -43,7 +43,7 @@ fn a_store_that_went_backwards_is_refused_by_every_instance_that_saw_more() {
 }
 
 #[test]
-fn instances_that_follow_each_other_have_one_history() {
+fn alternating_writers_have_one_history() {
     let shelf = Shelf::default();
     shelf.elect("one");
     let now = Arc::new(AtomicU64::new(BEGIN));
@@ -65,7 +65,7 @@ fn instances_that_follow_each_other_have_one_history() {
 }
 
 #[test]
-fn a_file_restored_from_a_backup_is_refused_until_somebody_accepts_it() {
+fn restored_file_is_refused_until_it_is_accepted() {
     let name = format!("backwards-{}", std::process::id());
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder).unwrap();
@@ -101,7 +101,7 @@ fn a_file_restored_from_a_backup_is_refused_until_somebody_accepts_it() {
 }
 
 #[test]
-fn numbers_that_a_lost_note_does_not_have_are_not_given_again() {
+fn numbers_are_not_reused_after_a_power_failure() {
     let name = format!("bound-{}", std::process::id());
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder).unwrap();
@@ -117,7 +117,8 @@ fn numbers_that_a_lost_note_does_not_have_are_not_given_again() {
     let files = ["books", "books-wal", "books.seen"].map(|name| folder.join(name));
     let first = start();
     first.reserve(&ada(), &all_for(1), None).unwrap();
-    // a power cut leaves a note that is older, and the books are put back from a copy that is as old
+    // a power failure leaves an older position, and the books are restored from an equally old
+    // backup
     let old = files.each_ref().map(|file| fs::read(file).unwrap());
     let lost = first.reserve(&ada(), &all_for(1), None).unwrap();
     drop(first);
@@ -128,7 +129,7 @@ fn numbers_that_a_lost_note_does_not_have_are_not_given_again() {
     let next = third.reserve(&ada(), &all_for(1), None).unwrap();
     assert!(next.id > lost.id, "{} behind {}", next.id, lost.id);
     drop(third);
-    // after a stop numbers go on without a gap
+    // numbers continue without a gap after a stop
     let fourth = start();
     let last = fourth.reserve(&ada(), &all_for(1), None).unwrap();
     assert!(last.id < next.id + 100, "{} behind {}", last.id, next.id);
@@ -136,7 +137,7 @@ fn numbers_that_a_lost_note_does_not_have_are_not_given_again() {
 }
 
 #[test]
-fn damaged_note_is_refused_until_somebody_accepts_the_books_as_they_are() {
+fn damaged_position_is_refused_until_the_books_are_accepted() {
     let name = format!("damaged-{}", std::process::id());
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder).unwrap();
@@ -175,7 +176,7 @@ fn damaged_note_is_refused_until_somebody_accepts_the_books_as_they_are() {
 }
 
 #[test]
-fn a_file_replaced_while_it_is_in_use_is_written_no_more() {
+fn replaced_file_is_not_written() {
     let name = format!("replaced-{}", std::process::id());
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder).unwrap();

@@ -1,39 +1,39 @@
-//! What may not be, and that nothing changes then.
+//! Requests and settings that are refused without any change.
 
 use std::time::Duration;
 
 use lighthaul_booking::Error;
 use lighthaul_booking::books::{Config, Filter, Quota};
-use lighthaul_booking::word::{Bps, Bytes, Change, FlowAt, Moment, NewReservation, Span};
+use lighthaul_booking::json::{Bps, Bytes, Change, FlowAt, IsoDuration, NewReservation, Timestamp};
 
 use crate::world::{BEGIN, SECONDS_WORTH, World, ada, all_for, ben, held_for, operator};
 
 #[test]
-fn amounts_and_times_that_cannot_be_are_refused_with_what_would_work() {
+fn impossible_amounts_and_times_are_refused_with_a_remedy() {
     assert_refused(&[
-        ("at least a byte", |new| new.size = Some(Bytes(0))),
+        ("at least 1 byte", |new| new.size = Some(Bytes(0))),
         ("ask for less", |new| new.size = Some(Bytes(1 << 63))),
         ("ask for less", |new| new.size = Some(Bytes(u64::MAX))),
         ("either size in bytes", |new| new.size = None),
         ("either size in bytes", |new| new.hold = "1s".parse().ok()),
-        ("a nanosecond", |new| {
-            (new.size, new.hold) = (None, Some(Span(Duration::ZERO)));
+        ("at least 1ns", |new| {
+            (new.size, new.hold) = (None, Some(IsoDuration(Duration::ZERO)));
         }),
         ("at most 100", |new| new.margin_percent = Some(101)),
         ("2027-01-15T08:00:00Z or later", |new| {
-            new.start = Some(Moment(BEGIN - 1));
+            new.start = Some(Timestamp(BEGIN - 1));
         }),
         ("earlier start", |new| {
             new.start = "2553-01-01T00:00:00Z".parse().ok();
         }),
-        ("ask for it by 2027-01-15T08:01:41Z", |new| {
+        ("ask for an end at 2027-01-15T08:01:41Z", |new| {
             new.by = Some(World::at(1));
         }),
     ]);
 }
 
 #[test]
-fn rates_and_places_that_cannot_be_are_refused_with_what_would_work() {
+fn impossible_rates_and_routes_are_refused_with_a_remedy() {
     assert_refused(&[
         ("at most 1.000 Gb/s", |new| {
             new.rate_max = Some(Bps(1_000_000_001));
@@ -42,18 +42,18 @@ fn rates_and_places_that_cannot_be_are_refused_with_what_would_work() {
             new.rate_min = Some(Bps(1_000_000_001));
         }),
         ("rate_max is zero", |new| new.rate_max = Some(Bps(0))),
-        ("those of the topology", |new| new.to = Some("c".into())),
-        ("two that links join", |new| {
+        ("no host or switch c", |new| new.to = Some("c".into())),
+        ("two connected nodes", |new| {
             (new.from, new.to) = (Some("b".into()), Some("a".into()));
         }),
         ("either from and to", |new| new.to = None),
         ("either from and to", |new| {
             new.path = Some(vec!["link".into()]);
         }),
-        ("there is no link x", |new| {
+        ("the topology has no link x", |new| {
             (new.from, new.to, new.path) = (None, None, Some(vec!["x".into()]));
         }),
-        ("the path names no link", |new| {
+        ("the path has no links", |new| {
             (new.from, new.to, new.path) = (None, None, Some(vec![]));
         }),
         ("provisions no circuits; omit flow", |new| {
@@ -66,7 +66,7 @@ fn rates_and_places_that_cannot_be_are_refused_with_what_would_work() {
 }
 
 #[test]
-fn what_is_left_out_of_a_request_is_filled_in() {
+fn omitted_values_get_defaults() {
     let world = World::new(Config::default());
     let short = NewReservation {
         rate_max: None,
@@ -79,12 +79,12 @@ fn what_is_left_out_of_a_request_is_filled_in() {
     assert_eq!(
         reservation.promised_end,
         World::at(103),
-        "three hundredths for headers and resends"
+        "3 percent for headers and retransmissions"
     );
 }
 
 #[test]
-fn the_same_key_is_the_same_answer_and_another_request_with_it_is_none() {
+fn same_key_gets_the_same_answer_and_no_other_request() {
     let world = World::new(Config::default());
     let first = world
         .books
@@ -102,7 +102,7 @@ fn the_same_key_is_the_same_answer_and_another_request_with_it_is_none() {
         .books
         .reserve(&ada(), &all_for(11), Some("k"))
         .unwrap_err();
-    assert!(matches!(why, Error::Conflict(_)), "{why}");
+    assert!(matches!(why, Error::KeyReused(_)), "{why}");
     assert_ne!(
         world
             .books
@@ -110,18 +110,18 @@ fn the_same_key_is_the_same_answer_and_another_request_with_it_is_none() {
             .unwrap()
             .id,
         first.id,
-        "keys are one's own"
+        "keys of owners are independent"
     );
     for key in ["", &"k".repeat(256)] {
         assert!(matches!(
             world.books.reserve(&ada(), &all_for(1), Some(key)),
-            Err(Error::Misuse(_))
+            Err(Error::Request(_))
         ));
     }
 }
 
 #[test]
-fn an_owner_has_so_many_reservations_and_so_much_of_a_day_and_no_more() {
+fn quota_limits_reservations_and_bytes_of_a_day() {
     let quota = Quota {
         reservations: 2,
         bytes: 100 * SECONDS_WORTH,
@@ -132,7 +132,7 @@ fn an_owner_has_so_many_reservations_and_so_much_of_a_day_and_no_more() {
     };
     let world = World::new(config);
     let refused = |new: &NewReservation| match world.books.reserve(&ada(), new, None) {
-        Err(Error::Quota(why)) => why,
+        Err(Error::Quota(why)) => why.to_string(),
         answer => panic!("{answer:?}"),
     };
     let why = refused(&all_for(101));
@@ -149,9 +149,9 @@ fn an_owner_has_so_many_reservations_and_so_much_of_a_day_and_no_more() {
     assert!(why.contains("2 reservations"), "{why}");
     assert!(
         world.books.reserve(&ben(), &all_for(1000), None).is_ok(),
-        "others have their own"
+        "quotas of owners are independent"
     );
-    // to grow beyond it changes nothing
+    // a refused extension changes nothing
     let before = world.calendar();
     let size = |seconds| Change {
         size: Some(Bytes(seconds * SECONDS_WORTH)),
@@ -163,18 +163,18 @@ fn an_owner_has_so_many_reservations_and_so_much_of_a_day_and_no_more() {
     ));
     assert_eq!(world.calendar(), before);
     assert_eq!(world.books.get(&ada(), second.id).unwrap(), second);
-    // what was not used does not count
+    // the unused rest of a released reservation does not count
     world.pass(10);
     world.books.release(&ada(), first.id, "").unwrap();
     assert!(world.books.reserve(&ada(), &all_for(90), None).is_ok());
 }
 
 #[test]
-fn what_is_somebody_elses_is_not_there() {
+fn reservations_of_others_are_not_visible() {
     let world = World::new(Config::default());
     let id = world.books.reserve(&ada(), &held_for(10), None).unwrap().id;
     let missing =
-        |answer: lighthaul_booking::Result<_>| matches!(answer, Err(Error::Missing { .. }));
+        |answer: lighthaul_booking::Result<_>| matches!(answer, Err(Error::NotFound { .. }));
     assert!(missing(world.books.get(&ben(), id)));
     assert!(missing(world.books.commit(&ben(), id, "")));
     assert!(missing(world.books.terminate(&ben(), id, "")));
@@ -214,7 +214,7 @@ fn what_is_somebody_elses_is_not_there() {
 }
 
 #[test]
-fn lists_come_in_parts_and_events_in_order() {
+fn lists_have_pages_and_events_have_an_order() {
     let world = World::new(Config::default());
     let ids: Vec<u64> = (0..5)
         .map(|_| world.books.reserve(&ada(), &held_for(1), None).unwrap().id)
@@ -240,14 +240,16 @@ fn lists_come_in_parts_and_events_in_order() {
 }
 
 #[test]
-fn rules_that_cannot_be_are_refused() {
+fn settings_out_of_range_are_refused() {
     let cases: [(&str, Spoil<Config>); 4] = [
         ("thousandths", |config| {
             config.shares.insert("ada".into(), 1001);
         }),
-        ("a hold", |config| config.hold = Duration::ZERO),
-        ("a window", |config| config.window = Duration::from_mins(1)),
-        ("how many", |config| config.events_max = 0),
+        ("hold of", |config| config.hold = Duration::ZERO),
+        ("quota window", |config| {
+            config.window = Duration::from_mins(1)
+        }),
+        ("events to keep", |config| config.events_max = 0),
     ];
     for (says, change) in cases {
         let mut config = Config::default();
@@ -257,7 +259,7 @@ fn rules_that_cannot_be_are_refused() {
     }
 }
 
-/// Each request is refused when it is spoilt, in words that say what would work, and the books stay as they are.
+/// Asserts that each faulty request is refused with a remedy, and that the books do not change.
 fn assert_refused(cases: &[(&str, Spoil<NewReservation>)]) {
     let world = World::new(Config::default());
     world.books.reserve(&ada(), &all_for(100), None).unwrap();
@@ -276,5 +278,5 @@ fn assert_refused(cases: &[(&str, Spoil<NewReservation>)]) {
     assert_eq!(all.unwrap().items.len(), 1);
 }
 
-/// Makes something wrong.
+/// Makes a request or a setting faulty.
 type Spoil<T> = fn(&mut T);

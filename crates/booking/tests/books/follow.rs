@@ -1,4 +1,4 @@
-//! What is in the store is what is so: for who opens it again, for who follows it, and when it fails.
+//! The store is authoritative: for a restart, for other instances, and after failures.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use lighthaul_base::Rng;
 use lighthaul_booking::Error;
 use lighthaul_booking::books::{Books, Config, Filter, Who};
+use lighthaul_booking::json::{Bytes, Change, NewOutage, NewReservation, Timestamp};
 use lighthaul_booking::store::Writer;
-use lighthaul_booking::word::{Bytes, Change, Moment, NewOutage, NewReservation};
 use lighthaul_circuit::reservation::State;
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ use crate::world::{
 };
 
 #[test]
-fn what_the_store_has_not_kept_has_not_happened() {
+fn failed_write_changes_nothing() {
     let shelf = Shelf::default();
     shelf.elect("one");
     let world = World::on(shelf.hand("one"), Config::default());
@@ -44,7 +44,7 @@ fn what_the_store_has_not_kept_has_not_happened() {
 }
 
 #[test]
-fn what_was_kept_without_an_answer_is_answered_to_the_same_key() {
+fn stored_booking_without_answer_is_returned_for_the_same_key() {
     let shelf = Shelf::default();
     shelf.elect("one");
     let world = World::on(shelf.hand("one"), Config::default());
@@ -63,11 +63,11 @@ fn what_was_kept_without_an_answer_is_answered_to_the_same_key() {
         .list(&ada(), &Filter::default(), (0, 10))
         .unwrap();
     let ids: Vec<u64> = all.items.iter().map(|one| one.id).collect();
-    assert_eq!(ids, [again.id], "it was booked once");
+    assert_eq!(ids, [again.id], "the request was booked once");
 }
 
 #[test]
-fn another_instance_reads_sends_writers_away_and_takes_over() {
+fn reader_answers_queries_and_replaces_the_writer() {
     let shelf = Shelf::default();
     shelf.elect("one");
     let one = World::on(shelf.hand("one"), Config::default());
@@ -79,18 +79,18 @@ fn another_instance_reads_sends_writers_away_and_takes_over() {
         World::at(10)
     );
     match two.reserve(&ada(), &all_for(1), None) {
-        Err(Error::Elsewhere { url }) => assert_eq!(url, "one"),
+        Err(Error::OtherWriter { url }) => assert_eq!(url, "one"),
         answer => panic!("{answer:?}"),
     }
     shelf.elect("two");
     assert!(matches!(
         one.books.reserve(&ada(), &all_for(1), None),
-        Err(Error::Elsewhere { .. })
+        Err(Error::OtherWriter { .. })
     ));
     assert_eq!(
         two.reserve(&ada(), &all_for(10), Some("k")).unwrap(),
         first,
-        "answers are taken over"
+        "answers are shared"
     );
     assert_eq!(
         two.reserve(&ben(), &all_for(10), None)
@@ -100,11 +100,11 @@ fn another_instance_reads_sends_writers_away_and_takes_over() {
     );
     let mut calendar = two.snapshot().unwrap();
     calendar.forget(World::at(0).instant());
-    assert_eq!(one.calendar(), calendar, "and the first follows");
+    assert_eq!(one.calendar(), calendar, "the first instance follows");
 }
 
 #[test]
-fn instance_knows_who_writes_when_it_looked_and_what_failed() {
+fn status_has_the_writer_the_time_and_the_failure() {
     let shelf = Shelf::default();
     shelf.elect("one");
     let one = World::on(shelf.hand("one"), Config::default());
@@ -116,8 +116,8 @@ fn instance_knows_who_writes_when_it_looked_and_what_failed() {
     let other = Some("one".to_owned());
     assert_eq!(of(&one.books), (None, World::at(0), false));
     assert_eq!(of(&two), (other.clone(), World::at(0), false));
-    assert_eq!(one.books.writer().unwrap(), Writer::Here);
-    assert_eq!(two.writer().unwrap(), Writer::At("one".to_owned()));
+    assert_eq!(one.books.writer().unwrap(), Writer::This);
+    assert_eq!(two.writer().unwrap(), Writer::Other("one".to_owned()));
     one.pass(5);
     assert_eq!(of(&one.books), (None, World::at(5), false));
     shelf.fail(Fault::Away);
@@ -134,7 +134,7 @@ fn instance_knows_who_writes_when_it_looked_and_what_failed() {
 }
 
 #[test]
-fn listeners_hear_of_news_alone_and_of_those_of_others() {
+fn listeners_are_called_for_changes_of_all_instances() {
     let shelf = Shelf::default();
     shelf.elect("one");
     let one = World::on(shelf.hand("one"), Config::default());
@@ -158,7 +158,7 @@ fn listeners_hear_of_news_alone_and_of_those_of_others() {
 }
 
 #[test]
-fn who_follows_late_still_hears_that_an_outage_was_lifted() {
+fn late_reader_learns_that_an_outage_was_canceled() {
     let shelf = Shelf::default();
     shelf.elect("one");
     let one = World::on(shelf.hand("one"), Config::default());
@@ -188,7 +188,7 @@ fn who_follows_late_still_hears_that_an_outage_was_lifted() {
 }
 
 #[test]
-fn what_the_links_cannot_keep_any_more_fails_and_the_rest_stays() {
+fn reservations_beyond_a_reduced_capacity_fail_and_others_stay() {
     let shelf = Shelf::default();
     shelf.elect("one");
     let world = World::on(shelf.hand("one"), Config::default());
@@ -199,16 +199,21 @@ fn what_the_links_cannot_keep_any_more_fails_and_the_rest_stays() {
     };
     let narrow = world.books.reserve(&ada(), &narrow, None).unwrap();
     let now = Arc::clone(&world.now);
-    let clock = move || Moment(now.load(Ordering::Relaxed));
+    let clock = move || Timestamp(now.load(Ordering::Relaxed));
     let slower = Books::open(shelf.hand("one"), link(500), Config::default(), clock).unwrap();
     let failed = slower.get(&ada(), wide).unwrap();
     assert_eq!(failed.state, State::Failed);
-    assert!(failed.failure.unwrap().contains("no room for it any more"));
+    assert!(
+        failed
+            .failure
+            .unwrap()
+            .contains("no longer has the capacity")
+    );
     assert_eq!(slower.get(&ada(), narrow.id).unwrap().steps, narrow.steps);
 }
 
 #[test]
-fn a_topology_without_what_is_promised_is_refused_and_the_books_stay() {
+fn topology_without_booked_links_is_refused() {
     let shelf = Shelf::default();
     shelf.elect("one");
     let world = World::on(shelf.hand("one"), Config::default());
@@ -227,7 +232,7 @@ fn a_topology_without_what_is_promised_is_refused_and_the_books_stay() {
     };
     let clock = || {
         let now = Arc::clone(&world.now);
-        move || Moment(now.load(Ordering::Relaxed))
+        move || Timestamp(now.load(Ordering::Relaxed))
     };
     for name in ["one", "two"] {
         let opened = Books::open(shelf.hand(name), other(), Config::default(), clock());
@@ -243,7 +248,7 @@ fn a_topology_without_what_is_promised_is_refused_and_the_books_stay() {
     }
     let again = open(shelf.hand("one"), Config::default(), &world.now).unwrap();
     assert_eq!(again.get(&ada(), kept.id).unwrap().steps, kept.steps);
-    // what is over needs no links
+    // ended reservations need no links
     drop(again);
     world.now.fetch_add(100 * SECOND, Ordering::Relaxed);
     let new = Books::open(shelf.hand("one"), other(), Config::default(), clock()).unwrap();
@@ -254,7 +259,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens_the_books_balance_and_all_instances_have_the_same(seed: u64) {
+    fn random_actions_never_overbook_and_instances_agree(seed: u64) {
         let shelf = Shelf::default();
         shelf.elect("one");
         let world = World::on(shelf.hand("one"), Config::default());
@@ -266,7 +271,7 @@ proptest! {
                 1 => shelf.fail(Fault::Behind),
                 _ => {}
             }
-            // whether it is granted, refused or lost is all the same here
+            // the result does not matter here
             let _ = act(&world.books, &mut rng);
             if rng.below(4) == 0 {
                 world.now.fetch_add(rng.below(90) * SECOND, Ordering::Relaxed);
@@ -280,7 +285,7 @@ proptest! {
         world.books.tick().unwrap();
         let all = world.books.list(&operator(), &Filter::default(), (0, 1000)).unwrap().items;
         prop_assert!(most_at_once(&all) <= 1_000_000_000, "seed {seed}");
-        let now = Moment(world.now.load(Ordering::Relaxed)).instant();
+        let now = Timestamp(world.now.load(Ordering::Relaxed)).instant();
         let again = open(shelf.hand("one"), Config::default(), &world.now).unwrap();
         for books in [&two, &again] {
             let mut calendar = books.snapshot().unwrap();
@@ -292,7 +297,7 @@ proptest! {
     }
 }
 
-/// Something that somebody does.
+/// Makes a random change.
 fn act(books: &Books, rng: &mut Rng) -> lighthaul_booking::Result<()> {
     let whose: [Who; 2] = [ada(), ben()];
     let who = &whose[rng.below(2) as usize];
@@ -317,8 +322,11 @@ fn act(books: &Books, rng: &mut Rng) -> lighthaul_booking::Result<()> {
             let from = rng.below(200);
             let outage = NewOutage {
                 link: "link".into(),
-                from: books.tick().ok().map(|now| Moment(now.0 + from * SECOND)),
-                till: Moment(books.tick()?.0 + (from + 1 + rng.below(50)) * SECOND),
+                from: books
+                    .tick()
+                    .ok()
+                    .map(|now| Timestamp(now.0 + from * SECOND)),
+                till: Timestamp(books.tick()?.0 + (from + 1 + rng.below(50)) * SECOND),
                 why: String::new(),
             };
             books.outage(&operator(), &outage).map(drop)

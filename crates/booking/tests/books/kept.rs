@@ -1,8 +1,8 @@
-//! Answers and history that are kept of each identity.
+//! Deletion of old answers and of history.
 
 use lighthaul_booking::Error;
 use lighthaul_booking::books::{Books, Config, Quota, Who};
-use lighthaul_booking::word::NewReservation;
+use lighthaul_booking::json::NewReservation;
 
 use crate::world::{SECONDS_WORTH, World, ada, all_for, ben, held_for};
 
@@ -11,7 +11,7 @@ fn key_of(books: &Books, who: &Who, key: &str) -> u64 {
 }
 
 #[test]
-fn answers_of_the_identity_that_has_most_give_way_and_those_of_others_stay() {
+fn answers_of_the_identity_with_most_are_deleted_first() {
     let config = Config {
         answers_bytes_max: 20_000,
         ..Config::default()
@@ -29,19 +29,19 @@ fn answers_of_the_identity_that_has_most_give_way_and_those_of_others_stay() {
     assert_eq!(
         key_of(&world.books, &ada(), "k"),
         first,
-        "others lose nothing"
+        "answers of others stay"
     );
     let last = key_of(&world.books, &ben(), "199");
     assert_eq!(key_of(&world.books, &ben(), "199"), last);
     assert_ne!(
         key_of(&world.books, &ben(), "0"),
         next,
-        "the oldest has gone"
+        "the oldest answer is deleted"
     );
 }
 
 #[test]
-fn history_of_the_owner_that_has_most_gives_way_and_that_of_others_stays() {
+fn history_of_the_owner_with_most_is_deleted_first() {
     let config = Config {
         history_bytes_max: 50_000,
         ..Config::default()
@@ -56,7 +56,10 @@ fn history_of_the_owner_that_has_most_gives_way_and_that_of_others_stays() {
     let rest: Vec<u64> = (0..300).map(|_| over(&ben())).collect();
     assert!(world.books.get(&ada(), first).is_ok());
     let missing = world.books.get(&ben(), oldest);
-    assert!(matches!(missing, Err(Error::Missing { .. })), "{missing:?}");
+    assert!(
+        matches!(missing, Err(Error::NotFound { .. })),
+        "{missing:?}"
+    );
     let kept = rest
         .iter()
         .filter(|id| world.books.get(&ben(), **id).is_ok());
@@ -66,7 +69,7 @@ fn history_of_the_owner_that_has_most_gives_way_and_that_of_others_stays() {
 }
 
 #[test]
-fn work_counts_for_its_quota_even_if_its_reservation_is_forgotten() {
+fn deleted_reservation_still_counts_for_its_quota() {
     let quota = Quota {
         bytes: 30 * SECONDS_WORTH,
         ..Quota::default()
@@ -82,7 +85,7 @@ fn work_counts_for_its_quota_even_if_its_reservation_is_forgotten() {
         world.pass(10);
         assert!(matches!(
             world.books.get(&ada(), id),
-            Err(Error::Missing { .. })
+            Err(Error::NotFound { .. })
         ));
     }
     let more: NewReservation = all_for(11);

@@ -1,10 +1,12 @@
-//! From the reservation to its end, and what others have of it.
+//! Lifecycle of reservations, and effects on others.
 
 use std::time::Duration;
 
 use lighthaul_booking::Error;
 use lighthaul_booking::books::{Config, Filter};
-use lighthaul_booking::word::{Bytes, Change, Kind, Moment, NewOutage, NewReservation, Provision};
+use lighthaul_booking::json::{
+    Bytes, Change, EventKind, NewOutage, NewReservation, Provision, Timestamp,
+};
 use lighthaul_calendar::Refusal;
 use lighthaul_circuit::reservation::{State, Verb};
 
@@ -13,7 +15,7 @@ use crate::world::{
 };
 
 #[test]
-fn a_reservation_goes_from_hold_to_release_and_says_who_and_why() {
+fn journal_has_identity_and_reason_from_hold_to_release() {
     let world = World::new(Config::default());
     let held = world.books.reserve(&ada(), &held_for(10), None).unwrap();
     assert_eq!(
@@ -28,7 +30,7 @@ fn a_reservation_goes_from_hold_to_release_and_says_who_and_why() {
     assert_eq!(
         committed.state,
         State::Provisioned,
-        "circuits are made with the commit"
+        "the commit provisions the circuit"
     );
     world.pass(1);
     assert_eq!(
@@ -52,14 +54,24 @@ fn a_reservation_goes_from_hold_to_release_and_says_who_and_why() {
                 "ada",
                 "with the commit"
             ),
-            (Verb::Activate, State::Active, "clock", "its time has come"),
-            (Verb::Release, State::Released, "clock", "its time is over"),
+            (
+                Verb::Activate,
+                State::Active,
+                "clock",
+                "its start time was reached"
+            ),
+            (
+                Verb::Release,
+                State::Released,
+                "clock",
+                "its end time was reached"
+            ),
         ]
     );
 }
 
 #[test]
-fn what_is_provisioned_by_hand_waits_for_the_hand_and_ends_without_it() {
+fn manual_reservation_waits_and_ends_without_provisioning() {
     let world = World::new(Config::default());
     let by_hand = NewReservation {
         provision: Provision::Manual,
@@ -69,7 +81,7 @@ fn what_is_provisioned_by_hand_waits_for_the_hand_and_ends_without_it() {
     assert_eq!(world.books.get(&ada(), id).unwrap().state, State::Committed);
     assert!(matches!(
         world.books.release(&ada(), id, ""),
-        Err(Error::Illegal(_))
+        Err(Error::Transition(_))
     ));
     let other = world.books.reserve(&ada(), &by_hand, None).unwrap().id;
     assert_eq!(
@@ -85,7 +97,7 @@ fn what_is_provisioned_by_hand_waits_for_the_hand_and_ends_without_it() {
 }
 
 #[test]
-fn a_hold_that_nobody_commits_is_free_again() {
+fn uncommitted_hold_expires() {
     let world = World::new(Config::default());
     let mut before = world.calendar();
     let id = world
@@ -110,7 +122,7 @@ fn a_hold_that_nobody_commits_is_free_again() {
 }
 
 #[test]
-fn of_many_who_want_the_last_capacity_one_has_it() {
+fn last_capacity_is_booked_once_by_many_threads() {
     let world = World::new(Config::default());
     let last = NewReservation {
         by: Some(World::at(10)),
@@ -131,7 +143,7 @@ fn of_many_who_want_the_last_capacity_one_has_it() {
     let (won, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
     assert_eq!((won.len(), lost.len()), (1, 7));
     for why in lost {
-        let Err(Error::Refused(Refusal::Late(counter))) = why else {
+        let Err(Error::Refused(Refusal::MissesDeadline(counter))) = why else {
             panic!("{why:?}");
         };
         assert_eq!(counter.end, Some(World::at(20).instant()));
@@ -139,7 +151,7 @@ fn of_many_who_want_the_last_capacity_one_has_it() {
 }
 
 #[test]
-fn a_device_that_fails_frees_what_its_reservation_had() {
+fn failed_device_frees_the_capacity() {
     let world = World::new(Config::default());
     let id = world.books.reserve(&ada(), &all_for(100), None).unwrap().id;
     world.pass(10);
@@ -160,19 +172,19 @@ fn a_device_that_fails_frees_what_its_reservation_had() {
     assert_eq!(
         failed.steps.last().unwrap().till,
         World::at(10),
-        "it had the link till then"
+        "the link was used until then"
     );
     assert_eq!(
         world.books.quote(&ben(), &all_for(1)).unwrap().steps[0].from,
         World::at(10)
     );
-    // what is over does not fail again
+    // an ended reservation does not fail again
     world.books.fail(&device(), id, "still dark").unwrap();
     assert_eq!(world.books.get(&ada(), id).unwrap(), failed);
 }
 
 #[test]
-fn what_one_releases_lets_those_behind_finish_earlier_and_nobody_later() {
+fn release_moves_later_reservations_forward_and_delays_none() {
     let world = World::new(Config::default());
     let first = world.books.reserve(&ada(), &all_for(100), None).unwrap();
     let ends = || -> Vec<_> {
@@ -195,18 +207,18 @@ fn what_one_releases_lets_those_behind_finish_earlier_and_nobody_later() {
         .books
         .release(&ada(), first.id, "the copy is done")
         .unwrap();
-    // those who wait have ten seconds to hear of it
+    // waiting reservations have ten seconds of notice
     assert_eq!(ends(), [World::at(90), World::at(140), World::at(190)]);
     let happened = world.books.events_since(&ben(), 0, 100).unwrap();
     let moved = happened
         .events
         .iter()
-        .filter(|event| event.kind == Kind::Moved);
+        .filter(|event| event.kind == EventKind::Moved);
     assert_eq!(moved.count(), 3);
 }
 
 #[test]
-fn it_grows_into_what_is_free_and_shrinks_to_what_is_asked() {
+fn reservation_extends_into_free_capacity_and_shrinks() {
     let world = World::new(Config::default());
     let id = world.books.reserve(&ada(), &all_for(10), None).unwrap().id;
     let other = world.books.reserve(&ben(), &all_for(10), None).unwrap();
@@ -219,7 +231,7 @@ fn it_grows_into_what_is_free_and_shrinks_to_what_is_asked() {
     assert_eq!(
         world.books.get(&ben(), other.id).unwrap().steps,
         other.steps,
-        "nobody else is touched"
+        "other reservations do not change"
     );
     let shrunk = world.books.shrink(&ada(), id, &size(5)).unwrap();
     assert_eq!(
@@ -237,12 +249,12 @@ fn it_grows_into_what_is_free_and_shrinks_to_what_is_asked() {
     world.pass(30);
     assert!(matches!(
         world.books.extend(&ada(), id, &size(20)),
-        Err(Error::Refused(Refusal::Over(_)))
+        Err(Error::Refused(Refusal::Ended(_)))
     ));
 }
 
 #[test]
-fn a_journal_tells_who_made_changed_and_moved_it() {
+fn journal_has_creation_resizes_and_moves() {
     let world = World::new(Config::default());
     let id = world.books.reserve(&ada(), &all_for(10), None).unwrap().id;
     let change = |seconds, why: &str| Change {
@@ -274,7 +286,7 @@ fn a_journal_tells_who_made_changed_and_moved_it() {
     );
     assert_eq!(lines[1].why, "more");
     assert!(lines[3].why.ends_with("new fibre"), "{moved:?}");
-    // many words do not fill the store
+    // a long reason is truncated
     for nth in 0..300 {
         let size = change(6 + nth % 2, "");
         let books = &world.books;
@@ -296,7 +308,7 @@ fn a_journal_tells_who_made_changed_and_moved_it() {
 }
 
 #[test]
-fn an_outage_moves_whom_it_hits_and_fails_who_has_no_room() {
+fn outage_moves_reservations_or_fails_them() {
     let world = World::new(Config::default());
     let free = world.books.reserve(&ada(), &all_for(100), None).unwrap().id;
     let bound = NewReservation {
@@ -315,10 +327,10 @@ fn an_outage_moves_whom_it_hits_and_fails_who_has_no_room() {
         Err(Error::Forbidden { .. })
     ));
     for (from, till, says) in [
-        (None, BEGIN, "is over already"),
-        (Some(World::at(9)), World::at(9).0, "ends before it begins"),
+        (None, BEGIN, "which has passed"),
+        (Some(World::at(9)), World::at(9).0, "before its start"),
     ] {
-        let till = Moment(till);
+        let till = Timestamp(till);
         let wrong = NewOutage {
             from,
             till,
@@ -352,12 +364,12 @@ fn an_outage_moves_whom_it_hits_and_fails_who_has_no_room() {
     assert_eq!(world.books.outages().unwrap(), []);
     assert!(matches!(
         world.books.lift(&operator(), view.id),
-        Err(Error::Missing { .. })
+        Err(Error::NotFound { .. })
     ));
 }
 
 #[test]
-fn what_is_over_is_forgotten_in_the_end() {
+fn ended_reservations_are_deleted_eventually() {
     let config = Config {
         history: Duration::from_secs(1000),
         ..Config::default()
@@ -374,7 +386,7 @@ fn what_is_over_is_forgotten_in_the_end() {
     world.pass(200);
     assert!(matches!(
         world.books.get(&ada(), id),
-        Err(Error::Missing { .. })
+        Err(Error::NotFound { .. })
     ));
     assert_eq!(
         world
@@ -383,7 +395,7 @@ fn what_is_over_is_forgotten_in_the_end() {
             .unwrap()
             .id,
         id,
-        "the answer is kept a day"
+        "the answer is kept for a day"
     );
     world.pass(24 * 3600);
     assert_ne!(
@@ -397,7 +409,7 @@ fn what_is_over_is_forgotten_in_the_end() {
 }
 
 #[test]
-fn clock_that_went_ahead_and_back_is_followed() {
+fn large_step_back_of_the_clock_is_followed() {
     let world = World::new(Config::default());
     let day = 24 * 3600;
     let later = NewReservation {
@@ -428,7 +440,7 @@ fn clock_that_went_ahead_and_back_is_followed() {
 }
 
 #[test]
-fn clock_that_goes_back_a_little_is_waited_for() {
+fn small_step_back_of_the_clock_has_no_effect() {
     let world = World::new(Config::default());
     world.pass(10);
     let back = BEGIN + 9_500_000_000;

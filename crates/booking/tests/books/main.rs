@@ -1,4 +1,4 @@
-//! The books: who may have what, what is kept, and what is left when something fails.
+//! Tests of the books: rights, limits, persistence, and failures.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 mod asked;

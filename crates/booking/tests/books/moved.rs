@@ -1,4 +1,4 @@
-//! Links and times to which reservations are moved, after an outage and when others leave room.
+//! Links and times to which reservations are moved, after an outage or when capacity is freed.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -7,14 +7,17 @@ use std::time::Duration;
 use lighthaul_base::Rate;
 use lighthaul_booking::Error;
 use lighthaul_booking::books::{Books, Config, Policy, Who};
+use lighthaul_booking::error::PolicyError;
+use lighthaul_booking::json::{
+    Bps, Bytes, Change, NewOutage, NewReservation, Reservation, Timestamp,
+};
 use lighthaul_booking::store::sqlite::Sqlite;
-use lighthaul_booking::word::{Bps, Bytes, Change, Moment, NewOutage, NewReservation, Reservation};
 use lighthaul_calendar::{Link, Topology};
 use lighthaul_circuit::reservation::State;
 
 use crate::world::{BEGIN, SECONDS_WORTH, World, ada, all_for, ben, fixed_for, operator};
 
-/// Three links from `a` to `b`, of which `short` is taken first and `allowed` last.
+/// Returns three links from `a` to `b`: `short` is the cheapest and `allowed` the most expensive.
 fn three_links() -> Topology {
     let link = |(name, cost): (&str, u32)| Link {
         name: name.to_owned(),
@@ -29,7 +32,7 @@ fn three_links() -> Topology {
     Topology::new(vec!["a".to_owned(), "b".to_owned()], links.to_vec()).unwrap()
 }
 
-/// Books over these in which a policy binds all users but ben.
+/// Returns books over these links, with a policy for all users except ben.
 fn books(policy: Policy) -> Books {
     let config = Config {
         policy,
@@ -37,7 +40,7 @@ fn books(policy: Policy) -> Books {
         ..Config::default()
     };
     let now = Arc::new(AtomicU64::new(BEGIN));
-    let clock = move || Moment(now.load(std::sync::atomic::Ordering::Relaxed));
+    let clock = move || Timestamp(now.load(std::sync::atomic::Ordering::Relaxed));
     let store = Box::new(Sqlite::in_memory().unwrap());
     Books::open(store, three_links(), config, clock).unwrap()
 }
@@ -49,7 +52,7 @@ fn only(links: &[&str]) -> Policy {
     }
 }
 
-/// Has ben hold a link between two seconds.
+/// Books a link for ben between two seconds.
 fn hold(books: &Books, link: &str, from: u64, till: u64) -> u64 {
     let new = NewReservation {
         from: None,
@@ -95,7 +98,7 @@ fn outage_moves_reservation_only_to_links_that_its_policy_allows() {
     is_on(&books, &ada(), &bound, "short");
     out(&books, "short", 0, 1000);
     is_on(&books, &ada(), &bound, "allowed");
-    // with no other link that is allowed it fails, and the forbidden one stays free
+    // the reservation fails without another permitted link, and the forbidden link stays free
     out(&books, "allowed", 0, 3_000_000);
     let late = NewReservation {
         start: Some(World::at(2000)),
@@ -144,7 +147,7 @@ fn outage_does_not_move_reservation_beyond_the_end_that_its_policy_allows() {
 }
 
 #[test]
-fn room_that_others_leave_is_taken_only_on_links_that_the_policy_allows() {
+fn freed_capacity_is_used_only_on_permitted_links() {
     let books = books(only(&["short", "allowed"]));
     hold(&books, "short", 0, 100);
     let forbidden = hold(&books, "forbidden", 0, 200);
@@ -173,14 +176,14 @@ fn reservation_is_not_extended_onto_a_link_that_its_policy_forbids() {
     };
     let why = books.extend(&ada(), bound.id, &larger).unwrap_err();
     assert!(
-        matches!(&why, Error::Policy(why) if why.contains("link forbidden")),
+        matches!(&why, Error::Policy(PolicyError::Link { link, .. }) if link == "forbidden"),
         "{why}"
     );
     assert_eq!(books.get(&ada(), bound.id).unwrap(), bound);
     books.extend(&operator(), bound.id, &larger).unwrap();
 }
 
-/// Each of these has as many steps as there are gaps between those of ben.
+/// Each of these has as many steps as there are gaps between the bookings of ben.
 #[test]
 fn many_reservations_of_many_steps_under_one_rate_limit_do_not_stop_the_calendar() {
     const MANY: u64 = 120;
@@ -204,7 +207,7 @@ fn many_reservations_of_many_steps_under_one_rate_limit_do_not_stop_the_calendar
         .map(|_| books.reserve(&ada(), &new, None).unwrap())
         .collect();
     assert!(bound.iter().all(|bound| bound.steps.len() == MANY as usize));
-    // each is compared with a sum of the others, which costs as much as it has steps
+    // each is compared with a sum of the others, at a cost proportional to its steps
     let reserved = books.effort().unwrap();
     assert!(reserved <= 2 * MANY * MANY, "{reserved}");
     books.release(&ben(), fixed[0], "").unwrap();

@@ -1,4 +1,4 @@
-//! The highest rate of an owner, after outages.
+//! Rate limit of an owner after outages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use lighthaul_base::{Rate, Rng};
 use lighthaul_booking::books::{Books, Config, Policy, Who};
+use lighthaul_booking::json::{
+    Bps, Bytes, IsoDuration, NewOutage, NewReservation, Reservation, Timestamp,
+};
 use lighthaul_booking::store::sqlite::Sqlite;
-use lighthaul_booking::word::{Bps, Bytes, Moment, NewOutage, NewReservation, Reservation, Span};
 use lighthaul_calendar::{Link, Topology};
 use lighthaul_circuit::reservation::State;
 
@@ -16,10 +18,10 @@ use crate::world::{
 };
 
 const GIGABIT: u64 = 1_000_000_000;
-/// How far ahead reservations may end, in seconds.
+/// Horizon of reservations in seconds.
 const HORIZON: u64 = 1000;
 
-/// Books over three links of 1 Gb/s from `a` to `b`, in which ada may have 1 Gb/s at one time.
+/// Returns books over three links of 1 Gb/s from `a` to `b`, with a limit of 1 Gb/s for ada.
 fn books() -> Books {
     let link = |name: &str| Link {
         name: name.to_owned(),
@@ -42,12 +44,12 @@ fn books() -> Books {
     };
     config.calendar.horizon = Duration::from_secs(HORIZON);
     let now = Arc::new(AtomicU64::new(BEGIN));
-    let clock = move || Moment(now.load(Ordering::Relaxed));
+    let clock = move || Timestamp(now.load(Ordering::Relaxed));
     let store = Box::new(Sqlite::in_memory().unwrap());
     Books::open(store, topology, config, clock).unwrap()
 }
 
-/// A request for the path of one link from a second on.
+/// Returns a request for the path of one link from a second on.
 fn over(link: &str, from: u64, new: NewReservation) -> NewReservation {
     NewReservation {
         from: None,
@@ -58,7 +60,7 @@ fn over(link: &str, from: u64, new: NewReservation) -> NewReservation {
     }
 }
 
-/// A request for either link from a second on.
+/// Returns a request for any link from a second on.
 fn over_any(from: u64, new: NewReservation) -> NewReservation {
     NewReservation {
         start: Some(World::at(from)),
@@ -76,7 +78,7 @@ fn out(books: &Books, link: &str, from: u64, till: u64) {
     books.outage(&operator(), &outage).unwrap();
 }
 
-/// The live reservations among `all`, as they are now; ada has no more than she may of them.
+/// Returns the active reservations among `all`, and asserts that ada is within her limit.
 fn within_limit(books: &Books, all: &[&Reservation]) -> Vec<Reservation> {
     let now = all.iter().map(|one| books.get(&ada(), one.id).unwrap());
     let live: Vec<Reservation> = now.filter(|one| !one.state.is_final()).collect();
@@ -100,7 +102,7 @@ fn outage_moves_reservation_to_a_time_at_which_its_owner_has_rate_left() {
     out(&books, "one", 100, 105);
     let live = within_limit(&books, &[&first, &second]);
     assert_eq!(live.len(), 2, "{live:?}");
-    // five seconds before the second one begins, and five after it
+    // five seconds before the start of the second one, and five after its end
     assert_eq!(live[0].promised_end, World::at(125));
     assert_eq!(live[1], second);
 }
@@ -140,7 +142,7 @@ fn outages_of_any_links_and_times_leave_an_owner_within_its_limit() {
                 }
             };
             let new = over_any(100 + rng.below(200), new);
-            // what is beyond the limit is refused
+            // requests above the limit are refused
             all.extend(books.reserve(&ada(), &new, None));
             let new = over_any(100 + rng.below(200), fixed_for(15));
             books.reserve(&ben(), &new, None).unwrap();
@@ -156,7 +158,7 @@ fn outages_of_any_links_and_times_leave_an_owner_within_its_limit() {
 }
 
 #[test]
-fn reservation_that_is_hit_too_does_not_stand_in_the_way() {
+fn displaced_reservations_do_not_block_each_other() {
     let books = books();
     let reserve = |who: &Who, link, from| {
         let new = over(link, from, fixed_for(10));
@@ -174,19 +176,19 @@ fn reservation_that_is_hit_too_does_not_stand_in_the_way() {
     );
     out(&books, "one", 100, 115);
     let live = within_limit(&books, &[&first, &second]);
-    // in the order in which they were booked, the first at the time that the second had
-    let ends: Vec<Moment> = live.iter().map(|one| one.promised_end).collect();
+    // the first booking gets the time of the second one
+    let ends: Vec<Timestamp> = live.iter().map(|one| one.promised_end).collect();
     assert_eq!(ends, [World::at(120), World::at(130)]);
 }
 
 #[test]
-fn reservation_that_cannot_be_placed_within_the_limit_fails_in_words() {
+fn failure_names_the_rate_limit() {
     let books = books();
     let first = books.reserve(&ada(), &over_any(100, all_for(10)), None);
     let first = first.unwrap();
     let rest = NewReservation {
         size: None,
-        hold: Some(Span(Duration::from_secs(HORIZON - 5 - 110))),
+        hold: Some(IsoDuration(Duration::from_secs(HORIZON - 5 - 110))),
         ..all_for(1)
     };
     let rest = books.reserve(&ada(), &over("two", 110, rest), None);
@@ -199,9 +201,9 @@ fn reservation_that_cannot_be_placed_within_the_limit_fails_in_words() {
     assert_eq!(failed.state, State::Failed);
     let why = failed.failure.unwrap();
     let says =
-        "the policy of ada allows 1.000 Gb/s at one time for all of its reservations together";
+        "the policy of ada permits 1.000 Gb/s at one time for all of its reservations together";
     assert!(
-        why.contains("there is no room") && why.contains(says),
+        why.contains("no other time or path is free") && why.contains(says),
         "{why}"
     );
 }

@@ -1,32 +1,32 @@
-//! A store of a test: several instances share it, and it fails when it is told to.
+//! Store for tests, which several instances share and which can fail.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use lighthaul_booking::error::{Error, Result};
-use lighthaul_booking::store::{Batch, Fact, Kind, Mark, Store, Writer};
+use lighthaul_booking::error::{Result, ServerFault, StoreError};
+use lighthaul_booking::store::{Batch, Document, DocumentKind, Position, Store, Writer};
 
-/// What all instances see.
+/// State that all instances share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shelf {
     kept: Arc<Mutex<Kept>>,
 }
 
-/// One instance's way to it.
+/// View of one instance.
 #[derive(Debug)]
 pub(crate) struct Hand {
     name: &'static str,
     shelf: Shelf,
 }
 
-/// How the next writing fails.
+/// ClientError of the next write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Nothing is kept.
+    /// The batch is not stored.
     Before,
-    /// All is kept, and nobody hears of it.
+    /// The batch is stored, but the call fails.
     Behind,
-    /// Nobody says who writes, until that is mended.
+    /// Elections fail until [`Shelf::heal`] is called.
     Away,
 }
 
@@ -36,12 +36,12 @@ struct Kept {
     fault: Option<Fault>,
     seq: u64,
     epochs: Vec<(String, u64)>,
-    facts: BTreeMap<(Kind, String), (u64, String)>,
+    documents: BTreeMap<(DocumentKind, String), (u64, String)>,
     events: BTreeMap<u64, String>,
 }
 
 impl Shelf {
-    /// The way of an instance, which may write if it is called `writer`.
+    /// Returns the view of an instance, which may write if its name is `writer`.
     pub(crate) fn hand(&self, name: &'static str) -> Box<dyn Store> {
         Box::new(Hand {
             name,
@@ -49,17 +49,17 @@ impl Shelf {
         })
     }
 
-    /// From now on this instance writes.
+    /// Makes this instance the writer.
     pub(crate) fn elect(&self, name: &'static str) {
         self.kept().writer = name;
     }
 
-    /// The next writing fails.
+    /// Makes the next write fail.
     pub(crate) fn fail(&self, fault: Fault) {
         self.kept().fault = Some(fault);
     }
 
-    /// A copy of all that is kept, for a backup or a server that lags.
+    /// Returns a copy of all data, as a backup or a lagging server has it.
     pub(crate) fn copy(&self) -> Self {
         let kept = self.kept().clone();
         Self {
@@ -67,13 +67,13 @@ impl Shelf {
         }
     }
 
-    /// Is as a copy was.
+    /// Restores a copy.
     pub(crate) fn restore(&self, copy: &Self) {
         let old = copy.kept().clone();
         *self.kept() = old;
     }
 
-    /// Nothing fails any more.
+    /// Ends all failures.
     pub(crate) fn heal(&self) {
         self.kept().fault = None;
     }
@@ -86,45 +86,45 @@ impl Shelf {
 impl Store for Hand {
     fn elect(&mut self) -> Result<Writer> {
         if self.shelf.kept().fault == Some(Fault::Away) {
-            return Err(Error::Store("the shelf is away".to_owned()));
+            return Err(failed("find the writer at").into());
         }
         let writer = self.shelf.kept().writer;
         let is_here = writer == self.name;
         Ok(if is_here {
-            Writer::Here
+            Writer::This
         } else {
-            Writer::At(writer.to_owned())
+            Writer::Other(writer.to_owned())
         })
     }
 
     fn append(&mut self, after: u64, batch: &Batch) -> Result<()> {
         let mut kept = self.shelf.kept();
         let fault = kept.fault.take();
-        let broken = || Err(Error::Store("the shelf broke".to_owned()));
+        let broken = || Err(failed("write to").into());
         if fault == Some(Fault::Before) || kept.seq != after || kept.writer != self.name {
             return broken();
         }
         kept.seq = batch.seq;
-        for Fact { kind, id, doc } in batch.facts.clone() {
+        for Document { kind, id, doc } in batch.documents.clone() {
             match doc {
-                Some(doc) => kept.facts.insert((kind, id), (batch.seq, doc)),
-                None => kept.facts.remove(&(kind, id)),
+                Some(doc) => kept.documents.insert((kind, id), (batch.seq, doc)),
+                None => kept.documents.remove(&(kind, id)),
             };
         }
         kept.events.extend(batch.events.iter().cloned());
         fault.map_or(Ok(()), |_| broken())
     }
 
-    fn mark(&mut self) -> Result<Mark> {
+    fn position(&mut self) -> Result<Position> {
         let kept = self.shelf.kept();
         let epoch = kept.epochs.last().map(|(epoch, _)| epoch.clone());
-        Ok(Mark {
+        Ok(Position {
             epoch: epoch.unwrap_or_default(),
             seq: kept.seq,
         })
     }
 
-    fn reach(&mut self, epoch: &str) -> Result<Option<u64>> {
+    fn epoch_end(&mut self, epoch: &str) -> Result<Option<u64>> {
         let kept = self.shelf.kept();
         let mut epochs = kept.epochs.iter();
         let found = epochs.find(|(name, _)| name == epoch);
@@ -132,7 +132,7 @@ impl Store for Hand {
         Ok(found.map(|_| next))
     }
 
-    fn begin(&mut self, epoch: &str) -> Result<()> {
+    fn begin_epoch(&mut self, epoch: &str) -> Result<()> {
         let mut kept = self.shelf.kept();
         let seq = kept.seq;
         kept.epochs.push((epoch.to_owned(), seq));
@@ -141,12 +141,12 @@ impl Store for Hand {
 
     fn changes(&mut self, after: u64) -> Result<Batch> {
         let kept = self.shelf.kept();
-        let behind = kept.facts.iter().filter(|(_, (seq, _))| *seq > after);
-        let facts =
-            behind.map(|((kind, id), (_, doc))| Fact::new(*kind, id.clone(), Some(doc.clone())));
+        let behind = kept.documents.iter().filter(|(_, (seq, _))| *seq > after);
+        let documents = behind
+            .map(|((kind, id), (_, doc))| Document::new(*kind, id.clone(), Some(doc.clone())));
         Ok(Batch {
             seq: kept.seq,
-            facts: facts.collect(),
+            documents: documents.collect(),
             ..Batch::default()
         })
     }
@@ -155,5 +155,14 @@ impl Store for Hand {
         let kept = self.shelf.kept();
         let behind = kept.events.range(after + 1..).take(most);
         Ok(behind.map(|(seq, doc)| (*seq, doc.clone())).collect())
+    }
+}
+
+/// Returns the error of a server that cannot be reached.
+fn failed(action: &'static str) -> StoreError {
+    StoreError::Server {
+        action,
+        why: "the test stopped it".to_owned(),
+        fault: ServerFault::Away,
     }
 }

@@ -1,19 +1,19 @@
-//! A world with a clock that is set, and what is asked of its books.
+//! Books with a clock that the test sets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lighthaul_base::Rate;
 use lighthaul_booking::books::{Books, Config, Role, Who};
+use lighthaul_booking::json::{Bps, Bytes, NewReservation, Reservation, Shape, Timestamp};
 use lighthaul_booking::store::Store;
 use lighthaul_booking::store::sqlite::Sqlite;
-use lighthaul_booking::word::{Bps, Bytes, Moment, NewReservation, Reservation, Shape};
 use lighthaul_calendar::{Calendar, Topology};
 
-/// When the world begins, some time in 2027.
+/// Start time of the tests, in 2027.
 pub(crate) const BEGIN: u64 = 1_800_000_000 * SECOND;
 pub(crate) const SECOND: u64 = 1_000_000_000;
-/// What the link carries in a second.
+/// Bytes that the link carries in a second.
 pub(crate) const SECONDS_WORTH: u64 = 125_000_000;
 
 /// Books over one link of 1 Gb/s from `a` to `b`.
@@ -33,26 +33,26 @@ impl World {
         Self { books, now }
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub(crate) fn pass(&self, seconds: u64) {
         self.now.fetch_add(seconds * SECOND, Ordering::Relaxed);
         self.books.tick().unwrap();
     }
 
-    /// So many seconds after the beginning.
-    pub(crate) const fn at(seconds: u64) -> Moment {
-        Moment(BEGIN + seconds * SECOND)
+    /// Returns the time this many seconds after the start.
+    pub(crate) const fn at(seconds: u64) -> Timestamp {
+        Timestamp(BEGIN + seconds * SECOND)
     }
 
-    /// What is promised from now on.
+    /// Returns the bookings from now on.
     pub(crate) fn calendar(&self) -> Calendar {
         let mut calendar = self.books.snapshot().unwrap();
-        calendar.forget(Moment(self.now.load(Ordering::Relaxed)).instant());
+        calendar.forget(Timestamp(self.now.load(Ordering::Relaxed)).instant());
         calendar
     }
 }
 
-/// Opens books by a clock.
+/// Opens books with a clock.
 pub(crate) fn open(
     store: Box<dyn Store>,
     config: Config,
@@ -60,16 +60,16 @@ pub(crate) fn open(
 ) -> lighthaul_booking::Result<Books> {
     let now = Arc::clone(now);
     Books::open(store, link(1000), config, move || {
-        Moment(now.load(Ordering::Relaxed))
+        Timestamp(now.load(Ordering::Relaxed))
     })
 }
 
-/// A link of so many megabits a second, in channels of one.
+/// Returns a link of this many megabits a second, with channels of 1 Mb/s.
 pub(crate) fn link(mbps: u64) -> Topology {
-    Topology::of_one(Rate::from_mbps(mbps), Rate::from_mbps(1)).unwrap()
+    Topology::single_link(Rate::from_mbps(mbps), Rate::from_mbps(1)).unwrap()
 }
 
-/// All of the link for so many seconds, as soon as may be.
+/// Returns a request for the whole link for this many seconds, as early as possible.
 pub(crate) fn all_for(seconds: u64) -> NewReservation {
     NewReservation {
         from: Some("a".into()),
@@ -82,7 +82,7 @@ pub(crate) fn all_for(seconds: u64) -> NewReservation {
     }
 }
 
-/// The same, all at once.
+/// Returns the same request with a fixed rate.
 pub(crate) fn fixed_for(seconds: u64) -> NewReservation {
     NewReservation {
         shape: Shape::Fixed,
@@ -90,7 +90,7 @@ pub(crate) fn fixed_for(seconds: u64) -> NewReservation {
     }
 }
 
-/// The same, not committed yet.
+/// Returns the same request without a commit.
 pub(crate) fn held_for(seconds: u64) -> NewReservation {
     NewReservation {
         commit: false,
@@ -98,13 +98,13 @@ pub(crate) fn held_for(seconds: u64) -> NewReservation {
     }
 }
 
-/// The most that reservations have at one moment.
+/// Returns the highest total rate of reservations.
 pub(crate) fn most_at_once(all: &[Reservation]) -> u64 {
     let steps = all.iter().flat_map(|reservation| &reservation.steps);
     let ends =
         steps.flat_map(|step| [(step.from, 1, step.rate_bps), (step.till, 0, step.rate_bps)]);
     let mut ends: Vec<_> = ends.collect();
-    // at one moment some end before others begin
+    // at equal times, ends come before starts
     ends.sort_unstable();
     let sums = ends.iter().scan(0, |sum, (_, begins, bps)| {
         *sum = if *begins == 1 { *sum + bps } else { *sum - bps };

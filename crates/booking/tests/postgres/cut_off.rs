@@ -1,4 +1,4 @@
-//! A writer whose host loses power: nobody says good-bye to the server, which still has to let go of its lock.
+//! A writer whose host loses power: the server must release its lock without a goodbye.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -15,7 +15,7 @@ use lighthaul_testkit::{lacks_root, lacks_tool};
 use crate::server::{Server, free_port};
 
 #[test]
-fn a_writer_that_was_cut_off_from_the_network_is_replaced_within_15_s() {
+fn disconnected_writer_is_replaced_within_15_s() {
     let name = "a_writer_that_was_cut_off_from_the_network_is_replaced_within_15_s";
     if lacks_root(name) || lacks_tool(name, "nsenter") {
         return;
@@ -39,34 +39,37 @@ fn a_writer_that_was_cut_off_from_the_network_is_replaced_within_15_s() {
     let _writer = far.hold(&url);
     let near = format!("{} port={port}", server.url());
     let mut store = Postgres::open(&near, "http://two").unwrap();
-    assert_eq!(store.elect().unwrap(), Writer::At("http://cut".to_owned()));
+    assert_eq!(
+        store.elect().unwrap(),
+        Writer::Other("http://cut".to_owned())
+    );
     far.cut();
     let clock = Clock::start();
-    while store.elect().unwrap() != Writer::Here {
+    while store.elect().unwrap() != Writer::This {
         assert!(clock.now() < Instant::ZERO + LONGEST, "the lock is held");
         thread::park_timeout(Duration::from_millis(100));
     }
     println!("replaced after {:?}", clock.now().since(Instant::ZERO));
 }
 
-/// What the test above cuts off: it holds the lock till then.
+/// Process that the test above disconnects. It holds the lock until then.
 #[test]
 #[ignore = "it is started by another test"]
 fn holder() {
-    #[expect(clippy::disallowed_methods, reason = "how the other test speaks to it")]
+    #[expect(clippy::disallowed_methods, reason = "set by the other test")]
     let Ok(url) = env::var(STORE) else {
         return;
     };
     let mut store = Postgres::open(&url, "http://cut").unwrap();
-    assert_eq!(store.elect().unwrap(), Writer::Here);
+    assert_eq!(store.elect().unwrap(), Writer::This);
     println!("\n{READY}");
     thread::park_timeout(Duration::from_mins(2));
 }
 
-/// A host of its own, as a network namespace that lasts as long as a process in it.
+/// Separate host: a network namespace that exists as long as a process in it.
 struct Far {
     sleeper: Child,
-    /// The address of this host on the wire between the two.
+    /// Address of this host on the link between the two.
     here: String,
 }
 
@@ -98,7 +101,7 @@ impl Far {
         far
     }
 
-    /// Waits till the process has left the namespace of this one.
+    /// Waits until the process has its own namespace.
     fn wait_for_namespace(&self) {
         let own = std::fs::read_link("/proc/self/ns/net").unwrap();
         let theirs = format!("/proc/{}/ns/net", self.sleeper.id());
@@ -118,7 +121,7 @@ impl Far {
         command
     }
 
-    /// Starts what holds the lock there.
+    /// Starts the holder of the lock there.
     fn hold(&self, url: &str) -> Holder {
         let own = env::current_exe().unwrap();
         let mut child = self.inside(own.to_str().unwrap());
@@ -131,11 +134,11 @@ impl Far {
         let said = BufReader::new(child.stdout.take().unwrap());
         let holder = Holder(child);
         let mut lines = said.lines().map_while(Result::ok);
-        assert!(lines.any(|line| line == READY), "nobody holds the lock");
+        assert!(lines.any(|line| line == READY), "the lock is not held");
         holder
     }
 
-    /// From now on nothing crosses the wire.
+    /// Drops all packets from now on.
     fn cut(&self) {
         let there = format!("lf{}", self.sleeper.id());
         let cut = self
@@ -153,7 +156,7 @@ impl Drop for Far {
     }
 }
 
-/// A process that ends with the test.
+/// Process that ends with the test.
 struct Holder(Child);
 
 impl Drop for Holder {

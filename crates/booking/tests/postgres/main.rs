@@ -1,4 +1,5 @@
-//! Books in a real `PostgreSQL` server, which goes away and comes back; instances that take over from each other.
+//! Books in a real `PostgreSQL` server that stops and restarts, and instances that replace each
+//! other.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 mod cut_off;
@@ -6,7 +7,7 @@ mod server;
 mod stopping;
 mod taking_over;
 mod tls;
-#[expect(dead_code, reason = "other tests need the rest")]
+#[expect(dead_code, reason = "used by other tests")]
 #[path = "../books/world.rs"]
 mod world;
 
@@ -21,7 +22,7 @@ use server::Server;
 use world::{BEGIN, SECOND, World, ada, all_for, ben, held_for, open, operator};
 
 #[test]
-fn what_was_answered_survives_a_restart_of_the_server() {
+fn answers_survive_a_restart_of_the_server() {
     let Some(server) = Server::start() else {
         return;
     };
@@ -36,7 +37,7 @@ fn what_was_answered_survives_a_restart_of_the_server() {
     assert!(matches!(why, Error::Store(_)), "{why:?}");
     assert!(
         why.to_string()
-            .contains("nothing was changed: see whether the server runs"),
+            .contains("nothing was changed: check that the server runs"),
         "{why}"
     );
     assert!(world.books.tick().is_err());
@@ -49,7 +50,7 @@ fn what_was_answered_survives_a_restart_of_the_server() {
         first
     );
     assert_eq!(world.calendar(), before);
-    // a crash of the server
+    // crashes the server
     server.control("stop", "immediate");
     server.begin();
     let second = after_a_failure(|| world.books.reserve(&ben(), &all_for(10), None));
@@ -63,7 +64,7 @@ fn what_was_answered_survives_a_restart_of_the_server() {
 }
 
 #[test]
-fn when_the_writer_goes_another_instance_has_everything() {
+fn another_instance_replaces_the_writer_with_all_reservations() {
     let Some(server) = Server::start() else {
         return;
     };
@@ -72,17 +73,17 @@ fn when_the_writer_goes_another_instance_has_everything() {
     let (one, two) = (instance("http://one"), instance("http://two"));
     assert_eq!(
         (one.writer().unwrap(), two.writer().unwrap()),
-        (Writer::Here, Writer::At("http://one".into()))
+        (Writer::This, Writer::Other("http://one".into()))
     );
     let first = one.reserve(&ada(), &all_for(10), Some("k")).unwrap();
     let hold = one.reserve(&ben(), &held_for(10), None).unwrap();
     assert_eq!(
         two.get(&ada(), first.id).unwrap(),
         one.get(&ada(), first.id).unwrap(),
-        "who reads has what was just written"
+        "a reader has the latest change"
     );
     match two.reserve(&ada(), &all_for(1), None) {
-        Err(Error::Elsewhere { url }) => assert_eq!(url, "http://one"),
+        Err(Error::OtherWriter { url }) => assert_eq!(url, "http://one"),
         answer => panic!("{answer:?}"),
     }
     drop(one);
@@ -93,15 +94,15 @@ fn when_the_writer_goes_another_instance_has_everything() {
     two.tick().unwrap();
     assert!(
         two.get(&ben(), hold.id).unwrap().state.is_final(),
-        "holds are taken over with their time-outs"
+        "holds keep their expiry"
     );
     let three = instance("http://three");
-    assert_eq!(three.writer().unwrap(), Writer::At("http://two".into()));
+    assert_eq!(three.writer().unwrap(), Writer::Other("http://two".into()));
     assert_eq!(promised(&three), promised(&two));
 }
 
 #[test]
-fn a_writer_that_was_cut_off_does_not_write_over_its_successor() {
+fn disconnected_writer_cannot_overwrite_its_successor() {
     let Some(server) = Server::start() else {
         return;
     };
@@ -114,9 +115,11 @@ fn a_writer_that_was_cut_off_does_not_write_over_its_successor() {
     );
     let taken = after_a_failure(|| two.reserve(&ben(), &all_for(10), None));
     assert_eq!(taken.promised_end, World::at(20));
-    // the first learns of it now, at the latest with its next change
+    // the first instance learns it now, at the latest with its next change
     let mut answers = (0..3).map(|_| one.reserve(&ada(), &all_for(10), None));
-    assert!(answers.all(|answer| matches!(answer, Err(Error::Store(_) | Error::Elsewhere { .. }))));
+    assert!(
+        answers.all(|answer| matches!(answer, Err(Error::Store(_) | Error::OtherWriter { .. })))
+    );
     assert_eq!(promised(&one), promised(&two));
     assert_eq!(
         two.list(&operator(), &Filter::default(), (0, 10))
@@ -127,28 +130,28 @@ fn a_writer_that_was_cut_off_does_not_write_over_its_successor() {
     );
 }
 
-/// A server without its database, and one that is not there.
+/// Missing database, and missing server.
 #[test]
-fn a_server_that_cannot_be_used_is_named_with_what_to_do() {
+fn unusable_server_is_reported_with_a_remedy() {
     let gone = Postgres::open("postgres://localhost:1/books", "")
         .unwrap_err()
         .to_string();
-    assert!(gone.contains("see whether the server runs"), "{gone}");
+    assert!(gone.contains("check that the server runs"), "{gone}");
     let wrong = Postgres::open("postgres//", "").unwrap_err().to_string();
     assert!(wrong.contains("postgres://user@host/books"), "{wrong}");
 }
 
-/// What is promised from the beginning on.
+/// Returns all bookings.
 fn promised(books: &Books) -> lighthaul_calendar::Calendar {
     let mut calendar = books.snapshot().unwrap();
     calendar.forget(World::at(0).instant());
     calendar
 }
 
-/// The answer when somebody who was cut off tries a few times.
+/// Returns the result of a call that may fail a few times after a disconnection.
 fn after_a_failure<T>(mut ask: impl FnMut() -> lighthaul_booking::Result<T>) -> T {
     let mut answers = (0..100).map(|_| {
-        // the server lets go of the locks of a connection when it sees that it is gone
+        // the server releases the locks of a connection when it notices its end
         std::thread::park_timeout(std::time::Duration::from_millis(50));
         ask()
     });

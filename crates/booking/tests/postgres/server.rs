@@ -1,4 +1,4 @@
-//! A `PostgreSQL` server of a test's own.
+//! `PostgreSQL` server for one test.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,21 +7,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use lighthaul_booking::store::postgres::Postgres;
 use lighthaul_testkit::skip;
 
-/// A server of this test's own, on a socket in a folder.
+/// Server for one test, on a socket in a directory.
 pub(crate) struct Server {
     folder: PathBuf,
     programs: PathBuf,
 }
 
 impl Server {
-    /// Starts it; nothing where `PostgreSQL` is not installed.
+    /// Starts a server; `None` if `PostgreSQL` is not installed.
     pub(crate) fn start() -> Option<Self> {
         let Some(programs) = programs() else {
             skip("postgres", "needs PostgreSQL's initdb and pg_ctl");
             return None;
         };
         let nth = NEXT.fetch_add(1, Ordering::Relaxed);
-        // the path of a socket is short, and others than root can get there
+        // the path of a socket is short, and accessible for other users than root
         let folder = PathBuf::from(format!(
             "/tmp/lighthaul-postgres-{}-{nth}",
             std::process::id()
@@ -46,7 +46,7 @@ impl Server {
         self.begin_with("-c listen_addresses=");
     }
 
-    /// Starts it with more options.
+    /// Starts a server with more options.
     pub(crate) fn begin_with(&self, more: &str) {
         let options = format!("-k {} {more}", self.folder.display());
         let mut start = self.command("pg_ctl");
@@ -80,7 +80,7 @@ impl Server {
         )
     }
 
-    /// A file of the server's own, which nobody else reads.
+    /// Writes a file that only the server can read.
     pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.folder.join(name);
         std::fs::write(&path, text).unwrap();
@@ -96,7 +96,7 @@ impl Server {
         self.folder.join("data")
     }
 
-    /// A command as one who may run a server, which root may not.
+    /// Returns a command as a user who may run a server, which root may not.
     fn command(&self, program: &str) -> Command {
         let program = self.programs.join(program);
         if !Self::is_root() {
@@ -126,14 +126,14 @@ impl Drop for Server {
     }
 }
 
-/// A port of this host that nobody listens at.
+/// Returns a port of this host without a listener.
 #[expect(clippy::disallowed_methods, reason = "a test has sockets")]
 pub(crate) fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
 }
 
-/// Where the programs of a server are: Debian keeps them out of the path.
+/// Returns the directory of the server programs, which Debian does not add to the path.
 fn programs() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql")
         .into_iter()
@@ -147,7 +147,7 @@ fn programs() -> Option<PathBuf> {
 }
 
 fn assert_success(command: &mut Command) {
-    // a server that goes on in the background keeps what it inherits
+    // a server in the background keeps inherited files open
     let out = command
         .stdout(std::process::Stdio::null())
         .stdin(std::process::Stdio::null())
@@ -156,5 +156,5 @@ fn assert_success(command: &mut Command) {
     assert!(out.success(), "{command:?}");
 }
 
-/// Servers that this process has started.
+/// Number of servers that this process has started.
 static NEXT: AtomicUsize = AtomicUsize::new(0);

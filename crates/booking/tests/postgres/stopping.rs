@@ -1,4 +1,4 @@
-//! A scheduler with its books in a server, which is told to stop.
+//! Stop of a scheduler with a database server.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use crate::server::Server;
 use crate::taking_over::{Folder, Instance};
 
 #[test]
-fn who_is_told_to_stop_ends_without_a_panic() {
+fn stopped_scheduler_ends_without_a_panic() {
     let Some(server) = Server::start() else {
         return;
     };

@@ -1,4 +1,5 @@
-//! An instance that writes is killed while another one reads and forwards: that one takes over, and has all.
+//! The writer is killed while another instance reads and forwards. That one replaces it and has all
+//! reservations.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -12,14 +13,14 @@ use std::{fs, thread};
 
 use lighthaul_base::{Instant, Rate, Rng};
 use lighthaul_booking::books::{Books, Config, Quota, Role, Who};
-use lighthaul_booking::certificate::Show;
+use lighthaul_booking::certificate::ServerCertificate;
 use lighthaul_booking::client::{Client, Filter};
-use lighthaul_booking::https::Known;
-use lighthaul_booking::identity::Gate;
+use lighthaul_booking::https::ServerTrust;
+use lighthaul_booking::identity::Authenticator;
 use lighthaul_booking::identity::tokens::{self, Entry, Tokens};
+use lighthaul_booking::json::{Bytes, NewReservation, Reservation, Timestamp};
 use lighthaul_booking::serve::{Server as Service, Settings};
 use lighthaul_booking::store::postgres::Postgres;
-use lighthaul_booking::word::{Bytes, Moment, NewReservation, Reservation};
 use lighthaul_circuit::reservation::State;
 use lighthaul_io::crypto::identity::{self, Fingerprint};
 use lighthaul_io::host::clock::{Clock, unix_nanos};
@@ -28,7 +29,7 @@ use crate::server::{Server, free_port};
 use crate::world::{SECOND, all_for, link, most_at_once};
 
 #[test]
-fn a_writer_that_is_killed_is_followed_by_another_that_has_all_of_it_once() {
+fn killed_writer_is_replaced_without_lost_or_double_bookings() {
     let Some(server) = Server::start() else {
         return;
     };
@@ -52,7 +53,7 @@ fn a_writer_that_is_killed_is_followed_by_another_that_has_all_of_it_once() {
         let client = reader.client();
         assert_eq!(client.health().unwrap().writer, None, "{place}");
         told.compare(&every_one(&client), &place);
-        // who was killed comes back, and now has to follow
+        // the killed instance restarts as a reader
         writer = std::mem::replace(&mut reader, Instance::start(&server, &folder.0));
         told.compare(&every_one(&reader.client()), &place);
     }
@@ -61,14 +62,14 @@ fn a_writer_that_is_killed_is_followed_by_another_that_has_all_of_it_once() {
         told.booked.len(),
         told.left.len()
     );
-    assert!(told.booked.len() > ROUNDS, "too few to show anything");
+    assert!(told.booked.len() > ROUNDS, "too few for a test");
 }
 
-/// What the test above kills: a scheduler that listens till then.
+/// Process that the test above kills: a scheduler.
 #[test]
 #[ignore = "it is started by another test"]
 fn instance() {
-    #[expect(clippy::disallowed_methods, reason = "how the other test speaks to it")]
+    #[expect(clippy::disallowed_methods, reason = "set by the other test")]
     let (Ok(store), Ok(listen), Ok(tokens)) = (env::var(STORE), env::var(LISTEN), env::var(TOKENS))
     else {
         return;
@@ -83,19 +84,21 @@ fn instance() {
         .into(),
         ..Config::default()
     };
-    let books = Books::open(Box::new(store), link(1000), config, || Moment(unix_nanos()));
+    let books = Books::open(Box::new(store), link(1000), config, || {
+        Timestamp(unix_nanos())
+    });
     let service = Service::listen(Settings {
         listen: listen.parse().unwrap(),
-        show: Show::Nothing,
+        certificate: ServerCertificate::Plain,
         insecure: false,
-        gate: Gate {
+        authenticator: Authenticator {
             tokens: Some(Tokens::open(Path::new(&tokens)).unwrap()),
             issuer: None,
         },
         books: Arc::new(books.unwrap()),
         questions_per_second: 100_000,
-        limits: lighthaul_booking::callers::Limits::default(),
-        peers: Known::certificate(),
+        limits: lighthaul_booking::connections::Limits::default(),
+        peers: ServerTrust::certificate(),
         circuits: None,
     });
     let service = service.unwrap();
@@ -103,23 +106,23 @@ fn instance() {
     service.run().unwrap();
 }
 
-/// A process that is a scheduler.
+/// Scheduler process.
 pub(crate) struct Instance {
     pub(crate) child: Child,
     url: String,
-    /// What it says, kept open till it ends.
+    /// Its output, kept open until it ends.
     _said: BufReader<ChildStdout>,
 }
 
 impl Instance {
-    /// Starts one that others can ask when this returns.
+    /// Starts an instance, which is reachable when this returns.
     fn start(server: &Server, folder: &Path) -> Self {
         Self::start_with(server, folder, Stdio::inherit())
     }
 
-    /// The same, with its errors going elsewhere.
+    /// Starts an instance with its errors going to another output.
     pub(crate) fn start_with(server: &Server, folder: &Path, errors: Stdio) -> Self {
-        // its store has to know where it will listen
+        // the store needs the address in advance
         let listen = format!("127.0.0.1:{}", free_port());
         let mut command = Command::new(env::current_exe().unwrap());
         command.args([
@@ -150,10 +153,15 @@ impl Instance {
     }
 
     pub(crate) fn client(&self) -> Client {
-        Client::new(&self.url, Known::certificate(), Some(TOKEN.to_owned())).unwrap()
+        Client::new(
+            &self.url,
+            ServerTrust::certificate(),
+            Some(TOKEN.to_owned()),
+        )
+        .unwrap()
     }
 
-    /// Kills it when some time is over.
+    /// Kills the instance after this time.
     fn kill_after(&mut self, time: Duration) {
         let clock = Clock::start();
         while clock.now() < Instant::ZERO + time {
@@ -171,14 +179,14 @@ impl Drop for Instance {
     }
 }
 
-/// Who asks one instance, for each thing under one key till it is answered.
+/// Client of one instance, which repeats each request with its key until it is answered.
 struct Asker {
     agent: ureq::Agent,
     url: String,
     seed: u64,
 }
 
-/// What was answered.
+/// Answers.
 #[derive(Default)]
 struct Answers {
     booked: Vec<Reservation>,
@@ -198,7 +206,7 @@ impl Asker {
         }
     }
 
-    /// Asks while `kill` kills somebody, from before till some time after it.
+    /// Sends requests from before until after `kill`.
     fn go_on_past(&self, kill: impl FnOnce()) -> Answers {
         let (answered, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
         thread::scope(|scope| {
@@ -236,15 +244,15 @@ impl Asker {
             }
             answered.fetch_add(1, Ordering::Relaxed);
         }
-        panic!("nobody has killed the writer");
+        panic!("the writer was not killed");
     }
 
     fn book(&self, rng: &mut Rng) -> Reservation {
         let new = NewReservation {
             size: Some(Bytes(1 + rng.below(1 << 30))),
             rate_max: Some(Rate::from_mbps(100 + rng.below(901)).into()),
-            // far enough off that none begins meanwhile
-            start: Some(Moment(unix_nanos() + 3600 * SECOND)),
+            // late enough that no reservation starts during the test
+            start: Some(Timestamp(unix_nanos() + 3600 * SECOND)),
             ..all_for(1)
         };
         let body = serde_json::to_string(&new).unwrap();
@@ -257,11 +265,11 @@ impl Asker {
     fn release(&self, id: u64) {
         let path = format!("/v1/reservations/{id}/release");
         let answer = self.till_answered(&path, "{\"why\":\"enough\"}", &identity::token());
-        // 409: the answer to the first time was lost
+        // 409: the first answer was lost
         assert!([200, 409].contains(&answer.0), "{answer:?}");
     }
 
-    /// What is answered at last: while nobody writes, nothing is.
+    /// Repeats a request until it is answered. There are no answers without a writer.
     fn till_answered(&self, path: &str, body: &str, key: &str) -> (u16, String) {
         let clock = Clock::start();
         let mut last = String::new();
@@ -281,11 +289,11 @@ impl Asker {
             }
             thread::park_timeout(Duration::from_millis(10));
         }
-        panic!("nobody has become the writer: {last}");
+        panic!("no instance has become the writer: {last}");
     }
 }
 
-/// What was answered in all rounds.
+/// Answers of all rounds.
 #[derive(Default)]
 struct Told {
     booked: Vec<Reservation>,
@@ -298,7 +306,7 @@ impl Told {
         self.left.extend(answers.left);
     }
 
-    /// The books have what was answered, no more and no less, and fit on the link.
+    /// Asserts that the books have exactly the answered bookings, and fit on the link.
     fn compare(&self, all: &[Reservation], place: &str) {
         let of = |all: &[Reservation]| -> BTreeSet<u64> { all.iter().map(|one| one.id).collect() };
         assert_eq!(of(all), of(&self.booked), "{place}");
@@ -332,7 +340,7 @@ fn every_one(client: &Client) -> Vec<Reservation> {
     all
 }
 
-/// A folder with a token in it that lets somebody in.
+/// Directory with a valid token.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
@@ -356,7 +364,7 @@ impl Drop for Folder {
 }
 
 const ROUNDS: usize = 20;
-/// What is asked after a kill.
+/// Requests after a kill.
 const MORE: u32 = 4;
 const PATIENCE: Duration = Duration::from_mins(1);
 const TOKEN: &str = "a token";

@@ -1,10 +1,10 @@
-//! What cannot be: each is a problem that says what would work, and the books balance behind it.
+//! Faulty requests: each gets a problem with a remedy, and the books do not change.
 
 use lighthaul_booking::client::Filter;
 
 use crate::stage::{Setup, Stage, ahead, bytes};
 
-/// The books are as if nothing had been asked.
+/// Asserts that the books are empty.
 fn assert_balanced(stage: &Stage) {
     let olga = stage.client("olga");
     let all = olga.reservations(&Filter::default(), None).unwrap();
@@ -19,13 +19,13 @@ fn assert_balanced(stage: &Stage) {
     }
 }
 
-/// What is asked; the status, kind and words of what is answered.
+/// Request, and the status, kind and words of its problem.
 const IMPOSSIBLE: [(&str, u16, &str, &str); 27] = [
     (
         r#"{"from": "a", "to": "c", "size": 0}"#,
         422,
         "impossible",
-        "at least a byte",
+        "at least 1 byte",
     ),
     (
         r#"{"from": "a", "to": "c", "size": 9223372036854775808}"#,
@@ -55,19 +55,19 @@ const IMPOSSIBLE: [(&str, u16, &str, &str); 27] = [
         r#"{"from": "a", "to": "c", "size": 1, "start": "2020-01-01T00:00:00Z"}"#,
         422,
         "impossible",
-        "ask for one at 20",
+        "ask for a start at 20",
     ),
     (
         r#"{"from": "a", "to": "c", "size": 1, "start": "2553-01-01T00:00:00Z"}"#,
         409,
         "far",
-        "till when bookings are taken",
+        "the horizon of the calendar",
     ),
     (
         r#"{"from": "a", "to": "c", "size": 1, "by": "9999-12-31T23:59:59Z"}"#,
         400,
         "unreadable",
-        "9999-12-31T23:59:59Z is further away than books reach",
+        "9999-12-31T23:59:59Z is too far ahead",
     ),
     (
         r#"{"from": "a", "to": "c", "size": 1, "start": "tomorrow"}"#,
@@ -109,7 +109,7 @@ const IMPOSSIBLE: [(&str, u16, &str, &str); 27] = [
         r#"{"path": ["a-b", "d-a"], "size": 1}"#,
         422,
         "misuse",
-        "no path",
+        "not a path",
     ),
     (r#"{"path": ["a-x"], "size": 1}"#, 422, "misuse", "a-x"),
     (
@@ -147,7 +147,7 @@ const IMPOSSIBLE: [(&str, u16, &str, &str); 27] = [
         r#"["a", "c", null, 1]"#,
         400,
         "unreadable",
-        "no JSON object",
+        "not a JSON object",
     ),
     (
         r#"{"from": "a", "to": "c", "size": 1, "flow": ["eth0"]}"#,
@@ -165,13 +165,13 @@ const IMPOSSIBLE: [(&str, u16, &str, &str); 27] = [
         r#"{"path": [], "size": 1}"#,
         422,
         "misuse",
-        "the path names no link",
+        "the path has no links",
     ),
     ("{", 400, "unreadable", "openapi"),
 ];
 
 #[test]
-fn what_cannot_be_booked_is_refused_with_what_could() {
+fn impossible_request_is_refused_with_a_remedy() {
     let stage = Stage::new();
     for (body, status, kind, says) in IMPOSSIBLE {
         for path in ["/v1/reservations", "/v1/quotes"] {
@@ -189,10 +189,10 @@ fn what_cannot_be_booked_is_refused_with_what_could() {
 }
 
 #[test]
-fn what_would_be_late_comes_with_what_would_not() {
+fn missed_deadline_gets_a_counter_offer() {
     let stage = Stage::new();
     let start = ahead(600);
-    let by = lighthaul_booking::word::Moment(start.0 + 1_000_000_000);
+    let by = lighthaul_booking::json::Timestamp(start.0 + 1_000_000_000);
     let body = format!(
         r#"{{"from": "a", "to": "c", "size": 250000000, "margin_percent": 0, "rate_max": "500Mb/s",
                            "start": "{start}", "by": "{by}"}}"#
@@ -217,7 +217,7 @@ fn what_would_be_late_comes_with_what_would_not() {
 }
 
 #[test]
-fn nobody_gets_in_without_a_token_that_counts() {
+fn request_without_valid_token_is_refused() {
     let stage = Stage::new();
     for token in ["", "eve", "old", "a.b.c", "ada ada"] {
         let problem = stage.problem("GET", "/v1/reservations", token, "");
@@ -240,7 +240,7 @@ fn nobody_gets_in_without_a_token_that_counts() {
 }
 
 #[test]
-fn what_is_not_there_is_a_problem_too() {
+fn unknown_path_and_parameter_get_a_problem() {
     let stage = Stage::new();
     for (method, path, status) in [
         ("GET", "/v1/reservations/1", 404),
@@ -269,20 +269,20 @@ fn what_is_not_there_is_a_problem_too() {
 }
 
 #[test]
-fn the_calendar_says_that_it_keeps_no_past() {
+fn calendar_of_the_past_is_refused() {
     let stage = Stage::new();
     let path = "/v1/links/a-b/calendar?from=1971-01-01T00:00:00Z";
     let problem = stage.problem("GET", path, "ada", "");
-    let says = "does not keep what is over: ask for what is free from 20";
+    let says = "the calendar keeps no past: ask for times from 20";
     assert!(problem.detail.contains(says), "{problem:?}");
-    // who asks for what is free now has meant so a moment ago
+    // a request from a moment ago is answered from now on
     let now = ahead(0);
     let calendar = stage.client("ada").calendar("a-b", now, ahead(60)).unwrap();
     assert!(calendar.free[0].from >= now, "{calendar:?}");
 }
 
 #[test]
-fn a_body_that_is_too_long_is_refused() {
+fn too_long_body_is_refused() {
     let stage = Stage::new();
     for length in [70_000, 5_000_000] {
         let body = format!(r#"{{"from": "{}"}}"#, "a".repeat(length));
@@ -294,7 +294,7 @@ fn a_body_that_is_too_long_is_refused() {
 }
 
 #[test]
-fn what_is_not_said_to_be_json_is_refused() {
+fn body_of_another_media_type_is_refused() {
     let stage = Stage::new();
     for (kind, status) in [
         ("text/plain", 415),
@@ -309,7 +309,7 @@ fn what_is_not_said_to_be_json_is_refused() {
 }
 
 #[test]
-fn who_asks_too_often_waits_and_others_do_not() {
+fn rate_limit_of_one_identity_does_not_affect_others() {
     let stage = Stage::of(Setup {
         questions_per_second: 2,
         ..Setup::default()
@@ -327,7 +327,7 @@ fn who_asks_too_often_waits_and_others_do_not() {
         refused[0].1
     );
     assert_eq!(ask("bob").0, 200);
-    // who guesses tokens is slowed down by where they are
+    // failed authentications are limited by address
     let guesses: Vec<u16> = (0..10).map(|nth| ask(&format!("guess-{nth}")).0).collect();
     assert!(
         guesses.contains(&401) && guesses.contains(&429),
@@ -337,7 +337,7 @@ fn who_asks_too_often_waits_and_others_do_not() {
 }
 
 #[test]
-fn who_says_nothing_does_not_keep_others_out() {
+fn silent_connections_do_not_block_others() {
     let stage = Stage::new();
     let mut silent = Vec::new();
     silent.resize_with(200, || std::net::TcpStream::connect(stage.address).unwrap());
@@ -346,7 +346,7 @@ fn who_says_nothing_does_not_keep_others_out() {
 }
 
 #[test]
-fn quotas_are_said() {
+fn quota_error_names_the_limit() {
     let mut setup = Setup::default();
     setup.config.policy.quota.reservations = 2;
     let stage = Stage::of(setup);

@@ -1,9 +1,9 @@
-//! What `/openapi.json` says is what is answered.
+//! Comparison of `/openapi.json` with real answers.
 
 use std::collections::BTreeSet;
 
 use lighthaul_booking::api::router::openapi;
-use lighthaul_booking::word::NewReservation;
+use lighthaul_booking::json::NewReservation;
 use lighthaul_circuit::reservation::State;
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn document() -> Value {
     serde_json::to_value(openapi()).unwrap()
 }
 
-/// Whether `value` is what `schema` says, as far as types, keys and alternatives go.
+/// Returns true if `value` matches `schema` in types, keys and alternatives.
 fn fits(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
     if let Some(reference) = schema["$ref"].as_str() {
         let found = document
@@ -45,7 +45,7 @@ fn fits(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
     };
     let kinds = schema["type"].as_array().cloned();
     let kinds = kinds.unwrap_or_else(|| vec![schema["type"].clone()]);
-    // what says no type has any
+    // a schema without a type matches any value
     if !kinds.iter().any(|kind| kind.as_str().is_none_or(is)) {
         return Err(format!("{value} is no {}", schema["type"]));
     }
@@ -70,7 +70,7 @@ fn fits(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// What the document says of one answer.
+/// Returns the schema of one answer.
 fn schema(document: &Value, method: &str, path: &str, status: u16) -> Value {
     let responses = &document["paths"][path][method.to_lowercase()]["responses"];
     let (response, kind) = if status < 300 {
@@ -89,7 +89,7 @@ fn schema(document: &Value, method: &str, path: &str, status: u16) -> Value {
 }
 
 #[test]
-fn every_route_is_described_and_says_who_may_ask() {
+fn every_route_is_described_with_its_authentication() {
     let document = document();
     let mut routes = BTreeSet::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
@@ -113,7 +113,7 @@ fn every_route_is_described_and_says_who_may_ask() {
 }
 
 #[test]
-fn the_document_keeps_the_rules_of_openapi() {
+fn description_conforms_to_openapi() {
     let document = document();
     let mut names = BTreeSet::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
@@ -128,22 +128,22 @@ fn the_document_keeps_the_rules_of_openapi() {
     }
     for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
         for (field, about) in schema["properties"].as_object().into_iter().flatten() {
-            assert!(is_told(about), "{name}.{field} is not told: {about}");
+            assert!(is_described(about), "{name}.{field} is not told: {about}");
         }
     }
     let priority = &document["components"]["schemas"]["NewReservation"]["properties"]["priority"];
     assert_eq!(priority["maximum"], json!(255));
 }
 
-/// Whether a field has a description, also if it is one of several, or a reference.
-fn is_told(about: &Value) -> bool {
+/// Returns true if a field has a description, also within alternatives or behind a reference.
+fn is_described(about: &Value) -> bool {
     let told = |about: &Value| about["description"].is_string();
     let mut several = about["oneOf"].as_array().into_iter().flatten();
     told(about) || several.any(told)
 }
 
 #[test]
-fn every_answer_is_what_the_document_says() {
+fn every_answer_matches_the_description() {
     let stage = Stage::new();
     let (_, _, served) = stage.raw("GET", "/openapi.json", "", "");
     let served: Value = serde_json::from_str(&served).unwrap();
@@ -199,7 +199,7 @@ fn every_answer_is_what_the_document_says() {
 }
 
 #[test]
-fn what_is_counted_is_told_to_prometheus() {
+fn metrics_are_in_prometheus_format() {
     let stage = Stage::new();
     stage.client("ada").reserve(&bytes(1_000_000)).unwrap();
     stage.problem("GET", "/v1/reservations", "eve", "");

@@ -1,4 +1,4 @@
-//! Changes as they happen.
+//! Event streams.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_booking::word::{Kind, NewReservation};
+use lighthaul_booking::json::{EventKind, NewReservation};
 use lighthaul_circuit::reservation::State;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
@@ -15,7 +15,7 @@ use lighthaul_io::host::clock::{Clock, unix_nanos};
 use crate::stage::{Stage, ahead, bytes};
 
 #[test]
-fn a_listener_hears_what_happens_in_order_and_goes_on_where_it_stopped() {
+fn events_arrive_in_order_and_continue_after_a_reconnect() {
     let stage = Stage::new();
     let (ada, bob, olga) = (
         stage.client("ada"),
@@ -29,14 +29,17 @@ fn a_listener_hears_what_happens_in_order_and_goes_on_where_it_stopped() {
     let first = ada.reserve(&request).unwrap();
     let mut heard = ada.events(0).unwrap().map(Result::unwrap);
     let one = heard.next().unwrap();
-    assert_eq!((one.kind, one.reservation.id), (Kind::Reserved, first.id));
-    // others are not heard of
+    assert_eq!(
+        (one.kind, one.reservation.id),
+        (EventKind::Reserved, first.id)
+    );
+    // users do not receive events of others
     bob.reserve(&request).unwrap();
     ada.commit(first.id, "").unwrap();
     let two = heard.next().unwrap();
     assert_eq!(
         (two.kind, two.reservation.state),
-        (Kind::Changed, State::Committed)
+        (EventKind::Changed, State::Committed)
     );
     assert!(two.seq > one.seq && two.at >= one.at);
     let again = ada
@@ -60,7 +63,7 @@ fn a_listener_hears_what_happens_in_order_and_goes_on_where_it_stopped() {
 }
 
 #[test]
-fn what_comes_is_what_browsers_read() {
+fn stream_has_the_format_of_server_sent_events() {
     let stage = Stage::new();
     stage.client("ada").reserve(&bytes(1_000_000)).unwrap();
     let mut tcp = TcpStream::connect(stage.address).unwrap();
@@ -86,7 +89,7 @@ fn what_comes_is_what_browsers_read() {
     assert_eq!(status, 400);
 }
 
-/// Rewrites the list of tokens: what `change` makes of the words behind the hash of `token`, or nothing.
+/// Rewrites the line of `token` in the token file with `change` behind the hash, or removes it.
 fn relist(stage: &Stage, token: &str, change: Option<&str>) {
     let path = stage.folder.join("tokens");
     let hash = Fingerprint::of_token(token).to_string();
@@ -98,7 +101,7 @@ fn relist(stage: &Stage, token: &str, change: Option<&str>) {
     fs::write(path, text).unwrap();
 }
 
-/// A stream of all events of `token`, as it is on the wire.
+/// Opens a stream of all events of `token`.
 fn listen(stage: &Stage, token: &str) -> TcpStream {
     let mut tcp = TcpStream::connect(stage.address).unwrap();
     tcp.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -152,7 +155,7 @@ fn stream_ends_when_its_token_is_removed_renamed_or_expires() {
 }
 
 #[test]
-fn operator_who_becomes_a_user_hears_no_more_of_others() {
+fn operator_demoted_to_user_receives_no_events_of_others() {
     for role in ["operator", "admin"] {
         let stage = Stage::new();
         relist(&stage, "mia", Some(&format!("mia {role}")));
@@ -181,7 +184,7 @@ fn operator_who_becomes_a_user_hears_no_more_of_others() {
 }
 
 #[test]
-fn stream_of_a_token_that_stays_goes_on() {
+fn stream_of_an_unchanged_token_continues() {
     let stage = Stage::new();
     let ada = stage.client("ada");
     let mut heard = ada.events(0).unwrap().map(Result::unwrap);

@@ -1,15 +1,15 @@
-//! An instance that does not keep the books.
+//! Forwarding of requests to the writer.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use lighthaul_booking::error::Result;
 use lighthaul_booking::store::sqlite::Sqlite;
-use lighthaul_booking::store::{Batch, Mark, Store, Writer};
+use lighthaul_booking::store::{Batch, Position, Store, Writer};
 use lighthaul_circuit::reservation::State;
 
 use crate::stage::{Setup, Stage, bytes, problem};
 
-/// A store that two instances share, one of which writes: the other has the writer's URL.
+/// Store that two instances share. The one without the URL of another is the writer.
 #[derive(Clone, Debug)]
 struct Shared {
     store: Arc<Mutex<Sqlite>>,
@@ -24,7 +24,7 @@ impl Shared {
         }
     }
 
-    /// The same store, as another instance has it.
+    /// Returns the same store for another instance.
     fn follower(&self, writer: String) -> Self {
         Self {
             writer: Some(writer),
@@ -47,7 +47,7 @@ impl Shared {
 
 impl Store for Shared {
     fn elect(&mut self) -> Result<Writer> {
-        Ok(self.writer.clone().map_or(Writer::Here, Writer::At))
+        Ok(self.writer.clone().map_or(Writer::This, Writer::Other))
     }
 
     fn append(&mut self, after: u64, batch: &Batch) -> Result<()> {
@@ -55,16 +55,16 @@ impl Store for Shared {
         self.open().append(after, batch)
     }
 
-    fn mark(&mut self) -> Result<Mark> {
-        self.open().mark()
+    fn position(&mut self) -> Result<Position> {
+        self.open().position()
     }
 
-    fn reach(&mut self, epoch: &str) -> Result<Option<u64>> {
-        self.open().reach(epoch)
+    fn epoch_end(&mut self, epoch: &str) -> Result<Option<u64>> {
+        self.open().epoch_end(epoch)
     }
 
-    fn begin(&mut self, epoch: &str) -> Result<()> {
-        self.open().begin(epoch)
+    fn begin_epoch(&mut self, epoch: &str) -> Result<()> {
+        self.open().begin_epoch(epoch)
     }
 
     fn changes(&mut self, after: u64) -> Result<Batch> {
@@ -77,7 +77,7 @@ impl Store for Shared {
 }
 
 #[test]
-fn what_changes_the_books_is_done_by_who_keeps_them_and_read_by_all() {
+fn changes_are_forwarded_to_the_writer_and_visible_everywhere() {
     let shared = Shared::new();
     let writer = shared.clone().stage();
     let reader = shared.follower(writer.url()).stage();
@@ -94,7 +94,7 @@ fn what_changes_the_books_is_done_by_who_keeps_them_and_read_by_all() {
 }
 
 #[test]
-fn when_nobody_keeps_the_books_that_is_said() {
+fn unreachable_writer_is_reported() {
     let stage = Shared::new()
         .follower("http://127.0.0.1:1".to_owned())
         .stage();

@@ -1,4 +1,4 @@
-//! Tokens that an issuer signed, whose keys are fetched from it.
+//! Tokens of an issuer whose keys are fetched.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{Setup, Stage, bytes};
 
-/// An issuer on loopback, who changes its keys.
+/// Issuer on loopback that can change its keys.
 struct House {
     address: SocketAddr,
     keys: Arc<Mutex<Vec<Value>>>,
@@ -47,14 +47,14 @@ impl House {
         Self { address, keys }
     }
 
-    /// A new key, known to those who ask from now on.
+    /// Publishes a new key.
     fn key(&self, kid: &str) -> Ed25519KeyPair {
         let pair = pair();
         self.show(kid, &pair);
         pair
     }
 
-    /// Has those who ask know a key.
+    /// Publishes a key.
     fn show(&self, kid: &str, pair: &Ed25519KeyPair) {
         let x = BASE64URL_NOPAD.encode(pair.public_key().as_ref());
         self.keys
@@ -68,7 +68,7 @@ impl House {
     }
 }
 
-/// A scheduler that asks the issuer at `address`.
+/// Returns a scheduler that trusts the issuer at `address`.
 fn stage(address: SocketAddr) -> Stage {
     let issuer = Issuer {
         name: "https://idp.example.org/".to_owned(),
@@ -89,7 +89,7 @@ fn pair() -> Ed25519KeyPair {
     Ed25519KeyPair::from_pkcs8(octets.as_ref()).unwrap()
 }
 
-/// A token that holds for an hour from `at`, in seconds since 1970.
+/// Returns a token that is valid for an hour from `at`, in seconds since 1970.
 fn token(pair: &Ed25519KeyPair, kid: &str, at: u64, scope: &str) -> String {
     let encode = |part: Value| BASE64URL_NOPAD.encode(part.to_string().as_bytes());
     let head = encode(json!({"alg": "EdDSA", "kid": kid}));
@@ -103,7 +103,7 @@ fn token(pair: &Ed25519KeyPair, kid: &str, at: u64, scope: &str) -> String {
 }
 
 #[test]
-fn an_issuer_that_comes_back_is_asked_again_in_a_few_seconds() {
+fn keys_are_fetched_again_soon_after_the_issuer_recovers() {
     let address = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -121,7 +121,7 @@ fn an_issuer_that_comes_back_is_asked_again_in_a_few_seconds() {
         thread::park_timeout(std::time::Duration::from_millis(100));
         ask().0 == 200
     });
-    assert!(answered, "nobody has asked the issuer again");
+    assert!(answered, "the keys were not fetched again");
 }
 
 fn now() -> u64 {
@@ -129,7 +129,7 @@ fn now() -> u64 {
 }
 
 #[test]
-fn who_the_issuer_signed_for_books_and_nobody_else() {
+fn only_valid_tokens_of_the_issuer_may_book() {
     let house = House::new();
     let pair = house.key("one");
     let stage = house.stage();
@@ -138,7 +138,7 @@ fn who_the_issuer_signed_for_books_and_nobody_else() {
         .reserve(&bytes(1_000_000))
         .unwrap();
     assert_eq!(made.owner, "ada@idp.example.org");
-    // another of that name, here
+    // a local identity with the same name
     assert_eq!(stage.client("ada").reserve(&bytes(1)).unwrap().owner, "ada");
     let operator = stage.client(&token(&pair, "one", now(), "openid operate"));
     assert_eq!(
@@ -153,16 +153,16 @@ fn who_the_issuer_signed_for_books_and_nobody_else() {
     for (token, says) in [
         (
             token(&forger, "one", now(), "operate"),
-            "no key of the issuer",
+            "not by a key of the issuer",
         ),
         (token(&pair, "one", now() - 7200, "operate"), "expired"),
         (
             token(&pair, "one", now() + 7200, "operate"),
-            "does not hold yet",
+            "is not valid yet",
         ),
         (
             token(&pair, "two", now(), "operate"),
-            "no key of the issuer",
+            "not by a key of the issuer",
         ),
     ] {
         let problem = stage.problem("GET", "/v1/reservations", &token, "");
@@ -172,10 +172,10 @@ fn who_the_issuer_signed_for_books_and_nobody_else() {
 }
 
 #[test]
-fn an_issuer_that_is_away_lets_nobody_in_and_the_service_goes_on() {
+fn unreachable_issuer_blocks_its_tokens_but_not_others() {
     let house = House::new();
     let pair = house.key("one");
-    // nobody listens at port 1
+    // port 1 has no listener
     let stage = stage(SocketAddr::from(([127, 0, 0, 1], 1)));
     let problem = stage.problem(
         "GET",
@@ -184,6 +184,9 @@ fn an_issuer_that_is_away_lets_nobody_in_and_the_service_goes_on() {
         "",
     );
     assert_eq!(problem.status, 503);
-    assert!(problem.detail.contains("cannot be had yet"), "{problem:?}");
+    assert!(
+        problem.detail.contains("are not available yet"),
+        "{problem:?}"
+    );
     assert!(stage.client("ada").topology().is_ok());
 }

@@ -1,13 +1,13 @@
-//! What is done with reservations.
+//! Actions on reservations.
 
 use lighthaul_booking::client::Filter;
-use lighthaul_booking::word::{Bytes, Change, NewOutage, NewReservation, Provision};
+use lighthaul_booking::json::{Bytes, Change, NewOutage, NewReservation, Provision};
 use lighthaul_circuit::reservation::State;
 
 use crate::stage::{Stage, ahead, bytes, problem};
 
 #[test]
-fn a_reservation_is_held_committed_provisioned_and_released() {
+fn reservation_is_held_committed_provisioned_and_released() {
     let stage = Stage::new();
     let ada = stage.client("ada");
     let request = NewReservation {
@@ -52,7 +52,7 @@ fn a_reservation_is_held_committed_provisioned_and_released() {
 }
 
 #[test]
-fn what_nobody_commits_is_free_again() {
+fn uncommitted_reservation_expires() {
     let mut setup = crate::stage::Setup::default();
     setup.config.hold = std::time::Duration::from_secs(1);
     let stage = Stage::of(setup);
@@ -83,7 +83,7 @@ fn what_nobody_commits_is_free_again() {
 }
 
 #[test]
-fn a_quote_books_nothing_and_says_what_booking_gets() {
+fn quote_equals_the_later_grant_and_books_nothing() {
     let stage = Stage::new();
     let ada = stage.client("ada");
     let request = NewReservation {
@@ -103,7 +103,7 @@ fn a_quote_books_nothing_and_says_what_booking_gets() {
 }
 
 #[test]
-fn the_same_key_and_body_have_the_same_answer() {
+fn same_key_and_body_get_the_same_answer() {
     let stage = Stage::new();
     let ask = |body: &str| {
         let path = "/v1/reservations";
@@ -128,7 +128,7 @@ fn the_same_key_and_body_have_the_same_answer() {
         .items
         .len();
     assert_eq!(count, 1);
-    // a key is its owner's
+    // keys of other owners are independent
     let path = "/v1/reservations";
     let bobs = stage.raw("POST", path, "bob\r\nIdempotency-Key: k-1", body);
     assert_eq!(bobs.0, 201);
@@ -136,7 +136,7 @@ fn the_same_key_and_body_have_the_same_answer() {
 }
 
 #[test]
-fn a_list_comes_in_parts_without_gaps_and_shows_users_their_own() {
+fn list_has_pages_without_gaps_and_only_own_reservations() {
     let stage = Stage::new();
     let (ada, bob, olga) = (
         stage.client("ada"),
@@ -158,7 +158,7 @@ fn a_list_comes_in_parts_without_gaps_and_shows_users_their_own() {
             "",
         );
         assert_eq!(status, 200);
-        // within chunks, if it comes in any
+        // the body may be chunked
         let page = &body[body.find('{').unwrap()..=body.rfind('}').unwrap()];
         let page: serde_json::Value = serde_json::from_str(page).unwrap();
         let ids = page["items"]
@@ -210,7 +210,7 @@ fn a_list_comes_in_parts_without_gaps_and_shows_users_their_own() {
 }
 
 #[test]
-fn a_reservation_grows_and_shrinks() {
+fn reservation_can_be_extended_and_shrunk() {
     let stage = Stage::new();
     let ada = stage.client("ada");
     let request = NewReservation {
@@ -232,7 +232,7 @@ fn a_reservation_grows_and_shrinks() {
 }
 
 #[test]
-fn an_outage_moves_what_it_hits_and_is_for_operators() {
+fn outage_moves_reservations_and_needs_an_operator() {
     let stage = Stage::new();
     let (ada, olga) = (stage.client("ada"), stage.client("olga"));
     let request = NewReservation {
@@ -257,7 +257,7 @@ fn an_outage_moves_what_it_hits_and_is_for_operators() {
 }
 
 #[test]
-fn clocks_are_compared() {
+fn clock_offset_is_measured() {
     let stage = Stage::new();
     let (ahead, error) = stage.client("ada").clock_offset().unwrap();
     assert!(

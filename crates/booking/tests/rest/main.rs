@@ -1,4 +1,4 @@
-//! A real scheduler on loopback, asked over HTTP and HTTPS with real tokens.
+//! Tests of a real scheduler on loopback, over HTTP and HTTPS and with real tokens.
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test has sockets and threads")]
 

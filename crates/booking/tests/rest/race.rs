@@ -1,18 +1,18 @@
-//! Two who want the last capacity at once.
+//! Two clients that book the last capacity at the same time.
 
 use std::thread;
 
-use lighthaul_booking::word::NewReservation;
+use lighthaul_booking::json::NewReservation;
 
 use crate::stage::{Stage, ahead, bytes, problem};
 
 #[test]
-fn of_two_that_book_the_last_capacity_one_gets_it_and_the_other_hears_what_is_left() {
+fn last_capacity_is_booked_once_and_the_other_client_gets_an_offer() {
     let stage = Stage::new();
     for round in 0..10 {
-        // all of a second, which only one can have
+        // the whole link for a second, which only one client can get
         let start = ahead(1000 + round * 10);
-        let by = lighthaul_booking::word::Moment(start.0 + 1_000_000_000);
+        let by = lighthaul_booking::json::Timestamp(start.0 + 1_000_000_000);
         let request = NewReservation {
             start: Some(start),
             by: Some(by),
@@ -39,7 +39,7 @@ fn of_two_that_book_the_last_capacity_one_gets_it_and_the_other_hears_what_is_le
         );
         let offer = lost.counter_offer.unwrap();
         assert_eq!(offer.earliest_end.unwrap().0, by.0 + 1_000_000_000);
-        // the offer holds
+        // the offer is granted
         let later = NewReservation {
             by: offer.earliest_end,
             ..request

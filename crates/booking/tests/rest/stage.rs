@@ -1,4 +1,4 @@
-//! A scheduler that runs, and those who ask it.
+//! Scheduler and clients for tests.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -11,30 +11,30 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_booking::books::{Books, Config, Role, Who};
-use lighthaul_booking::callers::Limits;
-use lighthaul_booking::certificate::Show;
-use lighthaul_booking::client::{Client, Failure};
-use lighthaul_booking::https::Known;
+use lighthaul_booking::certificate::ServerCertificate;
+use lighthaul_booking::client::{Client, ClientError};
+use lighthaul_booking::connections::Limits;
+use lighthaul_booking::https::ServerTrust;
 use lighthaul_booking::identity::tokens::{self, Entry, Tokens};
-use lighthaul_booking::identity::{Gate, Issuer, Keys};
+use lighthaul_booking::identity::{Authenticator, Issuer, Keys};
+use lighthaul_booking::json::{Bytes, NewReservation, Problem, Timestamp};
 use lighthaul_booking::serve::{Server, Settings};
 use lighthaul_booking::store::Store;
 use lighthaul_booking::store::sqlite::Sqlite;
-use lighthaul_booking::word::{Bytes, Moment, NewReservation, Problem};
 use lighthaul_calendar::{Link, Topology};
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::host::clock::unix_nanos;
 
-/// A scheduler of three hosts in a row and one that only sends, that lives as long as the test.
+/// Scheduler with three hosts in a row and one that only sends. It ends with the test.
 pub(crate) struct Stage {
     pub(crate) address: SocketAddr,
     pub(crate) folder: PathBuf,
     pub(crate) scheme: &'static str,
 }
 
-/// How it differs from others.
+/// Settings that differ between tests.
 pub(crate) struct Setup {
-    pub(crate) show: Show,
+    pub(crate) certificate: ServerCertificate,
     pub(crate) config: Config,
     pub(crate) issuer: Option<(Issuer, Keys)>,
     pub(crate) questions_per_second: u32,
@@ -45,7 +45,7 @@ pub(crate) struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         Self {
-            show: Show::Nothing,
+            certificate: ServerCertificate::Plain,
             config: Config::default(),
             issuer: None,
             questions_per_second: 10_000,
@@ -56,7 +56,7 @@ impl Default for Setup {
 }
 
 impl Stage {
-    /// A scheduler as most tests want it.
+    /// Starts a scheduler with default settings.
     pub(crate) fn new() -> Self {
         Self::of(Setup::default())
     }
@@ -92,7 +92,7 @@ impl Stage {
             expires: Some(1),
         };
         tokens::add(&list, &past).unwrap();
-        let scheme = if matches!(setup.show, Show::Nothing) {
+        let scheme = if matches!(setup.certificate, ServerCertificate::Plain) {
             "http"
         } else {
             "https"
@@ -101,19 +101,19 @@ impl Stage {
             let store = Sqlite::open(&folder.join("books")).unwrap();
             Box::new(store)
         });
-        let books = Books::open(store, topology(), setup.config, || Moment(unix_nanos()));
+        let books = Books::open(store, topology(), setup.config, || Timestamp(unix_nanos()));
         let server = Server::listen(Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            show: setup.show,
+            certificate: setup.certificate,
             insecure: false,
-            gate: Gate {
+            authenticator: Authenticator {
                 tokens: Some(Tokens::open(&list).unwrap()),
                 issuer: setup.issuer,
             },
             books: Arc::new(books.unwrap()),
             questions_per_second: setup.questions_per_second,
             limits: setup.limits,
-            peers: Known::certificate(),
+            peers: ServerTrust::certificate(),
             circuits: None,
         });
         let server = server.unwrap();
@@ -130,12 +130,17 @@ impl Stage {
         format!("{}://{}", self.scheme, self.address)
     }
 
-    /// Somebody whose token is `token`: `ada` and `bob` are users, `olga` is an operator.
+    /// Returns a client with this token: `ada` and `bob` are users, `olga` is an operator.
     pub(crate) fn client(&self, token: &str) -> Client {
-        Client::new(&self.url(), Known::certificate(), Some(token.to_owned())).unwrap()
+        Client::new(
+            &self.url(),
+            ServerTrust::certificate(),
+            Some(token.to_owned()),
+        )
+        .unwrap()
     }
 
-    /// What is answered to a request as it is on the wire: the status, the head, the body.
+    /// Sends a raw request and returns the status, the head and the body of the response.
     pub(crate) fn raw(
         &self,
         method: &str,
@@ -146,7 +151,7 @@ impl Stage {
         self.raw_as("application/json", (method, path), token, body)
     }
 
-    /// The same with a body of another type.
+    /// Sends a raw request with another media type.
     pub(crate) fn raw_as(
         &self,
         kind: &str,
@@ -162,7 +167,7 @@ impl Stage {
             body.len()
         );
         tcp.write_all(head.as_bytes()).unwrap();
-        // who is refused early does not read the rest
+        // a refused client does not read the rest
         tcp.write_all(body.as_bytes()).ok();
         let mut answer = Vec::new();
         tcp.read_to_end(&mut answer).ok();
@@ -172,7 +177,7 @@ impl Stage {
         (status, head.to_owned(), body.to_owned())
     }
 
-    /// The problem that a body of JSON meets at a path.
+    /// Returns the problem that a JSON body gets at a path.
     pub(crate) fn problem(&self, method: &str, path: &str, token: &str, body: &str) -> Problem {
         let (status, head, text) = self.raw(method, path, token, body);
         let problem: Problem =
@@ -197,7 +202,8 @@ impl Drop for Stage {
     }
 }
 
-/// The hosts a, b, c in a row of links of 1 Gb/s, both ways, and d that sends and does not receive.
+/// Returns the hosts a, b and c in a row with links of 1 Gb/s in both directions, and d, which only
+/// sends.
 pub(crate) fn topology() -> Topology {
     let link = |from: &str, to: &str| Link {
         name: format!("{from}-{to}"),
@@ -214,7 +220,7 @@ pub(crate) fn topology() -> Topology {
     Topology::new(nodes.to_vec(), links.to_vec()).unwrap()
 }
 
-/// So many bytes from a to c, without a margin.
+/// Returns a request for this many bytes from a to c, without a margin.
 pub(crate) fn bytes(bytes: u64) -> NewReservation {
     NewReservation {
         from: Some("a".to_owned()),
@@ -225,15 +231,15 @@ pub(crate) fn bytes(bytes: u64) -> NewReservation {
     }
 }
 
-/// A moment so many seconds from now.
-pub(crate) fn ahead(seconds: u64) -> Moment {
-    Moment(unix_nanos() + seconds * 1_000_000_000)
+/// Returns the time this many seconds from now.
+pub(crate) fn ahead(seconds: u64) -> Timestamp {
+    Timestamp(unix_nanos() + seconds * 1_000_000_000)
 }
 
-/// The problem that something met.
-pub(crate) fn problem<T: std::fmt::Debug>(result: Result<T, Failure>) -> Problem {
+/// Returns the problem of a failure.
+pub(crate) fn problem<T: std::fmt::Debug>(result: Result<T, ClientError>) -> Problem {
     let failure = result.unwrap_err();
-    let Failure::Problem(problem) = failure else {
+    let ClientError::Problem(problem) = failure else {
         panic!("{failure}");
     };
     *problem

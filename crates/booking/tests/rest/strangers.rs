@@ -1,4 +1,4 @@
-//! Requests of strangers, and the memory that they take.
+//! Requests of unauthenticated clients, and the memory that they use.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::stage::Stage;
 
-/// The series that Prometheus would read.
+/// Returns the number of series that Prometheus reads.
 fn series(stage: &Stage) -> usize {
     let (status, _, text) = stage.raw("GET", "/metrics", "ada", "");
     assert_eq!(status, 200);
@@ -14,11 +14,11 @@ fn series(stage: &Stage) -> usize {
 }
 
 #[test]
-fn a_thousand_odd_methods_leave_the_number_of_series_as_it_was() {
+fn unknown_methods_do_not_add_metric_series() {
     let stage = Stage::new();
     let mut tcp = TcpStream::connect(stage.address).unwrap();
     tcp.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    // a known client is not paced
+    // an authenticated client is not paced
     let mut ask = |method: &str| {
         let head = format!(
             "{method} /v1/reservations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ada\r\n\r\n"
@@ -40,7 +40,7 @@ fn a_thousand_odd_methods_leave_the_number_of_series_as_it_was() {
     assert_eq!(series(&stage), before);
 }
 
-/// Returns true once an answer has come with all of its body.
+/// Returns true if the body of an answer is complete.
 fn is_whole(answer: &[u8]) -> bool {
     let text = String::from_utf8_lossy(answer).to_lowercase();
     let Some((head, body)) = text.split_once("\r\n\r\n") else {

@@ -1,17 +1,17 @@
-//! HTTPS, known by the host's key or by nothing.
+//! HTTPS, with and without trust in the key of the host.
 
 use std::net::SocketAddr;
 
-use lighthaul_booking::certificate::Show;
-use lighthaul_booking::client::{Client, Failure};
-use lighthaul_booking::https::Known;
+use lighthaul_booking::certificate::ServerCertificate;
+use lighthaul_booking::client::{Client, ClientError};
+use lighthaul_booking::https::ServerTrust;
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::crypto::tls::fingerprint;
 
 use crate::stage::{Setup, Stage, bytes};
 
 fn pinned(stage: &Stage, expected: Fingerprint) -> Client {
-    let known = Known {
+    let known = ServerTrust {
         by_certificate: false,
         by_key: Box::new(move |shown| {
             (shown == expected)
@@ -23,11 +23,11 @@ fn pinned(stage: &Stage, expected: Fingerprint) -> Client {
 }
 
 #[test]
-fn a_host_is_known_by_its_key_and_by_no_other() {
+fn client_trusts_only_the_pinned_key() {
     let identity = Identity::generate();
     let key = fingerprint(&identity).unwrap();
     let stage = Stage::of(Setup {
-        show: Show::Key(identity),
+        certificate: ServerCertificate::SelfSigned(identity),
         ..Setup::default()
     });
     let made = pinned(&stage, key).reserve(&bytes(1_000_000)).unwrap();
@@ -35,16 +35,19 @@ fn a_host_is_known_by_its_key_and_by_no_other() {
     let other = fingerprint(&Identity::generate()).unwrap();
     let failure = pinned(&stage, other).reservation(made.id).unwrap_err();
     assert!(
-        matches!(&failure, Failure::Untrusted { why, .. } if why.contains(&key.to_string())),
+        matches!(&failure, ClientError::Untrusted { why, .. } if why.contains(&key.to_string())),
         "{failure}"
     );
-    // nobody has signed its certificate
+    // the certificate is self-signed
     let failure = stage.client("ada").reservation(made.id).unwrap_err();
-    assert!(failure.to_string().contains("no authority"), "{failure}");
+    assert!(
+        failure.to_string().contains("not signed by an authority"),
+        "{failure}"
+    );
 }
 
 #[test]
-fn a_certificate_comes_from_files() {
+fn certificate_is_read_from_files() {
     let pair = rcgen::KeyPair::generate().unwrap();
     let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     let certificate = params.self_signed(&pair).unwrap();
@@ -58,9 +61,9 @@ fn a_certificate_comes_from_files() {
     std::fs::write(&chain, pem("CERTIFICATE", certificate.der())).unwrap();
     std::fs::write(&key, pem("PRIVATE KEY", &pair.serialize_der())).unwrap();
     let expected = Fingerprint::of(rcgen::PublicKeyData::subject_public_key_info(&pair).as_slice());
-    let show = Show::Chain { chain, key };
+    let certificate_files = ServerCertificate::Files { chain, key };
     let stage = Stage::of(Setup {
-        show,
+        certificate: certificate_files,
         ..Setup::default()
     });
     assert_eq!(pinned(&stage, expected).topology().unwrap().links.len(), 5);
@@ -68,29 +71,29 @@ fn a_certificate_comes_from_files() {
 }
 
 #[test]
-fn nothing_is_said_in_the_clear_to_other_hosts() {
+fn plain_http_is_refused_on_a_network() {
     use lighthaul_booking::books::{Books, Config};
-    use lighthaul_booking::identity::Gate;
+    use lighthaul_booking::identity::Authenticator;
+    use lighthaul_booking::json::Timestamp;
     use lighthaul_booking::serve::{Server, Settings};
     use lighthaul_booking::store::sqlite::Sqlite;
-    use lighthaul_booking::word::Moment;
     let store = Box::new(Sqlite::in_memory().unwrap());
     let books = Books::open(store, crate::stage::topology(), Config::default(), || {
-        Moment(1)
+        Timestamp(1)
     })
     .unwrap();
     let settings = Settings {
         listen: SocketAddr::from(([0, 0, 0, 0], 0)),
-        show: Show::Nothing,
+        certificate: ServerCertificate::Plain,
         insecure: false,
-        gate: Gate {
+        authenticator: Authenticator {
             tokens: None,
             issuer: None,
         },
         books: std::sync::Arc::new(books),
         questions_per_second: 1,
-        limits: lighthaul_booking::callers::Limits::default(),
-        peers: Known::certificate(),
+        limits: lighthaul_booking::connections::Limits::default(),
+        peers: ServerTrust::certificate(),
         circuits: None,
     };
     let why = Server::listen(settings).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Bookings that change.
+//! Tests of release, extension, reduction, outages and repacking.
 
 use lighthaul_base::{Instant, Rng};
 use lighthaul_calendar::{
@@ -9,7 +9,7 @@ use lighthaul_calendar::{
 use super::{at, calendar, file, nanos, occupy, steps};
 
 #[test]
-fn a_margin_is_booked_and_what_is_released_early_is_free_at_once() {
+fn margin_is_booked_and_early_release_frees_it() {
     let mut calendar = calendar(1, 0, Config::default());
     let request = Request {
         need: Need::Size {
@@ -34,9 +34,9 @@ fn a_margin_is_booked_and_what_is_released_early_is_free_at_once() {
     );
 }
 
-/// When a margin's rest is released and the others are packed again, all is as if everybody had known their need.
+/// Releasing unused margins and repacking gives the same ends as booking without margins.
 #[test]
-fn ideal_packing_is_perfect_knowledge() {
+fn repacking_after_early_ends_equals_booking_without_margins() {
     for seed in 0..20 {
         let (mut knows, mut learns) = (
             calendar(20, 0, Config::default()),
@@ -82,13 +82,13 @@ fn ideal_packing_is_perfect_knowledge() {
         assert_eq!(learns.bookings().count(), 0, "seed {seed}");
         assert!(
             moved > 10,
-            "seed {seed}: only {moved} were moved, so this shows nothing"
+            "seed {seed}: only {moved} were moved, so this test shows nothing"
         );
     }
 }
 
-/// Releases what is over by a moment as soon as it has carried its bytes, packs again, and finds each over when who knew
-/// had it over. Says how many were moved.
+/// Releases each booking when it has carried its bytes, until a time, and repacks. Asserts that it
+/// ends when the calendar without margins has it end. Returns the number of moves.
 fn finish_until(learns: &mut Calendar, knows: &Calendar, till: Instant) -> usize {
     let mut moved = 0;
     loop {
@@ -117,7 +117,7 @@ fn finish_until(learns: &mut Calendar, knows: &Calendar, till: Instant) -> usize
 }
 
 #[test]
-fn a_booking_in_use_grows_and_shrinks() {
+fn active_booking_can_be_extended_and_shrunk() {
     let mut calendar = calendar(4, 0, Config::default());
     calendar
         .book(at(0), Id(1), &file(&calendar, 100, 2))
@@ -133,15 +133,15 @@ fn a_booking_in_use_grows_and_shrinks() {
     );
     assert_eq!(
         calendar.shrink(at(190), Id(1), Need::bytes(10)),
-        Err(Refusal::Size(Id(1)))
+        Err(Refusal::AmountOutOfRange(Id(1)))
     );
     assert_eq!(
         calendar.extend(at(100), Id(1), Need::bytes(50)),
-        Err(Refusal::Size(Id(1)))
+        Err(Refusal::AmountOutOfRange(Id(1)))
     );
     assert_eq!(
         calendar.extend(at(200), Id(1), Need::bytes(60)),
-        Err(Refusal::Over(Id(1)))
+        Err(Refusal::Ended(Id(1)))
     );
     let hold = Request {
         need: Need::Hold(nanos(100)),
@@ -153,7 +153,7 @@ fn a_booking_in_use_grows_and_shrinks() {
     let longer = |time| Need::Hold(nanos(time));
     assert_eq!(
         calendar.extend(at(350), Id(2), longer(201)),
-        Err(Refusal::Blocked(at(500)))
+        Err(Refusal::FollowingBooked(at(500)))
     );
     assert_eq!(
         steps(calendar.extend(at(350), Id(2), longer(200)).unwrap()),
@@ -165,12 +165,12 @@ fn a_booking_in_use_grows_and_shrinks() {
     );
     assert_eq!(
         calendar.extend(at(350), Id(2), Need::bytes(5)),
-        Err(Refusal::Size(Id(2)))
+        Err(Refusal::AmountOutOfRange(Id(2)))
     );
 }
 
 #[test]
-fn an_outage_moves_what_it_hits_and_cuts_what_cannot_wait() {
+fn outage_moves_bookings_and_cuts_those_that_do_not_fit() {
     let mut calendar = calendar(4, 0, Config::default());
     let hold = |channels| Request {
         need: Need::Hold(nanos(100)),
@@ -197,7 +197,7 @@ fn an_outage_moves_what_it_hits_and_cuts_what_cannot_wait() {
     assert_eq!(displaced.lost, [Id(1)]);
     let now = |calendar: &Calendar, id| steps(calendar.booking(Id(id)).unwrap().grant());
     assert_eq!(now(&calendar, 1), [(0, 80, 1)]);
-    // it goes on when the link does, and leaves out the time that the third has
+    // it continues when the outage ends, and skips the time of booking 3
     assert_eq!(
         now(&calendar, 2),
         [(0, 80, 3), (350, 400, 3), (500, 770, 3)]
@@ -211,7 +211,7 @@ fn an_outage_moves_what_it_hits_and_cuts_what_cannot_wait() {
 }
 
 #[test]
-fn repack_looks_at_no_more_bookings_and_steps_than_it_may() {
+fn repack_respects_its_limits() {
     for (bookings, steps, moves) in [(9, 9, 5), (2, 9, 2), (9, 3, 3), (0, 9, 0)] {
         let mut calendar = calendar(1, 0, Config::default());
         let first = occupy(&mut calendar, 0, 100, 1);

@@ -1,13 +1,13 @@
-//! Shares and priorities.
+//! Tests of shares and priorities.
 
 use lighthaul_base::Rng;
 use lighthaul_calendar::{Calendar, Config, Id, Owner, RepackLimits, Request, Scope};
 
 use super::{at, calendar, file, occupy, steps};
 
-/// Nobody who has a share waits for others, whatever they have booked: the share is there at every moment.
+/// A share is available to its owner at all times, regardless of the bookings of others.
 #[test]
-fn others_cannot_starve_the_owner_of_a_share() {
+fn owner_of_a_share_is_not_delayed_by_others() {
     let (small, greedy) = (Owner(1), Owner(2));
     let shares = [(small, 100)].into();
     let mut calendar = calendar(
@@ -19,7 +19,7 @@ fn others_cannot_starve_the_owner_of_a_share() {
         },
     );
     for (id, from) in (0..200).zip((0..).step_by(1000)) {
-        // each would fill the link for a long time
+        // each of these fills the link for a long time
         let wish = Request {
             owner: greedy,
             priority: 255,
@@ -34,7 +34,7 @@ fn others_cannot_starve_the_owner_of_a_share() {
     };
     assert!(
         calendar.quote(at(0), &other).unwrap().start() > at(10_000_000),
-        "without a share one waits"
+        "an owner without a share waits"
     );
     let mut rng = Rng::new(1);
     for id in 1000..1100 {
@@ -45,13 +45,13 @@ fn others_cannot_starve_the_owner_of_a_share() {
             ..file(&calendar, 1000, 10)
         };
         let grant = calendar.quote(at(0), &wish).unwrap();
-        // 10 of 100 channels are its own, so that it has just what it asks for from when it asks for it on
+        // 10 of 100 channels are its share, so that it always gets the requested start and rate
         assert_eq!(steps(&grant), [(from, from + 800, 10)], "{id}");
     }
 }
 
 #[test]
-fn priority_decides_who_is_moved_forward_and_nobody_is_later() {
+fn repack_moves_by_priority_and_delays_no_booking() {
     let mut calendar = calendar(1, 0, Config::default());
     let first = occupy(&mut calendar, 0, 1000, 1);
     for (id, priority) in [(1, 0), (2, 7)] {

@@ -1,4 +1,4 @@
-//! What is granted, by example.
+//! Tests of grants for small requests.
 
 use std::time::Duration;
 
@@ -7,11 +7,12 @@ use lighthaul_calendar::{Calendar, Config, Detail, Id, Link, Need, Request, Shap
 
 use super::{at, calendar, file, gbps, nanos, occupy, steps};
 
-/// Section 3.2, Figures 1 and 2: 5 GB at 50, at most 2 of 4 channels of 10 Gb/s; a unit is 100 ms.
+/// Section 3.2, Figures 1 and 2 of the paper: 5 GB from time 50 on, at most 2 of 4 channels of 10
+/// Gb/s. A time unit is 100 ms.
 #[test]
-fn the_example_of_the_paper_comes_out() {
+fn vbls_grants_the_example_of_the_paper() {
     const UNIT: u64 = 100_000_000;
-    // the text says at least 2 there; with 3 there would be no change at 70
+    // the text says that at least 2 channels are free there; with 3 there would be no change at 70
     for free_at_60 in [2, 4] {
         let link = Link {
             name: "link".into(),
@@ -62,7 +63,7 @@ fn the_example_of_the_paper_comes_out() {
 }
 
 #[test]
-fn bookings_that_meet_share_nothing_and_do_not_add_up() {
+fn adjacent_bookings_do_not_add_up() {
     let mut calendar = calendar(10, 0, Config::default());
     occupy(&mut calendar, 0, 100, 6);
     occupy(&mut calendar, 100, 200, 6);
@@ -74,7 +75,7 @@ fn bookings_that_meet_share_nothing_and_do_not_add_up() {
 }
 
 #[test]
-fn a_file_uses_holes_and_one_rate_waits_for_a_large_one() {
+fn varying_rate_uses_gaps_and_fixed_rate_waits() {
     let mut calendar = calendar(4, 0, Config::default());
     occupy(&mut calendar, 10, 20, 4);
     occupy(&mut calendar, 30, 40, 2);
@@ -102,7 +103,7 @@ fn a_file_uses_holes_and_one_rate_waits_for_a_large_one() {
 }
 
 #[test]
-fn a_holding_time_always_has_its_least() {
+fn holding_time_never_falls_below_its_lowest_rate() {
     let mut calendar = calendar(4, 0, Config::default());
     occupy(&mut calendar, 10, 20, 3);
     occupy(&mut calendar, 40, 50, 1);
@@ -118,16 +119,17 @@ fn a_holding_time_always_has_its_least() {
 }
 
 #[test]
-fn what_is_raised_is_dark_for_a_guard_time_and_what_is_shorter_is_skipped() {
+fn increase_costs_a_guard_time_and_short_gaps_are_skipped() {
     let mut calendar = calendar(4, 10, Config::default());
     occupy(&mut calendar, 5, 40, 4);
     occupy(&mut calendar, 60, 100, 2);
-    // from 0 to 5 no switch would be ready; at 100 two channels more are worth it, with 40 bits to go
+    // the gap from 0 to 5 is shorter than the guard time; at 100 two more channels pay off, with 40
+    // bits left
     let grant = calendar
         .book(at(0), Id(1), &file(&calendar, 20, 4))
         .unwrap();
     assert_eq!(steps(grant), [(40, 60, 4), (60, 100, 2), (100, 115, 4)]);
-    let lit = grant.lit();
+    let lit = grant.carrying_steps();
     let times: Vec<_> = lit
         .iter()
         .map(|step| (step.from.as_nanos(), step.till.as_nanos()))
@@ -142,7 +144,7 @@ fn what_is_raised_is_dark_for_a_guard_time_and_what_is_shorter_is_skipped() {
 }
 
 #[test]
-fn slots_end_with_just_the_channels_that_are_needed() {
+fn last_slot_has_only_the_channels_that_it_needs() {
     let config = Config {
         slot: nanos(100),
         ..Config::default()
@@ -157,7 +159,7 @@ fn slots_end_with_just_the_channels_that_are_needed() {
         steps(calendar.book(at(0), Id(1), &request).unwrap()),
         [(100, 300, 10), (300, 400, 4)]
     );
-    // 1 byte takes one channel for one slot, of those that the other left
+    // 1 byte takes one channel for one slot, next to the first booking
     assert_eq!(
         steps(
             &calendar

@@ -1,4 +1,4 @@
-//! What a calendar promises.
+//! Tests of the public interface of a calendar.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 mod changed;
@@ -14,8 +14,8 @@ use std::time::Duration;
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_calendar::{
-    Calendar, Config, Detail, Grant, Id, Link, LinkId, Need, Owner, Path, Request, Shape, Topology,
-    Way,
+    Calendar, Config, Detail, Grant, Id, Link, LinkId, Need, Owner, Path, Request, Route, Shape,
+    Topology,
 };
 
 fn at(nanos: u64) -> Instant {
@@ -30,7 +30,7 @@ fn nanos(nanos: u64) -> Duration {
     Duration::from_nanos(nanos)
 }
 
-/// A calendar of one link of so many channels of 1 Gb/s.
+/// Returns a calendar of one link with this many channels of 1 Gb/s.
 fn calendar(channels: u64, guard: u64, config: Config) -> Calendar {
     let link = Link {
         name: "link".into(),
@@ -53,12 +53,12 @@ fn path(calendar: &Calendar) -> Arc<Path> {
     Path::new(calendar.topology(), vec![link(calendar)]).unwrap()
 }
 
-/// A file of so many bytes, at once, at so many channels.
+/// Returns a request for this many bytes from time zero on, at up to this many channels.
 fn file(calendar: &Calendar, bytes: u64, channels: u64) -> Request {
     Request {
         owner: Owner(0),
         priority: 0,
-        way: Way::Over(path(calendar)),
+        route: Route::Along(path(calendar)),
         need: Need::bytes(bytes),
         rate_min: None,
         rate_max: gbps(channels),
@@ -69,7 +69,7 @@ fn file(calendar: &Calendar, bytes: u64, channels: u64) -> Request {
     }
 }
 
-/// Holds channels from one moment till another, whoever asks.
+/// Books channels in `from..till`.
 fn occupy(calendar: &mut Calendar, from: u64, till: u64, channels: u64) -> Id {
     let id = Id(1_000_000 + calendar.bookings().count() as u64);
     let about = calendar.topology().about(link(calendar)).unwrap();

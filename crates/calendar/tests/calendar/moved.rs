@@ -1,13 +1,13 @@
-//! Bookings that are packed again over two links side by side.
+//! Tests of repacking over two parallel links.
 
 use lighthaul_calendar::{
     Calendar, Capacity, Config, Grant, Id, Link, MoveRules, Need, NoRules, Path, RateLimit,
-    Refusal, RepackLimits, Request, Scope, Shape, Topology, Way,
+    Refusal, RepackLimits, Request, Route, Scope, Shape, Topology,
 };
 
 use super::{at, calendar, file, gbps, nanos, occupy, steps};
 
-/// Rules that allow no other path, or no other grant.
+/// Rules that refuse other paths, or other grants.
 #[derive(Clone, Copy, Debug, Default)]
 struct Strict {
     paths: bool,
@@ -21,13 +21,13 @@ impl MoveRules for Strict {
 
     fn check(&mut self, id: Id, _was: &Grant, _new: &Grant) -> Result<(), Refusal> {
         if self.grants {
-            return Err(Refusal::Missing(id));
+            return Err(Refusal::NotFound(id));
         }
         Ok(())
     }
 }
 
-/// Rules that leave a booking a part of a rate.
+/// Rules that limit the rate of a booking.
 struct Limited {
     left: Capacity,
     less: u64,
@@ -48,7 +48,7 @@ impl MoveRules for Limited {
     }
 }
 
-/// A calendar of a link and a detour from `a` to `b`, each of one channel of 1 Gb/s.
+/// Returns a calendar of a link and a detour from `a` to `b`, each of one channel of 1 Gb/s.
 fn two_links() -> Calendar {
     let link = |name: &str, cost| Link {
         name: name.into(),
@@ -64,28 +64,28 @@ fn two_links() -> Calendar {
     Calendar::new(topology, Config::default()).unwrap()
 }
 
-/// A request for either of the links.
+/// Returns a request for either link.
 fn either(calendar: &Calendar, need: Need) -> Request {
     let node = |name| calendar.topology().node(name).unwrap();
     Request {
         need,
-        way: Way::Between(node("a"), node("b")),
+        route: Route::Between(node("a"), node("b")),
         ..file(calendar, 1, 1)
     }
 }
 
-/// A request for one of the links.
+/// Returns a request for one link.
 fn over(calendar: &Calendar, name: &str, need: Need) -> Request {
     let link = calendar.topology().link(name).unwrap();
     let path = Path::new(calendar.topology(), vec![link]).unwrap();
     Request {
         need,
-        way: Way::Over(path),
+        route: Route::Along(path),
         ..file(calendar, 1, 1)
     }
 }
 
-/// Holds a link for so long, at once.
+/// Books a link for this time, from time zero on.
 fn hold(calendar: &mut Calendar, id: u64, name: &str, time: u64) {
     let request = Request {
         shape: Shape::Fixed,
@@ -94,7 +94,7 @@ fn hold(calendar: &mut Calendar, id: u64, name: &str, time: u64) {
     calendar.book(at(0), Id(id), &request).unwrap();
 }
 
-/// The link that a booking is on, its begin and its end.
+/// Returns the link, the start and the end of a booking.
 fn place(calendar: &Calendar, id: u64) -> (String, u64, u64) {
     let grant = calendar.booking(Id(id)).unwrap().grant();
     let link = grant.path().links()[0];
@@ -109,7 +109,7 @@ fn repack(calendar: &mut Calendar, rules: &mut impl MoveRules) -> usize {
 }
 
 #[test]
-fn repack_takes_another_path_only_if_rules_allow_path_and_grant() {
+fn repack_changes_the_path_only_if_rules_allow_path_and_grant() {
     let mut calendar = two_links();
     hold(&mut calendar, 1, "link", 100);
     hold(&mut calendar, 2, "detour", 200);
@@ -127,7 +127,7 @@ fn repack_takes_another_path_only_if_rules_allow_path_and_grant() {
 }
 
 #[test]
-fn repack_keeps_its_own_path_open_whatever_rules_say_of_paths() {
+fn repack_may_always_use_the_current_path() {
     let mut calendar = two_links();
     hold(&mut calendar, 1, "link", 100);
     hold(&mut calendar, 2, "detour", 200);
@@ -143,7 +143,7 @@ fn repack_keeps_its_own_path_open_whatever_rules_say_of_paths() {
 }
 
 #[test]
-fn repack_prefers_the_shorter_path_where_neither_ends_earlier() {
+fn repack_prefers_the_cheaper_path_at_equal_ends() {
     let mut calendar = two_links();
     hold(&mut calendar, 1, "link", 100);
     let request = either(&calendar, Need::bytes(10));
@@ -155,7 +155,7 @@ fn repack_prefers_the_shorter_path_where_neither_ends_earlier() {
 }
 
 #[test]
-fn repack_keeps_to_the_rate_that_rules_leave() {
+fn repack_respects_the_rate_limit_of_rules() {
     let mut calendar = calendar(4, 0, Config::default());
     let before = occupy(&mut calendar, 0, 100, 4);
     let request = file(&calendar, 20, 4);
@@ -171,7 +171,7 @@ fn repack_keeps_to_the_rate_that_rules_leave() {
 }
 
 #[test]
-fn extended_file_that_has_not_begun_may_change_its_path() {
+fn extended_booking_may_change_its_path_before_its_start() {
     let mut calendar = two_links();
     hold(&mut calendar, 1, "link", 100);
     hold(&mut calendar, 2, "detour", 120);
@@ -204,7 +204,7 @@ fn extended_hold_keeps_its_path_and_its_start() {
 }
 
 #[test]
-fn booking_grows_until_its_deadline_and_no_further() {
+fn extension_is_limited_by_the_deadline() {
     let mut calendar = calendar(1, 0, Config::default());
     let request = Request {
         deadline: Some(at(160)),
@@ -212,13 +212,13 @@ fn booking_grows_until_its_deadline_and_no_further() {
     };
     calendar.book(at(0), Id(1), &request).unwrap();
     let late = calendar.extend(at(0), Id(1), Need::bytes(21));
-    assert!(matches!(late, Err(Refusal::Late(counter)) if counter.end == Some(at(168))));
+    assert!(matches!(late, Err(Refusal::MissesDeadline(counter)) if counter.end == Some(at(168))));
     let grown = calendar.extend(at(0), Id(1), Need::bytes(20)).unwrap();
     assert_eq!(steps(grown), [(0, 160, 1)]);
 }
 
 #[test]
-fn repack_leaves_alone_what_is_over_and_in_use_what_has_begun() {
+fn repack_skips_ended_bookings_and_active_ones_unless_in_scope() {
     let mut calendar = calendar(1, 0, Config::default());
     let between = occupy(&mut calendar, 40, 60, 1);
     let request = file(&calendar, 10, 1);
@@ -245,7 +245,7 @@ fn repack_leaves_alone_what_is_over_and_in_use_what_has_begun() {
 }
 
 #[test]
-fn booking_grows_to_the_most_steps_and_no_further() {
+fn extension_is_limited_by_the_maximum_of_steps() {
     let config = Config {
         steps_max: 2,
         ..Config::default()
@@ -260,11 +260,11 @@ fn booking_grows_to_the_most_steps_and_no_further() {
         grown.map(steps)
     };
     assert_eq!(more(&mut calendar, 3), Ok(vec![(0, 8, 1), (16, 32, 1)]));
-    assert_eq!(more(&mut calendar, 4), Err(Refusal::Steps(2)));
+    assert_eq!(more(&mut calendar, 4), Err(Refusal::TooManySteps(2)));
 }
 
 #[test]
-fn extended_booking_in_use_pays_a_guard_time_only_where_it_is_dark() {
+fn extension_of_an_active_booking_costs_no_second_guard_time() {
     let mut calendar = calendar(1, 10, Config::default());
     let request = file(&calendar, 10, 1);
     calendar.book(at(0), Id(1), &request).unwrap();
@@ -277,7 +277,7 @@ fn extended_booking_in_use_pays_a_guard_time_only_where_it_is_dark() {
 }
 
 #[test]
-fn extended_booking_pays_a_guard_time_after_a_gap() {
+fn extended_booking_has_a_guard_time_after_a_gap() {
     let mut calendar = calendar(1, 10, Config::default());
     occupy(&mut calendar, 40, 60, 1);
     let request = file(&calendar, 10, 1);

@@ -1,14 +1,14 @@
-//! What is refused, and what is said.
+//! Tests of refusals and their messages.
 
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_calendar::{Config, Id, Need, Refusal, Request, Topology, Way};
+use lighthaul_calendar::{Config, Id, Need, Refusal, Request, Route, Topology};
 
 use super::{at, calendar, file, gbps, nanos, occupy};
 
 #[test]
-fn what_nobody_can_have_is_refused_with_what_would_work() {
+fn impossible_request_is_refused_with_a_remedy() {
     let mut calendar = calendar(10, 0, Config::default());
     let now = at(1_000_000_000);
     let base = Request {
@@ -20,9 +20,9 @@ fn what_nobody_can_have_is_refused_with_what_would_work() {
     for (change, says) in [
         (
             &(|r: &mut Request| r.need = Need::bytes(0)) as &dyn Fn(&mut Request),
-            "at least a byte",
+            "at least 1 byte",
         ),
-        (&|r| r.need = Need::Hold(Duration::ZERO), "nanosecond"),
+        (&|r| r.need = Need::Hold(Duration::ZERO), "at least 1ns"),
         (&|r| r.need = Need::bytes(half), "ask for less"),
         (
             &|r| {
@@ -49,7 +49,7 @@ fn what_nobody_can_have_is_refused_with_what_would_work() {
         (&|r| r.rate_max = Rate::from_mbps(1), "at least 1.000 Gb/s"),
         (
             &|r| r.deadline = Some(at(1)),
-            "in time: ask for it by 1.000000800s",
+            "in time: ask for an end at 1.000000800s",
         ),
         (
             &|r| r.deadline = Some(at(now.as_nanos() + 400)),
@@ -67,18 +67,18 @@ fn what_nobody_can_have_is_refused_with_what_would_work() {
         assert!(why.to_string().contains(says), "{why}");
         assert_eq!(calendar, before, "{why}");
     }
-    let topology = Topology::of_one(gbps(1), gbps(1)).unwrap();
+    let topology = Topology::single_link(gbps(1), gbps(1)).unwrap();
     let (a, b) = (topology.node("a").unwrap(), topology.node("b").unwrap());
     let back = Request {
-        way: Way::Between(b, a),
+        route: Route::Between(b, a),
         ..base
     };
     assert_eq!(calendar.quote(now, &back), Err(Refusal::NoPath));
-    assert_eq!(calendar.release(now, Id(7)), Err(Refusal::Missing(Id(7))));
+    assert_eq!(calendar.release(now, Id(7)), Err(Refusal::NotFound(Id(7))));
 }
 
 #[test]
-fn two_who_want_the_last_of_it_do_not_both_get_it() {
+fn last_capacity_is_granted_once() {
     let mut calendar = calendar(
         1,
         0,
@@ -95,12 +95,12 @@ fn two_who_want_the_last_of_it_do_not_both_get_it() {
     assert!(calendar.book(at(0), Id(1), &request).is_ok());
     assert_eq!(
         calendar.book(at(0), Id(2), &request),
-        Err(Refusal::Far(at(800)))
+        Err(Refusal::BeyondHorizon(at(800)))
     );
 }
 
 #[test]
-fn a_calendar_that_is_full_says_so_and_takes_more_when_one_is_over() {
+fn full_calendar_refuses_until_a_booking_has_ended() {
     let mut calendar = calendar(
         4,
         0,
@@ -114,7 +114,10 @@ fn a_calendar_that_is_full_says_so_and_takes_more_when_one_is_over() {
     for id in [1, 2] {
         calendar.book(at(0), Id(id), &request).unwrap();
     }
-    assert_eq!(calendar.book(at(0), Id(3), &request), Err(Refusal::Full(2)));
+    assert_eq!(
+        calendar.book(at(0), Id(3), &request),
+        Err(Refusal::CalendarFull(2))
+    );
     assert_eq!(calendar.forget(at(8)), [Id(1), Id(2)]);
     occupy(&mut calendar, 10, 20, 1);
     occupy(&mut calendar, 20, 30, 2);
@@ -122,5 +125,5 @@ fn a_calendar_that_is_full_says_so_and_takes_more_when_one_is_over() {
         from: at(8),
         ..file(&calendar, 100, 4)
     };
-    assert_eq!(calendar.quote(at(8), &long), Err(Refusal::Steps(2)));
+    assert_eq!(calendar.quote(at(8), &long), Err(Refusal::TooManySteps(2)));
 }

@@ -1,6 +1,6 @@
 //! Time from left to right.
 
-use lighthaul_booking::word::Moment;
+use lighthaul_booking::json::Timestamp;
 
 use super::time::written;
 
@@ -14,7 +14,7 @@ pub(crate) struct Axis {
 
 impl Axis {
     /// From one moment till another, in at least one column.
-    pub(crate) fn new(from: Moment, till: Moment, columns: usize) -> Self {
+    pub(crate) fn new(from: Timestamp, till: Timestamp, columns: usize) -> Self {
         Self {
             from: from.0,
             till: till.0.max(from.0.saturating_add(1)),
@@ -28,36 +28,36 @@ impl Axis {
     }
 
     /// When it begins.
-    pub(crate) const fn from(&self) -> Moment {
-        Moment(self.from)
+    pub(crate) const fn from(&self) -> Timestamp {
+        Timestamp(self.from)
     }
 
     /// When it ends.
-    pub(crate) const fn till(&self) -> Moment {
-        Moment(self.till)
+    pub(crate) const fn till(&self) -> Timestamp {
+        Timestamp(self.till)
     }
 
     /// When a column begins; the column behind the last one when it ends.
-    pub(crate) fn begins(&self, column: usize) -> Moment {
+    pub(crate) fn begins(&self, column: usize) -> Timestamp {
         let part = u128::from(self.till - self.from) * column as u128 / self.columns as u128;
-        Moment(self.from + u64::try_from(part).unwrap_or(0))
+        Timestamp(self.from + u64::try_from(part).unwrap_or(0))
     }
 
     /// The column that a moment is in; the last one for what is behind it.
-    pub(crate) fn column(&self, at: Moment) -> usize {
+    pub(crate) fn column(&self, at: Timestamp) -> usize {
         let since = at.0.clamp(self.from, self.till) - self.from;
         let column = u128::from(since) * self.columns as u128 / u128::from(self.till - self.from);
         usize::try_from(column).unwrap_or(0).min(self.columns - 1)
     }
 
     /// Where a moment is, from 0 to 1.
-    pub(crate) fn part(&self, at: Moment) -> f64 {
+    pub(crate) fn part(&self, at: Timestamp) -> f64 {
         let since = at.0.clamp(self.from, self.till) - self.from;
         since as f64 / (self.till - self.from) as f64
     }
 
     /// Round moments with their names, at most `most` of them.
-    pub(crate) fn ticks(&self, most: usize) -> Vec<(Moment, String)> {
+    pub(crate) fn ticks(&self, most: usize) -> Vec<(Timestamp, String)> {
         let span = (self.till - self.from) / SECOND;
         let fits = |step: &&u64| span / **step < most as u64;
         let step = STEPS
@@ -75,7 +75,7 @@ impl Axis {
         let ticks = (0..most as u64).map(|nth| first.saturating_add(nth.saturating_mul(step)));
         let ticks = ticks.take_while(|at| *at < self.till);
         ticks
-            .map(|at| (Moment(at), written(Moment(at), form)))
+            .map(|at| (Timestamp(at), written(Timestamp(at), form)))
             .collect()
     }
 }
@@ -91,7 +91,7 @@ const STEPS: [u64; 19] = [
 mod tests {
     use super::*;
 
-    fn at(text: &str) -> Moment {
+    fn at(text: &str) -> Timestamp {
         text.parse().unwrap()
     }
 
@@ -108,14 +108,14 @@ mod tests {
 
     #[test]
     fn columns_cover_the_axis_without_gaps() {
-        let axis = Axis::new(Moment(7), Moment(1007), 3);
+        let axis = Axis::new(Timestamp(7), Timestamp(1007), 3);
         assert_eq!(
             [0, 1, 2, 3].map(|column| axis.begins(column).0),
             [7, 340, 673, 1007]
         );
-        assert!((axis.part(Moment(507)) - 0.5).abs() < 1e-9);
+        assert!((axis.part(Timestamp(507)) - 0.5).abs() < 1e-9);
         assert_eq!(
-            [0, 7, 339, 340, 9000].map(|at| axis.column(Moment(at))),
+            [0, 7, 339, 340, 9000].map(|at| axis.column(Timestamp(at))),
             [0, 0, 0, 0, 2]
         );
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lighthaul_base::escape::{LINE_MAX, escape};
-use lighthaul_booking::word::{Allocation, CalendarView, Moment};
+use lighthaul_booking::json::{Allocation, CalendarView, Timestamp};
 
 use super::axis::Axis;
 use super::show::rate;
@@ -128,7 +128,7 @@ fn line(id: u64, parts: &[&Allocation], axis: &Axis) -> String {
         .iter()
         .map(|part| part.from)
         .min()
-        .unwrap_or(Moment(0));
+        .unwrap_or(Timestamp(0));
     let note = if begins < axis.from() { '┤' } else { '│' };
     format!(
         "{:>MARGIN$} {note}{bar}",
@@ -148,10 +148,10 @@ const SHADES: [char; 4] = [' ', '░', '▒', '█'];
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lighthaul_booking::word::Free;
+    use lighthaul_booking::json::Free;
 
     fn free(from: u64, till: u64, bps: u64) -> Free {
-        let (from, till) = (Moment(from), Moment(till));
+        let (from, till) = (Timestamp(from), Timestamp(till));
         Free { from, till, bps }
     }
 
@@ -159,8 +159,8 @@ mod tests {
         let allocation = |id: u64, owner: Option<&str>, from, till, bps| Allocation {
             id,
             owner: owner.map(str::to_owned),
-            from: Moment(from),
-            till: Moment(till),
+            from: Timestamp(from),
+            till: Timestamp(till),
             bps,
         };
         CalendarView {
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn calendar_shows_free_and_booked_capacity() {
-        let axis = Axis::new(Moment(0), Moment(1000), 20);
+        let axis = Axis::new(Timestamp(0), Timestamp(1000), 20);
         let lines = draw(&calendar(), &axis);
         let bars: Vec<&str> = lines[1..9]
             .iter()
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn calendar_lines_fit_the_terminal() {
         for width in [48, 80, 137] {
-            let axis = Axis::new(Moment(0), Moment(86_400_000_000_000), columns(width));
+            let axis = Axis::new(Timestamp(0), Timestamp(86_400_000_000_000), columns(width));
             for line in &draw(&calendar(), &axis)[1..] {
                 assert!(line.chars().count() <= width, "{width}: {line}");
             }

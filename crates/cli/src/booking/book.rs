@@ -1,6 +1,6 @@
 //! `lighthaul book` and `lighthaul quote`.
 
-use lighthaul_booking::word::{Bps, FlowAt, NewReservation, Provision, Shape, Span};
+use lighthaul_booking::json::{Bps, FlowAt, NewReservation, Provision, Shape, IsoDuration};
 use lighthaul_remote::scheduler::{failed, reach};
 use lighthaul_session::error::Error;
 
@@ -35,7 +35,7 @@ fn request(wanted: &RequestArgs) -> NewReservation {
         to: wanted.to.clone(),
         path: wanted.path.clone(),
         size: wanted.size,
-        hold: wanted.hold.map(Span),
+        hold: wanted.hold.map(IsoDuration),
         rate_max: wanted.rate_max.map(Bps::from),
         rate_min: wanted.rate_min.map(Bps::from),
         start: wanted.start.map(|time| time.0),

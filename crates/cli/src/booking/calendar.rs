@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
-use lighthaul_booking::word::{CalendarView, Moment};
+use lighthaul_booking::json::{CalendarView, Timestamp};
 use lighthaul_remote::scheduler::{failed, reach};
 use lighthaul_session::error::{Code, Error};
 
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Calendar) -> Result<(), Error> {
         // by the scheduler's clock, which keeps nothing of the past
         None => client.health().map_err(failed)?.now,
     };
-    let till = Moment::from(from.instant() + args.lasting);
+    let till = Timestamp::from(from.instant() + args.lasting);
     let links = if args.links.is_empty() {
         let topology = client.topology().map_err(failed)?;
         topology.links.into_iter().map(|link| link.name).collect()
@@ -82,7 +82,7 @@ fn form(path: &Path) -> Result<Form, Error> {
 
 fn plot(
     calendars: &[CalendarView],
-    (from, till): (Moment, Moment),
+    (from, till): (Timestamp, Timestamp),
     path: &Path,
     form: Form,
 ) -> Result<(), Error> {

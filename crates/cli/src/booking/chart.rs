@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lighthaul_booking::word::{Allocation, CalendarView, Moment};
+use lighthaul_booking::json::{Allocation, CalendarView, Timestamp};
 use lighthaul_plot::picture::{Anchor, Picture, Shape};
 
 use super::axis::Axis;
@@ -10,7 +10,7 @@ use super::show::rate;
 use super::time::shown;
 
 /// A picture of calendars, one below the other.
-pub(crate) fn draw(calendars: &[CalendarView], from: Moment, till: Moment) -> Picture {
+pub(crate) fn draw(calendars: &[CalendarView], from: Timestamp, till: Timestamp) -> Picture {
     let axis = Axis::new(from, till, 1);
     let plates = u32::try_from(calendars.len()).unwrap_or(u32::MAX).max(1);
     let height = plates.saturating_mul(PLATE).saturating_add(2 * EDGE);
@@ -51,7 +51,7 @@ fn ranks(allocations: &[Allocation]) -> BTreeMap<u64, usize> {
 }
 
 /// The moments at which something begins or ends, in order; what ends there first.
-fn edges(allocations: &[Allocation]) -> Vec<(Moment, bool, &Allocation)> {
+fn edges(allocations: &[Allocation]) -> Vec<(Timestamp, bool, &Allocation)> {
     let begins = allocations.iter().map(|part| (part.from, true, part));
     let ends = allocations.iter().map(|part| (part.till, false, part));
     let mut edges: Vec<_> = begins.chain(ends).collect();
@@ -117,7 +117,7 @@ impl Plate<'_> {
     fn stack(
         &mut self,
         active: &BTreeMap<u64, &Allocation>,
-        (from, till, top): (Moment, Moment, f32),
+        (from, till, top): (Timestamp, Timestamp, f32),
         labels: &mut BTreeMap<u64, Label>,
     ) {
         // whole pixels, so that no seam shows between neighbours
@@ -161,7 +161,7 @@ impl Plate<'_> {
         }
     }
 
-    fn x(&self, at: Moment) -> f32 {
+    fn x(&self, at: Timestamp) -> f32 {
         LEFT + (RIGHT - LEFT) * self.axis.part(at) as f32
     }
 
@@ -220,12 +220,12 @@ const COLORS: [[u8; 3]; 7] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lighthaul_booking::word::Free;
+    use lighthaul_booking::json::Free;
 
     #[test]
     fn picture_shows_free_and_booked_capacity() {
-        let (from, till) = (Moment(0), Moment(4_000_000_000));
-        let middle = Moment(2_000_000_000);
+        let (from, till) = (Timestamp(0), Timestamp(4_000_000_000));
+        let middle = Timestamp(2_000_000_000);
         let free = |from, till, bps| Free { from, till, bps };
         let calendar = CalendarView {
             link: "a-b".to_owned(),

@@ -1,8 +1,8 @@
 //! `lighthaul scheduler`: turns options into settings of the service, and runs it.
 
 use lighthaul_booking::books::Quota;
-use lighthaul_booking::callers::Limits;
-use lighthaul_booking::certificate::Show;
+use lighthaul_booking::connections::Limits;
+use lighthaul_booking::certificate::ServerCertificate;
 use lighthaul_booking::identity::Issuer;
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_remote::dial::load_key;
@@ -39,7 +39,7 @@ fn settings(args: &Scheduler) -> Result<Settings, Error> {
         devices: args.device.iter().map(device).collect(),
         listen: args.listen,
         url: args.url.clone(),
-        show: show(args, &key),
+        certificate: certificate(args, &key),
         insecure: args.insecure,
         key,
         access: access(&args.welcome),
@@ -53,14 +53,14 @@ fn settings(args: &Scheduler) -> Result<Settings, Error> {
 }
 
 /// Returns the identity that clients see.
-fn show(args: &Scheduler, key: &Identity) -> Show {
+fn certificate(args: &Scheduler, key: &Identity) -> ServerCertificate {
     match (&args.certificate, &args.certificate_key) {
-        _ if args.no_tls => Show::Nothing,
-        (Some(chain), Some(key)) => Show::Chain {
+        _ if args.no_tls => ServerCertificate::Plain,
+        (Some(chain), Some(key)) => ServerCertificate::Files {
             chain: chain.clone(),
             key: key.clone(),
         },
-        _ => Show::Key(key.clone()),
+        _ => ServerCertificate::SelfSigned(key.clone()),
     }
 }
 

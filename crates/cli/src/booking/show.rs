@@ -2,7 +2,7 @@
 
 use lighthaul_base::Rate;
 use lighthaul_base::escape::{LINE_MAX, escape};
-use lighthaul_booking::word::{Quote, Reservation, Step};
+use lighthaul_booking::json::{Quote, Reservation, Step};
 use serde::Serialize;
 use serde_json::{Value, json};
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
-use lighthaul_booking::client::{Client, Failure};
-use lighthaul_booking::word::{Bps, Bytes, Moment, NewReservation, Reservation};
+use lighthaul_booking::client::{Client, ClientError};
+use lighthaul_booking::json::{Bps, Bytes, NewReservation, Reservation, Timestamp};
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_remote::scheduler::{Scheduler, failed, reach};
 use lighthaul_session::error::{Code, Error};
@@ -72,7 +72,7 @@ impl Circuit {
     fn book(args: &Cp, ends: &Endpoints, estimate: Estimate) -> Result<Self, Error> {
         let client = reach(&asking(args))?;
         let (ahead, error) = client.clock_offset().map_err(failed)?;
-        let there = |nanos: u64| Moment(nanos.saturating_add_signed(ahead));
+        let there = |nanos: u64| Timestamp(nanos.saturating_add_signed(ahead));
         let epilogue = estimate.epilogue();
         let by = args.later.deadline;
         let by = by.map(|Time(by)| there(by.0.saturating_sub(nanos_of(epilogue))));
@@ -113,18 +113,18 @@ impl Circuit {
     }
 
     /// Returns the time when all files are there, verified and synced, by the scheduler's clock.
-    fn promise(&self) -> Moment {
+    fn promise(&self) -> Timestamp {
         let epilogue = nanos_of(self.estimate.epilogue());
-        Moment(self.reservation.promised_end.0.saturating_add(epilogue))
+        Timestamp(self.reservation.promised_end.0.saturating_add(epilogue))
     }
 
     /// Returns a time of the scheduler by the clock of this host.
-    const fn here(&self, at: Moment) -> Moment {
-        Moment(at.0.saturating_add_signed(self.ahead.saturating_neg()))
+    const fn here(&self, at: Timestamp) -> Timestamp {
+        Timestamp(at.0.saturating_add_signed(self.ahead.saturating_neg()))
     }
 
     /// Returns the start of the first step by the clock of this host.
-    fn start(&self) -> Moment {
+    fn start(&self) -> Timestamp {
         let first = self.reservation.steps.first();
         self.here(first.map_or(self.reservation.promised_end, |step| step.from))
     }
@@ -133,7 +133,7 @@ impl Circuit {
     fn vector(&self) -> Result<Trc, Error> {
         let steps = &self.reservation.steps;
         let zero = steps.first().map_or(0, |step| step.from.0);
-        let at = |moment: Moment| Instant::from_nanos(moment.0.saturating_sub(zero));
+        let at = |moment: Timestamp| Instant::from_nanos(moment.0.saturating_sub(zero));
         let steps = steps.iter().map(|step| {
             let rate = Rate::from_bps(step.rate_bps).ok_or("a step has no rate")?;
             let (from, till) = (at(step.from), at(step.till));
@@ -228,7 +228,7 @@ impl Circuit {
         };
         let released = match self.client.release(id, &why) {
             // a reservation that has not begun is canceled instead
-            Err(Failure::Problem(_)) => self.client.cancel(id, &why),
+            Err(ClientError::Problem(_)) => self.client.cancel(id, &why),
             released => released,
         };
         let plan = if early >= 0.0 {
@@ -239,7 +239,9 @@ impl Circuit {
         let text = match released {
             Ok(_) => format!("reservation {id} was released {plan}"),
             // its last step has ended in the meantime
-            Err(Failure::Problem(_)) => format!("reservation {id} was over; the copy was, {plan}"),
+            Err(ClientError::Problem(_)) => {
+                format!("reservation {id} was over; the copy was, {plan}")
+            }
             Err(why) => format!("reservation {id} could not be released {plan}: {why}"),
         };
         printer.tell(

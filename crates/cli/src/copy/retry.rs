@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_booking::word::Moment;
+use lighthaul_booking::json::Timestamp;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_io::host::interrupt;
 use lighthaul_io::host::wait::wait;
@@ -58,7 +58,7 @@ pub(crate) fn run(
 }
 
 /// Stops this process at a time.
-fn stop_at(at: Moment) {
+fn stop_at(at: Timestamp) {
     let pause = Duration::from_nanos(at.0.saturating_sub(unix_nanos()));
     std::thread::spawn(move || {
         std::thread::sleep(pause);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, value_parser};
 use lighthaul_base::{Rate, Size, duration};
-use lighthaul_booking::word::Bytes;
+use lighthaul_booking::json::Bytes;
 use lighthaul_circuit::flow::Flow;
 use lighthaul_circuit::reservation::State;
 use lighthaul_remote::scheduler::Scheduler;
@@ -147,7 +147,7 @@ pub(crate) struct Book {
     pub(crate) asking: ClientArgs,
 }
 
-/// Show what a booking would get, and book nothing
+/// ServerCertificate what a booking would get, and book nothing
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul quote chicago amsterdam --size 1.2TB

@@ -3,7 +3,7 @@
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum, value_parser};
 use lighthaul_base::Rate;
-use lighthaul_booking::word::Moment;
+use lighthaul_booking::json::Timestamp;
 use lighthaul_io::crypto::identity::random_octets;
 use lighthaul_session::protocol::{AUTO, Protocol};
 use lighthaul_session::secrets::JOINS_MAX;
@@ -141,7 +141,7 @@ pub(crate) struct Cp {
     pub(crate) recursive: bool,
     /// Start of the vector, if it does not wait for the data.
     #[arg(skip)]
-    pub(crate) vector_at: Option<Moment>,
+    pub(crate) vector_at: Option<Timestamp>,
 }
 
 /// Returns the parser of protocol names, and of the name that leaves the choice to the path.

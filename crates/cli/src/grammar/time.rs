@@ -4,13 +4,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use lighthaul_base::{CivilTime, ParseCivilTimeError, duration};
-use lighthaul_booking::word::Moment;
-use lighthaul_booking::word::moment::NotAMoment;
+use lighthaul_booking::json::Timestamp;
+use lighthaul_booking::json::timestamp::TimestampError;
 use lighthaul_io::host::clock::unix_of_local;
 
 /// Point in time: local time, or with a UTC offset. A time of day without a date is the next one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Time(pub(crate) Moment);
+pub(crate) struct Time(pub(crate) Timestamp);
 
 impl FromStr for Time {
     type Err = String;
@@ -27,9 +27,9 @@ impl FromStr for Time {
             let seconds = unix_of_local(date, time).ok_or_else(malformed)?;
             i128::from(seconds) * 1_000_000_000 + i128::from(written.nanos)
         };
-        let far = |_| NotAMoment::far(text).to_string();
+        let far = |_| TimestampError::far(text).to_string();
         u64::try_from(nanos.max(0))
-            .map(Moment)
+            .map(Timestamp)
             .map(Self)
             .map_err(far)
     }
@@ -94,7 +94,7 @@ mod tests {
         }
         for text in ["9999-12-31T23:59", "9999-12-31T23:59:59Z"] {
             let why = text.parse::<Time>().unwrap_err();
-            assert!(why.contains("further away than books reach"), "{why}");
+            assert!(why.contains("is too far ahead"), "{why}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use lighthaul_booking::word::Moment;
+use lighthaul_booking::json::Timestamp;
 use serde_json::Value;
 
 use crate::far::{Far, Near};
@@ -144,7 +144,7 @@ fn scheduler_key_must_be_trusted_before_requests() {
         (&"provisioned".into(), &"ada".into())
     );
     let far = ask("book", &["--json", "--start", "2099-01-01T00:00"])
-        .assert_failed(40, "till when bookings are taken");
+        .assert_failed(40, "the horizon of the calendar");
     let tentative = one(&far);
     assert_eq!(
         (&tentative["type"], &tentative["code"]),
@@ -222,7 +222,7 @@ fn impossible_bookings_are_refused_with_one_sentence() {
     let booking = Booking::start("booking-bad", &["--no-tls"]);
     let ada = booking.token("ada", "user");
     for (words, code, says) in [
-        ("paris milan --size 0", 1, "at least a byte"),
+        ("paris milan --size 0", 1, "at least 1 byte"),
         ("paris milan --size 8388608TiB", 40, "ask for less"),
         (
             "paris milan --size 1GB --rate-max 2Gb/s",
@@ -232,12 +232,12 @@ fn impossible_bookings_are_refused_with_one_sentence() {
         (
             "paris milan --size 900TB --by 23:59:59",
             40,
-            "it would not be over in time: ask for ",
+            "the transfer cannot end in time: ask for ",
         ),
         (
             "paris milan --size 1GB --start 2020-01-01T00:00",
             1,
-            "the start is over",
+            "the start has passed",
         ),
         ("paris rome --size 1GB", 1, "rome"),
         ("--size 1GB", 1, "either from and to, or path"),
@@ -260,7 +260,7 @@ fn impossible_bookings_are_refused_with_one_sentence() {
     }
     booking
         .run("eve", &["reservations"])
-        .assert_failed(13, "not known here");
+        .assert_failed(13, "unknown or has expired");
     booking
         .run(&ada, &["reservations", "77"])
         .assert_failed(1, "77");
@@ -276,7 +276,7 @@ fn impossible_bookings_are_refused_with_one_sentence() {
     booking
         .near
         .run(nobody)
-        .assert_failed(10, "cannot be asked");
+        .assert_failed(10, "cannot reach the scheduler");
     let nonsense = booking
         .near
         .lighthaul(&["reservations", "--scheduler", "127.0.0.1"]);
@@ -404,7 +404,7 @@ fn booked_copy_follows_its_reservation_and_releases_the_rest() {
     let booked = events.iter().find(|event| event["type"] == "booked");
     assert_eq!(state(&booked.unwrap()["reservation"]), "released");
     copy(&["--book-size", "900TB", "--by", "23:59:59"])
-        .assert_failed(40, "it would not be over in time: ask for ");
+        .assert_failed(40, "the transfer cannot end in time: ask for ");
     copy(&["--far-node", "rome"]).assert_failed_to_parse();
 }
 
@@ -429,7 +429,8 @@ fn pull_is_measured_by_a_dry_run_before_booking() {
     let done = copy();
     let of = |kind: &str| done.iter().find(|event| event["type"] == kind).unwrap();
     let steps = of("booked")["steps"].as_array().unwrap();
-    let time = |step: &Value, end: &str| -> Moment { step[end].as_str().unwrap().parse().unwrap() };
+    let time =
+        |step: &Value, end: &str| -> Timestamp { step[end].as_str().unwrap().parse().unwrap() };
     let nanos = steps
         .iter()
         .map(|step| time(step, "till").0 - time(step, "from").0);

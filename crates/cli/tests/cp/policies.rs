@@ -53,12 +53,14 @@ fn policy_file_is_reloaded() {
     far.write("[identity.ada]\nlinks = []\n[identity.ben]\n");
     becomes_true("ada may book no link", || !far.books(&ada));
     far.book(&ada)
-        .assert_failed(13, "does not allow link paris-milan");
+        .assert_failed(13, "does not permit link paris-milan");
     far.book(&ben).assert_succeeded();
 
     // one malformed policy does not affect others
     far.write("[identity.ada]\n[identity.ben]\nlink = []\n");
-    let line = far.booking.says("allows ben nothing until this is mended");
+    let line = far
+        .booking
+        .says("ben may book nothing until this fault is corrected");
     assert!(
         line.contains("line 3, column 1: unknown field `link`"),
         "{line}"
@@ -68,7 +70,7 @@ fn policy_file_is_reloaded() {
 
     // in a file that cannot be read at all, nobody's policy can be told from another's
     far.write("[identity.ada\n");
-    let line = far.booking.says("the policies stay as they were");
+    let line = far.booking.says("the previous policies stay in force");
     assert!(line.contains("line 1, column 14: "), "{line}");
     far.book(&ada).assert_succeeded();
     assert!(!far.books(&ben));
@@ -115,7 +117,7 @@ fn topology_and_policies_of_the_readme_are_valid() {
     let booked = book(&eve, "udp 10.1.0.1 5000").assert_succeeded();
     assert_eq!(rates(&one(&booked)), [1000]);
     for (token, packets) in [(&ada, "udp 10.1.0.2 5000"), (&eve, "udp 10.2.0.2 5000")] {
-        book(token, packets).assert_failed(13, "does not allow packets");
+        book(token, packets).assert_failed(13, "does not permit packets");
     }
     // at one time no more than that for all reservations together
     let next = book(&eve, "udp 10.1.0.3 5000").assert_succeeded();

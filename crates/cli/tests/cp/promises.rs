@@ -116,7 +116,7 @@ fn signed_token_is_accepted_from_its_issuer_for_its_audience_until_it_expires() 
     for (token, says) in [
         (
             signed(&key, ISSUER, "other", later),
-            "not for this service: ask the issuer for one for elsewhere or lighthaul",
+            "for another service: ask the issuer for one with audience elsewhere or lighthaul",
         ),
         (
             signed(&key, rogue, "lighthaul", later),
@@ -128,7 +128,7 @@ fn signed_token_is_accepted_from_its_issuer_for_its_audience_until_it_expires() 
         ),
         (
             signed(&issuer_key(), ISSUER, "lighthaul", later),
-            "no key of the issuer has signed the token",
+            "not by a key of the issuer",
         ),
     ] {
         let refused = booking.run(&token, &["reservations"]);
@@ -156,7 +156,7 @@ fn scopes_of_signed_tokens_are_the_roles_that_options_name() {
     };
     booking
         .run(&token("eve", "openid"), &["reservations"])
-        .assert_failed(13, "the token has not the scope book");
+        .assert_failed(13, "the token lacks the scope book");
     for scope in ["run", "rule"] {
         let booked = ask(
             &booking,
@@ -296,11 +296,7 @@ fn reservations_and_bytes_of_one_owner_are_bounded() {
     let first = ask(&booking, &ada, &sized("7MB"))["id"].to_string();
     refused(&ada, "4MB", "of which 3000000 are left: ask for less");
     ask(&booking, &ada, &sized("3MB"));
-    refused(
-        &ada,
-        "1kB",
-        "ada has 2 reservations, as many as one may have",
-    );
+    refused(&ada, "1kB", "ada has 2 reservations, the maximum");
     // each owner has its own
     ask(&booking, &bob, &sized("10MB"));
     let cancelled = booking.run(&ada, &["cancel", &first]);
@@ -321,7 +317,7 @@ fn requests_per_second_of_one_identity_are_limited() {
     let (taken, refused): (Vec<_>, Vec<_>) = ended.partition(|one| one.code == Some(0));
     assert!(!taken.is_empty() && !refused.is_empty(), "{taken:?}");
     for outcome in refused {
-        outcome.assert_failed(10, "that was asked too often: ask again in ");
+        outcome.assert_failed(10, "too many requests: try again in ");
     }
     let other = booking.run(&bob, &["reservations"]);
     other.assert_succeeded();
@@ -338,7 +334,7 @@ fn reservations_beyond_the_horizon_are_refused() {
     };
     let held = |time| booking.run(&ada, &held(time).collect::<Vec<_>>());
     held("50m").assert_succeeded();
-    held("70m").assert_failed(40, "till when bookings are taken: ask for less");
+    held("70m").assert_failed(40, "the horizon of the calendar: ask for less");
 }
 
 #[test]
@@ -523,7 +519,7 @@ fn device_gets_the_packets_of_the_circuit() {
     cancelled.assert_succeeded();
     // without the option they are all, which only an operator may have
     book(&ada, &packets[..2])
-        .assert_failed(13, "does not allow packets \"all\", only to: 10.0.0.0/8");
+        .assert_failed(13, "does not permit packets \"all\", only to: 10.0.0.0/8");
     book(&olga, &packets[..2]).assert_succeeded();
     hears("all", 100_000_000);
     book(&ada, &packets[2..]).assert_failed_to_parse();

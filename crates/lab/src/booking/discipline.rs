@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
-use lighthaul_calendar::fbls::{Turn, at_run_time};
+use lighthaul_calendar::fbls::{QueueOrder, at_run_time};
 use lighthaul_calendar::packet::{fair, fifo};
 use lighthaul_calendar::{
-    Arrival, Calendar, Config, Detail, Id, Link, Need, NodeId, Owner, RepackLimits, Request, Scope,
-    Shape, Topology, Way,
+    Arrival, Calendar, Config, Detail, Id, Link, Need, NodeId, Owner, RepackLimits, Request, Route,
+    Scope, Shape, Topology,
 };
 
 use super::arrivals::{CLASSES, File};
@@ -19,8 +19,8 @@ pub fn ends(series: &Series, links: &[[String; 2]], files: &[File]) -> Vec<Insta
     let arrivals: Vec<Arrival> = files.iter().map(arrival).collect();
     match series.discipline {
         Discipline::Vbls | Discipline::FblsBook => Booked::new(series, links).ends(files),
-        Discipline::FblsLs => at_run_time(&arrivals, LINK_BPS, Turn::SkipAhead),
-        Discipline::FblsFcfs => at_run_time(&arrivals, LINK_BPS, Turn::FirstCome),
+        Discipline::FblsLs => at_run_time(&arrivals, LINK_BPS, QueueOrder::SkipAhead),
+        Discipline::FblsFcfs => at_run_time(&arrivals, LINK_BPS, QueueOrder::FirstCome),
         Discipline::PsFifo => fifo(&arrivals, LINK_BPS),
         Discipline::PsFair => fair(&arrivals, LINK_BPS),
     }
@@ -88,7 +88,7 @@ impl<'a> Booked<'a> {
         Request {
             owner: Owner(file.class as u32),
             priority: 0,
-            way: Way::Between(self.nodes[from as usize], self.nodes[to as usize]),
+            route: Route::Between(self.nodes[from as usize], self.nodes[to as usize]),
             need: Need::Size {
                 bytes: file.bytes,
                 margin_ppm: self.series.margin_ppm.unwrap_or(file.resent_ppm),

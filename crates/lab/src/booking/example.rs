@@ -7,7 +7,7 @@ use std::time::Duration;
 use lighthaul_base::position::fault_in;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_calendar::{
-    Calendar, Config, Detail, Id, Link, Need, Owner, Request, Shape, Topology, Way,
+    Calendar, Config, Detail, Id, Link, Need, Owner, Request, Shape, Topology, Route,
 };
 use lighthaul_plot::chart::plot_over_time;
 use serde::Deserialize;
@@ -130,12 +130,12 @@ impl Example {
     }
 
     fn hold(from: u64, till: u64, channels: u64) -> Request {
-        let topology = Topology::of_one(gbps(1), gbps(1)).expect("the topology has one link");
+        let topology = Topology::single_link(gbps(1), gbps(1)).expect("the topology has one link");
         let node = |name| topology.node(name).expect("the link has two ends");
         Request {
             owner: Owner(0),
             priority: 0,
-            way: Way::Between(node("a"), node("b")),
+            route: Route::Between(node("a"), node("b")),
             need: Need::Hold(UNIT * (till - from) as u32),
             rate_min: None,
             rate_max: gbps(channels * 10),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
 use lighthaul_booking::client::Client;
-use lighthaul_booking::word::{Bps, Bytes, Moment, NewReservation, Reservation};
+use lighthaul_booking::json::{Bps, Bytes, NewReservation, Reservation, Timestamp};
 use lighthaul_gateway::line::Line;
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_io::host::interrupt;
@@ -204,16 +204,16 @@ impl Booker {
     }
 
     /// A moment of the line's, by the scheduler's clock.
-    fn there(&self, at: Instant) -> Moment {
+    fn there(&self, at: Instant) -> Timestamp {
         let left = at.since(self.line.clock().now());
         let nanos = unix_nanos().saturating_add(left.as_nanos() as u64);
-        Moment(nanos.saturating_add_signed(self.ahead))
+        Timestamp(nanos.saturating_add_signed(self.ahead))
     }
 
     /// The steps of a reservation, by the line's clock.
     fn here(&self, reservation: &Reservation) -> Vec<Step> {
         let (now, wall) = (self.line.clock().now(), unix_nanos());
-        let at = |moment: Moment| {
+        let at = |moment: Timestamp| {
             let moment = moment.0.saturating_add_signed(self.ahead.saturating_neg());
             let ahead = Duration::from_nanos(moment.saturating_sub(wall));
             let behind = Duration::from_nanos(wall.saturating_sub(moment));

@@ -1,31 +1,32 @@
-//! Whose signatures count, and what they let somebody do.
+//! Trusted issuer of signed tokens, and the roles that its tokens give.
 
-use super::invalid::Invalid;
 use super::signed::{Claims, verify};
+use super::token_error::TokenError;
 use crate::books::{Role, Who};
 use crate::identity::jwks::Jwk;
 
-/// Whose signatures count, and what they let somebody do.
+/// Trusted issuer of signed tokens, and the roles that its tokens give.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issuer {
-    /// What tokens name as their issuer, word by word.
+    /// Name in the claim `iss` (exact match).
     pub name: String,
-    /// What we are called by tokens that are for us.
+    /// Names of this service in the claim `aud`.
     pub audiences: Vec<String>,
-    /// The scope or group that a user has to have, if one has to.
+    /// Scope or group that users need, if any.
     pub users: Option<String>,
-    /// The scope or group of operators.
+    /// Scope or group of operators.
     pub operators: Option<String>,
-    /// The scope or group of admins.
+    /// Scope or group of administrators.
     pub admins: Option<String>,
 }
 
 impl Issuer {
-    /// Who a token is of, if a key of `keys` has signed it and it holds at `now`, in seconds since 1970.
-    pub(crate) fn judge(&self, token: &str, keys: &[Jwk], now: u64) -> Result<Who, Invalid> {
+    /// Returns the client of a token that one of `keys` has signed, and that is valid at `now`, in
+    /// seconds since 1970.
+    pub(crate) fn verify(&self, token: &str, keys: &[Jwk], now: u64) -> Result<Who, TokenError> {
         let claims: Claims = verify(token, keys)?;
         if claims.iss != self.name {
-            return Err(Invalid::Issuer(claims.iss));
+            return Err(TokenError::Issuer(claims.iss));
         }
         if !claims
             .aud
@@ -33,17 +34,17 @@ impl Issuer {
             .iter()
             .any(|aud| self.audiences.contains(aud))
         {
-            return Err(Invalid::Audience(self.audiences.join(" or ")));
+            return Err(TokenError::Audience(self.audiences.join(" or ")));
         }
         if now >= claims.exp.saturating_add(SKEW) {
-            return Err(Invalid::Expired);
+            return Err(TokenError::Expired);
         }
         let begins = claims.nbf.unwrap_or(0).max(claims.iat.unwrap_or(0));
         if now.saturating_add(SKEW) < begins {
-            return Err(Invalid::Early);
+            return Err(TokenError::Early);
         }
         if claims.sub.chars().any(char::is_control) {
-            return Err(Invalid::Name);
+            return Err(TokenError::Name);
         }
         Ok(Who {
             role: self.role(&claims)?,
@@ -51,22 +52,22 @@ impl Issuer {
         })
     }
 
-    fn role(&self, claims: &Claims) -> Result<Role, Invalid> {
+    fn role(&self, claims: &Claims) -> Result<Role, TokenError> {
         let has = |wanted: &Option<String>| wanted.as_ref().is_some_and(|word| claims.has(word));
         match &self.users {
             _ if has(&self.admins) => Ok(Role::Admin),
             _ if has(&self.operators) => Ok(Role::Operator),
-            Some(scope) if !claims.has(scope) => Err(Invalid::Scope(scope.clone())),
+            Some(scope) if !claims.has(scope) => Err(TokenError::Scope(scope.clone())),
             _ => Ok(Role::User),
         }
     }
 
-    /// The issuer without what every issuer has in front, for the names of those it vouches for.
+    /// Returns the name of the issuer without `https://`, for the names of clients.
     fn short_name(&self) -> &str {
         let name = self.name.strip_prefix("https://").unwrap_or(&self.name);
         name.trim_end_matches('/')
     }
 }
 
-/// How much the clocks of issuer and host may differ, in seconds.
+/// Tolerated difference between the clocks of issuer and host, in seconds.
 const SKEW: u64 = 60;

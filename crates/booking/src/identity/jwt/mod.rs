@@ -1,18 +1,18 @@
-//! What an issuer signed: JSON Web Tokens (RFC 7519) in compact form (RFC 7515), as OIDC and WLCG users have them.
+//! JSON Web Tokens (RFC 7519) in compact form (RFC 7515), as OIDC and WLCG use them.
 //!
-//! Three algorithms are known and each key is good for one of them, so that no token picks how it is checked. Whatever is not
-//! signed by a key of the issuer, for one of the audiences that we answer to, and now, lets nobody in.
+//! Three algorithms are supported, and each key is used with one of them, so that a token cannot
+//! select its verification. A token is valid if it is signed by a key of the issuer, is for an
+//! audience of this service, and has not expired.
 //!
-//! - [`issuer`]: whose signatures count, and what they let somebody do; [`invalid`]: why not;
-//!   `signed`: what is signed
+//! - [`issuer`]: trusted issuer, and roles; [`token_error`]: faults; `signed`: signature and claims
 
-pub mod invalid;
 pub mod issuer;
+pub mod token_error;
 
 mod signed;
 #[cfg(test)]
 mod tests;
 
-pub use invalid::Invalid;
 pub use issuer::Issuer;
-pub(crate) use signed::{is_one, key_id};
+pub(crate) use signed::{is_jwt, key_id};
+pub use token_error::TokenError;

@@ -1,37 +1,37 @@
-//! What is signed: the three parts of a token, and the claims in the middle one.
+//! Signatures and claims of tokens.
 
 use data_encoding::BASE64URL_NOPAD;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::invalid::Invalid;
+use super::token_error::TokenError;
 use crate::identity::jwks::Jwk;
 
-/// Whether `token` looks like one of these, so that no other way in is tried.
-pub(crate) fn is_one(token: &str) -> bool {
+/// Returns true if `token` has the form of a JSON Web Token.
+pub(crate) fn is_jwt(token: &str) -> bool {
     token.bytes().filter(|octet| *octet == b'.').count() == 2
 }
 
-/// The key that a token says it is signed with.
+/// Returns the name of the key that signed a token.
 pub(crate) fn key_id(token: &str) -> Option<String> {
     let head: Head = part(token.split('.').next()?).ok()?;
     head.kid
 }
 
-/// The claims of a token that one of `keys` has signed.
-pub(super) fn verify(token: &str, keys: &[Jwk]) -> Result<Claims, Invalid> {
-    let (signed, signature) = token.rsplit_once('.').ok_or(Invalid::Form)?;
-    let (head, claims) = signed.split_once('.').ok_or(Invalid::Form)?;
+/// Returns the claims of a token that one of `keys` has signed.
+pub(super) fn verify(token: &str, keys: &[Jwk]) -> Result<Claims, TokenError> {
+    let (signed, signature) = token.rsplit_once('.').ok_or(TokenError::Form)?;
+    let (head, claims) = signed.split_once('.').ok_or(TokenError::Form)?;
     let head: Head = part(head)?;
-    // what is critical is not known here (RFC 7515, 4.1.11)
+    // critical extensions are not supported (RFC 7515, section 4.1.11)
     if head.crit.is_some() {
-        return Err(Invalid::Algorithm("an extension".to_owned()));
+        return Err(TokenError::Algorithm("an extension".to_owned()));
     }
     if !ALGORITHMS.contains(&head.alg.as_str()) {
-        return Err(Invalid::Algorithm(head.alg.chars().take(32).collect()));
+        return Err(TokenError::Algorithm(head.alg.chars().take(32).collect()));
     }
     let signature = BASE64URL_NOPAD.decode(signature.as_bytes());
-    let signature = signature.map_err(|_| Invalid::Form)?;
+    let signature = signature.map_err(|_| TokenError::Form)?;
     let named = keys
         .iter()
         .filter(|key| head.kid.is_none() || key.kid == head.kid);
@@ -39,27 +39,28 @@ pub(super) fn verify(token: &str, keys: &[Jwk]) -> Result<Claims, Invalid> {
     if fitting.any(|key| key.has_signed(signed.as_bytes(), &signature)) {
         read(&decoded(claims)?)
     } else {
-        Err(Invalid::Signature)
+        Err(TokenError::Signature)
     }
 }
 
-/// The claims, if all are there that have to be, and none twice: two readers could take two of them for the one that holds.
-fn read(octets: &[u8]) -> Result<Claims, Invalid> {
-    let claims: serde_json::Value = serde_json::from_slice(octets).map_err(|_| Invalid::Form)?;
+/// Reads the claims. Fails if one is missing or occurs twice, because readers disagree about which
+/// of two counts.
+fn read(octets: &[u8]) -> Result<Claims, TokenError> {
+    let claims: serde_json::Value = serde_json::from_slice(octets).map_err(|_| TokenError::Form)?;
     let is_there = |name: &&str| claims.get(*name).is_some_and(|value| !value.is_null());
     if let Some(lacks) = REQUIRED.into_iter().find(|name| !is_there(name)) {
-        return Err(Invalid::Lacks(lacks));
+        return Err(TokenError::Lacks(lacks));
     }
-    serde_json::from_slice(octets).map_err(|_| Invalid::Claims)
+    serde_json::from_slice(octets).map_err(|_| TokenError::Claims)
 }
 
-fn part<T: DeserializeOwned>(text: &str) -> Result<T, Invalid> {
-    serde_json::from_slice(&decoded(text)?).map_err(|_| Invalid::Form)
+fn part<T: DeserializeOwned>(text: &str) -> Result<T, TokenError> {
+    serde_json::from_slice(&decoded(text)?).map_err(|_| TokenError::Form)
 }
 
-fn decoded(text: &str) -> Result<Vec<u8>, Invalid> {
+fn decoded(text: &str) -> Result<Vec<u8>, TokenError> {
     let octets = BASE64URL_NOPAD.decode(text.as_bytes());
-    octets.map_err(|_| Invalid::Form)
+    octets.map_err(|_| TokenError::Form)
 }
 
 #[derive(Debug, Deserialize)]
@@ -69,7 +70,8 @@ struct Head {
     crit: Option<serde_json::Value>,
 }
 
-/// What a token says (RFC 7519, 4.1; WLCG Common JWT Profiles 1.2). A claim of another type makes it worthless.
+/// Claims of a token (RFC 7519, section 4.1; WLCG Common JWT Profiles 1.2). A claim of another type
+/// makes the token invalid.
 #[derive(Debug, Deserialize)]
 pub(super) struct Claims {
     pub(super) iss: String,
@@ -89,7 +91,7 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    /// Whether it gives a scope, with or without a path behind it, or says that its holder is in a group.
+    /// Returns true if the token has a scope, with or without a path, or a group.
     pub(super) fn has(&self, wanted: &str) -> bool {
         let scopes = self
             .scope
@@ -108,7 +110,7 @@ fn split(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
-/// One word, or several.
+/// One word or a list of words.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Words {

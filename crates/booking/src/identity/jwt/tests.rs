@@ -38,7 +38,7 @@ fn encode(part: &[u8]) -> String {
     BASE64URL_NOPAD.encode(part)
 }
 
-/// A key and what signs with it.
+/// Key pair that signs tokens.
 struct Signer(Ed25519KeyPair);
 
 impl Signer {
@@ -69,7 +69,7 @@ fn head() -> Value {
 }
 
 #[test]
-fn what_the_issuer_signed_lets_in_with_the_highest_role_it_gives() {
+fn signed_token_gives_its_highest_role() {
     let signer = Signer::new();
     let keys = [Signer::new().key("k"), signer.key("k")];
     for (claims, role) in [
@@ -87,7 +87,7 @@ fn what_the_issuer_signed_lets_in_with_the_highest_role_it_gives() {
         (with("scp", json!(["lighthaul.admin"])), Role::Admin),
     ] {
         let who = issuer()
-            .judge(&signer.sign(&head(), &claims), &keys, NOW)
+            .verify(&signer.sign(&head(), &claims), &keys, NOW)
             .unwrap();
         assert_eq!(
             (who.name.as_str(), who.role),
@@ -98,52 +98,55 @@ fn what_the_issuer_signed_lets_in_with_the_highest_role_it_gives() {
 }
 
 #[test]
-fn what_is_forged_over_or_for_others_lets_nobody_in() {
+fn forged_expired_or_foreign_token_is_refused() {
     let (signer, other) = (Signer::new(), Signer::new());
     let keys = [signer.key("k")];
-    let judge = |token: &str| issuer().judge(token, &keys, NOW).unwrap_err();
+    let judge = |token: &str| issuer().verify(token, &keys, NOW).unwrap_err();
     let signed = |claims: &Value| signer.sign(&head(), claims);
-    assert_eq!(judge(&other.sign(&head(), &claims())), Invalid::Signature);
+    assert_eq!(
+        judge(&other.sign(&head(), &claims())),
+        TokenError::Signature
+    );
     let (one, two) = (signed(&claims()), signed(&with("sub", json!("root"))));
     let parts = |token: &str| token.split('.').map(str::to_owned).collect::<Vec<_>>();
     let mixed = format!("{}.{}.{}", parts(&one)[0], parts(&two)[1], parts(&one)[2]);
-    assert_eq!(judge(&mixed), Invalid::Signature);
+    assert_eq!(judge(&mixed), TokenError::Signature);
     assert_eq!(
         judge(&signed(&with("exp", json!(NOW - 60)))),
-        Invalid::Expired
+        TokenError::Expired
     );
     assert_eq!(
         judge(&signed(&with("nbf", json!(NOW + 61)))),
-        Invalid::Early
+        TokenError::Early
     );
     assert!(matches!(
         judge(&signed(&with("iss", json!("https://evil.example/")))),
-        Invalid::Issuer(_)
+        TokenError::Issuer(_)
     ));
     assert!(matches!(
         judge(&signed(&with("aud", json!("storage")))),
-        Invalid::Audience(_)
+        TokenError::Audience(_)
     ));
     assert!(matches!(
         judge(&signed(&with("scope", json!("openid")))),
-        Invalid::Scope(_)
+        TokenError::Scope(_)
     ));
-    // a claim of another type is not one that is left out
+    // a claim of a wrong type does not count as absent
     assert_eq!(
         judge(&signed(&with("nbf", json!("never")))),
-        Invalid::Claims
+        TokenError::Claims
     );
     for name in ["iss", "sub", "aud", "exp"] {
         let why = judge(&signed(&with(name, Value::Null)));
-        assert_eq!(why, Invalid::Lacks(name));
+        assert_eq!(why, TokenError::Lacks(name));
         assert!(why.to_string().contains(name), "{why}");
     }
     let sub = with("sub", json!("ada\u{1b}[31m"));
-    assert_eq!(judge(&signed(&sub)), Invalid::Name);
+    assert_eq!(judge(&signed(&sub)), TokenError::Name);
     for (token, keys) in [("a.b.c", 1), ("", 1), ("..", 1), (one.as_str(), 0)] {
         assert!(
             issuer()
-                .judge(token, &[signer.key("k")][..keys], NOW)
+                .verify(token, &[signer.key("k")][..keys], NOW)
                 .is_err(),
             "{token}"
         );
@@ -151,39 +154,40 @@ fn what_is_forged_over_or_for_others_lets_nobody_in() {
 }
 
 #[test]
-fn signed_token_is_told_from_a_secret_and_names_its_key() {
+fn signed_token_is_recognized_and_names_its_key() {
     let token = Signer::new().sign(&head(), &claims());
     assert_eq!(key_id(&token).as_deref(), Some("k"));
-    assert!(is_one(&token));
+    assert!(is_jwt(&token));
     for secret in ["", "secret", "a.b", "a.b.c.d"] {
-        assert!(!is_one(secret), "{secret}");
+        assert!(!is_jwt(secret), "{secret}");
     }
 }
 
 #[test]
-fn a_clock_may_be_a_minute_off() {
+fn clock_difference_of_a_minute_is_tolerated() {
     let signer = Signer::new();
     let judge =
-        |claims: &Value| issuer().judge(&signer.sign(&head(), claims), &[signer.key("k")], NOW);
+        |claims: &Value| issuer().verify(&signer.sign(&head(), claims), &[signer.key("k")], NOW);
     assert!(judge(&with("exp", json!(NOW - 59))).is_ok());
     assert!(judge(&with("nbf", json!(NOW + 60))).is_ok());
 }
 
 #[test]
-fn no_token_picks_how_it_is_checked() {
+fn token_cannot_select_its_verification() {
     let signer = Signer::new();
-    let judge = |head: Value, key: Jwk| issuer().judge(&signer.sign(&head, &claims()), &[key], NOW);
+    let judge =
+        |head: Value, key: Jwk| issuer().verify(&signer.sign(&head, &claims()), &[key], NOW);
     for alg in ["none", "HS256", "RS512", "", "eddsa"] {
         let result = judge(json!({"alg": alg}), signer.key("k"));
-        assert_eq!(result, Err(Invalid::Algorithm(alg.to_owned())));
+        assert_eq!(result, Err(TokenError::Algorithm(alg.to_owned())));
     }
     assert_eq!(
         judge(json!({"alg": "ES256"}), signer.key("k")),
-        Err(Invalid::Signature)
+        Err(TokenError::Signature)
     );
     assert_eq!(
         judge(json!({"alg": "EdDSA", "kid": "j"}), signer.key("k")),
-        Err(Invalid::Signature)
+        Err(TokenError::Signature)
     );
     assert!(judge(json!({"alg": "EdDSA", "crit": ["b64"]}), signer.key("k")).is_err());
     assert!(judge(json!({"alg": "EdDSA"}), signer.key("k")).is_ok());
@@ -208,7 +212,7 @@ fn no_token_picks_how_it_is_checked() {
 /// Known attacks on signed tokens (RFC 8725; CVE-2015-9235, CVE-2016-5431, CVE-2018-0114, CVE-2022-21449).
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
-fn known_attacks_let_nobody_in() {
+fn known_attacks_are_refused() {
     let (signer, evil) = (Signer::new(), Signer::new());
     let keys = [signer.key("k")];
     let public = signer.0.public_key().as_ref();
@@ -341,48 +345,51 @@ fn known_attacks_let_nobody_in() {
         ("more octets behind", format!("{good}AAAA")),
         ("a blank inside", good.replacen('.', " .", 1)),
     ] {
-        let judged = issuer().judge(&token, &keys, NOW);
+        let judged = issuer().verify(&token, &keys, NOW);
         assert!(judged.is_err(), "{attack}: {judged:?}");
     }
-    assert!(issuer().judge(&good, &keys, NOW).is_ok());
+    assert!(issuer().verify(&good, &keys, NOW).is_ok());
 }
 
 #[test]
-fn a_huge_token_is_refused_unread() {
+fn huge_token_is_refused_without_reading_it() {
     let signer = Signer::new();
     let huge = signer.sign(&head(), &with("pad", json!("x".repeat(20 << 10))));
     let set = json!({"keys": [{"kty": "OKP", "crv": "Ed25519", "x": encode(signer.0.public_key().as_ref())}]});
-    let gate = |token: &str| {
+    let authenticate = |token: &str| {
         let keys = crate::identity::Keys::fixed(set.to_string().as_bytes()).unwrap();
-        let gate = crate::identity::Gate {
+        let authenticate = crate::identity::Authenticator {
             tokens: None,
             issuer: Some((issuer(), keys)),
         };
-        gate.judge(Some(&format!("Bearer {token}")), NOW)
+        authenticate.authenticate(Some(&format!("Bearer {token}")), NOW)
     };
-    assert_eq!(gate(&huge), Err(crate::identity::Denied::Unknown));
+    assert_eq!(
+        authenticate(&huge),
+        Err(crate::identity::AuthError::UnknownToken)
+    );
     let fits = signer.sign(
         &json!({"alg": "EdDSA"}),
         &with("pad", json!("x".repeat(4 << 10))),
     );
-    assert!(gate(&fits).is_ok());
+    assert!(authenticate(&fits).is_ok());
 }
 
 proptest! {
     #[test]
-    fn whatever_is_shown_is_judged(head in ".{0,40}", claims in ".{0,40}", signature in ".{0,40}") {
+    fn arbitrary_text_is_refused_without_panic(head in ".{0,40}", claims in ".{0,40}", signature in ".{0,40}") {
         let keys = [Signer::new().key("k")];
         let encode = |text: &str| encode(text.as_bytes());
         let token = format!("{}.{}.{}", encode(&head), encode(&claims), encode(&signature));
         for token in [token, format!("{head}.{claims}.{signature}"), head] {
-            prop_assert!(issuer().judge(&token, &keys, NOW).is_err());
+            prop_assert!(issuer().verify(&token, &keys, NOW).is_err());
             prop_assert!(key_id(&token).is_none());
         }
     }
 }
 
 #[test]
-fn elliptic_curves_sign() {
+fn token_signed_with_es256_is_valid() {
     let random = SystemRandom::new();
     let octets = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
     let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, octets.as_ref(), &random)
@@ -396,18 +403,18 @@ fn elliptic_curves_sign() {
     let signature = pair.sign(&random, signed.as_bytes()).unwrap();
     let token = format!("{signed}.{}", encode(signature.as_ref()));
     assert_eq!(
-        issuer().judge(&token, &[key], NOW).unwrap().role,
+        issuer().verify(&token, &[key], NOW).unwrap().role,
         Role::User
     );
 }
 
-/// A token as WLCG's issuers make them, signed by a key that nobody has any more.
+/// Token in the format of the WLCG issuers. Its private key has been deleted.
 #[test]
-fn rsa_signs_what_wlcg_says() {
+fn token_of_wlcg_signed_with_rs256_is_valid() {
     let key = json!({"kty": "RSA", "alg": "RS256", "kid": "r", "e": "AQAB", "n": RSA_KEY});
     let key: Jwk = serde_json::from_value(key).unwrap();
     let who = issuer()
-        .judge(RSA_TOKEN, std::slice::from_ref(&key), NOW)
+        .verify(RSA_TOKEN, std::slice::from_ref(&key), NOW)
         .unwrap();
     assert_eq!(
         (who.name.as_str(), who.role),
@@ -415,8 +422,8 @@ fn rsa_signs_what_wlcg_says() {
     );
     let forged = RSA_TOKEN.replace("SZSvowl0dU6y", "SZSvowl0dU6z");
     assert_eq!(
-        issuer().judge(&forged, &[key], NOW),
-        Err(Invalid::Signature)
+        issuer().verify(&forged, &[key], NOW),
+        Err(TokenError::Signature)
     );
 }
 

@@ -1,105 +1,109 @@
-//! What is asked for.
+//! Requests for capacity, and changes of reservations.
 
 use lighthaul_circuit::flow::Flow;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::amount::{Bps, Bytes, Span};
-use super::moment::Moment;
+use super::amount::{Bps, Bytes, IsoDuration};
+use super::timestamp::Timestamp;
 
-/// Capacity that somebody wants: between two hosts, or over named links; for so many bytes, or for so long.
+/// Request for capacity between two hosts or over given links, for an amount of data or a length of
+/// time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NewReservation {
-    /// The host that sends, as the topology names it; with `to`, or `path` instead of both.
+    /// Source host, as named by the topology; needs `to`. Use `path` instead of both to select
+    /// links.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "chicago")]
     pub from: Option<String>,
-    /// The host that receives.
+    /// Target host.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "amsterdam")]
     pub to: Option<String>,
-    /// The links, in order, instead of `from` and `to`.
+    /// Links in order, instead of `from` and `to`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<Vec<String>>,
-    /// How much is to be moved: bytes, or text as in `1.2TB`; or `hold` instead.
+    /// Amount of data: bytes, or text as in `1.2TB`. Use `hold` instead to book a length of time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<Bytes>,
-    /// How long the circuit is wanted: seconds, or text as in `PT2H`.
+    /// Length of time: seconds, or text as in `PT2H`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hold: Option<Span>,
-    /// The highest rate that is of use: bits a second, or text as in `10Gb/s`.
+    pub hold: Option<IsoDuration>,
+    /// Highest usable rate: bits a second, or text as in `10Gb/s` [default: the highest that is
+    /// available].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_max: Option<Bps>,
-    /// The lowest rate that is of use.
+    /// Lowest usable rate [default: none].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_min: Option<Bps>,
-    /// Not before this; now, if it is left out.
+    /// Earliest start [default: now].
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub start: Option<Moment>,
-    /// All must be over by then.
+    pub start: Option<Timestamp>,
+    /// Latest end [default: none].
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub by: Option<Moment>,
-    /// What is added to `size` for headers and resends, in hundredths; 3 if it is left out.
+    pub by: Option<Timestamp>,
+    /// Percentage added to `size` for headers and retransmissions [default: 3].
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 100)]
     pub margin_percent: Option<u8>,
-    /// Of two that could be moved forward, or that an outage has put out, the higher one is first.
+    /// Priority when reservations are moved: higher values are placed first [default: 0].
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 255)]
     pub priority: Option<u8>,
-    /// Whether the rate may vary.
+    /// Varying or fixed rate.
     pub shape: Shape,
-    /// Whether circuits are made without being asked for.
+    /// Automatic or manual provisioning of the circuit.
     pub provision: Provision,
-    /// Where a circuit begins, and which packets are its own; no circuit is made without it.
+    /// Interface and packets of the circuit [default: no circuit].
     #[serde(
         skip_serializing_if = "Option::is_none",
         deserialize_with = "FlowAt::read"
     )]
     pub flow: Option<FlowAt>,
-    /// Commit at once, rather than hold it for a while.
+    /// Commit at once, without a hold.
     pub commit: bool,
 }
 
-/// Whether a rate may vary.
+/// Discipline: decides if the rate may vary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
-    /// Whatever is free, up to the most (VBLS).
+    /// The free rate up to the highest one (VBLS).
     #[default]
     Varying,
-    /// The most, all the time (FBLS).
+    /// The highest rate from start to end (FBLS).
     Fixed,
 }
 
-/// When circuits are made.
+/// Time at which the circuit is provisioned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Provision {
     /// With the commit.
     #[default]
     Auto,
-    /// When somebody says so.
+    /// On request.
     Manual,
 }
 
-/// Whose packets a circuit carries, and where they leave.
+/// Packets that a circuit carries, and the interface at which they leave.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FlowAt {
-    /// An interface, or a port of a switch.
+    /// Interface, or port of a switch.
     #[schema(example = "eth1")]
     pub interface: String,
-    /// Which packets, as in `udp 10.0.0.2/32 5000-5010`, of which each part may be left out; `all` for all.
+    /// Packet filter, as in `udp 10.0.0.2/32 5000-5010`. Each part may be omitted; `all` matches
+    /// all packets.
     #[serde(default)]
     #[schema(value_type = String, example = "udp 10.0.0.2 5000")]
     pub packets: Flow,
 }
 
 impl FlowAt {
-    /// One as an object; an array would be taken for its fields in their order.
+    /// Reads an object. An array would otherwise be read as the fields in their order.
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Self>, D::Error> {
         let read = Option::<Map<String, Value>>::deserialize(deserializer)?;
         let read = read.map(|map| serde_json::from_value(Value::Object(map)));
@@ -107,25 +111,25 @@ impl FlowAt {
     }
 }
 
-/// To make a reservation larger or smaller: its size, or how long it is held.
+/// New size or holding time of a reservation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Change {
-    /// The bytes that it is for from now on.
+    /// New size in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<Bytes>,
-    /// How long it is held from now on, counted from its start.
+    /// New holding time, counted from the start of the reservation.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hold: Option<Span>,
-    /// Why, for the journal.
+    pub hold: Option<IsoDuration>,
+    /// Reason, for the journal.
     pub why: String,
 }
 
-/// Why something is done, for the journal.
+/// Reason for an action, for the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Why {
-    /// A few words.
+pub struct Reason {
+    /// Short text.
     #[schema(example = "the copy is done")]
     pub why: String,
 }

@@ -1,77 +1,77 @@
-//! The topology, and what is free of a link when.
+//! Topology, and calendars of links.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::moment::Moment;
+use super::timestamp::Timestamp;
 
-/// Hosts, switches and what joins them.
+/// Topology of the network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TopologyView {
     /// Names of hosts and switches.
     pub nodes: Vec<String>,
-    /// What joins them.
+    /// Links.
     pub links: Vec<LinkView>,
 }
 
-/// One direction of what joins two.
+/// Link: one direction between two nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LinkView {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Where it begins.
+    /// Source node.
     pub from: String,
-    /// Where it ends.
+    /// Target node.
     pub to: String,
-    /// What it carries, in bits a second.
+    /// Capacity in bits a second.
     pub capacity_bps: u64,
-    /// What rates on it are multiples of, in bits a second.
+    /// Unit of rates in bits a second.
     pub channel_bps: u64,
-    /// How long a change of rate takes there, in nanoseconds.
+    /// Guard time after a change of rate in nanoseconds.
     pub guard_ns: u64,
-    /// Of two paths that end as early, the one of lower cost is taken.
+    /// Cost for path selection; among paths with equal ends the cheapest is used.
     pub cost: u32,
     /// Interfaces at which its circuits are made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<String>,
 }
 
-/// What is free of a link, and who has the rest.
+/// Free and booked capacity of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CalendarView {
-    /// Its name.
+    /// Name of the link.
     pub link: String,
-    /// What it carries, in bits a second.
+    /// Capacity in bits a second.
     pub capacity_bps: u64,
-    /// What is free, without gaps.
+    /// Free capacity, without gaps in time.
     pub free: Vec<Free>,
-    /// Who has what, by their beginning.
+    /// Booked capacity, in order of start.
     pub allocations: Vec<Allocation>,
 }
 
-/// What is free for a while.
+/// Free capacity in a range of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Free {
-    /// From then on.
-    pub from: Moment,
-    /// Till then, which is not in it.
-    pub till: Moment,
-    /// Bits a second.
+    /// Start.
+    pub from: Timestamp,
+    /// End, exclusive.
+    pub till: Timestamp,
+    /// Free rate in bits a second.
     pub bps: u64,
 }
 
-/// What one reservation has for a while.
+/// Capacity of one reservation in a range of time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Allocation {
-    /// The reservation's number.
+    /// Number of the reservation.
     pub id: u64,
-    /// Whose it is; others are not named to users.
+    /// Owner; present only if the client may see the reservation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// From then on.
-    pub from: Moment,
-    /// Till then, which is not in it.
-    pub till: Moment,
-    /// Bits a second.
+    /// Start.
+    pub from: Timestamp,
+    /// End, exclusive.
+    pub till: Timestamp,
+    /// Rate in bits a second.
     pub bps: u64,
 }

@@ -1,44 +1,44 @@
-//! What changed, one after another.
+//! Events about reservations.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::moment::Moment;
 use super::reservation::Reservation;
+use super::timestamp::Timestamp;
 
-/// One change.
+/// Change of a reservation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Event {
-    /// Its number, which is the `Last-Event-ID` of who goes on behind it.
+    /// Number. A client that reconnects sends it as `Last-Event-ID` to get the later events.
     pub seq: u64,
-    /// When.
-    pub at: Moment,
-    /// What.
-    pub kind: Kind,
-    /// By whom: a user, a device, or a clock.
+    /// Time.
+    pub at: Timestamp,
+    /// EventKind of change.
+    pub kind: EventKind,
+    /// User, device or component that made the change.
     pub who: String,
-    /// Why.
+    /// Reason.
     pub why: String,
-    /// The reservation as it then was.
+    /// Reservation after the change.
     pub reservation: Reservation,
 }
 
-/// What happened to a reservation.
+/// EventKind of change of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// It was made.
+pub enum EventKind {
+    /// Created.
     Reserved,
-    /// It went on in its life.
+    /// Changed its state.
     Changed,
-    /// It was made larger or smaller.
+    /// Extended or shrunk.
     Resized,
-    /// It was moved: forward, or out of the way of an outage.
+    /// Moved to an earlier time, or because of an outage.
     Moved,
 }
 
-impl Kind {
-    /// Its name on the wire.
+impl EventKind {
+    /// Returns the name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Reserved => "reserved",

@@ -1,4 +1,4 @@
-//! A stream that is given up when its peer takes nothing of what is written for too long.
+//! Stream whose writes fail if the peer reads nothing for too long.
 
 use std::io;
 use std::pin::Pin;
@@ -9,20 +9,20 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-use crate::callers::Connection;
+use crate::connections::Connection;
 
-/// A stream whose writes have to make progress.
+/// Stream whose writes must make progress.
 #[derive(Debug)]
-pub(crate) struct Patient<S> {
+pub(crate) struct WriteTimeout<S> {
     stream: S,
     connection: Arc<Connection>,
     patience: Duration,
-    /// Runs while the peer takes nothing.
+    /// Runs while the peer reads nothing.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Patient<S> {
-    /// Gives the peer so long for each write.
+impl<S> WriteTimeout<S> {
+    /// Wraps a stream; each write may wait for `patience`.
     pub(crate) const fn new(stream: S, connection: Arc<Connection>, patience: Duration) -> Self {
         Self {
             stream,
@@ -32,7 +32,7 @@ impl<S> Patient<S> {
         }
     }
 
-    /// Passes an answer on, unless the stream has been waiting for too long.
+    /// Passes a result on, or fails if the write has waited for too long.
     fn watch<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -46,12 +46,12 @@ impl<S> Patient<S> {
         let patience = self.patience;
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(patience)));
         ready!(timer.as_mut().poll(context));
-        self.connection.is_stuck();
+        self.connection.note_stuck();
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -61,7 +61,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -85,7 +85,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // an empty buffer is flushed at once, which is no progress
+        // flushing an empty buffer succeeds at once, which is not progress
         Pin::new(&mut self.stream).poll_flush(context)
     }
 

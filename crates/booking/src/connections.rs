@@ -1,4 +1,5 @@
-//! Connections of callers: each address and each identity has its share, and a newcomer displaces whoever is stuck.
+//! Limits on connections: each address and each identity has a share, and a new connection
+//! displaces the longest idle one.
 //!
 //! ```text
 //! accept -> admit ----------------> unknown: paced, first to go -> identified: limited by its identity
@@ -17,21 +18,22 @@ use lighthaul_base::seats::{self, Seats};
 use lighthaul_io::host::clock::Clock;
 use tokio::sync::Notify;
 
-/// Limits of connections and of what is answered on them.
+/// Limits on connections and responses.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at one time.
+    /// Maximum number of connections.
     pub connections: usize,
-    /// Connections of one address, or of one /48 of IPv6; and of one identity.
+    /// Maximum number of connections of one address (for IPv6, one /48) and of one identity.
     pub connections_each: usize,
-    /// Time for a head, for a body, and for the peer to take some of an answer.
+    /// Timeout for the head and the body of a request, and for the client to read a part of a
+    /// response.
     pub patience: Duration,
-    /// Bytes of answers that are on their way.
+    /// Memory for responses in bytes.
     pub answers_bytes: usize,
 }
 
 impl Default for Limits {
-    /// 1024 connections, of which an address or an identity has 64; 10 s; 64 MiB.
+    /// 1024 connections, 64 of them for an address or identity; 10 s; 64 MiB.
     fn default() -> Self {
         Self {
             connections: 1024,
@@ -43,7 +45,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// As seats have them.
+    /// Returns the limits in the form of [`Seats`].
     fn seats(&self) -> seats::Limits {
         let (all, each) = (
             self.connections.max(1) as u64,
@@ -61,7 +63,7 @@ impl Limits {
 
 /// All connections.
 #[derive(Clone, Debug)]
-pub(crate) struct Callers(Arc<Inner>);
+pub(crate) struct Connections(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -72,25 +74,25 @@ struct Inner {
 
 #[derive(Debug)]
 struct Table {
-    /// Every connection is idle since it last made progress.
+    /// Every connection is idle since its last progress.
     seats: Seats<String, 1>,
-    open: BTreeMap<u64, Line>,
-    /// Addresses of strangers that were stuck, and till when they displace nobody.
-    stuck: Lately,
-    /// Addresses from which somebody was identified, and till when that counts.
-    known: Lately,
+    open: BTreeMap<u64, Entry>,
+    /// Addresses of unauthenticated connections that were stuck, and the end of their penalty.
+    stuck: RecentAddresses,
+    /// Addresses from which a client was authenticated, and the end of that status.
+    known: RecentAddresses,
 }
 
-/// Addresses, and till when something holds of them.
+/// Addresses with a time limit.
 #[derive(Debug, Default)]
-struct Lately(BTreeMap<Prefix, u64>);
+struct RecentAddresses(BTreeMap<Prefix, u64>);
 
-impl Lately {
+impl RecentAddresses {
     fn note(&mut self, site: Prefix, now: u64, lasting: Duration) {
-        if self.0.len() >= LATELY_MAX {
+        if self.0.len() >= RECENT_MAX {
             self.0.retain(|_, till| *till > now);
         }
-        if self.0.len() < LATELY_MAX {
+        if self.0.len() < RECENT_MAX {
             self.0
                 .insert(site, now.saturating_add(lasting.as_nanos() as u64));
         }
@@ -101,30 +103,30 @@ impl Lately {
     }
 }
 
-/// One connection in the table.
+/// Connection in the table.
 #[derive(Debug)]
-struct Line {
+struct Entry {
     site: Prefix,
-    state: Arc<State>,
+    state: Arc<ConnectionState>,
 }
 
 #[derive(Debug)]
-struct State {
-    /// When the next request of a stranger is due.
+struct ConnectionState {
+    /// Time at which the next unauthenticated request is due.
     paced: AtomicU64,
     end: Notify,
 }
 
-/// A connection; its place is free when this goes.
+/// Connection, whose place is free again when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    callers: Callers,
+    connections: Connections,
     id: u64,
-    state: Arc<State>,
+    state: Arc<ConnectionState>,
 }
 
-impl Callers {
-    /// No connections.
+impl Connections {
+    /// Returns limits without connections.
     pub(crate) fn new(limits: Limits) -> Self {
         Self(Arc::new(Inner {
             limits,
@@ -132,14 +134,15 @@ impl Callers {
             table: Mutex::new(Table {
                 seats: Seats::new([limits.seats()]),
                 open: BTreeMap::new(),
-                stuck: Lately::default(),
-                known: Lately::default(),
+                stuck: RecentAddresses::default(),
+                known: RecentAddresses::default(),
             }),
         }))
     }
 
-    /// Takes a connection. Where its address has its share, or all are taken, another one ends for it; but not for an address
-    /// whose connections were stuck just now, unless somebody was identified there.
+    /// Admits a connection, which may end another one if a limit is reached. Returns `None` if all
+    /// places are taken and a connection of this address was recently stuck, unless a client was
+    /// authenticated there.
     pub(crate) fn admit(&self, address: IpAddr) -> Option<Connection> {
         let now = self.0.clock.now().as_nanos();
         let site = site(address);
@@ -151,25 +154,25 @@ impl Callers {
         let seated = table.seats.take(None, site.address(), [1]).ok()?;
         table.seats.note_idle(seated.number, Some(now));
         table.end(&seated.revoked, now);
-        let state = Arc::new(State {
+        let state = Arc::new(ConnectionState {
             paced: AtomicU64::new(now),
             end: Notify::new(),
         });
-        let line = Line {
+        let entry = Entry {
             site,
             state: Arc::clone(&state),
         };
-        table.open.insert(seated.number, line);
+        table.open.insert(seated.number, entry);
         drop(table);
         Some(Connection {
-            callers: self.clone(),
+            connections: self.clone(),
             id: seated.number,
             state,
         })
     }
 
-    /// Ends the connection that is stuck for longest.
-    pub(crate) fn shed(&self) {
+    /// Ends the connection that has been idle for longest.
+    pub(crate) fn end_idlest(&self) {
         let now = self.0.clock.now().as_nanos();
         let mut table = self.table();
         let stuck = table.seats.take_idle();
@@ -182,48 +185,48 @@ impl Callers {
 }
 
 impl Table {
-    /// Ends connections whose seats are taken; those of strangers were stuck.
+    /// Ends connections whose places are taken. Unauthenticated ones count as stuck.
     fn end(&mut self, left: &[u64], now: u64) {
-        for line in left.iter().filter_map(|number| self.open.remove(number)) {
-            line.state.end.notify_one();
-            if !self.known.has(line.site, now) {
-                self.stuck.note(line.site, now, STUCK);
+        for entry in left.iter().filter_map(|number| self.open.remove(number)) {
+            entry.state.end.notify_one();
+            if !self.known.has(entry.site, now) {
+                self.stuck.note(entry.site, now, STUCK);
             }
         }
     }
 }
 
 impl Connection {
-    /// Notes that the peer has taken something.
+    /// Notes that the client has read something.
     pub(crate) fn progress(&self) {
-        let now = self.callers.0.clock.now().as_nanos();
-        self.callers.table().seats.note_idle(self.id, Some(now));
+        let now = self.connections.0.clock.now().as_nanos();
+        self.connections.table().seats.note_idle(self.id, Some(now));
     }
 
-    /// Notes that its peer takes nothing.
-    pub(crate) fn is_stuck(&self) {
-        let now = self.callers.0.clock.now().as_nanos();
-        let mut table = self.callers.table();
-        if let Some(site) = table.open.get(&self.id).map(|line| line.site) {
+    /// Notes that the client reads nothing.
+    pub(crate) fn note_stuck(&self) {
+        let now = self.connections.0.clock.now().as_nanos();
+        let mut table = self.connections.table();
+        if let Some(site) = table.open.get(&self.id).map(|entry| entry.site) {
             table.stuck.note(site, now, STUCK);
         }
     }
 
-    /// Notes whose it is; an identity that has its share loses another connection.
+    /// Notes the identity of the client. An identity above its limit loses another connection.
     pub(crate) fn identify(&self, name: &str) {
-        let mut table = self.callers.table();
+        let mut table = self.connections.table();
         let is_known = table
             .seats
             .identity(self.id)
             .is_some_and(|known| known == name);
-        let Some(site) = table.open.get(&self.id).map(|line| line.site) else {
+        let Some(site) = table.open.get(&self.id).map(|entry| entry.site) else {
             return;
         };
         if is_known {
             return;
         }
-        let now = self.callers.0.clock.now().as_nanos();
-        // all are idle, so that one of them makes room
+        let now = self.connections.0.clock.now().as_nanos();
+        // every connection is idle, so that one of them can be ended
         let left = table
             .seats
             .identify(self.id, name.to_owned())
@@ -232,21 +235,22 @@ impl Connection {
         table.end(&left, now);
     }
 
-    /// How long a request has to wait: those of strangers have a pace, those of others the limit of their identity.
+    /// Returns how long a request must wait: unauthenticated requests are paced, others have the
+    /// rate limit of their identity.
     pub(crate) fn pause(&self) -> Duration {
-        if self.callers.table().seats.identity(self.id).is_some() {
+        if self.connections.table().seats.identity(self.id).is_some() {
             return Duration::ZERO;
         }
-        let now = self.callers.0.clock.now();
+        let now = self.connections.0.clock.now();
         let due = Instant::from_nanos(self.state.paced.load(Ordering::Relaxed)).max(now);
         let next = due + PACE;
         self.state.paced.store(next.as_nanos(), Ordering::Relaxed);
         due.since(now).saturating_sub(BURST)
     }
 
-    /// Returns the identity that its last request had, if any.
+    /// Returns the identity of its last request, if any.
     pub(crate) fn identity(&self) -> Option<String> {
-        self.callers.table().seats.identity(self.id).cloned()
+        self.connections.table().seats.identity(self.id).cloned()
     }
 
     /// Ends the connection.
@@ -254,12 +258,12 @@ impl Connection {
         self.state.end.notify_one();
     }
 
-    /// Limits of all connections.
+    /// Returns the limits of all connections.
     pub(crate) fn limits(&self) -> &Limits {
-        &self.callers.0.limits
+        &self.connections.0.limits
     }
 
-    /// Waits till it has to end.
+    /// Waits until the connection must end.
     pub(crate) async fn ended(&self) {
         self.state.end.notified().await;
     }
@@ -267,13 +271,13 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        let mut table = self.callers.table();
+        let mut table = self.connections.table();
         table.open.remove(&self.id);
         table.seats.leave(self.id);
     }
 }
 
-/// The site that an address is one of: itself for IPv4, a /48 of IPv6.
+/// Returns the site of an address: the address itself for IPv4, its /48 for IPv6.
 pub(crate) fn site(address: IpAddr) -> Prefix {
     let [host, _, site] = Prefix::all(address);
     if address.to_canonical().is_ipv4() {
@@ -283,22 +287,22 @@ pub(crate) fn site(address: IpAddr) -> Prefix {
     }
 }
 
-/// Requests of a stranger have this distance, but for the first ones.
+/// Interval between unauthenticated requests of a connection, after a first burst.
 const PACE: Duration = Duration::from_millis(200);
-/// How far a stranger may be ahead of its pace.
+/// Length of that burst.
 const BURST: Duration = Duration::from_secs(1);
-/// How long an address displaces nobody, and how long it does so all the same after somebody was identified there.
+/// Duration of the penalty of a stuck address, and of the status of an authenticated one.
 const STUCK: Duration = Duration::from_secs(10);
 const KNOWN: Duration = Duration::from_hours(1);
-const LATELY_MAX: usize = 10_000;
+const RECENT_MAX: usize = 10_000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use futures_util::FutureExt;
 
-    fn callers(connections: usize, connections_each: usize) -> Callers {
-        Callers::new(Limits {
+    fn connections(connections: usize, connections_each: usize) -> Connections {
+        Connections::new(Limits {
             connections,
             connections_each,
             ..Limits::default()
@@ -311,7 +315,7 @@ mod tests {
 
     fn stuck_since(connection: &Connection, nanos: u64) {
         connection
-            .callers
+            .connections
             .table()
             .seats
             .note_idle(connection.id, Some(nanos));
@@ -322,13 +326,13 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_has_its_share_displaces_its_own_connections() {
-        let callers = callers(10, 2);
-        let other = callers.admit(address("10.0.0.1")).unwrap();
+    fn address_at_its_limit_displaces_its_own_connections() {
+        let connections = connections(10, 2);
+        let other = connections.admit(address("10.0.0.1")).unwrap();
         stuck_since(&other, 0);
         let mine: Vec<_> = (1..=3)
             .map(|nth| {
-                let one = callers.admit(address("10.0.0.2")).unwrap();
+                let one = connections.admit(address("10.0.0.2")).unwrap();
                 stuck_since(&one, nth);
                 one
             })
@@ -339,32 +343,37 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_displaces_a_stranger_that_is_stuck_before_anybody_known() {
-        let callers = callers(3, 3);
-        let known = callers.admit(address("10.0.0.1")).unwrap();
+    fn new_connection_displaces_a_stuck_unauthenticated_one_first() {
+        let connections = connections(3, 3);
+        let known = connections.admit(address("10.0.0.1")).unwrap();
         known.identify("ada");
         let [fresh, stuck] =
-            ["10.0.0.2", "10.0.0.3"].map(|text| callers.admit(address(text)).unwrap());
+            ["10.0.0.2", "10.0.0.3"].map(|text| connections.admit(address(text)).unwrap());
         stuck_since(&known, 0);
         stuck_since(&stuck, 1);
         fresh.progress();
-        let newcomer = callers.admit(address("10.0.0.4")).unwrap();
+        let newcomer = connections.admit(address("10.0.0.4")).unwrap();
         assert!(has_ended(&stuck));
         assert!(!has_ended(&known) && !has_ended(&fresh) && !has_ended(&newcomer));
         drop(newcomer);
-        let _next = callers.admit(address("10.0.0.5"));
-        assert!(!has_ended(&fresh), "who left has made room");
-        // an address that was stuck displaces nobody for a while
-        assert!(callers.admit(address("10.0.0.3")).is_none());
-        assert!(callers.admit(address("10.0.0.1")).is_some());
+        let _next = connections.admit(address("10.0.0.5"));
+        assert!(
+            !has_ended(&fresh),
+            "a closed connection has freed its place"
+        );
+        // an address that was stuck cannot displace others for a while
+        assert!(connections.admit(address("10.0.0.3")).is_none());
+        assert!(connections.admit(address("10.0.0.1")).is_some());
     }
 
     #[test]
-    fn an_identity_has_its_share_from_wherever_it_calls() {
-        let callers = callers(10, 2);
+    fn limit_of_an_identity_spans_its_addresses() {
+        let connections = connections(10, 2);
         let mine: Vec<_> = (1..=3)
             .map(|nth| {
-                let one = callers.admit(address(&format!("10.0.0.{nth}"))).unwrap();
+                let one = connections
+                    .admit(address(&format!("10.0.0.{nth}")))
+                    .unwrap();
                 stuck_since(&one, nth);
                 one.identify("ada");
                 one.identify("ada");
@@ -376,24 +385,24 @@ mod tests {
     }
 
     #[test]
-    fn a_site_has_one_share_of_all_its_addresses() {
+    fn addresses_of_a_site_have_a_common_limit() {
         for (one, other, is_same) in [
             ("2001:db8:1::1", "2001:db8:1:ffff::2", true),
             ("2001:db8:1::1", "2001:db8:2::1", false),
             ("::ffff:10.0.0.1", "10.0.0.1", true),
             ("10.0.0.1", "10.0.0.2", false),
         ] {
-            let callers = callers(10, 1);
-            let first = callers.admit(address(one)).unwrap();
-            let _second = callers.admit(address(other)).unwrap();
+            let connections = connections(10, 1);
+            let first = connections.admit(address(one)).unwrap();
+            let _second = connections.admit(address(other)).unwrap();
             assert_eq!(has_ended(&first), is_same, "{one} {other}");
         }
     }
 
     #[test]
-    fn a_stranger_has_a_pace_and_whoever_is_known_has_none() {
-        let callers = callers(1, 1);
-        let stranger = callers.admit(address("10.0.0.1")).unwrap();
+    fn only_unauthenticated_requests_are_paced() {
+        let connections = connections(1, 1);
+        let stranger = connections.admit(address("10.0.0.1")).unwrap();
         let pauses: Vec<Duration> = (0..30).map(|_| stranger.pause()).collect();
         assert!(pauses[..5].iter().all(Duration::is_zero), "{pauses:?}");
         assert!(pauses[29] > Duration::from_secs(1), "{pauses:?}");

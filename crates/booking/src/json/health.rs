@@ -1,18 +1,18 @@
-//! How a scheduler is.
+//! Status of a scheduler.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::moment::Moment;
+use super::timestamp::Timestamp;
 
-/// How a scheduler is, and what time it is there.
+/// Status of a scheduler.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
-    /// Its clock.
-    pub now: Moment,
-    /// Its version.
+    /// Time by its clock.
+    pub now: Timestamp,
+    /// Version.
     pub version: String,
-    /// Who keeps the books, if another instance does.
+    /// URL of the instance that writes, if it is another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub writer: Option<String>,
 }

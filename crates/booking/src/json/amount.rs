@@ -1,4 +1,4 @@
-//! Quantities that programs write as numbers and people with units.
+//! Quantities that programs write as numbers and people write with units.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,20 +10,20 @@ use lighthaul_base::{Rate, Size, duration};
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Bytes: a number, or text as in `1.2TB`.
+/// Size in bytes: a number, or text as in `1.2TB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bytes(pub u64);
 
-/// Bits a second: a number, or text as in `900Mb/s`.
+/// Rate in bits a second: a number, or text as in `900Mb/s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bps(pub u64);
 
-/// A length of time: a number of seconds, or text with units, as in `PT2H` or `2h30m`.
+/// Length of time: a number of seconds, or text with units, as in `PT2H` or `2h30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Span(pub Duration);
+pub struct IsoDuration(pub Duration);
 
 impl Bps {
-    /// The rate; nothing if it is zero.
+    /// Returns the rate, or `None` if it is zero.
     pub const fn rate(self) -> Option<Rate> {
         Rate::from_bps(self.0)
     }
@@ -53,7 +53,7 @@ impl FromStr for Bps {
     }
 }
 
-impl FromStr for Span {
+impl FromStr for IsoDuration {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -62,7 +62,7 @@ impl FromStr for Span {
     }
 }
 
-impl fmt::Display for Span {
+impl fmt::Display for IsoDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = SignedDuration::try_from(self.0).unwrap_or(SignedDuration::MAX);
         write!(f, "{time:#}")
@@ -81,8 +81,8 @@ impl Serialize for Bps {
     }
 }
 
-impl Serialize for Span {
-    /// As ISO 8601 has it.
+impl Serialize for IsoDuration {
+    /// Writes ISO 8601.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let time = SignedDuration::try_from(self.0).unwrap_or(SignedDuration::MAX);
         serializer.collect_str(&time)
@@ -101,7 +101,7 @@ impl<'de> Deserialize<'de> for Bps {
     }
 }
 
-impl<'de> Deserialize<'de> for Span {
+impl<'de> Deserialize<'de> for IsoDuration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         read(deserializer, |seconds| Self(Duration::from_secs(seconds)))
     }
@@ -112,7 +112,7 @@ impl<'de> Deserialize<'de> for Span {
     untagged,
     expecting = "a whole number from 0 to 2^64 - 1, or text with a unit"
 )]
-enum Written {
+enum NumberOrText {
     Number(u64),
     Text(String),
 }
@@ -122,13 +122,14 @@ where
     D: Deserializer<'de>,
     T: FromStr<Err = String>,
 {
-    match Written::deserialize(deserializer)? {
-        Written::Number(number) => Ok(of(number)),
-        Written::Text(text) => text.parse().map_err(de::Error::custom),
+    match NumberOrText::deserialize(deserializer)? {
+        NumberOrText::Number(number) => Ok(of(number)),
+        NumberOrText::Text(text) => text.parse().map_err(de::Error::custom),
     }
 }
 
-/// A quantity in a file that people write: text with a unit. A bare number is refused, since its unit would be a guess.
+/// Quantity in a configuration file: text with a unit. A bare number is refused, because its unit
+/// would be a guess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WithUnit<T>(pub(crate) T);
 
@@ -138,7 +139,7 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for WithUnit<T> {
     }
 }
 
-/// Reads numbers as the text that they are written as, which is refused in the same words.
+/// Reads numbers as their text, so that they are refused with the same message.
 struct Reader<T>(PhantomData<T>);
 
 impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Reader<T> {
@@ -166,13 +167,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_units_mean_the_same() {
+    fn numbers_and_text_with_units_are_equal() {
         let bytes = |json: &str| serde_json::from_str::<Bytes>(json).map(|bytes| bytes.0);
         assert_eq!(bytes("1200000000000").unwrap(), bytes("\"1.2TB\"").unwrap());
         assert_eq!(bytes("9223372036854775808").unwrap(), 1 << 63);
         let bps = |json: &str| serde_json::from_str::<Bps>(json).map(|bps| bps.0);
         assert_eq!(bps("900000000").unwrap(), bps("\"900Mb/s\"").unwrap());
-        let span = |json: &str| serde_json::from_str::<Span>(json).map(|span| span.0.as_secs());
+        let span =
+            |json: &str| serde_json::from_str::<IsoDuration>(json).map(|span| span.0.as_secs());
         for json in [
             "9000",
             "\"9000s\"",
@@ -208,20 +210,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_refused_in_words() {
+    fn text_that_is_not_a_quantity_is_refused_with_an_example() {
         for json in ["-1", "1.5", "null", "18446744073709551616", "[]"] {
             let why = serde_json::from_str::<Bytes>(json).unwrap_err().to_string();
             assert!(why.contains("whole number"), "{json}: {why}");
         }
         let why = serde_json::from_str::<Bps>("\"fast\"").unwrap_err();
         assert!(why.to_string().contains("900Mb/s"), "{why}");
-        let why = serde_json::from_str::<Span>("\"-1h\"").unwrap_err();
+        let why = serde_json::from_str::<IsoDuration>("\"-1h\"").unwrap_err();
         assert!(why.to_string().contains("PT2M"), "{why}");
     }
 
     #[test]
-    fn a_length_of_time_is_written_as_iso_8601_has_it() {
-        let span = Span(Duration::from_mins(150));
+    fn length_of_time_is_written_as_iso_8601() {
+        let span = IsoDuration(Duration::from_mins(150));
         assert_eq!(serde_json::to_string(&span).unwrap(), "\"PT2H30M\"");
         assert_eq!(span.to_string(), "2h 30m");
     }

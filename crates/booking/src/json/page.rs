@@ -1,14 +1,14 @@
-//! A list that comes in parts.
+//! Lists that are returned in parts.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A part of a list, and where the next one begins.
+/// Part of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Page<T> {
-    /// This part, by their numbers.
+    /// Items in the order of their numbers.
     pub items: Vec<T>,
-    /// What to ask for with `after` to get the next part; nothing if this is the last.
+    /// Value of `after` in the request for the next part; absent in the last part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! How often somebody may ask.
+//! Rate limit of requests.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 
-/// For each name a bucket that fills at so many questions a second, and of which each question takes one.
+/// Token buckets, one for each name, that refill at a fixed rate. Each request takes one token.
 #[derive(Debug)]
-pub(crate) struct Limits {
+pub(crate) struct RateLimiter {
     per_second: u32,
     buckets: Mutex<BTreeMap<String, Instant>>,
 }
 
-impl Limits {
-    /// So many questions a second for each name, and twice as many at once.
+impl RateLimiter {
+    /// Returns a limit of this many requests a second for each name, with bursts of twice as many.
     pub(crate) fn new(per_second: u32) -> Self {
         Self {
             per_second: per_second.max(1),
@@ -22,19 +22,19 @@ impl Limits {
         }
     }
 
-    /// Takes a question of `name`, or says how long to wait.
+    /// Takes a token for a request of `name`, or returns how long to wait for one.
     pub(crate) fn take(&self, name: &str, now: Instant) -> Result<(), Duration> {
         let each = Duration::from_secs(1) / self.per_second;
         let depth = Duration::from_secs(2);
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= NAMES_MAX {
-            // a bucket that is full again says nothing
+            // a full bucket need not be stored
             buckets.retain(|_, empty_till| *empty_till > now);
         }
         if buckets.len() >= NAMES_MAX && !buckets.contains_key(name) {
             return Err(Duration::from_secs(1));
         }
-        // a bucket is the moment at which all that was taken is back
+        // a bucket is stored as the time at which it is full again
         let full_at = buckets.get(name).copied().unwrap_or(now).max(now);
         let next = full_at + each;
         let wait = next.since(now).saturating_sub(depth);
@@ -46,7 +46,7 @@ impl Limits {
     }
 }
 
-/// How many names are remembered.
+/// Maximum number of buckets.
 const NAMES_MAX: usize = 10_000;
 
 #[cfg(test)]
@@ -54,8 +54,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_name_has_its_own_questions_and_they_come_back() {
-        let limits = Limits::new(10);
+    fn each_name_has_its_own_bucket_that_refills() {
+        let limits = RateLimiter::new(10);
         let at = |millis| Instant::ZERO + Duration::from_millis(millis);
         let taken = (0..100).filter(|_| limits.take("a", at(0)).is_ok()).count();
         assert_eq!(taken, 20);
@@ -70,8 +70,8 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_names_is_bounded_and_passes() {
-        let limits = Limits::new(10);
+    fn number_of_buckets_is_bounded_and_full_ones_are_deleted() {
+        let limits = RateLimiter::new(10);
         let now = Instant::ZERO;
         let taken = (0..NAMES_MAX + 5).filter(|nth| limits.take(&nth.to_string(), now).is_ok());
         assert_eq!(taken.count(), NAMES_MAX);

@@ -1,4 +1,4 @@
-//! How `openapi.json` describes what is written in more than one way.
+//! Schemas in `openapi.json` for values with two notations.
 
 use std::borrow::Cow;
 
@@ -6,35 +6,38 @@ use utoipa::openapi::schema::{KnownFormat, OneOfBuilder, SchemaFormat, Type};
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::amount::{Bps, Bytes, Span};
-use super::moment::Moment;
+use super::amount::{Bps, Bytes, IsoDuration};
+use super::timestamp::Timestamp;
 
 impl PartialSchema for Bytes {
     fn schema() -> RefOr<Schema> {
-        either("Bytes: a number, or text with a unit", "1.2TB")
+        either("Size in bytes: a number, or text with a unit", "1.2TB")
     }
 }
 
 impl PartialSchema for Bps {
     fn schema() -> RefOr<Schema> {
-        either("Bits a second: a number, or text with a unit", "10Gb/s")
+        either(
+            "Rate in bits a second: a number, or text with a unit",
+            "10Gb/s",
+        )
     }
 }
 
-impl PartialSchema for Span {
+impl PartialSchema for IsoDuration {
     fn schema() -> RefOr<Schema> {
-        either("A length of time: seconds, or ISO 8601", "PT2H")
+        either("Length of time: seconds, or ISO 8601", "PT2H")
     }
 }
 
-impl PartialSchema for Moment {
+impl PartialSchema for Timestamp {
     fn schema() -> RefOr<Schema> {
-        let moment = ObjectBuilder::new()
+        let timestamp = ObjectBuilder::new()
             .schema_type(Type::String)
             .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
-            .description(Some("A moment, as ISO 8601 has it; in answers, in UTC"))
+            .description(Some("Point in time (ISO 8601); responses are in UTC"))
             .examples(["2031-05-01T06:00:00Z"]);
-        moment.into()
+        timestamp.into()
     }
 }
 
@@ -50,19 +53,19 @@ impl ToSchema for Bps {
     }
 }
 
-impl ToSchema for Span {
+impl ToSchema for IsoDuration {
     fn name() -> Cow<'static, str> {
-        "Span".into()
+        "IsoDuration".into()
     }
 }
 
-impl ToSchema for Moment {
+impl ToSchema for Timestamp {
     fn name() -> Cow<'static, str> {
-        "Moment".into()
+        "Timestamp".into()
     }
 }
 
-/// A number or text.
+/// Returns the schema of a number or text.
 fn either(what: &str, example: &str) -> RefOr<Schema> {
     let number = ObjectBuilder::new()
         .schema_type(Type::Integer)

@@ -1,4 +1,4 @@
-//! What a link has to give: to anybody, to those who have a share in it, and to nobody while it is out.
+//! Capacity of one link or interface: open to all owners, kept in shares, or closed by outages.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -9,43 +9,45 @@ use lighthaul_base::trc::Step;
 use crate::capacity::{Capacity, Free};
 use crate::view::{Leg, View};
 
-/// Whom a booking is counted for: a user, a group, a project.
+/// User, group or project to which a booking is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner(pub u32);
 
-/// A link's books.
+/// Capacity of one link or interface, divided into shares.
 ///
-/// A share is kept for its owner: what the owner has not booked of it is not there for others, so nobody who has a
-/// share waits for those who have none, whatever they book. What is not kept is open to all, first come, first served.
-/// What an owner may have at a moment is what is open and what is left of its share: nothing is noted of which bits
-/// came from where, so bookings may end in any order.
+/// A share is kept for its owner: other owners cannot book the unused part. The rest is open to
+/// all, first come, first served.
+///
+/// An owner can use the open capacity plus the rest of its share. Bookings do not record which of
+/// the two they use, so they may end in any order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stock {
+pub(crate) struct Resource {
     whole: u64,
-    /// What is kept for nobody.
+    /// Capacity outside all shares.
     open: Capacity,
     shares: BTreeMap<Owner, Share>,
-    /// All or nothing, for outages.
-    shut: Capacity,
+    /// Full capacity, or zero during outages.
+    in_service: Capacity,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Share {
-    /// What others may have when this one is used up.
+    /// Capacity of the link outside this share.
     others: u64,
-    /// What the owner has not booked of the whole link.
+    /// Capacity of the whole link minus the bookings of the owner.
     left: Capacity,
 }
 
 impl Share {
-    /// What is left of the share where `left` is of the link.
+    /// Returns the rest of the share if the owner has `left` bits a second of the link unbooked.
     const fn rest(&self, left: u64) -> u64 {
         left.saturating_sub(self.others)
     }
 }
 
-impl Stock {
-    /// A link of `whole` bits a second, a multiple of `channel`, of which owners have so many thousandths.
+impl Resource {
+    /// Returns a link of `whole` bits a second, rounded down to a multiple of `channel`. Shares are
+    /// in thousandths.
     pub(crate) fn new(whole: u64, channel: u64, shares: &BTreeMap<Owner, u16>) -> Self {
         let whole = whole - whole % channel;
         let kept = |thousandths: u16| {
@@ -62,11 +64,11 @@ impl Stock {
             whole,
             open: Capacity::new(whole - kept_of_all),
             shares: shares.iter().map(share).collect(),
-            shut: Capacity::new(whole),
+            in_service: Capacity::new(whole),
         }
     }
 
-    /// What an owner can have from a moment on, for a view.
+    /// Adds the capacity of an owner from a time on to the legs of a view.
     pub(crate) fn legs<'a>(&'a self, owner: Owner, at: Instant, legs: &mut Vec<Leg<'a>>) {
         let open = self.open.cursor(at);
         legs.push(match self.shares.get(&owner) {
@@ -77,12 +79,12 @@ impl Stock {
                 others: share.others,
             },
         });
-        if !self.shut.is_empty() {
-            legs.push(Leg::Plain(self.shut.cursor(at)));
+        if !self.in_service.is_empty() {
+            legs.push(Leg::Plain(self.in_service.cursor(at)));
         }
     }
 
-    /// What an owner can have from one moment till another, in steps.
+    /// Returns the steps that an owner can book in `from..till`.
     pub(crate) fn free(
         &self,
         owner: Owner,
@@ -105,7 +107,7 @@ impl Stock {
         })
     }
 
-    /// Takes what an owner has been granted.
+    /// Subtracts a step that an owner has been granted.
     pub(crate) fn take(&mut self, owner: Owner, step: &Step) {
         let bps = step.rate.as_bps();
         if let Some(share) = self.shares.get_mut(&owner) {
@@ -119,7 +121,7 @@ impl Stock {
         }
     }
 
-    /// Gives back what an owner has been granted.
+    /// Returns a step that an owner had been granted.
     pub(crate) fn give(&mut self, owner: Owner, step: &Step) {
         let bps = step.rate.as_bps();
         if let Some(share) = self.shares.get_mut(&owner) {
@@ -133,21 +135,21 @@ impl Stock {
         }
     }
 
-    /// Is out at these times, and at no others.
-    pub(crate) fn shut(&mut self, outages: impl Iterator<Item = (Instant, Instant)>) {
-        self.shut = Capacity::new(self.whole);
+    /// Sets the times of all outages.
+    pub(crate) fn set_outages(&mut self, outages: impl Iterator<Item = (Instant, Instant)>) {
+        self.in_service = Capacity::new(self.whole);
         for (from, till) in outages {
-            let open: Vec<Free> = self.shut.steps(from, till).collect();
+            let open: Vec<Free> = self.in_service.steps(from, till).collect();
             for part in open {
-                self.shut.take(part.from, part.till, part.bps);
+                self.in_service.take(part.from, part.till, part.bps);
             }
         }
     }
 
-    /// Forgets what was before a moment.
+    /// Deletes the history before a time.
     pub(crate) fn forget(&mut self, before: Instant) {
         self.open.forget(before);
-        self.shut.forget(before);
+        self.in_service.forget(before);
         for share in self.shares.values_mut() {
             share.left.forget(before);
         }
@@ -172,10 +174,10 @@ mod tests {
         }
     }
 
-    fn free(stock: &Stock, owner: Owner, at: u64) -> u64 {
+    fn free(resource: &Resource, owner: Owner, at: u64) -> u64 {
         let at = Instant::from_nanos(at);
         let mut legs = Vec::new();
-        stock.legs(owner, at, &mut legs);
+        resource.legs(owner, at, &mut legs);
         View::new(legs, at).free()
     }
 
@@ -183,65 +185,65 @@ mod tests {
     const B: Owner = Owner(2);
     const ANY: Owner = Owner(9);
 
-    fn stock() -> Stock {
-        Stock::new(1000, 1, &BTreeMap::from([(A, 300), (B, 200)]))
+    fn resource() -> Resource {
+        Resource::new(1000, 1, &BTreeMap::from([(A, 300), (B, 200)]))
     }
 
     #[test]
-    fn a_share_is_there_for_its_owner_whatever_others_book() {
-        let mut stock = stock();
-        let seen = |stock: &Stock| [A, B, ANY].map(|owner| free(stock, owner, 5));
-        assert_eq!(seen(&stock), [800, 700, 500]);
-        stock.take(ANY, &step(0, 10, 500));
-        assert_eq!(seen(&stock), [300, 200, 0]);
-        stock.take(A, &step(0, 10, 300));
-        assert_eq!(seen(&stock), [0, 200, 0]);
-        stock.give(ANY, &step(0, 10, 500));
-        assert_eq!(seen(&stock), [500, 700, 500]);
+    fn share_stays_available_to_its_owner() {
+        let mut resource = resource();
+        let seen = |resource: &Resource| [A, B, ANY].map(|owner| free(resource, owner, 5));
+        assert_eq!(seen(&resource), [800, 700, 500]);
+        resource.take(ANY, &step(0, 10, 500));
+        assert_eq!(seen(&resource), [300, 200, 0]);
+        resource.take(A, &step(0, 10, 300));
+        assert_eq!(seen(&resource), [0, 200, 0]);
+        resource.give(ANY, &step(0, 10, 500));
+        assert_eq!(seen(&resource), [500, 700, 500]);
     }
 
     #[test]
-    fn nobody_has_anything_of_a_link_that_is_out() {
-        let mut out = stock();
+    fn link_has_no_capacity_during_an_outage() {
+        let mut out = resource();
         let times = [(0, 10), (5, 20)]
             .map(|(from, till)| (Instant::from_nanos(from), Instant::from_nanos(till)));
-        out.shut(times.into_iter());
+        out.set_outages(times.into_iter());
         assert_eq!([0, 9, 19, 20].map(|at| free(&out, A, at)), [0, 0, 0, 800]);
-        out.shut(core::iter::empty());
-        assert_eq!(out, stock());
+        out.set_outages(core::iter::empty());
+        assert_eq!(out, resource());
     }
 
     proptest! {
         #[test]
-        fn bookings_that_end_in_any_order_leave_what_there_was(
+        fn bookings_that_end_in_any_order_restore_the_capacity(
             wishes in prop::collection::vec((0_u64..50, 1_u64..30, 1_u64..600, 0_usize..3), 1..40), seed: u64,
         ) {
-            let unbooked = stock();
-            let mut stock = unbooked.clone();
+            let unbooked = resource();
+            let mut resource = unbooked.clone();
             let mut booked = Vec::new();
-            for (from, len, bps, who) in wishes {
-                let owner = [A, B, ANY][who];
-                if (from..from + len).all(|at| free(&stock, owner, at) >= bps) {
-                    stock.take(owner, &step(from, from + len, bps));
+            for (from, len, bps, nth) in wishes {
+                let owner = [A, B, ANY][nth];
+                if (from..from + len).all(|at| free(&resource, owner, at) >= bps) {
+                    resource.take(owner, &step(from, from + len, bps));
                     booked.push((owner, step(from, from + len, bps)));
                 }
                 for at in 0..80 {
                     let at_now = |(_, step): &&(Owner, Step)| (step.from.as_nanos()..step.till.as_nanos()).contains(&at);
                     let used = |owner| -> u64 {
-                        let of = booked.iter().filter(at_now).filter(|(who, _)| *who == owner);
+                        let of = booked.iter().filter(at_now).filter(|(other, _)| *other == owner);
                         of.map(|(_, step)| step.rate.as_bps()).sum()
                     };
                     let open = 1000 - used(A).max(300) - used(B).max(200) - used(ANY);
-                    prop_assert_eq!(free(&stock, ANY, at), open);
-                    prop_assert_eq!(free(&stock, A, at), open + 300_u64.saturating_sub(used(A)));
+                    prop_assert_eq!(free(&resource, ANY, at), open);
+                    prop_assert_eq!(free(&resource, A, at), open + 300_u64.saturating_sub(used(A)));
                 }
             }
             let mut rng = lighthaul_base::Rng::new(seed);
             while !booked.is_empty() {
                 let (owner, step) = booked.swap_remove(rng.below(booked.len() as u64) as usize);
-                stock.give(owner, &step);
+                resource.give(owner, &step);
             }
-            prop_assert_eq!(stock, unbooked);
+            prop_assert_eq!(resource, unbooked);
         }
     }
 }

@@ -1,98 +1,100 @@
-//! A moment as ISO 8601 has it.
+//! Points in time as ISO 8601.
 
 use std::fmt;
 use std::str::FromStr;
 
-use jiff::Timestamp;
+use jiff;
 use lighthaul_base::{CivilTime, Instant};
 use lighthaul_circuit::reservation::WallTime;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A moment of the world's clock, in nanoseconds since 1970; as text, ISO 8601 in UTC.
+/// Point in time in nanoseconds since 1970, by the clock of the host. As text it is ISO 8601 in
+/// UTC.
 ///
-/// What is before that is its beginning; what is after 2554 is refused, since books do not reach so far.
+/// Times before 1970 are read as 1970. Times after July 2554 are refused, because 64 bits cannot
+/// hold them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment(pub u64);
+pub struct Timestamp(pub u64);
 
-impl Moment {
-    /// The calendar's own way to say it.
+impl Timestamp {
+    /// Returns the same time in the type of the calendar.
     pub const fn instant(self) -> Instant {
         Instant::from_nanos(self.0)
     }
 }
 
-impl From<Instant> for Moment {
+impl From<Instant> for Timestamp {
     fn from(at: Instant) -> Self {
         Self(at.as_nanos())
     }
 }
 
-impl From<WallTime> for Moment {
+impl From<WallTime> for Timestamp {
     fn from(at: WallTime) -> Self {
         Self(at.0)
     }
 }
 
-impl From<Moment> for WallTime {
-    fn from(at: Moment) -> Self {
+impl From<Timestamp> for WallTime {
+    fn from(at: Timestamp) -> Self {
         Self(at.0)
     }
 }
 
-impl fmt::Display for Moment {
+impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match Timestamp::from_nanosecond(i128::from(self.0)) {
+        match jiff::Timestamp::from_nanosecond(i128::from(self.0)) {
             Ok(at) => at.fmt(f),
             Err(_) => Err(fmt::Error),
         }
     }
 }
 
-/// What was wrong with a time that somebody wrote.
+/// Fault in the text of a time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotAMoment {
-    /// It is written in another way.
+pub enum TimestampError {
+    /// The text is not in the expected format.
     #[error(
-        "a time is written as in 2031-05-01T06:00:00Z, or with an offset, as in 2031-05-01T08:00:00+02:00"
+        "write a time as in 2031-05-01T06:00:00Z, or with an offset, as in 2031-05-01T08:00:00+02:00"
     )]
     Form,
-    /// It cannot be kept.
-    #[error("{0} is further away than books reach: ask for a time before 2554-07-21")]
+    /// The time is too late for 64 bits of nanoseconds.
+    #[error("{0} is too far ahead: give a time before 2554-07-21")]
     Far(String),
 }
 
-impl NotAMoment {
-    /// What somebody wrote is too far away.
+impl TimestampError {
+    /// Returns the fault of a text with a time that is too late.
     pub fn far(text: &str) -> Self {
         Self::Far(text.trim().chars().take(SHOWN_MAX).collect())
     }
 }
 
-impl FromStr for Moment {
-    type Err = NotAMoment;
+impl FromStr for Timestamp {
+    type Err = TimestampError;
 
-    fn from_str(text: &str) -> Result<Self, NotAMoment> {
-        let written: CivilTime = text.parse().map_err(|_| NotAMoment::Form)?;
-        let nanos = written.unix_nanos().ok_or(NotAMoment::Form)?;
+    fn from_str(text: &str) -> Result<Self, TimestampError> {
+        let written: CivilTime = text.parse().map_err(|_| TimestampError::Form)?;
+        let nanos = written.unix_nanos().ok_or(TimestampError::Form)?;
         let nanos = u64::try_from(nanos.max(0));
-        nanos.map(Self).map_err(|_| NotAMoment::far(text))
+        nanos.map(Self).map_err(|_| TimestampError::far(text))
     }
 }
 
-impl Serialize for Moment {
+impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Moment {
+impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         text.parse().map_err(de::Error::custom)
     }
 }
 
-/// How much is repeated of what somebody wrote.
+/// Number of characters of a faulty text that a message quotes.
 const SHOWN_MAX: usize = 64;
 
 #[cfg(test)]
@@ -101,14 +103,14 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn offsets_are_understood_and_the_ends_of_time_are_near() {
+    fn times_are_read_with_offsets_and_within_their_range() {
         for (text, nanos) in [
             ("1970-01-01T00:00:01Z", 1_000_000_000),
             ("2031-05-01T08:00:00.5+02:00", 1_935_381_600_500_000_000),
             ("1969-12-31T23:59:59Z", 0),
             ("2554-07-21T23:34:33.709551615Z", u64::MAX),
         ] {
-            assert_eq!(text.parse(), Ok(Moment(nanos)), "{text}");
+            assert_eq!(text.parse(), Ok(Timestamp(nanos)), "{text}");
         }
         for text in [
             "",
@@ -119,12 +121,16 @@ mod tests {
             "2031-02-30T00:00:00Z",
             "2031-05-01T06:00:00+25:00",
         ] {
-            assert_eq!(text.parse::<Moment>(), Err(NotAMoment::Form), "{text}");
+            assert_eq!(
+                text.parse::<Timestamp>(),
+                Err(TimestampError::Form),
+                "{text}"
+            );
         }
         for text in ["9999-12-31T23:59:59Z", "2554-07-22T00:00:00Z"] {
-            let why = text.parse::<Moment>().unwrap_err().to_string();
+            let why = text.parse::<Timestamp>().unwrap_err().to_string();
             assert!(
-                why.starts_with(&format!("{text} is further away than")),
+                why.starts_with(&format!("{text} is too far ahead")),
                 "{why}"
             );
         }
@@ -132,8 +138,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_moment_survives_being_written(nanos: u64) {
-            prop_assert_eq!(Moment(nanos).to_string().parse(), Ok(Moment(nanos)));
+        fn time_reads_back_as_it_was_written(nanos: u64) {
+            prop_assert_eq!(Timestamp(nanos).to_string().parse(), Ok(Timestamp(nanos)));
         }
     }
 }

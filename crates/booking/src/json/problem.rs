@@ -1,42 +1,42 @@
-//! Why something was not done, as RFC 9457 has it.
+//! Errors as JSON (RFC 9457).
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::amount::Span;
-use super::moment::Moment;
+use super::amount::IsoDuration;
+use super::timestamp::Timestamp;
 
-/// A problem, with what would work.
+/// Error, and a request that would be granted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
-    /// What kind it is, for programs.
+    /// URN of the fault, for programs.
     #[serde(rename = "type")]
     #[schema(example = "urn:lighthaul:problem:late")]
     pub kind: String,
-    /// What kind it is, for people.
+    /// Short description of the fault.
     pub title: String,
-    /// The HTTP status.
+    /// HTTP status.
     pub status: u16,
-    /// What happened, to what, and what to do.
+    /// Fault, affected object, and remedy.
     pub detail: String,
-    /// What could be had instead.
+    /// Requests that would be granted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counter_offer: Option<CounterOffer>,
 }
 
-/// What could be had instead of what cannot be over in time.
+/// Requests that would be granted in place of one that misses its deadline.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CounterOffer {
-    /// When all would be over.
+    /// Earliest end.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub earliest_end: Option<Moment>,
-    /// How many bytes would be over by then.
+    pub earliest_end: Option<Timestamp>,
+    /// Largest size in bytes that ends by the deadline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_by_then: Option<u64>,
-    /// How long it could be held till then.
+    /// Longest holding time that ends by the deadline.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hold_by_then: Option<Span>,
-    /// The lowest `rate_max` with which all would be over by then, in bits a second.
+    pub hold_by_then: Option<IsoDuration>,
+    /// Lowest `rate_max` in bits a second that ends by the deadline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_needed: Option<u64>,
 }

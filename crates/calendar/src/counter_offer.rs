@@ -1,4 +1,4 @@
-//! What could be had instead of what cannot be over in time.
+//! CounterOffer-offers for a transfer that cannot end by its deadline.
 
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -6,24 +6,26 @@ use core::time::Duration;
 use lighthaul_base::{Instant, Rate};
 
 use crate::path::Path;
-use crate::plan::{Ask, Field, Goal};
-use crate::refusal::Counter;
+use crate::plan::{Goal, Planner, Search};
+use crate::refusal::CounterOffer;
 use crate::request::Need;
 
-impl Field<'_> {
-    /// What would be over by a deadline of something that is not: less of it, or more at a time.
-    pub(crate) fn counter(
+impl Planner<'_> {
+    /// Returns the largest amount and the lowest rate increase with which the transfer would end by
+    /// its deadline.
+    pub(crate) fn counter_offer(
         &self,
-        ask: &Ask,
+        search: &Search,
         paths: &[Arc<Path>],
         need: Need,
         deadline: Instant,
-    ) -> Counter {
-        let ask = Ask {
-            till: self.config.slot_until(deadline).min(ask.till),
-            ..*ask
+    ) -> CounterOffer {
+        let search = Search {
+            till: self.config.slot_until(deadline).min(search.till),
+            ..*search
         };
-        let in_time = |ask: &Ask| ask.from < ask.till && self.best(ask, paths).is_ok();
+        let in_time =
+            |search: &Search| search.from < search.till && self.best(search, paths).is_ok();
         let (amount, part): (u64, &dyn Fn(u64) -> Need) = match need {
             Need::Size { bytes, margin_ppm } => {
                 (bytes, &move |bytes| Need::Size { bytes, margin_ppm })
@@ -34,40 +36,41 @@ impl Field<'_> {
             }
         };
         let less = last(amount, |amount| {
-            let goal = match ask.goal {
+            let goal = match search.goal {
                 Goal::Carry(_) => Goal::Carry(part(amount).work()),
                 Goal::Fixed(_) => Goal::Fixed(part(amount).work()),
                 Goal::Hold(_) => Goal::Hold(Duration::from_nanos(amount)),
             };
-            in_time(&Ask { goal, ..ask })
+            in_time(&Search { goal, ..search })
         });
-        Counter {
+        CounterOffer {
             end: None,
             most: less.map(part),
-            rate_max: faster(&ask, paths, in_time),
+            rate_max: faster(&search, paths, in_time),
         }
     }
 }
 
-/// The lowest rate above the one asked for at which something would be in time.
-fn faster(ask: &Ask, paths: &[Arc<Path>], in_time: impl Fn(&Ask) -> bool) -> Option<Rate> {
-    if matches!(ask.goal, Goal::Hold(_)) {
+/// Returns the lowest rate above the requested one with which the transfer would end in time.
+fn faster(search: &Search, paths: &[Arc<Path>], in_time: impl Fn(&Search) -> bool) -> Option<Rate> {
+    if matches!(search.goal, Goal::Hold(_)) {
         return None;
     }
     let channel = paths.iter().map(|path| path.channel).min()?;
     let most = paths.iter().map(|path| path.capacity).max()? / channel;
-    // the slower the rate is by so many channels, the less is over in time
+    // a lower rate carries less by the deadline, so the search is over the reduction in channels
     let with = |slower: u64| (most - (slower - 1)) * channel;
-    let slower = last(most.saturating_sub(ask.most / channel), |slower| {
-        in_time(&Ask {
+    let slower = last(most.saturating_sub(search.most / channel), |slower| {
+        in_time(&Search {
             most: with(slower),
-            ..*ask
+            ..*search
         })
     })?;
     Rate::from_bps(with(slower))
 }
 
-/// The largest number from 1 to below `most` that holds, if what holds for a number holds for those below it.
+/// Returns the largest number in `1..=most` for which `holds` is true, if it is true for all
+/// smaller ones.
 fn last(most: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
     let (mut good, mut bad) = (0, most.saturating_add(1));
     while bad - good > 1 {

@@ -1,72 +1,72 @@
-//! What came of a request.
+//! Reservations.
 
 use lighthaul_circuit::reservation::{State, Transition, Verb};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::moment::Moment;
 use super::request::NewReservation;
+use super::timestamp::Timestamp;
 
-/// Capacity that is held, promised, in use, or was.
+/// Capacity that is or was booked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Reservation {
-    /// Its number.
+    /// Number.
     pub id: u64,
-    /// Whose it is.
+    /// Name of the owner.
     pub owner: String,
-    /// Where it is in its life.
+    /// State.
     #[schema(value_type = String, example = "committed")]
     pub state: State,
-    /// What was asked for.
+    /// Request.
     pub request: NewReservation,
-    /// The links that it is on.
+    /// Links of the path.
     pub path: Vec<String>,
-    /// When it has how much, one step for each rate.
+    /// Rates over time, one step for each change.
     pub steps: Vec<Step>,
-    /// When all will be over.
-    pub promised_end: Moment,
-    /// Who does not commit till then loses it; nothing once it is committed.
+    /// Promised end.
+    pub promised_end: Timestamp,
+    /// Time at which the reservation expires if it is not committed; absent after the commit.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hold_till: Option<Moment>,
-    /// When it was made.
-    pub created: Moment,
-    /// When it last changed.
-    pub changed: Moment,
-    /// What was done with it, the oldest first.
+    pub hold_till: Option<Timestamp>,
+    /// Time of creation.
+    pub created: Timestamp,
+    /// Time of the last change.
+    pub changed: Timestamp,
+    /// Actions on the reservation, oldest first.
     pub journal: Vec<JournalLine>,
-    /// What broke, if something did.
+    /// ClientError, if the reservation has failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
 
-/// A rate, and when it holds.
+/// Rate in a range of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Step {
-    /// From then on.
-    pub from: Moment,
-    /// Till then, which is not in it.
-    pub till: Moment,
-    /// Bits a second.
+    /// Start.
+    pub from: Timestamp,
+    /// End, exclusive.
+    pub till: Timestamp,
+    /// Rate in bits a second.
     pub rate_bps: u64,
 }
 
-/// What was done with a reservation.
+/// Action on a reservation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct JournalLine {
-    /// When.
-    pub at: Moment,
-    /// What.
+    /// Time.
+    pub at: Timestamp,
+    /// Action.
     #[schema(value_type = String, example = "commit")]
     pub verb: Verb,
-    /// From which state.
+    /// State before.
     #[schema(value_type = String, example = "reserved")]
     pub from: State,
-    /// To which; the same, if it was made, changed in size or moved.
+    /// State after; equal if the reservation was created, resized or moved.
     #[schema(value_type = String, example = "committed")]
     pub to: State,
-    /// By whom: a user, a device, or a clock.
+    /// User, device or component that acted.
     pub who: String,
-    /// Why.
+    /// Reason.
     pub why: String,
 }
 

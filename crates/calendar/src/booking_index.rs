@@ -1,4 +1,4 @@
-//! Bookings by their numbers, and by when they are.
+//! Index of bookings by number and by time.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -6,17 +6,18 @@ use lighthaul_base::Instant;
 
 use crate::booking::{Booking, Id};
 
-/// All bookings of a calendar.
+/// All bookings of a calendar, indexed by number and by time.
 ///
-/// Each stands on a rung for its length, in the order in which those begin: what there is between two moments is found rung
-/// by rung, and on each of them near those moments, however many bookings there are before and behind.
+/// The time index groups bookings by the power of two above their length, and orders each group by
+/// start. A query reads only the part of each group near the queried time, regardless of the number
+/// of earlier and later bookings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Roll {
+pub(crate) struct BookingIndex {
     bookings: BTreeMap<Id, Booking>,
-    rungs: BTreeSet<(u32, Instant, Id)>,
+    by_length: BTreeSet<(u32, Instant, Id)>,
 }
 
-impl Roll {
+impl BookingIndex {
     pub(crate) fn len(&self) -> usize {
         self.bookings.len()
     }
@@ -29,12 +30,12 @@ impl Roll {
         self.bookings.get(&id)
     }
 
-    /// All of them, by their numbers.
+    /// Returns all bookings by their numbers.
     pub(crate) fn all(&self) -> impl Iterator<Item = (Id, &Booking)> {
         self.bookings.iter().map(|(id, booking)| (*id, booking))
     }
 
-    /// Those that begin before `till` and are over behind `from`, the short ones first.
+    /// Returns the bookings that start before `till` and end after `from`, short ones first.
     pub(crate) fn between(
         &self,
         from: Instant,
@@ -46,46 +47,47 @@ impl Roll {
         found.filter(move |(_, booking)| booking.grant.end() > from)
     }
 
-    /// Those that begin before `till`, and on each rung no longer before `from` than what is there may last.
+    /// Returns the bookings that start before `till`, in each length group none so early that it
+    /// must have ended by `from`.
     fn near(&self, from: Instant, till: Instant) -> impl Iterator<Item = Id> {
-        let on_rung = move |rung: u32| {
-            // what is on a rung is shorter than that
-            let length = 1_u64.checked_shl(rung).unwrap_or(u64::MAX);
+        let in_group = move |group: u32| {
+            // bookings of a group are shorter than this
+            let length = 1_u64.checked_shl(group).unwrap_or(u64::MAX);
             let earliest = Instant::from_nanos(from.as_nanos().saturating_sub(length));
-            self.rungs
-                .range((rung, earliest, Id(0))..(rung, till.max(earliest), Id(0)))
+            self.by_length
+                .range((group, earliest, Id(0))..(group, till.max(earliest), Id(0)))
         };
-        let near = (0..=u64::BITS).flat_map(on_rung);
+        let near = (0..=u64::BITS).flat_map(in_group);
         near.map(|(_, _, id)| *id)
     }
 
-    /// Puts a booking under a number that is not in use.
+    /// Inserts a booking under an unused number.
     pub(crate) fn insert(&mut self, id: Id, booking: Booking) -> &Booking {
-        self.rungs.insert(key(id, &booking));
+        self.by_length.insert(key(id, &booking));
         self.bookings.entry(id).or_insert(booking)
     }
 
     pub(crate) fn remove(&mut self, id: Id) -> Option<Booking> {
         let booking = self.bookings.remove(&id)?;
-        self.rungs.remove(&key(id, &booking));
+        self.by_length.remove(&key(id, &booking));
         Some(booking)
     }
 
-    /// Changes what may change of a booking, which may then be at another time.
+    /// Changes a booking and updates its place in the time index.
     pub(crate) fn change<T>(
         &mut self,
         id: Id,
         change: impl FnOnce(&mut Booking) -> T,
     ) -> Option<T> {
         let booking = self.bookings.get_mut(&id)?;
-        self.rungs.remove(&key(id, booking));
+        self.by_length.remove(&key(id, booking));
         let answer = change(booking);
-        self.rungs.insert(key(id, booking));
+        self.by_length.insert(key(id, booking));
         Some(answer)
     }
 }
 
-/// The rung for the length of a booking, and where it is there.
+/// Returns the length group, start and number of a booking.
 fn key(id: Id, booking: &Booking) -> (u32, Instant, Id) {
     let start = booking.grant.start();
     let length = booking.grant.end().as_nanos() - start.as_nanos();
@@ -98,20 +100,20 @@ mod tests {
     use alloc::vec;
 
     use crate::path::Path;
-    use crate::request::{Detail, Need, Request, Shape, Way};
+    use crate::request::{Detail, Need, Request, Route, Shape};
     use crate::{Grant, Owner, Topology};
     use lighthaul_base::Rate;
     use lighthaul_base::trc::Step;
 
     fn booking(from: u64, till: u64) -> Booking {
         let rate = Rate::from_mbps(1);
-        let topology = Topology::of_one(Rate::from_mbps(1000), rate).unwrap();
+        let topology = Topology::single_link(Rate::from_mbps(1000), rate).unwrap();
         let links = topology.links().map(|(id, _)| id).collect();
         let path = Path::new(&topology, links).unwrap();
         let request = Request {
             owner: Owner(0),
             priority: 0,
-            way: Way::Over(alloc::sync::Arc::clone(&path)),
+            route: Route::Along(alloc::sync::Arc::clone(&path)),
             need: Need::bytes(1),
             rate_min: None,
             rate_max: rate,
@@ -124,46 +126,46 @@ mod tests {
         let steps = vec![Step { from, till, rate }];
         let grant = Grant { path, steps };
         Booking {
-            nth: 0,
+            sequence: 0,
             request,
             grant,
         }
     }
 
     #[test]
-    fn what_is_far_away_in_time_is_not_looked_at() {
-        let mut roll = Roll::default();
+    fn query_does_not_visit_bookings_at_other_times() {
+        let mut index = BookingIndex::default();
         for nth in 0..10_000 {
-            // some are short, some are long, and ten at a time overlap
+            // half of them are short and half are long, and about ten overlap at a time
             let from = nth * 1000;
             let length = if nth % 2 == 0 { 10 } else { 10_000 };
-            roll.insert(Id(nth), booking(from, from + length));
+            index.insert(Id(nth), booking(from, from + length));
         }
         let (from, till) = (
             Instant::from_nanos(5_000_000),
             Instant::from_nanos(5_100_000),
         );
-        let looked = roll.near(from, till).count();
-        let found = roll.between(from, till).count();
+        let looked = index.near(from, till).count();
+        let found = index.between(from, till).count();
         assert_eq!(found, 50 + 55);
         assert!(looked < found + 20, "{looked}");
     }
 
     #[test]
-    fn one_that_changes_is_found_where_it_is() {
-        let mut roll = Roll::default();
-        roll.insert(Id(1), booking(10, 1000));
+    fn changed_booking_is_found_at_its_new_time() {
+        let mut index = BookingIndex::default();
+        index.insert(Id(1), booking(10, 1000));
         let at = |from, till| (Instant::from_nanos(from), Instant::from_nanos(till));
-        let found = |roll: &Roll, (from, till)| roll.between(from, till).count();
-        assert_eq!(found(&roll, at(500, 600)), 1);
-        roll.change(Id(1), |booking| {
+        let found = |index: &BookingIndex, (from, till)| index.between(from, till).count();
+        assert_eq!(found(&index, at(500, 600)), 1);
+        index.change(Id(1), |booking| {
             booking.grant.split_off(Instant::from_nanos(20))
         });
         assert_eq!(
-            (found(&roll, at(500, 600)), found(&roll, at(19, 600))),
+            (found(&index, at(500, 600)), found(&index, at(19, 600))),
             (0, 1)
         );
-        assert!(roll.remove(Id(1)).is_some());
-        assert_eq!(roll, Roll::default());
+        assert!(index.remove(Id(1)).is_some());
+        assert_eq!(index, BookingIndex::default());
     }
 }

@@ -1,0 +1,169 @@
+//! Limits of owners, and conflicts between circuits.
+
+use lighthaul_base::Rate;
+use lighthaul_circuit::flow::{Flow, Prefix};
+
+use super::listing::listing;
+use crate::json::Timestamp;
+
+/// Request above the quota of an owner.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QuotaError {
+    /// Number of reservations.
+    #[error("{owner} has {most} reservations, the maximum: release or cancel one first")]
+    Reservations {
+        /// Name of the owner.
+        owner: String,
+        /// Maximum.
+        most: usize,
+    },
+    /// Bytes in a window.
+    #[error(
+        "{owner} may book {most} bytes from {from} till {till}, of which {left} are left: ask for less, or for another time"
+    )]
+    Bytes {
+        /// Name of the owner.
+        owner: String,
+        /// Maximum.
+        most: u64,
+        /// Start of the window.
+        from: Timestamp,
+        /// End of the window.
+        till: Timestamp,
+        /// Bytes that can still be booked.
+        left: u128,
+    },
+}
+
+/// Request that the policy of an owner does not permit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyError {
+    /// Circuit at another interface.
+    #[error(
+        "the policy of {owner} permits no circuit at {interface}, only at: {}; choose one of these, or ask an operator",
+        listing(.permitted)
+    )]
+    Interface {
+        /// Name of the owner.
+        owner: String,
+        /// Interface of the request.
+        interface: String,
+        /// Permitted interfaces.
+        permitted: Vec<String>,
+    },
+    /// Circuit, where no destination is permitted.
+    #[error(
+        "the policy of {owner} permits circuits for no address, so not for \"{packets}\"; omit flow (--interface), or ask an operator to list prefixes for {owner} in the scheduler's --policy"
+    )]
+    NoPrefixes {
+        /// Name of the owner.
+        owner: String,
+        /// Packets of the request.
+        packets: Flow,
+    },
+    /// Circuit for another destination.
+    #[error(
+        "the policy of {owner} does not permit packets \"{packets}\", only to: {}; name an address in these as in \"udp {} 5000\", or ask an operator",
+        listing(.permitted),
+        .permitted[0].address()
+    )]
+    Packets {
+        /// Name of the owner.
+        owner: String,
+        /// Packets of the request.
+        packets: Flow,
+        /// Permitted destinations; at least one.
+        permitted: Vec<Prefix>,
+    },
+    /// Another link.
+    #[error(
+        "the policy of {owner} does not permit link {link}, only: {}; name a path of these, or ask an operator",
+        listing(.permitted)
+    )]
+    Link {
+        /// Name of the owner.
+        owner: String,
+        /// Link of the request.
+        link: String,
+        /// Permitted links.
+        permitted: Vec<String>,
+    },
+    /// End that is too late.
+    #[error(
+        "the reservation would end at {end}, and the policy of {owner} permits reservations till {last}; ask for less or for an earlier start, or ask an operator"
+    )]
+    End {
+        /// Name of the owner.
+        owner: String,
+        /// End of the request.
+        end: Timestamp,
+        /// Latest permitted end.
+        last: Timestamp,
+    },
+    /// Total rate that is too high.
+    #[error("{limit}; {}, or ask an operator", remedy(.left.as_ref()))]
+    Rate {
+        /// Limit of the policy.
+        limit: RateRule,
+        /// Rate that can still be booked at that time.
+        left: Option<Rate>,
+    },
+}
+
+/// Limit of a policy on the total rate of an owner.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the policy of {owner} permits {rate} at one time for all of its reservations together")]
+pub struct RateRule {
+    /// Name of the owner.
+    pub owner: String,
+    /// Maximum.
+    pub rate: Rate,
+}
+
+/// Conflict with the circuits at an interface.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OverlapError {
+    /// The device of the interface has its maximum of circuits.
+    #[error(
+        "interface {interface} supports {most} circuits and all are reserved; omit flow (--interface), or try again when a reservation has ended"
+    )]
+    InterfaceFull {
+        /// Interface.
+        interface: String,
+        /// Maximum.
+        most: usize,
+    },
+    /// Another circuit carries the same packets at that time.
+    #[error(
+        "reservation {id} carries packets of \"{packets}\" at {interface} from {from} till {till}; choose other ports or addresses, or {}",
+        other_time(*.free)
+    )]
+    Packets {
+        /// Number of the other reservation.
+        id: u64,
+        /// Packets of the request.
+        packets: Flow,
+        /// Interface.
+        interface: String,
+        /// Start of the other reservation.
+        from: Timestamp,
+        /// End of the other reservation.
+        till: Timestamp,
+        /// First start at which the packets are free, if it is known.
+        free: Option<Timestamp>,
+    },
+}
+
+fn remedy(left: Option<&Rate>) -> String {
+    left.map_or_else(
+        || "choose another time".to_owned(),
+        |left| format!("ask for a highest rate of at most {left}"),
+    )
+}
+
+fn other_time(free: Option<Timestamp>) -> String {
+    free.map_or_else(
+        || "another time".to_owned(),
+        |free| format!("a start at {free}"),
+    )
+}
