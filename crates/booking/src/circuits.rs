@@ -17,7 +17,7 @@ use lighthaul_circuit::error as circuit;
 use lighthaul_circuit::keeper::{Ending, Event};
 use lighthaul_io::host::clock::Clock;
 
-use crate::books::{Books, Role, Who};
+use crate::books::{Books, Principal, Role};
 use crate::error::{Result, SetupError};
 use crate::json::{Reservation, Timestamp};
 
@@ -353,8 +353,8 @@ fn is_same(wanted: &Circuit, kept: &Circuit, now: Instant) -> bool {
     wanted.flow == kept.flow && wanted.interface == kept.interface && ahead(wanted) == ahead(kept)
 }
 
-fn device(name: &str) -> Who {
-    Who::new(name, Role::Device)
+fn device(name: &str) -> Principal {
+    Principal::new(name, Role::Device)
 }
 
 /// Tolerated drift between the clocks of books and devices, in nanoseconds.

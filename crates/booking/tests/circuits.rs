@@ -99,8 +99,8 @@ fn overlapping_packets_are_refused_with_a_remedy() {
     tend_until(&circuits, || {
         books.get(&ben(), beside.id).unwrap().state == State::Active
     });
-    for (who, id) in [(ada(), first.id), (ben(), beside.id)] {
-        assert_eq!(books.get(&who, id).unwrap().state, State::Active);
+    for (principal, id) in [(ada(), first.id), (ben(), beside.id)] {
+        assert_eq!(books.get(&principal, id).unwrap().state, State::Active);
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Rng};
 use lighthaul_booking::Error;
-use lighthaul_booking::books::{Books, Config, Filter, Policy, Role, Who};
+use lighthaul_booking::books::{Books, Config, Filter, Policy, Principal, Role};
 use lighthaul_booking::circuits::{Posts, Tender, equip};
 use lighthaul_booking::error::OverlapError;
 use lighthaul_booking::json::{
@@ -126,15 +126,15 @@ impl Scene {
 
     fn act(&mut self, tally: &mut Tally) {
         match self.rng.below(12) {
-            0 => self.change(|books, who, id| books.release(who, id, "").map(drop)),
-            1 => self.change(|books, who, id| books.terminate(who, id, "").map(drop)),
+            0 => self.change(|books, principal, id| books.release(principal, id, "").map(drop)),
+            1 => self.change(|books, principal, id| books.terminate(principal, id, "").map(drop)),
             2 => {
                 let resize = self.resize(4);
-                self.change(|books, who, id| books.extend(who, id, &resize).map(drop));
+                self.change(|books, principal, id| books.extend(principal, id, &resize).map(drop));
             }
             3 => {
                 let resize = self.resize(1);
-                self.change(|books, who, id| books.shrink(who, id, &resize).map(drop));
+                self.change(|books, principal, id| books.shrink(principal, id, &resize).map(drop));
             }
             4 if self.rng.below(4) == 0 => self.outage(),
             _ => self.reserve(tally),
@@ -142,7 +142,10 @@ impl Scene {
     }
 
     /// Changes a reservation; the change may be refused.
-    fn change(&mut self, act: impl FnOnce(&Books, &Who, u64) -> lighthaul_booking::Result<()>) {
+    fn change(
+        &mut self,
+        act: impl FnOnce(&Books, &Principal, u64) -> lighthaul_booking::Result<()>,
+    ) {
         if self.live.is_empty() {
             return;
         }
@@ -177,12 +180,12 @@ impl Scene {
 
     fn reserve(&mut self, tally: &mut Tally) {
         tally.requests += 1;
-        let who = self.who();
+        let principal = self.principal();
         let mut new = self.request();
-        let is_foreign = who.role == Role::User && !is_own(&who, &new);
-        match self.books.reserve(&who, &new, None) {
+        let is_foreign = principal.role == Role::User && !is_own(&principal, &new);
+        match self.books.reserve(&principal, &new, None) {
             Ok(granted) => {
-                assert!(!is_foreign, "seed {}: {who:?} {new:?}", self.seed);
+                assert!(!is_foreign, "seed {}: {principal:?} {new:?}", self.seed);
                 tally.granted += 1;
                 self.live.push(granted.id);
             }
@@ -197,7 +200,7 @@ impl Scene {
                     return;
                 };
                 new.start = Some(free);
-                match self.books.reserve(&who, &new, None) {
+                match self.books.reserve(&principal, &new, None) {
                     Ok(granted) => self.live.push(granted.id),
                     Err(Error::Policy(_)) => {}
                     Err(why) => panic!("seed {}: {new:?}: {why}", self.seed),
@@ -208,10 +211,10 @@ impl Scene {
         }
     }
 
-    fn who(&mut self) -> Who {
+    fn principal(&mut self) -> Principal {
         match self.rng.below(6) {
-            0 => Who::new("ben", Role::User),
-            1 | 2 => Who::new("ada", Role::User),
+            0 => Principal::new("ben", Role::User),
+            1 | 2 => Principal::new("ada", Role::User),
             _ => operator(),
         }
     }
@@ -534,8 +537,8 @@ fn config(rng: &mut Rng) -> Config {
 }
 
 /// Returns true if a request is only for packets to the identity itself.
-fn is_own(who: &Who, new: &NewReservation) -> bool {
-    let own = if who.name == "ada" {
+fn is_own(principal: &Principal, new: &NewReservation) -> bool {
+    let own = if principal.name == "ada" {
         "10.0.0.0/30"
     } else {
         "10.0.0.4/30"
@@ -548,8 +551,8 @@ fn is_own(who: &Who, new: &NewReservation) -> bool {
     target.is_some_and(|target| own.target().unwrap().contains(target))
 }
 
-fn operator() -> Who {
-    Who::new("olga", Role::Operator)
+fn operator() -> Principal {
+    Principal::new("olga", Role::Operator)
 }
 
 const SECOND: u64 = 1_000_000_000;

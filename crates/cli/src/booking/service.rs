@@ -221,7 +221,7 @@ fn config(args: &Scheduler) -> Result<(Config, Option<Watch>), Error> {
         hold: args.hold,
         policy: policies.default,
         policies: policies.listed,
-        seen: Some(seen(args)),
+        position_file: Some(seen(args)),
         accept_restored: args.accept_restored,
         ..Config::default()
     };
