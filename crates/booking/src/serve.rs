@@ -181,7 +181,7 @@ impl CircuitThread {
             .spawn(move || {
                 while !ending.load(Ordering::Relaxed) {
                     let till = circuits.clock().now() + UPDATE_INTERVAL;
-                    if let Err(why) = circuits.tend().and_then(|()| circuits.wait(till)) {
+                    if let Err(why) = circuits.update().and_then(|()| circuits.wait(till)) {
                         warn!("cannot update the circuits: {why}");
                         thread::park_timeout(RETRY_DELAY);
                     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use lighthaul_base::{Instant, Rate, Rng};
 use lighthaul_booking::Error;
 use lighthaul_booking::books::{Books, Config, Filter, Policy, Principal, Role};
-use lighthaul_booking::circuits::{Posts, Tender, equip};
+use lighthaul_booking::circuits::{CircuitDevices, CircuitUpdater, with_device_limits};
 use lighthaul_booking::error::OverlapError;
 use lighthaul_booking::json::{
     Bps, Bytes, Change as Resize, FlowAt, IsoDuration, NewOutage, NewReservation, Reservation,
@@ -67,7 +67,7 @@ struct Scene {
     seed: u64,
     now: Arc<AtomicU64>,
     books: Arc<Books>,
-    tender: Tender<Devices>,
+    updater: CircuitUpdater<Devices>,
     ports: BTreeMap<String, Capabilities>,
     links: Vec<(String, u64)>,
     live: Vec<u64>,
@@ -89,7 +89,7 @@ impl Scene {
             let driver: Box<dyn Driver> = Box::new(sim.clone());
             (name.clone(), driver)
         });
-        let topology = equip(topology, &drivers.collect()).unwrap();
+        let topology = with_device_limits(topology, &drivers.collect()).unwrap();
         let shelf = Shelf::default();
         shelf.elect("one");
         let clock = Arc::clone(&now);
@@ -98,13 +98,13 @@ impl Scene {
         });
         let books = Arc::new(books.unwrap());
         let devices = Devices::new(&sims, &now);
-        let tender = Tender::new(Arc::clone(&books), devices, Timestamp(BEGIN));
+        let updater = CircuitUpdater::new(Arc::clone(&books), devices, Timestamp(BEGIN));
         Self {
             rng,
             seed,
             now,
             books,
-            tender,
+            updater,
             ports,
             links,
             live: Vec::new(),
@@ -282,10 +282,10 @@ impl Scene {
     /// Exchanges pending updates between devices and books.
     fn settle(&self) {
         for _ in 0..3 {
-            self.tender.tend().unwrap();
-            self.tender.posts().work();
+            self.updater.update().unwrap();
+            self.updater.devices().work();
         }
-        self.tender.tend().unwrap();
+        self.updater.update().unwrap();
     }
 
     fn check(&mut self, tally: &mut Tally) {
@@ -322,14 +322,14 @@ impl Scene {
             let Some(step) = step.filter(|_| is_wanted && is_settled) else {
                 continue;
             };
-            let rate = self.tender.posts().rate(&flow.interface, one.id);
+            let rate = self.updater.devices().rate(&flow.interface, one.id);
             assert_eq!(
                 rate,
                 Rate::from_bps(step.rate_bps),
                 "seed {} at {}: {one:?} beside {:?}",
                 self.seed,
                 Timestamp(now),
-                self.tender.posts().circuits()
+                self.updater.devices().circuits()
             );
             assert_eq!(one.state, State::Active, "seed {}", self.seed);
             tally.provisioned += 1;
@@ -389,32 +389,32 @@ impl Scene {
 
 /// Devices in the time of the test.
 struct Devices {
-    posts: BTreeMap<String, RefCell<(Keeper, Sim)>>,
+    devices: BTreeMap<String, RefCell<(Keeper, Sim)>>,
     now: Arc<AtomicU64>,
 }
 
 impl Devices {
     fn new(sims: &BTreeMap<String, Sim>, now: &Arc<AtomicU64>) -> Self {
-        let posts = sims.iter().map(|(name, sim)| {
+        let devices = sims.iter().map(|(name, sim)| {
             let keeper = Keeper::new(sim.capabilities()).unwrap();
             (name.clone(), RefCell::new((keeper, sim.clone())))
         });
         Self {
-            posts: posts.collect(),
+            devices: devices.collect(),
             now: Arc::clone(now),
         }
     }
 
     /// Returns the rate of a circuit at its device.
     fn rate(&self, interface: &str, id: u64) -> Option<Rate> {
-        let post = self.posts[interface].borrow();
+        let post = self.devices[interface].borrow();
         post.1.circuits().get(&CircuitId(id))?.rate
     }
 
     /// Advances all devices.
     fn work(&self) {
         let now = self.now();
-        for post in self.posts.values() {
+        for post in self.devices.values() {
             let (keeper, sim) = &mut *post.borrow_mut();
             loop {
                 match keeper.poll_work(now) {
@@ -438,14 +438,14 @@ impl Devices {
     }
 }
 
-impl Posts for Devices {
+impl CircuitDevices for Devices {
     fn now(&self) -> Instant {
         Instant::from_nanos(self.now.load(Ordering::Relaxed) - BEGIN)
     }
 
     fn circuits(&self) -> Vec<Circuit> {
         let mut all = Vec::new();
-        for post in self.posts.values() {
+        for post in self.devices.values() {
             let post = post.borrow();
             all.extend(post.0.circuits().map(|(circuit, _)| circuit.clone()));
         }
@@ -453,22 +453,22 @@ impl Posts for Devices {
     }
 
     fn take(&self, circuit: Circuit, till: Instant) -> lighthaul_circuit::error::Result<()> {
-        let post = &self.posts[&circuit.interface];
+        let post = &self.devices[&circuit.interface];
         post.borrow_mut().0.take(self.now(), circuit, till)
     }
 
     fn renew(&self, circuit: &Circuit, till: Instant) -> lighthaul_circuit::error::Result<()> {
-        let post = &self.posts[&circuit.interface];
+        let post = &self.devices[&circuit.interface];
         post.borrow_mut().0.renew(self.now(), circuit.id, till)
     }
 
     fn release(&self, circuit: &Circuit) -> lighthaul_circuit::error::Result<()> {
-        let post = &self.posts[&circuit.interface];
+        let post = &self.devices[&circuit.interface];
         post.borrow_mut().0.release(self.now(), circuit.id)
     }
 
     fn poll_event(&self) -> Option<(String, Event)> {
-        self.posts.iter().find_map(|(name, post)| {
+        self.devices.iter().find_map(|(name, post)| {
             let event = post.borrow_mut().0.poll_event()?;
             Some((name.clone(), event))
         })

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use lighthaul_booking::books::{Books, Config, Policy, Quota};
 use lighthaul_booking::certificate::ServerCertificate;
-use lighthaul_booking::circuits::{Circuits, equip};
+use lighthaul_booking::circuits::{Circuits, with_device_limits};
 use lighthaul_booking::connections::Limits;
 use lighthaul_booking::error::Error as Refused;
 use lighthaul_booking::https::{ServerTrust, fetcher};
 use lighthaul_booking::identity::tokens::Tokens;
 use lighthaul_booking::identity::{Authenticator, Issuer, Keys};
 use lighthaul_booking::json::Timestamp;
-use lighthaul_booking::policies::{Policies, Watch};
+use lighthaul_booking::policies::{Policies, PolicyFile};
 use lighthaul_booking::serve::{Server, Settings};
 use lighthaul_booking::store::Store;
 use lighthaul_booking::store::postgres::Postgres;
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Scheduler) -> Result<(), Error> {
     let topology = file::read(&args.topology, args.link_capacity).map_err(failed)?;
     let clock = Clock::start();
     let drivers = drivers(args, clock)?;
-    let topology = equip(topology, &drivers).map_err(failed)?;
+    let topology = with_device_limits(topology, &drivers).map_err(failed)?;
     let (rules, policies) = config(args)?;
     let books = Books::open(store(args)?, topology, rules, || Timestamp(unix_nanos()));
     let books = Arc::new(books.map_err(failed)?);
@@ -199,7 +199,7 @@ fn drivers(args: &Scheduler, clock: Clock) -> Result<BTreeMap<String, Box<dyn Dr
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Returns the configuration of the books, and the policy file to watch.
-fn config(args: &Scheduler) -> Result<(Config, Option<Watch>), Error> {
+fn config(args: &Scheduler) -> Result<(Config, Option<PolicyFile>), Error> {
     let usual = Policy {
         quota: Quota {
             reservations: args.reservations_max,
@@ -208,7 +208,7 @@ fn config(args: &Scheduler) -> Result<(Config, Option<Watch>), Error> {
         ..Policy::default()
     };
     let (watch, policies) = if let Some(path) = &args.policy {
-        let (watch, policies) = Watch::begin(path, usual).map_err(failed)?;
+        let (watch, policies) = PolicyFile::open(path, usual).map_err(failed)?;
         (Some(watch), policies)
     } else {
         let policies = Policies {
@@ -230,11 +230,11 @@ fn config(args: &Scheduler) -> Result<(Config, Option<Watch>), Error> {
 }
 
 /// Applies changes of the policy file as long as this process lives.
-fn follow(mut policies: Watch, books: Arc<Books>) -> Result<(), Error> {
+fn follow(mut policies: PolicyFile, books: Arc<Books>) -> Result<(), Error> {
     let look = move || {
         loop {
             pause(LOOK);
-            if let Some(Policies { default, listed }) = policies.look() {
+            if let Some(Policies { default, listed }) = policies.poll() {
                 books.set_policies(default, listed);
             }
         }
