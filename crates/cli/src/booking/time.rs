@@ -1,16 +1,16 @@
-//! Moments as people write and read them.
+//! Times as text.
 
-use jiff::Timestamp;
 use jiff::tz::Offset;
 use lighthaul_booking::json::Timestamp;
 
-/// A moment in UTC, in a form of `strftime`.
+/// Returns a time in UTC, in a form of `strftime`.
 pub(crate) fn written(at: Timestamp, form: &str) -> String {
-    let at = Timestamp::from_nanosecond(i128::from(at.0)).unwrap_or(Timestamp::MAX);
+    let at = jiff::Timestamp::from_nanosecond(i128::from(at.0));
+    let at = at.unwrap_or(jiff::Timestamp::MAX);
     Offset::UTC.to_datetime(at).strftime(form).to_string()
 }
 
-/// A moment in UTC, to the millisecond if it is not a whole second.
+/// Returns a time in UTC, to the millisecond if it is not a whole second.
 pub(crate) fn shown(at: Timestamp) -> String {
     let form = if at.0.is_multiple_of(1_000_000_000) {
         "%Y-%m-%d %H:%M:%SZ"
