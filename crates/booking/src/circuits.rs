@@ -17,12 +17,12 @@ use lighthaul_circuit::error as circuit;
 use lighthaul_circuit::keeper::{Ending, Event};
 use lighthaul_io::host::clock::Clock;
 
-use crate::books::{Books, Role, Who};
+use crate::books::{Books, Principal, Role};
 use crate::error::{Result, SetupError};
 use crate::json::{Reservation, Timestamp};
 
 /// Returns the topology with the limits of the devices at its interfaces.
-pub fn equip(
+pub fn with_device_limits(
     mut topology: Topology,
     drivers: &BTreeMap<String, Box<dyn Driver>>,
 ) -> Result<Topology> {
@@ -43,7 +43,7 @@ pub fn equip(
 }
 
 /// Devices and their circuits. [`Agent`] has real ones.
-pub trait Posts {
+pub trait CircuitDevices {
     /// Returns the time by the clock of the devices.
     fn now(&self) -> Instant;
     /// Returns the circuits at the devices.
@@ -60,9 +60,9 @@ pub trait Posts {
 
 /// Keeps the circuits at devices equal to those of the reservations.
 #[derive(Debug)]
-pub struct Tender<P> {
+pub struct CircuitUpdater<P> {
     books: Arc<Books>,
-    posts: P,
+    devices: P,
     /// Time at which the clock of the devices was zero, unless the clock of the host was set since.
     zero: Cell<Timestamp>,
 }
@@ -70,12 +70,12 @@ pub struct Tender<P> {
 /// Keeps the circuits at the devices of this host equal to those of the reservations.
 #[derive(Debug)]
 pub struct Circuits {
-    tender: Tender<Agents>,
+    updater: CircuitUpdater<LocalDevices>,
 }
 
 /// Agent of this host, and its clock.
 #[derive(Debug)]
-struct Agents {
+struct LocalDevices {
     agent: Agent,
     clock: Clock,
 }
@@ -90,41 +90,41 @@ impl Circuits {
         now: Timestamp,
     ) -> Result<Self> {
         let zero = Timestamp(now.0.saturating_sub(clock.now().as_nanos()));
-        let wishes = Wishes::of(&books, zero)?;
+        let desired = DesiredCircuits::of(&books, zero)?;
         let lease_till = clock.now() + LEASE;
-        let wanted = wishes.wanted.into_values().map(|circuit| Wanted {
+        let wanted = desired.wanted.into_values().map(|circuit| Wanted {
             circuit,
             lease_till,
         });
         let (agent, refused) = Agent::start(clock, drivers, wanted.collect())?;
-        let tender = Tender::new(books, Agents { agent, clock }, zero);
+        let updater = CircuitUpdater::new(books, LocalDevices { agent, clock }, zero);
         for (id, why) in refused {
-            tender.fail(id, "the agent", &why.to_string())?;
+            updater.fail(id, "the agent", &why.to_string())?;
         }
-        Ok(Self { tender })
+        Ok(Self { updater })
     }
 
-    /// Updates the circuits: see [`Tender::tend`].
-    pub fn tend(&self) -> Result<()> {
-        self.tender.tend()
+    /// Updates the circuits: see [`CircuitUpdater::update`].
+    pub fn update(&self) -> Result<()> {
+        self.updater.update()
     }
 
     /// Waits for an event of the devices until a time by the clock of the agent, and reports it to
     /// the books.
     pub fn wait(&self, till: Instant) -> Result<()> {
-        if let Some((interface, event)) = self.tender.posts.agent.wait_event(till)? {
-            self.tender.report(interface, event)?;
+        if let Some((interface, event)) = self.updater.devices.agent.wait_event(till)? {
+            self.updater.report(interface, event)?;
         }
         Ok(())
     }
 
     /// Returns the clock that [`Circuits::wait`] uses.
     pub const fn clock(&self) -> Clock {
-        self.tender.posts.clock
+        self.updater.devices.clock
     }
 }
 
-impl Posts for Agents {
+impl CircuitDevices for LocalDevices {
     fn now(&self) -> Instant {
         self.clock.now()
     }
@@ -152,57 +152,57 @@ impl Posts for Agents {
     }
 }
 
-impl<P: Posts> Tender<P> {
-    /// Keeps the circuits of `books` at `posts`, whose clock was zero at `zero`.
-    pub const fn new(books: Arc<Books>, posts: P, zero: Timestamp) -> Self {
+impl<P: CircuitDevices> CircuitUpdater<P> {
+    /// Keeps the circuits of `books` at `devices`, whose clock was zero at `zero`.
+    pub const fn new(books: Arc<Books>, devices: P, zero: Timestamp) -> Self {
         Self {
             books,
-            posts,
+            devices,
             zero: Cell::new(zero),
         }
     }
 
     /// Returns the devices.
-    pub const fn posts(&self) -> &P {
-        &self.posts
+    pub const fn devices(&self) -> &P {
+        &self.devices
     }
 
     /// Installs, extends and removes circuits as the reservations need, with a lease from now on,
     /// and reports events to the books. Call it after each change of the books or event of the
     /// devices, and several times during a lease.
-    pub fn tend(&self) -> Result<()> {
-        while let Some((interface, event)) = self.posts.poll_event() {
+    pub fn update(&self) -> Result<()> {
+        while let Some((interface, event)) = self.devices.poll_event() {
             self.report(&interface, event)?;
         }
-        let mut wishes = Wishes::of(&self.books, self.zero())?;
-        if !wishes.are_ours {
+        let mut desired = DesiredCircuits::of(&self.books, self.zero())?;
+        if !desired.is_writer {
             // the writer keeps the circuits, and those of this instance end with their leases
             return Ok(());
         }
-        for (id, why) in wishes.broken {
+        for (id, why) in desired.broken {
             self.fail(id, "the books", &why)?;
         }
-        let lease_till = self.posts.now() + LEASE;
+        let lease_till = self.devices.now() + LEASE;
         // removes circuits first, to make room for new ones
-        for circuit in self.posts.circuits() {
-            match wishes.wanted.get(&circuit.id) {
-                Some(wanted) if is_same(wanted, &circuit, self.posts.now()) => {
-                    wishes.wanted.remove(&circuit.id);
+        for circuit in self.devices.circuits() {
+            match desired.wanted.get(&circuit.id) {
+                Some(wanted) if is_same(wanted, &circuit, self.devices.now()) => {
+                    desired.wanted.remove(&circuit.id);
                     // an event reports a circuit that ended meanwhile
-                    let _ = self.posts.renew(&circuit, lease_till);
+                    let _ = self.devices.renew(&circuit, lease_till);
                 }
                 Some(_) => {}
                 None => {
-                    let _ = self.posts.release(&circuit);
+                    let _ = self.devices.release(&circuit);
                 }
             }
         }
         let mut is_busy = false;
-        for circuit in wishes.wanted.values() {
+        for circuit in desired.wanted.values() {
             is_busy |= self.take(circuit.clone(), lease_till)?;
         }
         if is_busy {
-            self.untie(&wishes.wanted);
+            self.release_crossed(&desired.wanted);
         }
         Ok(())
     }
@@ -210,7 +210,7 @@ impl<P: Posts> Tender<P> {
     /// Returns the time at which the clock of the devices was zero. It changes only when the clock
     /// of the host is set; small drift is ignored.
     fn zero(&self) -> Timestamp {
-        let now = self.posts.now().as_nanos();
+        let now = self.devices.now().as_nanos();
         let zero = Timestamp(self.books.now().0.saturating_sub(now));
         if zero.0.abs_diff(self.zero.get().0) > DRIFT_MAX {
             self.zero.set(zero);
@@ -220,24 +220,24 @@ impl<P: Posts> Tender<P> {
 
     /// Removes circuits that have not started and must change. Otherwise two circuits that exchange
     /// their times would wait for each other. The next call installs them again.
-    fn untie(&self, wanted: &BTreeMap<CircuitId, Circuit>) {
-        let now = self.posts.now();
-        for circuit in self.posts.circuits() {
+    fn release_crossed(&self, wanted: &BTreeMap<CircuitId, Circuit>) {
+        let now = self.devices.now();
+        for circuit in self.devices.circuits() {
             let wanted = wanted.get(&circuit.id);
             if circuit.trc.start() > now && wanted.is_some_and(|one| !is_same(one, &circuit, now)) {
-                let _ = self.posts.release(&circuit);
+                let _ = self.devices.release(&circuit);
             }
         }
     }
 
     /// Installs a circuit. Returns true if another one is in the way.
     fn take(&self, circuit: Circuit, lease_till: Instant) -> Result<bool> {
-        if circuit.trc.check_ahead(self.posts.now()).is_err() {
+        if circuit.trc.check_ahead(self.devices.now()).is_err() {
             // the last step has just ended, and the books will release the reservation
             return Ok(false);
         }
         let (id, interface) = (circuit.id, circuit.interface.clone());
-        match self.posts.take(circuit, lease_till) {
+        match self.devices.take(circuit, lease_till) {
             Ok(()) => Ok(false),
             // the circuit in the way is about to be removed: the next call tries again
             Err(circuit::Error::Busy(_)) => Ok(true),
@@ -278,36 +278,36 @@ impl<P: Posts> Tender<P> {
 }
 
 /// Circuits that the reservations need.
-struct Wishes {
+struct DesiredCircuits {
     wanted: BTreeMap<CircuitId, Circuit>,
     /// Reservations without a valid circuit, and the reason.
     broken: Vec<(CircuitId, String)>,
     /// True if this instance is the writer, which keeps the circuits.
-    are_ours: bool,
+    is_writer: bool,
 }
 
-impl Wishes {
+impl DesiredCircuits {
     fn of(books: &Books, zero: Timestamp) -> Result<Self> {
-        let mut wishes = Self {
+        let mut desired = Self {
             wanted: BTreeMap::new(),
             broken: Vec::new(),
-            are_ours: false,
+            is_writer: false,
         };
         let Some(reservations) = books.circuits()? else {
-            return Ok(wishes);
+            return Ok(desired);
         };
-        wishes.are_ours = true;
+        desired.is_writer = true;
         for reservation in reservations {
             let id = CircuitId(reservation.id);
             match circuit(&reservation, zero) {
                 Ok(Some(circuit)) => {
-                    wishes.wanted.insert(id, circuit);
+                    desired.wanted.insert(id, circuit);
                 }
                 Ok(None) => {}
-                Err(why) => wishes.broken.push((id, why)),
+                Err(why) => desired.broken.push((id, why)),
             }
         }
-        Ok(wishes)
+        Ok(desired)
     }
 }
 
@@ -353,8 +353,8 @@ fn is_same(wanted: &Circuit, kept: &Circuit, now: Instant) -> bool {
     wanted.flow == kept.flow && wanted.interface == kept.interface && ahead(wanted) == ahead(kept)
 }
 
-fn device(name: &str) -> Who {
-    Who::new(name, Role::Device)
+fn device(name: &str) -> Principal {
+    Principal::new(name, Role::Device)
 }
 
 /// Tolerated drift between the clocks of books and devices, in nanoseconds.

@@ -44,7 +44,7 @@ pub struct Policies {
 /// A change takes effect after two equal readings. An editor may truncate a file before it writes
 /// it, and absent policies would permit more than the intended ones.
 #[derive(Debug)]
-pub struct Watch {
+pub struct PolicyFile {
     file: WatchedFile<Text>,
     usual: Policy,
     /// Text that was last read, or the reason why it could not be read.
@@ -55,10 +55,10 @@ pub struct Watch {
     fault: Option<String>,
 }
 
-impl Watch {
-    /// Reads the policy file at `path`. Values that it omits are those of `usual`. [`Self::look`]
+impl PolicyFile {
+    /// Reads the policy file at `path`. Values that it omits are those of `usual`. [`Self::poll`]
     /// returns later changes.
-    pub fn begin(path: &Path, usual: Policy) -> Result<(Self, Policies)> {
+    pub fn open(path: &Path, usual: Policy) -> Result<(Self, Policies)> {
         let file = WatchedFile::new(path.to_owned());
         let read = text(&file);
         let wrong = |why| SetupError::PolicyFile {
@@ -83,7 +83,7 @@ impl Watch {
     ///
     /// An identity with a faulty policy may book nothing. If the file as a whole is not readable,
     /// the previous policies stay in force. Each new fault is logged.
-    pub fn look(&mut self) -> Option<Policies> {
+    pub fn poll(&mut self) -> Option<Policies> {
         let read = text(&self.file);
         if read != self.read {
             self.read = read;
@@ -149,7 +149,7 @@ fn text(file: &WatchedFile<Text>) -> Arc<Text> {
 
 /// Parses the text of a policy file.
 pub fn parse(text: &str, usual: &Policy) -> std::result::Result<Policies, PolicyFileError> {
-    let file: File = toml::from_str(text)
+    let file: FileContent = toml::from_str(text)
         .map_err(|why| PolicyFileError::Toml(fault_in(text, why.span(), why.message())))?;
     let default = file.default.over(usual)?;
     let listed = file.identity.into_iter().map(|(name, written)| {
@@ -168,7 +168,7 @@ fn parse_each(text: &str, usual: &Policy) -> Option<(Policies, Vec<String>)> {
     let tables: Tables = toml::from_str(text).ok()?;
     let mut barred = Vec::new();
     let mut read = |name: &str, table: Value, usual: &Policy| {
-        let policy = Written::deserialize(table).ok();
+        let policy = PolicyTable::deserialize(table).ok();
         policy
             .and_then(|written| written.over(usual).ok())
             .unwrap_or_else(|| {
@@ -202,17 +202,17 @@ fn empty() -> Value {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct FileContent {
     #[serde(default)]
-    default: Written,
+    default: PolicyTable,
     #[serde(default)]
-    identity: BTreeMap<String, Written>,
+    identity: BTreeMap<String, PolicyTable>,
 }
 
 /// Policy as written in the file.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct PolicyTable {
     prefixes: Option<Vec<String>>,
     interfaces: Option<Vec<String>>,
     links: Option<Vec<String>>,
@@ -222,7 +222,7 @@ struct Written {
     reservations: Option<usize>,
 }
 
-impl Written {
+impl PolicyTable {
     /// Returns the policy with omitted values from `usual`.
     fn over(self, usual: &Policy) -> std::result::Result<Policy, PolicyFileError> {
         let mut policy = usual.clone();
@@ -289,14 +289,14 @@ mod tests {
     fn change_takes_effect_after_two_readings_and_faulty_policy_permits_nothing() {
         let path = std::env::temp_dir().join(format!("policies-{}", std::process::id()));
         let write = |text: &str| fs::write(&path, text).unwrap();
-        let sees = |watch: &mut Watch| [watch.look(), watch.look(), watch.look()];
+        let sees = |watch: &mut PolicyFile| [watch.poll(), watch.poll(), watch.poll()];
         write("[identity.ada]\nreservations = 5\n[identity.ben]\nreservations = 6");
-        let (mut watch, policies) = Watch::begin(&path, Policy::default()).unwrap();
+        let (mut watch, policies) = PolicyFile::open(&path, Policy::default()).unwrap();
         assert_eq!(policies.listed["ada"].quota.reservations, 5);
         sees(&mut watch);
         // as if an editor had truncated the file
         write("");
-        assert_eq!(watch.look(), None);
+        assert_eq!(watch.poll(), None);
         write("[identity.ada]\nreservations = 3\n[identity.ben]\nreservations = 6");
         let [none, Some(narrowed), same] = sees(&mut watch) else {
             panic!("a change was not seen");
@@ -336,7 +336,7 @@ mod tests {
     fn fault_is_logged_once_while_it_stays() {
         let path = std::env::temp_dir().join(format!("policies-fault-{}", std::process::id()));
         fs::write(&path, "").unwrap();
-        let (mut watch, _) = Watch::begin(&path, Policy::default()).unwrap();
+        let (mut watch, _) = PolicyFile::open(&path, Policy::default()).unwrap();
         let mut logged = |fault: Option<&str>| watch.new_fault(fault.map(str::to_owned)).is_some();
         assert_eq!([logged(Some("a")), logged(Some("a"))], [true, false]);
         assert_eq!([logged(Some("b")), logged(None)], [true, false]);
@@ -354,11 +354,11 @@ mod tests {
                 .unwrap();
         };
         write(5);
-        let (mut watch, _) = Watch::begin(&path, Policy::default()).unwrap();
+        let (mut watch, _) = PolicyFile::open(&path, Policy::default()).unwrap();
         for count in [6, 7, 8] {
             write(count);
-            assert_eq!(watch.look(), None);
-            let policies = watch.look().unwrap();
+            assert_eq!(watch.poll(), None);
+            let policies = watch.poll().unwrap();
             assert_eq!(policies.default.quota.reservations, count as usize);
         }
         fs::remove_file(&path).unwrap();

@@ -23,7 +23,7 @@ use tokio_rustls::TlsAcceptor;
 use tracing::{debug, warn};
 
 use crate::api::router::router;
-use crate::api::{Desk, Peer, forwarder};
+use crate::api::{ApiState, Peer, forwarder};
 use crate::books::Books;
 use crate::certificate::ServerCertificate;
 use crate::circuits::Circuits;
@@ -61,7 +61,7 @@ pub struct Settings {
 pub struct Server {
     listener: TcpListener,
     tls: Option<Arc<ServerConfig>>,
-    desk: Desk,
+    state: ApiState,
     router: Router,
     runtime: Runtime,
     /// Signals that stop the service, received from the start on.
@@ -85,7 +85,7 @@ impl Server {
         })?;
         listener.set_nonblocking(true)?;
         let forwarder = forwarder(settings.peers).map_err(io::Error::other)?;
-        let desk = Desk::new(
+        let state = ApiState::new(
             settings.books,
             settings.authenticator,
             settings.questions_per_second,
@@ -106,12 +106,12 @@ impl Server {
             stops,
             listener,
             tls,
-            router: router(desk.clone(), forwarder, &settings.limits),
+            router: router(state.clone(), forwarder, &settings.limits),
             connections: Connections::new(Limits {
                 connections: connections(settings.limits.connections),
                 ..settings.limits
             }),
-            desk,
+            state,
             runtime,
             circuits: settings.circuits,
         })
@@ -127,7 +127,7 @@ impl Server {
         let Self {
             listener,
             tls,
-            desk,
+            state,
             router,
             runtime,
             stops: [mut terminated, mut interrupted],
@@ -137,10 +137,10 @@ impl Server {
         let circuit_thread = circuits.map(CircuitThread::start).transpose()?;
         // keeps a reference to the books: a store may have a runtime of its own, which must not be
         // dropped inside this one
-        let last = desk.clone();
+        let last = state.clone();
         let stopped = runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            tokio::spawn(tick(desk));
+            tokio::spawn(tick(state));
             tokio::spawn(accept(
                 listener,
                 tls.map(TlsAcceptor::from),
@@ -181,7 +181,7 @@ impl CircuitThread {
             .spawn(move || {
                 while !ending.load(Ordering::Relaxed) {
                     let till = circuits.clock().now() + UPDATE_INTERVAL;
-                    if let Err(why) = circuits.tend().and_then(|()| circuits.wait(till)) {
+                    if let Err(why) = circuits.update().and_then(|()| circuits.wait(till)) {
                         warn!("cannot update the circuits: {why}");
                         thread::park_timeout(RETRY_DELAY);
                     }
@@ -205,13 +205,13 @@ impl Drop for CircuitThread {
 }
 
 /// Makes changes of the books when they are due.
-async fn tick(desk: Desk) {
-    let mut changes = desk.listen();
+async fn tick(state: ApiState) {
+    let mut changes = state.subscribe();
     loop {
         changes.borrow_and_update();
-        match desk.ask(Books::tick).await {
+        match state.with_books(Books::tick).await {
             Ok(due) => {
-                let wait = Duration::from_nanos(due.0.saturating_sub(Desk::now().0));
+                let wait = Duration::from_nanos(due.0.saturating_sub(ApiState::now().0));
                 // a new reservation may be due earlier
                 timeout(wait.max(TICK_DELAY_MIN), changes.changed())
                     .await

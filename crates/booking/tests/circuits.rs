@@ -13,7 +13,7 @@ use std::time::Duration;
 use lighthaul_base::Rate;
 use lighthaul_booking::Error;
 use lighthaul_booking::books::{Books, Config, Policy};
-use lighthaul_booking::circuits::{Circuits, equip};
+use lighthaul_booking::circuits::{Circuits, with_device_limits};
 use lighthaul_booking::error::OverlapError;
 use lighthaul_booking::json::{FlowAt, NewReservation, Timestamp};
 use lighthaul_booking::store::Store;
@@ -36,7 +36,7 @@ fn circuit_exists_as_long_as_its_reservation() {
         State::Provisioned,
         "a reservation with packets is active"
     );
-    tend_until(&circuits, || {
+    update_until(&circuits, || {
         books.get(&ada(), id).unwrap().state == State::Active
     });
     assert_eq!(
@@ -49,7 +49,7 @@ fn circuit_exists_as_long_as_its_reservation() {
         ("eth1", "its circuit carries 1.000 Gb/s")
     );
     books.release(&ada(), id, "done").unwrap();
-    tend_until(&circuits, || device.circuits().is_empty());
+    update_until(&circuits, || device.circuits().is_empty());
     assert!(device.circuits().is_empty());
 }
 
@@ -62,7 +62,7 @@ fn failed_device_fails_its_reservation_and_frees_the_link() {
         fail_ppb: 1_000_000_000,
     });
     let id = books.reserve(&ada(), &wanted(600, 5000), None).unwrap().id;
-    tend_until(&circuits, || {
+    update_until(&circuits, || {
         books.get(&ada(), id).unwrap().state.is_final()
     });
     let failed = books.get(&ada(), id).unwrap();
@@ -96,11 +96,11 @@ fn overlapping_packets_are_refused_with_a_remedy() {
         books.terminate(&ben(), later.id, "").unwrap();
     }
     let beside = books.reserve(&ben(), &slow(5001), None).unwrap();
-    tend_until(&circuits, || {
+    update_until(&circuits, || {
         books.get(&ben(), beside.id).unwrap().state == State::Active
     });
-    for (who, id) in [(ada(), first.id), (ben(), beside.id)] {
-        assert_eq!(books.get(&who, id).unwrap().state, State::Active);
+    for (principal, id) in [(ada(), first.id), (ben(), beside.id)] {
+        assert_eq!(books.get(&principal, id).unwrap().state, State::Active);
     }
 }
 
@@ -130,7 +130,7 @@ fn restarted_scheduler_keeps_its_circuits_and_removes_others() {
     let books = books(Box::new(Sqlite::open(&file).unwrap()));
     let circuits = circuits(&books, &device);
     let stands = || device.circuits().into_keys().collect::<BTreeSet<_>>();
-    tend_until(&circuits, || {
+    update_until(&circuits, || {
         stands() == BTreeSet::from([CircuitId(kept.id)])
     });
     assert_eq!(stands(), BTreeSet::from([CircuitId(kept.id)]));
@@ -168,13 +168,13 @@ fn circuits_follow_the_clock_of_the_host_when_it_is_set() {
     for offset in [hour, 0] {
         ahead.store(offset, Ordering::Relaxed);
         let id = books.reserve(&ada(), &wanted(60, 5000), None).unwrap().id;
-        tend_until(&circuits, || {
+        update_until(&circuits, || {
             books.get(&ada(), id).unwrap().state == State::Active
         });
         let state = books.get(&ada(), id).unwrap().state;
         assert_eq!(state, State::Active, "{offset}");
         books.release(&ada(), id, "").unwrap();
-        tend_until(&circuits, || device.circuits().is_empty());
+        update_until(&circuits, || device.circuits().is_empty());
     }
 }
 
@@ -203,7 +203,7 @@ fn shaped() -> Topology {
     let links: Vec<_> = topology.links().map(|(id, _)| id).collect();
     topology.attach("eth1", &links).unwrap();
     let driver: Box<dyn Driver> = Box::new(device());
-    equip(topology, &BTreeMap::from([("eth1".to_owned(), driver)])).unwrap()
+    with_device_limits(topology, &BTreeMap::from([("eth1".to_owned(), driver)])).unwrap()
 }
 
 fn device() -> Sim {
@@ -255,11 +255,11 @@ fn slow(port: u16) -> NewReservation {
 }
 
 /// Updates circuits until a condition holds, for at most ten seconds.
-fn tend_until(circuits: &Circuits, is_so: impl Fn() -> bool) {
+fn update_until(circuits: &Circuits, is_so: impl Fn() -> bool) {
     let clock = circuits.clock();
     let till = clock.now() + Duration::from_secs(10);
     while !is_so() && clock.now() < till {
-        circuits.tend().unwrap();
+        circuits.update().unwrap();
         circuits
             .wait(clock.now() + Duration::from_millis(50))
             .unwrap();

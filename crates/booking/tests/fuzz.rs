@@ -64,6 +64,6 @@ fn stored_seeds_cause_no_panic() {
     assert_seeds_harmless("jwt_token", booking::token);
     assert_seeds_harmless("jwt_claims", booking::claims);
     assert_seeds_harmless("identity_jwks", booking::key_set);
-    assert_seeds_harmless("api_asked", booking::asked);
+    assert_seeds_harmless("api_extract", booking::asked);
     assert_seeds_harmless("client", booking::answered);
 }

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Rng};
 use lighthaul_booking::Error;
-use lighthaul_booking::books::{Books, Config, Filter, Policy, Role, Who};
-use lighthaul_booking::circuits::{Posts, Tender, equip};
+use lighthaul_booking::books::{Books, Config, Filter, Policy, Principal, Role};
+use lighthaul_booking::circuits::{CircuitDevices, CircuitUpdater, with_device_limits};
 use lighthaul_booking::error::OverlapError;
 use lighthaul_booking::json::{
     Bps, Bytes, Change as Resize, FlowAt, IsoDuration, NewOutage, NewReservation, Reservation,
@@ -67,7 +67,7 @@ struct Scene {
     seed: u64,
     now: Arc<AtomicU64>,
     books: Arc<Books>,
-    tender: Tender<Devices>,
+    updater: CircuitUpdater<Devices>,
     ports: BTreeMap<String, Capabilities>,
     links: Vec<(String, u64)>,
     live: Vec<u64>,
@@ -89,7 +89,7 @@ impl Scene {
             let driver: Box<dyn Driver> = Box::new(sim.clone());
             (name.clone(), driver)
         });
-        let topology = equip(topology, &drivers.collect()).unwrap();
+        let topology = with_device_limits(topology, &drivers.collect()).unwrap();
         let shelf = Shelf::default();
         shelf.elect("one");
         let clock = Arc::clone(&now);
@@ -98,13 +98,13 @@ impl Scene {
         });
         let books = Arc::new(books.unwrap());
         let devices = Devices::new(&sims, &now);
-        let tender = Tender::new(Arc::clone(&books), devices, Timestamp(BEGIN));
+        let updater = CircuitUpdater::new(Arc::clone(&books), devices, Timestamp(BEGIN));
         Self {
             rng,
             seed,
             now,
             books,
-            tender,
+            updater,
             ports,
             links,
             live: Vec::new(),
@@ -126,15 +126,15 @@ impl Scene {
 
     fn act(&mut self, tally: &mut Tally) {
         match self.rng.below(12) {
-            0 => self.change(|books, who, id| books.release(who, id, "").map(drop)),
-            1 => self.change(|books, who, id| books.terminate(who, id, "").map(drop)),
+            0 => self.change(|books, principal, id| books.release(principal, id, "").map(drop)),
+            1 => self.change(|books, principal, id| books.terminate(principal, id, "").map(drop)),
             2 => {
                 let resize = self.resize(4);
-                self.change(|books, who, id| books.extend(who, id, &resize).map(drop));
+                self.change(|books, principal, id| books.extend(principal, id, &resize).map(drop));
             }
             3 => {
                 let resize = self.resize(1);
-                self.change(|books, who, id| books.shrink(who, id, &resize).map(drop));
+                self.change(|books, principal, id| books.shrink(principal, id, &resize).map(drop));
             }
             4 if self.rng.below(4) == 0 => self.outage(),
             _ => self.reserve(tally),
@@ -142,7 +142,10 @@ impl Scene {
     }
 
     /// Changes a reservation; the change may be refused.
-    fn change(&mut self, act: impl FnOnce(&Books, &Who, u64) -> lighthaul_booking::Result<()>) {
+    fn change(
+        &mut self,
+        act: impl FnOnce(&Books, &Principal, u64) -> lighthaul_booking::Result<()>,
+    ) {
         if self.live.is_empty() {
             return;
         }
@@ -177,12 +180,12 @@ impl Scene {
 
     fn reserve(&mut self, tally: &mut Tally) {
         tally.requests += 1;
-        let who = self.who();
+        let principal = self.principal();
         let mut new = self.request();
-        let is_foreign = who.role == Role::User && !is_own(&who, &new);
-        match self.books.reserve(&who, &new, None) {
+        let is_foreign = principal.role == Role::User && !is_own(&principal, &new);
+        match self.books.reserve(&principal, &new, None) {
             Ok(granted) => {
-                assert!(!is_foreign, "seed {}: {who:?} {new:?}", self.seed);
+                assert!(!is_foreign, "seed {}: {principal:?} {new:?}", self.seed);
                 tally.granted += 1;
                 self.live.push(granted.id);
             }
@@ -197,7 +200,7 @@ impl Scene {
                     return;
                 };
                 new.start = Some(free);
-                match self.books.reserve(&who, &new, None) {
+                match self.books.reserve(&principal, &new, None) {
                     Ok(granted) => self.live.push(granted.id),
                     Err(Error::Policy(_)) => {}
                     Err(why) => panic!("seed {}: {new:?}: {why}", self.seed),
@@ -208,10 +211,10 @@ impl Scene {
         }
     }
 
-    fn who(&mut self) -> Who {
+    fn principal(&mut self) -> Principal {
         match self.rng.below(6) {
-            0 => Who::new("ben", Role::User),
-            1 | 2 => Who::new("ada", Role::User),
+            0 => Principal::new("ben", Role::User),
+            1 | 2 => Principal::new("ada", Role::User),
             _ => operator(),
         }
     }
@@ -279,10 +282,10 @@ impl Scene {
     /// Exchanges pending updates between devices and books.
     fn settle(&self) {
         for _ in 0..3 {
-            self.tender.tend().unwrap();
-            self.tender.posts().work();
+            self.updater.update().unwrap();
+            self.updater.devices().work();
         }
-        self.tender.tend().unwrap();
+        self.updater.update().unwrap();
     }
 
     fn check(&mut self, tally: &mut Tally) {
@@ -319,14 +322,14 @@ impl Scene {
             let Some(step) = step.filter(|_| is_wanted && is_settled) else {
                 continue;
             };
-            let rate = self.tender.posts().rate(&flow.interface, one.id);
+            let rate = self.updater.devices().rate(&flow.interface, one.id);
             assert_eq!(
                 rate,
                 Rate::from_bps(step.rate_bps),
                 "seed {} at {}: {one:?} beside {:?}",
                 self.seed,
                 Timestamp(now),
-                self.tender.posts().circuits()
+                self.updater.devices().circuits()
             );
             assert_eq!(one.state, State::Active, "seed {}", self.seed);
             tally.provisioned += 1;
@@ -386,32 +389,32 @@ impl Scene {
 
 /// Devices in the time of the test.
 struct Devices {
-    posts: BTreeMap<String, RefCell<(Keeper, Sim)>>,
+    devices: BTreeMap<String, RefCell<(Keeper, Sim)>>,
     now: Arc<AtomicU64>,
 }
 
 impl Devices {
     fn new(sims: &BTreeMap<String, Sim>, now: &Arc<AtomicU64>) -> Self {
-        let posts = sims.iter().map(|(name, sim)| {
+        let devices = sims.iter().map(|(name, sim)| {
             let keeper = Keeper::new(sim.capabilities()).unwrap();
             (name.clone(), RefCell::new((keeper, sim.clone())))
         });
         Self {
-            posts: posts.collect(),
+            devices: devices.collect(),
             now: Arc::clone(now),
         }
     }
 
     /// Returns the rate of a circuit at its device.
     fn rate(&self, interface: &str, id: u64) -> Option<Rate> {
-        let post = self.posts[interface].borrow();
+        let post = self.devices[interface].borrow();
         post.1.circuits().get(&CircuitId(id))?.rate
     }
 
     /// Advances all devices.
     fn work(&self) {
         let now = self.now();
-        for post in self.posts.values() {
+        for post in self.devices.values() {
             let (keeper, sim) = &mut *post.borrow_mut();
             loop {
                 match keeper.poll_work(now) {
@@ -435,14 +438,14 @@ impl Devices {
     }
 }
 
-impl Posts for Devices {
+impl CircuitDevices for Devices {
     fn now(&self) -> Instant {
         Instant::from_nanos(self.now.load(Ordering::Relaxed) - BEGIN)
     }
 
     fn circuits(&self) -> Vec<Circuit> {
         let mut all = Vec::new();
-        for post in self.posts.values() {
+        for post in self.devices.values() {
             let post = post.borrow();
             all.extend(post.0.circuits().map(|(circuit, _)| circuit.clone()));
         }
@@ -450,22 +453,22 @@ impl Posts for Devices {
     }
 
     fn take(&self, circuit: Circuit, till: Instant) -> lighthaul_circuit::error::Result<()> {
-        let post = &self.posts[&circuit.interface];
+        let post = &self.devices[&circuit.interface];
         post.borrow_mut().0.take(self.now(), circuit, till)
     }
 
     fn renew(&self, circuit: &Circuit, till: Instant) -> lighthaul_circuit::error::Result<()> {
-        let post = &self.posts[&circuit.interface];
+        let post = &self.devices[&circuit.interface];
         post.borrow_mut().0.renew(self.now(), circuit.id, till)
     }
 
     fn release(&self, circuit: &Circuit) -> lighthaul_circuit::error::Result<()> {
-        let post = &self.posts[&circuit.interface];
+        let post = &self.devices[&circuit.interface];
         post.borrow_mut().0.release(self.now(), circuit.id)
     }
 
     fn poll_event(&self) -> Option<(String, Event)> {
-        self.posts.iter().find_map(|(name, post)| {
+        self.devices.iter().find_map(|(name, post)| {
             let event = post.borrow_mut().0.poll_event()?;
             Some((name.clone(), event))
         })
@@ -534,8 +537,8 @@ fn config(rng: &mut Rng) -> Config {
 }
 
 /// Returns true if a request is only for packets to the identity itself.
-fn is_own(who: &Who, new: &NewReservation) -> bool {
-    let own = if who.name == "ada" {
+fn is_own(principal: &Principal, new: &NewReservation) -> bool {
+    let own = if principal.name == "ada" {
         "10.0.0.0/30"
     } else {
         "10.0.0.4/30"
@@ -548,8 +551,8 @@ fn is_own(who: &Who, new: &NewReservation) -> bool {
     target.is_some_and(|target| own.target().unwrap().contains(target))
 }
 
-fn operator() -> Who {
-    Who::new("olga", Role::Operator)
+fn operator() -> Principal {
+    Principal::new("olga", Role::Operator)
 }
 
 const SECOND: u64 = 1_000_000_000;

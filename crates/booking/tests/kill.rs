@@ -137,7 +137,7 @@ fn restored_books_are_refused_after_a_kill_or_a_stop() {
         pair.wait_for("one more");
         pair.end(end);
         let config = || Config {
-            seen: Some(folder.join("books.seen")),
+            position_file: Some(folder.join("books.seen")),
             ..Config::default()
         };
         let start = || {
@@ -167,7 +167,7 @@ fn one_and_one_more() {
     };
     let seen = format!("{file}.seen");
     let config = Config {
-        seen: Some(seen.into()),
+        position_file: Some(seen.into()),
         ..Config::default()
     };
     let store = Box::new(Sqlite::open(Path::new(&file)).unwrap());

@@ -1,4 +1,4 @@
-//! CounterOffer-offers for a transfer that cannot end by its deadline.
+//! Counter-offers for a transfer that cannot end by its deadline.
 
 use alloc::sync::Arc;
 use core::time::Duration;

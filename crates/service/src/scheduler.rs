@@ -11,12 +11,12 @@ use lighthaul_base::Rate;
 use lighthaul_booking::books::{Books, Config, Policy, Quota};
 use lighthaul_booking::connections::Limits;
 use lighthaul_booking::certificate::ServerCertificate;
-use lighthaul_booking::circuits::{Circuits, equip};
+use lighthaul_booking::circuits::{Circuits, with_device_limits};
 use lighthaul_booking::error::Error as Refused;
 use lighthaul_booking::https::{ServerTrust, fetcher};
 use lighthaul_booking::identity::tokens::Tokens;
 use lighthaul_booking::identity::{Authenticator, Issuer, Keys};
-use lighthaul_booking::policies::{Policies, Watch};
+use lighthaul_booking::policies::{Policies, PolicyFile};
 use lighthaul_booking::serve::{Server, Settings as ServerSettings};
 use lighthaul_booking::store::Store;
 use lighthaul_booking::store::postgres::Postgres;
@@ -93,7 +93,7 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
     let topology = file::read(&settings.topology, settings.link_capacity).map_err(failed)?;
     let clock = Clock::start();
     let drivers = drivers(settings, clock)?;
-    let topology = equip(topology, &drivers).map_err(failed)?;
+    let topology = with_device_limits(topology, &drivers).map_err(failed)?;
     let (rules, policies) = config(settings)?;
     let books = Books::open(store(settings)?, topology, rules, || Timestamp(unix_nanos()));
     let books = Arc::new(books.map_err(failed)?);
@@ -244,13 +244,13 @@ fn drivers(settings: &Settings, clock: Clock) -> Result<BTreeMap<String, Box<dyn
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Returns the configuration of the books, and the policy file to watch.
-fn config(settings: &Settings) -> Result<(Config, Option<Watch>), Error> {
+fn config(settings: &Settings) -> Result<(Config, Option<PolicyFile>), Error> {
     let usual = Policy {
         quota: settings.quota,
         ..Policy::default()
     };
     let (watch, policies) = if let Some(path) = &settings.policy {
-        let (watch, policies) = Watch::begin(path, usual).map_err(failed)?;
+        let (watch, policies) = PolicyFile::open(path, usual).map_err(failed)?;
         (Some(watch), policies)
     } else {
         let policies = Policies {
@@ -263,7 +263,7 @@ fn config(settings: &Settings) -> Result<(Config, Option<Watch>), Error> {
         hold: settings.hold,
         policy: policies.default,
         policies: policies.listed,
-        seen: Some(seen(settings)),
+        position_file: Some(seen(settings)),
         accept_restored: settings.accept_restored,
         ..Config::default()
     };
@@ -272,11 +272,11 @@ fn config(settings: &Settings) -> Result<(Config, Option<Watch>), Error> {
 }
 
 /// Applies changes of the policy file as long as this process lives.
-fn follow(mut policies: Watch, books: Arc<Books>) -> Result<(), Error> {
+fn follow(mut policies: PolicyFile, books: Arc<Books>) -> Result<(), Error> {
     let look = move || {
         loop {
             pause(LOOK);
-            if let Some(Policies { default, listed }) = policies.look() {
+            if let Some(Policies { default, listed }) = policies.poll() {
                 books.set_policies(default, listed);
             }
         }

@@ -13,49 +13,49 @@ use tokio::time::{Instant, timeout};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::caller::{Caller, credential};
-use super::desk::Desk;
-use super::refused::Refused;
-use super::seats::Seat;
-use crate::books::{Books, Who};
+use super::api_error::{ApiError, InvalidInput};
+use super::authenticated::{Authenticated, credential};
+use super::listener_slots::ListenerSlot;
+use super::state::ApiState;
+use crate::books::{Books, Principal};
 use crate::json::Event;
 
 /// Returns the routes of events.
-pub(crate) fn router() -> OpenApiRouter<Desk> {
+pub(crate) fn router() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(listen))
 }
 
 /// Stream changes of own reservations, or of all reservations for operators
 #[utoipa::path(get, path = "/v1/events", params(
     ("Last-Event-ID" = Option<u64>, Header, description = "Number of the last event received; the stream continues after it [default: the latest event]")
-), responses((status = 200, description = "Events, until the client disconnects", body = Event, content_type = "text/event-stream"), Refused), security(("bearer" = [])))]
+), responses((status = 200, description = "Events, until the client disconnects", body = Event, content_type = "text/event-stream"), ApiError), security(("bearer" = [])))]
 async fn listen(
-    State(desk): State<Desk>,
-    Caller(who): Caller,
+    State(state): State<ApiState>,
+    Authenticated(principal): Authenticated,
     headers: HeaderMap,
-) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, Refused> {
+) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, ApiError> {
     let after = headers.get("Last-Event-ID").map(|id| {
         let id = id.to_str().ok().and_then(|id| id.parse().ok());
-        id.ok_or_else(|| Refused::unreadable(&"Last-Event-ID must be the number of an event"))
+        id.ok_or_else(|| ApiError::unreadable(&InvalidInput::LastEventId))
     });
     // subscribes first, so that no change is missed while the books are read
-    let changes = desk.listen();
+    let changes = state.subscribe();
     let after = match after {
         Some(after) => after?,
-        None => desk.ask(Books::seq).await?,
+        None => state.with_books(Books::seq).await?,
     };
-    let seat = desk.seats().take(&who.name);
-    let seat = seat.map_err(|why| Refused::unavailable(why.to_owned()))?;
+    let slot = state.slots().take(&principal.name);
+    let slot = slot.map_err(|why| ApiError::unavailable(why.to_string()))?;
     let listener = Listener {
-        desk,
+        state,
         credential: credential(&headers),
         judged: Instant::now(),
-        who,
+        principal,
         after,
         changes,
         waiting: VecDeque::new(),
         till: Instant::now() + LONGEST,
-        _seat: seat,
+        _slot: slot,
     };
     let events = stream::unfold(listener, |mut listener| async move {
         let event = listener.next().await?;
@@ -67,20 +67,20 @@ async fn listen(
 /// Client of an event stream.
 #[derive(Debug)]
 struct Listener {
-    desk: Desk,
+    state: ApiState,
     /// Credential of the request.
     credential: Option<String>,
     /// Time at which the credential was last checked.
     judged: Instant,
     /// Identity and role at that time.
-    who: Who,
+    principal: Principal,
     /// Number of the last event that was examined.
     after: u64,
     changes: watch::Receiver<u64>,
     waiting: VecDeque<Event>,
     /// End of the stream. The client reconnects to continue.
     till: Instant,
-    _seat: Seat,
+    _slot: ListenerSlot,
 }
 
 impl Listener {
@@ -93,10 +93,10 @@ impl Listener {
                 return write(&event);
             }
             self.changes.borrow_and_update();
-            let (who, after) = (self.who.clone(), self.after);
+            let (principal, after) = (self.principal.clone(), self.after);
             let happened = self
-                .desk
-                .ask(move |books| books.events_since(&who, after, EVENTS_MAX));
+                .state
+                .with_books(move |books| books.events_since(&principal, after, EVENTS_MAX));
             let happened = happened.await.ok()?;
             if happened.seq == after {
                 // another instance may write without notifying this one
@@ -114,15 +114,19 @@ impl Listener {
         if self.judged.elapsed() < LOOK {
             return Some(());
         }
-        let who = self.desk.judge(self.credential.clone()).await.ok()?;
+        let principal = self
+            .state
+            .authenticate(self.credential.clone())
+            .await
+            .ok()?;
         self.judged = Instant::now();
-        if who.name != self.who.name {
+        if principal.name != self.principal.name {
             return None;
         }
-        if who != self.who {
+        if principal != self.principal {
             self.waiting
-                .retain(|event| who.may(&event.reservation.owner));
-            self.who = who;
+                .retain(|event| principal.may(&event.reservation.owner));
+            self.principal = principal;
         }
         Some(())
     }

@@ -12,8 +12,8 @@ use futures_util::StreamExt;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::caller::Peer;
-use super::refused::{Elsewhere, Refused};
+use super::api_error::{ApiError, OtherWriter};
+use super::authenticated::Peer;
 use crate::https::{HttpsClient, ServerTrust};
 
 /// HTTP client for other instances; `None` if there is only one instance.
@@ -30,7 +30,7 @@ pub(crate) async fn answer(
     State(forwarder): State<Forwarder>,
     request: Request,
     next: Next,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     if request.method() == Method::GET {
         return Ok(next.run(request).await);
     }
@@ -39,7 +39,7 @@ pub(crate) async fn answer(
     let patience = parts.extensions.get::<Peer>();
     let patience = patience.map_or(PATIENCE, |Peer(_, line)| line.limits().patience);
     let body = timeout(patience, read(body)).await;
-    let body = body.map_err(|_| Refused::late())??;
+    let body = body.map_err(|_| ApiError::timed_out())??;
     let Some(caller) = forwarder.filter(|_| !once) else {
         let request = Request::from_parts(parts, Body::from(body));
         return Ok(next.run(request).await);
@@ -48,7 +48,7 @@ pub(crate) async fn answer(
     let response = next
         .run(Request::from_parts(parts, Body::from(body.clone())))
         .await;
-    let Some(Elsewhere(url)) = response.extensions().get().cloned() else {
+    let Some(OtherWriter(url)) = response.extensions().get().cloned() else {
         return Ok(response);
     };
     let path = again.uri.path_and_query().map_or("/", |path| path.as_str());
@@ -67,18 +67,18 @@ pub(crate) async fn answer(
     let request = request
         .header(FORWARDED, HeaderValue::from_static("1"))
         .body(body.to_vec());
-    let request = request.map_err(|why| Refused::unavailable(why.to_string()))?;
+    let request = request.map_err(|why| ApiError::unavailable(why.to_string()))?;
     let asked = spawn_blocking(move || ask(&caller, request, &url)).await;
-    asked.unwrap_or_else(|_| Err(Refused::fault()))
+    asked.unwrap_or_else(|_| Err(ApiError::fault()))
 }
 
 /// Reads a body of limited length. Reads some more of a longer one, so that the client receives the
 /// response.
-async fn read(body: Body) -> Result<Bytes, Refused> {
+async fn read(body: Body) -> Result<Bytes, ApiError> {
     let mut parts = body.into_data_stream();
     let (mut kept, mut length) = (Vec::new(), 0);
     while let Some(part) = parts.next().await {
-        let part = part.map_err(|why| Refused::unreadable(&why))?;
+        let part = part.map_err(|why| ApiError::unreadable(&why))?;
         length += part.len();
         if length <= BODY_MAX {
             kept.extend_from_slice(&part);
@@ -87,20 +87,20 @@ async fn read(body: Body) -> Result<Bytes, Refused> {
         }
     }
     if length > BODY_MAX {
-        return Err(Refused::too_long(BODY_MAX));
+        return Err(ApiError::too_long(BODY_MAX));
     }
     Ok(kept.into())
 }
 
 /// Sends a request to the writer at `url` and returns its response.
-fn ask(caller: &HttpsClient, request: Asked<Vec<u8>>, url: &str) -> Result<Response, Refused> {
+fn ask(caller: &HttpsClient, request: Asked<Vec<u8>>, url: &str) -> Result<Response, ApiError> {
     let agent = &caller.agent;
     let request = agent
         .configure_request(request)
         .allow_non_standard_methods(true)
         .build();
     let away = |why: String| {
-        Refused::unavailable(format!(
+        ApiError::unavailable(format!(
             "cannot reach the writer at {url}: {why}; try again"
         ))
     };

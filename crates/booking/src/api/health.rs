@@ -9,13 +9,13 @@ use axum::response::IntoResponse;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::desk::Desk;
-use super::refused::Refused;
-use crate::books::Standing;
+use super::api_error::ApiError;
+use super::state::ApiState;
+use crate::books::Status;
 use crate::json::Health;
 
 /// Returns the routes that need no authentication.
-pub(crate) fn router() -> OpenApiRouter<Desk> {
+pub(crate) fn router() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(health))
         .routes(routes!(ready))
@@ -23,41 +23,41 @@ pub(crate) fn router() -> OpenApiRouter<Desk> {
 }
 
 /// Get the status and the time of the scheduler
-#[utoipa::path(get, path = "/healthz", responses((status = 200, description = "The service answers", body = Health), Refused))]
-async fn health(State(desk): State<Desk>) -> Result<Json<Health>, Refused> {
-    Ok(Json(told(desk.standing())))
+#[utoipa::path(get, path = "/healthz", responses((status = 200, description = "The service answers", body = Health), ApiError))]
+async fn health(State(state): State<ApiState>) -> Result<Json<Health>, ApiError> {
+    Ok(Json(health_of(state.status())))
 }
 
 /// Check if the books can be read and written
-#[utoipa::path(get, path = "/readyz", responses((status = 200, description = "The service can book", body = Health), Refused))]
-async fn ready(State(desk): State<Desk>) -> Result<Json<Health>, Refused> {
-    let standing = desk.standing();
-    let now = Desk::now();
-    let age = Duration::from_nanos(now.0.saturating_sub(standing.at.0));
-    match &standing.why {
-        Some(why) => Err(Refused::unavailable(why.clone())),
-        None if age > STALE => Err(Refused::unavailable(format!(
+#[utoipa::path(get, path = "/readyz", responses((status = 200, description = "The service can book", body = Health), ApiError))]
+async fn ready(State(state): State<ApiState>) -> Result<Json<Health>, ApiError> {
+    let status = state.status();
+    let now = ApiState::now();
+    let age = Duration::from_nanos(now.0.saturating_sub(status.at.0));
+    match &status.why {
+        Some(why) => Err(ApiError::unavailable(why.clone())),
+        None if age > STALE => Err(ApiError::unavailable(format!(
             "the books have not been checked for {} s: see the log of the scheduler",
             age.as_secs()
         ))),
-        None => Ok(Json(told(standing))),
+        None => Ok(Json(health_of(status))),
     }
 }
 
-fn told(standing: Standing) -> Health {
+fn health_of(status: Status) -> Health {
     Health {
-        now: Desk::now(),
+        now: ApiState::now(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        writer: standing.writer,
+        writer: status.writer,
     }
 }
 
 /// Get counters and gauges for Prometheus
 #[utoipa::path(get, path = "/metrics",
-    responses((status = 200, description = "Counters and gauges", body = String, content_type = "application/openmetrics-text"), Refused))]
-async fn metrics(State(desk): State<Desk>) -> Result<impl IntoResponse, Refused> {
-    let page = desk.metrics().print(desk.seats().left());
-    let page = page.map_err(|_| Refused::fault())?;
+    responses((status = 200, description = "Counters and gauges", body = String, content_type = "application/openmetrics-text"), ApiError))]
+async fn metrics(State(state): State<ApiState>) -> Result<impl IntoResponse, ApiError> {
+    let page = state.metrics().print(state.slots().left());
+    let page = page.map_err(|_| ApiError::fault())?;
     Ok(([(CONTENT_TYPE, KIND)], page))
 }
 

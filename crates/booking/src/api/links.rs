@@ -10,15 +10,15 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::asked::Asked;
-use super::caller::Caller;
-use super::desk::Desk;
-use super::refused::Refused;
+use super::api_error::ApiError;
+use super::authenticated::Authenticated;
+use super::extract::FromHead;
+use super::state::ApiState;
 use crate::books::Books;
 use crate::json::{CalendarView, LinkView, Timestamp, TopologyView};
 
 /// Returns the routes of links.
-pub(crate) fn router() -> OpenApiRouter<Desk> {
+pub(crate) fn router() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(topology))
         .routes(routes!(links))
@@ -26,23 +26,27 @@ pub(crate) fn router() -> OpenApiRouter<Desk> {
 }
 
 /// Get hosts, switches and links
-#[utoipa::path(get, path = "/v1/topology", responses((status = 200, description = "The topology", body = TopologyView), Refused),
+#[utoipa::path(get, path = "/v1/topology", responses((status = 200, description = "The topology", body = TopologyView), ApiError),
     security(("bearer" = [])))]
 async fn topology(
-    State(desk): State<Desk>,
-    Caller(_): Caller,
-) -> Result<Json<TopologyView>, Refused> {
-    Ok(Json(desk.ask(Books::topology).await?))
+    State(state): State<ApiState>,
+    Authenticated(_): Authenticated,
+) -> Result<Json<TopologyView>, ApiError> {
+    Ok(Json(state.with_books(Books::topology).await?))
 }
 
 /// List links
-#[utoipa::path(get, path = "/v1/links", responses((status = 200, description = "The links", body = Vec<LinkView>), Refused),
+#[utoipa::path(get, path = "/v1/links", responses((status = 200, description = "The links", body = Vec<LinkView>), ApiError),
     security(("bearer" = [])))]
 async fn links(
-    State(desk): State<Desk>,
-    Caller(_): Caller,
-) -> Result<Json<Vec<LinkView>>, Refused> {
-    Ok(Json(desk.ask(|books| Ok(books.topology()?.links)).await?))
+    State(state): State<ApiState>,
+    Authenticated(_): Authenticated,
+) -> Result<Json<Vec<LinkView>>, ApiError> {
+    Ok(Json(
+        state
+            .with_books(|books| Ok(books.topology()?.links))
+            .await?,
+    ))
 }
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -59,16 +63,16 @@ struct Window {
 
 /// Get the free and the booked capacity of a link
 #[utoipa::path(get, path = "/v1/links/{name}/calendar", params(("name" = String, Path, description = "Name of the link"), Window),
-    responses((status = 200, description = "Free and booked capacity", body = CalendarView), Refused), security(("bearer" = [])))]
+    responses((status = 200, description = "Free and booked capacity", body = CalendarView), ApiError), security(("bearer" = [])))]
 async fn calendar(
-    State(desk): State<Desk>,
-    Caller(who): Caller,
-    Asked(Path(name)): Asked<Path<String>>,
-    Asked(Query(window)): Asked<Query<Window>>,
-) -> Result<Json<CalendarView>, Refused> {
-    let from = window.from.unwrap_or_else(Desk::now);
+    State(state): State<ApiState>,
+    Authenticated(principal): Authenticated,
+    FromHead(Path(name)): FromHead<Path<String>>,
+    FromHead(Query(window)): FromHead<Query<Window>>,
+) -> Result<Json<CalendarView>, ApiError> {
+    let from = window.from.unwrap_or_else(ApiState::now);
     let till = window.till.unwrap_or_else(|| (from.instant() + DAY).into());
-    let view = desk.ask(move |books| books.calendar(&who, &name, (from, till)));
+    let view = state.with_books(move |books| books.calendar(&principal, &name, (from, till)));
     Ok(Json(view.await?))
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Metrics {
     requests: Family<[(&'static str, String); 3], Counter>,
     taken: Histogram,
     changes: Family<[(&'static str, &'static str); 1], Counter>,
-    seats: Gauge,
+    slots: Gauge,
 }
 
 impl Metrics {
@@ -31,7 +31,7 @@ impl Metrics {
             // 1 ms to about 16 s
             taken: Histogram::new(exponential_buckets(0.001, 2.0, 15)),
             changes: Family::default(),
-            seats: Gauge::default(),
+            slots: Gauge::default(),
         };
         metrics.registered()
     }
@@ -59,7 +59,7 @@ impl Metrics {
         registry.register(
             "listener_seats",
             "Free slots for event streams",
-            self.seats.clone(),
+            self.slots.clone(),
         );
         self
     }
@@ -81,8 +81,8 @@ impl Metrics {
     }
 
     /// Returns all metrics as text, with the number of free event streams.
-    pub(crate) fn print(&self, seats: usize) -> Result<String, fmt::Error> {
-        self.seats.set(i64::try_from(seats).unwrap_or(i64::MAX));
+    pub(crate) fn print(&self, slots: usize) -> Result<String, fmt::Error> {
+        self.slots.set(i64::try_from(slots).unwrap_or(i64::MAX));
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
         Ok(text)

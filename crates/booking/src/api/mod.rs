@@ -1,28 +1,28 @@
 //! REST interface.
 //!
-//! - [`router`]: all routes and their description; `desk`: state that they share
-//! - `asked`: extractors of requests; `caller`: authentication; `refused`: errors as HTTP responses
+//! - [`router`]: all routes and their description; `state`: state that they share
+//! - `extract`: extractors of requests; `authenticated`: authentication; `api_error`: errors as HTTP responses
 //! - `reservations`, `links`, `outages`, `events`: resources; `health`: status and metrics
-//! - `answers`, `turns`, `seats`: limits of memory, concurrent requests and event streams;
+//! - `response_memory`, `concurrency`, `listener_slots`: limits of memory, concurrent requests and event streams;
 //!   `metrics`: counters
 //! - `forward`: forwards changes to the instance that writes
 
-mod answers;
-mod asked;
-mod caller;
-mod desk;
+mod api_error;
+mod authenticated;
+mod concurrency;
 mod events;
+mod extract;
 mod forward;
 mod health;
 mod links;
+mod listener_slots;
 mod metrics;
 mod outages;
-mod refused;
 mod reservations;
+mod response_memory;
 pub mod router;
-mod seats;
-mod turns;
+mod state;
 
-pub(crate) use caller::Peer;
-pub(crate) use desk::Desk;
+pub(crate) use authenticated::Peer;
 pub(crate) use forward::forwarder;
+pub(crate) use state::ApiState;

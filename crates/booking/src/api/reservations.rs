@@ -10,17 +10,17 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::asked::{Asked, Said};
-use super::caller::Caller;
-use super::desk::Desk;
-use super::refused::Refused;
+use super::api_error::{ApiError, InvalidInput};
+use super::authenticated::Authenticated;
+use super::extract::{FromHead, JsonBody};
+use super::state::ApiState;
 use crate::books::Filter;
 use crate::json::{Change, NewReservation, Page, Quote, Reason, Reservation};
 
-type Answer<T> = Result<Json<T>, Refused>;
+type Answer<T> = Result<Json<T>, ApiError>;
 
 /// Returns the routes of reservations.
-pub(crate) fn router() -> OpenApiRouter<Desk> {
+pub(crate) fn router() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(reserve, list))
         .routes(routes!(look, cancel))
@@ -35,22 +35,22 @@ pub(crate) fn router() -> OpenApiRouter<Desk> {
 /// Reserve capacity and hold it until the commit, or commit at once with `commit`
 #[utoipa::path(post, path = "/v1/reservations", request_body = NewReservation, params(
     ("Idempotency-Key" = Option<String>, Header, description = "Key of the request; a repeated request with the same key gets the same response for 24 hours")
-), responses((status = 201, description = "The reservation", body = Reservation), Refused), security(("bearer" = [])))]
+), responses((status = 201, description = "The reservation", body = Reservation), ApiError), security(("bearer" = [])))]
 async fn reserve(
-    State(desk): State<Desk>,
-    Caller(who): Caller,
+    State(state): State<ApiState>,
+    Authenticated(principal): Authenticated,
     headers: HeaderMap,
-    Said(request): Said<NewReservation>,
-) -> Result<(StatusCode, Json<Reservation>), Refused> {
+    JsonBody(request): JsonBody<NewReservation>,
+) -> Result<(StatusCode, Json<Reservation>), ApiError> {
     let key = idempotency_key(&headers)?;
-    let made = desk.change(who, "reserve".to_owned(), move |books, who| {
-        books.reserve(who, &request, key.as_deref())
+    let made = state.change(principal, "reserve".to_owned(), move |books, principal| {
+        books.reserve(principal, &request, key.as_deref())
     });
     Ok((StatusCode::CREATED, Json(made.await?)))
 }
 
 /// Returns the idempotency key of a request, if any.
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Refused> {
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let Some(key) = headers.get("Idempotency-Key") else {
         return Ok(None);
     };
@@ -58,7 +58,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Refused> {
         .to_str()
         .ok()
         .filter(|key| (1..=KEY_MAX).contains(&key.len()));
-    let wrong = || Refused::unreadable(&"Idempotency-Key must have 1 to 255 ASCII characters");
+    let wrong = || ApiError::unreadable(&InvalidInput::IdempotencyKey);
     key.map(|key| Some(key.to_owned())).ok_or_else(wrong)
 }
 
@@ -79,144 +79,160 @@ struct Wanted {
 
 /// List reservations in the order of their numbers
 #[utoipa::path(get, path = "/v1/reservations", operation_id = "list_reservations", params(Wanted),
-    responses((status = 200, description = "A part of the list", body = Page<Reservation>), Refused), security(("bearer" = [])))]
+    responses((status = 200, description = "A part of the list", body = Page<Reservation>), ApiError), security(("bearer" = [])))]
 async fn list(
-    State(desk): State<Desk>,
-    Caller(who): Caller,
-    Asked(Query(wanted)): Asked<Query<Wanted>>,
+    State(state): State<ApiState>,
+    Authenticated(principal): Authenticated,
+    FromHead(Query(wanted)): FromHead<Query<Wanted>>,
 ) -> Answer<Page<Reservation>> {
     let limit = wanted.limit.unwrap_or(100);
     if !(1..=PAGE_MAX).contains(&limit) {
-        return Err(Refused::unreadable(&format!(
-            "limit must be between 1 and {PAGE_MAX}"
-        )));
+        return Err(ApiError::unreadable(&InvalidInput::Limit(PAGE_MAX)));
     }
     let filter = Filter {
         owner: wanted.owner,
         state: wanted.state,
     };
     let part = (wanted.after.unwrap_or(0), limit);
-    let page = desk.ask(move |books| books.list(&who, &filter, part));
+    let page = state.with_books(move |books| books.list(&principal, &filter, part));
     Ok(Json(page.await?))
 }
 
 /// Get a reservation
 #[utoipa::path(get, path = "/v1/reservations/{id}", params(("id" = u64, Path, description = "Number of the reservation")),
-    responses((status = 200, description = "The reservation", body = Reservation), Refused), security(("bearer" = [])))]
+    responses((status = 200, description = "The reservation", body = Reservation), ApiError), security(("bearer" = [])))]
 async fn look(
-    State(desk): State<Desk>,
-    Caller(who): Caller,
-    Asked(Path(id)): Asked<Path<u64>>,
+    State(state): State<ApiState>,
+    Authenticated(principal): Authenticated,
+    FromHead(Path(id)): FromHead<Path<u64>>,
 ) -> Answer<Reservation> {
-    Ok(Json(desk.ask(move |books| books.get(&who, id)).await?))
+    Ok(Json(
+        state
+            .with_books(move |books| books.get(&principal, id))
+            .await?,
+    ))
 }
 
 /// Cancel a reservation
 #[utoipa::path(delete, path = "/v1/reservations/{id}", request_body = Option<Reason>,
     params(("id" = u64, Path, description = "Number of the reservation")),
-    responses((status = 200, description = "The reservation after the change", body = Reservation), Refused), security(("bearer" = [])))]
+    responses((status = 200, description = "The reservation after the change", body = Reservation), ApiError), security(("bearer" = [])))]
 async fn cancel(
-    State(desk): State<Desk>,
-    Caller(who): Caller,
-    Asked(Path(id)): Asked<Path<u64>>,
-    Said(Reason { why }): Said<Reason>,
+    State(state): State<ApiState>,
+    Authenticated(principal): Authenticated,
+    FromHead(Path(id)): FromHead<Path<u64>>,
+    JsonBody(Reason { why }): JsonBody<Reason>,
 ) -> Answer<Reservation> {
-    let done = desk.change(who, format!("terminate {id}"), move |books, who| {
-        books.terminate(who, id, &why)
-    });
+    let done = state.change(
+        principal,
+        format!("terminate {id}"),
+        move |books, principal| books.terminate(principal, id, &why),
+    );
     Ok(Json(done.await?))
 }
 
 /// Commit a reservation that is held
 #[utoipa::path(post, path = "/v1/reservations/{id}/commit", request_body = Option<Reason>,
     params(("id" = u64, Path, description = "Number of the reservation")),
-    responses((status = 200, description = "The reservation after the change", body = Reservation), Refused), security(("bearer" = [])))]
+    responses((status = 200, description = "The reservation after the change", body = Reservation), ApiError), security(("bearer" = [])))]
 async fn commit(
-    State(desk): State<Desk>,
-    Caller(who): Caller,
-    Asked(Path(id)): Asked<Path<u64>>,
-    Said(Reason { why }): Said<Reason>,
+    State(state): State<ApiState>,
+    Authenticated(principal): Authenticated,
+    FromHead(Path(id)): FromHead<Path<u64>>,
+    JsonBody(Reason { why }): JsonBody<Reason>,
 ) -> Answer<Reservation> {
-    let done = desk.change(who, format!("commit {id}"), move |books, who| {
-        books.commit(who, id, &why)
-    });
+    let done = state.change(
+        principal,
+        format!("commit {id}"),
+        move |books, principal| books.commit(principal, id, &why),
+    );
     Ok(Json(done.await?))
 }
 
 /// Provision the circuit of a reservation
 #[utoipa::path(post, path = "/v1/reservations/{id}/provision", request_body = Option<Reason>,
     params(("id" = u64, Path, description = "Number of the reservation")),
-    responses((status = 200, description = "The reservation after the change", body = Reservation), Refused), security(("bearer" = [])))]
+    responses((status = 200, description = "The reservation after the change", body = Reservation), ApiError), security(("bearer" = [])))]
 async fn provision(
-    State(desk): State<Desk>,
-    Caller(who): Caller,
-    Asked(Path(id)): Asked<Path<u64>>,
-    Said(Reason { why }): Said<Reason>,
+    State(state): State<ApiState>,
+    Authenticated(principal): Authenticated,
+    FromHead(Path(id)): FromHead<Path<u64>>,
+    JsonBody(Reason { why }): JsonBody<Reason>,
 ) -> Answer<Reservation> {
-    let done = desk.change(who, format!("provision {id}"), move |books, who| {
-        books.provision(who, id, &why)
-    });
+    let done = state.change(
+        principal,
+        format!("provision {id}"),
+        move |books, principal| books.provision(principal, id, &why),
+    );
     Ok(Json(done.await?))
 }
 
 /// Release the rest of a reservation
 #[utoipa::path(post, path = "/v1/reservations/{id}/release", request_body = Option<Reason>,
     params(("id" = u64, Path, description = "Number of the reservation")),
-    responses((status = 200, description = "The reservation after the change", body = Reservation), Refused), security(("bearer" = [])))]
+    responses((status = 200, description = "The reservation after the change", body = Reservation), ApiError), security(("bearer" = [])))]
 async fn release(
-    State(desk): State<Desk>,
-    Caller(who): Caller,
-    Asked(Path(id)): Asked<Path<u64>>,
-    Said(Reason { why }): Said<Reason>,
+    State(state): State<ApiState>,
+    Authenticated(principal): Authenticated,
+    FromHead(Path(id)): FromHead<Path<u64>>,
+    JsonBody(Reason { why }): JsonBody<Reason>,
 ) -> Answer<Reservation> {
-    let done = desk.change(who, format!("release {id}"), move |books, who| {
-        books.release(who, id, &why)
-    });
+    let done = state.change(
+        principal,
+        format!("release {id}"),
+        move |books, principal| books.release(principal, id, &why),
+    );
     Ok(Json(done.await?))
 }
 
 /// Extend a reservation, if the time after it is free
 #[utoipa::path(post, path = "/v1/reservations/{id}/extend", request_body = Change,
     params(("id" = u64, Path, description = "Number of the reservation")),
-    responses((status = 200, description = "The reservation after the change", body = Reservation), Refused), security(("bearer" = [])))]
+    responses((status = 200, description = "The reservation after the change", body = Reservation), ApiError), security(("bearer" = [])))]
 async fn extend(
-    State(desk): State<Desk>,
-    Caller(who): Caller,
-    Asked(Path(id)): Asked<Path<u64>>,
-    Said(change): Said<Change>,
+    State(state): State<ApiState>,
+    Authenticated(principal): Authenticated,
+    FromHead(Path(id)): FromHead<Path<u64>>,
+    JsonBody(change): JsonBody<Change>,
 ) -> Answer<Reservation> {
-    let done = desk.change(who, format!("extend {id}"), move |books, who| {
-        books.extend(who, id, &change)
-    });
+    let done = state.change(
+        principal,
+        format!("extend {id}"),
+        move |books, principal| books.extend(principal, id, &change),
+    );
     Ok(Json(done.await?))
 }
 
 /// Shrink a reservation
 #[utoipa::path(post, path = "/v1/reservations/{id}/shrink", request_body = Change,
     params(("id" = u64, Path, description = "Number of the reservation")),
-    responses((status = 200, description = "The reservation after the change", body = Reservation), Refused), security(("bearer" = [])))]
+    responses((status = 200, description = "The reservation after the change", body = Reservation), ApiError), security(("bearer" = [])))]
 async fn shrink(
-    State(desk): State<Desk>,
-    Caller(who): Caller,
-    Asked(Path(id)): Asked<Path<u64>>,
-    Said(change): Said<Change>,
+    State(state): State<ApiState>,
+    Authenticated(principal): Authenticated,
+    FromHead(Path(id)): FromHead<Path<u64>>,
+    JsonBody(change): JsonBody<Change>,
 ) -> Answer<Reservation> {
-    let done = desk.change(who, format!("shrink {id}"), move |books, who| {
-        books.shrink(who, id, &change)
-    });
+    let done = state.change(
+        principal,
+        format!("shrink {id}"),
+        move |books, principal| books.shrink(principal, id, &change),
+    );
     Ok(Json(done.await?))
 }
 
 /// Get the grant that a request would receive, without booking it
 #[utoipa::path(post, path = "/v1/quotes", request_body = NewReservation,
-    responses((status = 200, description = "The grant", body = Quote), Refused), security(("bearer" = [])))]
+    responses((status = 200, description = "The grant", body = Quote), ApiError), security(("bearer" = [])))]
 async fn quote(
-    State(desk): State<Desk>,
-    Caller(who): Caller,
-    Said(request): Said<NewReservation>,
+    State(state): State<ApiState>,
+    Authenticated(principal): Authenticated,
+    JsonBody(request): JsonBody<NewReservation>,
 ) -> Answer<Quote> {
     Ok(Json(
-        desk.ask(move |books| books.quote(&who, &request)).await?,
+        state
+            .with_books(move |books| books.quote(&principal, &request))
+            .await?,
     ))
 }
 

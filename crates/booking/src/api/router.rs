@@ -17,36 +17,39 @@ use utoipa::openapi::{ComponentsBuilder, OpenApi};
 use utoipa::{Modify, OpenApi as Describe};
 use utoipa_axum::router::OpenApiRouter;
 
-use super::answers::{self, Answers};
-use super::caller::Peer;
-use super::desk::Desk;
+use super::api_error::ApiError;
+use super::authenticated::Peer;
+use super::concurrency::{self, ConcurrencyLimits};
 use super::forward::{self, BODY_MAX, Forwarder};
-use super::refused::Refused;
-use super::turns::{self, Turns};
+use super::response_memory::{self, ResponseMemory};
+use super::state::ApiState;
 use super::{events, health, links, outages, reservations};
 use crate::connections::Limits;
 use crate::json::{CounterOffer, Problem};
 
 /// Returns the service with all routes and limits.
-pub(crate) fn router(desk: Desk, forwarder: Forwarder, limits: &Limits) -> Router {
-    let (router, described) = described().with_state(desk.clone()).split_for_parts();
+pub(crate) fn router(state: ApiState, forwarder: Forwarder, limits: &Limits) -> Router {
+    let (router, described) = described().with_state(state.clone()).split_for_parts();
     // serialized once, so that requests for it take no memory
     let described = Bytes::from(serde_json::to_vec(&described).unwrap_or_default());
     let page = move || async move { ([(CONTENT_TYPE, "application/json")], described) };
     router
         .route("/openapi.json", get(page))
-        .fallback(|| async { Refused::nowhere() })
-        .method_not_allowed_fallback(|| async { Refused::no_method() })
+        .fallback(|| async { ApiError::unknown_path() })
+        .method_not_allowed_fallback(|| async { ApiError::no_method() })
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(from_fn_with_state(forwarder, forward::answer))
-        .layer(from_fn_with_state(Turns::default(), turns::wait))
         .layer(from_fn_with_state(
-            Answers::new(limits.answers_bytes),
-            answers::bound,
+            ConcurrencyLimits::default(),
+            concurrency::wait,
+        ))
+        .layer(from_fn_with_state(
+            ResponseMemory::new(limits.answers_bytes),
+            response_memory::bound,
         ))
         .layer(from_fn(in_time))
         .layer(from_fn(paced))
-        .layer(from_fn_with_state(desk, count))
+        .layer(from_fn_with_state(state, count))
 }
 
 /// Returns the description of the interface.
@@ -54,7 +57,7 @@ pub fn openapi() -> OpenApi {
     described().into_openapi()
 }
 
-fn described() -> OpenApiRouter<Desk> {
+fn described() -> OpenApiRouter<ApiState> {
     OpenApiRouter::with_openapi(Description::openapi())
         .merge(reservations::router())
         .merge(links::router())
@@ -87,7 +90,7 @@ impl Modify for Bearer {
 /// Ends a request that takes too long. An event stream has begun by then and is not affected.
 async fn in_time(request: Request, next: Next) -> Response {
     let answered = timeout(PATIENCE, next.run(request)).await;
-    answered.unwrap_or_else(|_| Refused::late().into_response())
+    answered.unwrap_or_else(|_| ApiError::timed_out().into_response())
 }
 
 /// Delays requests of unauthenticated connections.
@@ -101,7 +104,7 @@ async fn paced(request: Request, next: Next) -> Response {
 }
 
 /// Counts requests by route.
-async fn count(State(desk): State<Desk>, request: Request, next: Next) -> Response {
+async fn count(State(state): State<ApiState>, request: Request, next: Next) -> Response {
     let clock = Clock::start();
     let started = clock.now();
     let method = known(request.method());
@@ -109,7 +112,8 @@ async fn count(State(desk): State<Desk>, request: Request, next: Next) -> Respon
     let route = route.map_or("none", MatchedPath::as_str).to_owned();
     let response = next.run(request).await;
     let took = clock.now().since(started);
-    desk.metrics()
+    state
+        .metrics()
         .count(method, &route, response.status().as_u16(), took);
     response
 }

@@ -39,7 +39,7 @@ pub struct Config {
     /// Number of bookings that are packed again when capacity is freed; zero disables it.
     pub repack_max: usize,
     /// File in which this instance stores the position of the store between runs.
-    pub seen: Option<PathBuf>,
+    pub position_file: Option<PathBuf>,
     /// Accepts a store that went backwards, once.
     pub accept_restored: bool,
     /// Minimum time before the start of a reservation that is moved, so that its owner can react.
@@ -67,7 +67,7 @@ impl Default for Config {
             history_bytes_max: 256 << 20,
             events_max: 1_000_000,
             repack_max: 1000,
-            seen: None,
+            position_file: None,
             accept_restored: false,
             notice: Duration::from_secs(10),
         }

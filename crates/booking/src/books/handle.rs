@@ -7,12 +7,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use lighthaul_calendar::{Calendar, Topology};
 use lighthaul_circuit::reservation::Verb;
 
-use super::clerk::Clerk;
 use super::config::Config;
 use super::ledger::Ledger;
 use super::policy::Policy;
+use super::principal::{Action, Principal};
+use super::synced_ledger::SyncedLedger;
 use super::view::Filter;
-use super::who::{Act, Who};
 use crate::error::{Error, Result};
 use crate::json::{
     CalendarView, Change, Event, NewOutage, NewReservation, OutageView, Page, Quote, Reservation,
@@ -26,16 +26,16 @@ use crate::store::{Store, Writer};
 /// nothing has changed, and the ledger is read again. An instance that is not the writer follows
 /// the store and answers queries.
 pub struct Books {
-    clerk: Mutex<Clerk>,
+    synced: Mutex<SyncedLedger>,
     /// Clock.
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     listeners: Mutex<Vec<Listener>>,
-    standing: Mutex<Standing>,
+    status: Mutex<Status>,
 }
 
 /// Status of the books at the last check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct Status {
     /// URL of the instance that writes, if it is another one.
     pub writer: Option<String>,
     /// Time of the check.
@@ -48,7 +48,7 @@ type Listener = Box<dyn Fn() + Send + Sync>;
 
 /// Events after a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Happened {
+pub struct EventPage {
     /// Events that the client may see, oldest first.
     pub events: Vec<Event>,
     /// Number after which the next request continues.
@@ -64,10 +64,10 @@ impl Books {
         clock: impl Fn() -> Timestamp + Send + Sync + 'static,
     ) -> Result<Self> {
         let books = Self {
-            clerk: Mutex::new(Clerk::new(store, topology, config)?),
+            synced: Mutex::new(SyncedLedger::new(store, topology, config)?),
             clock: Box::new(clock),
             listeners: Mutex::default(),
-            standing: Mutex::default(),
+            status: Mutex::default(),
         };
         books.lock().check()?;
         books.tick()?;
@@ -78,90 +78,133 @@ impl Books {
     /// the same answer.
     pub fn reserve(
         &self,
-        who: &Who,
+        principal: &Principal,
         new: &NewReservation,
         key: Option<&str>,
     ) -> Result<Reservation> {
-        self.change(|ledger, now| ledger.reserve(now, who, new, key))
+        self.change(|ledger, now| ledger.reserve(now, principal, new, key))
     }
 
     /// Returns the grant that a request would get now.
-    pub fn quote(&self, who: &Who, new: &NewReservation) -> Result<Quote> {
-        self.read(|ledger, now| ledger.quote(now, who, new))
+    pub fn quote(&self, principal: &Principal, new: &NewReservation) -> Result<Quote> {
+        self.read(|ledger, now| ledger.quote(now, principal, new))
     }
 
     /// Commits a reservation.
-    pub fn commit(&self, who: &Who, id: u64, why: &str) -> Result<Reservation> {
-        self.change_one(who, id, |ledger, now| {
-            ledger.commit(Act { now, who, why }, id)
+    pub fn commit(&self, principal: &Principal, id: u64, why: &str) -> Result<Reservation> {
+        self.change_one(principal, id, |ledger, now| {
+            ledger.commit(
+                Action {
+                    now,
+                    principal,
+                    why,
+                },
+                id,
+            )
         })
     }
 
     /// Provisions the circuit of a reservation.
-    pub fn provision(&self, who: &Who, id: u64, why: &str) -> Result<Reservation> {
-        self.turn(who, id, why, Verb::Provision)
+    pub fn provision(&self, principal: &Principal, id: u64, why: &str) -> Result<Reservation> {
+        self.transition(principal, id, why, Verb::Provision)
     }
 
     /// Releases the rest of a reservation.
-    pub fn release(&self, who: &Who, id: u64, why: &str) -> Result<Reservation> {
-        self.turn(who, id, why, Verb::Release)
+    pub fn release(&self, principal: &Principal, id: u64, why: &str) -> Result<Reservation> {
+        self.transition(principal, id, why, Verb::Release)
     }
 
     /// Cancels a reservation.
-    pub fn terminate(&self, who: &Who, id: u64, why: &str) -> Result<Reservation> {
-        self.turn(who, id, why, Verb::Terminate)
+    pub fn terminate(&self, principal: &Principal, id: u64, why: &str) -> Result<Reservation> {
+        self.transition(principal, id, why, Verb::Terminate)
     }
 
     /// Extends a reservation.
-    pub fn extend(&self, who: &Who, id: u64, change: &Change) -> Result<Reservation> {
+    pub fn extend(&self, principal: &Principal, id: u64, change: &Change) -> Result<Reservation> {
         let why = &change.why;
-        self.change_one(who, id, |ledger, now| {
-            ledger.resize(Act { now, who, why }, id, change, true)
+        self.change_one(principal, id, |ledger, now| {
+            ledger.resize(
+                Action {
+                    now,
+                    principal,
+                    why,
+                },
+                id,
+                change,
+                true,
+            )
         })
     }
 
     /// Shrinks a reservation.
-    pub fn shrink(&self, who: &Who, id: u64, change: &Change) -> Result<Reservation> {
+    pub fn shrink(&self, principal: &Principal, id: u64, change: &Change) -> Result<Reservation> {
         let why = &change.why;
-        self.change_one(who, id, |ledger, now| {
-            ledger.resize(Act { now, who, why }, id, change, false)
+        self.change_one(principal, id, |ledger, now| {
+            ledger.resize(
+                Action {
+                    now,
+                    principal,
+                    why,
+                },
+                id,
+                change,
+                false,
+            )
         })
     }
 
     /// Notes that a device reports packets on the circuit of a reservation.
-    pub fn activate(&self, who: &Who, id: u64, why: &str) -> Result<()> {
-        self.change(|ledger, now| ledger.activate(Act { now, who, why }, id))
+    pub fn activate(&self, principal: &Principal, id: u64, why: &str) -> Result<()> {
+        self.change(|ledger, now| {
+            ledger.activate(
+                Action {
+                    now,
+                    principal,
+                    why,
+                },
+                id,
+            )
+        })
     }
 
     /// Fails a reservation because a device reports a broken circuit. Its capacity is freed.
-    pub fn fail(&self, who: &Who, id: u64, why: &str) -> Result<()> {
-        self.change(|ledger, now| ledger.fail(Act { now, who, why }, id))
+    pub fn fail(&self, principal: &Principal, id: u64, why: &str) -> Result<()> {
+        self.change(|ledger, now| {
+            ledger.fail(
+                Action {
+                    now,
+                    principal,
+                    why,
+                },
+                id,
+            )
+        })
     }
 
     /// Returns a reservation.
-    pub fn get(&self, who: &Who, id: u64) -> Result<Reservation> {
-        self.read(|ledger, _| Ok(ledger.record(who, id)?.reservation.clone()))
+    pub fn get(&self, principal: &Principal, id: u64) -> Result<Reservation> {
+        self.read(|ledger, _| Ok(ledger.record(principal, id)?.reservation.clone()))
     }
 
     /// Returns reservations with numbers above the first value of `part`, at most as many as the
     /// second one.
     pub fn list(
         &self,
-        who: &Who,
+        principal: &Principal,
         filter: &Filter,
         part: (u64, usize),
     ) -> Result<Page<Reservation>> {
-        self.read(|ledger, _| ledger.list(who, filter, part))
+        self.read(|ledger, _| ledger.list(principal, filter, part))
     }
 
     /// Plans an outage.
-    pub fn outage(&self, who: &Who, new: &NewOutage) -> Result<OutageView> {
-        self.change(|ledger, now| ledger.outage(now, who, new))
+    pub fn outage(&self, principal: &Principal, new: &NewOutage) -> Result<OutageView> {
+        self.change(|ledger, now| ledger.outage(now, principal, new))
     }
 
     /// Cancels or ends an outage.
-    pub fn lift(&self, who: &Who, id: u64) -> Result<OutageView> {
-        self.change(|ledger, now| ledger.lift(now, who, id))
+    pub fn lift(&self, principal: &Principal, id: u64) -> Result<OutageView> {
+        self.change(|ledger, now| ledger.lift(now, principal, id))
     }
 
     /// Returns the outages that have not ended.
@@ -172,11 +215,11 @@ impl Books {
     /// Returns the free and the booked capacity of a link in a range of time.
     pub fn calendar(
         &self,
-        who: &Who,
+        principal: &Principal,
         link: &str,
         window: (Timestamp, Timestamp),
     ) -> Result<CalendarView> {
-        self.read(|ledger, now| ledger.calendar_view(who, link, now, window))
+        self.read(|ledger, now| ledger.calendar_view(principal, link, now, window))
     }
 
     /// Returns the hosts, switches and links.
@@ -185,13 +228,13 @@ impl Books {
     }
 
     /// Returns at most `most` events after a number.
-    pub fn events_since(&self, who: &Who, seq: u64, most: usize) -> Result<Happened> {
+    pub fn events_since(&self, principal: &Principal, seq: u64, most: usize) -> Result<EventPage> {
         let events = self.lock().store.events(seq, most.clamp(1, EVENTS_MAX))?;
         let last = events.last().map_or(seq, |(last, _)| *last);
         let events = events.iter().map(|(_, doc)| serde_json::from_str(doc));
         let mut events = events.collect::<serde_json::Result<Vec<Event>>>()?;
-        events.retain(|event| who.may(&event.reservation.owner));
-        Ok(Happened { events, seq: last })
+        events.retain(|event| principal.may(&event.reservation.owner));
+        Ok(EventPage { events, seq: last })
     }
 
     /// Returns the number of the latest change.
@@ -217,10 +260,10 @@ impl Books {
     /// Makes changes that are due. Returns the time of the next call, at most one second ahead.
     pub fn tick(&self) -> Result<Timestamp> {
         let due = self.look_after();
-        let mut standing = self.standing_now();
-        standing.at = (self.clock)();
-        standing.why = due.as_ref().err().map(ToString::to_string);
-        drop(standing);
+        let mut status = self.status_lock();
+        status.at = (self.clock)();
+        status.why = due.as_ref().err().map(ToString::to_string);
+        drop(status);
         due
     }
 
@@ -230,12 +273,12 @@ impl Books {
     }
 
     /// Returns the status of the last check, without waiting.
-    pub fn standing(&self) -> Standing {
-        self.standing_now().clone()
+    pub fn status(&self) -> Status {
+        self.status_lock().clone()
     }
 
-    fn standing_now(&self) -> MutexGuard<'_, Standing> {
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn status_lock(&self) -> MutexGuard<'_, Status> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn look_after(&self) -> Result<Timestamp> {
@@ -244,10 +287,10 @@ impl Books {
             Err(Error::OtherWriter { .. }) => self.read(|_, _| Ok(()))?,
             Err(why) => return Err(why),
         }
-        let clerk = self.lock();
-        let latest = Timestamp(clerk.now.0.saturating_add(TICK_MAX));
+        let synced = self.lock();
+        let latest = Timestamp(synced.now.0.saturating_add(TICK_MAX));
         // only the writer makes due changes
-        let first = clerk.ledger.due.first().filter(|_| clerk.is_writer);
+        let first = synced.ledger.due.first().filter(|_| synced.is_writer);
         let due = first.map_or(latest, |(at, _)| *at);
         Ok(due.min(latest))
     }
@@ -260,9 +303,9 @@ impl Books {
     /// Returns the reservations that need circuits now, or `None` if another instance is the
     /// writer.
     pub fn circuits(&self) -> Result<Option<Vec<Reservation>>> {
-        let mut clerk = self.lock();
-        clerk.ready()?;
-        Ok(clerk.is_writer.then(|| clerk.ledger.circuits()))
+        let mut synced = self.lock();
+        synced.ready()?;
+        Ok(synced.is_writer.then(|| synced.ledger.circuits()))
     }
 
     /// Returns a copy of the calendar, for tests.
@@ -272,69 +315,85 @@ impl Books {
 
     /// Returns the number of steps that were examined since the last load, for tests of the cost of
     /// changes.
-    pub fn effort(&self) -> Result<u64> {
-        self.read(|ledger, _| Ok(ledger.effort.steps()))
+    pub fn steps_examined(&self) -> Result<u64> {
+        self.read(|ledger, _| Ok(ledger.step_counter.steps()))
     }
 
     /// Makes a state transition, and returns the reservation.
-    fn turn(&self, who: &Who, id: u64, why: &str, verb: Verb) -> Result<Reservation> {
-        self.change_one(who, id, |ledger, now| {
-            ledger.handle(Act { now, who, why }, id, verb)
+    fn transition(
+        &self,
+        principal: &Principal,
+        id: u64,
+        why: &str,
+        verb: Verb,
+    ) -> Result<Reservation> {
+        self.change_one(principal, id, |ledger, now| {
+            ledger.handle(
+                Action {
+                    now,
+                    principal,
+                    why,
+                },
+                id,
+                verb,
+            )
         })
     }
 
     /// Changes one reservation and returns it.
     fn change_one(
         &self,
-        who: &Who,
+        principal: &Principal,
         id: u64,
         act: impl FnOnce(&mut Ledger, Timestamp) -> Result<()>,
     ) -> Result<Reservation> {
         self.change(|ledger, now| {
             act(ledger, now)?;
-            Ok(ledger.record(who, id)?.reservation.clone())
+            Ok(ledger.record(principal, id)?.reservation.clone())
         })
     }
 
     /// Makes due changes and then this change. The result is in the store when this returns.
     fn change<T>(&self, act: impl FnOnce(&mut Ledger, Timestamp) -> Result<T>) -> Result<T> {
-        let mut clerk = self.lock();
-        let news = clerk.news;
-        let answer = clerk.change(act);
+        let mut synced = self.lock();
+        let news = synced.news;
+        let answer = synced.change(act);
         match &answer {
-            Err(Error::OtherWriter { url }) => self.standing_now().writer = Some(url.clone()),
-            _ if clerk.is_writer => self.standing_now().writer = None,
+            Err(Error::OtherWriter { url }) => self.status_lock().writer = Some(url.clone()),
+            _ if synced.is_writer => self.status_lock().writer = None,
             _ => {}
         }
-        self.close(clerk, news);
+        self.close(synced, news);
         answer
     }
 
     fn read<T>(&self, act: impl FnOnce(&Ledger, Timestamp) -> Result<T>) -> Result<T> {
-        let mut clerk = self.lock();
-        let news = clerk.news;
-        let answer = clerk.ready().and_then(|()| act(&clerk.ledger, clerk.now));
-        self.close(clerk, news);
+        let mut synced = self.lock();
+        let news = synced.news;
+        let answer = synced
+            .ready()
+            .and_then(|()| act(&synced.ledger, synced.now));
+        self.close(synced, news);
         answer
     }
 
     /// Unlocks the books, and calls listeners if there are changes since `news`.
-    fn close(&self, clerk: MutexGuard<'_, Clerk>, news: u64) {
-        let has_news = clerk.news != news;
-        drop(clerk);
+    fn close(&self, synced: MutexGuard<'_, SyncedLedger>, news: u64) {
+        let has_news = synced.news != news;
+        drop(synced);
         if has_news {
             self.call_listeners();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Clerk> {
-        let mut clerk = self.clerk.lock().unwrap_or_else(|poisoned| {
+    fn lock(&self) -> MutexGuard<'_, SyncedLedger> {
+        let mut synced = self.synced.lock().unwrap_or_else(|poisoned| {
             // a panic has left the ledger stale, so it is read again
-            self.clerk.clear_poison();
+            self.synced.clear_poison();
             poisoned.into_inner()
         });
-        clerk.set_time((self.clock)());
-        clerk
+        synced.set_time((self.clock)());
+        synced
     }
 
     fn call_listeners(&self) {
@@ -349,7 +408,7 @@ impl Books {
 impl fmt::Debug for Books {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Books")
-            .field("clerk", &self.clerk)
+            .field("synced", &self.synced)
             .finish_non_exhaustive()
     }
 }

@@ -7,11 +7,11 @@ use lighthaul_circuit::reservation::{Verb, WHY_MAX};
 use serde::{Deserialize, Serialize};
 
 use super::config::Config;
-use super::effort::Effort;
-use super::quota::Tally;
+use super::memory_shares::MemoryShares;
+use super::principal::{Action, Principal};
 use super::record::{self, Record};
-use super::shares::Shares;
-use super::who::{Act, Who};
+use super::step_counter::StepCounter;
+use super::usage::Usage;
 use crate::error::{Error, Result, SetupError};
 use crate::json::{Event, EventKind, OutageView, Reservation, Timestamp};
 use crate::store::{Batch, Document, DocumentKind};
@@ -26,10 +26,10 @@ pub(super) struct Ledger {
     /// Answers by owner and idempotency key.
     pub(super) answers: BTreeMap<String, Answer>,
     /// Memory that the answers of each identity use.
-    pub(super) answer_shares: Shares<String>,
+    pub(super) answer_shares: MemoryShares<String>,
     /// Memory that the ended reservations of each owner use.
-    pub(super) history: Shares<u64>,
-    pub(super) tally: Tally,
+    pub(super) history: MemoryShares<u64>,
+    pub(super) usage: Usage,
     /// Times at which reservations change by themselves.
     pub(super) due: BTreeSet<(Timestamp, u64)>,
     /// Last number that was given to a reservation, an outage, an event or a batch.
@@ -40,7 +40,7 @@ pub(super) struct Ledger {
     pub(super) repack_steps: usize,
     pub(super) repack_at: Timestamp,
     /// Number of examined steps.
-    pub(super) effort: Effort,
+    pub(super) step_counter: StepCounter,
     /// Time at which old objects are deleted next.
     pub(super) forget_at: Timestamp,
     changed: Changed,
@@ -76,15 +76,15 @@ impl Ledger {
             records: BTreeMap::new(),
             outages: BTreeMap::new(),
             answers: BTreeMap::new(),
-            answer_shares: Shares::default(),
-            history: Shares::default(),
-            tally: Tally::default(),
+            answer_shares: MemoryShares::default(),
+            history: MemoryShares::default(),
+            usage: Usage::default(),
             due: BTreeSet::new(),
             seq: 0,
             is_freed: false,
             repack_steps: REPACK_STEPS_MAX,
             repack_at: Timestamp(0),
-            effort: Effort::default(),
+            step_counter: StepCounter::default(),
             forget_at: Timestamp(0),
             changed: Changed::default(),
         })
@@ -96,9 +96,9 @@ impl Ledger {
     }
 
     /// Returns a reservation that the identity may see and change.
-    pub(super) fn record(&self, who: &Who, id: u64) -> Result<&Record> {
+    pub(super) fn record(&self, principal: &Principal, id: u64) -> Result<&Record> {
         let record = self.records.get(&id);
-        let record = record.filter(|record| who.may(&record.reservation.owner));
+        let record = record.filter(|record| principal.may(&record.reservation.owner));
         record.ok_or_else(|| Error::no_reservation(id))
     }
 
@@ -106,7 +106,7 @@ impl Ledger {
     pub(super) fn insert(&mut self, record: Record) {
         let id = record.reservation.id;
         self.remove(id);
-        self.tally.add(&self.config, &record);
+        self.usage.add(&self.config, &record);
         if !record.is_live() {
             let Reservation { owner, changed, .. } = &record.reservation;
             self.history.add(owner, (*changed, id), record.bytes());
@@ -118,7 +118,7 @@ impl Ledger {
     /// Removes a record.
     pub(super) fn remove(&mut self, id: u64) -> Option<Record> {
         let record = self.drop_over(id)?;
-        self.tally.remove(&self.config, &record);
+        self.usage.remove(&self.config, &record);
         if let Some((at, _)) = record.due() {
             self.due.remove(&(at, id));
         }
@@ -170,18 +170,18 @@ impl Ledger {
     }
 
     /// Changes the state of a reservation. A final state frees its capacity.
-    pub(super) fn turn(&mut self, act: Act<'_>, id: u64, verb: Verb) -> Result<()> {
-        let state = self.edit(id, |record| record.turn(act, verb))?;
+    pub(super) fn transition(&mut self, act: Action<'_>, id: u64, verb: Verb) -> Result<()> {
+        let state = self.edit(id, |record| record.transition(act, verb))?;
         if state.is_final() {
             // the calendar has no booking if an outage has removed all of its steps
             let _ = self.calendar.release(act.now.instant(), Id(id));
             self.is_freed = true;
         }
-        self.tell(act, id, EventKind::Changed)
+        self.add_event(act, id, EventKind::Changed)
     }
 
     /// Stores the new grant of a moved reservation, and adds an event.
-    pub(super) fn regrant(&mut self, act: Act<'_>, id: u64) -> Result<()> {
+    pub(super) fn regrant(&mut self, act: Action<'_>, id: u64) -> Result<()> {
         let mut record = self.remove(id).ok_or_else(|| Error::no_reservation(id))?;
         if let Some(booking) = self.calendar.booking(Id(id)) {
             record.grant(booking.grant(), self.calendar.topology());
@@ -190,11 +190,11 @@ impl Ledger {
         self.insert(record);
         self.changed.records.insert(id);
         noted?;
-        self.tell(act, id, EventKind::Moved)
+        self.add_event(act, id, EventKind::Moved)
     }
 
     /// Adds an event about a reservation.
-    pub(super) fn tell(&mut self, act: Act<'_>, id: u64, kind: EventKind) -> Result<()> {
+    pub(super) fn add_event(&mut self, act: Action<'_>, id: u64, kind: EventKind) -> Result<()> {
         let record = self
             .records
             .get(&id)
@@ -204,7 +204,7 @@ impl Ledger {
             seq,
             at: act.now,
             kind,
-            who: act.who.name.clone(),
+            who: act.principal.name.clone(),
             why: act.why.chars().take(WHY_MAX).collect(),
             reservation: record.reservation.clone(),
         };

@@ -1,43 +1,43 @@
 //! Reservations, and the calendar behind them.
 //!
 //! - [`handle`]: interface of the books for other modules, which serializes changes
-//! - [`config`]: limits and rules; [`who`]: identity and role of a client; [`policy`]: what an
+//! - [`config`]: limits and rules; [`principal`]: identity and role of a client; [`policy`]: what an
 //!   identity may book
-//! - `ledger`: reservations in memory; `record`: one of them; `clerk`: keeps ledger and store
+//! - `ledger`: reservations in memory; `record`: one of them; `synced_ledger`: keeps ledger and store
 //!   consistent
-//! - `ask`: conversion of requests for the calendar; `reserve`, `life`, `resize`, `outage`, `tick`:
+//! - `request`: conversion of requests for the calendar; `reserve`, `lifecycle`, `resize`, `outage`, `tick`:
 //!   changes; `view`: queries
-//! - `rivals`: conflicts between reservations; `moves`: rules for moving them; `rates`: sum of the
+//! - `conflicts`: conflicts between reservations; `move_policy`: rules for moving them; `rate_sum`: sum of the
 //!   rates of an owner
-//! - `quota`: capacity that owners use; `shares`: memory that they use; `effort`: work of a change
-//! - `follow`: loads documents from a store; `memory`: detects a store that was restored from a
+//! - `usage`: capacity that owners use; `memory_shares`: memory that they use; `step_counter`: work of a change
+//! - `load`: loads documents from a store; `store_position`: detects a store that was restored from a
 //!   backup
 
-mod ask;
-mod clerk;
 pub mod config;
-mod effort;
-mod follow;
+mod conflicts;
 pub mod handle;
 mod ledger;
-mod life;
-mod memory;
-mod moves;
+mod lifecycle;
+mod load;
+mod memory_shares;
+mod move_policy;
 mod outage;
 pub mod policy;
-mod quota;
-mod rates;
+pub mod principal;
+mod rate_sum;
 mod record;
+mod request;
 mod reserve;
 mod resize;
-mod rivals;
-mod shares;
+mod step_counter;
+mod store_position;
+mod synced_ledger;
 mod tick;
+mod usage;
 mod view;
-pub mod who;
 
 pub use config::Config;
-pub use handle::{Books, Happened, Standing};
+pub use handle::{Books, EventPage, Status};
 pub use policy::{Policy, Quota};
+pub use principal::{Principal, Role};
 pub use view::Filter;
-pub use who::{Role, Who};

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use lighthaul_calendar::{Id, Outage};
 use lighthaul_circuit::reservation::Verb;
 
+use super::conflicts::Conflicts;
 use super::ledger::Ledger;
-use super::moves::Moves;
-use super::rivals::Rivals;
-use super::who::{Act, Who};
+use super::move_policy::MovePolicy;
+use super::principal::{Action, Principal};
 use crate::error::{Error, RequestError, Result, UnknownLink};
 use crate::json::{NewOutage, OutageView, Timestamp};
 
@@ -17,10 +17,10 @@ impl Ledger {
     pub(super) fn outage(
         &mut self,
         now: Timestamp,
-        who: &Who,
+        principal: &Principal,
         new: &NewOutage,
     ) -> Result<OutageView> {
-        who.check_operator("plan outages")?;
+        principal.check_operator("plan outages")?;
         let link = self.calendar.topology().link(&new.link);
         let link = link.ok_or_else(|| RequestError::from(UnknownLink(new.link.clone())))?;
         check_times(now, new)?;
@@ -31,14 +31,14 @@ impl Ledger {
             from: from.instant(),
             till: new.till.instant(),
         };
-        let rivals = Rivals {
+        let conflicts = Conflicts {
             config: &self.config,
             records: &self.records,
-            tally: &self.tally,
-            effort: &self.effort,
+            usage: &self.usage,
+            step_counter: &self.step_counter,
             moved: BTreeMap::new(),
         };
-        let mut rules = Moves::new(rivals, now);
+        let mut rules = MovePolicy::new(conflicts, now);
         let at = now.instant();
         let displaced = self.calendar.outage_by(at, Id(id), outage, &mut rules)?;
         self.seq = id;
@@ -51,9 +51,9 @@ impl Ledger {
         };
         let moved: Vec<u64> = displaced.moved.iter().map(|moved| moved.id.0).collect();
         let failed: Vec<u64> = displaced.lost.iter().map(|id| id.0).collect();
-        let act = Act {
+        let act = Action {
             now,
-            who,
+            principal,
             why: &why,
         };
         for id in &moved {
@@ -61,7 +61,7 @@ impl Ledger {
         }
         for id in &failed {
             let lost = self.lost(*id, &why);
-            self.turn(Act { why: &lost, ..act }, *id, Verb::Fail)?;
+            self.transition(Action { why: &lost, ..act }, *id, Verb::Fail)?;
         }
         let view = OutageView {
             id,
@@ -89,8 +89,13 @@ impl Ledger {
     }
 
     /// Cancels or ends an outage.
-    pub(super) fn lift(&mut self, now: Timestamp, who: &Who, id: u64) -> Result<OutageView> {
-        who.check_operator("lift outages")?;
+    pub(super) fn lift(
+        &mut self,
+        now: Timestamp,
+        principal: &Principal,
+        id: u64,
+    ) -> Result<OutageView> {
+        principal.check_operator("lift outages")?;
         let what = "outage";
         let view = self
             .outages

@@ -3,10 +3,10 @@
 use lighthaul_base::trc::Step as Granted;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_calendar::{Grant, Path, Topology};
-use lighthaul_circuit::reservation::{self, Reservation as Life, State, Transition, Verb};
+use lighthaul_circuit::reservation::{self, Reservation as Lifecycle, State, Transition, Verb};
 use serde::{Deserialize, Serialize};
 
-use super::who::Act;
+use super::principal::Action;
 use crate::error::Result;
 use crate::json::{JournalLine, Reservation, Step, Timestamp};
 
@@ -19,7 +19,7 @@ pub(crate) struct Record {
     /// True if an operator booked it, so that no policy applies.
     pub(crate) by_operator: bool,
     hold_till: Timestamp,
-    life: Life,
+    life: Lifecycle,
 }
 
 /// Record in the store. The lifecycle is derived from the journal.
@@ -36,7 +36,7 @@ impl Record {
     /// Returns a record for a new grant that is held until `hold_till`.
     pub(crate) const fn new(reservation: Reservation, nth: u64, hold_till: Timestamp) -> Self {
         Self {
-            life: Life::reserve(reservation::WallTime(hold_till.0)),
+            life: Lifecycle::reserve(reservation::WallTime(hold_till.0)),
             reservation,
             nth,
             by_operator: false,
@@ -53,7 +53,7 @@ impl Record {
             .iter()
             .map(Transition::from)
             .collect();
-        let life = Life::replay(doc.hold_till.into(), &journal)?;
+        let life = Lifecycle::replay(doc.hold_till.into(), &journal)?;
         Ok(Self {
             life,
             reservation: doc.reservation,
@@ -75,7 +75,7 @@ impl Record {
     }
 
     /// Changes the state, and adds a line to the journal.
-    pub(super) fn turn(&mut self, act: Act<'_>, verb: Verb) -> Result<State> {
+    pub(super) fn transition(&mut self, act: Action<'_>, verb: Verb) -> Result<State> {
         let now = act.now;
         let line = self.life.handle(verb, act.into())?;
         let reservation = &mut self.reservation;
@@ -94,7 +94,7 @@ impl Record {
 
     /// Adds a journal line that does not change the state. Above [`NOTES_MAX`] such lines the
     /// oldest is deleted; the line of the creation always stays.
-    pub(super) fn note(&mut self, act: Act<'_>, verb: Verb) -> Result<()> {
+    pub(super) fn note(&mut self, act: Action<'_>, verb: Verb) -> Result<()> {
         let line = self.life.handle(verb, act.into())?;
         let journal = &mut self.reservation.journal;
         let stays = |line: &JournalLine| line.from == line.to && line.verb != Verb::Reserve;
@@ -180,11 +180,11 @@ impl Record {
     }
 }
 
-impl<'a> From<Act<'a>> for reservation::Act<'a> {
-    fn from(act: Act<'a>) -> Self {
+impl<'a> From<Action<'a>> for reservation::Act<'a> {
+    fn from(act: Action<'a>) -> Self {
         Self {
             at: act.now.into(),
-            who: &act.who.name,
+            who: &act.principal.name,
             why: act.why,
         }
     }
@@ -263,7 +263,7 @@ mod tests {
     use lighthaul_circuit::flow::Flow;
 
     use super::*;
-    use crate::books::{Role, Who};
+    use crate::books::{Principal, Role};
     use crate::json::{FlowAt, NewReservation};
 
     /// Returns a reservation that is held until 10 and has these steps at 8 b/s.
@@ -293,17 +293,17 @@ mod tests {
     fn turned(record: &Record, now: u64, verbs: &[Verb]) -> Record {
         let mut record = record.clone();
         for verb in verbs {
-            act(now, |act| record.turn(act, *verb).map(|_| ()));
+            act(now, |act| record.transition(act, *verb).map(|_| ()));
         }
         record
     }
 
-    fn act(now: u64, done: impl FnOnce(Act<'_>) -> Result<()>) {
-        let (now, who) = (Timestamp(now), Who::new("ada", Role::User));
+    fn act(now: u64, done: impl FnOnce(Action<'_>) -> Result<()>) {
+        let (now, principal) = (Timestamp(now), Principal::new("ada", Role::User));
         let why = "because";
-        done(Act {
+        done(Action {
             now,
-            who: &who,
+            principal: &principal,
             why,
         })
         .unwrap();
@@ -342,7 +342,7 @@ mod tests {
         let mut record = record(&[], 30);
         act(0, |act| record.note(act, Verb::Reserve));
         act(1, |act| record.note(act, Verb::Extend));
-        act(2, |act| record.turn(act, Verb::Commit).map(|_| ()));
+        act(2, |act| record.transition(act, Verb::Commit).map(|_| ()));
         for now in 3..3 + NOTES_MAX as u64 {
             act(now, |act| record.note(act, Verb::Shrink));
         }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use lighthaul_calendar::{Grant, Id, Request};
 use lighthaul_circuit::reservation::{State, Verb};
 
-use super::ask;
+use super::conflicts::{Candidate, Conflicts};
 use super::ledger::{Answer, Ledger};
+use super::principal::{Action, Principal, Role};
 use super::record::{self, Record};
-use super::rivals::{Rivals, Wish};
-use super::who::{Act, Role, Who};
+use super::request;
 use crate::error::{Error, RequestError, Result};
 use crate::json::{EventKind, NewReservation, Quote, Reservation, Step, Timestamp};
 
@@ -18,25 +18,25 @@ impl Ledger {
     pub(super) fn reserve(
         &mut self,
         now: Timestamp,
-        who: &Who,
+        principal: &Principal,
         new: &NewReservation,
         key: Option<&str>,
     ) -> Result<Reservation> {
-        who.check_owner()?;
+        principal.check_owner()?;
         let Some(key) = key else {
-            return self.reserve_once(now, who, new);
+            return self.reserve_once(now, principal, new);
         };
         if key.is_empty() || key.len() > KEY_MAX {
             return Err(RequestError::KeyLength(KEY_MAX).into());
         }
-        let place = serde_json::to_string(&(&who.name, key))?;
+        let place = serde_json::to_string(&(&principal.name, key))?;
         let body = serde_json::to_string(new)?;
         if let Some(answer) = self.answers.get(&place) {
             let is_same = answer.body == body;
             let same = is_same.then(|| answer.reservation.clone());
             return same.ok_or_else(|| Error::KeyReused(key.to_owned()));
         }
-        let reservation = self.reserve_once(now, who, new)?;
+        let reservation = self.reserve_once(now, principal, new)?;
         let answer = Answer {
             at: now,
             body,
@@ -48,8 +48,13 @@ impl Ledger {
     }
 
     /// Returns the grant that a request would get.
-    pub(super) fn quote(&self, now: Timestamp, who: &Who, new: &NewReservation) -> Result<Quote> {
-        let plan = self.plan(now, who, new)?;
+    pub(super) fn quote(
+        &self,
+        now: Timestamp,
+        principal: &Principal,
+        new: &NewReservation,
+    ) -> Result<Quote> {
+        let plan = self.plan(now, principal, new)?;
         Ok(Quote {
             path: plan.path,
             steps: plan.steps,
@@ -58,15 +63,15 @@ impl Ledger {
     }
 
     /// Returns the grant that a request would get, if all rules permit it.
-    fn plan(&self, now: Timestamp, who: &Who, new: &NewReservation) -> Result<Plan> {
-        let policy = self.config.policy_of(&who.name);
-        let is_bound = who.role == Role::User;
+    fn plan(&self, now: Timestamp, principal: &Principal, new: &NewReservation) -> Result<Plan> {
+        let policy = self.config.policy_of(&principal.name);
+        let is_bound = principal.role == Role::User;
         let fastest = policy.rate_max.filter(|_| is_bound);
-        let full = ask::complete(new, now, &self.calendar, fastest)?;
-        let owner = self.config.number_of(&who.name);
-        let request = ask::read(&full, self.calendar.topology(), owner)?;
+        let full = request::complete(new, now, &self.calendar, fastest)?;
+        let owner = self.config.number_of(&principal.name);
+        let request = request::read(&full, self.calendar.topology(), owner)?;
         if let Some(flow) = new.flow.as_ref().filter(|_| is_bound) {
-            policy.check_flow(&who.name, flow)?;
+            policy.check_flow(&principal.name, flow)?;
         }
         let grant = self.calendar.quote(now.instant(), &request)?;
         let plan = Plan {
@@ -77,55 +82,55 @@ impl Ledger {
             grant,
         };
         if is_bound {
-            policy.check_links(&who.name, &plan.path)?;
-            policy.check_end(&who.name, now, plan.grant.end().into())?;
+            policy.check_links(&principal.name, &plan.path)?;
+            policy.check_end(&principal.name, now, plan.grant.end().into())?;
         }
-        self.check_rivals(now, who, &plan)?;
+        self.check_conflicts(now, principal, &plan)?;
         Ok(plan)
     }
 
     /// Refuses packets that another circuit carries at that time, and names a time at which they
     /// are free.
-    fn check_rivals(&self, now: Timestamp, who: &Who, plan: &Plan) -> Result<()> {
-        let rivals = self.rivals();
+    fn check_conflicts(&self, now: Timestamp, principal: &Principal, plan: &Plan) -> Result<()> {
+        let conflicts = self.conflicts();
         let flow = plan.full.flow.as_ref();
-        rivals.check_room(self.calendar.topology(), flow)?;
-        let wish = Wish {
+        conflicts.check_room(self.calendar.topology(), flow)?;
+        let candidate = Candidate {
             id: None,
-            owner: &who.name,
+            owner: &principal.name,
             flow,
             steps: &plan.steps,
-            is_bound: who.role == Role::User,
+            is_bound: principal.role == Role::User,
         };
-        let Some((flow, first)) = flow.zip(rivals.rival(&wish)) else {
-            return rivals.check(&wish);
+        let Some((flow, first)) = flow.zip(conflicts.conflict(&candidate)) else {
+            return conflicts.check(&candidate);
         };
-        let (mut rival, mut request) = (first, plan.request.clone());
+        let (mut conflict, mut request) = (first, plan.request.clone());
         for _ in 0..TRIES {
-            request.from = rival.till.instant();
+            request.from = conflict.till.instant();
             let Ok(grant) = self.calendar.quote(now.instant(), &request) else {
                 break;
             };
             let steps = record::steps(&grant.joined());
-            let later = Wish {
+            let later = Candidate {
                 steps: &steps,
-                ..wish
+                ..candidate
             };
-            let Some(next) = rivals.rival(&later) else {
-                return Err(first.refusal(flow, Some(rival.till)).into());
+            let Some(next) = conflicts.conflict(&later) else {
+                return Err(first.refusal(flow, Some(conflict.till)).into());
             };
-            rival = next;
+            conflict = next;
         }
         Err(first.refusal(flow, None).into())
     }
 
     /// Returns the view of all reservations for conflict checks.
-    pub(super) const fn rivals(&self) -> Rivals<'_> {
-        Rivals {
+    pub(super) const fn conflicts(&self) -> Conflicts<'_> {
+        Conflicts {
             config: &self.config,
             records: &self.records,
-            tally: &self.tally,
-            effort: &self.effort,
+            usage: &self.usage,
+            step_counter: &self.step_counter,
             moved: BTreeMap::new(),
         }
     }
@@ -133,18 +138,19 @@ impl Ledger {
     fn reserve_once(
         &mut self,
         now: Timestamp,
-        who: &Who,
+        principal: &Principal,
         new: &NewReservation,
     ) -> Result<Reservation> {
-        self.tally.check_count(&self.config, &who.name)?;
+        self.usage.check_count(&self.config, &principal.name)?;
         let Plan {
             full,
             request,
             grant,
             path,
             steps,
-        } = self.plan(now, who, new)?;
-        self.tally.check_work(&self.config, &who.name, &steps)?;
+        } = self.plan(now, principal, new)?;
+        self.usage
+            .check_work(&self.config, &principal.name, &steps)?;
         let id = self.next_id();
         self.calendar.book(now.instant(), Id(id), &request)?;
         let nth = self
@@ -154,7 +160,7 @@ impl Ledger {
         let hold_till = Timestamp(now.0.saturating_add(self.config.hold.as_nanos() as u64));
         let reservation = Reservation {
             id,
-            owner: who.name.clone(),
+            owner: principal.name.clone(),
             state: State::Reserved,
             path,
             steps,
@@ -167,19 +173,23 @@ impl Ledger {
             request: full,
         };
         let commit = reservation.request.commit;
-        let act = Act { now, who, why: "" };
+        let act = Action {
+            now,
+            principal,
+            why: "",
+        };
         let mut record = Record::new(reservation, nth, hold_till);
-        record.by_operator = who.role >= Role::Operator;
+        record.by_operator = principal.role >= Role::Operator;
         let noted = record.note(act, Verb::Reserve);
         self.insert(record);
         self.note_record(id);
         noted?;
-        self.tell(act, id, EventKind::Reserved)?;
+        self.add_event(act, id, EventKind::Reserved)?;
         if commit {
             let why = "committed with the request";
-            self.commit(Act { why, ..act }, id)?;
+            self.commit(Action { why, ..act }, id)?;
         }
-        Ok(self.record(who, id)?.reservation.clone())
+        Ok(self.record(principal, id)?.reservation.clone())
     }
 }
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 use lighthaul_calendar::{Id, RepackLimits, SavedBooking, Scope};
 use lighthaul_circuit::reservation::Verb;
 
-use super::ask;
+use super::conflicts::{Candidate, Conflicts};
 use super::ledger::{Ledger, REPACK_STEPS_MAX};
-use super::moves::Moves;
-use super::rivals::{Rivals, Wish};
-use super::who::{Act, Role, Who};
+use super::move_policy::MovePolicy;
+use super::principal::{Action, Principal, Role};
+use super::request;
 use crate::error::{Error, Result};
 use crate::json::{Change, EventKind, Reservation, Timestamp};
 
@@ -18,18 +18,18 @@ impl Ledger {
     /// Extends a reservation if `grow` is set, and shrinks it otherwise.
     pub(super) fn resize(
         &mut self,
-        act: Act<'_>,
+        act: Action<'_>,
         id: u64,
         change: &Change,
         grow: bool,
     ) -> Result<()> {
         let now = act.now;
-        let record = self.record(act.who, id)?;
+        let record = self.record(act.principal, id)?;
         if !record.is_live() {
             return Err(Error::Refused(lighthaul_calendar::Refusal::Ended(Id(id))));
         }
-        let full = ask::changed(&record.reservation.request, change)?;
-        let need = ask::need(&full)?;
+        let full = request::changed(&record.reservation.request, change)?;
+        let need = request::need(&full)?;
         let kept = self.kept(id)?;
         let at = now.instant();
         if grow {
@@ -55,15 +55,15 @@ impl Ledger {
         self.insert(new);
         self.note_record(id);
         noted?;
-        self.tell(act, id, EventKind::Resized)
+        self.add_event(act, id, EventKind::Resized)
     }
 
     /// Refuses an extended reservation that exceeds the rights of its owner or conflicts with
     /// another circuit. The ledger does not contain it yet.
-    fn check_larger(&self, act: Act<'_>, new: &Reservation) -> Result<()> {
+    fn check_larger(&self, act: Action<'_>, new: &Reservation) -> Result<()> {
         let owner = &new.owner;
-        self.tally.check_work(&self.config, owner, &new.steps)?;
-        let is_bound = act.who.role == Role::User;
+        self.usage.check_work(&self.config, owner, &new.steps)?;
+        let is_bound = act.principal.role == Role::User;
         if is_bound {
             let policy = self.config.policy_of(owner);
             policy.check_end(owner, act.now, new.promised_end)?;
@@ -72,7 +72,7 @@ impl Ledger {
                 policy.check_flow(owner, flow)?;
             }
         }
-        self.rivals().check(&Wish {
+        self.conflicts().check(&Candidate {
             id: Some(new.id),
             owner,
             flow: new.request.flow.as_ref(),
@@ -99,21 +99,21 @@ impl Ledger {
             bookings: self.config.repack_max,
             steps,
         };
-        let rivals = Rivals {
+        let conflicts = Conflicts {
             config: &self.config,
             records: &self.records,
-            tally: &self.tally,
-            effort: &self.effort,
+            usage: &self.usage,
+            step_counter: &self.step_counter,
             moved: BTreeMap::new(),
         };
-        let mut rules = Moves::new(rivals, now);
+        let mut rules = MovePolicy::new(conflicts, now);
         let calendar = &mut self.calendar;
         let moved = calendar.repack_by(from, Scope::Waiting, &mut limits, &mut rules);
         let looked_at = self.config.repack_max - limits.bookings;
         self.repack_steps = limits.steps.saturating_sub(looked_at * STEPS_EACH);
         // a repack that had fewer steps than the maximum continues later
         self.is_freed = limits.steps == 0 && steps < REPACK_STEPS_MAX;
-        let who = Who::new("calendar", Role::Operator);
+        let principal = Principal::new("calendar", Role::Operator);
         for moved in moved {
             let earlier = Duration::as_secs_f64(&moved.was.since(moved.end));
             let why = if moved.end < moved.was {
@@ -121,9 +121,9 @@ impl Ledger {
             } else {
                 "capacity was freed: rates changed, same end".to_owned()
             };
-            let act = Act {
+            let act = Action {
                 now,
-                who: &who,
+                principal: &principal,
                 why: &why,
             };
             self.regrant(act, moved.id.0)?;

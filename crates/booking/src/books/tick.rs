@@ -3,14 +3,14 @@
 use lighthaul_circuit::reservation::Verb;
 
 use super::ledger::Ledger;
-use super::who::{Act, Role, Who};
+use super::principal::{Action, Principal, Role};
 use crate::error::Result;
 use crate::json::Timestamp;
 
 impl Ledger {
     /// Makes the changes that are due: holds expire, and reservations start and end.
     pub(super) fn tick(&mut self, now: Timestamp) -> Result<()> {
-        let clock = Who::new("clock", Role::Operator);
+        let clock = Principal::new("clock", Role::Operator);
         while let Some(&(at, id)) = self.due.first()
             && at <= now
         {
@@ -19,12 +19,12 @@ impl Ledger {
             let Some((_, verb)) = due else {
                 continue;
             };
-            let act = Act {
+            let act = Action {
                 now,
-                who: &clock,
+                principal: &clock,
                 why: reason(verb),
             };
-            self.turn(act, id, verb)?;
+            self.transition(act, id, verb)?;
         }
         if self.forget_at <= now {
             self.forget(now);
@@ -57,7 +57,7 @@ impl Ledger {
     fn forget(&mut self, now: Timestamp) {
         self.forget_at = Timestamp(now.0.saturating_add(FORGET_EVERY));
         self.calendar.forget(now.instant());
-        self.tally.forget(&self.config, now);
+        self.usage.forget(&self.config, now);
         let before =
             |time: std::time::Duration| Timestamp(now.0.saturating_sub(time.as_nanos() as u64));
         let (history, answers) = (

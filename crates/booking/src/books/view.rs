@@ -4,8 +4,8 @@ use lighthaul_calendar::{Id, Link, LinkId, Topology};
 use lighthaul_circuit::reservation::State;
 
 use super::ledger::Ledger;
+use super::principal::Principal;
 use super::record;
-use super::who::Who;
 use crate::error::{RequestError, Result, UnknownLink};
 use crate::json::{
     Allocation, Bps, CalendarView, Free, LinkView, Page, Reservation, Timestamp, TopologyView,
@@ -24,14 +24,14 @@ impl Ledger {
     /// Returns at most `limit` reservations with numbers above `after` that the identity may see.
     pub(super) fn list(
         &self,
-        who: &Who,
+        principal: &Principal,
         filter: &Filter,
         (after, limit): (u64, usize),
     ) -> Result<Page<Reservation>> {
         if let Some(owner) = &filter.owner
-            && *owner != who.name
+            && *owner != principal.name
         {
-            who.check_operator("list the reservations of others")?;
+            principal.check_operator("list the reservations of others")?;
         }
         let limit = limit.clamp(1, PAGE_MAX);
         let from = after.saturating_add(1);
@@ -40,7 +40,7 @@ impl Ledger {
             .range(from..)
             .map(|(_, record)| &record.reservation);
         let wanted = all.filter(|reservation| {
-            who.may(&reservation.owner)
+            principal.may(&reservation.owner)
                 && filter
                     .owner
                     .as_ref()
@@ -59,7 +59,7 @@ impl Ledger {
     /// Returns the capacity of a link that is free for the identity, and the allocations.
     pub(super) fn calendar_view(
         &self,
-        who: &Who,
+        principal: &Principal,
         link: &str,
         now: Timestamp,
         (from, till): (Timestamp, Timestamp),
@@ -77,7 +77,7 @@ impl Ledger {
         }
         // a request from a moment ago may start slightly in the past
         let (from, till) = (from.max(now), till.max(Timestamp(now.0.saturating_add(1))));
-        let owner = self.config.number_of(&who.name);
+        let owner = self.config.number_of(&principal.name);
         let free = self
             .calendar
             .free(id, owner, from.instant(), till.instant());
@@ -98,7 +98,7 @@ impl Ledger {
                 .records
                 .get(&id)
                 .map(|record| &record.reservation.owner);
-            let owner = owner.filter(|owner| who.may(owner));
+            let owner = owner.filter(|owner| principal.may(owner));
             let steps = record::steps(&booking.grant().joined());
             let within = steps
                 .iter()
@@ -144,7 +144,7 @@ impl Ledger {
     /// Returns all reservations that need a circuit at a device now.
     pub(super) fn circuits(&self) -> Vec<Reservation> {
         let records = self
-            .tally
+            .usage
             .all_circuits()
             .filter_map(|id| self.records.get(&id));
         let reservations = records.map(|record| &record.reservation);

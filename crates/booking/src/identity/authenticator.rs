@@ -3,7 +3,7 @@
 use super::jwks::Keys;
 use super::jwt::{self, Issuer, TokenError};
 use super::tokens::Tokens;
-use crate::books::Who;
+use crate::books::Principal;
 
 /// Sources of valid tokens.
 #[derive(Debug)]
@@ -38,7 +38,11 @@ pub enum AuthError {
 impl Authenticator {
     /// Returns the client that sent this `Authorization` header, at `now` in seconds since 1970.
     /// Blocks while the keys of the issuer are fetched.
-    pub fn authenticate(&self, authorization: Option<&str>, now: u64) -> Result<Who, AuthError> {
+    pub fn authenticate(
+        &self,
+        authorization: Option<&str>,
+        now: u64,
+    ) -> Result<Principal, AuthError> {
         let token = authorization.and_then(|header| {
             let (scheme, token) = header.trim().split_once(' ')?;
             scheme

@@ -19,7 +19,7 @@ use lighthaul_io::fs::watched_file::WatchedFile;
 use tracing::warn;
 
 use super::role::UnknownRole;
-use crate::books::{Role, Who};
+use crate::books::{Principal, Role};
 
 /// File of tokens, which is read again after each change.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub struct Entry {
     /// Hash of the token.
     pub token: Fingerprint,
     /// Bearer.
-    pub who: Who,
+    pub bearer: Principal,
     /// End of validity in seconds since 1970.
     pub expires: Option<u64>,
 }
@@ -63,15 +63,15 @@ impl Tokens {
 
     /// Returns the bearer of `token` at `now`, in seconds since 1970. Returns `None` for each token
     /// while the file cannot be read.
-    pub fn bearer(&self, token: &str, now: u64) -> Option<Who> {
+    pub fn bearer(&self, token: &str, now: u64) -> Option<Principal> {
         let shown = Fingerprint::of_token(token);
         let list = self.list().ok()?;
         // compares with every line, so that the time reveals nothing
         let is_denied = list.denied.iter().filter(|token| token.is(shown)).count() > 0;
         let found = list.entries.iter().filter(|entry| entry.token.is(shown));
         let found = found.filter(|entry| entry.expires.is_none_or(|end| now < end));
-        let who = found.map(|entry| entry.who.clone()).next_back();
-        who.filter(|_| !is_denied)
+        let principal = found.map(|entry| entry.bearer.clone()).next_back();
+        principal.filter(|_| !is_denied)
     }
 
     /// Reads the file if it has changed. New faults are logged.
@@ -126,18 +126,18 @@ impl List {
 
 /// Appends a token to the file at `path`, and creates it if needed.
 pub fn add(path: &Path, entry: &Entry) -> io::Result<()> {
-    if !is_name(&entry.who.name) {
+    if !is_name(&entry.bearer.name) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             EntryError::Name,
         ));
     }
-    let name = shlex::try_quote(&entry.who.name).map_err(io::Error::other)?;
+    let name = shlex::try_quote(&entry.bearer.name).map_err(io::Error::other)?;
     let expires = entry.expires.map(|end| format!(" expires={end}"));
     let line = format!(
         "{} {name} {}{}\n",
         entry.token,
-        entry.who.role,
+        entry.bearer.role,
         expires.unwrap_or_default()
     );
     durable::edit(path, |old| {
@@ -174,10 +174,10 @@ fn entry(line: &str) -> Result<Entry, EntryError> {
             None => role = word.parse()?,
         }
     }
-    let who = Who { name, role };
+    let principal = Principal { name, role };
     Ok(Entry {
         token,
-        who,
+        bearer: principal,
         expires,
     })
 }
@@ -213,8 +213,8 @@ mod tests {
         format!("{} {rest}\n", Fingerprint::of_token(token))
     }
 
-    fn who(name: &str, role: Role) -> Who {
-        Who {
+    fn principal(name: &str, role: Role) -> Principal {
+        Principal {
             name: name.to_owned(),
             role,
         }
@@ -234,23 +234,26 @@ mod tests {
         let path = folder.join("tokens");
         let tokens = Tokens::open(&path).unwrap();
         assert_eq!(tokens.bearer("a", 0), None);
-        let list = |token: &str, who: Who, expires| {
+        let list = |token: &str, principal: Principal, expires| {
             let token = Fingerprint::of_token(token);
             let entry = Entry {
                 token,
-                who,
+                bearer: principal,
                 expires,
             };
             add(&path, &entry).unwrap();
         };
-        list("a", who("alice", Role::User), None);
-        list("b", who("bob b", Role::Operator), Some(7));
-        assert_eq!(tokens.bearer("a", 9), Some(who("alice", Role::User)));
-        assert_eq!(tokens.bearer("b", 6), Some(who("bob b", Role::Operator)));
+        list("a", principal("alice", Role::User), None);
+        list("b", principal("bob b", Role::Operator), Some(7));
+        assert_eq!(tokens.bearer("a", 9), Some(principal("alice", Role::User)));
+        assert_eq!(
+            tokens.bearer("b", 6),
+            Some(principal("bob b", Role::Operator))
+        );
         assert_eq!((tokens.bearer("b", 7), tokens.bearer("c", 0)), (None, None));
         fs::write(&path, line("c", "carol admin")).unwrap();
         assert_eq!(tokens.bearer("a", 9), None);
-        assert_eq!(tokens.bearer("c", 9), Some(who("carol", Role::Admin)));
+        assert_eq!(tokens.bearer("c", 9), Some(principal("carol", Role::Admin)));
         fs::remove_dir_all(&folder).unwrap();
         assert_eq!(tokens.bearer("c", 9), None);
     }
@@ -268,10 +271,10 @@ mod tests {
         let (first, last) = (line("a", "alice user"), line("b", "bob user"));
         let token = Fingerprint::of_token("b");
         let (name, role) = ("bob".to_owned(), Role::User);
-        let who = Who { name, role };
+        let principal = Principal { name, role };
         let entry = Entry {
             token,
-            who,
+            bearer: principal,
             expires: None,
         };
         for before in [first.as_str(), first.trim_end()] {
@@ -341,7 +344,7 @@ mod tests {
                 fs::write(&path, format!("{text}{}", line("b", "bob"))).unwrap();
                 let tokens = Tokens::open(&path).unwrap();
                 assert_eq!(tokens.bearer("a", 0), None, "{text}");
-                assert_eq!(tokens.bearer("b", 0), Some(who("bob", Role::User)));
+                assert_eq!(tokens.bearer("b", 0), Some(principal("bob", Role::User)));
             }
         }
         fs::remove_dir_all(&folder).unwrap();
@@ -357,7 +360,7 @@ mod tests {
         octets.extend(b"\xff\n");
         fs::write(&path, &octets).unwrap();
         let tokens = Tokens::open(&path).unwrap();
-        assert_eq!(tokens.bearer("a", 0), Some(who("alice", Role::User)));
+        assert_eq!(tokens.bearer("a", 0), Some(principal("alice", Role::User)));
         assert_eq!(tokens.bearer("b", 0), None);
         assert_eq!(
             List::parse(&octets).faults,

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use lighthaul_base::quantity::ParseQuantityError;
 use lighthaul_base::{Rate, Size, duration};
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -36,29 +37,26 @@ impl From<Rate> for Bps {
 }
 
 impl FromStr for Bytes {
-    type Err = String;
+    type Err = ParseQuantityError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let size: Size = text.parse().map_err(|e| format!("{e}"))?;
-        Ok(Self(size.0))
+    fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
+        text.parse().map(|size: Size| Self(size.0))
     }
 }
 
 impl FromStr for Bps {
-    type Err = String;
+    type Err = ParseQuantityError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let rate: Rate = text.parse().map_err(|e| format!("{e}"))?;
-        Ok(rate.into())
+    fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
+        text.parse().map(|rate: Rate| rate.into())
     }
 }
 
 impl FromStr for IsoDuration {
-    type Err = String;
+    type Err = ParseQuantityError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let time = duration::parse(text).map_err(|e| format!("{e}"))?;
-        Ok(Self(time))
+    fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
+        duration::parse(text).map(Self)
     }
 }
 
@@ -120,7 +118,7 @@ enum NumberOrText {
 fn read<'de, D, T>(deserializer: D, of: impl FnOnce(u64) -> T) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
-    T: FromStr<Err = String>,
+    T: FromStr<Err: fmt::Display>,
 {
     match NumberOrText::deserialize(deserializer)? {
         NumberOrText::Number(number) => Ok(of(number)),

@@ -13,7 +13,7 @@ pub struct Event {
     pub seq: u64,
     /// Time.
     pub at: Timestamp,
-    /// EventKind of change.
+    /// Kind of change.
     pub kind: EventKind,
     /// User, device or component that made the change.
     pub who: String,
@@ -23,7 +23,7 @@ pub struct Event {
     pub reservation: Reservation,
 }
 
-/// EventKind of change of a reservation.
+/// Kind of change of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {

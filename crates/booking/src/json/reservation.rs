@@ -34,7 +34,7 @@ pub struct Reservation {
     pub changed: Timestamp,
     /// Actions on the reservation, oldest first.
     pub journal: Vec<JournalLine>,
-    /// ClientError, if the reservation has failed.
+    /// Failure, if the reservation has failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }

@@ -18,7 +18,7 @@ pub struct Batch {
 /// Document in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
-    /// DocumentKind.
+    /// Kind.
     pub kind: DocumentKind,
     /// Key among documents of its kind.
     pub id: String,
@@ -26,7 +26,7 @@ pub struct Document {
     pub doc: Option<String>,
 }
 
-/// DocumentKind of a document.
+/// Kind of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DocumentKind {
     /// Reservation and its grant.

@@ -58,7 +58,7 @@ pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology, TopologyFil
 }
 
 /// Adds the interfaces of each link.
-fn attach(topology: &mut Topology, links: &[Written]) -> Result<(), TopologyError> {
+fn attach(topology: &mut Topology, links: &[LinkTable]) -> Result<(), TopologyError> {
     for written in links {
         let back = written.both.then(|| written.name_of_back());
         let there = (Some(written.name()), &written.interfaces);
@@ -78,13 +78,13 @@ struct File {
     #[serde(default)]
     nodes: Vec<String>,
     #[serde(default)]
-    link: Vec<Written>,
+    link: Vec<LinkTable>,
 }
 
 /// Link as written in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct LinkTable {
     name: Option<String>,
     from: String,
     to: String,
@@ -101,7 +101,7 @@ struct Written {
     back_interfaces: Vec<String>,
 }
 
-impl Written {
+impl LinkTable {
     fn link(&self, usual: Option<Rate>) -> Result<Link, TopologyFileError> {
         let name = self.name();
         let capacity = self.capacity.as_ref().map(|capacity| capacity.0);

@@ -39,7 +39,7 @@ fn older_store_is_refused_by_every_instance_that_has_seen_more() {
     shelf.elect("one");
     says_backwards(one.reserve(&ada(), &all_for(1), None));
     says_backwards(one.tick());
-    assert!(one.standing().why.unwrap().contains("went backwards"));
+    assert!(one.status().why.unwrap().contains("went backwards"));
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn restored_file_is_refused_until_it_is_accepted() {
     fs::create_dir_all(&folder).unwrap();
     let (books, backup) = (folder.join("books"), folder.join("backup"));
     let config = |accept_restored| Config {
-        seen: Some(folder.join("books.seen")),
+        position_file: Some(folder.join("books.seen")),
         accept_restored,
         ..Config::default()
     };
@@ -108,7 +108,7 @@ fn numbers_are_not_reused_after_a_power_failure() {
     let now = Arc::new(AtomicU64::new(BEGIN));
     let start = || {
         let config = Config {
-            seen: Some(folder.join("books.seen")),
+            position_file: Some(folder.join("books.seen")),
             ..Config::default()
         };
         let store = Sqlite::open(&folder.join("books")).unwrap();
@@ -145,7 +145,7 @@ fn damaged_position_is_refused_until_the_books_are_accepted() {
     let now = Arc::new(AtomicU64::new(BEGIN));
     let start = |accept_restored| {
         let config = Config {
-            seen: Some(seen.clone()),
+            position_file: Some(seen.clone()),
             accept_restored,
             ..Config::default()
         };

@@ -190,10 +190,10 @@ fn reservations_of_others_are_not_visible() {
     );
     assert_eq!(world.books.events_since(&ben(), 0, 10).unwrap().events, []);
     let whole = (World::at(0), World::at(20));
-    let owner = |who| {
+    let owner = |principal| {
         world
             .books
-            .calendar(who, "link", whole)
+            .calendar(principal, "link", whole)
             .unwrap()
             .allocations[0]
             .owner

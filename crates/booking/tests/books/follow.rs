@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use lighthaul_base::Rng;
 use lighthaul_booking::Error;
-use lighthaul_booking::books::{Books, Config, Filter, Who};
+use lighthaul_booking::books::{Books, Config, Filter, Principal};
 use lighthaul_booking::json::{Bytes, Change, NewOutage, NewReservation, Timestamp};
 use lighthaul_booking::store::Writer;
 use lighthaul_circuit::reservation::State;
@@ -110,8 +110,8 @@ fn status_has_the_writer_the_time_and_the_failure() {
     let one = World::on(shelf.hand("one"), Config::default());
     let two = open(shelf.hand("two"), Config::default(), &one.now).unwrap();
     let of = |books: &Books| {
-        let standing = books.standing();
-        (standing.writer, standing.at, standing.why.is_some())
+        let status = books.status();
+        (status.writer, status.at, status.why.is_some())
     };
     let other = Some("one".to_owned());
     assert_eq!(of(&one.books), (None, World::at(0), false));
@@ -299,8 +299,8 @@ proptest! {
 
 /// Makes a random change.
 fn act(books: &Books, rng: &mut Rng) -> lighthaul_booking::Result<()> {
-    let whose: [Who; 2] = [ada(), ben()];
-    let who = &whose[rng.below(2) as usize];
+    let whose: [Principal; 2] = [ada(), ben()];
+    let principal = &whose[rng.below(2) as usize];
     let all = books
         .list(&operator(), &Filter::default(), (0, 1000))?
         .items;
@@ -350,7 +350,7 @@ fn act(books: &Books, rng: &mut Rng) -> lighthaul_booking::Result<()> {
             };
             let key = rng.below(20).to_string();
             books
-                .reserve(who, &new, (rng.below(2) == 0).then_some(key.as_str()))
+                .reserve(principal, &new, (rng.below(2) == 0).then_some(key.as_str()))
                 .map(drop)
         }
     }

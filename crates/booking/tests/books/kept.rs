@@ -1,13 +1,16 @@
 //! Deletion of old answers and of history.
 
 use lighthaul_booking::Error;
-use lighthaul_booking::books::{Books, Config, Quota, Who};
+use lighthaul_booking::books::{Books, Config, Principal, Quota};
 use lighthaul_booking::json::NewReservation;
 
 use crate::world::{SECONDS_WORTH, World, ada, all_for, ben, held_for};
 
-fn key_of(books: &Books, who: &Who, key: &str) -> u64 {
-    books.reserve(who, &held_for(1), Some(key)).unwrap().id
+fn key_of(books: &Books, principal: &Principal, key: &str) -> u64 {
+    books
+        .reserve(principal, &held_for(1), Some(key))
+        .unwrap()
+        .id
 }
 
 #[test]
@@ -47,9 +50,13 @@ fn history_of_the_owner_with_most_is_deleted_first() {
         ..Config::default()
     };
     let world = World::new(config);
-    let over = |who: &Who| {
-        let id = world.books.reserve(who, &held_for(1), None).unwrap().id;
-        world.books.terminate(who, id, "").unwrap();
+    let over = |principal: &Principal| {
+        let id = world
+            .books
+            .reserve(principal, &held_for(1), None)
+            .unwrap()
+            .id;
+        world.books.terminate(principal, id, "").unwrap();
         id
     };
     let (first, oldest) = (over(&ada()), over(&ben()));

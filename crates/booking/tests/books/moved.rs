@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_booking::Error;
-use lighthaul_booking::books::{Books, Config, Policy, Who};
+use lighthaul_booking::books::{Books, Config, Policy, Principal};
 use lighthaul_booking::error::PolicyError;
 use lighthaul_booking::json::{
     Bps, Bytes, Change, NewOutage, NewReservation, Reservation, Timestamp,
@@ -79,8 +79,8 @@ fn out(books: &Books, link: &str, from: u64, till: u64) {
     books.outage(&operator(), &outage).unwrap();
 }
 
-fn is_on(books: &Books, who: &Who, reservation: &Reservation, link: &str) {
-    let now = books.get(who, reservation.id).unwrap();
+fn is_on(books: &Books, principal: &Principal, reservation: &Reservation, link: &str) {
+    let now = books.get(principal, reservation.id).unwrap();
     assert_eq!(
         (now.path.as_slice(), now.failure),
         ([link.to_owned()].as_slice(), None)
@@ -208,10 +208,10 @@ fn many_reservations_of_many_steps_under_one_rate_limit_do_not_stop_the_calendar
         .collect();
     assert!(bound.iter().all(|bound| bound.steps.len() == MANY as usize));
     // each is compared with a sum of the others, at a cost proportional to its steps
-    let reserved = books.effort().unwrap();
+    let reserved = books.steps_examined().unwrap();
     assert!(reserved <= 2 * MANY * MANY, "{reserved}");
     books.release(&ben(), fixed[0], "").unwrap();
-    let moved = books.effort().unwrap() - reserved;
+    let moved = books.steps_examined().unwrap() - reserved;
     assert!((MANY * MANY..=4 * MANY * MANY).contains(&moved), "{moved}");
     for bound in &bound {
         let now = books.get(&ada(), bound.id).unwrap();

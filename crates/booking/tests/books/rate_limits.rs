@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lighthaul_base::{Rate, Rng};
-use lighthaul_booking::books::{Books, Config, Policy, Who};
+use lighthaul_booking::books::{Books, Config, Policy, Principal};
 use lighthaul_booking::json::{
     Bps, Bytes, IsoDuration, NewOutage, NewReservation, Reservation, Timestamp,
 };
@@ -160,9 +160,9 @@ fn outages_of_any_links_and_times_leave_an_owner_within_its_limit() {
 #[test]
 fn displaced_reservations_do_not_block_each_other() {
     let books = books();
-    let reserve = |who: &Who, link, from| {
+    let reserve = |principal: &Principal, link, from| {
         let new = over(link, from, fixed_for(10));
-        books.reserve(who, &new, None).unwrap()
+        books.reserve(principal, &new, None).unwrap()
     };
     reserve(&ben(), "two", 100);
     reserve(&ben(), "three", 100);

@@ -19,7 +19,7 @@ pub(crate) struct Hand {
     shelf: Shelf,
 }
 
-/// ClientError of the next write.
+/// Failure of the next write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The batch is not stored.

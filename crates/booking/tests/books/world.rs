@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lighthaul_base::Rate;
-use lighthaul_booking::books::{Books, Config, Role, Who};
+use lighthaul_booking::books::{Books, Config, Principal, Role};
 use lighthaul_booking::json::{Bps, Bytes, NewReservation, Reservation, Shape, Timestamp};
 use lighthaul_booking::store::Store;
 use lighthaul_booking::store::sqlite::Sqlite;
@@ -113,18 +113,18 @@ pub(crate) fn most_at_once(all: &[Reservation]) -> u64 {
     sums.max().unwrap_or(0)
 }
 
-pub(crate) fn ada() -> Who {
-    Who::new("ada", Role::User)
+pub(crate) fn ada() -> Principal {
+    Principal::new("ada", Role::User)
 }
 
-pub(crate) fn ben() -> Who {
-    Who::new("ben", Role::User)
+pub(crate) fn ben() -> Principal {
+    Principal::new("ben", Role::User)
 }
 
-pub(crate) fn operator() -> Who {
-    Who::new("olga", Role::Operator)
+pub(crate) fn operator() -> Principal {
+    Principal::new("olga", Role::Operator)
 }
 
-pub(crate) fn device() -> Who {
-    Who::new("eth1", Role::Device)
+pub(crate) fn device() -> Principal {
+    Principal::new("eth1", Role::Device)
 }

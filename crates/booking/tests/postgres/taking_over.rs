@@ -12,7 +12,7 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use lighthaul_base::{Instant, Rate, Rng};
-use lighthaul_booking::books::{Books, Config, Quota, Role, Who};
+use lighthaul_booking::books::{Books, Config, Principal, Quota, Role};
 use lighthaul_booking::certificate::ServerCertificate;
 use lighthaul_booking::client::{Client, Filter};
 use lighthaul_booking::https::ServerTrust;
@@ -349,7 +349,7 @@ impl Folder {
         let folder = Self(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
         let entry = Entry {
             token: Fingerprint::of_token(TOKEN),
-            who: Who::new("ada", Role::User),
+            bearer: Principal::new("ada", Role::User),
             expires: None,
         };
         tokens::add(&folder.0.join("tokens"), &entry).unwrap();

@@ -145,8 +145,8 @@ fn list_has_pages_without_gaps_and_only_own_reservations() {
     );
     let mut made = Vec::new();
     for nth in 0..7 {
-        let who = if nth % 3 == 0 { &bob } else { &ada };
-        made.push(who.reserve(&bytes(1_000_000)).unwrap().id);
+        let principal = if nth % 3 == 0 { &bob } else { &ada };
+        made.push(principal.reserve(&bytes(1_000_000)).unwrap().id);
     }
     let mut seen = Vec::new();
     let mut after = 0;

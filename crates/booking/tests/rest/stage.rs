@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_booking::books::{Books, Config, Role, Who};
+use lighthaul_booking::books::{Books, Config, Principal, Role};
 use lighthaul_booking::certificate::ServerCertificate;
 use lighthaul_booking::client::{Client, ClientError};
 use lighthaul_booking::connections::Limits;
@@ -73,14 +73,14 @@ impl Stage {
             ("bob", Role::User),
             ("olga", Role::Operator),
         ] {
-            let who = Who::new(name, role);
+            let principal = Principal::new(name, role);
             let token = Fingerprint::of_token(name);
             let expires = None;
             tokens::add(
                 &list,
                 &Entry {
                     token,
-                    who,
+                    bearer: principal,
                     expires,
                 },
             )
@@ -88,7 +88,7 @@ impl Stage {
         }
         let past = Entry {
             token: Fingerprint::of_token("old"),
-            who: Who::new("ada", Role::Admin),
+            bearer: Principal::new("ada", Role::Admin),
             expires: Some(1),
         };
         tokens::add(&list, &past).unwrap();

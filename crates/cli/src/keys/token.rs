@@ -1,6 +1,6 @@
 //! `lighthaul token` and `lighthaul sign`.
 
-use lighthaul_booking::books::{Role, Who};
+use lighthaul_booking::books::{Principal, Role};
 use lighthaul_booking::identity::tokens;
 use lighthaul_booking::identity::tokens::Entry;
 use lighthaul_daemon::{allowed, statement};
@@ -37,7 +37,7 @@ fn scheduler_token(args: &Token, role: Role, token: &str) -> Result<(), Error> {
         .map(|time| now().saturating_add(time.as_secs()));
     let entry = Entry {
         token: Fingerprint::of_token(token),
-        who: Who::new(args.name.clone(), role),
+        bearer: Principal::new(args.name.clone(), role),
         expires,
     };
     tokens::add(&path, &entry)

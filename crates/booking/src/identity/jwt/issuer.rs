@@ -2,7 +2,7 @@
 
 use super::signed::{Claims, verify};
 use super::token_error::TokenError;
-use crate::books::{Role, Who};
+use crate::books::{Principal, Role};
 use crate::identity::jwks::Jwk;
 
 /// Trusted issuer of signed tokens, and the roles that its tokens give.
@@ -23,7 +23,12 @@ pub struct Issuer {
 impl Issuer {
     /// Returns the client of a token that one of `keys` has signed, and that is valid at `now`, in
     /// seconds since 1970.
-    pub(crate) fn verify(&self, token: &str, keys: &[Jwk], now: u64) -> Result<Who, TokenError> {
+    pub(crate) fn verify(
+        &self,
+        token: &str,
+        keys: &[Jwk],
+        now: u64,
+    ) -> Result<Principal, TokenError> {
         let claims: Claims = verify(token, keys)?;
         if claims.iss != self.name {
             return Err(TokenError::Issuer(claims.iss));
@@ -46,7 +51,7 @@ impl Issuer {
         if claims.sub.chars().any(char::is_control) {
             return Err(TokenError::Name);
         }
-        Ok(Who {
+        Ok(Principal {
             role: self.role(&claims)?,
             name: format!("{}@{}", claims.sub, self.short_name()),
         })

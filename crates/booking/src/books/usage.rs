@@ -5,25 +5,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use lighthaul_base::Instant;
 
 use super::config::Config;
-use super::rates::Rates;
+use super::rate_sum::RateSum;
 use super::record::{Record, work};
 use crate::error::QuotaError;
 use crate::json::{Step, Timestamp};
 
 /// Use of capacity by each owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct Usage {
     /// Reservations that have not ended, by owner.
     live: BTreeMap<String, BTreeSet<u64>>,
     /// Reservations with a circuit that have not ended, by interface.
     circuits: BTreeMap<String, BTreeSet<u64>>,
     /// Sum of the rates of reservations that have not ended, by owner.
-    rates: BTreeMap<String, Rates>,
+    rates: BTreeMap<String, RateSum>,
     /// Work that is or was booked, by window and owner.
     work: BTreeMap<(u64, String), u128>,
 }
 
-impl Tally {
+impl Usage {
     /// Adds a record.
     pub(crate) fn add(&mut self, config: &Config, record: &Record) {
         let owner = &record.reservation.owner;
@@ -70,7 +70,7 @@ impl Tally {
     }
 
     /// Returns the sum of the rates of an owner.
-    pub(crate) fn rates(&self, owner: &str) -> Option<&Rates> {
+    pub(crate) fn rates(&self, owner: &str) -> Option<&RateSum> {
         self.rates.get(owner)
     }
 

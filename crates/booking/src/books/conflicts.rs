@@ -10,27 +10,27 @@ use std::collections::BTreeMap;
 use lighthaul_calendar::Topology;
 
 use super::config::Config;
-use super::effort::Effort;
-use super::quota::Tally;
-use super::rates::Rates;
+use super::rate_sum::RateSum;
 use super::record::Record;
+use super::step_counter::StepCounter;
+use super::usage::Usage;
 use crate::error::{self, OverlapError, PolicyError};
 use crate::json::{FlowAt, Step, Timestamp};
 
 /// All reservations, with pending moves.
 #[derive(Debug)]
-pub(super) struct Rivals<'a> {
+pub(super) struct Conflicts<'a> {
     pub(super) config: &'a Config,
     pub(super) records: &'a BTreeMap<u64, Record>,
-    pub(super) tally: &'a Tally,
-    pub(super) effort: &'a Effort,
+    pub(super) usage: &'a Usage,
+    pub(super) step_counter: &'a StepCounter,
     /// Steps of reservations that were moved but not stored yet.
     pub(super) moved: BTreeMap<u64, Vec<Step>>,
 }
 
 /// New or changed reservation to check.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wish<'a> {
+pub(super) struct Candidate<'a> {
     /// Number, if it has one.
     pub(super) id: Option<u64>,
     pub(super) owner: &'a str,
@@ -42,41 +42,41 @@ pub(super) struct Wish<'a> {
 
 /// Reservation with the same packets.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rival {
+pub(super) struct Conflict {
     id: u64,
     from: Timestamp,
     pub(super) till: Timestamp,
 }
 
-impl Rivals<'_> {
+impl Conflicts<'_> {
     /// Returns the last reservation whose circuit would carry packets of this one at the same time.
-    pub(super) fn rival(&self, wish: &Wish<'_>) -> Option<Rival> {
-        let flow = wish.flow?;
-        let (from, till) = span(wish.steps)?;
-        let others = self.tally.circuits(&flow.interface);
-        let others = others.filter(|id| Some(*id) != wish.id);
-        let rivals = others.filter_map(|id| {
+    pub(super) fn conflict(&self, candidate: &Candidate<'_>) -> Option<Conflict> {
+        let flow = candidate.flow?;
+        let (from, till) = span(candidate.steps)?;
+        let others = self.usage.circuits(&flow.interface);
+        let others = others.filter(|id| Some(*id) != candidate.id);
+        let conflicts = others.filter_map(|id| {
             let reservation = &self.records.get(&id)?.reservation;
             let packets = reservation.request.flow.as_ref()?.packets;
             let own = self.steps(id)?;
             let (begins, ends) = span(own)?;
             let meet = begins < till && from < ends;
-            (meet && packets.overlaps(&flow.packets)).then_some(Rival {
+            (meet && packets.overlaps(&flow.packets)).then_some(Conflict {
                 id,
                 from: begins,
                 till: ends,
             })
         });
-        rivals.max_by_key(|rival| rival.till)
+        conflicts.max_by_key(|conflict| conflict.till)
     }
 
     /// Refuses a conflict with another circuit or with the rate limit of the owner. The reservation
     /// that the candidate replaces does not count.
-    pub(super) fn check(&self, wish: &Wish<'_>) -> error::Result<()> {
-        if let (Some(rival), Some(flow)) = (self.rival(wish), wish.flow) {
-            return Err(rival.refusal(flow, None).into());
+    pub(super) fn check(&self, candidate: &Candidate<'_>) -> error::Result<()> {
+        if let (Some(conflict), Some(flow)) = (self.conflict(candidate), candidate.flow) {
+            return Err(conflict.refusal(flow, None).into());
         }
-        Ok(self.check_rate(wish)?)
+        Ok(self.check_rate(candidate)?)
     }
 
     /// Refuses a circuit above the maximum of its interface.
@@ -92,7 +92,7 @@ impl Rivals<'_> {
             .interface(interface)
             .and_then(|(_, port)| port.limits);
         let most = limits.map_or(0, |limits| limits.circuits_max);
-        if self.tally.circuits(interface).count() < most {
+        if self.usage.circuits(interface).count() < most {
             return Ok(());
         }
         Err(OverlapError::InterfaceFull {
@@ -101,29 +101,29 @@ impl Rivals<'_> {
         })
     }
 
-    fn check_rate(&self, wish: &Wish<'_>) -> Result<(), PolicyError> {
-        let policy = self.config.policy_of(wish.owner);
-        if !wish.is_bound || policy.rate_max.is_none() {
+    fn check_rate(&self, candidate: &Candidate<'_>) -> Result<(), PolicyError> {
+        let policy = self.config.policy_of(candidate.owner);
+        if !candidate.is_bound || policy.rate_max.is_none() {
             return Ok(());
         }
-        let rates = self.tally.rates(wish.owner);
-        self.effort.add(wish.steps);
+        let rates = self.usage.rates(candidate.owner);
+        self.step_counter.add(candidate.steps);
         let (most, beside) = rates.map_or_else(
-            || Rates::default().peak(wish.steps),
-            |rates| rates.peak(wish.steps),
+            || RateSum::default().peak(candidate.steps),
+            |rates| rates.peak(candidate.steps),
         );
-        policy.check_rate(wish.owner, most, beside)
+        policy.check_rate(candidate.owner, most, beside)
     }
 
     fn steps(&self, id: u64) -> Option<&[Step]> {
         let moved = self.moved.get(&id).map(Vec::as_slice);
         let steps = moved.or_else(|| Some(&self.records.get(&id)?.reservation.steps))?;
-        self.effort.add(steps);
+        self.step_counter.add(steps);
         Some(steps)
     }
 }
 
-impl Rival {
+impl Conflict {
     /// Returns the error with the packets and the time of the conflict, and the first start at which
     /// the packets are free, if it is known.
     pub(super) fn refusal(&self, flow: &FlowAt, free: Option<Timestamp>) -> OverlapError {

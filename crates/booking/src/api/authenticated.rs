@@ -8,14 +8,14 @@ use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 
-use super::desk::Desk;
-use super::refused::Refused;
-use crate::books::Who;
+use super::api_error::ApiError;
+use super::state::ApiState;
+use crate::books::Principal;
 use crate::connections::{Connection, site};
 
 /// Client that is authenticated and within its rate limit.
 #[derive(Debug)]
-pub(crate) struct Caller(pub(crate) Who);
+pub(crate) struct Authenticated(pub(crate) Principal);
 
 /// Address and connection that a request comes from.
 #[derive(Clone, Debug)]
@@ -27,23 +27,23 @@ pub(super) fn credential(headers: &HeaderMap) -> Option<String> {
     Some(shown.to_owned())
 }
 
-impl FromRequestParts<Desk> for Caller {
-    type Rejection = Refused;
+impl FromRequestParts<ApiState> for Authenticated {
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, desk: &Desk) -> Result<Self, Refused> {
-        match desk.judge(credential(&parts.headers)).await {
-            Ok(who) => {
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
+        match state.authenticate(credential(&parts.headers)).await {
+            Ok(principal) => {
                 if let Some(Peer(_, connection)) = parts.extensions.get::<Peer>() {
-                    connection.identify(&who.name);
+                    connection.identify(&principal.name);
                 }
-                desk.take(&who.name)?;
-                Ok(Self(who))
+                state.check_rate(&principal.name)?;
+                Ok(Self(principal))
             }
             Err(refused) => {
                 // limits the rate at which a client can guess tokens
                 let peer = parts.extensions.get::<Peer>();
                 let peer = peer.map_or_else(String::new, |Peer(address, _)| stranger(*address));
-                desk.take_of_stranger(&peer)?;
+                state.check_failed_rate(&peer)?;
                 Err(refused)
             }
         }

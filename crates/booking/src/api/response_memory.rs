@@ -19,13 +19,13 @@ use lighthaul_base::seats::{Full, Limits, Seats};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::caller::Peer;
-use super::refused::Refused;
+use super::api_error::ApiError;
+use super::authenticated::Peer;
 use crate::connections::Connection;
 
 /// Memory for responses, in KiB.
 #[derive(Clone, Debug)]
-pub(crate) struct Answers(Arc<Inner>);
+pub(crate) struct ResponseMemory(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -43,34 +43,34 @@ struct Shares {
 
 /// Memory of one response, which is free again when this is dropped.
 #[derive(Debug)]
-struct Room {
-    answers: Answers,
+struct ResponseSlot {
+    memory: ResponseMemory,
     number: u64,
 }
 
 /// Body of a response, and its memory.
-struct Held {
+struct HeldBody {
     octets: Bytes,
-    _room: Room,
+    _slot: ResponseSlot,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for HeldBody {
     fn as_ref(&self) -> &[u8] {
         &self.octets
     }
 }
 
-impl Drop for Room {
+impl Drop for ResponseSlot {
     fn drop(&mut self) {
-        let mut shares = self.answers.lock();
+        let mut shares = self.memory.lock();
         shares.seats.leave(self.number);
         shares.open.remove(&self.number);
         drop(shares);
-        self.answers.0.freed.notify_waiters();
+        self.memory.0.freed.notify_waiters();
     }
 }
 
-impl Answers {
+impl ResponseMemory {
     /// Returns a limit of this many bytes.
     pub(crate) fn new(bytes: usize) -> Self {
         let limits = Limits::parts_of((bytes as u64 >> 10).max(2));
@@ -85,7 +85,7 @@ impl Answers {
     }
 
     /// Takes memory for a response of `length` bytes to `peer`.
-    fn take(&self, peer: Option<&Peer>, length: u64) -> Result<Room, Full> {
+    fn take(&self, peer: Option<&Peer>, length: u64) -> Result<ResponseSlot, Full> {
         // a response longer than the whole share takes all of it
         let kib = (length >> 10).saturating_add(1).min(self.0.limits.identity);
         let name = peer.and_then(|Peer(_, connection)| connection.identity());
@@ -105,25 +105,25 @@ impl Answers {
             shares.open.insert(seated.number, Arc::clone(connection));
         }
         drop(shares);
-        Ok(Room {
-            answers: self.clone(),
+        Ok(ResponseSlot {
+            memory: self.clone(),
             number: seated.number,
         })
     }
 
     /// Waits for memory, but not longer than a response may take.
-    async fn wait(&self, peer: Option<&Peer>, length: u64) -> Option<Room> {
-        let room = async {
+    async fn wait(&self, peer: Option<&Peer>, length: u64) -> Option<ResponseSlot> {
+        let slot = async {
             loop {
                 let mut freed = pin!(self.0.freed.notified());
                 freed.as_mut().enable();
-                if let Ok(room) = self.take(peer, length) {
-                    return room;
+                if let Ok(slot) = self.take(peer, length) {
+                    return slot;
                 }
                 freed.await;
             }
         };
-        timeout(PATIENCE, room).await.ok()
+        timeout(PATIENCE, slot).await.ok()
     }
 
     fn lock(&self) -> MutexGuard<'_, Shares> {
@@ -134,7 +134,7 @@ impl Answers {
 /// Sends a response when there is memory for it. Small responses and those of unknown length are
 /// not limited.
 pub(crate) async fn bound(
-    State(answers): State<Answers>,
+    State(memory): State<ResponseMemory>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -147,13 +147,13 @@ pub(crate) async fn bound(
         return response;
     }
     let (parts, body) = response.into_parts();
-    let room = answers.wait(peer.as_ref(), length).await;
-    let (Some(room), Ok(octets)) = (room, to_bytes(body, usize::MAX).await) else {
-        return Refused::crowded().into_response();
+    let slot = memory.wait(peer.as_ref(), length).await;
+    let (Some(slot), Ok(octets)) = (slot, to_bytes(body, usize::MAX).await) else {
+        return ApiError::overloaded().into_response();
     };
-    let held = Bytes::from_owner(Held {
+    let held = Bytes::from_owner(HeldBody {
         octets,
-        _room: room,
+        _slot: slot,
     });
     // sent in parts, so that no second copy of the body is made
     let parts_of = stream::unfold(held, |mut rest| async move {
@@ -197,29 +197,29 @@ mod tests {
     #[test]
     fn identity_that_reads_nothing_takes_at_most_half_of_the_memory() {
         let connections = Connections::new(CallerLimits::default());
-        let answers = Answers::new(64 << 20);
+        let memory = ResponseMemory::new(64 << 20);
         let greedy: Vec<_> = (0..40).map(|nth| peer(&connections, "ada", nth)).collect();
         let mut held = Vec::new();
         let more = greedy.iter();
-        held.extend(more.filter_map(|peer| answers.take(Some(peer), MIB).ok()));
+        held.extend(more.filter_map(|peer| memory.take(Some(peer), MIB).ok()));
         assert_eq!(held.len(), 32);
         let other = peer(&connections, "bob", 99);
-        assert!(answers.take(Some(&other), MIB).is_ok());
+        assert!(memory.take(Some(&other), MIB).is_ok());
         assert!(!greedy.iter().any(has_ended));
-        assert_eq!(answers.lock().open.len(), 32);
+        assert_eq!(memory.lock().open.len(), 32);
     }
 
     #[test]
     fn unidentified_address_takes_at_most_three_quarters_of_the_memory() {
         let connections = Connections::new(CallerLimits::default());
-        let answers = Answers::new(64 << 20);
+        let memory = ResponseMemory::new(64 << 20);
         let address = IpAddr::from([10, 0, 0, 1]);
         let stranger = Peer(address, Arc::new(connections.admit(address).unwrap()));
         let mut held = Vec::new();
-        held.extend((0..64).filter_map(|_| answers.take(Some(&stranger), MIB).ok()));
+        held.extend((0..64).filter_map(|_| memory.take(Some(&stranger), MIB).ok()));
         assert_eq!(held.len(), 48);
         assert!(
-            answers
+            memory
                 .take(Some(&peer(&connections, "bob", 9)), MIB)
                 .is_ok()
         );
@@ -228,18 +228,18 @@ mod tests {
     #[test]
     fn newest_response_of_the_identity_with_most_ends_for_another() {
         let connections = Connections::new(CallerLimits::default());
-        let answers = Answers::new(64 << 20);
+        let memory = ResponseMemory::new(64 << 20);
         let mut held = Vec::new();
         let mut greedy = Vec::new();
         for nth in 0..32 {
             for (name, host) in [("ada", nth), ("eve", 100 + nth)] {
                 let peer = peer(&connections, name, host);
-                held.push(answers.take(Some(&peer), MIB).unwrap());
+                held.push(memory.take(Some(&peer), MIB).unwrap());
                 greedy.push(peer);
             }
         }
         let other = peer(&connections, "bob", 99);
-        let _room = answers.take(Some(&other), MIB).unwrap();
+        let _slot = memory.take(Some(&other), MIB).unwrap();
         let ended: Vec<bool> = greedy.iter().map(has_ended).collect();
         assert_eq!(ended.iter().filter(|ended| **ended).count(), 1);
         assert!(ended[62] || ended[63], "one of the newest");

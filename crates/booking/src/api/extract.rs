@@ -9,58 +9,58 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
-use super::refused::Refused;
+use super::api_error::{ApiError, InvalidInput};
 
 /// Path or query parameters of a request.
 #[derive(Debug)]
-pub(crate) struct Asked<T>(pub(crate) T);
+pub(crate) struct FromHead<T>(pub(crate) T);
 
-impl<S, T> FromRequestParts<S> for Asked<T>
+impl<S, T> FromRequestParts<S> for FromHead<T>
 where
     S: Send + Sync,
     T: FromRequestParts<S>,
     T::Rejection: Display,
 {
-    type Rejection = Refused;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let read = T::from_request_parts(parts, state).await;
-        read.map(Self).map_err(|why| Refused::unreadable(&why))
+        read.map(Self).map_err(|why| ApiError::unreadable(&why))
     }
 }
 
 /// JSON body of a request. An empty body is read as an empty object.
 #[derive(Debug)]
-pub(crate) struct Said<T>(pub(crate) T);
+pub(crate) struct JsonBody<T>(pub(crate) T);
 
-impl<S, T> FromRequest<S> for Said<T>
+impl<S, T> FromRequest<S> for JsonBody<T>
 where
     S: Send + Sync,
     T: DeserializeOwned,
 {
-    type Rejection = Refused;
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Refused> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         let is_json = request.headers().get(CONTENT_TYPE).is_some_and(is_json);
         let body = Bytes::from_request(request, state).await;
-        let body = body.map_err(|why| Refused::unreadable(&why))?;
+        let body = body.map_err(|why| ApiError::unreadable(&why))?;
         if body.is_empty() {
             return read(b"{}");
         }
         if !is_json {
-            return Err(Refused::unknown_type());
+            return Err(ApiError::unknown_type());
         }
         // serde would read an array as the fields in their order
         if !body.trim_ascii_start().starts_with(b"{") {
-            return Err(Refused::unreadable(&"the body is not a JSON object"));
+            return Err(ApiError::unreadable(&InvalidInput::NotAnObject));
         }
         read(&body)
     }
 }
 
-fn read<T: DeserializeOwned>(body: &[u8]) -> Result<Said<T>, Refused> {
-    let read = serde_json::from_slice(body).map(Said);
-    read.map_err(|why| Refused::unreadable(&why))
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<JsonBody<T>, ApiError> {
+    let read = serde_json::from_slice(body).map(JsonBody);
+    read.map_err(|why| ApiError::unreadable(&why))
 }
 
 /// Returns true if a media type is that of JSON, which is always UTF-8 (RFC 8259, section 8.1).

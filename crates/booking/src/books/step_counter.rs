@@ -9,9 +9,9 @@ use crate::json::Step;
 /// Functions that read steps to check a reservation count them here. Tests can then bound the cost
 /// of a change on a machine of any speed.
 #[derive(Debug, Default)]
-pub(super) struct Effort(Cell<u64>);
+pub(super) struct StepCounter(Cell<u64>);
 
-impl Effort {
+impl StepCounter {
     /// Adds the number of these steps.
     pub(super) fn add(&self, steps: &[Step]) {
         self.0.set(self.0.get().saturating_add(steps.len() as u64));

@@ -7,10 +7,10 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 
+use super::api_error::ApiError;
+use super::listener_slots::ListenerSlots;
 use super::metrics::Metrics;
-use super::refused::Refused;
-use super::seats::Seats;
-use crate::books::{Books, Standing, Who};
+use crate::books::{Books, Principal, Status};
 use crate::error::Result;
 use crate::identity::Authenticator;
 use crate::identity::rate_limiter::RateLimiter;
@@ -18,23 +18,23 @@ use crate::json::{OutageView, Reservation, Timestamp};
 
 /// State that all requests share.
 #[derive(Clone, Debug)]
-pub(crate) struct Desk(Arc<Inner>);
+pub(crate) struct ApiState(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     books: Arc<Books>,
     authenticator: Authenticator,
     limits: RateLimiter,
-    /// RateLimiter of unauthenticated addresses, apart from those of names.
-    strangers: RateLimiter,
+    /// Limits of unauthenticated addresses, apart from those of names.
+    failures: RateLimiter,
     clock: Clock,
     metrics: Metrics,
     /// Counter of changes.
     changes: watch::Receiver<u64>,
-    seats: Seats,
+    slots: ListenerSlots,
 }
 
-impl Desk {
+impl ApiState {
     /// Returns the state of a service that answers each name this many requests a second.
     pub(crate) fn new(books: Arc<Books>, authenticator: Authenticator, per_second: u32) -> Self {
         let (sender, changes) = watch::channel(0_u64);
@@ -43,44 +43,44 @@ impl Desk {
             books,
             authenticator,
             limits: RateLimiter::new(per_second),
-            strangers: RateLimiter::new(per_second),
+            failures: RateLimiter::new(per_second),
             clock: Clock::start(),
             metrics: Metrics::new(),
             changes,
-            seats: Seats::new(LISTENERS_MAX, LISTENERS_EACH),
+            slots: ListenerSlots::new(LISTENERS_MAX, LISTENERS_EACH),
         }))
     }
 
     /// Reads or changes the books on a thread of its own, because they wait for the disk.
-    pub(crate) async fn ask<T: Send + 'static>(
+    pub(crate) async fn with_books<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Books) -> Result<T> + Send + 'static,
-    ) -> std::result::Result<T, Refused> {
+    ) -> std::result::Result<T, ApiError> {
         let books = Arc::clone(&self.0.books);
         match spawn_blocking(move || work(&books)).await {
-            Ok(answer) => answer.map_err(Refused::from),
-            Err(_) => Err(Refused::fault()),
+            Ok(answer) => answer.map_err(ApiError::from),
+            Err(_) => Err(ApiError::fault()),
         }
     }
 
     /// Changes the books, and writes the client, the action and the result to the audit log.
     pub(crate) async fn change<T: Changed + Send + 'static>(
         &self,
-        who: Who,
-        what: String,
-        work: impl FnOnce(&Books, &Who) -> Result<T> + Send + 'static,
-    ) -> std::result::Result<T, Refused> {
-        let by = who.clone();
-        let result = self.ask(move |books| work(books, &by)).await;
+        principal: Principal,
+        action: String,
+        work: impl FnOnce(&Books, &Principal) -> Result<T> + Send + 'static,
+    ) -> std::result::Result<T, ApiError> {
+        let by = principal.clone();
+        let result = self.with_books(move |books| work(books, &by)).await;
         match &result {
             Ok(changed) => {
                 let id = changed.id();
-                info!(target: AUDIT, who = who.name, role = %who.role, what, id, "done");
+                info!(target: AUDIT, who = principal.name, role = %principal.role, action, id, "done");
                 self.0.metrics.change("made");
             }
             Err(why) => {
                 let why = why.detail();
-                warn!(target: AUDIT, who = who.name, role = %who.role, what, why, "refused");
+                warn!(target: AUDIT, who = principal.name, role = %principal.role, action, why, "refused");
                 self.0.metrics.change("refused");
             }
         }
@@ -88,51 +88,52 @@ impl Desk {
     }
 
     /// Returns a receiver that is notified of each later change.
-    pub(crate) fn listen(&self) -> watch::Receiver<u64> {
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.0.changes.clone()
     }
 
     /// Returns the last known status of the books, without waiting.
-    pub(crate) fn standing(&self) -> Standing {
-        self.0.books.standing()
+    pub(crate) fn status(&self) -> Status {
+        self.0.books.status()
     }
 
     /// Returns the client that sent `authorization`.
-    pub(crate) async fn judge(
+    pub(crate) async fn authenticate(
         &self,
         authorization: Option<String>,
-    ) -> std::result::Result<Who, Refused> {
-        let desk = Arc::clone(&self.0);
+    ) -> std::result::Result<Principal, ApiError> {
+        let state = Arc::clone(&self.0);
         let now = unix_nanos() / 1_000_000_000;
         let judged = spawn_blocking(move || {
-            desk.authenticator
+            state
+                .authenticator
                 .authenticate(authorization.as_deref(), now)
         });
         match judged.await {
-            Ok(judged) => judged.map_err(Refused::from),
-            Err(_) => Err(Refused::fault()),
+            Ok(judged) => judged.map_err(ApiError::from),
+            Err(_) => Err(ApiError::fault()),
         }
     }
 
     /// Counts a request against the rate limit of `name`.
-    pub(crate) fn take(&self, name: &str) -> std::result::Result<(), Refused> {
+    pub(crate) fn check_rate(&self, name: &str) -> std::result::Result<(), ApiError> {
         self.0
             .limits
             .take(name, self.0.clock.now())
-            .map_err(Refused::too_often)
+            .map_err(ApiError::too_often)
     }
 
     /// Counts a failed authentication against the rate limit of an address.
-    pub(crate) fn take_of_stranger(&self, address: &str) -> std::result::Result<(), Refused> {
+    pub(crate) fn check_failed_rate(&self, address: &str) -> std::result::Result<(), ApiError> {
         self.0
-            .strangers
+            .failures
             .take(address, self.0.clock.now())
-            .map_err(Refused::too_often)
+            .map_err(ApiError::too_often)
     }
 
     /// Returns the slots for event streams.
-    pub(crate) fn seats(&self) -> &Seats {
-        &self.0.seats
+    pub(crate) fn slots(&self) -> &ListenerSlots {
+        &self.0.slots
     }
 
     /// Returns the metrics.

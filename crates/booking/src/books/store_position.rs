@@ -31,12 +31,12 @@ use crate::store::{Position, Store};
 
 /// Latest known position of a store.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct StorePosition {
     seen: Option<Position>,
     /// True while a store that went backwards is accepted, which happens once.
     accepts: bool,
     /// File that keeps the position between runs.
-    note: Option<Note>,
+    note: Option<PositionFile>,
     /// True if the file was damaged, so that the position is unknown.
     is_damaged: bool,
     /// Numbers up to this one may have been given in a lost history.
@@ -47,7 +47,7 @@ pub(super) struct Memory {
 
 /// File with a mark and a bound.
 #[derive(Debug)]
-struct Note {
+struct PositionFile {
     path: PathBuf,
     file: Option<File>,
     /// Last number that may be given before the bound is raised.
@@ -58,7 +58,7 @@ struct Note {
     is_unsynced: bool,
 }
 
-impl Memory {
+impl StorePosition {
     /// Reads the file at `path`. If it does not exist, no position is known.
     ///
     /// Fails if the file cannot be read or is damaged, unless `accepts` is set.
@@ -88,7 +88,7 @@ impl Memory {
         if memory.is_damaged && !accepts {
             return Err(StoreError::PositionDamaged(path).into());
         }
-        memory.note = Some(Note {
+        memory.note = Some(PositionFile {
             path,
             file: None,
             bound: memory.floor,
@@ -195,7 +195,7 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for StorePosition {
     /// Notes that no number above the last one was given.
     fn drop(&mut self) {
         if let (Some(note), Some(seen)) = (&mut self.note, &self.seen)
@@ -207,7 +207,7 @@ impl Drop for Memory {
     }
 }
 
-impl Note {
+impl PositionFile {
     fn write(&mut self, seen: &Position, floor: u64, durably: bool) -> io::Result<()> {
         let bound = self.bound.max(seen.seq).max(floor);
         let text = line(seen, bound);
@@ -274,8 +274,8 @@ mod tests {
     fn marks_are_synced_at_most_once_a_second() {
         let name = format!("lighthaul-mark-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        let mut memory = Memory::open(Some(path.clone()), false).unwrap();
-        let is_unsynced = |memory: &Memory| memory.note.as_ref().unwrap().is_unsynced;
+        let mut memory = StorePosition::open(Some(path.clone()), false).unwrap();
+        let is_unsynced = |memory: &StorePosition| memory.note.as_ref().unwrap().is_unsynced;
         let begin = Timestamp(1_800_000_000 * SYNC_EVERY);
         memory.keep(Position {
             epoch: "abc".to_owned(),

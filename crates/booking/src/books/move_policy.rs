@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lighthaul_calendar::{Grant, Id, MoveRules, Path, RateLimit, Refusal, Topology};
 
+use super::conflicts::{Candidate, Conflicts};
 use super::policy::Policy;
-use super::rates::Rates;
+use super::rate_sum::RateSum;
 use super::record::{Record, names_of, steps};
-use super::rivals::{Rivals, Wish};
 use crate::json::{Step, Timestamp};
 
 /// Rules of the books: a moved circuit must not overlap another, and links, rates and ends must be
@@ -16,20 +16,20 @@ use crate::json::{Step, Timestamp};
 /// A displaced reservation has no rate until it is moved. It is searched within the remaining rate
 /// of its owner.
 #[derive(Debug)]
-pub(super) struct Moves<'a> {
-    rivals: Rivals<'a>,
+pub(super) struct MovePolicy<'a> {
+    conflicts: Conflicts<'a>,
     now: Timestamp,
     /// Reservations that an outage has displaced and that are not moved yet.
     displaced: BTreeSet<u64>,
     /// Rates of owners, including moved reservations and without displaced ones.
-    rates: BTreeMap<&'a str, Rates>,
+    rates: BTreeMap<&'a str, RateSum>,
 }
 
-impl<'a> Moves<'a> {
+impl<'a> MovePolicy<'a> {
     /// Returns the rules for reservations as they are `now`.
-    pub(super) fn new(rivals: Rivals<'a>, now: Timestamp) -> Self {
+    pub(super) fn new(conflicts: Conflicts<'a>, now: Timestamp) -> Self {
         Self {
-            rivals,
+            conflicts,
             now,
             displaced: BTreeSet::new(),
             rates: BTreeMap::new(),
@@ -38,24 +38,24 @@ impl<'a> Moves<'a> {
 
     /// Returns the policy that applies to a reservation, if any.
     fn policy_of(&self, record: &Record) -> Option<&'a Policy> {
-        let config = self.rivals.config;
+        let config = self.conflicts.config;
         (!record.by_operator).then(|| config.policy_of(&record.reservation.owner))
     }
 
     fn may_have(&mut self, id: u64, was: &Grant, new: &Grant) -> bool {
-        let Some(record) = self.rivals.records.get(&id) else {
+        let Some(record) = self.conflicts.records.get(&id) else {
             return true;
         };
         let owner = &record.reservation.owner;
         let steps = steps(&new.joined());
-        let wish = Wish {
+        let candidate = Candidate {
             id: Some(id),
             owner,
             flow: record.reservation.request.flow.as_ref(),
             steps: &steps,
             is_bound: false,
         };
-        if self.rivals.rival(&wish).is_some() {
+        if self.conflicts.conflict(&candidate).is_some() {
             return false;
         }
         if let Some(policy) = self.policy_of(record) {
@@ -67,7 +67,7 @@ impl<'a> Moves<'a> {
         if !self.may_have_rates(record, &steps) {
             return false;
         }
-        self.rivals.moved.insert(id, steps);
+        self.conflicts.moved.insert(id, steps);
         true
     }
 
@@ -80,15 +80,15 @@ impl<'a> Moves<'a> {
         let (id, owner) = (record.reservation.id, record.reservation.owner.as_str());
         if self.displaced.remove(&id) {
             // the search was already within the limit
-            self.rivals.effort.add(steps);
+            self.conflicts.step_counter.add(steps);
             self.rates_of(owner).add(steps);
             return true;
         }
         // if a booking is moved twice, the steps of the first move count
-        let own = self.rivals.moved.get(&id).cloned();
+        let own = self.conflicts.moved.get(&id).cloned();
         let own = own.unwrap_or_else(|| record.reservation.steps.clone());
-        self.rivals.effort.add(&own);
-        self.rivals.effort.add(steps);
+        self.conflicts.step_counter.add(&own);
+        self.conflicts.step_counter.add(steps);
         let rates = self.rates_of(owner);
         rates.remove(&own);
         let (most, beside) = rates.peak(steps);
@@ -99,31 +99,31 @@ impl<'a> Moves<'a> {
 
     /// Returns the policy of an owner if it limits rates.
     fn limit_of(&self, record: &Record) -> Option<&'a Policy> {
-        let policy = self.rivals.config.policy_of(&record.reservation.owner);
+        let policy = self.conflicts.config.policy_of(&record.reservation.owner);
         policy.rate_max.is_some().then_some(policy)
     }
 
-    fn rates_of(&mut self, owner: &'a str) -> &mut Rates {
-        let tally = self.rivals.tally;
+    fn rates_of(&mut self, owner: &'a str) -> &mut RateSum {
+        let usage = self.conflicts.usage;
         let rates = self.rates.entry(owner);
-        rates.or_insert_with(|| tally.rates(owner).cloned().unwrap_or_default())
+        rates.or_insert_with(|| usage.rates(owner).cloned().unwrap_or_default())
     }
 }
 
-impl MoveRules for Moves<'_> {
+impl MoveRules for MovePolicy<'_> {
     fn displace(&mut self, ids: &[Id]) {
-        let records = self.rivals.records;
+        let records = self.conflicts.records;
         for record in ids.iter().filter_map(|id| records.get(&id.0)) {
             let reservation = &record.reservation;
             if self.limit_of(record).is_some() && self.displaced.insert(reservation.id) {
-                self.rivals.effort.add(&reservation.steps);
+                self.conflicts.step_counter.add(&reservation.steps);
                 self.rates_of(&reservation.owner).remove(&reservation.steps);
             }
         }
     }
 
     fn may_take(&self, Id(id): Id, path: &Path, topology: &Topology) -> bool {
-        let Some(record) = self.rivals.records.get(&id) else {
+        let Some(record) = self.conflicts.records.get(&id) else {
             return true;
         };
         let Some(policy) = self.policy_of(record) else {
@@ -138,7 +138,7 @@ impl MoveRules for Moves<'_> {
 
     fn rate_limit(&self, Id(id): Id) -> Option<RateLimit<'_>> {
         let displaced = self.displaced.get(&id)?;
-        let record = self.rivals.records.get(displaced)?;
+        let record = self.conflicts.records.get(displaced)?;
         let limit = self.policy_of(record)?.rate_max?;
         let rates = self.rates.get(record.reservation.owner.as_str());
         rates.map(|rates| rates.left_of(limit))

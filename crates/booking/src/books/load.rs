@@ -6,18 +6,18 @@ use lighthaul_calendar::{Calendar, Id, Outage, SavedBooking};
 use lighthaul_circuit::reservation::Verb;
 use tracing::warn;
 
-use super::ask;
 use super::config::Config;
 use super::ledger::{Answer, Ledger};
+use super::principal::{Action, Principal, Role};
 use super::record::Record;
-use super::who::{Act, Role, Who};
+use super::request;
 use crate::error::{Error, Result, TopologyMismatch};
 use crate::json::{OutageView, Timestamp};
 use crate::store::{Batch, Document, DocumentKind};
 
 /// Reservations that do not fit the current topology.
 #[derive(Debug, Default)]
-pub(super) struct Unfit {
+pub(super) struct Unplaced {
     /// Reservations on links with too little capacity, and the reason.
     pub(super) slow: Vec<(u64, String)>,
     /// Reservations that use missing parts of the topology.
@@ -26,7 +26,7 @@ pub(super) struct Unfit {
     lacks: BTreeSet<String>,
 }
 
-impl Unfit {
+impl Unplaced {
     /// Refuses to start if reservations use missing parts: the topology file may be the wrong one.
     pub(super) fn check(&self) -> std::result::Result<(), TopologyMismatch> {
         if self.gone.is_empty() {
@@ -41,7 +41,7 @@ impl Unfit {
 
 impl Ledger {
     /// Loads the changes of a store. Existing grants are kept, whatever would be granted now.
-    pub(super) fn follow(&mut self, now: Timestamp, batch: Batch) -> Result<Unfit> {
+    pub(super) fn load(&mut self, now: Timestamp, batch: Batch) -> Result<Unplaced> {
         let at = now.instant();
         let (mut records, mut outages) = (Vec::new(), Vec::new());
         for document in batch.documents {
@@ -66,51 +66,51 @@ impl Ledger {
             let _ = self.calendar.release(at, Id(record.reservation.id));
         }
         for outage in outages {
-            self.follow_outage(now, outage)?;
+            self.load_outage(now, outage)?;
         }
-        let mut unfit = Unfit::default();
+        let mut unplaced = Unplaced::default();
         for record in records {
             if record.is_live() {
-                self.keep(now, &record, &mut unfit);
+                self.keep(now, &record, &mut unplaced);
             }
             self.insert(record);
         }
         self.seq = batch.seq;
-        Ok(unfit)
+        Ok(unplaced)
     }
 
     /// Books the grant of a record again, or notes why this is impossible.
-    fn keep(&mut self, now: Timestamp, record: &Record, unfit: &mut Unfit) {
+    fn keep(&mut self, now: Timestamp, record: &Record, unplaced: &mut Unplaced) {
         let Err(why) = restore(&mut self.calendar, &self.config, now, record) else {
             return;
         };
         let id = record.reservation.id;
-        let lacks = ask::lacks(&record.reservation, self.calendar.topology());
+        let lacks = request::lacks(&record.reservation, self.calendar.topology());
         if lacks.is_empty() {
-            unfit.slow.push((id, why.to_string()));
+            unplaced.slow.push((id, why.to_string()));
         } else if !record.is_over(now) {
-            unfit.gone.push(id);
-            unfit.lacks.extend(lacks);
+            unplaced.gone.push(id);
+            unplaced.lacks.extend(lacks);
         }
     }
 
     /// Fails reservations for which links have too little capacity.
-    pub(super) fn give_up(&mut self, now: Timestamp, unfit: Unfit) -> Result<()> {
-        let who = Who::new("calendar", Role::Operator);
-        for (id, why) in unfit.slow {
+    pub(super) fn give_up(&mut self, now: Timestamp, unplaced: Unplaced) -> Result<()> {
+        let principal = Principal::new("calendar", Role::Operator);
+        for (id, why) in unplaced.slow {
             let why = format!("the topology no longer has the capacity for it: {why}");
             warn!("reservation {id} has failed: {why}");
-            let act = Act {
+            let act = Action {
                 now,
-                who: &who,
+                principal: &principal,
                 why: &why,
             };
-            self.turn(act, id, Verb::Fail)?;
+            self.transition(act, id, Verb::Fail)?;
         }
         Ok(())
     }
 
-    fn follow_outage(&mut self, now: Timestamp, view: OutageView) -> Result<()> {
+    fn load_outage(&mut self, now: Timestamp, view: OutageView) -> Result<()> {
         // the outage may have been canceled
         let _ = self.calendar.lift(Id(view.id));
         let link = self.calendar.topology().link(&view.link);
@@ -138,8 +138,8 @@ fn restore(
     let owner = config.number_of(&reservation.owner);
     let kept = SavedBooking {
         sequence: record.nth,
-        request: ask::read(&reservation.request, topology, owner)?,
-        path: ask::path_of(reservation, topology)?,
+        request: request::read(&reservation.request, topology, owner)?,
+        path: request::path_of(reservation, topology)?,
         steps: record.granted(),
     };
     calendar

@@ -7,7 +7,7 @@ use crate::json::Timestamp;
 
 /// Entries of each owner by time and key, and the memory that they use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Shares<K: Ord> {
+pub(crate) struct MemoryShares<K: Ord> {
     owners: BTreeMap<String, Share<K>>,
     /// Owners by their use of memory.
     by_size: BTreeSet<(u64, String)>,
@@ -20,7 +20,7 @@ struct Share<K: Ord> {
     kept: BTreeMap<(Timestamp, K), u64>,
 }
 
-impl<K: Ord> Default for Shares<K> {
+impl<K: Ord> Default for MemoryShares<K> {
     fn default() -> Self {
         Self {
             owners: BTreeMap::new(),
@@ -30,7 +30,7 @@ impl<K: Ord> Default for Shares<K> {
     }
 }
 
-impl<K: Ord + Clone> Shares<K> {
+impl<K: Ord + Clone> MemoryShares<K> {
     /// Adds an entry of an owner that uses this many bytes.
     pub(crate) fn add(&mut self, owner: &str, key: (Timestamp, K), bytes: u64) {
         self.remove(owner, &key);
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn owner_with_most_loses_its_oldest_first() {
-        let mut shares = Shares::default();
+        let mut shares = MemoryShares::default();
         shares.add("ada", (Timestamp(1), 1), 10);
         for nth in 2..6 {
             shares.add("eve", (Timestamp(nth), nth), 10);
@@ -100,12 +100,12 @@ mod tests {
             "ada always uses less, and equal owners are ordered by name"
         );
         shares.remove("ada", &(Timestamp(1), 1));
-        assert_eq!(shares, Shares::default());
+        assert_eq!(shares, MemoryShares::default());
     }
 
     #[test]
     fn entry_that_is_added_twice_counts_once() {
-        let mut shares = Shares::default();
+        let mut shares = MemoryShares::default();
         shares.add("ada", (Timestamp(1), 1), 10);
         shares.add("ada", (Timestamp(1), 1), 4);
         assert_eq!((shares.beyond(4), shares.beyond(3)), (None, Some(1)));

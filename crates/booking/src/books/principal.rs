@@ -5,7 +5,7 @@ use crate::json::Timestamp;
 
 /// Authenticated identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Who {
+pub struct Principal {
     /// Name, as in the owner of a reservation and in journals.
     pub name: String,
     /// Role.
@@ -27,13 +27,13 @@ pub enum Role {
 
 /// Time, identity and reason of a change.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Act<'a> {
+pub(super) struct Action<'a> {
     pub(super) now: Timestamp,
-    pub(super) who: &'a Who,
+    pub(super) principal: &'a Principal,
     pub(super) why: &'a str,
 }
 
-impl Who {
+impl Principal {
     /// Returns an identity.
     pub fn new(name: impl Into<String>, role: Role) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl Who {
         self.check(self.role >= Role::Operator, action)
     }
 
-    /// Refuses users, who may not speak for a device.
+    /// Refuses users, because they may not speak for a device.
     pub(crate) fn check_device(&self, action: &'static str) -> Result<()> {
         self.check(self.role != Role::User, action)
     }

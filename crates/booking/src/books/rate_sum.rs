@@ -10,15 +10,15 @@ use crate::json::Step;
 /// It is stored as a capacity function from which the rates are taken. The cost of adding, removing
 /// and comparing a reservation therefore hardly depends on their number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rates(Capacity);
+pub(crate) struct RateSum(Capacity);
 
-impl Default for Rates {
+impl Default for RateSum {
     fn default() -> Self {
         Self(Capacity::new(u64::MAX))
     }
 }
 
-impl Rates {
+impl RateSum {
     /// Adds the steps of a reservation.
     pub(crate) fn add(&mut self, steps: &[Step]) {
         for step in steps {
@@ -76,8 +76,8 @@ mod tests {
         }
     }
 
-    fn of(steps: &[Step]) -> Rates {
-        let mut rates = Rates::default();
+    fn of(steps: &[Step]) -> RateSum {
+        let mut rates = RateSum::default();
         rates.add(steps);
         rates
     }
@@ -119,7 +119,7 @@ mod tests {
             let steps = steps.map(|part| step(part * 4000 + nth, part * 4000 + nth + 2000, 1));
             steps.collect()
         };
-        let mut rates = Rates::default();
+        let mut rates = RateSum::default();
         (0..1000).for_each(|nth| rates.add(&reservation(nth)));
         let most: Vec<u64> = (0..1000)
             .map(|nth| rates.peak(&reservation(nth)).0)

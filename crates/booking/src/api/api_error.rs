@@ -18,7 +18,7 @@ use crate::json::{CounterOffer, IsoDuration, Problem, Timestamp};
 
 /// Problem to return.
 #[derive(Clone, Debug)]
-pub(crate) struct Refused {
+pub(crate) struct ApiError {
     problem: Box<Problem>,
     /// Value of `Retry-After`, if a retry can succeed.
     wait: Option<Duration>,
@@ -28,9 +28,26 @@ pub(crate) struct Refused {
 
 /// Marks a problem that the instance at this URL can solve.
 #[derive(Clone, Debug)]
-pub(crate) struct Elsewhere(pub(crate) String);
+pub(crate) struct OtherWriter(pub(crate) String);
 
-impl Refused {
+/// Part of a request that is not valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum InvalidInput {
+    /// The body is JSON, but not an object.
+    #[error("the body is not a JSON object")]
+    NotAnObject,
+    /// The header is not a number.
+    #[error("Last-Event-ID must be the number of an event")]
+    LastEventId,
+    /// The header is empty, too long or not ASCII.
+    #[error("Idempotency-Key must have 1 to 255 ASCII characters")]
+    IdempotencyKey,
+    /// The parameter is zero or exceeds this maximum.
+    #[error("limit must be between 1 and {0}")]
+    Limit(usize),
+}
+
+impl ApiError {
     /// Returns a problem with the URN `kind`.
     pub(crate) fn new(status: StatusCode, kind: &str, title: &str, detail: String) -> Self {
         Self {
@@ -100,7 +117,7 @@ impl Refused {
     }
 
     /// Request that took too long.
-    pub(crate) fn late() -> Self {
+    pub(crate) fn timed_out() -> Self {
         let detail =
             "the request took too long: try again, with the same Idempotency-Key if it had one";
         Self::new(
@@ -112,19 +129,19 @@ impl Refused {
     }
 
     /// Response for which there is no memory.
-    pub(crate) fn crowded() -> Self {
+    pub(crate) fn overloaded() -> Self {
         let detail =
             "the memory for responses is full: try again in a few seconds, or request less at once";
         let status = StatusCode::SERVICE_UNAVAILABLE;
         let refused = Self::new(status, "crowded", "Overloaded", detail.to_owned());
         Self {
-            wait: Some(BREATH),
+            wait: Some(RETRY_DELAY),
             ..refused
         }
     }
 
     /// Unknown path.
-    pub(crate) fn nowhere() -> Self {
+    pub(crate) fn unknown_path() -> Self {
         let detail = "the path does not exist: see /openapi.json for the paths";
         Self::new(
             StatusCode::NOT_FOUND,
@@ -146,7 +163,7 @@ impl Refused {
         let status = StatusCode::SERVICE_UNAVAILABLE;
         let refused = Self::new(status, "unavailable", "Books unavailable", detail);
         Self {
-            wait: Some(BREATH),
+            wait: Some(RETRY_DELAY),
             ..refused
         }
     }
@@ -157,7 +174,7 @@ impl Refused {
     }
 }
 
-impl From<Error> for Refused {
+impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
         let detail = error.to_string();
         let new = |status, kind, title| Self::new(status, kind, title, error.to_string());
@@ -195,7 +212,7 @@ impl From<Error> for Refused {
 }
 
 /// Returns the problem of a refusal by the calendar.
-fn from_refusal(refusal: &Refusal, detail: String) -> Refused {
+fn from_refusal(refusal: &Refusal, detail: String) -> ApiError {
     let conflict = StatusCode::CONFLICT;
     let (status, kind, title) = match refusal {
         Refusal::MissesDeadline(_) => (conflict, "late", "Deadline missed"),
@@ -219,7 +236,7 @@ fn from_refusal(refusal: &Refusal, detail: String) -> Refused {
             "Impossible request",
         ),
     };
-    let mut refused = Refused::new(status, kind, title, detail);
+    let mut refused = ApiError::new(status, kind, title, detail);
     if let Refusal::MissesDeadline(counter) = refusal {
         refused.problem.counter_offer = Some(offer(counter));
     }
@@ -241,13 +258,13 @@ fn offer(counter: &calendar::CounterOffer) -> CounterOffer {
     }
 }
 
-impl From<AuthError> for Refused {
+impl From<AuthError> for ApiError {
     fn from(denied: AuthError) -> Self {
         if denied == AuthError::KeysUnavailable {
             let status = StatusCode::SERVICE_UNAVAILABLE;
             let title = "Issuer unavailable";
             let refused = Self::new(status, "unavailable", title, denied.to_string());
-            let wait = Some(BREATH);
+            let wait = Some(RETRY_DELAY);
             return Self { wait, ..refused };
         }
         Self::new(
@@ -259,7 +276,7 @@ impl From<AuthError> for Refused {
     }
 }
 
-impl IntoResponse for Refused {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.problem.status);
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -274,13 +291,13 @@ impl IntoResponse for Refused {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds(wait)));
         }
         if let Some(url) = self.elsewhere {
-            response.extensions_mut().insert(Elsewhere(url));
+            response.extensions_mut().insert(OtherWriter(url));
         }
         response
     }
 }
 
-impl IntoResponses for Refused {
+impl IntoResponses for ApiError {
     fn responses() -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
         let problem = |description: &str| {
             let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem")));
@@ -326,4 +343,4 @@ const WORDS: [(&str, &str); 10] = [
 ];
 const KIND: &str = "application/problem+json";
 /// Delay before a retry when the store or the writer is unavailable.
-const BREATH: Duration = Duration::from_secs(5);
+const RETRY_DELAY: Duration = Duration::from_secs(5);

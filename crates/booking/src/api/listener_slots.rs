@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Free slots, and the names that hold the others.
 #[derive(Clone, Debug)]
-pub(crate) struct Seats(Arc<Mutex<Taken>>);
+pub(crate) struct ListenerSlots(Arc<Mutex<Slots>>);
 
 #[derive(Debug)]
-struct Taken {
+struct Slots {
     left: usize,
     each: usize,
     by: BTreeMap<String, usize>,
@@ -16,15 +16,26 @@ struct Taken {
 
 /// Slot that is free again when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Seat {
-    seats: Seats,
+pub(crate) struct ListenerSlot {
+    slots: ListenerSlots,
     name: String,
 }
 
-impl Seats {
+/// Limit that leaves no slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoSlot {
+    /// Limit of all identities together.
+    #[error("all event streams are in use: try again later")]
+    Total,
+    /// Limit of this identity.
+    #[error("all event streams of this identity are in use: close one first")]
+    Identity,
+}
+
+impl ListenerSlots {
     /// Returns `all` slots, of which each name may hold `each`.
     pub(crate) fn new(all: usize, each: usize) -> Self {
-        Self(Arc::new(Mutex::new(Taken {
+        Self(Arc::new(Mutex::new(Slots {
             left: all,
             each,
             by: BTreeMap::new(),
@@ -37,33 +48,33 @@ impl Seats {
     }
 
     /// Takes a slot for `name`.
-    pub(crate) fn take(&self, name: &str) -> Result<Seat, &'static str> {
+    pub(crate) fn take(&self, name: &str) -> Result<ListenerSlot, NoSlot> {
         let mut taken = self.lock();
         if taken.left == 0 {
-            return Err("all event streams are in use: try again later");
+            return Err(NoSlot::Total);
         }
         let each = taken.each;
         let own = taken.by.entry(name.to_owned()).or_default();
         if *own == each {
-            return Err("all event streams of this identity are in use: close one first");
+            return Err(NoSlot::Identity);
         }
         *own += 1;
         taken.left -= 1;
         drop(taken);
-        Ok(Seat {
-            seats: self.clone(),
+        Ok(ListenerSlot {
+            slots: self.clone(),
             name: name.to_owned(),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Taken> {
+    fn lock(&self) -> MutexGuard<'_, Slots> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Seat {
+impl Drop for ListenerSlot {
     fn drop(&mut self) {
-        let mut taken = self.seats.lock();
+        let mut taken = self.slots.lock();
         taken.left += 1;
         if let Some(own) = taken.by.get_mut(&self.name) {
             *own -= 1;
@@ -80,23 +91,18 @@ mod tests {
 
     #[test]
     fn slots_are_limited_for_each_name_and_free_after_use() {
-        let seats = Seats::new(3, 2);
-        let first = seats.take("a").unwrap();
-        let _second = seats.take("a").unwrap();
-        assert!(seats.take("a").unwrap_err().contains("of this identity"));
-        let other = seats.take("b").unwrap();
-        assert_eq!(seats.left(), 0);
-        assert!(
-            seats
-                .take("c")
-                .unwrap_err()
-                .contains("all event streams are in use")
-        );
+        let slots = ListenerSlots::new(3, 2);
+        let first = slots.take("a").unwrap();
+        let _second = slots.take("a").unwrap();
+        assert_eq!(slots.take("a").unwrap_err(), NoSlot::Identity);
+        let other = slots.take("b").unwrap();
+        assert_eq!(slots.left(), 0);
+        assert_eq!(slots.take("c").unwrap_err(), NoSlot::Total);
         drop(first);
-        let _third = seats.take("a").unwrap();
+        let _third = slots.take("a").unwrap();
         drop(other);
-        assert_eq!(seats.left(), 1);
-        let names: Vec<String> = seats.lock().by.keys().cloned().collect();
+        assert_eq!(slots.left(), 1);
+        let names: Vec<String> = slots.lock().by.keys().cloned().collect();
         assert_eq!(names, ["a"], "names without slots are not kept");
     }
 }

@@ -5,16 +5,16 @@ use lighthaul_io::crypto::identity;
 use tracing::warn;
 
 use super::config::Config;
-use super::follow::Unfit;
 use super::ledger::Ledger;
-use super::memory::Memory;
+use super::load::Unplaced;
+use super::store_position::StorePosition;
 use crate::error::{Error, Result, SetupError, StoreError};
 use crate::json::Timestamp;
 use crate::store::{Position, Store, Writer};
 
 /// Ledger, and the store that has the authoritative state.
 #[derive(Debug)]
-pub(super) struct Clerk {
+pub(super) struct SyncedLedger {
     pub(super) store: Box<dyn Store>,
     pub(super) ledger: Ledger,
     pub(super) now: Timestamp,
@@ -25,15 +25,15 @@ pub(super) struct Clerk {
     /// True if the ledger may differ from the store.
     is_stale: bool,
     /// Latest known position of the store.
-    memory: Memory,
+    position: StorePosition,
 }
 
-impl Clerk {
+impl SyncedLedger {
     pub(super) fn new(store: Box<dyn Store>, topology: Topology, config: Config) -> Result<Self> {
-        let memory = Memory::open(config.seen.clone(), config.accept_restored)?;
+        let position = StorePosition::open(config.position_file.clone(), config.accept_restored)?;
         Ok(Self {
             store,
-            memory,
+            position,
             ledger: Ledger::new(config, topology)?,
             now: Timestamp(0),
             is_writer: false,
@@ -66,7 +66,7 @@ impl Clerk {
         let back = self.now.0.saturating_sub(now.0);
         if back <= BACK_MAX {
             self.now = self.now.max(now);
-            self.memory.sync(self.now);
+            self.position.sync(self.now);
             return;
         }
         let seconds = back / 1_000_000_000;
@@ -79,8 +79,8 @@ impl Clerk {
 
     /// Refuses a topology that lacks links of existing reservations.
     pub(super) fn check(&mut self) -> Result<()> {
-        let unfit = self.catch_up()?;
-        unfit
+        let unplaced = self.catch_up()?;
+        unplaced
             .check()
             .map_err(|why| SetupError::Mismatch(why).into())
     }
@@ -104,33 +104,33 @@ impl Clerk {
         }
         // a new writer must load everything, to find reservations that no longer fit
         self.is_stale |= !was_writer;
-        let unfit = self.catch_up()?;
-        if let Err(why) = unfit.check() {
+        let unplaced = self.catch_up()?;
+        if let Err(why) = unplaced.check() {
             self.is_stale = true;
             return Err(StoreError::Mismatch(why).into());
         }
-        if !unfit.slow.is_empty() {
+        if !unplaced.slow.is_empty() {
             self.is_stale = true;
-            self.ledger.give_up(self.now, unfit)?;
+            self.ledger.give_up(self.now, unplaced)?;
             self.write()?;
         }
         if !was_writer {
             let epoch = identity::token();
             self.store.begin_epoch(&epoch)?;
             let seq = self.news;
-            self.memory.keep(Position { epoch, seq });
+            self.position.keep(Position { epoch, seq });
         }
         self.is_writer = true;
         Ok(())
     }
 
     /// Loads the changes of the store into the ledger.
-    fn catch_up(&mut self) -> Result<Unfit> {
+    fn catch_up(&mut self) -> Result<Unplaced> {
         let mark = self.store.position()?;
-        let is_restored = self.memory.check(self.store.as_mut(), &mark)?;
+        let is_restored = self.position.check(self.store.as_mut(), &mark)?;
         if !self.is_stale && !is_restored && mark.seq == self.news {
-            self.memory.keep(mark);
-            return Ok(Unfit::default());
+            self.position.keep(mark);
+            return Ok(Unplaced::default());
         }
         let is_emptied = self.is_stale || is_restored;
         if is_emptied {
@@ -140,20 +140,20 @@ impl Clerk {
         let after = if is_emptied { 0 } else { self.news };
         let batch = self.store.changes(after)?;
         self.news = batch.seq;
-        let unfit = self.ledger.follow(self.now, batch)?;
-        self.ledger.seq = self.ledger.seq.max(self.memory.floor());
-        self.memory.keep(mark);
+        let unplaced = self.ledger.load(self.now, batch)?;
+        self.ledger.seq = self.ledger.seq.max(self.position.floor());
+        self.position.keep(mark);
         self.is_stale = false;
-        Ok(unfit)
+        Ok(unplaced)
     }
 
     /// Writes the changes of the ledger to the store.
     fn write(&mut self) -> Result<()> {
         if let Some(batch) = self.ledger.take_batch()? {
-            self.memory.reserve(batch.seq);
+            self.position.reserve(batch.seq);
             self.store.append(self.news, &batch)?;
             self.news = batch.seq;
-            self.memory.advance(batch.seq);
+            self.position.advance(batch.seq);
         }
         self.is_stale = false;
         Ok(())
