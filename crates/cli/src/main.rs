@@ -139,7 +139,7 @@ fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8
             config.show(grammar);
             Ok(0)
         }
-        Command::Wrap(args) => Ok(wrap::run::run(args)),
+        Command::Wrap(args) => Ok(wrap::run(args)),
         Command::Lab(args) => lab::run::run(args),
     }
 }
