@@ -120,7 +120,7 @@ fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8
         Command::Serve(args) => serve::run(args).map(|()| 0),
         Command::Gateway(args) => gateway::run::run(args).map(|()| 0),
         Command::Probe(args) => probe::run(args).map(|()| 0),
-        Command::Doctor(args) => doctor::run::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Scheduler(args) => booking::service::run(args).map(|()| 0),
         Command::Book(args) => booking::book::book(args).map(|()| 0),
         Command::Quote(args) => booking::book::quote(args).map(|()| 0),
