@@ -120,7 +120,7 @@ fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8
         Command::Serve(args) => serve::run(args).map(|()| 0),
         Command::Gateway(args) => gateway::run::run(args).map(|()| 0),
         Command::Probe(args) => probe::run(args).map(|()| 0),
-        Command::Doctor(args) => doctor::run::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Scheduler(args) => booking::service::run(args).map(|()| 0),
         Command::Book(args) => booking::book::book(args).map(|()| 0),
         Command::Quote(args) => booking::book::quote(args).map(|()| 0),
@@ -139,7 +139,7 @@ fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8
             config.show(grammar);
             Ok(0)
         }
-        Command::Wrap(args) => Ok(wrap::run::run(args)),
+        Command::Wrap(args) => Ok(wrap::run(args)),
         Command::Lab(args) => lab::run::run(args),
     }
 }

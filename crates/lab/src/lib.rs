@@ -6,6 +6,7 @@
 //!   counters of its links
 //! - [`plan`]: plans of figures; [`simulate`]: their simulation in virtual time; [`table`],
 //!   [`plot`]: results; [`figure`]: one figure; [`figures`]: all of them
+//! - [`probe`]: emulation of a case with the `lighthaul` command
 //! - [`vector`]: transfers that follow a TRC vector; [`shared_link_plan`]: several SABUL flows
 //! - [`contest`], [`latency`], [`booking`], [`slabs`]: other kinds of figures; [`measured`]: those
 //!   measured with real programs; `panels`: their pictures
@@ -25,6 +26,7 @@ pub mod latency;
 pub mod measured;
 pub mod plan;
 pub mod plot;
+pub mod probe;
 pub mod quantity;
 pub mod settings;
 pub mod shared_link_plan;

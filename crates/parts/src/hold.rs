@@ -13,11 +13,13 @@ pub struct Hold {
 
 impl Hold {
     /// True if the sender should pause.
+    #[inline]
     pub const fn is_on(self) -> bool {
         self.on
     }
 
     /// Updates the state from a load sample.
+    #[inline]
     pub const fn handle_load(&mut self, load: &Load) {
         if load.backlog_bytes > load.backlog_bytes_max / 2 {
             self.on = true;
@@ -27,6 +29,7 @@ impl Hold {
     }
 
     /// Returns the new value of [`Hold::is_on`] if the sender has not been sent it yet. The caller must send it.
+    #[inline]
     pub fn poll(&mut self) -> Option<bool> {
         let is_new = self.on != self.told;
         self.told = self.on;

@@ -23,16 +23,19 @@ impl LossList {
     }
 
     /// Returns the number of missing packets.
+    #[inline]
     pub const fn packets(&self) -> u64 {
         self.packets
     }
 
     /// True if no packet is missing.
+    #[inline]
     pub const fn is_empty(&self) -> bool {
         self.packets == 0
     }
 
     /// Returns the number of ranges.
+    #[inline]
     pub fn len(&self) -> usize {
         self.ranges.len()
     }
@@ -48,11 +51,13 @@ impl LossList {
     }
 
     /// Returns the first missing packet.
+    #[inline]
     pub fn first(&self) -> Option<u64> {
         self.ranges.keys().next().copied()
     }
 
     /// Returns the first range at or after `number`, clipped to begin there.
+    #[inline]
     pub fn next(&self, number: u64) -> Option<Range<u64>> {
         let around = self.ranges.range(..=number).next_back();
         if let Some((_, till)) = around.filter(|(_, till)| **till > number) {
@@ -63,6 +68,7 @@ impl LossList {
     }
 
     /// True if packet `number` is missing.
+    #[inline]
     pub fn contains(&self, number: u64) -> bool {
         self.next(number).is_some_and(|range| range.start == number)
     }

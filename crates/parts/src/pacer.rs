@@ -57,6 +57,7 @@ impl Pacer {
     /// Returns true if a datagram of `bytes` may leave now, and takes its tokens.
     ///
     /// After `false` the train has ended, and the answer stays `false` until [`Pacer::due`].
+    #[inline]
     pub fn may_send(&mut self, now: Instant, bytes: u32) -> bool {
         assert!(
             bytes <= self.datagram_bytes,
@@ -80,6 +81,7 @@ impl Pacer {
     }
 
     /// Returns the time at which the next train may leave.
+    #[inline]
     pub const fn due(&self) -> Instant {
         self.due
     }
@@ -108,11 +110,13 @@ impl Pacer {
     }
 
     /// Returns the nominal rate.
+    #[inline]
     pub const fn rate(&self) -> Rate {
         self.rate
     }
 
     /// Returns the length of a train in bytes, which is the largest burst.
+    #[inline]
     pub const fn train_bytes(&self) -> u64 {
         self.train_bytes
     }

@@ -31,11 +31,13 @@ impl PacketLayout {
     }
 
     /// Returns the number of packets.
+    #[inline]
     pub fn packets(self) -> u64 {
         self.object_len.div_ceil(u64::from(self.packet_len.max(1)))
     }
 
     /// Returns the span of packet `number`, which must be below [`PacketLayout::packets`].
+    #[inline]
     pub fn span(self, number: u64) -> Span {
         let offset = number * u64::from(self.packet_len);
         debug_assert!(offset < self.object_len);
@@ -44,6 +46,7 @@ impl PacketLayout {
     }
 
     /// Returns the span of packet `number`, or `None` if there is no such packet or it does not have `len` bytes.
+    #[inline]
     pub fn place(self, number: u64, len: u32) -> Option<Span> {
         let offset = number.checked_mul(u64::from(self.packet_len))?;
         let exists = offset < self.object_len;

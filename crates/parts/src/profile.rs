@@ -81,6 +81,7 @@ impl Profile {
     /// Returns true if a datagram of `bytes` may leave now, and takes its tokens.
     ///
     /// After `false` the train has ended, and the answer stays `false` until [`Profile::due`].
+    #[inline]
     pub fn may_send(&mut self, now: Instant, bytes: u32) -> bool {
         assert!(
             bytes <= self.datagram_bytes,
@@ -104,11 +105,13 @@ impl Profile {
     }
 
     /// Returns the time at which the next train may leave, or [`Instant::NEVER`] after the end of the vector.
+    #[inline]
     pub const fn due(&self) -> Instant {
         self.due
     }
 
     /// Returns the rate at the time of the latest refill, or `None` in a gap.
+    #[inline]
     pub const fn rate(&self) -> Option<Rate> {
         self.step.rate
     }

@@ -34,6 +34,7 @@ impl Tally {
 
     /// Records that packet `number` was received. Returns true for a new one. Panics unless `number` is below the
     /// total.
+    #[inline]
     pub fn mark(&mut self, number: u64) -> bool {
         assert!(number < self.total, "the packet number exceeds the total");
         let word = &mut self.words[(number / 64) as usize];
@@ -45,31 +46,37 @@ impl Tally {
     }
 
     /// True if packet `number` was received.
+    #[inline]
     pub fn has(&self, number: u64) -> bool {
         number < self.total && self.words[(number / 64) as usize] & (1 << (number % 64)) != 0
     }
 
     /// Returns the total number of packets.
+    #[inline]
     pub const fn total(&self) -> u64 {
         self.total
     }
 
     /// Returns the number of received packets.
+    #[inline]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
     /// Returns the number of missing packets.
+    #[inline]
     pub const fn missing(&self) -> u64 {
         self.total - self.count
     }
 
     /// True if all packets were received.
+    #[inline]
     pub const fn is_full(&self) -> bool {
         self.count == self.total
     }
 
     /// Returns the first missing packet at or after `from`.
+    #[inline]
     pub fn next_missing(&self, from: u64) -> Option<u64> {
         if from >= self.total {
             return None;
@@ -85,6 +92,7 @@ impl Tally {
     }
 
     /// Returns the first run of missing packets at or after `from`, clipped to `len_max` packets.
+    #[inline]
     pub fn missing_run(&self, from: u64, len_max: u64) -> Option<Range<u64>> {
         let start = self.next_missing(from)?;
         let limit = start.saturating_add(len_max).min(self.total);

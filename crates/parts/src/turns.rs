@@ -25,16 +25,19 @@ impl Turns {
     }
 
     /// Returns the number of turns so far.
+    #[inline]
     pub fn count(&self) -> u64 {
         self.first + self.numbers.len() as u64
     }
 
     /// True if one more datagram may be sent.
+    #[inline]
     pub fn has_room(&self) -> bool {
         self.numbers.len() < self.len_max
     }
 
     /// Records that packet `number` is sent, and returns its turn. Panics if [`Turns::has_room`] is false.
+    #[inline]
     pub fn push(&mut self, number: u64) -> u64 {
         assert!(self.has_room(), "the caller checks has_room first");
         let turn = self.count();
@@ -43,6 +46,7 @@ impl Turns {
     }
 
     /// Returns the packet of `turn`, or `None` if the turn is lost, forgotten or still to come.
+    #[inline]
     pub fn number(&self, turn: u64) -> Option<u64> {
         let nth = usize::try_from(turn.checked_sub(self.first)?).ok()?;
         self.numbers.get(nth).copied().flatten()

@@ -3,13 +3,14 @@
 //! - [`place`]: paths here and on other hosts; [`paths`]: files of keys and settings on this host
 //! - [`reach`]: sessions with the host of a place; [`dial`]: calls to a daemon; [`mod@daemon`], [`credential`]: its
 //!   identity, and credentials for it
-//! - [`scheduler`]: clients of a scheduler
+//! - [`scheduler`]: clients of a scheduler; [`doctor`]: checks of the way to a host
 //! - [`notice`]: lines on standard error
 #![expect(clippy::disallowed_methods, reason = "a face reads the environment")]
 
 pub mod credential;
 pub mod daemon;
 pub mod dial;
+pub mod doctor;
 pub mod notice;
 pub mod paths;
 pub mod place;

@@ -116,13 +116,13 @@ const PREFIX: &str = "lighthaul-";
 /// the types that all share. The tasks of `xtask` may use all crates.
 const FLOORS: [(u8, &[&str]); 11] = [
     (0, &["wrap", "testkit", "tidy", "base"]),
-    (1, &["parts", "plot"]),
+    (1, &["parts", "plot", "launch"]),
     (2, &["proto", "slabs", "calendar", "sim", "io"]),
     (3, &["workload", "session", "circuit", "gateway"]),
     (4, &["files", "stream"]),
     (5, &["transfer"]),
     (6, &["booking", "daemon", "lab", "powercut"]),
-    (7, &["remote", "bench"]),
+    (7, &["remote", "timeline", "bench"]),
     (8, &["service"]),
     (9, &["cli"]),
     (10, &["xtask"]),

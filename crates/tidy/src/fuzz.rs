@@ -66,7 +66,7 @@ const REACHED: [(&str, &str); 11] = [
 ];
 
 /// Files and folders that decode only data of the operator or the user, with a reason.
-const TRUSTED: [(&str, &str); 16] = [
+const TRUSTED: [(&str, &str); 15] = [
     ("crates/bench/src/", "results of its own measurements"),
     ("crates/tidy/src/", "manifests of the project"),
     ("crates/xtask/src/", "output of the programs that it starts"),
@@ -76,10 +76,6 @@ const TRUSTED: [(&str, &str); 16] = [
     ),
     ("crates/cli/src/config.rs", "the user's own configuration"),
     (
-        "crates/cli/src/lab/figures.rs",
-        "output of its own measurement",
-    ),
-    (
         "crates/cli/src/gateway/status.rs",
         "status of the same user's gateway",
     ),
@@ -88,7 +84,7 @@ const TRUSTED: [(&str, &str); 16] = [
         "events that its own formatter wrote",
     ),
     (
-        "crates/cli/src/sums/",
+        "crates/files/src/sums/line.rs",
         "a list of digests that the user names",
     ),
     ("crates/booking/src/books/", "its own store"),

@@ -7,9 +7,10 @@ use std::path::Path;
 use lighthaul_booking::json::{CalendarView, Timestamp};
 use lighthaul_remote::scheduler::{failed, reach};
 use lighthaul_session::error::{Code, Error};
+use lighthaul_timeline::axis::Axis;
+use lighthaul_timeline::{blocks, chart};
 
-use super::axis::Axis;
-use super::{blocks, chart, show};
+use super::show;
 use crate::grammar::booking::Calendar;
 use crate::output::print::print;
 

@@ -1,12 +1,11 @@
 //! Output of reservations as text and as JSON.
 
-use lighthaul_base::Rate;
 use lighthaul_base::escape::{LINE_MAX, escape};
 use lighthaul_booking::json::{Quote, Reservation, Step};
+use lighthaul_timeline::label::{rate, shown};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::booking::time::shown;
 use crate::grammar::output::OutputArgs;
 use crate::output::print::{print, print_json};
 
@@ -127,23 +126,6 @@ fn steps(steps: &[Step]) {
     }
     if let Some(more @ 1..) = steps.len().checked_sub(STEPS_SHOWN) {
         tell(&format!("  and {more} more steps; --json has all"));
-    }
-}
-
-/// A rate with its unit, without zeros that say nothing.
-pub(crate) fn rate(bps: u64) -> String {
-    let Some(rate) = Rate::from_bps(bps) else {
-        return "0".to_owned();
-    };
-    let text = rate.to_string();
-    match text.split_once(' ') {
-        Some((number, unit)) if number.contains('.') => {
-            format!(
-                "{} {unit}",
-                number.trim_end_matches('0').trim_end_matches('.')
-            )
-        }
-        _ => text,
     }
 }
 

@@ -10,10 +10,10 @@ use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_remote::scheduler::{Scheduler, failed, reach};
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::Protocol;
+use lighthaul_timeline::label::shown;
 use lighthaul_transfer::watch::Summary;
 use serde_json::json;
 
-use crate::booking::time::shown;
 use crate::copy::confirm::confirm;
 use crate::copy::endpoints::Endpoints;
 use crate::copy::estimate::{Copy, Estimate};

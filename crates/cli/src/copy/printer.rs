@@ -6,6 +6,7 @@ use lighthaul_base::escape::{LINE_MAX, escape};
 use lighthaul_base::{Instant, Size};
 use lighthaul_files::hash::Hashed;
 use lighthaul_files::options::{Action, Planned};
+use lighthaul_files::sums::line;
 use lighthaul_io::host::clock::{Clock, cpu_seconds};
 use lighthaul_session::error::Error;
 use lighthaul_transfer::watch::{Motion, Sight, Start, Summary};
@@ -16,7 +17,6 @@ use crate::copy::summary::{Proof, event, sentence, stats};
 use crate::grammar::output::Progress;
 use crate::output::name::{put, shown};
 use crate::output::print::{print, print_json, print_octets, say};
-use crate::sums::line;
 
 /// Amount of output.
 #[derive(Clone, Copy, Debug)]

@@ -9,12 +9,12 @@ use std::sync::atomic::AtomicU64;
 
 use lighthaul_files::hash;
 use lighthaul_files::sums::crew::{Foreman, work};
+use lighthaul_files::sums::line::Sum;
 use lighthaul_files::sums::take::{Taken, take};
 use lighthaul_io::fs::folder::leaves_root;
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::error::{Code, Error};
 
-use super::line::Sum;
 use super::show::SumsPrinter;
 use super::workers::workers;
 use crate::grammar::sums::{Hash, Verify};

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
 use lighthaul_files::sums::crew::{Foreman, work};
+use lighthaul_files::sums::line::line;
 use lighthaul_files::sums::take::{Taken, Wanted, take};
+use lighthaul_files::sums::walk::{Found, Walk};
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::error::{Code, Error};
 use serde_json::json;
 
-use super::line::line;
 use super::show::SumsPrinter;
-use super::walk::{Found, Walk};
 use super::workers::workers;
 use crate::grammar::sums::Manifest;
 use crate::output::print::say;

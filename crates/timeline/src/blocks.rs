@@ -5,18 +5,17 @@ use std::collections::BTreeMap;
 use lighthaul_base::escape::{LINE_MAX, escape};
 use lighthaul_booking::json::{Allocation, CalendarView, Timestamp};
 
-use super::axis::Axis;
-use super::show::rate;
-use super::time::shown;
+use crate::axis::Axis;
+use crate::label::{rate, shown};
 
 /// Returns the number of columns that fit beside the margins.
-pub(crate) const fn columns(width: usize) -> usize {
+pub const fn columns(width: usize) -> usize {
     let columns = width.saturating_sub(MARGIN + 2);
     if columns < 20 { 20 } else { columns }
 }
 
 /// The lines of a picture.
-pub(crate) fn draw(calendar: &CalendarView, axis: &Axis) -> Vec<String> {
+pub fn draw(calendar: &CalendarView, axis: &Axis) -> Vec<String> {
     let mut lines = vec![format!(
         "{}  {}  from {} till {}",
         escape(&calendar.link, LINE_MAX),

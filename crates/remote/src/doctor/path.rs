@@ -8,16 +8,16 @@ use lighthaul_session::error::Code;
 use lighthaul_session::session::Session;
 
 use super::report::Report;
-use crate::grammar::doctor::Doctor;
+use super::steps::Doctor;
 
 /// Checks the path of `session` and reports every step. `device_mtu` is the MTU of this host's device.
-pub(crate) fn examine(
-    args: &Doctor,
+pub(super) fn examine(
+    doctor: &Doctor,
     session: &Session,
     device_mtu: Option<u32>,
-    report: &mut Report,
+    report: &mut Report<'_>,
 ) {
-    let through = args.through.is_any();
+    let through = doctor.gateway.is_some();
     let checkup = match ask(session, !through) {
         Ok(checkup) => checkup,
         Err(error) => {
@@ -40,7 +40,7 @@ pub(crate) fn examine(
     if passes {
         mtu(&checkup, device_mtu, report);
     }
-    let rate = args.rate.or(checkup.rate);
+    let rate = doctor.rate.or(checkup.rate);
     round_trip(&checkup, rate, report);
     if let Some(rate) = rate {
         let need = rate.bytes_in(checkup.rtt);
@@ -55,7 +55,7 @@ pub(crate) fn examine(
     offload(&checkup, report);
 }
 
-fn version(checkup: &Checkup, report: &mut Report) {
+fn version(checkup: &Checkup, report: &mut Report<'_>) {
     let (here, there) = (&checkup.here.version, &checkup.there.version);
     if here == there {
         report.fine("version", &format!("{here} on both sides"));
@@ -65,7 +65,7 @@ fn version(checkup: &Checkup, report: &mut Report) {
     }
 }
 
-fn clocks(checkup: &Checkup, report: &mut Report) {
+fn clocks(checkup: &Checkup, report: &mut Report<'_>) {
     let seconds = checkup.ahead_nanos as f64 / 1e9;
     let way = if seconds < 0.0 { "behind" } else { "ahead" };
     let text = format!("the clock there is {:.3} s {way}", seconds.abs());
@@ -78,7 +78,7 @@ fn clocks(checkup: &Checkup, report: &mut Report) {
 }
 
 /// Checks that datagrams pass in both directions.
-fn udp(session: &Session, checkup: &Checkup, report: &mut Report) -> bool {
+fn udp(session: &Session, checkup: &Checkup, report: &mut Report<'_>) -> bool {
     let port = session.peer_address().port();
     let least = LENGTHS[0] as u32 + checkup.header_len;
     let passes = (checkup.here.datagram_len > 0, checkup.comes_back);
@@ -102,7 +102,7 @@ fn udp(session: &Session, checkup: &Checkup, report: &mut Report) -> bool {
     false
 }
 
-fn mtu(checkup: &Checkup, device_mtu: Option<u32>, report: &mut Report) {
+fn mtu(checkup: &Checkup, device_mtu: Option<u32>, report: &mut Report<'_>) {
     let packet = |facts: &Facts| u32::from(facts.datagram_len) + checkup.header_len;
     let (out, back) = (packet(&checkup.here), packet(&checkup.there));
     let text = if out == back {
@@ -126,7 +126,7 @@ fn mtu(checkup: &Checkup, device_mtu: Option<u32>, report: &mut Report) {
     }
 }
 
-fn round_trip(checkup: &Checkup, rate: Option<Rate>, report: &mut Report) {
+fn round_trip(checkup: &Checkup, rate: Option<Rate>, report: &mut Report<'_>) {
     let ms = checkup.rtt.as_secs_f64() * 1e3;
     let text = match rate {
         Some(rate) => format!(
@@ -138,7 +138,7 @@ fn round_trip(checkup: &Checkup, rate: Option<Rate>, report: &mut Report) {
     report.fine("rtt", &text);
 }
 
-fn udp_buffers(side: &str, facts: &Facts, need: u64, report: &mut Report) {
+fn udp_buffers(side: &str, facts: &Facts, need: u64, report: &mut Report<'_>) {
     let need = need.clamp(BUFFER_MIN, BUFFER_MAX);
     let granted = facts.receive_bytes.min(facts.send_bytes);
     let text = format!("the kernel {side} grants {} to UDP", Size(granted));
@@ -151,7 +151,7 @@ fn udp_buffers(side: &str, facts: &Facts, need: u64, report: &mut Report) {
     report.warn("buffers", &text, &advice);
 }
 
-fn tcp_buffers(side: &str, facts: &Facts, need: u64, report: &mut Report) {
+fn tcp_buffers(side: &str, facts: &Facts, need: u64, report: &mut Report<'_>) {
     let granted = facts.tcp_receive_bytes.min(facts.tcp_send_bytes);
     // half of a receive buffer is the kernel's own, unless tcp_adv_win_scale says otherwise
     let need = need.saturating_mul(2);
@@ -167,7 +167,7 @@ fn tcp_buffers(side: &str, facts: &Facts, need: u64, report: &mut Report) {
     report.warn("buffers", &text, &advice);
 }
 
-fn offload(checkup: &Checkup, report: &mut Report) {
+fn offload(checkup: &Checkup, report: &mut Report<'_>) {
     let sides = [("here", &checkup.here), ("there", &checkup.there)];
     let lacking: Vec<&str> = sides
         .into_iter()

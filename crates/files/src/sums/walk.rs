@@ -8,18 +8,18 @@ use lighthaul_io::fs::ground::{Folder, Ground};
 use rustix::fs::FileType;
 
 /// A file, or a path that could not be read.
-pub(crate) type Found = Result<PathBuf, (PathBuf, io::Error)>;
+pub type Found = Result<PathBuf, (PathBuf, io::Error)>;
 
 /// Walks over files.
 #[derive(Debug)]
-pub(crate) struct Walk {
+pub struct Walk {
     /// The folders that are being read: where they are, and what is still to be seen of them.
     open: Vec<(PathBuf, Folder, vec::IntoIter<OsString>)>,
 }
 
 impl Walk {
     /// Begins at the folder that `ground` is.
-    pub(crate) fn new(ground: &Ground) -> io::Result<Self> {
+    pub fn new(ground: &Ground) -> io::Result<Self> {
         let mut walk = Self { open: Vec::new() };
         walk.enter(PathBuf::new(), ground.folder(Path::new(""))?)?;
         Ok(walk)

@@ -2,11 +2,11 @@
 
 use lighthaul_booking::json::Timestamp;
 
-use super::time::written;
+use crate::label::written;
 
 /// Span of time, divided into columns.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Axis {
+pub struct Axis {
     from: u64,
     till: u64,
     columns: usize,
@@ -14,7 +14,7 @@ pub(crate) struct Axis {
 
 impl Axis {
     /// From one moment till another, in at least one column.
-    pub(crate) fn new(from: Timestamp, till: Timestamp, columns: usize) -> Self {
+    pub fn new(from: Timestamp, till: Timestamp, columns: usize) -> Self {
         Self {
             from: from.0,
             till: till.0.max(from.0.saturating_add(1)),
@@ -23,41 +23,41 @@ impl Axis {
     }
 
     /// Returns the number of columns.
-    pub(crate) const fn columns(&self) -> usize {
+    pub const fn columns(&self) -> usize {
         self.columns
     }
 
     /// When it begins.
-    pub(crate) const fn from(&self) -> Timestamp {
+    pub const fn from(&self) -> Timestamp {
         Timestamp(self.from)
     }
 
     /// When it ends.
-    pub(crate) const fn till(&self) -> Timestamp {
+    pub const fn till(&self) -> Timestamp {
         Timestamp(self.till)
     }
 
     /// When a column begins; the column behind the last one when it ends.
-    pub(crate) fn begins(&self, column: usize) -> Timestamp {
+    pub fn begins(&self, column: usize) -> Timestamp {
         let part = u128::from(self.till - self.from) * column as u128 / self.columns as u128;
         Timestamp(self.from + u64::try_from(part).unwrap_or(0))
     }
 
     /// The column that a moment is in; the last one for what is behind it.
-    pub(crate) fn column(&self, at: Timestamp) -> usize {
+    pub fn column(&self, at: Timestamp) -> usize {
         let since = at.0.clamp(self.from, self.till) - self.from;
         let column = u128::from(since) * self.columns as u128 / u128::from(self.till - self.from);
         usize::try_from(column).unwrap_or(0).min(self.columns - 1)
     }
 
     /// Where a moment is, from 0 to 1.
-    pub(crate) fn part(&self, at: Timestamp) -> f64 {
+    pub fn part(&self, at: Timestamp) -> f64 {
         let since = at.0.clamp(self.from, self.till) - self.from;
         since as f64 / (self.till - self.from) as f64
     }
 
     /// Round moments with their names, at most `most` of them.
-    pub(crate) fn ticks(&self, most: usize) -> Vec<(Timestamp, String)> {
+    pub fn ticks(&self, most: usize) -> Vec<(Timestamp, String)> {
         let span = (self.till - self.from) / SECOND;
         let fits = |step: &&u64| span / **step < most as u64;
         let step = STEPS

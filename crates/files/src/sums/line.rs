@@ -1,27 +1,28 @@
 //! A line of a list of hashes: as coreutils write them, or an event of ours.
 
 use lighthaul_base::from_hex;
-use lighthaul_files::hash;
-use lighthaul_files::sums::take::{CRC128, Taken, Wanted};
 use serde_json::Value;
+
+use crate::hash;
+use crate::sums::take::{CRC128, Taken, Wanted};
 
 /// Line of a list about one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Sum {
+pub struct Sum {
     /// Its path below the folder.
-    pub(crate) path: Vec<u8>,
+    pub path: Vec<u8>,
     /// Its bytes, if the list says.
-    pub(crate) size: Option<u64>,
+    pub size: Option<u64>,
     /// Hashes to compute: both, if the number of digits fits two.
-    pub(crate) wanted: Wanted,
+    pub wanted: Wanted,
     /// Expected value of one of them, in lower-case digits.
-    pub(crate) digits: String,
+    pub digits: String,
 }
 
 impl Sum {
     /// Parses a line without its end. Returns `None` for a malformed one. `kind` is the hash of bare digits, if
     /// it is given.
-    pub(crate) fn parse(line: &[u8], kind: Option<hash::Kind>) -> Option<Self> {
+    pub fn parse(line: &[u8], kind: Option<hash::Kind>) -> Option<Self> {
         if line.first() == Some(&b'{') {
             return Self::event(&serde_json::from_slice(line).ok()?);
         }
@@ -86,7 +87,7 @@ impl Sum {
     }
 
     /// Says what is wrong if `taken` is not what the list says.
-    pub(crate) fn compare(&self, taken: &Taken) -> Result<(), String> {
+    pub fn compare(&self, taken: &Taken) -> Result<(), String> {
         if let Some(size) = self.size.filter(|size| *size != taken.size) {
             return Err(format!("it has {} bytes, not {size}", taken.size));
         }
@@ -103,7 +104,7 @@ impl Sum {
 }
 
 /// The line that says `digits` of the file at `path`, as coreutils write it.
-pub(crate) fn line(digits: &str, path: &[u8]) -> Vec<u8> {
+pub fn line(digits: &str, path: &[u8]) -> Vec<u8> {
     let special = |octet: &u8| matches!(octet, b'\\' | b'\n' | b'\r');
     let mut line = Vec::with_capacity(digits.len() + path.len() + 3);
     if path.iter().any(special) {

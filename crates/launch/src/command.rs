@@ -1,4 +1,4 @@
-//! Starting a program behind the library that captures its connections.
+//! Command of a program behind the library that captures its connections.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -7,28 +7,14 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::grammar::wrap::Wrap;
-use crate::output::print::say;
-use crate::wrap::failure::StartError;
-use crate::wrap::program;
+use crate::failure::StartError;
+use crate::program;
 
-/// Becomes the command; answers a status only where that fails.
-pub(crate) fn run(args: &Wrap) -> u8 {
-    let failure = match prepare(args) {
-        Ok(mut command) => {
-            let why = command.exec();
-            StartError::blocked(format!("cannot run {}: {why}", args.command[0].display()))
-        }
-        Err(failure) => failure,
-    };
-    say(&format!("lighthaul wrap: {}", failure.text));
-    failure.status
-}
-
-fn prepare(args: &Wrap) -> Result<Command, StartError> {
+/// Returns the command of `words`, whose connections go to the `gateway`: its address, with credentials if it asks for
+/// them.
+pub fn command(words: &[OsString], gateway: &str) -> Result<Command, StartError> {
     let library = library()?;
-    let (name, rest) = args
-        .command
+    let (name, rest) = words
         .split_first()
         .ok_or_else(|| StartError::missing("say which command".to_owned()))?;
     let path = program::find(name)?;
@@ -37,7 +23,7 @@ fn prepare(args: &Wrap) -> Result<Command, StartError> {
     command
         .arg0(name)
         .args(rest)
-        .env(GATEWAY, &args.socks.0)
+        .env(GATEWAY, gateway)
         .env(PRELOAD, preload(&library, env::var_os(PRELOAD)));
     Ok(command)
 }

@@ -8,11 +8,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::wrap::elf::Elf;
-use crate::wrap::failure::StartError;
+use crate::elf::Elf;
+use crate::failure::StartError;
 
 /// The file of a command, as a shell finds it.
-pub(super) fn find(name: &OsStr) -> Result<PathBuf, StartError> {
+pub(crate) fn find(name: &OsStr) -> Result<PathBuf, StartError> {
     let is_path = name.as_bytes().contains(&b'/');
     let folders = env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
     let places: Vec<PathBuf> = if is_path {
@@ -42,7 +42,7 @@ pub(super) fn find(name: &OsStr) -> Result<PathBuf, StartError> {
 }
 
 /// Checks that a program can be captured; for a script, its interpreter.
-pub(super) fn check(path: &Path, library: &Path) -> Result<(), StartError> {
+pub(crate) fn check(path: &Path, library: &Path) -> Result<(), StartError> {
     let unread =
         |why: io::Error| StartError::blocked(format!("cannot read {}: {why}", path.display()));
     let mut path = path.to_owned();

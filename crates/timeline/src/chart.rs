@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use lighthaul_booking::json::{Allocation, CalendarView, Timestamp};
 use lighthaul_plot::picture::{Anchor, Picture, Shape};
 
-use super::axis::Axis;
-use super::show::rate;
-use super::time::shown;
+use crate::axis::Axis;
+use crate::label::{rate, shown};
 
 /// A picture of calendars, one below the other.
-pub(crate) fn draw(calendars: &[CalendarView], from: Timestamp, till: Timestamp) -> Picture {
+pub fn draw(calendars: &[CalendarView], from: Timestamp, till: Timestamp) -> Picture {
     let axis = Axis::new(from, till, 1);
     let plates = u32::try_from(calendars.len()).unwrap_or(u32::MAX).max(1);
     let height = plates.saturating_mul(PLATE).saturating_add(2 * EDGE);

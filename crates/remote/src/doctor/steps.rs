@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use lighthaul_base::Rate;
 use lighthaul_daemon::client::through;
 use lighthaul_daemon::known::Known;
 use lighthaul_gateway::entrance::Entrance;
@@ -12,59 +13,73 @@ use lighthaul_io::crypto::tls::Side;
 use lighthaul_io::net::dial::{dial, resolve};
 use lighthaul_io::net::hops::hops;
 use lighthaul_io::net::tcp::{device_mtu, with_handshake_timeouts};
-use lighthaul_remote::credential;
-use lighthaul_remote::dial::{judge, load_key, name, unclear};
-use lighthaul_remote::paths;
-use lighthaul_remote::place::Place;
-use lighthaul_remote::reach::agreed;
 use lighthaul_session::checkup;
 use lighthaul_session::credential::Credential;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::session::Session;
 
-use super::path::examine;
-use super::report::Report;
-use crate::grammar::doctor::Doctor;
+use crate::credential;
+use crate::daemon::Daemon;
+use crate::dial::{judge, load_key, name, unclear};
+use crate::paths;
+use crate::place::Place;
+use crate::reach::agreed;
 
-/// Runs the checks until one fails that the next needs.
-pub(crate) fn run(args: &Doctor) -> Result<u8, Error> {
-    let text = if args.host.starts_with("lh://") {
-        args.host.clone()
+use super::path;
+use super::report::{Check, Diagnosis, Report};
+
+/// Host to check, and the way to it.
+#[derive(Clone, Debug)]
+pub struct Doctor {
+    /// Host, as HOST, HOST:PORT or an `lh://` URL.
+    pub host: String,
+    /// Rate of the copies to come, in place of the rate that the path is measured at.
+    pub rate: Option<Rate>,
+    /// Gateway on the way.
+    pub gateway: Option<Entrance>,
+    /// Identity of the daemon, and credentials for it.
+    pub daemon: Daemon,
+}
+
+/// Runs the checks until one fails that the next needs. Each result goes to `tell`.
+pub fn examine(doctor: &Doctor, tell: &mut dyn FnMut(Check<'_>)) -> Result<Diagnosis, Error> {
+    let text = if doctor.host.starts_with("lh://") {
+        doctor.host.clone()
     } else {
-        format!("lh://{}/", args.host)
+        format!("lh://{}/", doctor.host)
     };
     let Place::Daemon { host, port, .. } = Place::parse(&text)? else {
         return Err(Error::new(Code::Usage, "say which host, as in HOST:PORT"));
     };
-    let mut doctor = Steps {
-        args,
+    let mut steps = Steps {
+        doctor,
         host,
         port,
         device_mtu: None,
-        report: Report::new(args.output.json),
+        report: Report::new(tell),
     };
-    if let Some(session) = doctor.session()? {
-        examine(args, &session, doctor.device_mtu, &mut doctor.report);
+    if let Some(session) = steps.session()? {
+        path::examine(doctor, &session, steps.device_mtu, &mut steps.report);
     }
-    Ok(doctor.report.finish())
+    Ok(steps.report.finish())
 }
 
 struct Steps<'a> {
-    args: &'a Doctor,
+    doctor: &'a Doctor,
     host: String,
     port: u16,
     /// MTU of the device on the route to the host.
     device_mtu: Option<u32>,
-    report: Report,
+    report: Report<'a>,
 }
 
 impl Steps<'_> {
     /// Returns a session whose peer agreed to a checkup, or `None` if a step failed.
     fn session(&mut self) -> Result<Option<Session>, Error> {
-        let path = self.args.far.key.path.clone();
+        let path = self.doctor.daemon.key.clone();
         let identity = load_key(&path.unwrap_or_else(paths::user_key))?;
-        let tcp = match &self.args.through.gateway {
+        let tcp = match &self.doctor.gateway {
             Some(gateway) => self.gateway(gateway)?,
             None => self.name().and_then(|addresses| self.tcp(&addresses)),
         };
@@ -90,7 +105,7 @@ impl Steps<'_> {
         let Some(known) = self.key(session.peer)? else {
             return Ok(None);
         };
-        let credential = credential::ours(&self.args.far.daemon())?;
+        let credential = credential::ours(&self.doctor.daemon)?;
         // the receiver of a token can use it, so it is not sent to an unknown daemon
         let credential = credential.filter(|c| known || !matches!(c, Credential::Token(_)));
         Ok(self.welcome(&session, credential).then_some(session))
@@ -168,7 +183,7 @@ impl Steps<'_> {
     /// Checks the daemon's key. Returns whether it is known, and `None` if it is another.
     fn key(&mut self, shown: Fingerprint) -> Result<Option<bool>, Error> {
         let name = name(&self.host, self.port);
-        match judge(self.args.far.pin.as_deref(), true, &name, shown)? {
+        match judge(self.doctor.daemon.pin.as_deref(), true, &name, shown)? {
             Known::Same => {
                 self.report.fine("key", "it is the known key");
                 Ok(Some(true))

@@ -6,18 +6,18 @@ use std::os::unix::fs::FileExt;
 
 /// Properties of a program file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Elf {
+pub(crate) struct Elf {
     /// Its class, order of octets and machine.
-    pub(super) kind: (u8, u8, u64),
+    pub(crate) kind: (u8, u8, u64),
     /// True if a dynamic linker starts it.
-    pub(super) has_interpreter: bool,
+    pub(crate) has_interpreter: bool,
     /// True if it has the note of Go's linker, or the section by which `go version` knows Go programs.
-    pub(super) is_go: bool,
+    pub(crate) is_go: bool,
 }
 
 impl Elf {
     /// Reads a file; nothing if it is something else.
-    pub(super) fn read(file: &File) -> io::Result<Option<Self>> {
+    pub(crate) fn read(file: &File) -> io::Result<Option<Self>> {
         let mut head = [0; HEAD];
         let len = read_some(file, &mut head, 0)?;
         if len < HEAD_NARROW || !head.starts_with(b"\x7fELF") {

@@ -1,0 +1,22 @@
+//! `lighthaul wrap`: runs a program whose connections go through a gateway.
+
+use std::os::unix::process::CommandExt;
+
+use lighthaul_launch::command::command;
+use lighthaul_launch::failure::StartError;
+
+use crate::grammar::wrap::Wrap;
+use crate::output::print::say;
+
+/// Becomes the command; answers a status only where that fails.
+pub(crate) fn run(args: &Wrap) -> u8 {
+    let failure = match command(&args.command, &args.socks.0) {
+        Ok(mut command) => {
+            let why = command.exec();
+            StartError::blocked(format!("cannot run {}: {why}", args.command[0].display()))
+        }
+        Err(failure) => failure,
+    };
+    say(&format!("lighthaul wrap: {}", failure.text));
+    failure.status
+}
