@@ -12,25 +12,25 @@ use lighthaul_session::message::Message;
 use lighthaul_session::secrets::Join;
 use lighthaul_session::session::Session;
 
+use crate::authorizer::NotAllowed;
 use crate::invitation::Invitation;
 use crate::rights::Rights;
 use crate::service::Service;
-use crate::standing::NotAllowed;
 
 /// Somebody who was let in.
 #[derive(Debug)]
-pub(crate) struct Guest {
+pub(crate) struct AdmittedClient {
     pub(crate) session: Session,
     /// What it may do, as far as that was known when it came.
     pub(crate) rights: Rights,
     /// Whose share of the daemon it uses.
     pub(crate) identity: Fingerprint,
-    pub(crate) ticket: Ticket,
+    pub(crate) admitted_by: AdmittedBy,
 }
 
 /// What somebody was let in for.
 #[derive(Debug)]
-pub(crate) enum Ticket {
+pub(crate) enum AdmittedBy {
     /// Its key, or what it showed besides.
     Own(Option<Credential>),
     /// The word of somebody else.
@@ -50,28 +50,28 @@ pub(crate) enum NotAdmitted {
     Refused(Fingerprint, Error),
 }
 
-/// Shakes hands, and turns away whoever is not welcome.
-pub(crate) fn admit(tcp: TcpStream, service: &Service) -> Result<Guest, NotAdmitted> {
+/// Shakes hands, and turns away whoever is not access.
+pub(crate) fn admit(tcp: TcpStream, service: &Service) -> Result<AdmittedClient, NotAdmitted> {
     let settings = &service.settings;
     let tcp = tcp::with_handshake_timeouts(tcp).map_err(|e| NotAdmitted::Handshake(e.into()))?;
     let mut session = Session::meet(tcp, &settings.identity).map_err(NotAdmitted::Handshake)?;
-    match ticket(&session, service) {
-        Ok((rights, identity, ticket)) => {
+    match admitted_by(&session, service) {
+        Ok((rights, identity, admitted_by)) => {
             session.control.authorize();
-            if let Ticket::Invited(invitation) = &ticket {
+            if let AdmittedBy::Invited(invitation) = &admitted_by {
                 session.halt = Arc::clone(&invitation.halt);
             }
-            Ok(Guest {
+            Ok(AdmittedClient {
                 session,
                 rights,
                 identity,
-                ticket,
+                admitted_by,
             })
         }
         Err(why) => {
             let key = session.peer;
             let is_unknown = why == NotAllowed::Unknown;
-            let error = why.tell(key, service.allow_options());
+            let error = why.to_error(key, service.allow_options());
             session.give_up_within(&error, FAREWELL);
             Err(if is_unknown {
                 NotAdmitted::Unknown(key)
@@ -83,32 +83,32 @@ pub(crate) fn admit(tcp: TcpStream, service: &Service) -> Result<Guest, NotAdmit
 }
 
 /// What lets the caller in, what it may do and whose share it uses: its key if that is listed, or what it shows first.
-fn ticket(
+fn admitted_by(
     session: &Session,
     service: &Service,
-) -> Result<(Rights, Fingerprint, Ticket), NotAllowed> {
-    let (key, judge) = (session.peer, &service.judge);
-    let unknown = match judge.rights(key, None) {
+) -> Result<(Rights, Fingerprint, AdmittedBy), NotAllowed> {
+    let (key, authorizer) = (session.peer, &service.authorizer);
+    let unknown = match authorizer.rights(key, None) {
         Ok((rights, identity)) => {
-            return Ok((service.beneath(rights), identity, Ticket::Own(None)));
+            return Ok((service.beneath(rights), identity, AdmittedBy::Own(None)));
         }
         Err(why) => why,
     };
     match session.hear_for(PATIENCE) {
         Ok(Message::Credential(credential)) => {
-            let (rights, identity) = judge.rights(key, Some(&credential))?;
-            let ticket = Ticket::Own(Some(credential));
-            Ok((service.beneath(rights), identity, ticket))
+            let (rights, identity) = authorizer.rights(key, Some(&credential))?;
+            let admitted_by = AdmittedBy::Own(Some(credential));
+            Ok((service.beneath(rights), identity, admitted_by))
         }
-        // who does not say so cannot be made a guest by somebody who knows its key
+        // who does not say so cannot be made a client by somebody who knows its key
         Ok(Message::Guest) => {
             let invitation = service.invitations.take(key).ok_or(unknown)?;
             let (rights, identity) = (invitation.rights.clone(), invitation.identity);
-            Ok((rights, identity, Ticket::Invited(Box::new(invitation))))
+            Ok((rights, identity, AdmittedBy::Invited(Box::new(invitation))))
         }
         // its key may have been let in for once
         Ok(Message::Join(join)) => match service.joins.check(key, &join) {
-            Ok(identity) => Ok((Rights::default(), identity, Ticket::Join(join))),
+            Ok(identity) => Ok((Rights::default(), identity, AdmittedBy::Join(join))),
             Err(_) => Err(unknown),
         },
         _ => Err(unknown),
@@ -133,9 +133,9 @@ mod tests {
     use lighthaul_session::message::Hello;
 
     use super::*;
-    use crate::asked::Asked;
     use crate::serve::Server;
-    use crate::settings::{Limits, Settings, Welcome};
+    use crate::session_request::SessionRequest;
+    use crate::settings::{AccessPolicy, Limits, Settings};
 
     /// A daemon, and the folder of its lists, which is removed with it.
     struct Daemon {
@@ -154,7 +154,7 @@ mod tests {
         let folder = format!("lighthaul-admission-{name}-{}", std::process::id());
         let folder = env::temp_dir().join(folder);
         fs::create_dir_all(&folder).unwrap();
-        let welcome = Welcome::Listed {
+        let access = AccessPolicy::Listed {
             keys: folder.join("keys"),
             tokens: folder.join("tokens"),
         };
@@ -163,7 +163,7 @@ mod tests {
         let settings = Settings {
             address: (Ipv4Addr::LOCALHOST, 0).into(),
             identity: Identity::generate(),
-            welcome,
+            access,
             root: Some("/srv".into()),
             plain: false,
             relay: true,
@@ -183,7 +183,7 @@ mod tests {
         daemon: &Daemon,
         identity: &Identity,
         first: &Message,
-    ) -> (Session, Result<Guest, NotAdmitted>) {
+    ) -> (Session, Result<AdmittedClient, NotAdmitted>) {
         let listener = tcp::listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         let port = listener.local_addr().unwrap().port();
         let accept =
@@ -226,16 +226,16 @@ mod tests {
         let token = Fingerprint::of_token("secret");
         let daemon = daemon("listed", &line, &format!("{token} bob special\n"));
         let (_session, admitted) = call(&daemon, &listed, &anything());
-        let guest = admitted.unwrap();
-        assert_eq!(guest.rights.to_string(), "lab root=/srv/data ro");
-        assert_eq!(guest.identity, key_of(&listed));
-        assert!(matches!(guest.ticket, Ticket::Own(None)));
+        let client = admitted.unwrap();
+        assert_eq!(client.rights.to_string(), "lab root=/srv/data ro");
+        assert_eq!(client.identity, key_of(&listed));
+        assert!(matches!(client.admitted_by, AdmittedBy::Own(None)));
         let credential = Credential::Token("secret".to_owned());
         let (_session, admitted) = call(&daemon, &other, &Message::Credential(credential.clone()));
-        let guest = admitted.unwrap();
-        assert_eq!(guest.rights.to_string(), "bob root=/srv special");
-        assert_eq!(guest.identity, token);
-        assert!(matches!(guest.ticket, Ticket::Own(Some(shown)) if shown == credential));
+        let client = admitted.unwrap();
+        assert_eq!(client.rights.to_string(), "bob root=/srv special");
+        assert_eq!(client.identity, token);
+        assert!(matches!(client.admitted_by, AdmittedBy::Own(Some(shown)) if shown == credential));
         let wrong = Message::Credential(Credential::Token("guess".to_owned()));
         let (_session, admitted) = call(&daemon, &other, &wrong);
         assert!(matches!(admitted, Err(NotAdmitted::Refused(..))));
@@ -250,8 +250,9 @@ mod tests {
         host.session.hear::<Message>().unwrap();
         let (open, key) = (&daemon.server.service().invitations, key_of(&invited));
         thread::scope(|scope| {
-            let hosted = scope
-                .spawn(|| open.host(&host.session, key, asked(), (&host.rights, host.identity)));
+            let hosted = scope.spawn(|| {
+                open.invite(&host.session, key, request(), (&host.rights, host.identity))
+            });
             // the invitation is there once the host hears this
             assert!(matches!(session.hear(), Ok(Message::Welcome { .. })));
             let come = || call(&daemon, &invited, &Message::Guest);
@@ -259,13 +260,13 @@ mod tests {
             assert!(matches!(silent, Err(NotAdmitted::Unknown(_))));
             let (_caller, first) = come();
             let first = first.unwrap();
-            assert!(matches!(first.ticket, Ticket::Invited(_)));
+            assert!(matches!(first.admitted_by, AdmittedBy::Invited(_)));
             assert_eq!(
                 (first.rights.name.as_str(), first.identity),
                 ("host", host.identity)
             );
             assert!(matches!(come().1, Err(NotAdmitted::Unknown(_))));
-            // the guest's session ends with that of its host
+            // the client's session ends with that of its host
             drop(session);
             assert!(
                 first
@@ -286,16 +287,16 @@ mod tests {
         let daemon = daemon("join", "", &format!("{token} bob\n"));
         let credential = Message::Credential(Credential::Token("secret".to_owned()));
         let (session, admitted) = call(&daemon, &listed, &credential);
-        let guest = admitted.unwrap();
+        let client = admitted.unwrap();
         let (_open, _joins) = daemon
             .server
             .service()
             .joins
-            .open(&guest.session, guest.identity);
+            .open(&client.session, client.identity);
         let join = session.secrets.join(3);
         let (_further, admitted) = call(&daemon, &listed, &Message::Join(join));
         let joined = admitted.unwrap();
-        assert!(matches!(joined.ticket, Ticket::Join(shown) if shown == join));
+        assert!(matches!(joined.admitted_by, AdmittedBy::Join(shown) if shown == join));
         assert_eq!((joined.rights, joined.identity), (Rights::default(), token));
         let (_further, admitted) = call(&daemon, &passer, &Message::Join(join));
         assert!(matches!(admitted, Err(NotAdmitted::Unknown(_))));
@@ -306,13 +307,13 @@ mod tests {
     }
 
     /// The request of an invited caller.
-    fn asked() -> Asked {
+    fn request() -> SessionRequest {
         let ask = Ask {
             what: What::Network,
             bytes: 1,
             millis: 1,
             rate_bps: None,
         };
-        Asked::of(Hello::about::<measure::Message>(&ask)).unwrap()
+        SessionRequest::of(Hello::about::<measure::Message>(&ask)).unwrap()
     }
 }

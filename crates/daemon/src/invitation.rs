@@ -12,8 +12,8 @@ use lighthaul_session::protocol;
 use lighthaul_session::session::{Halt, Session};
 use lighthaul_transfer::watch::Summary;
 
-use crate::asked::Asked;
 use crate::rights::Rights;
+use crate::session_request::SessionRequest;
 
 /// How long a caller may take to come.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -28,7 +28,7 @@ const ALIVE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Invitation {
     /// What it must ask for.
-    pub(crate) asked: Asked,
+    pub(crate) asked: SessionRequest,
     /// Its host's.
     pub(crate) rights: Rights,
     /// Whose share of the daemon it uses: its host's.
@@ -50,11 +50,11 @@ impl Invitations {
     }
 
     /// Lets the holder of `key` in to ask for `asked`, and stays until it has gone; it goes if its host does.
-    pub(crate) fn host(
+    pub(crate) fn invite(
         &self,
         session: &Session,
         key: Fingerprint,
-        asked: Asked,
+        asked: SessionRequest,
         (rights, identity): (&Rights, Fingerprint),
     ) -> Result<Summary, Error> {
         let (here, gone) = channel();

@@ -21,7 +21,7 @@ use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::host::poller::raise_open_file_limit;
 use lighthaul_session::error::Error;
 
-use crate::hall::refuse;
+use crate::resource_pool::refuse;
 
 /// Key of the gateway that calls, and the name that it gave the link.
 pub(crate) type Name = (Fingerprint, [u8; 16]);
@@ -66,7 +66,7 @@ struct Share {
 
 /// A connection's hold on its link; the link stays in the table at least as long, unless its key has more than its share.
 #[derive(Debug)]
-pub(crate) struct Hold<'a> {
+pub(crate) struct LinkHold<'a> {
     table: &'a LinkTable,
     name: Name,
     share: Arc<Share>,
@@ -86,7 +86,7 @@ impl LinkTable {
     }
 
     /// Takes hold of the link `name`, which need not exist yet, for a connection of `caller`.
-    pub(crate) fn hold(&self, name: Name, caller: Caller) -> Result<Hold<'_>, Error> {
+    pub(crate) fn hold(&self, name: Name, caller: Caller) -> Result<LinkHold<'_>, Error> {
         let mut entries = self.lock();
         let mut left = retain(&mut entries, |_, entry| !entry.is_unused());
         let held = self.enter(&mut entries, name, caller);
@@ -97,7 +97,7 @@ impl LinkTable {
         });
         end(&left);
         let share = held.map_err(|full| refuse(NAMES[full.resource], full))?;
-        Ok(Hold {
+        Ok(LinkHold {
             table: self,
             name,
             share,
@@ -175,7 +175,7 @@ impl LinkTable {
     }
 }
 
-impl Hold<'_> {
+impl LinkHold<'_> {
     /// Returns the link, if it has begun and not ended.
     pub(crate) fn line(&self) -> Option<Line> {
         let entries = self.table.lock();
@@ -211,7 +211,7 @@ impl Hold<'_> {
     }
 }
 
-impl Drop for Hold<'_> {
+impl Drop for LinkHold<'_> {
     fn drop(&mut self) {
         let mut entries = self.table.lock();
         let entry = entries.get_mut(&self.name);
@@ -406,7 +406,7 @@ mod tests {
         (Fingerprint::from_octets([nth; 32]), [nth; 16])
     }
 
-    fn hold(table: &LinkTable, name: Name, from: u8) -> Result<Hold<'_>, Error> {
+    fn hold(table: &LinkTable, name: Name, from: u8) -> Result<LinkHold<'_>, Error> {
         table.hold(name, (name.0, address(from)))
     }
 
@@ -504,7 +504,7 @@ mod tests {
         };
         let table = LinkTable::new(&limits);
         let hold = |key, nth| hold(&table, (name(key).0, [nth; 16]), key).unwrap();
-        let memory = |hold: &Hold<'_>| hold.share.take_memory(limits.memory).0 >> 20;
+        let memory = |hold: &LinkHold<'_>| hold.share.take_memory(limits.memory).0 >> 20;
         let own: Vec<_> = (0..8).map(|nth| hold(1, nth)).collect();
         let gets: Vec<_> = own.iter().map(memory).collect();
         assert_eq!(gets, [68, 36, 20, 12, 8, 6, 5, 5]);

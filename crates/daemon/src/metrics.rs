@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::gateways::Gateways;
+use crate::gateway_links::GatewayLinks;
 
 /// Counters by one label.
 type By<V> = Family<[(&'static str, V); 1], Counter>;
@@ -35,7 +35,7 @@ pub(crate) struct Metrics {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refusal {
     /// The lobby was full.
-    Lobby,
+    Handshakes,
     /// No key was shown.
     Handshake,
     /// The key may not call.
@@ -46,7 +46,7 @@ pub(crate) enum Refusal {
 
 impl Metrics {
     /// The counters of a gateway, besides those of whom it serves.
-    pub(crate) fn of_gateway(gateways: Arc<Gateways>) -> Self {
+    pub(crate) fn of_gateway(gateways: Arc<GatewayLinks>) -> Self {
         let mut metrics = Self::new();
         let registry = metrics.registry.sub_registry_with_prefix("gateway");
         registry.register_collector(Box::new(gateways));
@@ -107,7 +107,7 @@ impl Metrics {
             return;
         }
         let why = match why {
-            Refusal::Lobby => "lobby",
+            Refusal::Handshakes => "lobby",
             Refusal::Handshake => "handshake",
             Refusal::Key => "key",
             Refusal::Busy => "busy",

@@ -21,7 +21,7 @@ use lighthaul_transfer::watch::{Sight, Summary, Watcher};
 use tracing::{debug, info};
 
 use crate::client::call;
-use crate::sending::sending;
+use crate::send_settings::send_settings;
 
 /// How long a target that cannot be reached takes to be given up, whatever is wrong with it: neither the
 /// words nor the time tell a caller what else there is in our network.
@@ -77,7 +77,7 @@ pub(crate) fn run(
         let settings = send::Settings {
             theirs: protocols,
             said: far.clock.now(),
-            ..sending(&far, (hello, options), budget)?
+            ..send_settings(&far, (hello, options), budget)?
         };
         send::send(&far, &door, finds, settings, &mut both)
     });

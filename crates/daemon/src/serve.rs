@@ -18,23 +18,23 @@ use lighthaul_io::net::udp::Udp;
 use lighthaul_session::error::{Code, Error};
 use tracing::{debug, field, info, info_span, warn};
 
-use crate::admission::{FAREWELL, Guest, NotAdmitted, admit};
+use crate::accept_queue::{self, AcceptQueue, Incoming};
+use crate::admission::{AdmittedClient, FAREWELL, NotAdmitted, admit};
+use crate::attempts::Attempts;
+use crate::authorizer::Authorizer;
 use crate::cost::{Cost, RESOURCES};
-use crate::dispatch::Sessions;
 use crate::exporter;
 use crate::greeting::GREETING;
-use crate::hall::{Hall, Seat};
+use crate::handshakes::{self, Handshakes};
 use crate::invitation::Invitations;
 use crate::joins::Joins;
-use crate::lobby::{self, Lobby};
 use crate::metrics::{Metrics, Refusal};
-use crate::porch::{self, Arrival, Porch};
-use crate::refused::Refused;
+use crate::probe_router::ProbeRouter;
+use crate::refused_keys::RefusedKeys;
+use crate::resource_pool::{Allocation, ResourcePool};
 use crate::service::Service;
-use crate::session::{Attended, attend};
-use crate::settings::{Limits, Settings, Welcome};
-use crate::standing::Judge;
-use crate::tries::Tries;
+use crate::session::{Served, serve_client};
+use crate::settings::{AccessPolicy, Limits, Settings};
 
 /// How often a listener looks whether it is to stop.
 const LISTEN: Duration = Duration::from_millis(200);
@@ -53,7 +53,7 @@ impl Limits {
     /// Limits of each resource on a host that lets this process have so many files.
     fn of_resources(&self, files: u64) -> [seats::Limits; RESOURCES] {
         let kept = FILES_OWN + (files / 16).min(FILES_LEAVING_MAX);
-        let strangers = porch_max(files) + lobby_max(files) * FILES_OF_HANDSHAKE;
+        let strangers = accept_queue_max(files) + handshakes_max(files) * FILES_OF_HANDSHAKE;
         let files = self.files.min(files.saturating_sub(kept + strangers));
         [
             self.sessions,
@@ -66,13 +66,13 @@ impl Limits {
 }
 
 /// Callers that may wait for their turn where this process may have so many files, each with one.
-fn porch_max(files: u64) -> u64 {
-    (files / 8).min(porch::CALLERS_MAX)
+fn accept_queue_max(files: u64) -> u64 {
+    (files / 8).min(accept_queue::CALLERS_MAX)
 }
 
 /// Callers that may shake hands where this process may have so many files.
-fn lobby_max(files: u64) -> u64 {
-    (files / 8 / FILES_OF_HANDSHAKE).clamp(1, lobby::CALLERS_MAX)
+fn handshakes_max(files: u64) -> u64 {
+    (files / 8 / FILES_OF_HANDSHAKE).clamp(1, handshakes::CALLERS_MAX)
 }
 
 /// A daemon that listens.
@@ -90,42 +90,42 @@ impl Server {
     /// Listens for TCP and UDP on one port; port 0 takes any that is free for both.
     pub fn listen(settings: Settings) -> io::Result<Self> {
         let (listener, udp) = bind_both(settings.address)?;
-        // a caller may be gone again between the sign that it is there and its being taken
+        // a caller may be dropped again between the sign that it is there and its being taken
         listener.set_nonblocking(true)?;
         let metrics = match &settings.gateway {
             Some(gateways) => Metrics::of_gateway(Arc::clone(gateways)),
             None => Metrics::new(),
         };
         let files = raise_open_file_limit();
-        let limits = match (&settings.welcome, &settings.gateway) {
+        let limits = match (&settings.access, &settings.gateway) {
             // there is one caller, which shares with none
-            (Welcome::Only(_), _) => [seats::Limits::parts_of(u64::MAX); RESOURCES],
-            (Welcome::Listed { .. }, None) => settings.limits.of_resources(files),
+            (AccessPolicy::Only(_), _) => [seats::Limits::parts_of(u64::MAX); RESOURCES],
+            (AccessPolicy::Listed { .. }, None) => settings.limits.of_resources(files),
             // most files are for the sessions of programs
-            (Welcome::Listed { .. }, Some(_)) => {
+            (AccessPolicy::Listed { .. }, Some(_)) => {
                 let mut limits = settings.limits;
                 limits.files = limits.files.min(files / 4);
                 limits.of_resources(files)
             }
         };
         let service = Arc::new(Service {
-            judge: Judge::of(&settings.welcome),
+            authorizer: Authorizer::of(&settings.access),
             settings,
-            sessions: Sessions::default(),
+            probes: ProbeRouter::default(),
             metrics: Arc::new(metrics),
             invitations: Invitations::default(),
             joins: Joins::default(),
-            tries: Tries::default(),
-            hall: Hall::new(limits),
-            known: Arc::default(),
-            lobby: Lobby::start(lobby_max(files))?,
-            refused: Refused::default(),
+            attempts: Attempts::default(),
+            pool: ResourcePool::new(limits),
+            recent_hosts: Arc::default(),
+            handshakes: Handshakes::start(handshakes_max(files))?,
+            refused_keys: RefusedKeys::default(),
             clock: Clock::start(),
         });
         let dispatch = Arc::clone(&service);
         thread::Builder::new()
             .name("probes".into())
-            .spawn(move || dispatch.sessions.run(&udp))?;
+            .spawn(move || dispatch.probes.run(&udp))?;
         Ok(Self {
             listener,
             service,
@@ -152,16 +152,16 @@ impl Server {
     /// Serves whoever calls, until somebody asks to stop; then sessions tell their callers to come again.
     pub fn run(&self) -> io::Result<()> {
         let service = &self.service;
-        let go_on = || !interrupt::is_requested();
-        self.take_callers(&go_on, |arrival| {
-            let (service, from) = (Arc::clone(service), arrival.from);
+        let goes_on = || !interrupt::is_requested();
+        self.take_callers(&goes_on, |incoming| {
+            let (service, from) = (Arc::clone(service), incoming.from);
             let thread = thread::Builder::new().name("session".into());
-            if let Err(error) = thread.spawn(move || service.serve(arrival)) {
+            if let Err(error) = thread.spawn(move || service.serve(incoming)) {
                 warn!("{from} could not be served: {error}");
             }
         })?;
         let until = service.clock.now() + GRACE;
-        let sessions = || service.hall.taken();
+        let sessions = || service.pool.allocated();
         info!("stopping, with {} sessions to end", sessions());
         while sessions() > 0 && service.clock.now() < until {
             thread::park_timeout(LISTEN / 4);
@@ -169,51 +169,66 @@ impl Server {
         Ok(())
     }
 
-    /// Has `receive` take everybody who has begun to shake hands, for as long as `go_on` says.
-    fn take_callers(&self, go_on: &dyn Fn() -> bool, receive: impl Fn(Arrival)) -> io::Result<()> {
+    /// Has `receive` take everybody who has begun to shake hands, for as long as `goes_on` says.
+    fn take_callers(
+        &self,
+        goes_on: &dyn Fn() -> bool,
+        receive: impl Fn(Incoming),
+    ) -> io::Result<()> {
         let service = &self.service;
-        let (lobby, known) = (Arc::clone(&service.lobby), Arc::clone(&service.known));
-        let mut porch = Porch::new(&self.listener, lobby, known, porch_max(self.files))?;
+        let (handshakes, recent_hosts) = (
+            Arc::clone(&service.handshakes),
+            Arc::clone(&service.recent_hosts),
+        );
+        let mut queue = AcceptQueue::new(
+            &self.listener,
+            handshakes,
+            recent_hosts,
+            accept_queue_max(self.files),
+        )?;
         let now = || service.clock.now();
         let mut looked = Instant::ZERO;
-        while go_on() {
-            match porch.wait(&self.listener, LISTEN, now) {
-                Ok(arrivals) => arrivals.into_iter().for_each(&receive),
+        while goes_on() {
+            match queue.wait(&self.listener, LISTEN, now) {
+                Ok(incoming) => incoming.into_iter().for_each(&receive),
                 Err(error) => {
                     warn!("a call could not be taken: {error}");
                     thread::park_timeout(LISTEN);
                 }
             }
-            let gone = porch.gone();
-            service.metrics.refuse(Refusal::Lobby, gone.crowded_out);
-            service.metrics.refuse(Refusal::Handshake, gone.unclear);
-            service.lobby.sweep(now());
+            let dropped = queue.dropped();
+            service.metrics.refuse(Refusal::Handshakes, dropped.evicted);
+            service.metrics.refuse(Refusal::Handshake, dropped.invalid);
+            service.handshakes.sweep(now());
             if now().since(looked) >= LISTS {
                 looked = now();
-                service.judge.look();
+                service.authorizer.reload();
             }
         }
         Ok(())
     }
 
     /// Serves the first caller that is welcome, and says when that is over; strangers change nothing.
-    fn run_once(&self, attended: &Arc<AtomicBool>, done: &SyncSender<Ended>) -> Ended {
-        let go_on = || attended.load(Ordering::Relaxed) || !interrupt::is_requested();
-        let taken = self.take_callers(&go_on, |arrival| {
+    fn run_once(&self, served: &Arc<AtomicBool>, done: &SyncSender<Ended>) -> Ended {
+        let goes_on = || served.load(Ordering::Relaxed) || !interrupt::is_requested();
+        let taken = self.take_callers(&goes_on, |incoming| {
             let service = Arc::clone(&self.service);
-            let (attended, done) = (Arc::clone(attended), done.clone());
+            let (served, done) = (Arc::clone(served), done.clone());
             thread::spawn(move || {
-                let Ok(guest) = admit(arrival.tcp, &service) else {
+                let Ok(client) = admit(incoming.tcp, &service) else {
                     return;
                 };
-                drop(arrival.place);
-                let seat = match service.seat(&guest, arrival.from) {
-                    Ok(seat) => seat,
-                    Err(error) => return guest.session.give_up_within(&error, FAREWELL),
+                drop(incoming.slot);
+                let allocation = match service.allocation(&client, incoming.from) {
+                    Ok(allocation) => allocation,
+                    Err(error) => return client.session.give_up_within(&error, FAREWELL),
                 };
-                attended.store(true, Ordering::Relaxed);
+                served.store(true, Ordering::Relaxed);
                 // what goes wrong is said to the caller, whose terminal this one's may be
-                if !matches!(attend(guest, seat, &service), Attended::Joined(_)) {
+                if !matches!(
+                    serve_client(client, allocation, &service),
+                    Served::Joined(_)
+                ) {
                     done.send(Ok(())).ok();
                 }
             });
@@ -225,46 +240,47 @@ impl Server {
 
 impl Service {
     /// One session, from the handshake to the verdict.
-    fn serve(&self, arrival: Arrival) {
-        let Arrival { tcp, from, place } = arrival;
+    fn serve(&self, incoming: Incoming) {
+        let Incoming { tcp, from, slot } = incoming;
         let span = info_span!("session", %from, who = field::Empty);
         let _within = span.enter();
-        let guest = match admit(tcp, self) {
-            Ok(guest) => guest,
+        let client = match admit(tcp, self) {
+            Ok(client) => client,
             Err(why) => return self.refuse(why, from),
         };
-        self.known.remember(from.ip(), self.clock.now());
-        span.record("who", &guest.rights.name);
-        let seat = match self.seat(&guest, from) {
-            Ok(seat) => seat,
+        self.recent_hosts.remember(from.ip(), self.clock.now());
+        span.record("who", &client.rights.name);
+        let allocation = match self.allocation(&client, from) {
+            Ok(allocation) => allocation,
             Err(error) => {
                 self.metrics.refuse(Refusal::Busy, 1);
-                // which keeps its place, so that few wait for this at a time
-                guest.session.give_up_within(&error, FAREWELL);
+                // which keeps its slot, so that few wait for this at a time
+                client.session.give_up_within(&error, FAREWELL);
                 warn!("turned away: {error}");
                 return;
             }
         };
-        drop(place);
-        match attend(guest, seat, self) {
-            Attended::Joined(Ok(())) => debug!("joined a session"),
-            Attended::Ended(Ok(summary)) => {
+        drop(slot);
+        match serve_client(client, allocation, self) {
+            Served::Joined(Ok(())) => debug!("joined a session"),
+            Served::Ended(Ok(summary)) => {
                 let seconds = summary.elapsed.as_secs_f64();
                 let (entries, bytes) = (summary.entries, summary.bytes);
                 info!("{entries} entries, {bytes} bytes in {seconds:.2} s");
             }
-            Attended::Joined(Err(error)) | Attended::Ended(Err(error)) => warn!("{error}"),
+            Served::Joined(Err(error)) | Served::Ended(Err(error)) => warn!("{error}"),
         }
     }
 
-    /// Takes a seat for a caller that has not said yet whether it opens a session or joins one.
-    fn seat(&self, guest: &Guest, from: SocketAddr) -> Result<Seat, Error> {
-        let holder = (guest.identity, from.ip());
-        self.hall.sit(holder, Cost::CALLER, &guest.session.halt)
+    /// Takes a allocation for a caller that has not said yet whether it opens a session or joins one.
+    fn allocation(&self, client: &AdmittedClient, from: SocketAddr) -> Result<Allocation, Error> {
+        let holder = (client.identity, from.ip());
+        self.pool
+            .allocate(holder, Cost::CALLER, &client.session.halt)
     }
 
     fn refuse(&self, why: NotAdmitted, from: SocketAddr) {
-        let is_news = |key| self.refused.is_news(key, from.ip(), self.clock.now());
+        let is_new = |key| self.refused_keys.is_new(key, from.ip(), self.clock.now());
         match why {
             NotAdmitted::Handshake(error) => {
                 self.metrics.refuse(Refusal::Handshake, 1);
@@ -272,7 +288,7 @@ impl Service {
             }
             NotAdmitted::Unknown(key) => {
                 self.metrics.refuse(Refusal::Key, 1);
-                if is_news(key) {
+                if is_new(key) {
                     let options = self.allow_options();
                     warn!(
                         "refused unknown key {key} (logged once); `lighthaul allow {options}{key}` lets it in"
@@ -281,7 +297,7 @@ impl Service {
             }
             NotAdmitted::Refused(key, error) => {
                 self.metrics.refuse(Refusal::Key, 1);
-                if is_news(key) {
+                if is_new(key) {
                     warn!("refused key {key} (logged once): {error}");
                 }
             }
@@ -297,7 +313,7 @@ pub fn serve_once(mut settings: Settings, out: &mut dyn io::Write) -> Result<(),
     let caller = line
         .parse()
         .map_err(|e| Error::new(Code::Protocol, format!("{e}")))?;
-    settings.welcome = Welcome::Only(caller);
+    settings.access = AccessPolicy::Only(caller);
     let key = tls::fingerprint(&settings.identity)?;
     let listening =
         |e: io::Error| Error::new(Code::Network, format!("no port could be opened: {e}"));
@@ -307,10 +323,10 @@ pub fn serve_once(mut settings: Settings, out: &mut dyn io::Write) -> Result<(),
         .and_then(|()| out.flush())
         .map_err(listening)?;
     let (done, ended) = sync_channel(1);
-    let attended = Arc::new(AtomicBool::new(false));
-    let (hung_up, busy) = (done.clone(), Arc::clone(&attended));
+    let served = Arc::new(AtomicBool::new(false));
+    let (hung_up, busy) = (done.clone(), Arc::clone(&served));
     thread::spawn(move || {
-        if let Err(error) = server.run_once(&attended, &done) {
+        if let Err(error) = server.run_once(&served, &done) {
             done.send(Err(error)).ok();
         }
     });

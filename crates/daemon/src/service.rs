@@ -8,33 +8,33 @@ use lighthaul_io::host::interrupt;
 use lighthaul_session::credential::Credential;
 use lighthaul_session::error::{Code, Error};
 
-use crate::acquaintances::Acquaintances;
-use crate::dispatch::Sessions;
-use crate::hall::Hall;
+use crate::attempts::Attempts;
+use crate::authorizer::Authorizer;
+use crate::handshakes::Handshakes;
 use crate::invitation::Invitations;
 use crate::joins::Joins;
-use crate::lobby::Lobby;
 use crate::metrics::Metrics;
-use crate::refused::Refused;
+use crate::probe_router::ProbeRouter;
+use crate::recent_hosts::RecentHosts;
+use crate::refused_keys::RefusedKeys;
+use crate::resource_pool::ResourcePool;
 use crate::rights::Rights;
-use crate::settings::{Settings, Welcome};
-use crate::standing::Judge;
-use crate::tries::Tries;
+use crate::settings::{AccessPolicy, Settings};
 
 /// What every session of a daemon shares.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) settings: Settings,
-    pub(crate) sessions: Sessions,
+    pub(crate) probes: ProbeRouter,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) invitations: Invitations,
     pub(crate) joins: Joins,
-    pub(crate) tries: Tries,
-    pub(crate) judge: Judge,
-    pub(crate) hall: Arc<Hall>,
-    pub(crate) known: Arc<Acquaintances>,
-    pub(crate) lobby: Arc<Lobby>,
-    pub(crate) refused: Refused,
+    pub(crate) attempts: Attempts,
+    pub(crate) authorizer: Authorizer,
+    pub(crate) pool: Arc<ResourcePool>,
+    pub(crate) recent_hosts: Arc<RecentHosts>,
+    pub(crate) handshakes: Arc<Handshakes>,
+    pub(crate) refused_keys: RefusedKeys,
     pub(crate) clock: Clock,
 }
 
@@ -45,8 +45,8 @@ impl Service {
         key: Fingerprint,
         credential: Option<&Credential>,
     ) -> Result<Rights, Error> {
-        let rights = self.judge.rights(key, credential);
-        let (rights, _) = rights.map_err(|why| why.tell(key, self.allow_options()))?;
+        let rights = self.authorizer.rights(key, credential);
+        let (rights, _) = rights.map_err(|why| why.to_error(key, self.allow_options()))?;
         Ok(self.beneath(rights))
     }
 
@@ -67,7 +67,7 @@ impl Service {
     /// Why a session ended, as its caller is to take it: a daemon that is stopped is one to try again.
     pub(crate) fn ended(&self, error: Error) -> Error {
         let is_stopped = error.code == Code::Interrupted && interrupt::is_requested();
-        if !is_stopped || matches!(self.settings.welcome, Welcome::Only(_)) {
+        if !is_stopped || matches!(self.settings.access, AccessPolicy::Only(_)) {
             return error;
         }
         Error::new(

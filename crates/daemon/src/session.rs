@@ -25,27 +25,27 @@ use lighthaul_transfer::relay::relayed;
 use lighthaul_transfer::watch::{Sight, Summary};
 use lighthaul_transfer::{receive, send};
 
-use crate::admission::{FAREWELL, Guest, Ticket};
-use crate::asked::Asked;
-use crate::carry::carry;
+use crate::admission::{AdmittedBy, AdmittedClient, FAREWELL};
 use crate::cost::Cost;
-use crate::hall::Seat;
 use crate::link_message::Greeting;
 use crate::metrics::{Meter, Refusal};
 use crate::relay;
 use crate::request::Request;
+use crate::resource_pool::Allocation;
 use crate::rights::Rights;
-use crate::sending::sending;
+use crate::rights_monitor::monitored;
+use crate::send_settings::send_settings;
 use crate::service::Service;
+use crate::session_request::SessionRequest;
 use crate::settings::Settings;
-use crate::warden::guard;
+use crate::stream_request::serve_stream;
 
 /// Probes that wait for a session to look at them.
 const PROBES_MAX: usize = 64;
 
 /// What came of a caller.
 #[derive(Debug)]
-pub(crate) enum Attended {
+pub(crate) enum Served {
     /// Its session is over.
     Ended(Result<Summary, Error>),
     /// It is a further connection of a session, if that has it.
@@ -54,79 +54,87 @@ pub(crate) enum Attended {
 
 /// What a caller says first.
 enum First {
-    Asked(Box<Asked>),
+    SessionRequest(Box<SessionRequest>),
     Join(Join),
 }
 
 /// Serves an admitted caller, which is told of a failure, too.
-pub(crate) fn attend(guest: Guest, mut seat: Seat, service: &Service) -> Attended {
+pub(crate) fn serve_client(
+    client: AdmittedClient,
+    mut allocation: Allocation,
+    service: &Service,
+) -> Served {
     let mut weight = Cost::default();
-    let first = match &guest.ticket {
-        Ticket::Join(join) => Ok(First::Join(*join)),
-        Ticket::Own(_) | Ticket::Invited(_) => understand(&guest.session, |len| {
+    let first = match &client.admitted_by {
+        AdmittedBy::Join(join) => Ok(First::Join(*join)),
+        AdmittedBy::Own(_) | AdmittedBy::Invited(_) => read_first_message(&client.session, |len| {
             weight = Cost::of_message(len);
-            seat.exchange(Cost::CALLER.plus(weight))
+            allocation.replace(Cost::CALLER.plus(weight))
         }),
     };
     let first = match first {
         Ok(first) => first,
         Err(error) => {
-            guest.session.give_up(&error);
-            return Attended::Ended(Err(error));
+            client.session.give_up(&error);
+            return Served::Ended(Err(error));
         }
     };
     let cost = match first {
-        First::Asked(_) => Cost::SESSION.plus(weight),
+        First::Request(_) => Cost::SESSION.plus(weight),
         First::Join(_) => Cost::CONNECTION,
     };
-    if let Err(error) = seat.exchange(cost) {
+    if let Err(error) = allocation.replace(cost) {
         service.metrics.refuse(Refusal::Busy, 1);
-        guest.session.give_up_within(&error, FAREWELL);
-        return Attended::Ended(Err(error));
+        client.session.give_up_within(&error, FAREWELL);
+        return Served::Ended(Err(error));
     }
     match first {
         First::Join(join) => {
             // held until the connection ends
-            guest.session.control.attach(seat);
-            Attended::Joined(service.joins.hand_over(guest.session, &join))
+            client.session.control.attach(allocation);
+            Served::Joined(service.joins.hand_over(client.session, &join))
         }
-        First::Asked(asked) => Attended::Ended(converse((&guest, seat), &asked, service)),
+        First::Request(request) => {
+            Served::Ended(serve_request((&client, allocation), &request, service))
+        }
     }
 }
 
-/// Does what is asked for, for as long as the caller may have that done.
-fn converse(
-    (guest, mut seat): (&Guest, Seat),
-    asked: &Asked,
+/// Does what is request for, for as long as the caller may have that done.
+fn serve_request(
+    (client, mut allocation): (&AdmittedClient, Allocation),
+    request: &SessionRequest,
     service: &Service,
 ) -> Result<Summary, Error> {
-    let (session, ticket) = (&guest.session, &guest.ticket);
-    let judge = || match ticket {
-        Ticket::Own(credential) => {
+    let (session, admitted_by) = (&client.session, &client.admitted_by);
+    let judge = || match admitted_by {
+        AdmittedBy::Own(credential) => {
             let rights = service.rights(session.peer, credential.as_ref())?;
-            check(asked, &rights, ticket, &service.settings)?;
-            let narrowed = rights.narrowed(&guest.rights);
+            check(request, &rights, admitted_by, &service.settings)?;
+            let narrowed = rights.narrowed(&client.rights);
             narrowed.map_or(Ok(()), |why| Err(Error::new(Code::Permission, why)))
         }
-        // the host is looked at, and takes its guest along
-        Ticket::Invited(_) | Ticket::Join(_) => Ok(()),
+        // the host is looked at, and takes its client along
+        AdmittedBy::Invited(_) | AdmittedBy::Join(_) => Ok(()),
     };
-    guard(session, judge, || {
+    monitored(session, judge, || {
         let result = judge().and_then(|()| {
-            check(asked, &guest.rights, ticket, &service.settings)?;
-            let part = direction(&asked.request);
-            let _under_way = match ticket {
-                Ticket::Own(_) => service
-                    .tries
-                    .enter(session, asked.request.options(), part)?,
+            check(request, &client.rights, admitted_by, &service.settings)?;
+            let part = direction(&request.request);
+            let _under_way = match admitted_by {
+                AdmittedBy::Own(_) => {
+                    service
+                        .attempts
+                        .enter(session, request.request.options(), part)?
+                }
                 // its host's is the one that counts
-                Ticket::Invited(_) | Ticket::Join(_) => None,
+                AdmittedBy::Invited(_) | AdmittedBy::Join(_) => None,
             };
-            let wanted = Cost::of(&asked.request);
-            let budget = seat.extend(wanted)?.budget(wanted.0);
-            session.control.limit_queues(Cost::queues(&asked.request));
+            let wanted = Cost::of(&request.request);
+            let budget = allocation.grow(wanted)?.budget(wanted.0);
+            session.control.limit_queues(Cost::queues(&request.request));
             let mut meter = service.metrics.meter(part);
-            let result = fulfil((guest, budget), asked.clone(), service, &mut meter);
+            let result = run_request((client, budget), request.clone(), service, &mut meter);
             meter.end(result.as_ref().map_err(|error| error.code));
             result
         });
@@ -143,7 +151,7 @@ fn converse(
     clippy::wildcard_enum_match_arm,
     reason = "whatever else a peer says is out of turn"
 )]
-fn understand(
+fn read_first_message(
     session: &Session,
     mut weigh: impl FnMut(usize) -> Result<(), Error>,
 ) -> Result<First, Error> {
@@ -154,7 +162,7 @@ fn understand(
     }
     match message {
         Message::Hello(hello) if hello.version == VERSION => {
-            Ok(First::Asked(Box::new(Asked::of(hello)?)))
+            Ok(First::Request(Box::new(SessionRequest::of(hello)?)))
         }
         Message::Join(join) => Ok(First::Join(join)),
         Message::Hello(hello) => {
@@ -170,15 +178,15 @@ fn understand(
 
 /// Refuses what the caller may not ask for.
 fn check(
-    asked: &Asked,
+    request: &SessionRequest,
     rights: &Rights,
-    ticket: &Ticket,
+    admitted_by: &AdmittedBy,
     settings: &Settings,
 ) -> Result<(), Error> {
     let refuse = |text: &str| Err(Error::new(Code::Permission, text));
-    let Asked { hello, request } = asked;
-    if let Ticket::Invited(invitation) = ticket
-        && invitation.asked != *asked
+    let SessionRequest { hello, request } = request;
+    if let AdmittedBy::Invited(invitation) = admitted_by
+        && invitation.request != *request
     {
         return refuse("you are expected there for something else");
     }
@@ -245,41 +253,41 @@ const fn direction(request: &Request) -> &'static str {
     }
 }
 
-fn fulfil(
-    (guest, budget): (&Guest, Budget),
-    asked: Asked,
+fn run_request(
+    (client, budget): (&AdmittedClient, Budget),
+    request: SessionRequest,
     service: &Service,
     meter: &mut Meter<'_>,
 ) -> Result<Summary, Error> {
-    let (session, rights) = (&guest.session, &guest.rights);
+    let (session, rights) = (&client.session, &client.rights);
     if let Request::Expect {
         key,
         target,
         options,
-    } = asked.request
+    } = request.request
     {
         let key = Fingerprint::from_octets(key);
-        let asked = Asked::of(relayed(&asked.hello, target, options))?;
-        let host = (rights, guest.identity);
-        return service.invitations.host(session, key, asked, host);
+        let request = SessionRequest::of(relayed(&request.hello, target, options))?;
+        let host = (rights, client.identity);
+        return service.invitations.invite(session, key, request, host);
     }
     let number = session.secrets.probe_connection();
     let (probes, arrivals) = sync_channel(PROBES_MAX);
     let lock = || {
         service
-            .sessions
+            .probes
             .waiting
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     };
     lock().insert(number, probes);
-    let (_open, joins) = service.joins.open(session, guest.identity);
+    let (_open, joins) = service.joins.open(session, client.identity);
     let door = Door::Called(&arrivals, &joins);
     let result = caught("session", || {
-        if let Request::Gateway(greeting) = &asked.request {
-            return link(guest, &door, greeting, asked.hello.plain, service);
+        if let Request::Gateway(greeting) = &request.request {
+            return link(client, &door, greeting, request.hello.plain, service);
         }
-        work(session, &door, asked, (rights, budget), meter)
+        work(session, &door, request, (rights, budget), meter)
     });
     lock().remove(&number);
     result
@@ -288,7 +296,7 @@ fn fulfil(
 fn work(
     session: &Session,
     door: &Door<'_>,
-    Asked { hello, request }: Asked,
+    SessionRequest { hello, request }: SessionRequest,
     (rights, budget): (&Rights, Budget),
     meter: &mut Meter<'_>,
 ) -> Result<Summary, Error> {
@@ -346,7 +354,7 @@ fn work(
         Request::Send { paths, options } => {
             let finds = finds(rights, &paths, &options, None)?;
             agree()?;
-            let settings = sending(session, (&hello, options), budget)?;
+            let settings = send_settings(session, (&hello, options), budget)?;
             send::send(session, door, finds, settings, &mut watcher)
         }
         Request::Relay { relay, options } => {
@@ -355,7 +363,7 @@ fn work(
             let hello = (&hello, options);
             relay::run(session, (finds, list), (relay, budget), hello, &mut watcher)
         }
-        Request::Stream(wanted) => carry(session, door, &wanted, &hello, rights),
+        Request::Stream(wanted) => serve_stream(session, door, &wanted, &hello, rights),
         Request::Expect { .. } => Err(Error::new(Code::Usage, "nobody is expected there")),
         Request::Gateway(_) => Err(Error::new(Code::Usage, "there is no gateway there")),
     }
@@ -363,7 +371,7 @@ fn work(
 
 /// Carries sessions of programs for another gateway.
 fn link(
-    guest: &Guest,
+    client: &AdmittedClient,
     door: &Door<'_>,
     greeting: &Greeting,
     plain: bool,
@@ -372,11 +380,11 @@ fn link(
     let Some(gateway) = &service.settings.gateway else {
         return Err(Error::new(Code::Usage, "there is no gateway there"));
     };
-    let session = &guest.session;
+    let session = &client.session;
     session.say(&Message::Welcome {
         protocols: Vec::new(),
     })?;
-    gateway.answer((session, guest.identity), door, greeting, plain)?;
+    gateway.answer((session, client.identity), door, greeting, plain)?;
     Ok(Summary::default())
 }
 

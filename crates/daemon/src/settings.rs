@@ -7,7 +7,7 @@ use std::sync::Arc;
 use lighthaul_base::seats;
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 
-use crate::gateways::Gateways;
+use crate::gateway_links::GatewayLinks;
 
 /// How to serve.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub struct Settings {
     /// The daemon's key.
     pub identity: Identity,
     /// Who may call.
-    pub welcome: Welcome,
+    pub access: AccessPolicy,
     /// Paths start here; nothing outside can be named.
     pub root: Option<PathBuf>,
     /// Datagrams may be plain if the client wants that, too.
@@ -25,7 +25,7 @@ pub struct Settings {
     /// Clients may have files sent to other daemons.
     pub relay: bool,
     /// Sessions of programs that come in from other gateways; without one, files are served.
-    pub gateway: Option<Arc<Gateways>>,
+    pub gateway: Option<Arc<GatewayLinks>>,
     /// How much callers may use.
     pub limits: Limits,
 }
@@ -65,7 +65,7 @@ impl Default for Limits {
 
 /// Who may call.
 #[derive(Clone, Debug)]
-pub enum Welcome {
+pub enum AccessPolicy {
     /// Whoever these files let in.
     Listed {
         /// Keys, and authorities that vouch for others.

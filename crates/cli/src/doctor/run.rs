@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use lighthaul_daemon::client::through;
-use lighthaul_daemon::known::Known;
+use lighthaul_daemon::known_hosts::KeyCheck;
 use lighthaul_gateway::entrance::Entrance;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::crypto::tls::Side;
@@ -169,11 +169,11 @@ impl Steps<'_> {
     fn key(&mut self, shown: Fingerprint) -> Result<Option<bool>, Error> {
         let name = name(&self.host, self.port);
         match judge(self.args.far.pin.as_deref(), true, &name, shown)? {
-            Known::Same => {
+            KeyCheck::Matches => {
                 self.report.fine("key", "it is the known key");
                 Ok(Some(true))
             }
-            Known::Other(known) => {
+            KeyCheck::Changed(known) => {
                 let text = format!("it shows {shown}, but {known} is expected");
                 let advice = format!(
                     "another host may be answering in its place; if its key has changed, `lighthaul trust --replace {name} {shown}`"
@@ -181,8 +181,8 @@ impl Steps<'_> {
                 self.report.fail(Code::Permission, "key", &text, &advice);
                 Ok(None)
             }
-            Known::Unclear(nth) => Err(unclear(&paths::known_hosts(), nth, &name)),
-            Known::New => {
+            KeyCheck::Malformed(nth) => Err(unclear(&paths::known_hosts(), nth, &name)),
+            KeyCheck::New => {
                 let text = format!("it shows {shown}, which is not known here");
                 let advice = format!(
                     "compare it with `lighthaul key --host` there, then `lighthaul trust {name} {shown}`"

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use lighthaul_daemon::gateways::Outgoing;
+use lighthaul_daemon::gateway_links::OutgoingLink;
 use lighthaul_gateway::entrance::Entrance;
 use lighthaul_gateway::target::Target;
 use lighthaul_io::crypto::identity::random_octets;
@@ -23,7 +23,7 @@ use crate::remote::place::PORT;
 /// Connects again and again.
 pub(super) struct LinkKeeper {
     far: DaemonArgs,
-    outgoing: Arc<Outgoing>,
+    outgoing: Arc<OutgoingLink>,
     /// True if a connection has carried the link since the last look.
     carried: AtomicBool,
 }
@@ -49,7 +49,10 @@ struct Way {
 
 impl LinkKeeper {
     /// Keeps the link in a thread of its own, until the process stops.
-    pub(super) fn start(args: &Gateway, outgoing: Arc<Outgoing>) -> Result<JoinHandle<()>, Error> {
+    pub(super) fn start(
+        args: &Gateway,
+        outgoing: Arc<OutgoingLink>,
+    ) -> Result<JoinHandle<()>, Error> {
         let far = args.far.clone();
         let ways = ways(&args.peer, &args.via)?;
         let carried = AtomicBool::new(false);

@@ -6,10 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Size;
-use lighthaul_daemon::gateways::{Gateways, Outgoing};
-use lighthaul_daemon::links;
+use lighthaul_daemon::gateway_links::{GatewayLinks, OutgoingLink};
+use lighthaul_daemon::link_metrics;
 use lighthaul_daemon::serve::Server;
-use lighthaul_daemon::settings::{self as daemon, Welcome};
+use lighthaul_daemon::settings::{self as daemon, AccessPolicy};
 use lighthaul_gateway::allowed::Allowed;
 use lighthaul_gateway::door::Ways;
 use lighthaul_gateway::link_thread;
@@ -47,7 +47,7 @@ fn carry(args: &Gateway) -> Result<(), Error> {
     let outgoing = begin(args, &settings)?;
     // sessions for other targets continue there
     settings.onward = outgoing.as_ref().map(|outgoing| outgoing.line.clone());
-    let gateways = Arc::new(Gateways::new(Arc::new(settings)));
+    let gateways = Arc::new(GatewayLinks::new(Arc::new(settings)));
     if let (Some(outgoing), Some(peer)) = (&outgoing, args.peer.first()) {
         gateways.include(peer, outgoing.line.clone());
     }
@@ -72,7 +72,7 @@ fn carry(args: &Gateway) -> Result<(), Error> {
     if let Some(address) = args.metrics_listen {
         let at = match &server {
             Some(server) => server.show_metrics(address),
-            None => links::export(address, &gateways),
+            None => link_metrics::export(address, &gateways),
         };
         tell_metrics(address, at)?;
     }
@@ -125,17 +125,17 @@ fn check(args: &Gateway) -> Result<(), Error> {
 }
 
 /// Begins the link to the other gateway, if there is one to call.
-fn begin(args: &Gateway, settings: &Settings) -> Result<Option<Arc<Outgoing>>, Error> {
+fn begin(args: &Gateway, settings: &Settings) -> Result<Option<Arc<OutgoingLink>>, Error> {
     if args.peer.is_empty() {
         return Ok(None);
     }
     let settings = Arc::new(settings.clone());
-    let outgoing = Outgoing::new(settings, args.plain).map_err(|e| starting(&e))?;
+    let outgoing = OutgoingLink::new(settings, args.plain).map_err(|e| starting(&e))?;
     Ok(Some(Arc::new(outgoing)))
 }
 
 /// Returns the ways of sessions: over the link, or directly where that is shorter.
-fn ways(args: &Gateway, outgoing: &Outgoing, gateways: &Gateways) -> Result<Ways, Error> {
+fn ways(args: &Gateway, outgoing: &OutgoingLink, gateways: &GatewayLinks) -> Result<Ways, Error> {
     let mut ways = Ways {
         link: outgoing.line.clone(),
         direct: None,
@@ -150,7 +150,7 @@ fn ways(args: &Gateway, outgoing: &Outgoing, gateways: &Gateways) -> Result<Ways
 }
 
 /// Shows how the gateway is, if there is a place for that.
-fn show(args: &Gateway, gateways: &Arc<Gateways>) -> Option<StatusSocket> {
+fn show(args: &Gateway, gateways: &Arc<GatewayLinks>) -> Option<StatusSocket> {
     let path = args.status_socket.clone();
     let path = path.unwrap_or_else(paths::gateway_socket);
     match StatusSocket::open(&path, gateways) {
@@ -166,7 +166,7 @@ fn show(args: &Gateway, gateways: &Arc<Gateways>) -> Option<StatusSocket> {
 }
 
 /// Waits until the last session is over or the patience ends. Returns true if no session is left.
-fn drain(args: &Gateway, gateways: &Gateways) -> bool {
+fn drain(args: &Gateway, gateways: &GatewayLinks) -> bool {
     gateways.drain();
     let left = || {
         gateways
@@ -223,7 +223,11 @@ fn settings(args: &Gateway) -> Result<Settings, Error> {
 }
 
 /// Listens for other gateways.
-fn serve(args: &Gateway, address: SocketAddr, gateways: &Arc<Gateways>) -> Result<Server, Error> {
+fn serve(
+    args: &Gateway,
+    address: SocketAddr,
+    gateways: &Arc<GatewayLinks>,
+) -> Result<Server, Error> {
     let listening = |e| Error::new(Code::Network, format!("cannot listen on {address}: {e}"));
     let identity = load_key(&args.far.key.path.clone().unwrap_or_else(paths::host_key))?;
     let key = tls::fingerprint(&identity)?;
@@ -233,7 +237,7 @@ fn serve(args: &Gateway, address: SocketAddr, gateways: &Arc<Gateways>) -> Resul
     let server = Server::listen(daemon::Settings {
         address,
         identity,
-        welcome: Welcome::Listed {
+        access: AccessPolicy::Listed {
             keys: allowed,
             tokens: paths::tokens(),
         },

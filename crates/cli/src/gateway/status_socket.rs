@@ -8,8 +8,8 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use lighthaul_base::Instant;
-use lighthaul_daemon::gateways::Gateways;
-use lighthaul_daemon::seen::Seen;
+use lighthaul_daemon::gateway_links::GatewayLinks;
+use lighthaul_daemon::link_status::LinkStatus;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::pause;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ pub(super) struct StatusSocket {
 
 impl StatusSocket {
     /// Shows the links of `gateways` at `path`, in place of what a gateway left there that is gone.
-    pub(super) fn open(path: &Path, gateways: &Arc<Gateways>) -> io::Result<Self> {
+    pub(super) fn open(path: &Path, gateways: &Arc<GatewayLinks>) -> io::Result<Self> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
@@ -67,7 +67,7 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     }
 }
 
-fn tell(mut stream: UnixStream, gateways: &Gateways) -> io::Result<()> {
+fn tell(mut stream: UnixStream, gateways: &GatewayLinks) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let links: Vec<Value> = gateways.links().iter().map(link).collect();
     let event = json!({"v": 1, "type": "gateway", "links": links});
@@ -75,7 +75,7 @@ fn tell(mut stream: UnixStream, gateways: &Gateways) -> io::Result<()> {
 }
 
 /// A link in words of JSON.
-fn link(seen: &Seen) -> Value {
+fn link(seen: &LinkStatus) -> Value {
     let sight = &seen.sight;
     json!({
         "peer": seen.peer,

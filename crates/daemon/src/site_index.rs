@@ -1,4 +1,4 @@
-//! Waiting callers by site, so that the largest crowd makes room first.
+//! Waiting callers by site, so that the largest index makes room first.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +7,7 @@ use lighthaul_base::prefix::Prefix;
 
 /// Numbers of callers, grouped by the site that they call from. A lower number came earlier.
 #[derive(Debug, Default)]
-pub(crate) struct Crowd {
+pub(crate) struct SiteIndex {
     sites: BTreeMap<Prefix, BTreeSet<u64>>,
     /// The order in which sites make room, first last.
     ranks: BTreeSet<Rank>,
@@ -22,7 +22,7 @@ fn rank(site: Prefix, callers: &BTreeSet<u64>) -> Option<Rank> {
     Some((callers.len(), Reverse(*oldest), site))
 }
 
-impl Crowd {
+impl SiteIndex {
     /// Adds caller `number` from `site`.
     pub(crate) fn add(&mut self, site: Prefix, number: u64) {
         let callers = self.sites.entry(site).or_default();
@@ -78,32 +78,32 @@ mod tests {
     #[test]
     fn the_oldest_of_the_largest_site_makes_room() {
         let site = |last: u8| Prefix::of([10, 0, last, 0].into(), 24);
-        let mut crowd = Crowd::default();
+        let mut index = SiteIndex::default();
         for (number, of) in [(0, 1), (1, 2), (2, 2), (3, 3)] {
-            crowd.add(site(of), number);
+            index.add(site(of), number);
         }
-        assert_eq!(crowd.oldest_of_largest(), Some(1));
-        assert!(crowd.remove(site(2), 1) && !crowd.remove(site(2), 1));
-        assert_eq!(crowd.oldest_of(site(2), 1), Some(2));
-        assert_eq!(crowd.oldest_of(site(2), 2), None);
-        crowd.add(site(1), 9);
-        assert_eq!(crowd.oldest_of_largest(), Some(0));
-        assert_eq!((crowd.count(site(1)), crowd.count(site(4))), (2, 0));
+        assert_eq!(index.oldest_of_largest(), Some(1));
+        assert!(index.remove(site(2), 1) && !index.remove(site(2), 1));
+        assert_eq!(index.oldest_of(site(2), 1), Some(2));
+        assert_eq!(index.oldest_of(site(2), 2), None);
+        index.add(site(1), 9);
+        assert_eq!(index.oldest_of_largest(), Some(0));
+        assert_eq!((index.count(site(1)), index.count(site(4))), (2, 0));
     }
 
     #[test]
     fn of_sites_of_one_size_the_oldest_caller_makes_room() {
-        let mut crowd = Crowd::default();
+        let mut index = SiteIndex::default();
         // the highest address came in the middle
         let sites = [9_u8, 3, 255, 1, 7];
         let site = |nth: usize| Prefix::of([10, sites[nth], 0, 0].into(), 24);
         for nth in 0..sites.len() {
-            crowd.add(site(nth), nth as u64);
+            index.add(site(nth), nth as u64);
         }
         for nth in 0..sites.len() {
-            assert_eq!(crowd.oldest_of_largest(), Some(nth as u64));
-            assert!(crowd.remove(site(nth), nth as u64));
+            assert_eq!(index.oldest_of_largest(), Some(nth as u64));
+            assert!(index.remove(site(nth), nth as u64));
         }
-        assert_eq!(crowd.oldest_of_largest(), None);
+        assert_eq!(index.oldest_of_largest(), None);
     }
 }

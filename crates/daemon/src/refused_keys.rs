@@ -11,7 +11,7 @@ use lighthaul_io::crypto::identity::Fingerprint;
 
 /// Keys that were refused lately, so that each is logged once and not with every call.
 #[derive(Debug, Default)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedKeys {
     /// In the order in which they came.
     keys: Mutex<VecDeque<RefusedKey>>,
 }
@@ -23,10 +23,10 @@ struct RefusedKey {
     since: Instant,
 }
 
-impl Refused {
+impl RefusedKeys {
     /// Returns true if `key`, which was shown from address `from`, is to be logged. Where there is no room for it, the
     /// oldest key is forgotten, once it is a minute old: one of the same site if that has its share.
-    pub(crate) fn is_news(&self, key: Fingerprint, from: IpAddr, now: Instant) -> bool {
+    pub(crate) fn is_new(&self, key: Fingerprint, from: IpAddr, now: Instant) -> bool {
         let [_, _, site] = Prefix::all(from);
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         if keys.iter().any(|known| known.key == key) {
@@ -63,38 +63,38 @@ mod tests {
 
     #[test]
     fn each_refused_key_is_logged_once_and_no_site_silences_others() {
-        let refused = Refused::default();
+        let refused = RefusedKeys::default();
         let key = |nth: usize| Fingerprint::of_token(&nth.to_string());
         let (greedy, other) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 1, 1]));
         let now = Instant::ZERO;
         for nth in 0..KEYS_SITE_MAX {
-            assert!(refused.is_news(key(nth), greedy, now), "{nth}");
-            assert!(!refused.is_news(key(nth), greedy, now), "{nth}");
+            assert!(refused.is_new(key(nth), greedy, now), "{nth}");
+            assert!(!refused.is_new(key(nth), greedy, now), "{nth}");
         }
         for nth in KEYS_SITE_MAX..3 * KEYS_MAX {
-            assert!(!refused.is_news(key(nth), greedy, now), "{nth}");
+            assert!(!refused.is_new(key(nth), greedy, now), "{nth}");
         }
-        assert!(refused.is_news(key(9_999), other, now));
+        assert!(refused.is_new(key(9_999), other, now));
         // an old key makes room, of the same site first
         let later = now + AGE;
-        assert!(refused.is_news(key(10_000), greedy, later));
-        assert!(!refused.is_news(key(9_999), other, later));
+        assert!(refused.is_new(key(10_000), greedy, later));
+        assert!(!refused.is_new(key(9_999), other, later));
     }
 
     #[test]
     fn full_list_of_refused_keys_forgets_the_oldest_after_a_minute() {
-        let refused = Refused::default();
+        let refused = RefusedKeys::default();
         let key = |nth: usize| Fingerprint::of_token(&nth.to_string());
         let site = |nth: usize| IpAddr::from([10, 0, nth as u8, 1]);
         for nth in 0..KEYS_MAX {
-            assert!(refused.is_news(key(nth), site(nth / 50), Instant::ZERO));
+            assert!(refused.is_new(key(nth), site(nth / 50), Instant::ZERO));
         }
-        let news = |now| refused.is_news(key(KEYS_MAX), site(200), now);
+        let news = |now| refused.is_new(key(KEYS_MAX), site(200), now);
         assert!(!news(Instant::ZERO + AGE / 2));
         assert!(news(Instant::ZERO + AGE) && !news(Instant::ZERO + AGE));
         assert_eq!(refused.keys.lock().unwrap().len(), KEYS_MAX);
         assert!(
-            refused.is_news(key(0), site(0), Instant::ZERO + AGE),
+            refused.is_new(key(0), site(0), Instant::ZERO + AGE),
             "forgotten"
         );
     }

@@ -13,16 +13,16 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
 use crate::exporter;
-use crate::gateways::Gateways;
+use crate::gateway_links::GatewayLinks;
+use crate::link_status::LinkStatus;
 use crate::metrics::Metrics;
-use crate::seen::Seen;
 
 /// Shows `/metrics` where a gateway has no daemon that does; answers where.
-pub fn export(address: SocketAddr, gateways: &Arc<Gateways>) -> io::Result<SocketAddr> {
+pub fn export(address: SocketAddr, gateways: &Arc<GatewayLinks>) -> io::Result<SocketAddr> {
     exporter::start(address, Arc::new(Metrics::of_gateway(Arc::clone(gateways))))
 }
 
-impl Collector for Gateways {
+impl Collector for GatewayLinks {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let links = self.links();
         for column in COLUMNS {
@@ -75,7 +75,7 @@ impl Column {
         }
     }
 
-    fn encode(&self, links: &[Seen], encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn encode(&self, links: &[LinkStatus], encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let kind = if self.grows {
             MetricType::Counter
         } else {

@@ -21,12 +21,12 @@ use lighthaul_session::session::{LANES, Session};
 use tracing::{info, warn};
 
 use crate::link_message::{Greeting, Message};
-use crate::link_table::{Hold, LinkTable};
-use crate::seen::Seen;
+use crate::link_status::LinkStatus;
+use crate::link_table::{LinkHold, LinkTable};
 
 /// All links of this gateway.
 #[derive(Debug)]
-pub struct Gateways {
+pub struct GatewayLinks {
     settings: Arc<Settings>,
     /// Those that others have begun.
     called: LinkTable,
@@ -37,7 +37,7 @@ pub struct Gateways {
 
 /// A link to another gateway, as its caller knows it.
 #[derive(Debug)]
-pub struct Outgoing {
+pub struct OutgoingLink {
     settings: Arc<Settings>,
     /// Carries the sessions of programs.
     pub line: Line,
@@ -45,7 +45,7 @@ pub struct Outgoing {
     plain: bool,
 }
 
-impl Gateways {
+impl GatewayLinks {
     /// No link yet.
     pub fn new(settings: Arc<Settings>) -> Self {
         Self {
@@ -89,7 +89,7 @@ impl Gateways {
         &self,
         session: &Session,
         door: &Door<'_>,
-        (hold, greeting): (&Hold<'_>, &Greeting),
+        (hold, greeting): (&LinkHold<'_>, &Greeting),
         plain: bool,
     ) -> Result<(), Error> {
         let known = hold.line();
@@ -136,13 +136,13 @@ impl Gateways {
     }
 
     /// What is to be seen of every link.
-    pub fn links(&self) -> Vec<Seen> {
+    pub fn links(&self) -> Vec<LinkStatus> {
         let mut seen = Vec::new();
         for (peer, line) in self.began().iter() {
-            seen.push(Seen::of(peer.clone(), true, line));
+            seen.push(LinkStatus::of(peer.clone(), true, line));
         }
         for (peer, line) in self.called.all() {
-            seen.push(Seen::of(peer.to_string(), false, &line));
+            seen.push(LinkStatus::of(peer.to_string(), false, &line));
         }
         seen
     }
@@ -171,7 +171,7 @@ impl Gateways {
     }
 }
 
-impl Outgoing {
+impl OutgoingLink {
     /// A link that has no connection yet.
     pub fn new(settings: Arc<Settings>, plain: bool) -> io::Result<Self> {
         let own = Settings {

@@ -1,4 +1,4 @@
-//! The tries of a copy: a later one ends an earlier one, which may not have noticed that nobody is there.
+//! The attempts of a copy: a later one ends an earlier one, which may not have noticed that nobody is there.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,35 +14,35 @@ use lighthaul_session::session::{Halt, Session};
 /// How long an earlier try may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The tries that are under way.
+/// The attempts that are under way.
 #[derive(Debug, Default)]
-pub(crate) struct Tries {
-    under_way: Mutex<BTreeMap<Name, Arc<Halt>>>,
+pub(crate) struct Attempts {
+    under_way: Mutex<BTreeMap<AttemptId, Arc<Halt>>>,
     one_ended: Condvar,
 }
 
-/// What all tries of a copy have in common: whose they are, which copy that is, and which part of it.
-type Name = (Fingerprint, [u8; 16], &'static str);
+/// What all attempts of a copy have in common: whose they are, which copy that is, and which part of it.
+type AttemptId = (Fingerprint, [u8; 16], &'static str);
 
 /// A try's being under way, which ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct UnderWay<'a>(&'a Tries, Name);
+pub(crate) struct RunningAttempt<'a>(&'a Attempts, AttemptId);
 
-impl Drop for UnderWay<'_> {
+impl Drop for RunningAttempt<'_> {
     fn drop(&mut self) {
         self.0.lock().remove(&self.1);
         self.0.one_ended.notify_all();
     }
 }
 
-impl Tries {
-    /// Ends earlier tries of the copy that `session` is to do this part of, if it can have any, and takes their place.
+impl Attempts {
+    /// Ends earlier attempts of the copy that `session` is to do this part of, if it can have any, and takes their place.
     pub(crate) fn enter(
         &self,
         session: &Session,
         options: Option<&Options>,
         part: &'static str,
-    ) -> Result<Option<UnderWay<'_>>, Error> {
+    ) -> Result<Option<RunningAttempt<'_>>, Error> {
         let Some(copy) = options.and_then(|options| options.copy) else {
             return Ok(None);
         };
@@ -52,10 +52,10 @@ impl Tries {
 
     fn take_over(
         &self,
-        name: Name,
+        name: AttemptId,
         halt: &Arc<Halt>,
         patience: Duration,
-    ) -> Result<UnderWay<'_>, Error> {
+    ) -> Result<RunningAttempt<'_>, Error> {
         let clock = Clock::start();
         let mut under_way = self.lock();
         while let Some(earlier) = under_way.get(&name) {
@@ -70,10 +70,10 @@ impl Tries {
             (under_way, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
         under_way.insert(name, Arc::clone(halt));
-        Ok(UnderWay(self, name))
+        Ok(RunningAttempt(self, name))
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Name, Arc<Halt>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<AttemptId, Arc<Halt>>> {
         self.under_way
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -86,18 +86,18 @@ mod tests {
 
     use super::*;
 
-    fn name(copy: u8, part: &'static str) -> Name {
+    fn name(copy: u8, part: &'static str) -> AttemptId {
         (Fingerprint::from_octets([7; 32]), [copy; 16], part)
     }
 
     #[test]
     fn a_later_try_waits_until_the_earlier_one_that_it_ends_has_let_go() {
-        let tries = Tries::default();
+        let attempts = Attempts::default();
         let halt = Arc::<Halt>::default();
-        let first = tries.take_over(name(1, "in"), &halt, PATIENCE).unwrap();
+        let first = attempts.take_over(name(1, "in"), &halt, PATIENCE).unwrap();
         // other copies, and other parts of the same, go on beside it
         let _others = [name(2, "in"), name(1, "out")]
-            .map(|name| tries.take_over(name, &Arc::default(), PATIENCE).unwrap());
+            .map(|name| attempts.take_over(name, &Arc::default(), PATIENCE).unwrap());
         assert_eq!(halt.check(), Ok(()));
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -108,18 +108,20 @@ mod tests {
                 drop(first);
             });
             let second = Arc::<Halt>::default();
-            let _second = tries.take_over(name(1, "in"), &second, PATIENCE).unwrap();
+            let _second = attempts
+                .take_over(name(1, "in"), &second, PATIENCE)
+                .unwrap();
             assert_eq!(second.check(), Ok(()));
         });
     }
 
     #[test]
     fn who_waits_in_vain_says_so() {
-        let tries = Tries::default();
-        let _first = tries
+        let attempts = Attempts::default();
+        let _first = attempts
             .take_over(name(1, "in"), &Arc::default(), PATIENCE)
             .unwrap();
-        let again = tries.take_over(name(1, "in"), &Arc::default(), Duration::from_millis(20));
+        let again = attempts.take_over(name(1, "in"), &Arc::default(), Duration::from_millis(20));
         assert_eq!(again.unwrap_err().code, Code::TimedOut);
     }
 }

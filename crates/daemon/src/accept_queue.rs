@@ -1,10 +1,10 @@
 //! Callers that have not finished their first message, all on one thread.
 //!
 //! ```text
-//! accept -> silent -> ClientHello is whole -> the lobby has a place -> a thread, and TLS
+//! accept -> silent -> ClientHello is whole -> the handshakes has a place -> a thread, and TLS
 //! ```
 //!
-//! Until then a caller costs a descriptor and a few words of memory. Where the porch is full, the oldest silent caller
+//! Until then a caller costs a descriptor and a few words of memory. Where the queue is full, the oldest silent caller
 //! of the most crowded site leaves, and strangers leave before hosts that were let in lately.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,10 +18,10 @@ use lighthaul_base::prefix::Prefix;
 use lighthaul_io::host::poller::{Poller, Ready};
 use lighthaul_io::net::tcp;
 
-use crate::acquaintances::Acquaintances;
 use crate::client_hello::ClientHello;
-use crate::crowd::Crowd;
-use crate::lobby::{Lobby, Place};
+use crate::handshakes::{HandshakeSlot, Handshakes};
+use crate::recent_hosts::RecentHosts;
+use crate::site_index::SiteIndex;
 
 /// Callers that wait at most.
 pub(crate) const CALLERS_MAX: u64 = 2048;
@@ -33,88 +33,88 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const CALLS_MAX: usize = 256;
 /// Callers that try for a place in a row.
 const TURNS_MAX: usize = 64;
-/// Tokens of the listener and of the lobby's sign; callers have those above.
+/// Tokens of the listener and of the handshakes's sign; callers have those above.
 const LISTENER: u64 = 0;
-const LOBBY: u64 = 1;
+const SLOT_FREED: u64 = 1;
 
-/// Callers between `accept` and the lobby.
+/// Callers between `accept` and the handshakes.
 #[derive(Debug)]
-pub(crate) struct Porch {
+pub(crate) struct AcceptQueue {
     poller: Poller,
-    lobby: Arc<Lobby>,
-    known: Arc<Acquaintances>,
+    handshakes: Arc<Handshakes>,
+    recent_hosts: Arc<RecentHosts>,
     /// By their number, so that the first came first.
-    here: BTreeMap<u64, Caller>,
+    here: BTreeMap<u64, Pending>,
     next: u64,
     most: usize,
     /// In the order in which they make room.
-    crowds: [Crowd; 4],
-    hosts: Crowd,
+    sites: [SiteIndex; 4],
+    hosts: SiteIndex,
     /// Those that have said their first message.
     ready: BTreeSet<u64>,
     /// Callers that left, since somebody asked.
-    gone: Gone,
+    dropped: Dropped,
 }
 
 #[derive(Debug)]
-struct Caller {
+struct Pending {
     tcp: TcpStream,
     from: SocketAddr,
     since: Instant,
-    is_known: bool,
+    is_recent: bool,
     is_ready: bool,
 }
 
 /// How many callers left without a thread, and why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Gone {
+pub(crate) struct Dropped {
     /// For want of room.
-    pub(crate) crowded_out: u64,
+    pub(crate) evicted: u64,
     /// For saying nothing in time, or something else than a `ClientHello`.
-    pub(crate) unclear: u64,
+    pub(crate) invalid: u64,
 }
 
-/// A caller that has said its first message, and has a place in the lobby.
+/// A caller that has said its first message, and has a place in the handshakes.
 #[derive(Debug)]
-pub(crate) struct Arrival {
+pub(crate) struct Incoming {
     pub(crate) tcp: TcpStream,
     pub(crate) from: SocketAddr,
-    pub(crate) place: Place,
+    pub(crate) slot: HandshakeSlot,
 }
 
-impl Caller {
+impl Pending {
     fn site(&self) -> Prefix {
         Prefix::all(self.from.ip())[2]
     }
 
     /// Which crowd it is in: silent strangers make room first, hosts that are known and have spoken last.
-    const fn crowd(&self) -> usize {
-        self.is_ready as usize + 2 * self.is_known as usize
+    const fn class(&self) -> usize {
+        self.is_ready as usize + 2 * self.is_recent as usize
     }
 }
 
-impl Porch {
-    /// Returns an empty porch of `listener`, with room for at most `most` callers.
+impl AcceptQueue {
+    /// Returns an empty queue of `listener`, with room for at most `most` callers.
     pub(crate) fn new(
         listener: &TcpListener,
-        lobby: Arc<Lobby>,
-        known: Arc<Acquaintances>,
+        handshakes: Arc<Handshakes>,
+        recent_hosts: Arc<RecentHosts>,
         most: u64,
     ) -> io::Result<Self> {
         let poller = Poller::new()?;
         poller.add(listener, LISTENER)?;
-        poller.add(&lobby.sign().as_raw_fd(), LOBBY)?;
+        poller.add(&handshakes.slot_freed().as_raw_fd(), SLOT_FREED)?;
         Ok(Self {
             poller,
-            lobby,
-            known,
+            handshakes,
+            recent_hosts,
             here: BTreeMap::new(),
-            next: LOBBY + 1,
+            next: SLOT_FREED + 1,
             most: usize::try_from(most.max(1)).unwrap_or(usize::MAX),
-            crowds: Default::default(),
-            hosts: Crowd::default(),
+            sites: Default::default(),
+            hosts: SiteIndex::default(),
             ready: BTreeSet::new(),
-            gone: Gone::default(),
+            dropped: Dropped::default(),
         })
     }
 
@@ -124,29 +124,29 @@ impl Porch {
         listener: &TcpListener,
         patience: Duration,
         now: impl Fn() -> Instant,
-    ) -> io::Result<Vec<Arrival>> {
+    ) -> io::Result<Vec<Incoming>> {
         let mut result = Ok(());
         for ready in self.poller.wait(patience)? {
             match ready.token {
                 LISTENER => result = self.take_calls(listener, now()),
-                LOBBY => {
-                    self.lobby.sign().lower();
-                    self.lobby.sign().drain();
+                SLOT_FREED => {
+                    self.handshakes.slot_freed().lower();
+                    self.handshakes.slot_freed().drain();
                 }
                 _ => self.look(ready),
             }
         }
         self.sweep(now());
-        let arrivals = self.let_in(now());
+        let incoming = self.start_handshakes(now());
         // what has arrived is served before anybody hears that no more can be taken
-        if arrivals.is_empty() {
+        if incoming.is_empty() {
             result?;
         }
-        Ok(arrivals)
+        Ok(incoming)
     }
 
     /// Callers that left since the last time.
-    pub(crate) fn gone(&mut self) -> Gone {
+    pub(crate) fn dropped(&mut self) -> Dropped {
         std::mem::take(&mut self.gone)
     }
 
@@ -155,7 +155,7 @@ impl Porch {
             match listener.accept() {
                 Ok((tcp, from)) => self.enter(tcp, from, now),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // who called has gone again
+                // who called has dropped again
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => return Err(error),
             }
@@ -164,19 +164,19 @@ impl Porch {
     }
 
     fn enter(&mut self, tcp: TcpStream, from: SocketAddr, now: Instant) {
-        let is_known = self.known.know(from.ip(), now);
+        let is_recent = self.recent_hosts.contains(from.ip(), now);
         if let Some(oldest) = self.hosts.oldest_of(Prefix::host(from.ip()), HOST_MAX) {
-            self.turn_away(oldest);
+            self.evict(oldest);
         }
         if self.here.len() >= self.most {
             // a stranger takes no place from a host that is known
-            let crowds = if is_known { 4 } else { 2 };
-            let mut crowds = self.crowds[..crowds].iter();
-            let Some(oldest) = crowds.find_map(Crowd::oldest_of_largest) else {
-                self.gone.crowded_out += 1;
+            let sites = if is_recent { 4 } else { 2 };
+            let mut sites = self.sites[..sites].iter();
+            let Some(oldest) = sites.find_map(SiteIndex::oldest_of_largest) else {
+                self.dropped.evicted += 1;
                 return;
             };
-            self.turn_away(oldest);
+            self.evict(oldest);
         }
         let number = self.next;
         self.next += 1;
@@ -187,27 +187,27 @@ impl Porch {
         if watched.is_err() {
             return;
         }
-        let caller = Caller {
+        let caller = Pending {
             tcp,
             from,
             since: now,
-            is_known,
+            is_recent,
             is_ready: false,
         };
         self.hosts.add(Prefix::host(from.ip()), number);
-        self.crowds[caller.crowd()].add(caller.site(), number);
+        self.sites[caller.class()].add(caller.site(), number);
         self.here.insert(number, caller);
     }
 
-    fn turn_away(&mut self, number: u64) {
-        self.gone.crowded_out += u64::from(self.leave(number).is_some());
+    fn evict(&mut self, number: u64) {
+        self.dropped.evicted += u64::from(self.leave(number).is_some());
     }
 
-    fn leave(&mut self, number: u64) -> Option<Caller> {
+    fn leave(&mut self, number: u64) -> Option<Pending> {
         let caller = self.here.remove(&number)?;
         self.ready.remove(&number);
         self.hosts.remove(Prefix::host(caller.from.ip()), number);
-        self.crowds[caller.crowd()].remove(caller.site(), number);
+        self.sites[caller.class()].remove(caller.site(), number);
         Some(caller)
     }
 
@@ -224,17 +224,17 @@ impl Porch {
                 !ready.has_ended && tcp::await_octets(&caller.tcp, len).is_ok()
             }
             ClientHello::Whole => {
-                let (crowd, site) = (caller.crowd(), caller.site());
+                let (class, site) = (caller.class(), caller.site());
                 caller.is_ready = true;
                 self.ready.insert(ready.token);
-                self.crowds[crowd].remove(site, ready.token);
-                self.crowds[caller.crowd()].add(site, ready.token);
+                self.sites[class].remove(site, ready.token);
+                self.sites[caller.class()].add(site, ready.token);
                 // nothing that it says from now on is looked at here
                 self.poller.remove(&caller.tcp).is_ok()
             }
         };
         if !stays {
-            self.gone.unclear += 1;
+            self.dropped.invalid += 1;
             self.leave(ready.token);
         }
     }
@@ -245,38 +245,38 @@ impl Porch {
             if now.since(caller.since) < PATIENCE {
                 break;
             }
-            self.gone.unclear += 1;
+            self.dropped.invalid += 1;
             self.leave(number);
         }
     }
 
-    /// Has callers go on while the lobby has room for any: hosts that are known first, then those whose sites have
-    /// fewest in the lobby.
-    fn let_in(&mut self, now: Instant) -> Vec<Arrival> {
+    /// Has callers go on while the handshakes has room for any: hosts that are known first, then those whose sites have
+    /// fewest in the handshakes.
+    fn start_handshakes(&mut self, now: Instant) -> Vec<Incoming> {
         let turn = |number: &u64| {
             let caller = self.here.get(number)?;
-            let inside = self.lobby.count(caller.from.ip());
-            Some((!caller.is_known, inside, *number))
+            let inside = self.handshakes.count(caller.from.ip());
+            Some((!caller.is_recent, inside, *number))
         };
         let mut turns: Vec<_> = self.ready.iter().filter_map(turn).collect();
         turns.sort_unstable();
-        let mut arrivals = Vec::new();
+        let mut incoming = Vec::new();
         for (_, _, number) in turns.into_iter().take(TURNS_MAX) {
             let Some(caller) = self.here.get(&number) else {
                 continue;
             };
-            let lobby = &self.lobby;
-            let place = lobby.enter(&caller.tcp, caller.from.ip(), caller.is_known, now);
-            let Some(place) = place else { continue };
-            let Some(Caller { tcp, from, .. }) = self.leave(number) else {
+            let handshakes = &self.handshakes;
+            let slot = handshakes.begin(&caller.tcp, caller.from.ip(), caller.is_recent, now);
+            let Some(slot) = place else { continue };
+            let Some(Pending { tcp, from, .. }) = self.leave(number) else {
                 continue;
             };
             let taken = tcp::await_octets(&tcp, 1).and_then(|()| tcp.set_nonblocking(false));
             if taken.is_ok() {
-                arrivals.push(Arrival { tcp, from, place });
+                incoming.push(Incoming { tcp, from, slot });
             }
         }
-        arrivals
+        incoming
     }
 }
 
@@ -289,14 +289,14 @@ mod tests {
 
     use super::*;
 
-    /// A porch with room for so many, its listener, and a clock.
+    /// A queue with room for so many, its listener, and a clock.
     #[expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
-    fn porch(most: u64) -> (Porch, TcpListener, Clock) {
+    fn queue(most: u64) -> (AcceptQueue, TcpListener, Clock) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
-        let lobby = Lobby::start(99).unwrap();
-        let porch = Porch::new(&listener, lobby, Arc::default(), most).unwrap();
-        (porch, listener, Clock::start())
+        let handshakes = Handshakes::start(99).unwrap();
+        let queue = AcceptQueue::new(&listener, handshakes, Arc::default(), most).unwrap();
+        (queue, listener, Clock::start())
     }
 
     #[expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
@@ -312,10 +312,10 @@ mod tests {
 
     #[test]
     fn only_a_whole_first_message_gets_a_thread() {
-        let (mut porch, listener, clock) = porch(99);
+        let (mut queue, listener, clock) = queue(99);
         let mut wait = || {
-            let arrivals = porch.wait(&listener, Duration::from_millis(300), || clock.now());
-            (arrivals.unwrap().len(), porch.here.len())
+            let incoming = queue.wait(&listener, Duration::from_millis(300), || clock.now());
+            (incoming.unwrap().len(), queue.here.len())
         };
         let (_silent, mut slow, mut foreign) = (call(&listener), call(&listener), call(&listener));
         assert_eq!(wait(), (0, 3));
@@ -332,57 +332,57 @@ mod tests {
 
     #[test]
     fn a_full_porch_sends_strangers_away_before_hosts_that_are_known() {
-        let (mut porch, listener, _clock) = porch(4);
+        let (mut queue, listener, _clock) = queue(4);
         let now = Instant::ZERO;
         let from = |site: u8, host: u8| SocketAddr::from(([10, 0, site, host], 1));
-        porch.known.remember(from(9, 9).ip(), now);
+        queue.recent_hosts.remember(from(9, 9).ip(), now);
         let mut calls = Vec::new();
         for (site, host) in [(9, 9), (1, 1), (1, 2), (2, 1), (3, 1), (4, 1)] {
             calls.push(call(&listener));
-            porch.enter(listener.accept().unwrap().0, from(site, host), now);
+            queue.enter(listener.accept().unwrap().0, from(site, host), now);
         }
-        let here: Vec<_> = porch.here.values().map(|caller| caller.from).collect();
+        let here: Vec<_> = queue.here.values().map(|caller| caller.from).collect();
         // the crowded site lost its oldest, then one of those that are alone
         assert_eq!(here[0], from(9, 9));
         assert!(
             !here.contains(&from(1, 1)) && here.contains(&from(4, 1)),
             "{here:?}"
         );
-        assert_eq!((here.len(), porch.gone().crowded_out), (4, 2));
+        assert_eq!((here.len(), queue.dropped().evicted), (4, 2));
         // a known host finds room among strangers, and a stranger none among known hosts
         for _ in 0..4 {
             calls.push(call(&listener));
-            porch.enter(listener.accept().unwrap().0, from(9, 9), now);
+            queue.enter(listener.accept().unwrap().0, from(9, 9), now);
         }
         calls.push(call(&listener));
-        porch.enter(listener.accept().unwrap().0, from(5, 5), now);
-        assert!(porch.here.values().all(|caller| caller.from == from(9, 9)));
+        queue.enter(listener.accept().unwrap().0, from(5, 5), now);
+        assert!(queue.here.values().all(|caller| caller.from == from(9, 9)));
     }
 
     #[test]
     fn honest_caller_gets_through_silent_ones_from_many_sites() {
-        let (mut porch, listener, clock) = porch(64);
+        let (mut queue, listener, clock) = queue(64);
         let mut calls = Vec::new();
-        let mut enter = |porch: &mut Porch, address: [u8; 4]| {
+        let mut enter = |queue: &mut AcceptQueue, address: [u8; 4]| {
             let near = call(&listener);
             let tcp = listener.accept().unwrap().0;
-            porch.enter(tcp, SocketAddr::from((address, 1)), clock.now());
+            queue.enter(tcp, SocketAddr::from((address, 1)), clock.now());
             calls.push(near);
         };
         for site in 0..64 {
-            enter(&mut porch, [10, 0, site, 1]);
+            enter(&mut queue, [10, 0, site, 1]);
         }
         // its address is the highest of all, and its first message comes later
-        enter(&mut porch, [250, 0, 0, 1]);
+        enter(&mut queue, [250, 0, 0, 1]);
         for site in 64..120 {
-            enter(&mut porch, [10, 0, site, 1]);
+            enter(&mut queue, [10, 0, site, 1]);
         }
         calls[64].write_all(&hello()).unwrap();
-        let arrivals = porch.wait(&listener, Duration::from_secs(9), || clock.now());
-        let from: Vec<_> = arrivals.unwrap().iter().map(|one| one.from.ip()).collect();
+        let incoming = queue.wait(&listener, Duration::from_secs(9), || clock.now());
+        let from: Vec<_> = incoming.unwrap().iter().map(|one| one.from.ip()).collect();
         assert_eq!(from, [IpAddr::from([250, 0, 0, 1])]);
         // those that came first have left
-        let left = porch.here.values().map(|caller| caller.from.ip());
+        let left = queue.here.values().map(|caller| caller.from.ip());
         let left: Vec<_> = left.collect();
         assert_eq!(left[0], IpAddr::from([10, 0, 57, 1]), "{left:?}");
         assert_eq!(left.len(), 63);
@@ -390,21 +390,21 @@ mod tests {
 
     #[test]
     fn nobody_stays_for_ever_and_one_host_is_bounded() {
-        let (mut porch, listener, _clock) = porch(CALLERS_MAX);
+        let (mut queue, listener, _clock) = queue(CALLERS_MAX);
         let from = SocketAddr::from(([10, 0, 0, 1], 1));
         let mut calls = Vec::new();
         for _ in 0..HOST_MAX + 3 {
             calls.push(call(&listener));
-            porch.enter(listener.accept().unwrap().0, from, Instant::ZERO);
+            queue.enter(listener.accept().unwrap().0, from, Instant::ZERO);
         }
-        assert_eq!(porch.here.len(), HOST_MAX);
-        porch.sweep(Instant::ZERO + PATIENCE);
-        assert!(porch.here.is_empty() && porch.hosts.count(Prefix::host(from.ip())) == 0);
+        assert_eq!(queue.here.len(), HOST_MAX);
+        queue.sweep(Instant::ZERO + PATIENCE);
+        assert!(queue.here.is_empty() && queue.hosts.count(Prefix::host(from.ip())) == 0);
         assert!(
-            porch
-                .crowds
+            queue
+                .sites
                 .iter()
-                .all(|crowd| crowd.oldest_of_largest().is_none())
+                .all(|site| site.oldest_of_largest().is_none())
         );
     }
 }

@@ -15,9 +15,9 @@ const MEMORY: Duration = Duration::from_hours(24 * 7);
 
 /// Hosts that were let in, and when.
 #[derive(Debug, Default)]
-pub(crate) struct Acquaintances(Mutex<BTreeMap<Prefix, Instant>>);
+pub(crate) struct RecentHosts(Mutex<BTreeMap<Prefix, Instant>>);
 
-impl Acquaintances {
+impl RecentHosts {
     /// Remembers the host at `address`, whose key was let in at `now`.
     pub(crate) fn remember(&self, address: IpAddr, now: Instant) {
         let mut hosts = self.lock();
@@ -31,7 +31,7 @@ impl Acquaintances {
     }
 
     /// Whether the host at `address` was let in lately.
-    pub(crate) fn know(&self, address: IpAddr, now: Instant) -> bool {
+    pub(crate) fn contains(&self, address: IpAddr, now: Instant) -> bool {
         let hosts = self.lock();
         let at = hosts.get(&Prefix::host(address));
         at.is_some_and(|at| now.since(*at) < MEMORY)
@@ -48,16 +48,19 @@ mod tests {
 
     #[test]
     fn hosts_are_remembered_for_a_week_and_not_without_bound() {
-        let hosts = Acquaintances::default();
+        let hosts = RecentHosts::default();
         let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
         let address = |n: u32| IpAddr::from(n.to_be_bytes());
         hosts.remember(address(7), at(5));
-        assert!(hosts.know(address(7), at(6)) && !hosts.know(address(8), at(6)));
-        assert!(!hosts.know(address(7), at(5) + MEMORY));
+        assert!(hosts.contains(address(7), at(6)) && !hosts.contains(address(8), at(6)));
+        assert!(!hosts.contains(address(7), at(5) + MEMORY));
         for n in 0..HOSTS_MAX as u32 {
             hosts.remember(address(n + 100), at(10));
         }
-        assert!(!hosts.know(address(7), at(6)), "the oldest is forgotten");
+        assert!(
+            !hosts.contains(address(7), at(6)),
+            "the oldest is forgotten"
+        );
         assert_eq!(hosts.lock().len(), HOSTS_MAX);
     }
 }

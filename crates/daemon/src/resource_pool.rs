@@ -13,7 +13,7 @@ use crate::cost::{Cost, NAMES, RESOURCES};
 
 /// Seats of a daemon, and what their holders use.
 #[derive(Debug)]
-pub(crate) struct Hall(Mutex<Held>);
+pub(crate) struct ResourcePool(Mutex<Held>);
 
 #[derive(Debug)]
 struct Held {
@@ -22,33 +22,33 @@ struct Held {
     halts: BTreeMap<u64, Arc<Halt>>,
 }
 
-/// A seat, given back when this is dropped.
+/// A allocation, given back when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Seat {
-    hall: Arc<Hall>,
+pub(crate) struct Allocation {
+    pool: Arc<ResourcePool>,
     number: u64,
     cost: Cost,
 }
 
-impl Drop for Seat {
+impl Drop for Allocation {
     fn drop(&mut self) {
-        let mut held = self.hall.lock();
+        let mut held = self.pool.lock();
         held.seats.leave(self.number);
         held.halts.remove(&self.number);
     }
 }
 
-impl Seat {
+impl Allocation {
     /// Replaces what the holder uses by `cost`. An error leaves it as it was.
-    pub(crate) fn exchange(&mut self, cost: Cost) -> Result<(), Error> {
-        self.hall.lock().reuse(self.number, cost)?;
+    pub(crate) fn replace(&mut self, cost: Cost) -> Result<(), Error> {
+        self.pool.lock().reuse(self.number, cost)?;
         self.cost = cost;
         Ok(())
     }
 
     /// Has the holder use `least` besides, and a part of what is spare up to `most`; answers what it got.
-    pub(crate) fn extend(&mut self, (least, most): (Cost, Cost)) -> Result<Cost, Error> {
-        let mut held = self.hall.lock();
+    pub(crate) fn grow(&mut self, (least, most): (Cost, Cost)) -> Result<Cost, Error> {
+        let mut held = self.pool.lock();
         // other sessions may have to leave for the least, and none for more
         held.reuse(self.number, self.cost.plus(least))?;
         let gets = least.shared(most, |resource| held.seats.spare(self.number, resource));
@@ -76,7 +76,7 @@ impl Held {
     }
 }
 
-impl Hall {
+impl ResourcePool {
     /// Returns free seats, with limits for each resource.
     pub(crate) fn new(limits: [Limits; RESOURCES]) -> Arc<Self> {
         Arc::new(Self(Mutex::new(Held {
@@ -87,27 +87,27 @@ impl Hall {
 
     /// Takes a seat for `identity`, which calls from `address` and uses what `cost` says; who holds most may have to
     /// leave for it, by its halt.
-    pub(crate) fn sit(
+    pub(crate) fn allocate(
         self: &Arc<Self>,
         (identity, address): (Fingerprint, IpAddr),
         cost: Cost,
         halt: &Arc<Halt>,
-    ) -> Result<Seat, Error> {
+    ) -> Result<Allocation, Error> {
         let mut held = self.lock();
         let seated = held.seats.take(Some(identity), address, cost.uses());
         let seated = seated.map_err(|full| refuse(NAMES[full.resource], full))?;
         held.send_away(&seated.revoked);
         held.halts.insert(seated.number, Arc::clone(halt));
         drop(held);
-        Ok(Seat {
-            hall: Arc::clone(self),
+        Ok(Allocation {
+            pool: Arc::clone(self),
             number: seated.number,
             cost,
         })
     }
 
     /// Seats that are taken.
-    pub(crate) fn taken(&self) -> usize {
+    pub(crate) fn allocated(&self) -> usize {
         self.lock().seats.taken()
     }
 
@@ -128,7 +128,7 @@ const MAKE_ROOM: &str = "all shares are in use there and others wait, so that th
 mod tests {
     use super::*;
 
-    fn hall(files: u64) -> Arc<Hall> {
+    fn pool(files: u64) -> Arc<ResourcePool> {
         let few = Limits {
             all: 4,
             identity: 4,
@@ -136,37 +136,41 @@ mod tests {
             site: 4,
         };
         let much = Limits::parts_of(1 << 20);
-        Hall::new([few, much, much, much, Limits::parts_of(files)])
+        ResourcePool::new([few, much, much, much, Limits::parts_of(files)])
     }
 
-    fn sit(hall: &Arc<Hall>, digit: u8, halt: &Arc<Halt>) -> Result<Seat, Error> {
+    fn allocate(
+        pool: &Arc<ResourcePool>,
+        digit: u8,
+        halt: &Arc<Halt>,
+    ) -> Result<Allocation, Error> {
         let key = Fingerprint::from_octets([digit; 32]);
-        hall.sit((key, [10, 0, 0, digit].into()), Cost::SESSION, halt)
+        pool.allocate((key, [10, 0, 0, digit].into()), Cost::SESSION, halt)
     }
 
     #[test]
     fn who_holds_most_leaves_for_who_holds_nothing_and_is_told() {
-        let hall = hall(1 << 20);
+        let pool = pool(1 << 20);
         let halts: Vec<_> = (0..4).map(|_| Arc::<Halt>::default()).collect();
         let seats: Vec<_> = halts
             .iter()
-            .map(|halt| sit(&hall, 1, halt).unwrap())
+            .map(|halt| allocate(&pool, 1, halt).unwrap())
             .collect();
-        let error = sit(&hall, 1, &Arc::default()).unwrap_err();
+        let error = allocate(&pool, 1, &Arc::default()).unwrap_err();
         assert!(error.text.contains("your key already holds 4"), "{error}");
-        let newcomer = sit(&hall, 2, &Arc::default()).unwrap();
+        let newcomer = allocate(&pool, 2, &Arc::default()).unwrap();
         assert_eq!(halts[3].check().unwrap_err().code, Code::Network);
         assert!(halts[..3].iter().all(|halt| halt.check().is_ok()));
         // the seat that was taken from it is not given back twice
         drop(seats);
-        assert_eq!(hall.taken(), 1);
+        assert_eq!(pool.allocated(), 1);
         drop(newcomer);
-        assert_eq!((hall.taken(), hall.lock().halts.len()), (0, 0));
+        assert_eq!((pool.allocated(), pool.lock().halts.len()), (0, 0));
     }
 
     #[test]
     fn a_session_gets_what_it_needs_or_is_refused_in_words_and_more_where_it_is_spare() {
-        let hall = hall(80_000);
+        let pool = pool(80_000);
         let files = |least, most| {
             let cost = |files| Cost {
                 files,
@@ -174,13 +178,10 @@ mod tests {
             };
             (cost(least), cost(most))
         };
-        let mut seats = [1, 1, 2].map(|digit| sit(&hall, digit, &Arc::default()).unwrap());
-        assert_eq!(seats[0].extend(files(100, 500)).unwrap().files, 500);
-        assert_eq!(
-            seats[1].extend(files(30_000, 80_000)).unwrap().files,
-            31_347
-        );
-        let error = seats[0].extend(files(20_000, 20_000)).unwrap_err();
+        let mut seats = [1, 1, 2].map(|digit| allocate(&pool, digit, &Arc::default()).unwrap());
+        assert_eq!(seats[0].grow(files(100, 500)).unwrap().files, 500);
+        assert_eq!(seats[1].grow(files(30_000, 80_000)).unwrap().files, 31_347);
+        let error = seats[0].grow(files(20_000, 20_000)).unwrap_err();
         assert!(
             error
                 .text
@@ -188,9 +189,6 @@ mod tests {
             "{error}"
         );
         // another key is not touched by that
-        assert_eq!(
-            seats[2].extend(files(20_000, 20_000)).unwrap().files,
-            20_000
-        );
+        assert_eq!(seats[2].grow(files(20_000, 20_000)).unwrap().files, 20_000);
     }
 }

@@ -9,15 +9,15 @@ use std::sync::Arc;
 use lighthaul_io::fs::watched_file::WatchedFile;
 use tracing::warn;
 
-use crate::allowed::Allowed;
+use crate::allowed_keys::AllowedKeys;
 
 /// One list.
 #[derive(Debug)]
-pub(crate) struct Roster {
-    file: WatchedFile<Allowed>,
+pub(crate) struct WatchedKeys {
+    file: WatchedFile<AllowedKeys>,
 }
 
-impl Roster {
+impl WatchedKeys {
     /// Returns the list in the file at `path`, which is not read yet.
     pub(crate) const fn new(path: PathBuf) -> Self {
         Self {
@@ -29,9 +29,9 @@ impl Roster {
     ///
     /// # Errors
     /// The file is there and cannot be read, which is logged once.
-    pub(crate) fn list(&self) -> io::Result<Arc<Allowed>> {
-        let parse = |octets: Option<Vec<u8>>, before: Option<&Allowed>| {
-            let list = Allowed::parse(&octets.unwrap_or_default());
+    pub(crate) fn list(&self) -> io::Result<Arc<AllowedKeys>> {
+        let parse = |octets: Option<Vec<u8>>, before: Option<&AllowedKeys>| {
+            let list = AllowedKeys::parse(&octets.unwrap_or_default());
             let known = before.map_or(&[][..], |before| &before.faults);
             let new = list.faults.iter().filter(|fault| !known.contains(fault));
             new.take(FAULTS_MAX)
@@ -62,7 +62,7 @@ mod tests {
     fn changed_list_counts_at_once() {
         let path = std::env::temp_dir().join(format!("lighthaul-roster-{}", std::process::id()));
         let key: Fingerprint = format!("sha256:{}", "1".repeat(64)).parse().unwrap();
-        let roster = Roster::new(path.clone());
+        let roster = WatchedKeys::new(path.clone());
         assert!(roster.list().unwrap().rights(key).is_none());
         for (line, is_in) in [("", true), (" ro", true), (" rot=/x", false), ("", true)] {
             fs::write(&path, format!("{key} name{line}\n")).unwrap();

@@ -17,14 +17,14 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// Runs `work` on a session, and halts it once `judge` turns away whoever is at its other end. However it is halted, it
 /// does not go on for long.
-pub(crate) fn guard<T>(
+pub(crate) fn monitored<T>(
     session: &Session,
     judge: impl Fn() -> Result<(), Error> + Send,
     work: impl FnOnce() -> T,
 ) -> T {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
-        let warden = scope.spawn(|| {
+        let monitor = scope.spawn(|| {
             let watched = caught("judge", || {
                 watch(session, &done, judge);
                 Ok(())
@@ -34,12 +34,12 @@ pub(crate) fn guard<T>(
                 session.halt.stop(error);
             }
         });
-        let _leave = Leave(&done, warden.thread());
+        let _leave = Leave(&done, monitor.thread());
         work()
     })
 }
 
-/// Sends the warden home, however the work ended.
+/// Sends the monitor home, however the work ended.
 struct Leave<'a>(&'a AtomicBool, &'a Thread);
 
 impl Drop for Leave<'_> {

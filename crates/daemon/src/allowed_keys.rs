@@ -18,7 +18,7 @@ use crate::rights::{NotRights, Rights};
 
 /// Who may call, as a file said when it was read.
 #[derive(Clone, Debug, Default)]
-pub struct Allowed {
+pub struct AllowedKeys {
     entries: Vec<Entry>,
     /// Keys that a bad line names; they may not call, whatever other lines say.
     barred: Vec<Fingerprint>,
@@ -45,7 +45,7 @@ enum Kind {
     Denied,
 }
 
-impl Allowed {
+impl AllowedKeys {
     /// What the file at `path` says; a missing file allows nobody.
     pub fn load(path: &Path) -> io::Result<Self> {
         match fs::read(path) {
@@ -99,7 +99,7 @@ impl Allowed {
     }
 }
 
-/// Lists `key` with `rights` in the file at `path`, in place of what was said of it before.
+/// KeyLists `key` with `rights` in the file at `path`, in place of what was said of it before.
 pub fn allow(path: &Path, key: Fingerprint, rights: &Rights) -> io::Result<()> {
     let line = format!("{key} {rights}");
     if !matches!(entry(&line), Ok(Some(Entry { rights: Ok(read), .. })) if read.root == rights.root)
@@ -110,7 +110,7 @@ pub fn allow(path: &Path, key: Fingerprint, rights: &Rights) -> io::Result<()> {
     put(path, key, &line)
 }
 
-/// Lists `key` in the file at `path` as one that may not call, in place of what was said of it before.
+/// KeyLists `key` in the file at `path` as one that may not call, in place of what was said of it before.
 pub fn deny(path: &Path, key: Fingerprint, why: &str) -> io::Result<()> {
     let why = why.replace(char::is_control, " ");
     put(path, key, format!("deny {key} {why}").trim_end())
@@ -208,7 +208,7 @@ mod tests {
             key("2"),
             key("3")
         );
-        let allowed = Allowed::parse(text.as_bytes());
+        let allowed = AllowedKeys::parse(text.as_bytes());
         assert!(allowed.faults.is_empty());
         assert_eq!(allowed.rights(key("1")), Some(Rights::default()));
         let bob = allowed.rights(key("2")).unwrap();
@@ -221,16 +221,16 @@ mod tests {
 
     #[test]
     fn missing_file_allows_no_key_and_unreadable_file_is_an_error() {
-        let missing = Allowed::load(Path::new("/proc/self/no-such-file")).unwrap();
+        let missing = AllowedKeys::load(Path::new("/proc/self/no-such-file")).unwrap();
         assert!(missing.entries.is_empty() && missing.faults.is_empty());
         // a directory is no list
-        assert!(Allowed::load(Path::new("/proc/self")).is_err());
+        assert!(AllowedKeys::load(Path::new("/proc/self")).is_err());
     }
 
     #[test]
     fn a_line_that_makes_no_sense_lets_nobody_in_even_if_a_later_one_would() {
         let text = format!("{} eve rot=/x\nmd5:1 x\n{} eve\n", key("4"), key("4"));
-        let allowed = Allowed::parse(text.as_bytes());
+        let allowed = AllowedKeys::parse(text.as_bytes());
         assert_eq!(allowed.faults.len(), 2, "{:?}", allowed.faults);
         assert!(allowed.faults[0].contains("line 1") && allowed.faults[0].contains("rot=/x"));
         assert_eq!(allowed.rights(key("4")), None);
@@ -247,7 +247,7 @@ mod tests {
         );
         // as an editor with another character set writes it
         let octets: Vec<u8> = text.chars().map(|letter| letter as u8).collect();
-        let allowed = Allowed::parse(&octets);
+        let allowed = AllowedKeys::parse(&octets);
         assert!(allowed.is_denied(key("a")) && allowed.rights(key("a")).is_none());
         assert!(allowed.is_denied(key("b")) && allowed.authority(key("b")).is_none());
         assert!(allowed.rights(key("c")).is_some() && allowed.is_denied(key("d")));
@@ -278,7 +278,7 @@ mod tests {
             key("5"),
             key("6")
         );
-        let allowed = Allowed::parse(text.as_bytes());
+        let allowed = AllowedKeys::parse(text.as_bytes());
         assert_eq!((allowed.rights(key("5")), allowed.faults.len()), (None, 0));
         assert!(allowed.is_denied(key("6")) && !allowed.is_denied(key("7")));
     }
@@ -289,7 +289,7 @@ mod tests {
         let path = folder.join("keys");
         fs::create_dir_all(&folder).unwrap();
         fs::write(&path, format!("# us\nca {} lab\n", key("1"))).unwrap();
-        let load = || Allowed::load(&path).unwrap();
+        let load = || AllowedKeys::load(&path).unwrap();
         for digit in ["1", "2"] {
             allow(&path, key(digit), &Rights::default()).unwrap();
             deny(&path, key(digit), "left\nus").unwrap();
@@ -321,7 +321,7 @@ mod tests {
         });
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         allow(&path, key("1"), &Rights::parse("one ro").unwrap()).unwrap();
-        let allowed = Allowed::load(&path).unwrap();
+        let allowed = AllowedKeys::load(&path).unwrap();
         assert!(
             digits
                 .iter()
@@ -343,7 +343,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_read_without_panic(text in "((ca|deny|sha256:[0-9a-f]{64}|root=|'|ro|\\PC{0,5})[ \n]){0,9}") {
-            let (allowed, lines) = (Allowed::parse(text.as_bytes()), text.lines().count());
+            let (allowed, lines) = (AllowedKeys::parse(text.as_bytes()), text.lines().count());
             prop_assert!(allowed.entries.len() <= lines && allowed.faults.len() <= lines);
         }
     }

@@ -17,11 +17,11 @@ pub(crate) type Probes = SyncSender<(SocketAddr, Vec<u8>)>;
 
 /// The sessions that wait for probes on the shared port, by their datagrams' number.
 #[derive(Debug, Default)]
-pub(crate) struct Sessions {
+pub(crate) struct ProbeRouter {
     pub(crate) waiting: Mutex<BTreeMap<u64, Probes>>,
 }
 
-impl Sessions {
+impl ProbeRouter {
     /// Hands datagrams on the shared port to the sessions that they belong to.
     pub(crate) fn run(&self, udp: &Udp) {
         let clock = Clock::start();

@@ -6,24 +6,24 @@ use lighthaul_session::credential::Credential;
 use lighthaul_session::error::{Code, Error};
 
 use crate::rights::Rights;
-use crate::roster::Roster;
-use crate::settings::Welcome;
+use crate::settings::AccessPolicy;
 use crate::statement;
+use crate::watched_keys::WatchedKeys;
 
 /// The lists that say who may call.
 #[derive(Debug)]
-pub(crate) enum Judge {
+pub(crate) enum Authorizer {
     /// Keys with authorities, and tokens.
-    Listed(Box<Lists>),
+    Listed(Box<KeyLists>),
     /// This key alone, which may do all that the user may as whom we run.
     Only(Fingerprint),
 }
 
 /// Both lists.
 #[derive(Debug)]
-pub(crate) struct Lists {
-    keys: Roster,
-    tokens: Roster,
+pub(crate) struct KeyLists {
+    keys: WatchedKeys,
+    tokens: WatchedKeys,
 }
 
 /// Why somebody may not call.
@@ -35,20 +35,20 @@ pub(crate) enum NotAllowed {
     Refused(String),
 }
 
-impl Judge {
+impl Authorizer {
     /// Returns the judge of those who are welcome.
-    pub(crate) fn of(welcome: &Welcome) -> Self {
-        match welcome {
-            Welcome::Only(key) => Self::Only(*key),
-            Welcome::Listed { keys, tokens } => Self::Listed(Box::new(Lists {
-                keys: Roster::new(keys.clone()),
-                tokens: Roster::new(tokens.clone()),
+    pub(crate) fn of(policy: &AccessPolicy) -> Self {
+        match policy {
+            AccessPolicy::Only(key) => Self::Only(*key),
+            AccessPolicy::Listed { keys, tokens } => Self::Listed(Box::new(KeyLists {
+                keys: WatchedKeys::new(keys.clone()),
+                tokens: WatchedKeys::new(tokens.clone()),
             })),
         }
     }
 
     /// Reads lists that have changed, so that what makes no sense in them is logged when it appears.
-    pub(crate) fn look(&self) {
+    pub(crate) fn reload(&self) {
         if let Self::Listed(lists) = self {
             // who calls hears that a list cannot be read
             lists.keys.list().ok();
@@ -106,7 +106,7 @@ impl Judge {
 
 impl NotAllowed {
     /// What the caller with `key` hears; `options` are those of `lighthaul allow` that it would need.
-    pub(crate) fn tell(self, key: Fingerprint, options: &str) -> Error {
+    pub(crate) fn to_error(self, key: Fingerprint, options: &str) -> Error {
         let text = match self {
             Self::Refused(text) => text,
             Self::Unknown => format!(

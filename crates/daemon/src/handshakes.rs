@@ -1,6 +1,6 @@
 //! Callers that shake hands: a thread each, few at a time, and not for long.
 //!
-//! They come from the porch, where they wait for a place. Some places are for hosts that were let in lately, so that
+//! They come from the porch, where they wait for a slot. Some places are for hosts that were let in lately, so that
 //! strangers cannot keep them out; where the rest is full, a stranger that has taken a second makes room for another.
 
 use std::collections::BTreeMap;
@@ -26,44 +26,44 @@ const SAFE: Duration = Duration::from_secs(1);
 
 /// Callers that shake hands.
 #[derive(Debug)]
-pub(crate) struct Lobby {
+pub(crate) struct Handshakes {
     callers: Mutex<Callers>,
     /// Raised when a place is free again.
-    sign: Sign,
+    slot_freed: Sign,
 }
 
 #[derive(Debug)]
 struct Callers {
     most: usize,
     /// By their number, so the first is the one that came first.
-    here: BTreeMap<u64, Caller>,
+    here: BTreeMap<u64, Handshake>,
     next: u64,
 }
 
 #[derive(Debug)]
-struct Caller {
+struct Handshake {
     places: [Prefix; 3],
     tcp: TcpStream,
     since: Instant,
-    is_known: bool,
+    is_recent: bool,
 }
 
-/// A place in the lobby, given up when this is dropped.
+/// A place in the handshakes, given up when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
-    lobby: Arc<Lobby>,
+pub(crate) struct HandshakeSlot {
+    handshakes: Arc<Handshakes>,
     number: u64,
 }
 
-impl Drop for Place {
+impl Drop for HandshakeSlot {
     fn drop(&mut self) {
-        self.lobby.lock().here.remove(&self.number);
-        self.lobby.sign.raise();
+        self.handshakes.lock().here.remove(&self.number);
+        self.handshakes.slot_freed.raise();
     }
 }
 
-impl Lobby {
-    /// Returns an empty lobby with room for so many callers.
+impl Handshakes {
+    /// Returns an empty handshakes with room for so many callers.
     pub(crate) fn start(most: u64) -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             callers: Mutex::new(Callers {
@@ -71,27 +71,27 @@ impl Lobby {
                 here: BTreeMap::new(),
                 next: 0,
             }),
-            sign: Sign::new()?,
+            slot_freed: Sign::new()?,
         }))
     }
 
-    /// Takes in a caller from `address`, if there is a place, or a stranger that has had time enough.
-    pub(crate) fn enter(
+    /// Takes in a caller from `address`, if there is a slot, or a stranger that has had time enough.
+    pub(crate) fn begin(
         self: &Arc<Self>,
         tcp: &TcpStream,
         address: IpAddr,
-        is_known: bool,
+        is_recent: bool,
         now: Instant,
-    ) -> Option<Place> {
-        let caller = Caller {
+    ) -> Option<HandshakeSlot> {
+        let caller = Handshake {
             places: Prefix::all(address),
             tcp: tcp.try_clone().ok()?,
             since: now,
-            is_known,
+            is_recent,
         };
         let mut callers = self.lock();
         if !callers.has_room(&caller) {
-            let oldest = callers.in_the_way(&caller)?;
+            let oldest = callers.evicted_by(&caller)?;
             let oldest = callers.here.remove(&oldest)?;
             oldest.tcp.shutdown(Shutdown::Both).ok();
         }
@@ -99,8 +99,8 @@ impl Lobby {
         callers.next += 1;
         callers.here.insert(number, caller);
         drop(callers);
-        let lobby = Arc::clone(self);
-        Some(Place { lobby, number })
+        let handshakes = Arc::clone(self);
+        Some(HandshakeSlot { handshakes, number })
     }
 
     /// Shows out whoever has been here for too long.
@@ -122,8 +122,8 @@ impl Lobby {
     }
 
     /// Raised when a place is free again.
-    pub(crate) const fn sign(&self) -> &Sign {
-        &self.sign
+    pub(crate) const fn slot_freed(&self) -> &Sign {
+        &self.slot_freed
     }
 
     fn lock(&self) -> MutexGuard<'_, Callers> {
@@ -132,11 +132,11 @@ impl Lobby {
 }
 
 impl Callers {
-    fn has_room(&self, newcomer: &Caller) -> bool {
-        if newcomer.is_known || self.here.len() >= self.most {
+    fn has_room(&self, newcomer: &Handshake) -> bool {
+        if newcomer.is_recent || self.here.len() >= self.most {
             return self.here.len() < self.most;
         }
-        let strangers = || self.here.values().filter(|caller| !caller.is_known);
+        let strangers = || self.here.values().filter(|caller| !caller.is_recent);
         let host = newcomer.places[0];
         let of_host = strangers().filter(|caller| caller.places[0] == host);
         strangers().count() < self.most - self.most / KEPT && of_host.count() < self.host_max()
@@ -148,11 +148,11 @@ impl Callers {
 
     /// Whose place `newcomer` gets: the stranger that has been here longest and long enough, of its own host where
     /// that has as many as it may, else of the sites that have most.
-    fn in_the_way(&self, newcomer: &Caller) -> Option<u64> {
-        let strangers = || self.here.iter().filter(|(_, caller)| !caller.is_known);
-        let is_of = |caller: &Caller| caller.places[0] == newcomer.places[0];
+    fn evicted_by(&self, newcomer: &Handshake) -> Option<u64> {
+        let strangers = || self.here.iter().filter(|(_, caller)| !caller.is_recent);
+        let is_of = |caller: &Handshake| caller.places[0] == newcomer.places[0];
         let of_host = || strangers().filter(|(_, caller)| is_of(caller));
-        let oldest = if !newcomer.is_known && of_host().count() >= self.host_max() {
+        let oldest = if !newcomer.is_recent && of_host().count() >= self.host_max() {
             of_host().next()
         } else {
             let mut sites: BTreeMap<Prefix, usize> = BTreeMap::new();
@@ -164,7 +164,7 @@ impl Callers {
         };
         let (number, caller) = oldest?;
         let has_had_time = newcomer.since.since(caller.since) >= SAFE;
-        (newcomer.is_known || has_had_time).then_some(*number)
+        (newcomer.is_recent || has_had_time).then_some(*number)
     }
 }
 
@@ -206,39 +206,39 @@ mod tests {
 
     #[test]
     fn one_address_cannot_take_the_room_from_others() {
-        let lobby = Lobby::start(CALLERS_MAX).unwrap();
+        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
         let (_near, tcp) = pair();
-        let enter = |last, now| lobby.enter(&tcp, address(last), false, at(now));
+        let enter = |last, now| handshakes.begin(&tcp, address(last), false, at(now));
         let here: Vec<_> = (0..50).filter_map(|_| enter(1, 0)).collect();
         assert_eq!(here.len(), HOST_MAX);
         assert!(enter(2, 0).is_some());
-        lobby.sign.lower();
+        handshakes.slot_freed.lower();
         drop(here);
         assert!(
-            lobby.sign.is_up() && enter(1, 0).is_some(),
+            handshakes.slot_freed.is_up() && enter(1, 0).is_some(),
             "who left has left"
         );
     }
 
     #[test]
     fn who_waited_longest_makes_room_and_notices() {
-        let lobby = Lobby::start(CALLERS_MAX).unwrap();
+        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
         let (mut near, tcp) = pair();
         let (_other, more) = pair();
-        let _first = lobby.enter(&tcp, address(1), false, at(0)).unwrap();
-        let enter = |now| lobby.enter(&more, address(1), false, at(now));
+        let _first = handshakes.begin(&tcp, address(1), false, at(0)).unwrap();
+        let enter = |now| handshakes.begin(&more, address(1), false, at(now));
         let _others: Vec<_> = (1..HOST_MAX).map(|_| enter(10).unwrap()).collect();
         assert!(enter(999).is_none());
         let _late = enter(1000).unwrap();
         assert_eq!(near.read(&mut [0]).unwrap(), 0, "the first was shown out");
-        assert_eq!(lobby.lock().here.len(), HOST_MAX);
+        assert_eq!(handshakes.lock().here.len(), HOST_MAX);
     }
 
     #[test]
     fn strangers_have_a_bound_and_keep_no_known_host_out() {
-        let lobby = Lobby::start(CALLERS_MAX).unwrap();
+        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
         let (_near, tcp) = pair();
-        let enter = |last, is_known| lobby.enter(&tcp, address(last), is_known, at(0));
+        let enter = |last, is_recent| handshakes.begin(&tcp, address(last), is_recent, at(0));
         let mut here = Vec::new();
         here.extend((0..=255).filter_map(|last| enter(last, false)));
         assert_eq!(here.len(), MOST - MOST / KEPT);
@@ -246,41 +246,47 @@ mod tests {
         for _ in 0..MOST {
             here.push(enter(7, true).unwrap());
         }
-        assert_eq!(lobby.lock().here.len(), MOST);
+        assert_eq!(handshakes.lock().here.len(), MOST);
         assert!(enter(7, true).is_none() && enter(8, false).is_none());
-        assert_eq!(lobby.count(address(1)), MOST);
+        assert_eq!(handshakes.count(address(1)), MOST);
     }
 
     #[test]
     fn nobody_stays_for_ever() {
-        let lobby = Lobby::start(CALLERS_MAX).unwrap();
+        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
         let ((mut near, tcp), (mut other, more)) = (pair(), pair());
-        let _old = lobby.enter(&tcp, address(1), false, at(0)).unwrap();
-        let _new = lobby.enter(&more, address(1), false, at(5000)).unwrap();
-        lobby.sweep(at(10_000));
+        let _old = handshakes.begin(&tcp, address(1), false, at(0)).unwrap();
+        let _new = handshakes
+            .begin(&more, address(1), false, at(5000))
+            .unwrap();
+        handshakes.sweep(at(10_000));
         assert_eq!(near.read(&mut [0]).unwrap(), 0);
         assert!(is_open(&other), "a caller that came later stays");
-        lobby.sweep(at(15_000));
+        handshakes.sweep(at(15_000));
         assert_eq!(other.read(&mut [0]).unwrap(), 0);
     }
 
     #[test]
     fn caller_in_time_stays() {
-        let lobby = Lobby::start(CALLERS_MAX).unwrap();
+        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
         let (near, tcp) = pair();
-        let _place = lobby.enter(&tcp, address(1), false, at(0)).unwrap();
-        lobby.sweep(at(9999));
+        let _place = handshakes.begin(&tcp, address(1), false, at(0)).unwrap();
+        handshakes.sweep(at(9999));
         assert!(is_open(&near));
     }
 
     #[test]
     fn known_hosts_take_the_reserved_places_before_those_of_strangers() {
-        let lobby = Lobby::start(CALLERS_MAX).unwrap();
+        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
         let (_near, tcp) = pair();
-        let enter = |last, is_known| lobby.enter(&tcp, address(last), is_known, at(0)).unwrap();
+        let enter = |last, is_recent| {
+            handshakes
+                .begin(&tcp, address(last), is_recent, at(0))
+                .unwrap()
+        };
         let strangers: Vec<_> = (0..96).map(|last| enter(last, false)).collect();
         let known: Vec<_> = (0..32).map(|_| enter(7, true)).collect();
-        let here = |place: &Place| lobby.lock().here.contains_key(&place.number);
+        let here = |slot: &HandshakeSlot| handshakes.lock().here.contains_key(&slot.number);
         assert!(strangers.iter().chain(&known).all(here));
         let _late = enter(7, true);
         assert!(!here(&strangers[0]) && strangers[1..].iter().all(here));
@@ -288,27 +294,27 @@ mod tests {
 
     #[test]
     fn host_with_all_its_places_gets_one_of_its_own() {
-        let lobby = Lobby::start(CALLERS_MAX).unwrap();
+        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
         let (_near, tcp) = pair();
-        let enter = |last, millis| lobby.enter(&tcp, address(last), false, at(millis));
+        let enter = |last, millis| handshakes.begin(&tcp, address(last), false, at(millis));
         // others came before, from a host of the same site and from one of a larger site
         let mut others: Vec<_> = (0..15).map(|_| enter(2, 0).unwrap()).collect();
-        let far = |_| lobby.enter(&tcp, [10, 9, 0, 1].into(), false, at(0));
+        let far = |_| handshakes.begin(&tcp, [10, 9, 0, 1].into(), false, at(0));
         others.extend((0..16).filter_map(far));
         let own: Vec<_> = (0..16).map(|_| enter(1, 10).unwrap()).collect();
         assert!(enter(1, 1009).is_none(), "its first has not had its second");
         let _late = enter(1, 1010).unwrap();
-        let here = |place: &Place| lobby.lock().here.contains_key(&place.number);
+        let here = |slot: &HandshakeSlot| handshakes.lock().here.contains_key(&slot.number);
         assert!(!here(&own[0]) && own[1..].iter().chain(&others).all(here));
     }
 
     #[test]
     fn full_lobby_makes_room_at_the_largest_site() {
-        let lobby = Lobby::start(CALLERS_MAX).unwrap();
+        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
         let (_near, tcp) = pair();
-        let enter = |third: u8, last: u8, is_known, millis| {
+        let enter = |third: u8, last: u8, is_recent, millis| {
             let address = [10, 0, third, last].into();
-            lobby.enter(&tcp, address, is_known, at(millis))
+            handshakes.begin(&tcp, address, is_recent, at(millis))
         };
         // sites of 16, 48 and 32 strangers, the largest neither first nor last, and known hosts in the reserved places
         let mut here = Vec::new();
@@ -317,7 +323,7 @@ mod tests {
         }
         here.extend((0..32).filter_map(|_| enter(1, 0, true, 0)));
         assert_eq!(here.len() as u64, CALLERS_MAX);
-        let is_gone = |place: &&Place| !lobby.lock().here.contains_key(&place.number);
+        let is_gone = |slot: &&HandshakeSlot| !handshakes.lock().here.contains_key(&slot.number);
         let gone = || -> Vec<u64> { here.iter().filter(is_gone).map(|p| p.number).collect() };
         let _known = enter(1, 0, true, 0).unwrap();
         assert_eq!(gone(), [32]);
@@ -327,10 +333,10 @@ mod tests {
 
     #[test]
     fn of_sites_of_one_size_the_stranger_that_came_first_makes_room() {
-        let lobby = Lobby::start(CALLERS_MAX).unwrap();
+        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
         let (_near, tcp) = pair();
         let enter = |site: u8, millis| {
-            lobby
+            handshakes
                 .enter(&tcp, [10, site, 0, 1].into(), false, at(millis))
                 .unwrap()
         };
@@ -338,7 +344,7 @@ mod tests {
         let first: Vec<_> = (0..48).map(|nth| enter(nth, 0)).collect();
         let high = enter(255, 1500);
         let rest: Vec<_> = (48..95).map(|nth| enter(nth, 1500)).collect();
-        let here = |place: &Place| lobby.lock().here.contains_key(&place.number);
+        let here = |slot: &HandshakeSlot| handshakes.lock().here.contains_key(&slot.number);
         let _late: Vec<_> = (100..148).map(|nth| enter(nth, 2000)).collect();
         assert!(!first.iter().any(here) && here(&high) && rest.iter().all(here));
     }

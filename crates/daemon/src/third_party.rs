@@ -21,7 +21,7 @@ const FAILURES_MAX: usize = 1 << 17;
 
 /// One of the two daemons, and what people call it.
 #[derive(Clone, Copy, Debug)]
-pub struct End<'a> {
+pub struct Daemon<'a> {
     /// Our session with it.
     pub session: &'a Session,
     /// Its name.
@@ -31,7 +31,7 @@ pub struct End<'a> {
 /// Has `source` send as `relay` says, all or what `names` lists, and follows it to the end. Of `hello` the
 /// request does not count.
 pub fn copy(
-    [source, target]: [End<'_>; 2],
+    [source, target]: [Daemon<'_>; 2],
     (relay, names): (Relay, Option<Names>),
     (hello, options): (&Hello, &Options),
     watcher: Watcher<'_>,
@@ -60,7 +60,7 @@ pub fn copy(
 
 /// Watches until all is over.
 fn follow(
-    [source, target]: [End<'_>; 2],
+    [source, target]: [Daemon<'_>; 2],
     list: Option<&Told>,
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
@@ -120,7 +120,7 @@ fn more(count: u64) -> Failed {
     }
 }
 
-impl End<'_> {
+impl Daemon<'_> {
     /// Asks the source to send; answers the key that it will call with.
     fn ask(self, hello: &Hello, request: &Request) -> Result<[u8; 32], Error> {
         let Message::Caller { key: caller } = self.hello(hello, request)? else {

@@ -8,51 +8,51 @@ use lighthaul_io::fs::durable;
 
 /// What a file of known daemons says of one that shows its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
+pub enum KeyCheck {
     /// It has shown this key before.
-    Same,
+    Matches,
     /// It has shown another.
-    Other(Fingerprint),
+    Changed(Fingerprint),
     /// Nobody has called it yet.
     New,
     /// The line of this number, from 1, is about it, and its key makes no sense.
-    Unclear(usize),
+    Malformed(usize),
 }
 
 /// Looks up `name`, which shows `key`, in the file at `path`.
-pub fn look(path: &Path, name: &str, key: Fingerprint) -> io::Result<Known> {
+pub fn lookup(path: &Path, name: &str, key: Fingerprint) -> io::Result<KeyCheck> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(judge(&text, name, key)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Known::New),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(KeyCheck::New),
         Err(error) => Err(error),
     }
 }
 
 /// Looks up `name`, which shows `key`, in the file at `path`, and lists it there if it is new. Of two
 /// that meet a daemon at once, the second sees what the first has listed.
-pub fn meet(path: &Path, name: &str, key: Fingerprint) -> io::Result<Known> {
-    let known = look(path, name, key)?;
-    if known != Known::New {
+pub fn lookup_or_add(path: &Path, name: &str, key: Fingerprint) -> io::Result<KeyCheck> {
+    let known = lookup(path, name, key)?;
+    if known != KeyCheck::New {
         return Ok(known);
     }
     durable::edit(path, |old| {
         let text = text(old)?;
         let known = judge(&text, name, key);
-        let new = (known == Known::New).then(|| text.clone() + &line(&text, name, key));
+        let new = (known == KeyCheck::New).then(|| text.clone() + &line(&text, name, key));
         Ok((new.map(String::into_bytes), known))
     })
 }
 
-/// Lists `key` as that of `name` in the file at `path`, and returns what was known before. Another key, and a line
+/// KeyLists `key` as that of `name` in the file at `path`, and returns what was known before. Another key, and a line
 /// that makes no sense, stay unless they are to be replaced.
-pub fn accept(path: &Path, name: &str, key: Fingerprint, replace: bool) -> io::Result<Known> {
+pub fn accept(path: &Path, name: &str, key: Fingerprint, replace: bool) -> io::Result<KeyCheck> {
     durable::edit(path, |old| {
         let text = text(old)?;
         let known = judge(&text, name, key);
         let stays = match known {
-            Known::Same => true,
-            Known::Other(_) | Known::Unclear(_) => !replace,
-            Known::New => false,
+            KeyCheck::Matches => true,
+            KeyCheck::Changed(_) | KeyCheck::Malformed(_) => !replace,
+            KeyCheck::New => false,
         };
         if stays {
             return Ok((None, known));
@@ -72,16 +72,16 @@ fn text(octets: Option<Vec<u8>>) -> io::Result<String> {
     text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-fn judge(text: &str, name: &str, key: Fingerprint) -> Known {
+fn judge(text: &str, name: &str, key: Fingerprint) -> KeyCheck {
     let lines = text.lines().zip(1..);
     let about = lines.filter_map(|(line, nth)| Some((entry(line)?, nth)));
-    let mut first = Known::New;
+    let mut first = KeyCheck::New;
     for ((said, _), nth) in about.filter(|((_, other), _)| other.eq_ignore_ascii_case(name)) {
         match said {
-            Some(said) if said == key => return Known::Same,
+            Some(said) if said == key => return KeyCheck::Matches,
             // of several, the first that makes no sense, so that nobody learns another key of its host
-            None if !matches!(first, Known::Unclear(_)) => first = Known::Unclear(nth),
-            Some(said) if first == Known::New => first = Known::Other(said),
+            None if !matches!(first, KeyCheck::Malformed(_)) => first = KeyCheck::Malformed(nth),
+            Some(said) if first == KeyCheck::New => first = KeyCheck::Changed(said),
             Some(_) | None => {}
         }
     }
@@ -119,16 +119,16 @@ mod tests {
     #[test]
     fn what_was_met_is_known_and_another_key_is_told_apart() {
         let text = format!("# mine\n{} Host\nnonsense\n{} b:99", key("1"), key("2"));
-        assert_eq!(judge(&text, "host", key("1")), Known::Same);
-        assert_eq!(judge(&text, "host", key("2")), Known::Other(key("1")));
-        assert_eq!(judge(&text, "b:99", key("2")), Known::Same);
-        assert_eq!(judge(&text, "b", key("2")), Known::New);
+        assert_eq!(judge(&text, "host", key("1")), KeyCheck::Matches);
+        assert_eq!(judge(&text, "host", key("2")), KeyCheck::Changed(key("1")));
+        assert_eq!(judge(&text, "b:99", key("2")), KeyCheck::Matches);
+        assert_eq!(judge(&text, "b", key("2")), KeyCheck::New);
         // a line that makes no sense does not make its host a new one
         let odd = format!("sha256:12 host\n{text}");
-        assert_eq!(judge(&odd, "host", key("9")), Known::Unclear(1));
-        assert_eq!(judge(&odd, "host", key("1")), Known::Same);
+        assert_eq!(judge(&odd, "host", key("9")), KeyCheck::Malformed(1));
+        assert_eq!(judge(&odd, "host", key("1")), KeyCheck::Matches);
         let more = format!("{text}{}", line(&text, "b", key("3")));
-        assert_eq!(judge(&more, "b", key("3")), Known::Same);
-        assert_eq!(judge(&more, "b:99", key("2")), Known::Same);
+        assert_eq!(judge(&more, "b", key("3")), KeyCheck::Matches);
+        assert_eq!(judge(&more, "b:99", key("2")), KeyCheck::Matches);
     }
 }

@@ -17,7 +17,7 @@ use lighthaul_transfer::watch::Summary;
 use crate::rights::Rights;
 
 /// Carries a stream between a caller and a pipe or file here.
-pub(crate) fn carry(
+pub(crate) fn serve_stream(
     session: &Session,
     door: &Door<'_>,
     wanted: &Wanted,

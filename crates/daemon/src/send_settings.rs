@@ -9,7 +9,7 @@ use lighthaul_transfer::budget::Budget;
 use lighthaul_transfer::send;
 
 /// Settings of a sender, as a caller asked for them.
-pub(crate) fn sending(
+pub(crate) fn send_settings(
     session: &Session,
     (hello, options): (&Hello, Options),
     budget: Budget,
