@@ -1,11 +1,11 @@
-//! Callers that have not finished their first message, all on one thread.
+//! Connections that have not sent a whole `ClientHello`, all on one thread.
 //!
 //! ```text
-//! accept -> silent -> ClientHello is whole -> the handshakes has a place -> a thread, and TLS
+//! accept -> silent -> whole ClientHello -> free handshake slot -> thread and TLS
 //! ```
 //!
-//! Until then a caller costs a descriptor and a few words of memory. Where the queue is full, the oldest silent caller
-//! of the most crowded site leaves, and strangers leave before hosts that were let in lately.
+//! Until then a connection costs a descriptor and a few words of memory. If the queue is full, the oldest silent
+//! connection of the largest site is closed. Recent hosts ([`RecentHosts`]) are evicted after all others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -23,36 +23,36 @@ use crate::handshakes::{HandshakeSlot, Handshakes};
 use crate::recent_hosts::RecentHosts;
 use crate::site_index::SiteIndex;
 
-/// Callers that wait at most.
+/// Maximum number of connections in the queue.
 pub(crate) const CALLERS_MAX: u64 = 2048;
-/// Callers of one host, where hosts behind one translator count as one.
+/// Maximum number of connections of one host. Hosts behind one address translator count as one.
 const HOST_MAX: usize = 256;
-/// How long a caller may take for its first message.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Calls that are taken in a row.
+/// Time until a connection must have sent its `ClientHello`.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum number of connections that are accepted without a pause.
 const CALLS_MAX: usize = 256;
-/// Callers that try for a place in a row.
-const TURNS_MAX: usize = 64;
-/// Tokens of the listener and of the handshakes's sign; callers have those above.
+/// Maximum number of connections that try to get a handshake slot in one turn.
+const STARTS_MAX: usize = 64;
+/// Poller tokens of the listener and of the freed handshake slots; connections have higher tokens.
 const LISTENER: u64 = 0;
 const SLOT_FREED: u64 = 1;
 
-/// Callers between `accept` and the handshakes.
+/// Queue between `accept` and the TLS handshake.
 #[derive(Debug)]
 pub(crate) struct AcceptQueue {
     poller: Poller,
     handshakes: Arc<Handshakes>,
     recent_hosts: Arc<RecentHosts>,
-    /// By their number, so that the first came first.
+    /// Connections by number; a lower number came earlier.
     here: BTreeMap<u64, Pending>,
     next: u64,
     most: usize,
-    /// In the order in which they make room.
+    /// Connections by class ([`Pending::class`]); a lower class is evicted first.
     sites: [SiteIndex; 4],
     hosts: SiteIndex,
-    /// Those that have said their first message.
+    /// Connections whose `ClientHello` is whole.
     ready: BTreeSet<u64>,
-    /// Callers that left, since somebody asked.
+    /// Closed connections since the last call of [`AcceptQueue::dropped`].
     dropped: Dropped,
 }
 
@@ -65,16 +65,16 @@ struct Pending {
     is_ready: bool,
 }
 
-/// How many callers left without a thread, and why.
+/// Numbers of connections that were closed before their handshake, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dropped {
-    /// For want of room.
+    /// Closed to make room for others.
     pub(crate) evicted: u64,
-    /// For saying nothing in time, or something else than a `ClientHello`.
+    /// Closed because no `ClientHello` came in time, or because other data came.
     pub(crate) invalid: u64,
 }
 
-/// A caller that has said its first message, and has a place in the handshakes.
+/// Connection with a whole `ClientHello` and a handshake slot.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     pub(crate) tcp: TcpStream,
@@ -87,14 +87,14 @@ impl Pending {
         Prefix::all(self.from.ip())[2]
     }
 
-    /// Which crowd it is in: silent strangers make room first, hosts that are known and have spoken last.
+    /// Eviction class: silent connections leave first, recent hosts with a `ClientHello` last.
     const fn class(&self) -> usize {
         self.is_ready as usize + 2 * self.is_recent as usize
     }
 }
 
 impl AcceptQueue {
-    /// Returns an empty queue of `listener`, with room for at most `most` callers.
+    /// Creates an empty queue for `listener`, with room for at most `most` connections.
     pub(crate) fn new(
         listener: &TcpListener,
         handshakes: Arc<Handshakes>,
@@ -118,15 +118,15 @@ impl AcceptQueue {
         })
     }
 
-    /// Waits at most `patience` for something to happen, and returns who may go on to shake hands.
+    /// Waits at most `timeout` for an event, and returns the connections that may start the handshake.
     pub(crate) fn wait(
         &mut self,
         listener: &TcpListener,
-        patience: Duration,
+        timeout: Duration,
         now: impl Fn() -> Instant,
     ) -> io::Result<Vec<Incoming>> {
         let mut result = Ok(());
-        for ready in self.poller.wait(patience)? {
+        for ready in self.poller.wait(timeout)? {
             match ready.token {
                 LISTENER => result = self.take_calls(listener, now()),
                 SLOT_FREED => {
@@ -138,16 +138,16 @@ impl AcceptQueue {
         }
         self.sweep(now());
         let incoming = self.start_handshakes(now());
-        // what has arrived is served before anybody hears that no more can be taken
+        // connections are served before an error of `accept` is reported
         if incoming.is_empty() {
             result?;
         }
         Ok(incoming)
     }
 
-    /// Callers that left since the last time.
+    /// Returns the numbers of closed connections since the last call.
     pub(crate) fn dropped(&mut self) -> Dropped {
-        std::mem::take(&mut self.gone)
+        std::mem::take(&mut self.dropped)
     }
 
     fn take_calls(&mut self, listener: &TcpListener, now: Instant) -> io::Result<()> {
@@ -155,7 +155,7 @@ impl AcceptQueue {
             match listener.accept() {
                 Ok((tcp, from)) => self.enter(tcp, from, now),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // who called has dropped again
+                // the client has closed the connection
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => return Err(error),
             }
@@ -169,7 +169,7 @@ impl AcceptQueue {
             self.evict(oldest);
         }
         if self.here.len() >= self.most {
-            // a stranger takes no place from a host that is known
+            // a new host is never preferred to a recent one
             let sites = if is_recent { 4 } else { 2 };
             let mut sites = self.sites[..sites].iter();
             let Some(oldest) = sites.find_map(SiteIndex::oldest_of_largest) else {
@@ -211,7 +211,7 @@ impl AcceptQueue {
         Some(caller)
     }
 
-    /// Looks at what a caller has sent so far.
+    /// Checks the octets that a connection has sent so far.
     fn look(&mut self, ready: Ready) {
         let Some(caller) = self.here.get_mut(&ready.token) else {
             return;
@@ -229,7 +229,7 @@ impl AcceptQueue {
                 self.ready.insert(ready.token);
                 self.sites[class].remove(site, ready.token);
                 self.sites[caller.class()].add(site, ready.token);
-                // nothing that it says from now on is looked at here
+                // further octets belong to the handshake
                 self.poller.remove(&caller.tcp).is_ok()
             }
         };
@@ -239,10 +239,10 @@ impl AcceptQueue {
         }
     }
 
-    /// Sends away who took too long, whoever it waited for.
+    /// Closes connections that exceed [`HELLO_TIMEOUT`].
     fn sweep(&mut self, now: Instant) {
         while let Some((&number, caller)) = self.here.first_key_value() {
-            if now.since(caller.since) < PATIENCE {
+            if now.since(caller.since) < HELLO_TIMEOUT {
                 break;
             }
             self.dropped.invalid += 1;
@@ -250,8 +250,8 @@ impl AcceptQueue {
         }
     }
 
-    /// Has callers go on while the handshakes has room for any: hosts that are known first, then those whose sites have
-    /// fewest in the handshakes.
+    /// Takes handshake slots for connections with a whole `ClientHello`: first recent hosts, then hosts of the sites with
+    /// the fewest running handshakes.
     fn start_handshakes(&mut self, now: Instant) -> Vec<Incoming> {
         let turn = |number: &u64| {
             let caller = self.here.get(number)?;
@@ -261,13 +261,13 @@ impl AcceptQueue {
         let mut turns: Vec<_> = self.ready.iter().filter_map(turn).collect();
         turns.sort_unstable();
         let mut incoming = Vec::new();
-        for (_, _, number) in turns.into_iter().take(TURNS_MAX) {
+        for (_, _, number) in turns.into_iter().take(STARTS_MAX) {
             let Some(caller) = self.here.get(&number) else {
                 continue;
             };
             let handshakes = &self.handshakes;
             let slot = handshakes.begin(&caller.tcp, caller.from.ip(), caller.is_recent, now);
-            let Some(slot) = place else { continue };
+            let Some(slot) = slot else { continue };
             let Some(Pending { tcp, from, .. }) = self.leave(number) else {
                 continue;
             };
@@ -289,7 +289,7 @@ mod tests {
 
     use super::*;
 
-    /// A queue with room for so many, its listener, and a clock.
+    /// Returns a queue for `most` connections, its listener, and a clock.
     #[expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
     fn queue(most: u64) -> (AcceptQueue, TcpListener, Clock) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_whole_first_message_gets_a_thread() {
+    fn only_whole_client_hello_starts_handshake() {
         let (mut queue, listener, clock) = queue(99);
         let mut wait = || {
             let incoming = queue.wait(&listener, Duration::from_millis(300), || clock.now());
@@ -320,7 +320,7 @@ mod tests {
         let (_silent, mut slow, mut foreign) = (call(&listener), call(&listener), call(&listener));
         assert_eq!(wait(), (0, 3));
         foreign.write_all(b"GET / HTTP/1.1\r\n").unwrap();
-        assert_eq!(wait(), (0, 2), "what is no TLS is sent away");
+        assert_eq!(wait(), (0, 2), "other protocols are closed");
         let hello = hello();
         slow.write_all(&hello[..3]).unwrap();
         assert_eq!(wait(), (0, 2));
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_porch_sends_strangers_away_before_hosts_that_are_known() {
+    fn full_queue_evicts_new_hosts_before_recent_ones() {
         let (mut queue, listener, _clock) = queue(4);
         let now = Instant::ZERO;
         let from = |site: u8, host: u8| SocketAddr::from(([10, 0, site, host], 1));
@@ -342,14 +342,14 @@ mod tests {
             queue.enter(listener.accept().unwrap().0, from(site, host), now);
         }
         let here: Vec<_> = queue.here.values().map(|caller| caller.from).collect();
-        // the crowded site lost its oldest, then one of those that are alone
+        // the largest site lost its oldest connection, then one of the single ones was closed
         assert_eq!(here[0], from(9, 9));
         assert!(
             !here.contains(&from(1, 1)) && here.contains(&from(4, 1)),
             "{here:?}"
         );
         assert_eq!((here.len(), queue.dropped().evicted), (4, 2));
-        // a known host finds room among strangers, and a stranger none among known hosts
+        // a recent host evicts new hosts, and a new host evicts no recent one
         for _ in 0..4 {
             calls.push(call(&listener));
             queue.enter(listener.accept().unwrap().0, from(9, 9), now);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn honest_caller_gets_through_silent_ones_from_many_sites() {
+    fn client_is_served_despite_silent_connections_from_many_sites() {
         let (mut queue, listener, clock) = queue(64);
         let mut calls = Vec::new();
         let mut enter = |queue: &mut AcceptQueue, address: [u8; 4]| {
@@ -372,7 +372,7 @@ mod tests {
         for site in 0..64 {
             enter(&mut queue, [10, 0, site, 1]);
         }
-        // its address is the highest of all, and its first message comes later
+        // its address is the highest of all, and its `ClientHello` comes later
         enter(&mut queue, [250, 0, 0, 1]);
         for site in 64..120 {
             enter(&mut queue, [10, 0, site, 1]);
@@ -381,7 +381,7 @@ mod tests {
         let incoming = queue.wait(&listener, Duration::from_secs(9), || clock.now());
         let from: Vec<_> = incoming.unwrap().iter().map(|one| one.from.ip()).collect();
         assert_eq!(from, [IpAddr::from([250, 0, 0, 1])]);
-        // those that came first have left
+        // the oldest connections were closed
         let left = queue.here.values().map(|caller| caller.from.ip());
         let left: Vec<_> = left.collect();
         assert_eq!(left[0], IpAddr::from([10, 0, 57, 1]), "{left:?}");
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_stays_for_ever_and_one_host_is_bounded() {
+    fn connections_time_out_and_one_host_is_limited() {
         let (mut queue, listener, _clock) = queue(CALLERS_MAX);
         let from = SocketAddr::from(([10, 0, 0, 1], 1));
         let mut calls = Vec::new();
@@ -398,7 +398,7 @@ mod tests {
             queue.enter(listener.accept().unwrap().0, from, Instant::ZERO);
         }
         assert_eq!(queue.here.len(), HOST_MAX);
-        queue.sweep(Instant::ZERO + PATIENCE);
+        queue.sweep(Instant::ZERO + HELLO_TIMEOUT);
         assert!(queue.here.is_empty() && queue.hosts.count(Prefix::host(from.ip())) == 0);
         assert!(
             queue

@@ -1,4 +1,4 @@
-//! Which keys may call a daemon, and what they may do: a line each, in a file that people can edit.
+//! List of the keys that may call a daemon, with their rights: a text file with one entry a line.
 //!
 //! ```text
 //! sha256:...  alice root=/data/alice ro
@@ -6,7 +6,7 @@
 //! deny sha256:...
 //! ```
 //!
-//! A file of tokens reads the same, with the fingerprints of tokens where those of keys would be.
+//! A list of tokens has the same format, with fingerprints of tokens instead of keys.
 
 use std::path::Path;
 use std::{fs, io};
@@ -16,13 +16,13 @@ use lighthaul_io::fs::durable;
 
 use crate::rights::{NotRights, Rights};
 
-/// Who may call, as a file said when it was read.
+/// Keys and their rights, as listed in a file.
 #[derive(Clone, Debug, Default)]
 pub struct AllowedKeys {
     entries: Vec<Entry>,
-    /// Keys that a bad line names; they may not call, whatever other lines say.
+    /// Keys in malformed lines. They are denied, whatever other lines say.
     barred: Vec<Fingerprint>,
-    /// What makes no sense in the file, by line.
+    /// Faults of the file, each with its line number.
     pub faults: Vec<String>,
 }
 
@@ -30,23 +30,23 @@ pub struct AllowedKeys {
 struct Entry {
     kind: Kind,
     key: Fingerprint,
-    /// Nobody has those that were written so that nobody understands them.
+    /// Rights, or the reason why the line grants none.
     rights: Result<Rights, NotRights>,
 }
 
-/// What a line is about.
+/// Kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// This key may call.
+    /// The key may call.
     Key,
-    /// Whoever has a statement that this key signed may call.
+    /// The key may sign statements for other keys.
     Authority,
-    /// This key may not call, whatever else is said.
+    /// The key may not call, whatever other lines say.
     Denied,
 }
 
 impl AllowedKeys {
-    /// What the file at `path` says; a missing file allows nobody.
+    /// Reads the list at `path`; a missing file allows no key.
     pub fn load(path: &Path) -> io::Result<Self> {
         match fs::read(path) {
             Ok(octets) => Ok(Self::parse(&octets)),
@@ -55,7 +55,7 @@ impl AllowedKeys {
         }
     }
 
-    /// Parses lines one by one: a line that is not UTF-8 is a fault, and leaves the others as they are.
+    /// Parses each line by itself. A line that is not UTF-8 is a fault, and does not affect other lines.
     pub fn parse(octets: &[u8]) -> Self {
         let mut allowed = Self::default();
         for (nth, line) in (1..).zip(octets.split(|octet| *octet == b'\n')) {
@@ -71,17 +71,17 @@ impl AllowedKeys {
         allowed
     }
 
-    /// What the holder of `key` may do, if it is listed; of two lines, the first counts.
+    /// Returns the rights of `key`, if it is listed. Of several lines, the first counts.
     pub fn rights(&self, key: Fingerprint) -> Option<Rights> {
         self.listed(Kind::Key, key)
     }
 
-    /// What may be granted by statements that `key` signed, if it is listed as an authority.
+    /// Returns the rights that `key` may grant by statements, if it is listed as an authority.
     pub fn authority(&self, key: Fingerprint) -> Option<Rights> {
         self.listed(Kind::Authority, key)
     }
 
-    /// Whether `key` may not call, whoever vouches for it.
+    /// Returns true if `key` is denied.
     pub fn is_denied(&self, key: Fingerprint) -> bool {
         let denied = self.entries.iter();
         let denied = denied.filter(|entry| entry.kind == Kind::Denied);
@@ -99,29 +99,29 @@ impl AllowedKeys {
     }
 }
 
-/// KeyLists `key` with `rights` in the file at `path`, in place of what was said of it before.
+/// Lists `key` with `rights` in the file at `path`, and removes its earlier lines.
 pub fn allow(path: &Path, key: Fingerprint, rights: &Rights) -> io::Result<()> {
     let line = format!("{key} {rights}");
     if !matches!(entry(&line), Ok(Some(Entry { rights: Ok(read), .. })) if read.root == rights.root)
     {
-        let text = format!("\"{line}\" would not be understood");
+        let text = format!("\"{line}\" is not a valid line");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
     put(path, key, &line)
 }
 
-/// KeyLists `key` in the file at `path` as one that may not call, in place of what was said of it before.
+/// Lists `key` as denied in the file at `path`, and removes its earlier lines.
 pub fn deny(path: &Path, key: Fingerprint, why: &str) -> io::Result<()> {
     let why = why.replace(char::is_control, " ");
     put(path, key, format!("deny {key} {why}").trim_end())
 }
 
-/// Puts `line` in the file at `path`, in place of those that let `key` in or keep it out.
+/// Adds `line` to the file at `path`, in place of the lines that allow or deny `key`.
 fn put(path: &Path, key: Fingerprint, line: &str) -> io::Result<()> {
     let is_other = |line: &&[u8]| match str::from_utf8(line).map(entry) {
         Ok(Ok(Some(entry))) => entry.kind == Kind::Authority || entry.key != key,
         Ok(Ok(None)) => true,
-        // a bad line bars the keys that it names
+        // a malformed line denies the keys in it
         Ok(Err(_)) | Err(_) => {
             let text = String::from_utf8_lossy(line);
             let mut named = Fingerprint::all_in(&text).peekable();
@@ -147,12 +147,12 @@ fn put(path: &Path, key: Fingerprint, line: &str) -> io::Result<()> {
     })
 }
 
-/// Returns the entry of a line that makes sense as a whole, nothing for a comment, and otherwise the fault.
+/// Returns the entry of a valid line, nothing for a comment, and otherwise the fault.
 fn understood(line: &[u8]) -> Result<Option<Entry>, String> {
     if line.trim_ascii_start().starts_with(b"#") {
         return Ok(None);
     }
-    let line = str::from_utf8(line).map_err(|_| "it is not UTF-8")?;
+    let line = str::from_utf8(line).map_err(|_| "the line is not UTF-8")?;
     let entry = entry(line)?;
     match entry.as_ref().map(|entry| entry.rights.as_ref()) {
         Some(Err(why)) => Err(why.to_string()),
@@ -160,7 +160,7 @@ fn understood(line: &[u8]) -> Result<Option<Entry>, String> {
     }
 }
 
-/// What a line says; comments say nothing.
+/// Parses a line; a comment has no entry.
 fn entry(line: &str) -> Result<Option<Entry>, String> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
@@ -174,8 +174,8 @@ fn entry(line: &str) -> Result<Option<Entry>, String> {
     };
     let key = key
         .parse()
-        .map_err(|e| format!("\"{key}\" is no key: {e}"))?;
-    // what is written behind a denied key only says why
+        .map_err(|e| format!("\"{key}\" is not a key: {e}"))?;
+    // text after a denied key is a remark
     let rights = match kind {
         Kind::Denied => Ok(Rights::default()),
         Kind::Key | Kind::Authority => Rights::parse(rest),
@@ -183,7 +183,7 @@ fn entry(line: &str) -> Result<Option<Entry>, String> {
     Ok(Some(Entry { kind, key, rights }))
 }
 
-/// The first word of `text`, and what is behind it.
+/// Returns the first word of `text`, and the rest.
 fn split(text: &str) -> (&str, &str) {
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     (word, rest.trim())
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(allowed.rights(key("1")), Some(Rights::default()));
         let bob = allowed.rights(key("2")).unwrap();
         assert_eq!((bob.root, bob.read_only), (Some("/b".into()), true));
-        // an authority vouches for others, not for itself
+        // an authority grants rights to others, not to itself
         assert_eq!(allowed.rights(key("3")), None);
         assert_eq!(allowed.authority(key("3")).unwrap().root, Some("/l".into()));
         assert_eq!(allowed.authority(key("2")), None);
@@ -223,12 +223,12 @@ mod tests {
     fn missing_file_allows_no_key_and_unreadable_file_is_an_error() {
         let missing = AllowedKeys::load(Path::new("/proc/self/no-such-file")).unwrap();
         assert!(missing.entries.is_empty() && missing.faults.is_empty());
-        // a directory is no list
+        // a directory is not a list
         assert!(AllowedKeys::load(Path::new("/proc/self")).is_err());
     }
 
     #[test]
-    fn a_line_that_makes_no_sense_lets_nobody_in_even_if_a_later_one_would() {
+    fn malformed_line_denies_its_key_even_if_a_later_line_allows_it() {
         let text = format!("{} eve rot=/x\nmd5:1 x\n{} eve\n", key("4"), key("4"));
         let allowed = AllowedKeys::parse(text.as_bytes());
         assert_eq!(allowed.faults.len(), 2, "{:?}", allowed.faults);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_line_bars_every_key_that_it_names() {
+    fn malformed_line_denies_every_key_in_it() {
         let text = format!(
             "{0} me\nDeny {0}\nca {1} lab rot=/x\n# caf\u{e9} {2}\n{2} you\n{3} Ren\u{e9}\n",
             key("a"),
@@ -245,7 +245,7 @@ mod tests {
             key("c"),
             key("d")
         );
-        // as an editor with another character set writes it
+        // encoded in ISO 8859-1
         let octets: Vec<u8> = text.chars().map(|letter| letter as u8).collect();
         let allowed = AllowedKeys::parse(&octets);
         assert!(allowed.is_denied(key("a")) && allowed.rights(key("a")).is_none());
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn allowing_a_key_replaces_the_bad_line_that_bars_it_and_keeps_the_others() {
+    fn allowing_a_key_replaces_its_malformed_line_and_keeps_the_others() {
         let file = format!("lighthaul-barred-{}", std::process::id());
         let path = std::env::temp_dir().join(file);
         let both = format!("Deny {} {}", key("a"), key("b"));
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_denied_stays_out() {
+    fn denied_key_has_no_rights() {
         let text = format!(
             "{} a\ndeny {} left us\ndeny {}\n",
             key("5"),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn of_allowing_and_denying_the_last_word_counts() {
+    fn last_of_allow_and_deny_counts() {
         let folder = std::env::temp_dir().join(format!("lighthaul-deny-{}", std::process::id()));
         let path = folder.join("keys");
         fs::create_dir_all(&folder).unwrap();
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_allowed_at_the_same_time_is_all_there_and_the_mode_stays() {
+    fn keys_allowed_concurrently_are_all_listed_and_the_mode_is_kept() {
         let folder = std::env::temp_dir().join(format!("lighthaul-allowed-{}", std::process::id()));
         let path = folder.join("keys");
         let digits = ["1", "2", "3", "4", "5", "6", "7", "8"];

@@ -1,4 +1,4 @@
-//! The attempts of a copy: a later one ends an earlier one, which may not have noticed that nobody is there.
+//! Attempts of one copy: a new attempt ends the previous one, which may still wait for a lost connection.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,23 +8,25 @@ use lighthaul_base::Instant;
 use lighthaul_files::options::Options;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::host::clock::Clock;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use lighthaul_session::session::{Halt, Session};
 
-/// How long an earlier try may take to end.
-const PATIENCE: Duration = Duration::from_secs(10);
+use crate::error::Fault;
 
-/// The attempts that are under way.
+/// Time until an earlier attempt must have ended.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Running attempts.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     under_way: Mutex<BTreeMap<AttemptId, Arc<Halt>>>,
     one_ended: Condvar,
 }
 
-/// What all attempts of a copy have in common: whose they are, which copy that is, and which part of it.
+/// Identity of a copy: the key of the client, the number of the copy, and its part.
 type AttemptId = (Fingerprint, [u8; 16], &'static str);
 
-/// A try's being under way, which ends when this is dropped.
+/// Running attempt, which ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct RunningAttempt<'a>(&'a Attempts, AttemptId);
 
@@ -36,7 +38,8 @@ impl Drop for RunningAttempt<'_> {
 }
 
 impl Attempts {
-    /// Ends earlier attempts of the copy that `session` is to do this part of, if it can have any, and takes their place.
+    /// Ends earlier attempts at the part of a copy that `session` serves, and registers this one.
+    /// Returns nothing for a request that is not part of a copy.
     pub(crate) fn enter(
         &self,
         session: &Session,
@@ -47,24 +50,22 @@ impl Attempts {
             return Ok(None);
         };
         let name = (session.peer, copy, part);
-        self.take_over(name, &session.halt, PATIENCE).map(Some)
+        self.take_over(name, &session.halt, END_TIMEOUT).map(Some)
     }
 
     fn take_over(
         &self,
         name: AttemptId,
         halt: &Arc<Halt>,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<RunningAttempt<'_>, Error> {
         let clock = Clock::start();
         let mut under_way = self.lock();
         while let Some(earlier) = under_way.get(&name) {
-            let text = "a later try of the same copy goes on";
-            earlier.stop(Error::new(Code::Network, text));
-            let left = patience.saturating_sub(clock.now().since(Instant::ZERO));
+            earlier.stop(Fault::Replaced.into());
+            let left = timeout.saturating_sub(clock.now().since(Instant::ZERO));
             if left.is_zero() {
-                let text = "an earlier try of this copy has not ended there yet";
-                return Err(Error::new(Code::TimedOut, text));
+                return Err(Fault::EarlierAttempt.into());
             }
             let waited = self.one_ended.wait_timeout(under_way, left);
             (under_way, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -84,6 +85,8 @@ impl Attempts {
 mod tests {
     use std::thread;
 
+    use lighthaul_session::error::Code;
+
     use super::*;
 
     fn name(copy: u8, part: &'static str) -> AttemptId {
@@ -91,13 +94,18 @@ mod tests {
     }
 
     #[test]
-    fn a_later_try_waits_until_the_earlier_one_that_it_ends_has_let_go() {
+    fn new_attempt_ends_the_earlier_one_and_waits_for_its_end() {
         let attempts = Attempts::default();
         let halt = Arc::<Halt>::default();
-        let first = attempts.take_over(name(1, "in"), &halt, PATIENCE).unwrap();
-        // other copies, and other parts of the same, go on beside it
-        let _others = [name(2, "in"), name(1, "out")]
-            .map(|name| attempts.take_over(name, &Arc::default(), PATIENCE).unwrap());
+        let first = attempts
+            .take_over(name(1, "in"), &halt, END_TIMEOUT)
+            .unwrap();
+        // other copies and other parts of the same copy run at the same time
+        let _others = [name(2, "in"), name(1, "out")].map(|name| {
+            attempts
+                .take_over(name, &Arc::default(), END_TIMEOUT)
+                .unwrap()
+        });
         assert_eq!(halt.check(), Ok(()));
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -109,17 +117,17 @@ mod tests {
             });
             let second = Arc::<Halt>::default();
             let _second = attempts
-                .take_over(name(1, "in"), &second, PATIENCE)
+                .take_over(name(1, "in"), &second, END_TIMEOUT)
                 .unwrap();
             assert_eq!(second.check(), Ok(()));
         });
     }
 
     #[test]
-    fn who_waits_in_vain_says_so() {
+    fn attempt_fails_if_the_earlier_one_does_not_end() {
         let attempts = Attempts::default();
         let _first = attempts
-            .take_over(name(1, "in"), &Arc::default(), PATIENCE)
+            .take_over(name(1, "in"), &Arc::default(), END_TIMEOUT)
             .unwrap();
         let again = attempts.take_over(name(1, "in"), &Arc::default(), Duration::from_millis(20));
         assert_eq!(again.unwrap_err().code, Code::TimedOut);

@@ -1,4 +1,4 @@
-//! What a caller may do: judged in one place, from the lists as they are now, whenever it is asked.
+//! Rights of a client by the current lists of keys and tokens. All checks of rights are here.
 
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::host::clock::unix_nanos;
@@ -7,36 +7,50 @@ use lighthaul_session::error::{Code, Error};
 
 use crate::rights::Rights;
 use crate::settings::AccessPolicy;
-use crate::statement;
+use crate::statement::{self, NotValid};
 use crate::watched_keys::WatchedKeys;
 
-/// The lists that say who may call.
+/// Lists of the clients that may call.
 #[derive(Debug)]
 pub(crate) enum Authorizer {
-    /// Keys with authorities, and tokens.
+    /// Lists of keys, authorities and tokens.
     Listed(Box<KeyLists>),
-    /// This key alone, which may do all that the user may as whom we run.
+    /// This key alone, with the rights of the user of this process.
     Only(Fingerprint),
 }
 
-/// Both lists.
+/// List of keys and list of tokens.
 #[derive(Debug)]
 pub(crate) struct KeyLists {
     keys: WatchedKeys,
     tokens: WatchedKeys,
 }
 
-/// Why somebody may not call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Reason why a client has no rights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotAllowed {
-    /// Nothing is known of its key.
+    /// The key is not listed or is denied, which a client cannot distinguish.
+    #[error("your key is not allowed there")]
     Unknown,
-    /// Something is, and it is not enough.
-    Refused(String),
+    /// The rights of the key or of its credential have expired.
+    #[error("your rights there have expired")]
+    Expired,
+    /// The token is not listed.
+    #[error("your token is not known there")]
+    UnknownToken,
+    /// The statement is invalid.
+    #[error("your statement is not accepted there: {0}")]
+    Statement(NotValid),
+    /// The key that signed the statement is not listed as an authority.
+    #[error("the signer of your statement is not an authority there")]
+    UnknownAuthority,
+    /// A list of keys or tokens cannot be read.
+    #[error("the list of allowed keys cannot be read there; its operator has to repair it")]
+    Unreadable,
 }
 
 impl Authorizer {
-    /// Returns the judge of those who are welcome.
+    /// Creates the authorizer of a policy.
     pub(crate) fn of(policy: &AccessPolicy) -> Self {
         match policy {
             AccessPolicy::Only(key) => Self::Only(*key),
@@ -47,16 +61,16 @@ impl Authorizer {
         }
     }
 
-    /// Reads lists that have changed, so that what makes no sense in them is logged when it appears.
+    /// Reads changed lists again, so that malformed lines are logged when they appear.
     pub(crate) fn reload(&self) {
         if let Self::Listed(lists) = self {
-            // who calls hears that a list cannot be read
+            // an unreadable list is reported to clients, and logged by the list itself
             lists.keys.list().ok();
             lists.tokens.list().ok();
         }
     }
 
-    /// What the holder of `key` may do now, because that is listed or because of what else it shows; and whose share
+    /// Returns the current rights of the holder of `key`, by the lists or by its credential, and the identity whose share
     /// of the daemon it uses.
     pub(crate) fn rights(
         &self,
@@ -69,7 +83,7 @@ impl Authorizer {
             Self::Listed(lists) => (&lists.keys, &lists.tokens),
         };
         let now = unix_nanos() / 1_000_000_000;
-        let keys = keys.list().map_err(|_| unreadable())?;
+        let keys = keys.list().map_err(|_| NotAllowed::Unreadable)?;
         if keys.is_denied(key) {
             return Err(NotAllowed::Unknown);
         }
@@ -79,50 +93,46 @@ impl Authorizer {
             return Ok((rights, key));
         }
         let (granted, identity) = match credential {
-            None if expired => return Err(refuse(EXPIRED)),
+            None if expired => return Err(NotAllowed::Expired),
             None => return Err(NotAllowed::Unknown),
             Some(Credential::Token(token)) => {
                 let print = Fingerprint::of_token(token);
-                let rights = tokens.list().map_err(|_| unreadable())?.rights(print);
-                let rights = rights.ok_or_else(|| refuse("your token is not known there"))?;
-                // its bearer can make any number of keys
+                let rights = tokens
+                    .list()
+                    .map_err(|_| NotAllowed::Unreadable)?
+                    .rights(print);
+                let rights = rights.ok_or(NotAllowed::UnknownToken)?;
+                // the holder of a token can create any number of keys
                 (rights, print)
             }
             Some(Credential::Statement(octets)) => {
-                let (authority, claimed) = statement::read(octets, key, now)
-                    .map_err(|why| refuse(&format!("your statement is not taken there: {why}")))?;
+                let (authority, claimed) =
+                    statement::read(octets, key, now).map_err(NotAllowed::Statement)?;
                 let most = keys.authority(authority);
-                let most =
-                    most.ok_or_else(|| refuse("who signed your statement is no authority there"))?;
+                let most = most.ok_or(NotAllowed::UnknownAuthority)?;
                 (most.vouched(claimed), key)
             }
         };
         if !granted.hold_at(now) {
-            return Err(refuse(EXPIRED));
+            return Err(NotAllowed::Expired);
         }
         Ok((granted, identity))
     }
 }
 
 impl NotAllowed {
-    /// What the caller with `key` hears; `options` are those of `lighthaul allow` that it would need.
+    /// Returns the error for the client with `key`; `options` are those that `lighthaul allow` needs for it.
     pub(crate) fn to_error(self, key: Fingerprint, options: &str) -> Error {
-        let text = match self {
-            Self::Refused(text) => text,
-            Self::Unknown => format!(
-                "your key is not allowed there; its operator can add it with `lighthaul allow {options}{key}`"
-            ),
+        let remedy = match self {
+            Self::Unknown => {
+                format!("; its operator can add it with `lighthaul allow {options}{key}`")
+            }
+            Self::Expired
+            | Self::UnknownToken
+            | Self::Statement(_)
+            | Self::UnknownAuthority
+            | Self::Unreadable => String::new(),
         };
-        Error::new(Code::Permission, text)
+        Error::new(Code::Permission, format!("{self}{remedy}"))
     }
-}
-
-const EXPIRED: &str = "what lets you in there has expired";
-
-fn refuse(text: &str) -> NotAllowed {
-    NotAllowed::Refused(text.to_owned())
-}
-
-fn unreadable() -> NotAllowed {
-    refuse("who may call cannot be read there; its operator has to see to that")
 }

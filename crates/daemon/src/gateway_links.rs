@@ -1,5 +1,5 @@
-//! Links between this gateway and others: who calls whom, and what both agree on before pages flow.
-//! What is to be seen of them: `seen`, `links`.
+//! Links between this gateway and others: connecting, negotiation of a link's parameters, and shutdown.
+//! For the state of links see `link_status` and `link_metrics`.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +20,7 @@ use lighthaul_session::path::{Path, explore};
 use lighthaul_session::session::{LANES, Session};
 use tracing::{info, warn};
 
+use crate::error::Fault;
 use crate::link_message::{Greeting, Message};
 use crate::link_status::LinkStatus;
 use crate::link_table::{LinkHold, LinkTable};
@@ -28,49 +29,49 @@ use crate::link_table::{LinkHold, LinkTable};
 #[derive(Debug)]
 pub struct GatewayLinks {
     settings: Arc<Settings>,
-    /// Those that others have begun.
-    called: LinkTable,
-    /// Those that this gateway has begun, and to whom.
-    began: Mutex<Vec<(String, Line)>>,
+    /// Links that other gateways started.
+    incoming: LinkTable,
+    /// Links that this gateway started, with the addresses of their peers.
+    outgoing: Mutex<Vec<(String, Line)>>,
     draining: AtomicBool,
 }
 
-/// A link to another gateway, as its caller knows it.
+/// Link that this gateway starts.
 #[derive(Debug)]
 pub struct OutgoingLink {
     settings: Arc<Settings>,
-    /// Carries the sessions of programs.
+    /// Link that carries the sessions of programs.
     pub line: Line,
     name: [u8; 16],
     plain: bool,
 }
 
 impl GatewayLinks {
-    /// No link yet.
+    /// Creates the state of a gateway without links.
     pub fn new(settings: Arc<Settings>) -> Self {
         Self {
-            called: LinkTable::new(&settings),
+            incoming: LinkTable::new(&settings),
             settings,
-            began: Mutex::default(),
+            outgoing: Mutex::default(),
             draining: AtomicBool::new(false),
         }
     }
 
-    /// How they work.
+    /// Settings of the gateway.
     pub const fn settings(&self) -> &Arc<Settings> {
         &self.settings
     }
 
-    /// Carries a link of which this is its caller's `greeting`, until its connection ends. A caller that may not stay loses the
-    /// link's sessions, too.
-    pub(crate) fn answer(
+    /// Serves a link that another gateway started with `greeting`, until its connection ends. If the peer loses its right
+    /// to the gateway, the sessions of the link end.
+    pub(crate) fn serve(
         &self,
         (session, identity): (&Session, Fingerprint),
         door: &Door<'_>,
         greeting: &Greeting,
         plain: bool,
     ) -> Result<(), Error> {
-        let hold = self.called.hold(
+        let hold = self.incoming.hold(
             (session.peer, greeting.link),
             (identity, session.peer_address().ip()),
         )?;
@@ -79,7 +80,7 @@ impl GatewayLinks {
             && error.code == Code::Permission
             && let Some(line) = hold.line()
         {
-            warn!("the sessions of this link end: {error}");
+            warn!("ending the sessions of this link: {error}");
             line.end();
         }
         result
@@ -94,7 +95,7 @@ impl GatewayLinks {
     ) -> Result<(), Error> {
         let known = hold.line();
         if known.is_none() && self.draining.load(Ordering::Relaxed) {
-            return Err(Error::new(Code::Network, "the gateway there is stopping"));
+            return Err(Fault::Stopping("gateway").into());
         }
         let heard = known
             .and_then(|line| line.pause())
@@ -107,7 +108,7 @@ impl GatewayLinks {
             None
         };
         let window = theirs.window.min(WINDOW);
-        // both sides cut pages in the same way, whatever either of them got
+        // both gateways use the same length, whichever is shorter
         let datagram_len = theirs.datagram_len.min(path.both_ways_len as u16);
         let ours = Greeting {
             heard,
@@ -124,30 +125,30 @@ impl GatewayLinks {
             heard,
             plain,
         };
-        // a caller that has only greeted costs no thread
-        let line = hold.begin(&self.settings).map_err(|e| starting(&e))?;
+        // a peer that has only sent a greeting costs no thread
+        let line = hold.begin(&self.settings).map_err(Fault::LinkStart)?;
         carry(session, &line, path, &agreed)
     }
 
-    /// Counts a link that this gateway has begun among its own; to be called before it has sessions.
-    pub fn include(&self, peer: &str, line: Line) {
-        line.share_sessions(self.called.own());
-        self.began().push((peer.to_owned(), line));
+    /// Adds a link that this gateway started. Must be called before the link has sessions.
+    pub fn add_outgoing(&self, peer: &str, line: Line) {
+        line.share_sessions(self.incoming.own_quota());
+        self.outgoing().push((peer.to_owned(), line));
     }
 
-    /// What is to be seen of every link.
+    /// Returns the state of every link.
     pub fn links(&self) -> Vec<LinkStatus> {
         let mut seen = Vec::new();
-        for (peer, line) in self.began().iter() {
+        for (peer, line) in self.outgoing().iter() {
             seen.push(LinkStatus::of(peer.clone(), true, line));
         }
-        for (peer, line) in self.called.all() {
+        for (peer, line) in self.incoming.all() {
             seen.push(LinkStatus::of(peer.to_string(), false, &line));
         }
         seen
     }
 
-    /// Takes no session and no link any more; links end with their last session.
+    /// Stops accepting sessions and links. Each link ends with its last session.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
         for line in self.all() {
@@ -155,24 +156,28 @@ impl GatewayLinks {
         }
     }
 
-    /// Whether all links have ended.
+    /// Returns true once all links have ended.
     pub fn is_over(&self) -> bool {
         self.all().iter().all(Line::is_over)
     }
 
     fn all(&self) -> Vec<Line> {
-        let mut lines: Vec<Line> = self.began().iter().map(|(_, line)| line.clone()).collect();
-        lines.extend(self.called.all().into_iter().map(|(_, line)| line));
+        let mut lines: Vec<Line> = self
+            .outgoing()
+            .iter()
+            .map(|(_, line)| line.clone())
+            .collect();
+        lines.extend(self.incoming.all().into_iter().map(|(_, line)| line));
         lines
     }
 
-    fn began(&self) -> std::sync::MutexGuard<'_, Vec<(String, Line)>> {
-        self.began.lock().unwrap_or_else(PoisonError::into_inner)
+    fn outgoing(&self) -> std::sync::MutexGuard<'_, Vec<(String, Line)>> {
+        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl OutgoingLink {
-    /// A link that has no connection yet.
+    /// Creates a link without a connection.
     pub fn new(settings: Arc<Settings>, plain: bool) -> io::Result<Self> {
         let own = Settings {
             memory: Size(settings.memory.0 / 2),
@@ -186,7 +191,7 @@ impl OutgoingLink {
         })
     }
 
-    /// Carries the link over a connection to the other gateway, until that ends; calls `begun` once it carries.
+    /// Carries the link over a connection to the other gateway until that ends. Calls `begun` once the link works.
     pub fn run(&self, session: &Session, begun: impl FnOnce()) -> Result<(), Error> {
         let heard = self.line.pause();
         let mut greeting = Greeting {
@@ -200,7 +205,7 @@ impl OutgoingLink {
             ..Hello::about::<Message>(&greeting)
         }))?;
         let own::Message::Welcome { .. } = session.hear()? else {
-            return Err(unclear());
+            return Err(Fault::Unexpected("an agreement").into());
         };
         let mut path = explore(session, &Door::Caller(true), true, 1)?;
         let rate = if heard.is_none() && self.settings.measures() {
@@ -223,17 +228,17 @@ impl OutgoingLink {
     }
 }
 
-/// What two gateways have agreed on.
+/// Parameters of a link that both gateways agreed on.
 struct Agreed {
     rate: Option<Rate>,
     window: u32,
-    /// The longest datagram that passes both ways; zero if none does.
+    /// Length of the longest datagram that passes in both directions; zero if none does.
     datagram_len: u16,
     heard: Option<u64>,
     plain: bool,
 }
 
-/// Gives a connection to a line, and waits until it ends.
+/// Hands a connection to a link, and waits until the connection ends.
 fn carry(session: &Session, line: &Line, path: Path, agreed: &Agreed) -> Result<(), Error> {
     let keys = session.secrets.object(0);
     let stream = session.control.open(LANES)?;
@@ -257,16 +262,16 @@ fn carry(session: &Session, line: &Line, path: Path, agreed: &Agreed) -> Result<
         ended,
     };
     let how = match (&joint.udp, agreed.plain) {
-        (None, _) => "over TCP, since no datagram passes",
+        (None, _) => "over TCP because datagrams do not arrive",
         (Some(_), true) => "plain",
         (Some(_), false) => "encrypted",
     };
     if !line.join(joint) {
-        return Err(Error::new(Code::Network, "the link is gone"));
+        return Err(Fault::LinkEnded.into());
     }
     info!("the link carries sessions, {how}");
     loop {
-        match why.recv_timeout(LOOK) {
+        match why.recv_timeout(CHECK_INTERVAL) {
             Ok(error) => return Err(error.into()),
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return Ok(()),
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => session.halt.check()?,
@@ -274,22 +279,11 @@ fn carry(session: &Session, line: &Line, path: Path, agreed: &Agreed) -> Result<
     }
 }
 
-fn unclear() -> Error {
-    Error::new(
-        Code::Protocol,
-        "the other gateway sent a message that makes no sense; do both sides run the same version?",
-    )
-}
-
-fn starting(error: &io::Error) -> Error {
-    Error::new(Code::Network, format!("a link could not begin: {error}"))
-}
-
-/// Bytes that a session may send before it is told more.
+/// Bytes that a session may send before it needs more window.
 const WINDOW: u32 = 1 << 16;
-/// Socket buffers, each way.
+/// Size of the socket buffers, in each direction.
 const BUFFERS: usize = 16 << 20;
-/// The part of a measured rate that is used: nobody yields on a channel.
+/// Part of the measured rate that is used, since slabs do not react to congestion.
 const MARGIN: (u32, u32) = (19, 20);
-/// How often it is looked whether the session may go on.
-const LOOK: Duration = Duration::from_millis(200);
+/// Interval at which a session is checked for a halt.
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);

@@ -1,7 +1,7 @@
-//! Callers that shake hands: a thread each, few at a time, and not for long.
+//! Connections in the TLS handshake: one thread each, limited in number and time.
 //!
-//! They come from the porch, where they wait for a slot. Some places are for hosts that were let in lately, so that
-//! strangers cannot keep them out; where the rest is full, a stranger that has taken a second makes room for another.
+//! They come from the accept queue, where they wait for a slot. A part of the slots is reserved for recent hosts. If
+//! the other slots are full, a connection that has had a second is closed for a new one.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,29 +13,29 @@ use lighthaul_base::Instant;
 use lighthaul_base::prefix::Prefix;
 use lighthaul_io::host::wait::Sign;
 
-/// Callers of all hosts.
+/// Maximum number of connections in the handshake.
 pub(crate) const CALLERS_MAX: u64 = 128;
-/// The part of places that only hosts get which are known.
-const KEPT: usize = 4;
-/// The part of places that one host gets that is not known; hosts behind one translator share it.
-const HOST: usize = 8;
-/// How long a caller may take to show its key, in all.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a stranger is safe from another that wants its place; a handshake over a long path fits.
-const SAFE: Duration = Duration::from_secs(1);
+/// One part in so many slots is reserved for recent hosts.
+const RESERVED_PART: usize = 4;
+/// One part in so many slots is the share of one new host. Hosts behind one address translator share it.
+const HOST_PART: usize = 8;
+/// Time for the whole handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time after which a connection of a new host may be closed for another. A handshake over a long path fits.
+const KEEP_MIN: Duration = Duration::from_secs(1);
 
-/// Callers that shake hands.
+/// Connections in the TLS handshake.
 #[derive(Debug)]
 pub(crate) struct Handshakes {
     callers: Mutex<Callers>,
-    /// Raised when a place is free again.
+    /// Raised when a slot is free again.
     slot_freed: Sign,
 }
 
 #[derive(Debug)]
 struct Callers {
     most: usize,
-    /// By their number, so the first is the one that came first.
+    /// Handshakes by number; a lower number began earlier.
     here: BTreeMap<u64, Handshake>,
     next: u64,
 }
@@ -48,7 +48,7 @@ struct Handshake {
     is_recent: bool,
 }
 
-/// A place in the handshakes, given up when this is dropped.
+/// Slot of one handshake, which is free again when this is dropped.
 #[derive(Debug)]
 pub(crate) struct HandshakeSlot {
     handshakes: Arc<Handshakes>,
@@ -63,7 +63,7 @@ impl Drop for HandshakeSlot {
 }
 
 impl Handshakes {
-    /// Returns an empty handshakes with room for so many callers.
+    /// Creates `most` free slots.
     pub(crate) fn start(most: u64) -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             callers: Mutex::new(Callers {
@@ -75,7 +75,7 @@ impl Handshakes {
         }))
     }
 
-    /// Takes in a caller from `address`, if there is a slot, or a stranger that has had time enough.
+    /// Takes a slot for a connection from `address`, if one is free or can be freed.
     pub(crate) fn begin(
         self: &Arc<Self>,
         tcp: &TcpStream,
@@ -103,17 +103,17 @@ impl Handshakes {
         Some(HandshakeSlot { handshakes, number })
     }
 
-    /// Shows out whoever has been here for too long.
+    /// Closes connections that exceed [`HANDSHAKE_TIMEOUT`].
     pub(crate) fn sweep(&self, now: Instant) {
         for caller in self.lock().here.values() {
-            if now.since(caller.since) < PATIENCE {
+            if now.since(caller.since) < HANDSHAKE_TIMEOUT {
                 break;
             }
             caller.tcp.shutdown(Shutdown::Both).ok();
         }
     }
 
-    /// Callers from the site of `address`.
+    /// Returns the number of handshakes with the site of `address`.
     pub(crate) fn count(&self, address: IpAddr) -> usize {
         let [_, _, site] = Prefix::all(address);
         let callers = self.lock();
@@ -121,7 +121,7 @@ impl Handshakes {
         here.filter(|caller| caller.places.contains(&site)).count()
     }
 
-    /// Raised when a place is free again.
+    /// Returns the sign that is raised when a slot is free again.
     pub(crate) const fn slot_freed(&self) -> &Sign {
         &self.slot_freed
     }
@@ -139,15 +139,16 @@ impl Callers {
         let strangers = || self.here.values().filter(|caller| !caller.is_recent);
         let host = newcomer.places[0];
         let of_host = strangers().filter(|caller| caller.places[0] == host);
-        strangers().count() < self.most - self.most / KEPT && of_host.count() < self.host_max()
+        strangers().count() < self.most - self.most / RESERVED_PART
+            && of_host.count() < self.host_max()
     }
 
     fn host_max(&self) -> usize {
-        (self.most / HOST).max(1)
+        (self.most / HOST_PART).max(1)
     }
 
-    /// Whose place `newcomer` gets: the stranger that has been here longest and long enough, of its own host where
-    /// that has as many as it may, else of the sites that have most.
+    /// Returns the handshake to close for `newcomer`: the oldest of a new host that has had its time. If the host of
+    /// `newcomer` has its whole share, it is one of that host, else one of the largest sites.
     fn evicted_by(&self, newcomer: &Handshake) -> Option<u64> {
         let strangers = || self.here.iter().filter(|(_, caller)| !caller.is_recent);
         let is_of = |caller: &Handshake| caller.places[0] == newcomer.places[0];
@@ -163,7 +164,7 @@ impl Callers {
             strangers().find(|(_, caller)| sites.get(&caller.places[2]) == Some(largest))
         };
         let (number, caller) = oldest?;
-        let has_had_time = newcomer.since.since(caller.since) >= SAFE;
+        let has_had_time = newcomer.since.since(caller.since) >= KEEP_MIN;
         (newcomer.is_recent || has_had_time).then_some(*number)
     }
 }
@@ -176,9 +177,9 @@ mod tests {
     use super::*;
 
     const MOST: usize = CALLERS_MAX as usize;
-    const HOST_MAX: usize = MOST / HOST;
+    const HOST_MAX: usize = MOST / HOST_PART;
 
-    /// Both ends of a connection.
+    /// Returns both ends of a connection.
     #[expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -188,7 +189,7 @@ mod tests {
         (near, listener.accept().unwrap().0)
     }
 
-    /// Returns whether the other end has neither said anything nor hung up.
+    /// Returns true if the other end has neither sent data nor closed the connection.
     fn is_open(near: &TcpStream) -> bool {
         near.set_nonblocking(true).unwrap();
         let seen = near.peek(&mut [0]).map_err(|error| error.kind());
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn one_address_cannot_take_the_room_from_others() {
+    fn one_address_cannot_take_all_slots() {
         let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
         let (_near, tcp) = pair();
         let enter = |last, now| handshakes.begin(&tcp, address(last), false, at(now));
@@ -216,12 +217,12 @@ mod tests {
         drop(here);
         assert!(
             handshakes.slot_freed.is_up() && enter(1, 0).is_some(),
-            "who left has left"
+            "freed slots are available"
         );
     }
 
     #[test]
-    fn who_waited_longest_makes_room_and_notices() {
+    fn oldest_handshake_is_closed_for_a_new_one() {
         let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
         let (mut near, tcp) = pair();
         let (_other, more) = pair();
@@ -230,19 +231,19 @@ mod tests {
         let _others: Vec<_> = (1..HOST_MAX).map(|_| enter(10).unwrap()).collect();
         assert!(enter(999).is_none());
         let _late = enter(1000).unwrap();
-        assert_eq!(near.read(&mut [0]).unwrap(), 0, "the first was shown out");
+        assert_eq!(near.read(&mut [0]).unwrap(), 0, "the first was closed");
         assert_eq!(handshakes.lock().here.len(), HOST_MAX);
     }
 
     #[test]
-    fn strangers_have_a_bound_and_keep_no_known_host_out() {
+    fn new_hosts_are_limited_and_recent_hosts_always_get_slots() {
         let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
         let (_near, tcp) = pair();
         let enter = |last, is_recent| handshakes.begin(&tcp, address(last), is_recent, at(0));
         let mut here = Vec::new();
         here.extend((0..=255).filter_map(|last| enter(last, false)));
-        assert_eq!(here.len(), MOST - MOST / KEPT);
-        // first the places that are kept for them, then those of strangers
+        assert_eq!(here.len(), MOST - MOST / RESERVED_PART);
+        // first the reserved slots, then those of new hosts
         for _ in 0..MOST {
             here.push(enter(7, true).unwrap());
         }
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_stays_for_ever() {
+    fn handshakes_time_out() {
         let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
         let ((mut near, tcp), (mut other, more)) = (pair(), pair());
         let _old = handshakes.begin(&tcp, address(1), false, at(0)).unwrap();
@@ -261,13 +262,13 @@ mod tests {
             .unwrap();
         handshakes.sweep(at(10_000));
         assert_eq!(near.read(&mut [0]).unwrap(), 0);
-        assert!(is_open(&other), "a caller that came later stays");
+        assert!(is_open(&other), "a later connection stays open");
         handshakes.sweep(at(15_000));
         assert_eq!(other.read(&mut [0]).unwrap(), 0);
     }
 
     #[test]
-    fn caller_in_time_stays() {
+    fn handshake_within_its_time_stays_open() {
         let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
         let (near, tcp) = pair();
         let _place = handshakes.begin(&tcp, address(1), false, at(0)).unwrap();
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn known_hosts_take_the_reserved_places_before_those_of_strangers() {
+    fn recent_hosts_take_the_reserved_slots_first() {
         let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
         let (_near, tcp) = pair();
         let enter = |last, is_recent| {
@@ -293,30 +294,30 @@ mod tests {
     }
 
     #[test]
-    fn host_with_all_its_places_gets_one_of_its_own() {
+    fn host_with_its_whole_share_replaces_a_handshake_of_its_own() {
         let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
         let (_near, tcp) = pair();
         let enter = |last, millis| handshakes.begin(&tcp, address(last), false, at(millis));
-        // others came before, from a host of the same site and from one of a larger site
+        // earlier handshakes, from a host of the same site and from one of a larger site
         let mut others: Vec<_> = (0..15).map(|_| enter(2, 0).unwrap()).collect();
         let far = |_| handshakes.begin(&tcp, [10, 9, 0, 1].into(), false, at(0));
         others.extend((0..16).filter_map(far));
         let own: Vec<_> = (0..16).map(|_| enter(1, 10).unwrap()).collect();
-        assert!(enter(1, 1009).is_none(), "its first has not had its second");
+        assert!(enter(1, 1009).is_none(), "the first has not had its second");
         let _late = enter(1, 1010).unwrap();
         let here = |slot: &HandshakeSlot| handshakes.lock().here.contains_key(&slot.number);
         assert!(!here(&own[0]) && own[1..].iter().chain(&others).all(here));
     }
 
     #[test]
-    fn full_lobby_makes_room_at_the_largest_site() {
+    fn full_slots_are_freed_at_the_largest_site() {
         let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
         let (_near, tcp) = pair();
         let enter = |third: u8, last: u8, is_recent, millis| {
             let address = [10, 0, third, last].into();
             handshakes.begin(&tcp, address, is_recent, at(millis))
         };
-        // sites of 16, 48 and 32 strangers, the largest neither first nor last, and known hosts in the reserved places
+        // sites with 16, 48 and 32 new hosts, the largest neither first nor last, and recent hosts in the reserved slots
         let mut here = Vec::new();
         for (third, last) in [(1, 0), (3, 0), (2, 0), (2, 1), (2, 2), (3, 1)] {
             here.extend((0..16).filter_map(|_| enter(third, last, false, 0)));
@@ -332,15 +333,15 @@ mod tests {
     }
 
     #[test]
-    fn of_sites_of_one_size_the_stranger_that_came_first_makes_room() {
+    fn oldest_handshake_is_closed_among_sites_of_equal_size() {
         let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
         let (_near, tcp) = pair();
         let enter = |site: u8, millis| {
             handshakes
-                .enter(&tcp, [10, site, 0, 1].into(), false, at(millis))
+                .begin(&tcp, [10, site, 0, 1].into(), false, at(millis))
                 .unwrap()
         };
-        // the highest address comes in the middle of as many sites as there are places
+        // the highest address comes in the middle of as many sites as there are slots
         let first: Vec<_> = (0..48).map(|nth| enter(nth, 0)).collect();
         let high = enter(255, 1500);
         let rest: Vec<_> = (48..95).map(|nth| enter(nth, 1500)).collect();

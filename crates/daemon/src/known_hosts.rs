@@ -1,4 +1,4 @@
-//! Which daemons a user knows: a line each, a fingerprint and a name, in a file that people can edit.
+//! List of known daemons: a text file with a fingerprint and a name on each line.
 
 use std::path::Path;
 use std::{fs, io};
@@ -6,20 +6,20 @@ use std::{fs, io};
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::fs::durable;
 
-/// What a file of known daemons says of one that shows its key.
+/// Result of the comparison of a daemon's key with the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyCheck {
-    /// It has shown this key before.
+    /// The key is the listed one.
     Matches,
-    /// It has shown another.
+    /// Another key is listed.
     Changed(Fingerprint),
-    /// Nobody has called it yet.
+    /// No key is listed.
     New,
-    /// The line of this number, from 1, is about it, and its key makes no sense.
+    /// The line with this number, from 1, lists the daemon with a malformed key.
     Malformed(usize),
 }
 
-/// Looks up `name`, which shows `key`, in the file at `path`.
+/// Compares the key of the daemon `name` with the list at `path`.
 pub fn lookup(path: &Path, name: &str, key: Fingerprint) -> io::Result<KeyCheck> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(judge(&text, name, key)),
@@ -28,8 +28,8 @@ pub fn lookup(path: &Path, name: &str, key: Fingerprint) -> io::Result<KeyCheck>
     }
 }
 
-/// Looks up `name`, which shows `key`, in the file at `path`, and lists it there if it is new. Of two
-/// that meet a daemon at once, the second sees what the first has listed.
+/// Compares the key of the daemon `name` with the list at `path`, and adds it if none is listed. Concurrent calls add
+/// one key, and compare the others with it.
 pub fn lookup_or_add(path: &Path, name: &str, key: Fingerprint) -> io::Result<KeyCheck> {
     let known = lookup(path, name, key)?;
     if known != KeyCheck::New {
@@ -43,8 +43,8 @@ pub fn lookup_or_add(path: &Path, name: &str, key: Fingerprint) -> io::Result<Ke
     })
 }
 
-/// KeyLists `key` as that of `name` in the file at `path`, and returns what was known before. Another key, and a line
-/// that makes no sense, stay unless they are to be replaced.
+/// Lists `key` for the daemon `name` in the list at `path`, and returns the state before. Another or a malformed key
+/// stays unless `replace` is true.
 pub fn accept(path: &Path, name: &str, key: Fingerprint, replace: bool) -> io::Result<KeyCheck> {
     durable::edit(path, |old| {
         let text = text(old)?;
@@ -66,7 +66,7 @@ pub fn accept(path: &Path, name: &str, key: Fingerprint, replace: bool) -> io::R
     })
 }
 
-/// The text of a file that may be missing.
+/// Decodes the text of a file that may be missing.
 fn text(octets: Option<Vec<u8>>) -> io::Result<String> {
     let text = String::from_utf8(octets.unwrap_or_default());
     text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
@@ -79,7 +79,7 @@ fn judge(text: &str, name: &str, key: Fingerprint) -> KeyCheck {
     for ((said, _), nth) in about.filter(|((_, other), _)| other.eq_ignore_ascii_case(name)) {
         match said {
             Some(said) if said == key => return KeyCheck::Matches,
-            // of several, the first that makes no sense, so that nobody learns another key of its host
+            // a malformed line counts, so that a new key is not learned for its host
             None if !matches!(first, KeyCheck::Malformed(_)) => first = KeyCheck::Malformed(nth),
             Some(said) if first == KeyCheck::New => first = KeyCheck::Changed(said),
             Some(_) | None => {}
@@ -88,7 +88,7 @@ fn judge(text: &str, name: &str, key: Fingerprint) -> KeyCheck {
     first
 }
 
-/// The key, if it makes sense, and the name in a line; comments have none.
+/// Returns the key, if it is valid, and the name in a line; a comment has none.
 fn entry(line: &str) -> Option<(Option<Fingerprint>, &str)> {
     let line = line.trim();
     if line.starts_with('#') {
@@ -98,7 +98,7 @@ fn entry(line: &str) -> Option<(Option<Fingerprint>, &str)> {
     Some((key.parse().ok(), name.trim()))
 }
 
-/// A line to be put behind `text`.
+/// Returns the line to append to `text`.
 fn line(text: &str, name: &str, key: Fingerprint) -> String {
     let end = if text.is_empty() || text.ends_with('\n') {
         ""
@@ -117,13 +117,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_met_is_known_and_another_key_is_told_apart() {
+    fn listed_key_matches_and_another_key_is_a_change() {
         let text = format!("# mine\n{} Host\nnonsense\n{} b:99", key("1"), key("2"));
         assert_eq!(judge(&text, "host", key("1")), KeyCheck::Matches);
         assert_eq!(judge(&text, "host", key("2")), KeyCheck::Changed(key("1")));
         assert_eq!(judge(&text, "b:99", key("2")), KeyCheck::Matches);
         assert_eq!(judge(&text, "b", key("2")), KeyCheck::New);
-        // a line that makes no sense does not make its host a new one
+        // a malformed line does not make its host an unknown one
         let odd = format!("sha256:12 host\n{text}");
         assert_eq!(judge(&odd, "host", key("9")), KeyCheck::Malformed(1));
         assert_eq!(judge(&odd, "host", key("1")), KeyCheck::Matches);

@@ -1,4 +1,4 @@
-//! What Prometheus sees of links between gateways.
+//! Prometheus metrics of links between gateways.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::gateway_links::GatewayLinks;
 use crate::link_status::LinkStatus;
 use crate::metrics::Metrics;
 
-/// Shows `/metrics` where a gateway has no daemon that does; answers where.
+/// Serves `/metrics` for a gateway that has no daemon. Returns the address of the listener.
 pub fn export(address: SocketAddr, gateways: &Arc<GatewayLinks>) -> io::Result<SocketAddr> {
     exporter::start(address, Arc::new(Metrics::of_gateway(Arc::clone(gateways))))
 }
@@ -32,14 +32,14 @@ impl Collector for GatewayLinks {
     }
 }
 
-/// One metric of all links.
+/// Metric of each link.
 struct Column {
     name: &'static str,
     help: &'static str,
     unit: Option<fn() -> Unit>,
-    /// Whether it only grows.
+    /// True for a counter, false for a gauge.
     grows: bool,
-    /// Its values, each with one label more, if it has several.
+    /// Returns the values of a link, with a label for each if there are several.
     values: fn(&Sight) -> Vec<(&'static str, u64)>,
     label: &'static str,
 }
@@ -111,18 +111,22 @@ impl Column {
 type Values = fn(&Sight) -> Vec<(&'static str, u64)>;
 
 const COLUMNS: [Column; 13] = [
-    Column::gauge("connected", "Whether there is a connection", |sight| {
-        vec![("", sight.connected.into())]
-    }),
-    Column::counter("reconnections", "Connections but the first", |sight| {
-        vec![("", sight.reconnections)]
-    }),
-    Column::gauge("sessions", "Sessions of programs now", |sight| {
+    Column::gauge(
+        "connected",
+        "1 while the link has a connection, else 0",
+        |sight| vec![("", sight.connected.into())],
+    ),
+    Column::counter(
+        "reconnections",
+        "Connections after the first one",
+        |sight| vec![("", sight.reconnections)],
+    ),
+    Column::gauge("sessions", "Current sessions of programs", |sight| {
         vec![("", sight.sessions)]
     }),
     Column::counter(
         "sessions_ended",
-        "Sessions by how they ended: in good order, refused at their beginning, reset",
+        "Ended sessions: closed in order (order), refused by the target (refused), reset (reset)",
         |sight| {
             vec![
                 ("order", sight.sessions_ended),
@@ -134,22 +138,22 @@ const COLUMNS: [Column; 13] = [
     .by("how"),
     Column::counter(
         "carried",
-        "Bytes that programs here have said (out) and were told (in)",
+        "Bytes read from local programs (out) and written to them (in)",
         |sight| vec![("out", sight.read), ("in", sight.wrote)],
     )
     .by("direction")
     .in_unit(|| Unit::Bytes),
-    Column::counter("slabs", "Slabs formed", |sight| {
+    Column::counter("slabs", "Formed slabs", |sight| {
         vec![("", sight.slabs_sent)]
     }),
     Column::gauge(
         "slabs_held",
-        "Slabs that the other gateway does not keep yet",
+        "Sent slabs that the other gateway has not taken custody of",
         |sight| vec![("", sight.slabs_held)],
     ),
     Column::counter(
         "datagrams",
-        "Datagrams: sent, of these sent again, received",
+        "Datagrams: sent, retransmitted (resent; also counted as sent), received",
         |sight| {
             vec![
                 ("sent", sight.datagrams_sent),
@@ -161,31 +165,31 @@ const COLUMNS: [Column; 13] = [
     .by("kind"),
     Column::gauge(
         "memory",
-        "Memory that what leaves (out) and what came (in) takes",
+        "Memory for outgoing (out) and incoming (in) bytes",
         |sight| vec![("out", sight.memory_out), ("in", sight.memory_in)],
     )
     .by("direction")
     .in_unit(|| Unit::Bytes),
     Column::gauge(
         "credit_pages",
-        "Pages that the other gateway still has a place for",
+        "Pages that the other gateway has room for",
         |sight| vec![("", sight.credit)],
     ),
     Column::counter(
         "tokens",
-        "The token of a cluster: taken, of these made anew because it was lost",
+        "Token of a cluster: received (taken), of these created again after a loss (made)",
         |sight| vec![("taken", sight.tokens_taken), ("made", sight.tokens_made)],
     )
     .by("how"),
     Column::counter(
         "turns",
-        "How long the channel was this gateway's, of those of its cluster",
+        "Time in which this gateway of its cluster held the token",
         |sight| vec![("", sight.turns.as_secs())],
     )
     .in_unit(|| Unit::Seconds),
     Column::gauge(
         "rate",
-        "What the channel carries now; 0 without a limit",
+        "Current rate of the channel; 0 without a limit",
         |sight| vec![("", sight.rate_bps / 8)],
     )
     .in_unit(|| Unit::Other("bytes_per_second".to_owned())),

@@ -1,16 +1,16 @@
-//! What is to be seen of one link.
+//! State of one link.
 
 use lighthaul_gateway::line::Line;
 use lighthaul_gateway::status::Sight;
 
-/// One link at one moment.
+/// State of one link at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkStatus {
-    /// Whom this gateway has called, or the key of who has called it.
+    /// Address of the gateway that this one connected to, or key of the gateway that connected here.
     pub peer: String,
-    /// Whether this gateway has called.
+    /// True if this gateway started the link.
     pub is_outgoing: bool,
-    /// What it counts.
+    /// Counters of the link.
     pub sight: Sight,
 }
 
@@ -24,7 +24,7 @@ impl LinkStatus {
         }
     }
 
-    /// Who began it, as a word.
+    /// Returns `caller` if this gateway started the link, else `called`.
     pub const fn side(&self) -> &'static str {
         if self.is_outgoing { "caller" } else { "called" }
     }

@@ -1,4 +1,4 @@
-//! Hands what comes to the shared UDP port to the sessions that wait for it.
+//! Delivery of datagrams on the shared UDP port to the sessions that wait for them.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,17 +12,17 @@ use lighthaul_io::host::wait::{Watch, wait};
 use lighthaul_io::net::probe::connection_of;
 use lighthaul_io::net::udp::Udp;
 
-/// Where a session gets its probes from, with who sent them.
+/// Channel of a session's probes, with the address of each sender.
 pub(crate) type Probes = SyncSender<(SocketAddr, Vec<u8>)>;
 
-/// The sessions that wait for probes on the shared port, by their datagrams' number.
+/// Sessions that wait for probes on the shared port, by the number in their datagrams.
 #[derive(Debug, Default)]
 pub(crate) struct ProbeRouter {
     pub(crate) waiting: Mutex<BTreeMap<u64, Probes>>,
 }
 
 impl ProbeRouter {
-    /// Hands datagrams on the shared port to the sessions that they belong to.
+    /// Delivers datagrams of the shared port to their sessions.
     pub(crate) fn run(&self, udp: &Udp) {
         let clock = Clock::start();
         let mut buffer = vec![0; 1 << 16];
@@ -44,7 +44,7 @@ impl ProbeRouter {
             for datagram in buffer[..received.len].chunks(received.segment_len) {
                 let session = connection_of(datagram).and_then(|number| waiting.get(&number));
                 if let Some(session) = session {
-                    // a session that is behind has probes enough
+                    // a session with a full channel needs no more probes
                     session.try_send((from, datagram.to_vec())).ok();
                 }
             }

@@ -1,4 +1,4 @@
-//! Hosts from which callers were let in lately: they come first where strangers crowd the door.
+//! Hosts from which clients were admitted recently. They get places before other hosts.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,17 +8,17 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_base::prefix::Prefix;
 
-/// Hosts that are remembered; the one that was let in longest ago is forgotten first.
+/// Maximum number of hosts; the host that was admitted longest ago is forgotten first.
 const HOSTS_MAX: usize = 4096;
-/// How long a host is remembered.
-const MEMORY: Duration = Duration::from_hours(24 * 7);
+/// Time for which a host is remembered.
+const AGE_MAX: Duration = Duration::from_hours(24 * 7);
 
-/// Hosts that were let in, and when.
+/// Recent hosts, with the time of the last admission.
 #[derive(Debug, Default)]
 pub(crate) struct RecentHosts(Mutex<BTreeMap<Prefix, Instant>>);
 
 impl RecentHosts {
-    /// Remembers the host at `address`, whose key was let in at `now`.
+    /// Remembers that a client on the host at `address` was admitted at `now`.
     pub(crate) fn remember(&self, address: IpAddr, now: Instant) {
         let mut hosts = self.lock();
         hosts.insert(Prefix::host(address), now);
@@ -30,11 +30,11 @@ impl RecentHosts {
         }
     }
 
-    /// Whether the host at `address` was let in lately.
+    /// Returns true if a client on the host at `address` was admitted recently.
     pub(crate) fn contains(&self, address: IpAddr, now: Instant) -> bool {
         let hosts = self.lock();
         let at = hosts.get(&Prefix::host(address));
-        at.is_some_and(|at| now.since(*at) < MEMORY)
+        at.is_some_and(|at| now.since(*at) < AGE_MAX)
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Prefix, Instant>> {
@@ -47,13 +47,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_remembered_for_a_week_and_not_without_bound() {
+    fn hosts_are_remembered_for_a_week_and_limited_in_number() {
         let hosts = RecentHosts::default();
         let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
         let address = |n: u32| IpAddr::from(n.to_be_bytes());
         hosts.remember(address(7), at(5));
         assert!(hosts.contains(address(7), at(6)) && !hosts.contains(address(8), at(6)));
-        assert!(!hosts.contains(address(7), at(5) + MEMORY));
+        assert!(!hosts.contains(address(7), at(5) + AGE_MAX));
         for n in 0..HOSTS_MAX as u32 {
             hosts.remember(address(n + 100), at(10));
         }

@@ -1,4 +1,4 @@
-//! Keys that were refused.
+//! Keys that were refused recently, so that each is logged once.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -9,10 +9,10 @@ use lighthaul_base::Instant;
 use lighthaul_base::prefix::Prefix;
 use lighthaul_io::crypto::identity::Fingerprint;
 
-/// Keys that were refused lately, so that each is logged once and not with every call.
+/// Keys that were refused recently, each of which is logged once and not at each connection.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedKeys {
-    /// In the order in which they came.
+    /// Keys in the order of their first refusal.
     keys: Mutex<VecDeque<RefusedKey>>,
 }
 
@@ -24,8 +24,8 @@ struct RefusedKey {
 }
 
 impl RefusedKeys {
-    /// Returns true if `key`, which was shown from address `from`, is to be logged. Where there is no room for it, the
-    /// oldest key is forgotten, once it is a minute old: one of the same site if that has its share.
+    /// Returns true if the refusal of `key`, shown from address `from`, must be logged. If the list is full, the oldest
+    /// key is replaced once it is a minute old. A site with its whole share replaces its own keys.
     pub(crate) fn is_new(&self, key: Fingerprint, from: IpAddr, now: Instant) -> bool {
         let [_, _, site] = Prefix::all(from);
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,7 +39,7 @@ impl RefusedKeys {
             (keys.len() >= KEYS_MAX).then_some(0)
         };
         if let Some(oldest) = oldest {
-            let is_old = |known: &RefusedKey| now.since(known.since) >= AGE;
+            let is_old = |known: &RefusedKey| now.since(known.since) >= AGE_MIN;
             if !keys.get(oldest).is_some_and(is_old) {
                 return false;
             }
@@ -51,18 +51,18 @@ impl RefusedKeys {
     }
 }
 
-/// Keys that are remembered, and those of one site: keys are made in no time, and a log has an end.
+/// Maximum number of keys, in all and of one site. Keys cost nothing to create, and the log must stay bounded.
 const KEYS_MAX: usize = 1000;
 const KEYS_SITE_MAX: usize = 100;
-/// Time for which no other key takes the place of a refused key.
-const AGE: Duration = Duration::from_mins(1);
+/// Age at which a key may be replaced.
+const AGE_MIN: Duration = Duration::from_mins(1);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn each_refused_key_is_logged_once_and_no_site_silences_others() {
+    fn refused_key_is_logged_once_and_each_site_has_its_share() {
         let refused = RefusedKeys::default();
         let key = |nth: usize| Fingerprint::of_token(&nth.to_string());
         let (greedy, other) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 1, 1]));
@@ -75,8 +75,8 @@ mod tests {
             assert!(!refused.is_new(key(nth), greedy, now), "{nth}");
         }
         assert!(refused.is_new(key(9_999), other, now));
-        // an old key makes room, of the same site first
-        let later = now + AGE;
+        // old keys are replaced, those of the same site first
+        let later = now + AGE_MIN;
         assert!(refused.is_new(key(10_000), greedy, later));
         assert!(!refused.is_new(key(9_999), other, later));
     }
@@ -90,11 +90,11 @@ mod tests {
             assert!(refused.is_new(key(nth), site(nth / 50), Instant::ZERO));
         }
         let news = |now| refused.is_new(key(KEYS_MAX), site(200), now);
-        assert!(!news(Instant::ZERO + AGE / 2));
-        assert!(news(Instant::ZERO + AGE) && !news(Instant::ZERO + AGE));
+        assert!(!news(Instant::ZERO + AGE_MIN / 2));
+        assert!(news(Instant::ZERO + AGE_MIN) && !news(Instant::ZERO + AGE_MIN));
         assert_eq!(refused.keys.lock().unwrap().len(), KEYS_MAX);
         assert!(
-            refused.is_new(key(0), site(0), Instant::ZERO + AGE),
+            refused.is_new(key(0), site(0), Instant::ZERO + AGE_MIN),
             "forgotten"
         );
     }

@@ -1,15 +1,15 @@
-//! The most that a caller may ask for, whatever it says.
+//! Limits of the parameters in a request.
 
 use crate::request::Request;
 
-/// How long a peer may say nothing before its session ends, in seconds; a session that has stalled holds its seat.
+/// Maximum stall timeout in seconds. A stalled session holds its resources that long.
 const STALL_MAX: u32 = 600;
-/// How long a raw measurement may last, in milliseconds.
+/// Maximum duration of a measurement, in milliseconds.
 const MEASURE_MAX: u32 = 600_000;
-/// Bytes that a measurement may move.
+/// Maximum number of bytes of a measurement.
 const MEASURED_MAX: u64 = 1 << 40;
 
-/// Bounds what is asked for.
+/// Limits the parameters of a request.
 pub(crate) fn apply(request: &mut Request) {
     if let Some(options) = request.options_mut() {
         options.stall = options.stall.min(STALL_MAX);
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn years_are_cut_to_minutes_and_what_is_usual_stays() {
+    fn excessive_parameters_are_limited_and_others_stay() {
         for (asked, granted) in [(u32::MAX, STALL_MAX), (0, 0), (20, 20)] {
             let mut request = Request::Send {
                 paths: Vec::new(),

@@ -1,4 +1,4 @@
-//! Shares of a daemon between its callers: [`lighthaul_base::seats`], across threads.
+//! Resources of a daemon, shared between clients by the rules of [`lighthaul_base::seats`].
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -6,23 +6,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lighthaul_base::seats::{Full, Limits, Seats};
 use lighthaul_io::crypto::identity::Fingerprint;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use lighthaul_session::session::Halt;
 
 use crate::cost::{Cost, NAMES, RESOURCES};
+use crate::error::Fault;
 
-/// Seats of a daemon, and what their holders use.
+/// Resources of a daemon and their users.
 #[derive(Debug)]
 pub(crate) struct ResourcePool(Mutex<Held>);
 
 #[derive(Debug)]
 struct Held {
     seats: Seats<Fingerprint, RESOURCES>,
-    /// How holders are asked to leave.
+    /// Halts of the users, which end their sessions.
     halts: BTreeMap<u64, Arc<Halt>>,
 }
 
-/// A allocation, given back when this is dropped.
+/// Resources of one client, which are free again when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Allocation {
     pool: Arc<ResourcePool>,
@@ -39,17 +40,17 @@ impl Drop for Allocation {
 }
 
 impl Allocation {
-    /// Replaces what the holder uses by `cost`. An error leaves it as it was.
+    /// Replaces the resources of the client by `cost`. After an error they are as before.
     pub(crate) fn replace(&mut self, cost: Cost) -> Result<(), Error> {
         self.pool.lock().reuse(self.number, cost)?;
         self.cost = cost;
         Ok(())
     }
 
-    /// Has the holder use `least` besides, and a part of what is spare up to `most`; answers what it got.
+    /// Adds at least `least` and at most `most` to the resources of the client. Returns the added part.
     pub(crate) fn grow(&mut self, (least, most): (Cost, Cost)) -> Result<Cost, Error> {
         let mut held = self.pool.lock();
-        // other sessions may have to leave for the least, and none for more
+        // other sessions may be ended for the minimum, but not for more
         held.reuse(self.number, self.cost.plus(least))?;
         let gets = least.shared(most, |resource| held.seats.spare(self.number, resource));
         held.reuse(self.number, self.cost.plus(gets))?;
@@ -60,24 +61,21 @@ impl Allocation {
 
 impl Held {
     fn reuse(&mut self, number: u64, cost: Cost) -> Result<(), Error> {
-        let left = self
-            .seats
-            .reuse(number, cost.uses())
-            .map_err(|full| refuse(NAMES[full.resource], full))?;
-        self.send_away(&left);
+        let left = self.seats.reuse(number, cost.uses()).map_err(refuse)?;
+        self.revoke(&left);
         Ok(())
     }
 
-    /// Has holders leave whose seats others got.
-    fn send_away(&mut self, left: &[u64]) {
+    /// Ends the sessions whose resources went to others.
+    fn revoke(&mut self, left: &[u64]) {
         for halt in left.iter().filter_map(|number| self.halts.remove(number)) {
-            halt.stop(Error::new(Code::Network, MAKE_ROOM));
+            halt.stop(Fault::Revoked.into());
         }
     }
 }
 
 impl ResourcePool {
-    /// Returns free seats, with limits for each resource.
+    /// Creates a pool with these limits of each resource.
     pub(crate) fn new(limits: [Limits; RESOURCES]) -> Arc<Self> {
         Arc::new(Self(Mutex::new(Held {
             seats: Seats::new(limits),
@@ -85,8 +83,8 @@ impl ResourcePool {
         })))
     }
 
-    /// Takes a seat for `identity`, which calls from `address` and uses what `cost` says; who holds most may have to
-    /// leave for it, by its halt.
+    /// Allocates `cost` for a client of `identity` at `address`. If necessary, the newest session of the identity with the
+    /// largest share is ended by its halt.
     pub(crate) fn allocate(
         self: &Arc<Self>,
         (identity, address): (Fingerprint, IpAddr),
@@ -95,8 +93,8 @@ impl ResourcePool {
     ) -> Result<Allocation, Error> {
         let mut held = self.lock();
         let seated = held.seats.take(Some(identity), address, cost.uses());
-        let seated = seated.map_err(|full| refuse(NAMES[full.resource], full))?;
-        held.send_away(&seated.revoked);
+        let seated = seated.map_err(refuse)?;
+        held.revoke(&seated.revoked);
         held.halts.insert(seated.number, Arc::clone(halt));
         drop(held);
         Ok(Allocation {
@@ -106,7 +104,7 @@ impl ResourcePool {
         })
     }
 
-    /// Seats that are taken.
+    /// Returns the number of allocations.
     pub(crate) fn allocated(&self) -> usize {
         self.lock().seats.taken()
     }
@@ -116,16 +114,16 @@ impl ResourcePool {
     }
 }
 
-/// Returns the error of a caller that gets nothing of `what`.
-pub(crate) fn refuse(what: &str, full: Full) -> Error {
-    let text = format!("no {what} are free there: {full}; try again later");
-    Error::new(Code::Network, text)
+/// Returns the error of a client that gets nothing of the resource that `full` names.
+fn refuse(full: Full) -> Error {
+    let what = NAMES[full.resource];
+    Fault::NoneFree { what, full }.into()
 }
-
-const MAKE_ROOM: &str = "all shares are in use there and others wait, so that the newest session of the key that holds most ended; try again later";
 
 #[cfg(test)]
 mod tests {
+    use lighthaul_session::error::Code;
+
     use super::*;
 
     fn pool(files: u64) -> Arc<ResourcePool> {
@@ -149,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_most_leaves_for_who_holds_nothing_and_is_told() {
+    fn newest_session_of_the_largest_share_ends_for_a_new_identity() {
         let pool = pool(1 << 20);
         let halts: Vec<_> = (0..4).map(|_| Arc::<Halt>::default()).collect();
         let seats: Vec<_> = halts
@@ -161,7 +159,7 @@ mod tests {
         let newcomer = allocate(&pool, 2, &Arc::default()).unwrap();
         assert_eq!(halts[3].check().unwrap_err().code, Code::Network);
         assert!(halts[..3].iter().all(|halt| halt.check().is_ok()));
-        // the seat that was taken from it is not given back twice
+        // the revoked allocation is not returned twice
         drop(seats);
         assert_eq!(pool.allocated(), 1);
         drop(newcomer);
@@ -169,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_gets_what_it_needs_or_is_refused_in_words_and_more_where_it_is_spare() {
+    fn session_gets_its_minimum_or_an_error_and_more_where_resources_are_free() {
         let pool = pool(80_000);
         let files = |least, most| {
             let cost = |files| Cost {
@@ -188,7 +186,7 @@ mod tests {
                 .starts_with("no open files are free there: your key already holds 40000"),
             "{error}"
         );
-        // another key is not touched by that
+        // another identity is not affected
         assert_eq!(seats[2].grow(files(20_000, 20_000)).unwrap().files, 20_000);
     }
 }

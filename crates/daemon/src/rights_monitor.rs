@@ -1,4 +1,4 @@
-//! Whether who was let in may stay.
+//! Check of a client's rights while its session runs.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, Thread};
@@ -8,15 +8,15 @@ use lighthaul_base::Instant;
 use lighthaul_session::error::{Error, caught};
 use lighthaul_session::session::Session;
 
-/// How often it is looked.
-const LOOK: Duration = Duration::from_secs(1);
-/// So often in a row nobody may be let in: an editor may have emptied a file that it is about to fill.
-const DOUBTS: u32 = 2;
-/// How long a session that is halted may take to end by itself.
-const GRACE: Duration = Duration::from_secs(2);
+/// Interval of the checks.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Number of consecutive refusals that end a session: an editor may have emptied the list before writing it.
+const REFUSALS_MIN: u32 = 2;
+/// Time for the end of a halted session.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Runs `work` on a session, and halts it once `judge` turns away whoever is at its other end. However it is halted, it
-/// does not go on for long.
+/// Runs `work` on a session, and halts the session once `judge` refuses its client. A session that does not end by
+/// itself is closed soon after.
 pub(crate) fn monitored<T>(
     session: &Session,
     judge: impl Fn() -> Result<(), Error> + Send,
@@ -30,19 +30,19 @@ pub(crate) fn monitored<T>(
                 Ok(())
             });
             if let Err(error) = watched {
-                // no session goes on that is not watched
+                // a session must not run without checks
                 session.halt.stop(error);
             }
         });
-        let _leave = Leave(&done, monitor.thread());
+        let _end = EndOnDrop(&done, monitor.thread());
         work()
     })
 }
 
-/// Sends the monitor home, however the work ended.
-struct Leave<'a>(&'a AtomicBool, &'a Thread);
+/// Ends the monitoring, however the work ends.
+struct EndOnDrop<'a>(&'a AtomicBool, &'a Thread);
 
-impl Drop for Leave<'_> {
+impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
         self.1.unpark();
@@ -51,24 +51,24 @@ impl Drop for Leave<'_> {
 
 fn watch(session: &Session, done: &AtomicBool, judge: impl Fn() -> Result<(), Error>) {
     let clock = session.clock;
-    let rest = |until: Instant| {
+    let wait = |until: Instant| {
         while !done.load(Relaxed) && clock.now() < until {
             thread::park_timeout(clock.until(until));
         }
         done.load(Relaxed)
     };
-    let mut doubts = 0;
-    while !rest(clock.now() + LOOK) {
+    let mut refusals = 0;
+    while !wait(clock.now() + CHECK_INTERVAL) {
         let halted = session.halt.check();
         let verdict = halted.clone().and_then(|()| judge());
         let Err(error) = verdict else {
-            doubts = 0;
+            refusals = 0;
             continue;
         };
-        doubts += 1;
-        if doubts >= DOUBTS || halted.is_err() {
+        refusals += 1;
+        if refusals >= REFUSALS_MIN || halted.is_err() {
             session.halt.stop(error.clone());
-            if !rest(clock.now() + GRACE) {
+            if !wait(clock.now() + END_TIMEOUT) {
                 session.tell(&error).ok();
                 session.control.close();
             }

@@ -1,24 +1,23 @@
-//! How to send what a caller wants.
+//! Settings of a sender, from the request of a client.
 
-use lighthaul_base::{Instant, Rate, Timetable};
+use lighthaul_base::{Instant, ParseTimetableError, Rate, Timetable};
 use lighthaul_files::options::Options;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use lighthaul_session::message::Hello;
 use lighthaul_session::session::Session;
 use lighthaul_transfer::budget::Budget;
 use lighthaul_transfer::send;
 
-/// Settings of a sender, as a caller asked for them.
+use crate::error::Fault;
+
+/// Returns the settings of a sender for the request of a client.
 pub(crate) fn send_settings(
     session: &Session,
     (hello, options): (&Hello, Options),
     budget: Budget,
 ) -> Result<send::Settings, Error> {
     let rate = match hello.rate_bps {
-        Some(bps) => Some(
-            Rate::from_bps(bps)
-                .ok_or_else(|| Error::new(Code::Usage, "a rate of zero sends nothing"))?,
-        ),
+        Some(bps) => Some(Rate::from_bps(bps).ok_or(Fault::ZeroRate)?),
         None => None,
     };
     Ok(send::Settings {
@@ -32,10 +31,16 @@ pub(crate) fn send_settings(
     })
 }
 
-/// The timetable that somebody wrote, if any.
+/// Parses the timetable of a rate limit; an empty text is none.
 fn limit(text: &str) -> Result<Option<Timetable>, Error> {
-    let unknown = |error| Error::new(Code::Usage, format!("{text}: {error}"));
-    (!text.is_empty())
-        .then(|| text.parse().map_err(unknown))
-        .transpose()
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let timetable = text
+        .parse()
+        .map_err(|why: ParseTimetableError| Fault::Timetable {
+            text: text.to_owned(),
+            why: why.to_string(),
+        })?;
+    Ok(Some(timetable))
 }

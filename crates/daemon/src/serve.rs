@@ -1,4 +1,4 @@
-//! The daemon: one TCP and one UDP port of the same number, a thread for every session.
+//! The daemon: one TCP and one UDP port of the same number, and a thread for every session.
 
 use std::io::{self, BufRead};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -9,20 +9,22 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, seats};
+use lighthaul_io::crypto::identity::NotAFingerprint;
 use lighthaul_io::crypto::tls;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
 use lighthaul_io::host::poller::raise_open_file_limit;
 use lighthaul_io::net::tcp;
 use lighthaul_io::net::udp::Udp;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use tracing::{debug, field, info, info_span, warn};
 
 use crate::accept_queue::{self, AcceptQueue, Incoming};
-use crate::admission::{AdmittedClient, FAREWELL, NotAdmitted, admit};
+use crate::admission::{AdmittedClient, CLOSE_TIMEOUT, NotAdmitted, admit};
 use crate::attempts::Attempts;
 use crate::authorizer::Authorizer;
 use crate::cost::{Cost, RESOURCES};
+use crate::error::Fault;
 use crate::exporter;
 use crate::greeting::GREETING;
 use crate::handshakes::{self, Handshakes};
@@ -36,23 +38,23 @@ use crate::service::Service;
 use crate::session::{Served, serve_client};
 use crate::settings::{AccessPolicy, Limits, Settings};
 
-/// How often a listener looks whether it is to stop.
-const LISTEN: Duration = Duration::from_millis(200);
-/// How often lists are looked at while nobody calls.
-const LISTS: Duration = Duration::from_secs(1);
-/// Files of a caller that shakes hands.
+/// Interval at which the listener checks for a stop request.
+const ACCEPT_TIMEOUT: Duration = Duration::from_millis(200);
+/// Interval at which the lists of keys are read again while no client connects.
+const LIST_INTERVAL: Duration = Duration::from_secs(1);
+/// Files of a connection in the handshake.
 const FILES_OF_HANDSHAKE: u64 = 8;
-/// Files of the daemon itself: its sockets, lists and log.
+/// Files of the daemon itself: sockets, lists and log.
 const FILES_OWN: u64 = 64;
-/// Files that are kept for sessions that have lost their seats and not ended yet.
-const FILES_LEAVING_MAX: u64 = 4096;
-/// How long sessions get to clean up.
-const GRACE: Duration = Duration::from_secs(10);
+/// Files that are kept for sessions that lost their resources and have not ended yet.
+const FILES_ENDING_MAX: u64 = 4096;
+/// Time for sessions to end after a stop request.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Limits {
-    /// Limits of each resource on a host that lets this process have so many files.
+    /// Returns the limits of each resource for a process that may have `files` open files.
     fn of_resources(&self, files: u64) -> [seats::Limits; RESOURCES] {
-        let kept = FILES_OWN + (files / 16).min(FILES_LEAVING_MAX);
+        let kept = FILES_OWN + (files / 16).min(FILES_ENDING_MAX);
         let strangers = accept_queue_max(files) + handshakes_max(files) * FILES_OF_HANDSHAKE;
         let files = self.files.min(files.saturating_sub(kept + strangers));
         [
@@ -65,17 +67,17 @@ impl Limits {
     }
 }
 
-/// Callers that may wait for their turn where this process may have so many files, each with one.
+/// Returns the size of the accept queue for a process with `files` open files. Each connection uses one.
 fn accept_queue_max(files: u64) -> u64 {
     (files / 8).min(accept_queue::CALLERS_MAX)
 }
 
-/// Callers that may shake hands where this process may have so many files.
+/// Returns the number of handshake slots for a process with `files` open files.
 fn handshakes_max(files: u64) -> u64 {
     (files / 8 / FILES_OF_HANDSHAKE).clamp(1, handshakes::CALLERS_MAX)
 }
 
-/// A daemon that listens.
+/// Daemon that listens.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -83,14 +85,14 @@ pub struct Server {
     files: u64,
 }
 
-/// How a daemon that serves once ended.
+/// Result of a daemon that serves one session.
 type Ended = Result<(), Error>;
 
 impl Server {
-    /// Listens for TCP and UDP on one port; port 0 takes any that is free for both.
+    /// Listens for TCP and UDP on one port; port 0 takes one that is free for both.
     pub fn listen(settings: Settings) -> io::Result<Self> {
         let (listener, udp) = bind_both(settings.address)?;
-        // a caller may be dropped again between the sign that it is there and its being taken
+        // a client may close its connection between the poller's event and `accept`
         listener.set_nonblocking(true)?;
         let metrics = match &settings.gateway {
             Some(gateways) => Metrics::of_gateway(Arc::clone(gateways)),
@@ -98,7 +100,7 @@ impl Server {
         };
         let files = raise_open_file_limit();
         let limits = match (&settings.access, &settings.gateway) {
-            // there is one caller, which shares with none
+            // the only client shares with none
             (AccessPolicy::Only(_), _) => [seats::Limits::parts_of(u64::MAX); RESOURCES],
             (AccessPolicy::Listed { .. }, None) => settings.limits.of_resources(files),
             // most files are for the sessions of programs
@@ -133,44 +135,44 @@ impl Server {
         })
     }
 
-    /// The address it listens on.
+    /// Returns the address of the listener.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Returns the state that all its sessions share.
+    /// Returns the state that all sessions share.
     #[cfg(test)]
     pub(crate) fn service(&self) -> &Arc<Service> {
         &self.service
     }
 
-    /// Shows `/metrics` at `address` from now on; answers where that is.
+    /// Starts the HTTP server of `/metrics` at `address`. Returns its address.
     pub fn show_metrics(&self, address: SocketAddr) -> io::Result<SocketAddr> {
         exporter::start(address, Arc::clone(&self.service.metrics))
     }
 
-    /// Serves whoever calls, until somebody asks to stop; then sessions tell their callers to come again.
+    /// Serves clients until a stop is requested. Then the sessions end with an error that asks to try again.
     pub fn run(&self) -> io::Result<()> {
         let service = &self.service;
         let goes_on = || !interrupt::is_requested();
-        self.take_callers(&goes_on, |incoming| {
+        self.accept_clients(&goes_on, |incoming| {
             let (service, from) = (Arc::clone(service), incoming.from);
             let thread = thread::Builder::new().name("session".into());
             if let Err(error) = thread.spawn(move || service.serve(incoming)) {
-                warn!("{from} could not be served: {error}");
+                warn!("cannot serve {from}: {error}");
             }
         })?;
-        let until = service.clock.now() + GRACE;
+        let until = service.clock.now() + STOP_TIMEOUT;
         let sessions = || service.pool.allocated();
-        info!("stopping, with {} sessions to end", sessions());
+        info!("stopping {} sessions", sessions());
         while sessions() > 0 && service.clock.now() < until {
-            thread::park_timeout(LISTEN / 4);
+            thread::park_timeout(ACCEPT_TIMEOUT / 4);
         }
         Ok(())
     }
 
-    /// Has `receive` take everybody who has begun to shake hands, for as long as `goes_on` says.
-    fn take_callers(
+    /// Passes connections that may start the handshake to `receive`, while `goes_on` returns true.
+    fn accept_clients(
         &self,
         goes_on: &dyn Fn() -> bool,
         receive: impl Fn(Incoming),
@@ -189,18 +191,18 @@ impl Server {
         let now = || service.clock.now();
         let mut looked = Instant::ZERO;
         while goes_on() {
-            match queue.wait(&self.listener, LISTEN, now) {
+            match queue.wait(&self.listener, ACCEPT_TIMEOUT, now) {
                 Ok(incoming) => incoming.into_iter().for_each(&receive),
                 Err(error) => {
-                    warn!("a call could not be taken: {error}");
-                    thread::park_timeout(LISTEN);
+                    warn!("cannot accept a connection: {error}");
+                    thread::park_timeout(ACCEPT_TIMEOUT);
                 }
             }
             let dropped = queue.dropped();
             service.metrics.refuse(Refusal::Handshakes, dropped.evicted);
             service.metrics.refuse(Refusal::Handshake, dropped.invalid);
             service.handshakes.sweep(now());
-            if now().since(looked) >= LISTS {
+            if now().since(looked) >= LIST_INTERVAL {
                 looked = now();
                 service.authorizer.reload();
             }
@@ -208,10 +210,10 @@ impl Server {
         Ok(())
     }
 
-    /// Serves the first caller that is welcome, and says when that is over; strangers change nothing.
+    /// Serves the first admitted client, and reports its end to `done`. Refused clients have no effect.
     fn run_once(&self, served: &Arc<AtomicBool>, done: &SyncSender<Ended>) -> Ended {
         let goes_on = || served.load(Ordering::Relaxed) || !interrupt::is_requested();
-        let taken = self.take_callers(&goes_on, |incoming| {
+        let taken = self.accept_clients(&goes_on, |incoming| {
             let service = Arc::clone(&self.service);
             let (served, done) = (Arc::clone(served), done.clone());
             thread::spawn(move || {
@@ -221,10 +223,10 @@ impl Server {
                 drop(incoming.slot);
                 let allocation = match service.allocation(&client, incoming.from) {
                     Ok(allocation) => allocation,
-                    Err(error) => return client.session.give_up_within(&error, FAREWELL),
+                    Err(error) => return client.session.give_up_within(&error, CLOSE_TIMEOUT),
                 };
                 served.store(true, Ordering::Relaxed);
-                // what goes wrong is said to the caller, whose terminal this one's may be
+                // errors go to the client only, since both sides may share a terminal
                 if !matches!(
                     serve_client(client, allocation, &service),
                     Served::Joined(_)
@@ -233,13 +235,13 @@ impl Server {
                 }
             });
         });
-        taken.map_err(|e| Error::new(Code::Network, format!("no call could be taken: {e}")))?;
+        taken.map_err(Fault::Accept)?;
         Ok(interrupt::check()?)
     }
 }
 
 impl Service {
-    /// One session, from the handshake to the verdict.
+    /// Serves one session, from the handshake to its end.
     fn serve(&self, incoming: Incoming) {
         let Incoming { tcp, from, slot } = incoming;
         let span = info_span!("session", %from, who = field::Empty);
@@ -254,9 +256,9 @@ impl Service {
             Ok(allocation) => allocation,
             Err(error) => {
                 self.metrics.refuse(Refusal::Busy, 1);
-                // which keeps its slot, so that few wait for this at a time
-                client.session.give_up_within(&error, FAREWELL);
-                warn!("turned away: {error}");
+                // the handshake slot is kept, so that few refused clients wait at a time
+                client.session.give_up_within(&error, CLOSE_TIMEOUT);
+                warn!("refused: {error}");
                 return;
             }
         };
@@ -272,7 +274,7 @@ impl Service {
         }
     }
 
-    /// Takes a allocation for a caller that has not said yet whether it opens a session or joins one.
+    /// Allocates resources for a client that has not sent its request yet.
     fn allocation(&self, client: &AdmittedClient, from: SocketAddr) -> Result<Allocation, Error> {
         let holder = (client.identity, from.ip());
         self.pool
@@ -305,23 +307,20 @@ impl Service {
     }
 }
 
-/// Reads from standard input who may call, says on standard output where, and serves one session.
+/// Reads the client's key from standard input, writes the port to standard output, and serves one session.
 pub fn serve_once(mut settings: Settings, out: &mut dyn io::Write) -> Result<(), Error> {
     let mut line = String::new();
-    let said = |e: io::Error| Error::new(Code::Protocol, format!("nobody said who may call: {e}"));
-    io::stdin().lock().read_line(&mut line).map_err(said)?;
-    let caller = line
-        .parse()
-        .map_err(|e| Error::new(Code::Protocol, format!("{e}")))?;
-    settings.access = AccessPolicy::Only(caller);
+    let unread = |e: io::Error| Fault::ClientKey(e.to_string());
+    io::stdin().lock().read_line(&mut line).map_err(unread)?;
+    let parsed = line.parse();
+    let client = parsed.map_err(|e: NotAFingerprint| Fault::ClientKey(e.to_string()))?;
+    settings.access = AccessPolicy::Only(client);
     let key = tls::fingerprint(&settings.identity)?;
-    let listening =
-        |e: io::Error| Error::new(Code::Network, format!("no port could be opened: {e}"));
-    let server = Server::listen(settings).map_err(listening)?;
-    let port = server.address().map_err(listening)?.port();
+    let server = Server::listen(settings).map_err(Fault::Listen)?;
+    let port = server.address().map_err(Fault::Listen)?.port();
     writeln!(out, "{GREETING} {port} {key}")
         .and_then(|()| out.flush())
-        .map_err(listening)?;
+        .map_err(Fault::Listen)?;
     let (done, ended) = sync_channel(1);
     let served = Arc::new(AtomicBool::new(false));
     let (hung_up, busy) = (done.clone(), Arc::clone(&served));
@@ -331,24 +330,22 @@ pub fn serve_once(mut settings: Settings, out: &mut dyn io::Write) -> Result<(),
         }
     });
     thread::spawn(move || {
-        // the caller's end of ssh closes when it is done, or dead
+        // standard input ends when the client's ssh has ended
         io::copy(&mut io::stdin().lock(), &mut io::sink()).ok();
         if busy.load(Ordering::Relaxed) {
-            thread::park_timeout(GRACE);
+            thread::park_timeout(STOP_TIMEOUT);
         }
         hung_up.send(Ok(())).ok();
     });
-    ended
-        .recv()
-        .unwrap_or_else(|_| Err(Error::new(Code::Network, "the session broke down")))
+    ended.recv().unwrap_or_else(|_| Err(Fault::NoResult.into()))
 }
 
-/// A listener and a socket on one port; with port 0, on one that is free for both.
+/// Binds a listener and a UDP socket to one port; port 0 takes one that is free for both.
 fn bind_both(address: SocketAddr) -> io::Result<(TcpListener, Udp)> {
     let mut last = io::Error::other("no port was tried");
     for _ in 0..16 {
         let listener = tcp::listen(address).or_else(|error| {
-            // a kernel without IPv6 has no address that stands for both families
+            // without IPv6 there is no address for both families
             let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
             let any = address.ip() == Ipv6Addr::UNSPECIFIED;
             let no_family = tcp::is_no_family(&error);

@@ -1,4 +1,4 @@
-//! What every session of a daemon shares.
+//! State that all sessions of a daemon share.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use lighthaul_session::error::{Code, Error};
 
 use crate::attempts::Attempts;
 use crate::authorizer::Authorizer;
+use crate::error::Fault;
 use crate::handshakes::Handshakes;
 use crate::invitation::Invitations;
 use crate::joins::Joins;
@@ -21,7 +22,7 @@ use crate::resource_pool::ResourcePool;
 use crate::rights::Rights;
 use crate::settings::{AccessPolicy, Settings};
 
-/// What every session of a daemon shares.
+/// State that all sessions of a daemon share.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) settings: Settings,
@@ -39,7 +40,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// What the holder of `key` may do now, for as long as that is asked.
+    /// Returns the current rights of the holder of `key`.
     pub(crate) fn rights(
         &self,
         key: Fingerprint,
@@ -50,12 +51,12 @@ impl Service {
         Ok(self.beneath(rights))
     }
 
-    /// Rights as far as the daemon's own root lets them go.
+    /// Returns `rights` beneath the daemon's own root.
     pub(crate) fn beneath(&self, rights: Rights) -> Rights {
         rights.beneath(self.settings.root.as_deref())
     }
 
-    /// Options of `lighthaul allow` that a caller needs here.
+    /// Returns the options that `lighthaul allow` needs for a client of this daemon.
     pub(crate) const fn allow_options(&self) -> &'static str {
         if self.settings.gateway.is_some() {
             "--gateway "
@@ -64,15 +65,12 @@ impl Service {
         }
     }
 
-    /// Why a session ended, as its caller is to take it: a daemon that is stopped is one to try again.
+    /// Returns the error of a session for its client: the stop of a daemon is a reason to try again.
     pub(crate) fn ended(&self, error: Error) -> Error {
         let is_stopped = error.code == Code::Interrupted && interrupt::is_requested();
         if !is_stopped || matches!(self.settings.access, AccessPolicy::Only(_)) {
             return error;
         }
-        Error::new(
-            Code::Network,
-            "the daemon there is being stopped; try again in a moment",
-        )
+        Fault::Stopping("daemon").into()
     }
 }

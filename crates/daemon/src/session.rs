@@ -1,4 +1,4 @@
-//! One session of a daemon, from the greeting to the verdict.
+//! One session of a daemon, from the request to the result.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +14,7 @@ use lighthaul_files::walk::Walk;
 use lighthaul_files::work::Scope;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_session::door::Door;
-use lighthaul_session::error::{Code, Error, caught};
+use lighthaul_session::error::{Error, caught};
 use lighthaul_session::message::{Message, VERSION};
 use lighthaul_session::secrets::Join;
 use lighthaul_session::session::Session;
@@ -25,8 +25,9 @@ use lighthaul_transfer::relay::relayed;
 use lighthaul_transfer::watch::{Sight, Summary};
 use lighthaul_transfer::{receive, send};
 
-use crate::admission::{AdmittedBy, AdmittedClient, FAREWELL};
+use crate::admission::{AdmittedBy, AdmittedClient, CLOSE_TIMEOUT};
 use crate::cost::Cost;
+use crate::error::Fault;
 use crate::link_message::Greeting;
 use crate::metrics::{Meter, Refusal};
 use crate::relay;
@@ -40,25 +41,25 @@ use crate::session_request::SessionRequest;
 use crate::settings::Settings;
 use crate::stream_request::serve_stream;
 
-/// Probes that wait for a session to look at them.
+/// Maximum number of probes that wait for their session.
 const PROBES_MAX: usize = 64;
 
-/// What came of a caller.
+/// Result of a client's connection.
 #[derive(Debug)]
 pub(crate) enum Served {
-    /// Its session is over.
+    /// The session has ended.
     Ended(Result<Summary, Error>),
-    /// It is a further connection of a session, if that has it.
+    /// The connection was handed to its session, or refused.
     Joined(Result<(), Error>),
 }
 
-/// What a caller says first.
+/// First message of a client.
 enum First {
-    SessionRequest(Box<SessionRequest>),
+    Request(Box<SessionRequest>),
     Join(Join),
 }
 
-/// Serves an admitted caller, which is told of a failure, too.
+/// Serves an admitted client, and sends it the error of a failed session.
 pub(crate) fn serve_client(
     client: AdmittedClient,
     mut allocation: Allocation,
@@ -85,7 +86,7 @@ pub(crate) fn serve_client(
     };
     if let Err(error) = allocation.replace(cost) {
         service.metrics.refuse(Refusal::Busy, 1);
-        client.session.give_up_within(&error, FAREWELL);
+        client.session.give_up_within(&error, CLOSE_TIMEOUT);
         return Served::Ended(Err(error));
     }
     match first {
@@ -100,7 +101,7 @@ pub(crate) fn serve_client(
     }
 }
 
-/// Does what is request for, for as long as the caller may have that done.
+/// Serves a request, as long as the client has the rights to it.
 fn serve_request(
     (client, mut allocation): (&AdmittedClient, Allocation),
     request: &SessionRequest,
@@ -112,22 +113,22 @@ fn serve_request(
             let rights = service.rights(session.peer, credential.as_ref())?;
             check(request, &rights, admitted_by, &service.settings)?;
             let narrowed = rights.narrowed(&client.rights);
-            narrowed.map_or(Ok(()), |why| Err(Error::new(Code::Permission, why)))
+            narrowed.map_or(Ok(()), |why| Err(Fault::from(why).into()))
         }
-        // the host is looked at, and takes its client along
+        // the rights of the inviting client are checked in its own session
         AdmittedBy::Invited(_) | AdmittedBy::Join(_) => Ok(()),
     };
     monitored(session, judge, || {
         let result = judge().and_then(|()| {
             check(request, &client.rights, admitted_by, &service.settings)?;
             let part = direction(&request.request);
-            let _under_way = match admitted_by {
+            let _attempt = match admitted_by {
                 AdmittedBy::Own(_) => {
                     service
                         .attempts
                         .enter(session, request.request.options(), part)?
                 }
-                // its host's is the one that counts
+                // the attempt of the inviting client counts
                 AdmittedBy::Invited(_) | AdmittedBy::Join(_) => None,
             };
             let wanted = Cost::of(&request.request);
@@ -146,10 +147,10 @@ fn serve_request(
     })
 }
 
-/// What the caller wants. `weigh` refuses messages that are too long to be decoded here, by their lengths.
+/// Reads the client's request. `weigh` refuses messages by their lengths, before they are decoded.
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "whatever else a peer says is out of turn"
+    reason = "all other messages are unexpected"
 )]
 fn read_first_message(
     session: &Session,
@@ -157,7 +158,7 @@ fn read_first_message(
 ) -> Result<First, Error> {
     let mut message = session.hear_if(&mut weigh)?;
     if let Message::Credential(_) = message {
-        // the key alone let it in
+        // the credential was not needed, since the key is listed
         message = session.hear_if(&mut weigh)?;
     }
     match message {
@@ -165,68 +166,51 @@ fn read_first_message(
             Ok(First::Request(Box::new(SessionRequest::of(hello)?)))
         }
         Message::Join(join) => Ok(First::Join(join)),
-        Message::Hello(hello) => {
-            let text = format!("they speak version {VERSION} there, not {}", hello.version);
-            Err(Error::new(Code::Protocol, text))
-        }
-        _ => Err(Error::new(
-            Code::Protocol,
-            "the client did not say what it wants",
-        )),
+        Message::Hello(hello) => Err(Fault::Version(hello.version).into()),
+        _ => Err(Fault::Unexpected("a request").into()),
     }
 }
 
-/// Refuses what the caller may not ask for.
+/// Refuses requests that the client has no right to.
 fn check(
-    request: &SessionRequest,
+    session_request: &SessionRequest,
     rights: &Rights,
     admitted_by: &AdmittedBy,
     settings: &Settings,
 ) -> Result<(), Error> {
-    let refuse = |text: &str| Err(Error::new(Code::Permission, text));
-    let SessionRequest { hello, request } = request;
+    let refuse = |fault: Fault| Err(fault.into());
+    let SessionRequest { hello, request } = session_request;
     if let AdmittedBy::Invited(invitation) = admitted_by
-        && invitation.request != *request
+        && invitation.request != *session_request
     {
-        return refuse("you are expected there for something else");
+        return refuse(Fault::OtherRequest);
     }
     match (request, &settings.gateway) {
-        (Request::Gateway(_), None) => {
-            return refuse(
-                "no gateway is there, but a daemon for files: start `lighthaul gateway`",
-            );
-        }
-        (Request::Gateway(_), Some(_)) if !rights.gateway => {
-            return refuse(
-                "your key may not use the gateway there; its operator can change that with `lighthaul allow \
-                 --gateway KEY NAME`",
-            );
-        }
+        (Request::Gateway(_), None) => return refuse(Fault::NotGateway),
+        (Request::Gateway(_), Some(_)) if !rights.gateway => return refuse(Fault::GatewayDenied),
         (Request::Gateway(_) | Request::Probe(_) | Request::Checkup, _) | (_, None) => {}
-        (_, Some(_)) => return refuse("a gateway is there, which has no files"),
+        (_, Some(_)) => return refuse(Fault::OnlyGateway),
     }
     if let Request::Relay { .. } = request
         && !settings.relay
     {
-        return refuse("files are not sent on from there to other daemons (serve --no-relay)");
+        return refuse(Fault::RelayDisabled);
     }
-    // what a measurement sends says nothing
+    // the datagrams of a measurement carry no data
     let measures = matches!(request, Request::Probe(_));
     if hello.plain && !settings.plain && !measures {
-        return refuse("plain packets are refused there; leave out --plain, or serve with --plain");
+        return refuse(Fault::PlainDisabled);
     }
     if let Some(options) = request.options() {
         protocol::asked(&options.protocol)?;
     }
     if rights.read_only && writes(request) {
-        return refuse(
-            "your key may only read there; its operator can change that with `lighthaul allow`",
-        );
+        return refuse(Fault::ReadOnly);
     }
     Ok(())
 }
 
-/// Whether a request changes files here.
+/// Returns true if a request changes files of the daemon.
 const fn writes(request: &Request) -> bool {
     match request {
         Request::Receive { .. } | Request::Expect { .. } => true,
@@ -240,7 +224,7 @@ const fn writes(request: &Request) -> bool {
     }
 }
 
-/// Where files go, as seen from here.
+/// Returns the direction of the files, as seen from the daemon.
 const fn direction(request: &Request) -> &'static str {
     match request {
         Request::Receive { .. } => "in",
@@ -300,7 +284,7 @@ fn work(
     (rights, budget): (&Rights, Budget),
     meter: &mut Meter<'_>,
 ) -> Result<Summary, Error> {
-    let mut watcher = |sight: Sight| meter.see(&sight);
+    let mut watcher = |sight: Sight| meter.observe(&sight);
     let agree = || {
         session.say(&Message::Welcome {
             protocols: protocol::names(),
@@ -364,8 +348,7 @@ fn work(
             relay::run(session, (finds, list), (relay, budget), hello, &mut watcher)
         }
         Request::Stream(wanted) => serve_stream(session, door, &wanted, &hello, rights),
-        Request::Expect { .. } => Err(Error::new(Code::Usage, "nobody is expected there")),
-        Request::Gateway(_) => Err(Error::new(Code::Usage, "there is no gateway there")),
+        Request::Expect { .. } | Request::Gateway(_) => Err(Fault::UnknownTopic.into()),
     }
 }
 
@@ -378,17 +361,17 @@ fn link(
     service: &Service,
 ) -> Result<Summary, Error> {
     let Some(gateway) = &service.settings.gateway else {
-        return Err(Error::new(Code::Usage, "there is no gateway there"));
+        return Err(Fault::NotGateway.into());
     };
     let session = &client.session;
     session.say(&Message::Welcome {
         protocols: Vec::new(),
     })?;
-    gateway.answer((session, client.identity), door, greeting, plain)?;
+    gateway.serve((session, client.identity), door, greeting, plain)?;
     Ok(Summary::default())
 }
 
-/// What is to be sent of these paths; a list of what of one of them comes from the receiver, if not as these `names`.
+/// Returns the entries to send. A list of files comes from `names`, or else from the receiver.
 fn finds(
     rights: &Rights,
     paths: &[Vec<u8>],
@@ -409,9 +392,6 @@ fn finds(
             Some(names) => Finds::listed(ground, base, names, options.rules.clone()),
             None => Finds::awaited(ground, base),
         }),
-        _ => Err(Error::new(
-            Code::Usage,
-            "--files-from needs one folder as its source",
-        )),
+        _ => Err(Fault::FilesFrom.into()),
     }
 }

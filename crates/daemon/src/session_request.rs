@@ -1,4 +1,4 @@
-//! What a caller asks for, decoded by its topic and bounded.
+//! Request of a client with its parameters.
 
 use lighthaul_session::error::Error;
 use lighthaul_session::message::Hello;
@@ -6,20 +6,20 @@ use lighthaul_session::message::Hello;
 use crate::request::Request;
 use crate::request_limits;
 
-/// What a caller asks for, and how.
+/// Request of a client with its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SessionRequest {
-    /// What it said, but for its request.
+    /// First message of the client, without the request.
     pub(crate) hello: Hello,
-    /// Its request.
+    /// Decoded request.
     pub(crate) request: Request,
 }
 
 impl SessionRequest {
-    /// Decodes and bounds what `hello` asks for.
+    /// Decodes the request of `hello`, and limits its parameters.
     pub(crate) fn of(mut hello: Hello) -> Result<Self, Error> {
         let mut request = Request::of(&hello)?;
-        caps::apply(&mut request);
+        request_limits::apply(&mut request);
         hello.request = Vec::new();
         Ok(Self { hello, request })
     }

@@ -1,4 +1,4 @@
-//! How to serve: whom, where, and how much.
+//! Settings of a daemon.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,39 +9,39 @@ use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 
 use crate::gateway_links::GatewayLinks;
 
-/// How to serve.
+/// Settings of a daemon.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where to listen, for TCP and UDP.
+    /// Address of the listeners, for TCP and UDP.
     pub address: SocketAddr,
-    /// The daemon's key.
+    /// Key of the daemon.
     pub identity: Identity,
-    /// Who may call.
+    /// Clients that may call.
     pub access: AccessPolicy,
-    /// Paths start here; nothing outside can be named.
+    /// Directory that clients see as `/`.
     pub root: Option<PathBuf>,
-    /// Datagrams may be plain if the client wants that, too.
+    /// True if datagrams may be unencrypted when the client asks for it.
     pub plain: bool,
-    /// Clients may have files sent to other daemons.
+    /// True if clients may have files sent to other daemons.
     pub relay: bool,
-    /// Sessions of programs that come in from other gateways; without one, files are served.
+    /// Links of a gateway. A daemon without them serves files.
     pub gateway: Option<Arc<GatewayLinks>>,
-    /// How much callers may use.
+    /// Resources for clients.
     pub limits: Limits,
 }
 
-/// How much the callers of a daemon may use together and each.
+/// Resources for the clients of a daemon.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Sessions at a time.
+    /// Concurrent sessions.
     pub sessions: seats::Limits,
-    /// Connections that carry packets besides those of sessions (ptcp).
+    /// Connections for packets in addition to those of sessions (ptcp).
     pub connections: seats::Limits,
     /// Bytes of memory.
     pub memory: u64,
     /// Threads.
     pub threads: u64,
-    /// Open files; never more than the system allows, but for what callers use before they are let in.
+    /// Open files; limited by the system, without the files of clients that are not admitted yet.
     pub files: u64,
 }
 
@@ -63,16 +63,16 @@ impl Default for Limits {
     }
 }
 
-/// Who may call.
+/// Clients that may call.
 #[derive(Clone, Debug)]
 pub enum AccessPolicy {
-    /// Whoever these files let in.
+    /// Clients in these lists.
     Listed {
-        /// Keys, and authorities that vouch for others.
+        /// List of keys and authorities.
         keys: PathBuf,
-        /// Tokens.
+        /// List of tokens.
         tokens: PathBuf,
     },
-    /// This one alone.
+    /// Only the client with this key.
     Only(Fingerprint),
 }

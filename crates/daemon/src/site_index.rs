@@ -1,20 +1,20 @@
-//! Waiting callers by site, so that the largest index makes room first.
+//! Waiting connections by site, so that the largest site loses connections first.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use lighthaul_base::prefix::Prefix;
 
-/// Numbers of callers, grouped by the site that they call from. A lower number came earlier.
+/// Numbers of connections by site. A lower number came earlier.
 #[derive(Debug, Default)]
 pub(crate) struct SiteIndex {
     sites: BTreeMap<Prefix, BTreeSet<u64>>,
-    /// The order in which sites make room, first last.
+    /// Sites in the order of eviction, the first last.
     ranks: BTreeSet<Rank>,
 }
 
-/// Callers of a site, the oldest of them, and the site: of two sites of one size, the one with the older caller ranks
-/// higher.
+/// Rank of a site: number of its connections, its oldest connection, and the site. Of two sites of equal size, the one
+/// with the older connection has the higher rank.
 type Rank = (usize, Reverse<u64>, Prefix);
 
 fn rank(site: Prefix, callers: &BTreeSet<u64>) -> Option<Rank> {
@@ -23,7 +23,7 @@ fn rank(site: Prefix, callers: &BTreeSet<u64>) -> Option<Rank> {
 }
 
 impl SiteIndex {
-    /// Adds caller `number` from `site`.
+    /// Adds connection `number` from `site`.
     pub(crate) fn add(&mut self, site: Prefix, number: u64) {
         let callers = self.sites.entry(site).or_default();
         if let Some(before) = rank(site, callers) {
@@ -33,7 +33,7 @@ impl SiteIndex {
         self.ranks.extend(rank(site, callers));
     }
 
-    /// Removes caller `number` from `site`; returns whether it was there.
+    /// Removes connection `number` from `site`. Returns false if it was not listed.
     pub(crate) fn remove(&mut self, site: Prefix, number: u64) -> bool {
         let Some(callers) = self.sites.get_mut(&site) else {
             return false;
@@ -52,19 +52,19 @@ impl SiteIndex {
         true
     }
 
-    /// The caller that has waited longest of the site with most callers; of several such sites, the oldest of all.
+    /// Returns the oldest connection of the largest site; of several such sites, the oldest of all.
     pub(crate) fn oldest_of_largest(&self) -> Option<u64> {
         let (_, Reverse(oldest), _) = self.ranks.last()?;
         Some(*oldest)
     }
 
-    /// The caller that has waited longest of `site`, if it has at least `count`.
+    /// Returns the oldest connection of `site`, if the site has at least `count`.
     pub(crate) fn oldest_of(&self, site: Prefix, count: usize) -> Option<u64> {
         let callers = self.sites.get(&site)?;
         callers.first().filter(|_| callers.len() >= count).copied()
     }
 
-    /// How many `site` has.
+    /// Returns the number of connections of `site`.
     #[cfg(test)]
     pub(crate) fn count(&self, site: Prefix) -> usize {
         self.sites.get(&site).map_or(0, BTreeSet::len)
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_of_the_largest_site_makes_room() {
+    fn oldest_connection_of_the_largest_site_is_found() {
         let site = |last: u8| Prefix::of([10, 0, last, 0].into(), 24);
         let mut index = SiteIndex::default();
         for (number, of) in [(0, 1), (1, 2), (2, 2), (3, 3)] {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn of_sites_of_one_size_the_oldest_caller_makes_room() {
+    fn oldest_connection_is_found_among_sites_of_equal_size() {
         let mut index = SiteIndex::default();
         // the highest address came in the middle
         let sites = [9_u8, 3, 255, 1, 7];

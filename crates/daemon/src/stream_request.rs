@@ -1,4 +1,4 @@
-//! A stream between a caller and a pipe or file here.
+//! Streams between a client and a pipe or file of the daemon.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -7,16 +7,17 @@ use std::path::{Path, PathBuf};
 use lighthaul_base::Rate;
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::door::Door;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::session::Session;
 use lighthaul_stream as stream;
 use lighthaul_stream::message::Wanted;
 use lighthaul_transfer::watch::Summary;
 
+use crate::error::Fault;
 use crate::rights::Rights;
 
-/// Carries a stream between a caller and a pipe or file here.
+/// Carries a stream between a client and a pipe or file.
 pub(crate) fn serve_stream(
     session: &Session,
     door: &Door<'_>,
@@ -27,11 +28,7 @@ pub(crate) fn serve_stream(
     let path = PathBuf::from(OsStr::from_bytes(&wanted.path));
     let ground = rights.ground()?;
     if !rights.special && is_device(&ground, &path) {
-        let text = format!(
-            "{} is a device, which your key may not use there (`lighthaul allow --special`)",
-            path.display()
-        );
-        return Err(Error::new(Code::Permission, text));
+        return Err(Fault::Device(path).into());
     }
     let file = stream::end::open(&ground, &path, wanted.to)?;
     session.say(&Message::Welcome {
@@ -53,7 +50,7 @@ pub(crate) fn serve_stream(
     })
 }
 
-/// Whether a disk or another device is at `path`.
+/// Returns true if a block or character device is at `path`.
 fn is_device(ground: &Ground, path: &Path) -> bool {
     let found = ground.parent(path).ok().flatten();
     let kind = found.and_then(|(folder, name)| folder.look(name).ok());

@@ -1,4 +1,4 @@
-//! Having one daemon send to another: no byte of a file comes by here.
+//! Third-party transfer: one daemon sends files to another one, for a client that only follows the progress.
 
 use std::time::Duration;
 
@@ -12,24 +12,26 @@ use lighthaul_session::topic::Topic;
 use lighthaul_transfer::relay::{Message, Relay, Request};
 use lighthaul_transfer::watch::{Failed, Summary, Watcher};
 
-/// How often we look at the target, and whether somebody asked to stop.
-const LOOK: Duration = Duration::from_millis(50);
-/// How long nothing may come from the source while it calls the target and looks at the path.
-const PATIENCE: Duration = Duration::from_mins(1);
-/// Failures that are kept; more are only counted.
+use crate::error::Fault;
+
+/// Interval of checks for messages of the target and for a stop request.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// Time for which the source may be silent while it connects to the target and measures the path.
+const SILENCE_TIMEOUT: Duration = Duration::from_mins(1);
+/// Maximum number of failures that are kept; further ones are only counted.
 const FAILURES_MAX: usize = 1 << 17;
 
-/// One of the two daemons, and what people call it.
+/// One of the two daemons.
 #[derive(Clone, Copy, Debug)]
 pub struct Daemon<'a> {
-    /// Our session with it.
+    /// Session with the daemon.
     pub session: &'a Session,
-    /// Its name.
+    /// Name of the daemon in messages.
     pub name: &'a str,
 }
 
-/// Has `source` send as `relay` says, all or what `names` lists, and follows it to the end. Of `hello` the
-/// request does not count.
+/// Has `source` send the files of `relay`, or those in `names`, and follows the copy to its end. The request of `hello`
+/// is ignored.
 pub fn copy(
     [source, target]: [Daemon<'_>; 2],
     (relay, names): (Relay, Option<Names>),
@@ -58,7 +60,7 @@ pub fn copy(
     result
 }
 
-/// Watches until all is over.
+/// Follows the copy until its end.
 fn follow(
     [source, target]: [Daemon<'_>; 2],
     list: Option<&Told>,
@@ -76,11 +78,10 @@ fn follow(
             let has_room = || source.session.stream.has_room();
             list.answer(has_room, |page| source.say(&Message::Take(page)))?;
         }
-        let message = match source.session.hear_for(LOOK) {
+        let message = match source.session.hear_for(CHECK_INTERVAL) {
             Err(error) if error.code == Code::TimedOut && !source.session.was_told() => {
-                if clock.now().since(began.max(source.session.heard_at())) > PATIENCE {
-                    let text = "nothing was heard for a minute";
-                    return Err(source.blame(Error::new(Code::TimedOut, text)));
+                if clock.now().since(began.max(source.session.heard_at())) > SILENCE_TIMEOUT {
+                    return Err(source.blame(Fault::Silent.into()));
                 }
                 continue;
             }
@@ -102,37 +103,37 @@ fn follow(
             }
             Message::Which => match list {
                 Some(list) => list.ask(),
-                None => return Err(source.blame(out_of_turn())),
+                None => return Err(source.blame(unexpected("a progress report"))),
             },
             Message::Caller { .. } | Message::Expected | Message::Take(_) => {
-                return Err(source.blame(out_of_turn()));
+                return Err(source.blame(unexpected("a progress report")));
             }
         }
     }
 }
 
-/// Stands for failures that nobody would read.
+/// Returns the entry that stands for failures beyond the maximum.
 fn more(count: u64) -> Failed {
     Failed {
         path: Vec::new(),
         code: Code::Partial as u8,
-        why: format!("and {count} more failed"),
+        why: format!("and {count} more failures"),
     }
 }
 
 impl Daemon<'_> {
-    /// Asks the source to send; answers the key that it will call with.
+    /// Asks the source to send. Returns the key with which it will connect to the target.
     fn ask(self, hello: &Hello, request: &Request) -> Result<[u8; 32], Error> {
         let Message::Caller { key: caller } = self.hello(hello, request)? else {
-            return Err(self.blame(out_of_turn()));
+            return Err(self.blame(unexpected("the key of the relay")));
         };
         Ok(caller)
     }
 
-    /// Has the target expect the source.
+    /// Asks the target to admit the source.
     fn expect(self, hello: &Hello, request: &Request) -> Result<(), Error> {
         let own::Message::Welcome { .. } = self.hello(hello, request)? else {
-            return Err(self.blame(out_of_turn()));
+            return Err(self.blame(unexpected("an agreement")));
         };
         Ok(())
     }
@@ -147,16 +148,16 @@ impl Daemon<'_> {
         self.session.say(message).map_err(|error| self.blame(error))
     }
 
-    /// Fails if the target has said that it fails; that it has gone, the source will notice.
+    /// Returns the error of the target, if it sent one. A lost connection is noticed by the source.
     fn look(self) -> Result<(), Error> {
         match self.session.heard::<Message>() {
-            Ok(Some(_)) => Err(self.blame(out_of_turn())),
+            Ok(Some(_)) => Err(self.blame(unexpected("the end of the session"))),
             Err(error) if self.session.was_told() => Err(self.blame(error)),
             Ok(None) | Err(_) => Ok(()),
         }
     }
 
-    /// The same failure, with the name of this side; our own being stopped is nobody's.
+    /// Adds the name of this daemon to an error. A local interruption stays as it is.
     fn blame(self, error: Error) -> Error {
         if error.code == Code::Interrupted && !self.session.was_told() {
             return error;
@@ -165,6 +166,6 @@ impl Daemon<'_> {
     }
 }
 
-fn out_of_turn() -> Error {
-    Error::new(Code::Protocol, "it spoke out of turn")
+fn unexpected(instead_of: &'static str) -> Error {
+    Fault::Unexpected(instead_of).into()
 }

@@ -1,6 +1,6 @@
-//! The lists of keys and tokens that may call, read again when their files change.
+//! Lists of keys or tokens that may call, read again when their files change.
 //!
-//! A line that makes no sense is logged when it appears, and keeps out the keys that it names.
+//! A malformed line is logged when it appears. The keys in it are denied.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,43 +11,43 @@ use tracing::warn;
 
 use crate::allowed_keys::AllowedKeys;
 
-/// One list.
+/// List of keys or tokens in a file.
 #[derive(Debug)]
 pub(crate) struct WatchedKeys {
     file: WatchedFile<AllowedKeys>,
 }
 
 impl WatchedKeys {
-    /// Returns the list in the file at `path`, which is not read yet.
+    /// Creates the list in the file at `path`, without reading it.
     pub(crate) const fn new(path: PathBuf) -> Self {
         Self {
             file: WatchedFile::new(path),
         }
     }
 
-    /// Returns the list as it is now; a missing file allows no key.
+    /// Returns the current list; a missing file allows no key.
     ///
     /// # Errors
-    /// The file is there and cannot be read, which is logged once.
+    /// Fails if the file exists and cannot be read. This is logged once.
     pub(crate) fn list(&self) -> io::Result<Arc<AllowedKeys>> {
         let parse = |octets: Option<Vec<u8>>, before: Option<&AllowedKeys>| {
             let list = AllowedKeys::parse(&octets.unwrap_or_default());
             let known = before.map_or(&[][..], |before| &before.faults);
             let new = list.faults.iter().filter(|fault| !known.contains(fault));
             new.take(FAULTS_MAX)
-                .for_each(|fault| self.warn(&format!(" by {fault}")));
+                .for_each(|fault| self.warn(&format!(", {fault}; no key in this line may call")));
             Ok(list)
         };
-        let report = |why: &io::Error| self.warn(&format!(": {why}"));
+        let report = |why: &io::Error| self.warn(&format!(": {why}; no key may call"));
         self.file.parsed_or_reported(parse, report)
     }
 
     fn warn(&self, why: &str) {
-        warn!("{} lets nobody in{why}", self.file.path().display());
+        warn!("{}{why}", self.file.path().display());
     }
 }
 
-/// Faults that are logged of one reading.
+/// Maximum number of faults that are logged for one change.
 const FAULTS_MAX: usize = 20;
 
 #[cfg(test)]
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changed_list_counts_at_once() {
+    fn changed_list_is_effective_at_once() {
         let path = std::env::temp_dir().join(format!("lighthaul-roster-{}", std::process::id()));
         let key: Fingerprint = format!("sha256:{}", "1".repeat(64)).parse().unwrap();
         let roster = WatchedKeys::new(path.clone());

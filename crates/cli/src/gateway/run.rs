@@ -49,7 +49,7 @@ fn carry(args: &Gateway) -> Result<(), Error> {
     settings.onward = outgoing.as_ref().map(|outgoing| outgoing.line.clone());
     let gateways = Arc::new(GatewayLinks::new(Arc::new(settings)));
     if let (Some(outgoing), Some(peer)) = (&outgoing, args.peer.first()) {
-        gateways.include(peer, outgoing.line.clone());
+        gateways.add_outgoing(peer, outgoing.line.clone());
     }
     if let Some(outgoing) = outgoing.as_ref().filter(|_| args.booked.book) {
         booker::start(args, outgoing.line.clone())?;
@@ -143,7 +143,7 @@ fn ways(args: &Gateway, outgoing: &OutgoingLink, gateways: &GatewayLinks) -> Res
     if !args.direct.is_empty() {
         let settings = gateways.settings();
         let line = link_thread::start_direct(Arc::clone(settings)).map_err(|e| starting(&e))?;
-        gateways.include("direct", line.clone());
+        gateways.add_outgoing("direct", line.clone());
         ways.direct = Some((Arc::clone(&settings.direct), line));
     }
     Ok(ways)
