@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Trc};
 use lighthaul_calendar::{Limits, Topology};
-use lighthaul_circuit::agent::{Agent, Wanted};
+use lighthaul_circuit::agent::{Agent, LeasedCircuit};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
+use lighthaul_circuit::controller::{Ending, Event};
 use lighthaul_circuit::driver::Driver;
 use lighthaul_circuit::error as circuit;
-use lighthaul_circuit::keeper::{Ending, Event};
 use lighthaul_io::host::clock::Clock;
 
 use crate::books::{Books, Role, Who};
@@ -91,7 +91,7 @@ impl Circuits {
         let zero = Moment(now.0.saturating_sub(clock.now().as_nanos()));
         let wishes = Wishes::of(&books, zero)?;
         let lease_till = clock.now() + LEASE;
-        let wanted = wishes.wanted.into_values().map(|circuit| Wanted {
+        let wanted = wishes.wanted.into_values().map(|circuit| LeasedCircuit {
             circuit,
             lease_till,
         });
@@ -134,7 +134,7 @@ impl Posts for Agents {
     }
 
     fn take(&self, circuit: Circuit, lease_till: Instant) -> circuit::Result<()> {
-        self.agent.take(circuit, lease_till)
+        self.agent.put(circuit, lease_till)
     }
 
     fn renew(&self, circuit: &Circuit, lease_till: Instant) -> circuit::Result<()> {
@@ -260,13 +260,13 @@ impl<P: Posts> Tender<P> {
                 interface,
                 "its circuit was not renewed in time: see whether the scheduler was halted",
             ),
-            Event::Made(_)
+            Event::Created(_)
             | Event::Changed { rate: None, .. }
             | Event::Ended(..)
-            | Event::Mended(_)
-            | Event::Cleared(_)
-            | Event::Blind(_)
-            | Event::Lost(_) => Ok(()),
+            | Event::Repaired(_)
+            | Event::StaleRemoved(_)
+            | Event::InspectFailed(_)
+            | Event::Overflow(_) => Ok(()),
         }
     }
 

@@ -11,25 +11,25 @@ use std::time::Duration;
 use lighthaul_base::{Instant, Rate};
 
 use crate::circuit::{Circuit, CircuitId};
-use crate::driver::{Capabilities, Standing};
+use crate::driver::{Capabilities, InstalledCircuit};
 use crate::error::{Error, Result};
 
 /// The circuits of one device, and what it was told of them.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct Controller {
     capabilities: Capabilities,
     entries: BTreeMap<CircuitId, Entry>,
     /// What stands at the device and nobody wants.
-    strangers: Vec<CircuitId>,
+    stale: Vec<CircuitId>,
     /// Whether the device was looked at since the beginning.
-    has_looked: bool,
-    look_at: Instant,
+    was_inspected: bool,
+    inspect_at: Instant,
     /// Before this nothing is increased.
     guard_till: Instant,
     /// For which moment the device was given work last.
     asked_at: Instant,
     events: VecDeque<Event>,
-    lost: u64,
+    overflow: u64,
 }
 
 /// What a device is to be told next.
@@ -49,7 +49,7 @@ pub enum Work {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The device has a circuit, which takes no packets yet.
-    Made(CircuitId),
+    Created(CircuitId),
     /// Another rate holds.
     Changed {
         /// The circuit.
@@ -65,21 +65,21 @@ pub enum Event {
     Ended(CircuitId, Ending),
     /// A circuit is no more; what is left of it is taken away as soon as the device lets us.
     Failed(CircuitId, String),
-    /// The device did not have a circuit as it was told to, and is told again.
-    Mended(CircuitId),
+    /// The device did not have a circuit as it was installed to, and is told again.
+    Repaired(CircuitId),
     /// A circuit of ours that nobody wants was found at the device and taken away.
-    Cleared(CircuitId),
+    StaleRemoved(CircuitId),
     /// The device cannot be looked at.
-    Blind(String),
-    /// So many events were lost because nobody took them: look at everything.
-    Lost(u64),
+    InspectFailed(String),
+    /// So many events were overflow because nobody took them: look at everything.
+    Overflow(u64),
 }
 
 /// Why a circuit ended that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Its vector is over.
-    Over,
+    Completed,
     /// Nobody renewed its lease.
     Expired,
     /// Its owner has released it.
@@ -91,7 +91,7 @@ struct Entry {
     circuit: Circuit,
     /// After this it falls to nothing, whatever its vector says.
     lease_till: Instant,
-    told: Told,
+    installed: Installed,
     /// When what holds next is to hold.
     due: Instant,
     /// The rate to which it is to be raised, and when that may be: behind the decreases that were before it, but not behind
@@ -102,7 +102,7 @@ struct Entry {
 
 /// What the device knows of a circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum Installed {
     Nothing,
     Rate(Option<Rate>),
 }
@@ -110,37 +110,37 @@ enum Told {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Kept,
-    Leaving(Ending),
+    Ending(Ending),
     /// Its owner knows; it is removed from the device at this moment, and later if that fails.
     Failed(Instant),
 }
 
-impl Keeper {
-    /// A keeper for a device of these capabilities, which is looked at first.
+impl Controller {
+    /// A controller for a device of these capabilities, which is looked at first.
     pub fn new(capabilities: Capabilities) -> Result<Self> {
         capabilities.check()?;
         Ok(Self {
             capabilities,
             entries: BTreeMap::new(),
-            strangers: Vec::new(),
-            has_looked: false,
-            look_at: Instant::ZERO,
+            stale: Vec::new(),
+            was_inspected: false,
+            inspect_at: Instant::ZERO,
             guard_till: Instant::ZERO,
             asked_at: Instant::ZERO,
             events: VecDeque::new(),
-            lost: 0,
+            overflow: 0,
         })
     }
 
     /// Keeps `circuit` from now on, but not beyond `lease_till`; one that is kept already gets another vector.
-    pub fn take(&mut self, now: Instant, circuit: Circuit, lease_till: Instant) -> Result<()> {
+    pub fn put(&mut self, now: Instant, circuit: Circuit, lease_till: Instant) -> Result<()> {
         self.check(now, &circuit, lease_till)?;
         let known = self.entries.get(&circuit.id);
-        let told = known.map_or(Told::Nothing, |known| known.told);
+        let installed = known.map_or(Installed::Nothing, |known| known.installed);
         let raise = known.and_then(|known| known.raise);
         let entry = Entry {
             lease_till,
-            told,
+            installed,
             due: now,
             raise,
             stage: Stage::Kept,
@@ -164,7 +164,7 @@ impl Keeper {
     /// Ends a circuit now.
     pub fn release(&mut self, now: Instant, id: CircuitId) -> Result<()> {
         let entry = self.kept(id)?;
-        entry.stage = Stage::Leaving(Ending::Released);
+        entry.stage = Stage::Ending(Ending::Released);
         entry.due = now;
         Ok(())
     }
@@ -193,11 +193,11 @@ impl Keeper {
     /// What the device is to be told at `now`.
     pub fn poll_work(&mut self, now: Instant) -> Work {
         self.asked_at = now;
-        if !self.has_looked && self.look_at <= now {
+        if !self.was_inspected && self.inspect_at <= now {
             return Work::Inspect;
         }
-        self.end_what_is_over(now);
-        let down = self.changes(now, |told, wanted| wanted < told);
+        self.end_finished(now);
+        let down = self.changes(now, |installed, wanted| wanted < installed);
         if !down.is_empty() {
             return Work::Apply(down);
         }
@@ -206,30 +206,31 @@ impl Keeper {
         {
             return Work::Remove(id);
         }
-        let up = self.changes(now, |told, wanted| wanted > told);
-        let (up, guard_till) = self.ripe(now, up);
+        let up = self.changes(now, |installed, wanted| wanted > installed);
+        let (up, guard_till) = self.ready_increases(now, up);
         if !up.is_empty() {
             return Work::Apply(up);
         }
         let till = self.next_change(now).min(guard_till);
-        let leaving = self.first(|entry| matches!(entry.stage, Stage::Leaving(_)));
-        if let Some(id) = leaving.or_else(|| self.strangers.first().copied()) {
+        let leaving = self.first(|entry| matches!(entry.stage, Stage::Ending(_)));
+        if let Some(id) = leaving.or_else(|| self.stale.first().copied()) {
             return Work::Remove(id);
         }
-        let is_unmade = |entry: &Entry| entry.told == Told::Nothing && entry.stage == Stage::Kept;
+        let is_unmade =
+            |entry: &Entry| entry.installed == Installed::Nothing && entry.stage == Stage::Kept;
         if let Some(id) = self.first(is_unmade) {
             return Work::Apply(vec![(id, None)]);
         }
-        if self.look_at <= now && now + LOOK_ROOM <= till {
+        if self.inspect_at <= now && now + INSPECT_TIME <= till {
             return Work::Inspect;
         }
         // without room it is looked at behind the next change
-        let look_at = if self.look_at <= now {
+        let inspect_at = if self.inspect_at <= now {
             till
         } else {
-            self.look_at
+            self.inspect_at
         };
-        Work::Wait(till.min(look_at))
+        Work::Wait(till.min(inspect_at))
     }
 
     /// Takes the device's answer to a change.
@@ -245,9 +246,9 @@ impl Keeper {
         };
         let event = match answer {
             Ok(()) => {
-                let before = std::mem::replace(&mut entry.told, Told::Rate(rate));
+                let before = std::mem::replace(&mut entry.installed, Installed::Rate(rate));
                 entry.raise = None;
-                if let Told::Rate(before) = before {
+                if let Installed::Rate(before) = before {
                     if rate < before {
                         self.guard_till = now + self.capabilities.guard;
                     }
@@ -259,79 +260,81 @@ impl Keeper {
                     if !has_begun {
                         entry.due = entry.next_change(self.asked_at);
                     }
-                    Event::Made(id)
+                    Event::Created(id)
                 }
             }
             Err(why) => entry.fail(now, &why),
         };
-        self.tell(event);
+        self.push_event(event);
     }
 
     /// Takes the device's answer to a removal.
     pub fn handle_removed(&mut self, now: Instant, id: CircuitId, answer: Result<()>) {
         let Some(entry) = self.entries.get_mut(&id) else {
             // a stranger that stays is found again by the next look
-            self.strangers.retain(|stranger| *stranger != id);
+            self.stale.retain(|stranger| *stranger != id);
             if answer.is_ok() {
-                self.tell(Event::Cleared(id));
+                self.push_event(Event::StaleRemoved(id));
             }
             return;
         };
         match (answer, entry.stage) {
             (Ok(()), stage) => {
                 self.entries.remove(&id);
-                if let Stage::Leaving(ending) = stage {
-                    self.tell(Event::Ended(id, ending));
+                if let Stage::Ending(ending) = stage {
+                    self.push_event(Event::Ended(id, ending));
                 }
             }
             (Err(_), Stage::Failed(_)) => entry.stage = Stage::Failed(now + RETRY),
             (Err(why), _) => {
                 let event = entry.fail(now + RETRY, &why);
-                self.tell(event);
+                self.push_event(event);
             }
         }
     }
 
-    /// Takes what stands at the device: what differs from what it was told is told again.
-    pub fn handle_inspected(&mut self, now: Instant, answer: Result<Vec<Standing>>) {
-        self.has_looked = true;
+    /// Takes what stands at the device: what differs from what it was installed is told again.
+    pub fn handle_inspected(&mut self, now: Instant, answer: Result<Vec<InstalledCircuit>>) {
+        self.was_inspected = true;
         let standing = match answer {
             Ok(standing) => standing,
             Err(why) => {
-                self.look_at = now + RETRY;
-                self.tell(Event::Blind(why.to_string()));
+                self.inspect_at = now + RETRY;
+                self.push_event(Event::InspectFailed(why.to_string()));
                 return;
             }
         };
-        self.look_at = now + LOOK_EVERY;
-        let mut found: BTreeMap<CircuitId, &Standing> = standing
+        self.inspect_at = now + INSPECT_INTERVAL;
+        let mut found: BTreeMap<CircuitId, &InstalledCircuit> = standing
             .iter()
             .map(|standing| (standing.id, standing))
             .collect();
-        let mut mended = Vec::new();
+        let mut repaired = Vec::new();
         for (id, entry) in &mut self.entries {
             let truth = match found.remove(id) {
-                Some(found) if found.flow == Some(entry.circuit.flow) => Told::Rate(found.rate),
-                Some(_) | None => Told::Nothing,
+                Some(found) if found.flow == Some(entry.circuit.flow) => {
+                    Installed::Rate(found.rate)
+                }
+                Some(_) | None => Installed::Nothing,
             };
-            if entry.told != truth && entry.stage == Stage::Kept {
-                if entry.told != Told::Nothing {
-                    mended.push(*id);
+            if entry.installed != truth && entry.stage == Stage::Kept {
+                if entry.installed != Installed::Nothing {
+                    repaired.push(*id);
                 }
                 entry.due = now;
-                entry.told = truth;
+                entry.installed = truth;
             }
         }
-        self.strangers = found.into_keys().collect();
-        for id in mended {
-            self.tell(Event::Mended(id));
+        self.stale = found.into_keys().collect();
+        for id in repaired {
+            self.push_event(Event::Repaired(id));
         }
     }
 
     /// What happened since the last call.
     pub fn poll_event(&mut self) -> Option<Event> {
-        if self.lost > 0 {
-            return Some(Event::Lost(std::mem::take(&mut self.lost)));
+        if self.overflow > 0 {
+            return Some(Event::Overflow(std::mem::take(&mut self.overflow)));
         }
         self.events.pop_front()
     }
@@ -368,11 +371,14 @@ impl Keeper {
                 circuit.interface, can.entries_max
             ));
         }
-        let rival = self.entries.values().find(|entry| entry.rivals(circuit));
-        if let Some(rival) = rival {
+        let other = self
+            .entries
+            .values()
+            .find(|entry| entry.conflicts_with(circuit));
+        if let Some(other) = other {
             return busy(format!(
                 "{} takes the same packets at the same time: give one of them other ports",
-                rival.circuit.id
+                other.circuit.id
             ));
         }
         Ok(())
@@ -389,18 +395,18 @@ impl Keeper {
             })
     }
 
-    fn end_what_is_over(&mut self, now: Instant) {
+    fn end_finished(&mut self, now: Instant) {
         for entry in self.entries.values_mut() {
             if entry.stage != Stage::Kept || now < entry.end() {
                 continue;
             }
             let is_over = entry.circuit.trc.end() <= now;
             let ending = if is_over {
-                Ending::Over
+                Ending::Completed
             } else {
                 Ending::Expired
             };
-            entry.stage = Stage::Leaving(ending);
+            entry.stage = Stage::Ending(ending);
             entry.due = entry.end();
         }
     }
@@ -412,7 +418,7 @@ impl Keeper {
         is_it: impl Fn(Option<Rate>, Option<Rate>) -> bool,
     ) -> Vec<(CircuitId, Option<Rate>)> {
         let changes = self.entries.iter().filter_map(|(id, entry)| {
-            let Told::Rate(told) = entry.told else {
+            let Installed::Rate(installed) = entry.installed else {
                 return None;
             };
             let wanted = match entry.stage {
@@ -420,16 +426,16 @@ impl Keeper {
                     let rate = entry.circuit.trc.rate_at(now);
                     rate.and_then(|rate| self.capabilities.fit(rate))
                 }
-                Stage::Leaving(_) => None,
+                Stage::Ending(_) => None,
                 Stage::Failed(_) => return None,
             };
-            is_it(told, wanted).then_some((*id, wanted))
+            is_it(installed, wanted).then_some((*id, wanted))
         });
         changes.collect()
     }
 
     /// Returns the increases that may be made now, and the time of the next of the others.
-    fn ripe(
+    fn ready_increases(
         &mut self,
         now: Instant,
         mut up: Vec<(CircuitId, Option<Rate>)>,
@@ -455,7 +461,7 @@ impl Keeper {
     fn next_change(&self, now: Instant) -> Instant {
         let kept = self.entries.values().map(|entry| match entry.stage {
             Stage::Kept => entry.next_change(now),
-            Stage::Leaving(_) => Instant::NEVER,
+            Stage::Ending(_) => Instant::NEVER,
             Stage::Failed(at) => at,
         });
         kept.min().unwrap_or(Instant::NEVER)
@@ -466,11 +472,11 @@ impl Keeper {
         found.map(|(id, _)| *id)
     }
 
-    fn tell(&mut self, event: Event) {
+    fn push_event(&mut self, event: Event) {
         if self.events.len() < EVENTS_MAX {
             self.events.push_back(event);
         } else {
-            self.lost += 1;
+            self.overflow += 1;
         }
     }
 }
@@ -488,7 +494,7 @@ impl Entry {
     }
 
     /// Whether both want the same packets at the same time.
-    fn rivals(&self, other: &Circuit) -> bool {
+    fn conflicts_with(&self, other: &Circuit) -> bool {
         let mine = &self.circuit;
         let meet = mine.trc.start() < other.trc.end() && other.trc.start() < mine.trc.end();
         mine.id != other.id && mine.flow.overlaps(&other.flow) && meet && self.stage == Stage::Kept
@@ -510,8 +516,8 @@ fn too_late(id: CircuitId) -> Error {
 /// How many events wait for who wants to know.
 pub const EVENTS_MAX: usize = 16_384;
 /// How long a look at a device with many circuits may take before something is due.
-const LOOK_ROOM: Duration = Duration::from_millis(250);
+const INSPECT_TIME: Duration = Duration::from_millis(250);
 /// How often it is looked whether the device still has what it was told.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
+const INSPECT_INTERVAL: Duration = Duration::from_secs(30);
 /// When a device is asked again that failed.
 const RETRY: Duration = Duration::from_secs(10);

@@ -25,7 +25,7 @@ pub trait Driver: fmt::Debug + Send {
     fn remove(&mut self, id: CircuitId) -> Result<()>;
 
     /// What stands at the device and carries our mark, read from the device itself.
-    fn inspect(&mut self) -> Result<Vec<Standing>>;
+    fn inspect(&mut self) -> Result<Vec<InstalledCircuit>>;
 }
 
 /// A circuit and what holds for it from now on.
@@ -39,7 +39,7 @@ pub struct Change<'a> {
 
 /// A circuit as a device has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct InstalledCircuit {
     /// Its name.
     pub id: CircuitId,
     /// What it takes; nothing if it is broken.

@@ -7,18 +7,18 @@ use std::time::Duration;
 use lighthaul_base::{Rate, Rng};
 
 use crate::circuit::CircuitId;
-use crate::driver::{Capabilities, Change, Driver, Standing};
+use crate::driver::{Capabilities, Change, Driver, InstalledCircuit};
 use crate::error::{Error, Result};
 
 /// A simulated device; copies are the same device, so that who gave one to an agent can look at it.
 #[derive(Clone, Debug)]
-pub struct Sim {
+pub struct SimDevice {
     device: Arc<Mutex<Device>>,
 }
 
 /// How well a simulated device works.
 #[derive(Clone, Copy, Debug)]
-pub struct Temper {
+pub struct FaultModel {
     /// The longest that it takes for a call.
     pub latency_max: Duration,
     /// How many of a thousand million calls fail.
@@ -28,18 +28,18 @@ pub struct Temper {
 #[derive(Debug)]
 struct Device {
     capabilities: Capabilities,
-    temper: Temper,
+    fault_model: FaultModel,
     rng: Rng,
-    circuits: BTreeMap<CircuitId, Standing>,
+    circuits: BTreeMap<CircuitId, InstalledCircuit>,
     took: Duration,
 }
 
-impl Sim {
+impl SimDevice {
     /// A device with nothing in it.
-    pub fn new(capabilities: Capabilities, temper: Temper, seed: u64) -> Self {
+    pub fn new(capabilities: Capabilities, fault_model: FaultModel, seed: u64) -> Self {
         let device = Device {
             capabilities,
-            temper,
+            fault_model,
             rng: Rng::new(seed),
             circuits: BTreeMap::new(),
             took: Duration::ZERO,
@@ -50,8 +50,8 @@ impl Sim {
     }
 
     /// From now on it works so.
-    pub fn set_temper(&self, temper: Temper) {
-        self.device().temper = temper;
+    pub fn set_fault_model(&self, fault_model: FaultModel) {
+        self.device().fault_model = fault_model;
     }
 
     /// How long the last call took in the time of the device, which a world of virtual time adds to its own.
@@ -60,12 +60,12 @@ impl Sim {
     }
 
     /// What it has, without a call that could fail.
-    pub fn circuits(&self) -> BTreeMap<CircuitId, Standing> {
+    pub fn circuits(&self) -> BTreeMap<CircuitId, InstalledCircuit> {
         self.device().circuits.clone()
     }
 
     /// Puts something there that nobody asked for, or changes what is there.
-    pub fn tamper(&self, standing: Standing) {
+    pub fn tamper(&self, standing: InstalledCircuit) {
         self.device().circuits.insert(standing.id, standing);
     }
 
@@ -74,7 +74,7 @@ impl Sim {
     }
 }
 
-impl Driver for Sim {
+impl Driver for SimDevice {
     fn capabilities(&self) -> Capabilities {
         self.device().capabilities
     }
@@ -88,34 +88,34 @@ impl Driver for Sim {
     fn remove(&mut self, id: CircuitId) -> Result<()> {
         let mut device = self.device();
         device.begin();
-        device.stumble()?;
+        device.fail_sometimes()?;
         device.circuits.remove(&id);
         Ok(())
     }
 
-    fn inspect(&mut self) -> Result<Vec<Standing>> {
+    fn inspect(&mut self) -> Result<Vec<InstalledCircuit>> {
         let mut device = self.device();
         device.begin();
-        device.stumble()?;
+        device.fail_sometimes()?;
         Ok(device.circuits.values().cloned().collect())
     }
 }
 
 impl Device {
     fn begin(&mut self) {
-        let most = self.temper.latency_max.as_nanos() as u64;
+        let most = self.fault_model.latency_max.as_nanos() as u64;
         self.took = Duration::from_nanos(self.rng.below(most.saturating_add(1)));
     }
 
-    fn stumble(&mut self) -> Result<()> {
-        if self.rng.chance_ppb(self.temper.fail_ppb) {
+    fn fail_sometimes(&mut self) -> Result<()> {
+        if self.rng.chance_ppb(self.fault_model.fail_ppb) {
             return Err(Error::Device("it stumbled, as its seed has it".to_owned()));
         }
         Ok(())
     }
 
     fn change(&mut self, change: &Change<'_>) -> Result<()> {
-        self.stumble()?;
+        self.fail_sometimes()?;
         let id = change.circuit.id;
         if !self.circuits.contains_key(&id) && self.circuits.len() >= self.capabilities.entries_max
         {
@@ -131,7 +131,7 @@ impl Device {
                 "all circuits together are too fast".to_owned(),
             ));
         }
-        let standing = Standing {
+        let standing = InstalledCircuit {
             id,
             flow: Some(change.circuit.flow),
             rate: change.rate,

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Rng, Trc, trc::Step};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
-use lighthaul_circuit::driver::{Capabilities, Change, Driver, Standing};
+use lighthaul_circuit::controller::{Controller, Ending, Event, Work};
+use lighthaul_circuit::driver::{Capabilities, Change, Driver, InstalledCircuit};
 use lighthaul_circuit::error::Error;
 use lighthaul_circuit::flow::Flow;
-use lighthaul_circuit::keeper::{Ending, Event, Keeper, Work};
-use lighthaul_circuit::sim::{Sim, Temper};
+use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
 use proptest::prelude::*;
 
 const SECOND: u64 = 1_000_000_000;
@@ -40,44 +40,44 @@ fn circuit(id: u64, trc: &str) -> Circuit {
     }
 }
 
-/// A keeper and its device, and a clock that jumps.
+/// A controller and its device, and a clock that jumps.
 struct World {
     now: Instant,
-    keeper: Keeper,
-    device: Sim,
+    controller: Controller,
+    device: SimDevice,
     /// The rates of all circuits, whenever one changed.
     history: Vec<(Instant, BTreeMap<CircuitId, Option<Rate>>)>,
     events: Vec<Event>,
 }
 
 impl World {
-    fn new(capabilities: Capabilities, temper: Temper, seed: u64) -> Self {
+    fn new(capabilities: Capabilities, fault_model: FaultModel, seed: u64) -> Self {
         Self {
             now: Instant::ZERO,
-            keeper: Keeper::new(capabilities).unwrap(),
-            device: Sim::new(capabilities, temper, seed),
+            controller: Controller::new(capabilities).unwrap(),
+            device: SimDevice::new(capabilities, fault_model, seed),
             history: Vec::new(),
             events: Vec::new(),
         }
     }
 
     fn calm() -> Self {
-        let temper = Temper {
+        let fault_model = FaultModel {
             latency_max: Duration::ZERO,
             fail_ppb: 0,
         };
-        Self::new(capabilities(), temper, 0)
+        Self::new(capabilities(), fault_model, 0)
     }
 
-    fn take(&mut self, circuit: Circuit) {
+    fn put(&mut self, circuit: Circuit) {
         let till = circuit.trc.end();
-        self.keeper.take(self.now, circuit, till).unwrap();
+        self.controller.put(self.now, circuit, till).unwrap();
     }
 
-    /// Does all that is due till `till`; panics if the keeper never waits.
+    /// Does all that is due till `till`; panics if the controller never waits.
     fn run(&mut self, till: Instant) {
         for _ in 0..100_000 {
-            match self.keeper.poll_work(self.now) {
+            match self.controller.poll_work(self.now) {
                 Work::Wait(next) if next > till => {
                     self.now = till;
                     return;
@@ -85,20 +85,20 @@ impl World {
                 Work::Wait(next) => self.now = self.now.max(next),
                 work @ (Work::Apply(_) | Work::Remove(_) | Work::Inspect) => self.work(work),
             }
-            while let Some(event) = self.keeper.poll_event() {
+            while let Some(event) = self.controller.poll_event() {
                 self.events.push(event);
             }
         }
-        panic!("the keeper never waits");
+        panic!("the controller never waits");
     }
 
     fn work(&mut self, work: Work) {
         match work {
             Work::Apply(changes) => {
-                let keeper = &self.keeper;
+                let controller = &self.controller;
                 let circuits: Vec<(Circuit, Option<Rate>)> = changes
                     .into_iter()
-                    .map(|(id, rate)| (keeper.circuit(id).unwrap().clone(), rate))
+                    .map(|(id, rate)| (controller.circuit(id).unwrap().clone(), rate))
                     .collect();
                 let changes: Vec<Change<'_>> = circuits
                     .iter()
@@ -110,19 +110,23 @@ impl World {
                 let answers = self.device.apply(&changes);
                 self.now += self.device.took();
                 for (change, answer) in changes.iter().zip(answers) {
-                    self.keeper
-                        .handle_applied(self.now, change.circuit.id, change.rate, answer);
+                    self.controller.handle_applied(
+                        self.now,
+                        change.circuit.id,
+                        change.rate,
+                        answer,
+                    );
                 }
             }
             Work::Remove(id) => {
                 let answer = self.device.remove(id);
                 self.now += self.device.took();
-                self.keeper.handle_removed(self.now, id, answer);
+                self.controller.handle_removed(self.now, id, answer);
             }
             Work::Inspect => {
                 let answer = self.device.inspect();
                 self.now += self.device.took();
-                self.keeper.handle_inspected(self.now, answer);
+                self.controller.handle_inspected(self.now, answer);
             }
             Work::Wait(_) => {}
         }
@@ -142,7 +146,7 @@ impl World {
 fn a_circuit_is_made_at_once_follows_its_vector_and_goes() {
     let mut world = World::calm();
     let id = CircuitId(1);
-    world.take(circuit(1, "1s-2s 100M, 2s-3s 100M, 3s-4s 50M, 5s-6s 700M"));
+    world.put(circuit(1, "1s-2s 100M, 2s-3s 100M, 3s-4s 50M, 5s-6s 700M"));
     world.run(at(10_000));
     let changed = |rate: u64, due| {
         let rate = (rate > 0).then(|| Rate::from_mbps(rate));
@@ -156,13 +160,13 @@ fn a_circuit_is_made_at_once_follows_its_vector_and_goes() {
     assert_eq!(
         world.events,
         [
-            Event::Made(id),
+            Event::Created(id),
             changed(100, 1000),
             changed(50, 3000),
             changed(0, 4000),
             changed(700, 5000),
             changed(0, 6000),
-            Event::Ended(id, Ending::Over),
+            Event::Ended(id, Ending::Completed),
         ]
     );
     assert_eq!(world.device.circuits(), BTreeMap::new());
@@ -173,9 +177,9 @@ fn a_lease_that_nobody_renews_ends_the_circuit() {
     let mut world = World::calm();
     let id = CircuitId(1);
     let long = circuit(1, "0s-100s 100M");
-    world.keeper.take(world.now, long, at(2000)).unwrap();
+    world.controller.put(world.now, long, at(2000)).unwrap();
     world.run(at(1000));
-    world.keeper.renew(world.now, id, at(5000)).unwrap();
+    world.controller.renew(world.now, id, at(5000)).unwrap();
     world.run(at(4999));
     assert_eq!(world.rate_at(id, world.now), Some(Rate::from_mbps(100)));
     world.run(at(6000));
@@ -185,7 +189,7 @@ fn a_lease_that_nobody_renews_ends_the_circuit() {
         Some(&Event::Ended(id, Ending::Expired))
     );
     let why = world
-        .keeper
+        .controller
         .renew(world.now, id, at(9000))
         .unwrap_err()
         .to_string();
@@ -196,12 +200,12 @@ fn a_lease_that_nobody_renews_ends_the_circuit() {
 fn a_longer_lease_does_not_outlast_the_vector_and_a_released_circuit_goes_at_once() {
     let mut world = World::calm();
     world
-        .keeper
-        .take(world.now, circuit(1, "0s-3s 100M"), at(9000))
+        .controller
+        .put(world.now, circuit(1, "0s-3s 100M"), at(9000))
         .unwrap();
-    world.take(circuit(2, "0s-9s 100M"));
+    world.put(circuit(2, "0s-9s 100M"));
     world.run(at(2000));
-    world.keeper.release(world.now, CircuitId(2)).unwrap();
+    world.controller.release(world.now, CircuitId(2)).unwrap();
     world.run(at(2000));
     assert_eq!(world.device.circuits().len(), 1);
     world.run(at(4000));
@@ -212,7 +216,7 @@ fn a_longer_lease_does_not_outlast_the_vector_and_a_released_circuit_goes_at_onc
         .collect();
     let expected = [
         &Event::Ended(CircuitId(2), Ending::Released),
-        &Event::Ended(CircuitId(1), Ending::Over),
+        &Event::Ended(CircuitId(1), Ending::Completed),
     ];
     assert_eq!(ended, expected);
 }
@@ -221,9 +225,9 @@ fn a_longer_lease_does_not_outlast_the_vector_and_a_released_circuit_goes_at_onc
 fn a_new_vector_holds_at_once() {
     let mut world = World::calm();
     let id = CircuitId(1);
-    world.take(circuit(1, "0s-9s 100M"));
+    world.put(circuit(1, "0s-9s 100M"));
     world.run(at(1000));
-    world.take(circuit(1, "0s-2s 300M, 2s-4s 200M"));
+    world.put(circuit(1, "0s-2s 300M, 2s-4s 200M"));
     world.run(at(1000));
     assert_eq!(world.rate_at(id, at(1000)), Some(Rate::from_mbps(300)));
     world.run(at(3000));
@@ -236,7 +240,7 @@ fn a_new_vector_holds_at_once() {
 fn increases_wait_for_the_guard_time_behind_the_last_decrease() {
     let guard = Duration::from_millis(10);
     let latency_max = Duration::from_millis(3);
-    let temper = Temper {
+    let fault_model = FaultModel {
         latency_max,
         fail_ppb: 0,
     };
@@ -245,11 +249,11 @@ fn increases_wait_for_the_guard_time_behind_the_last_decrease() {
             guard,
             ..capabilities()
         },
-        temper,
+        fault_model,
         5,
     );
-    world.take(circuit(1, "0s-1s 900M, 1s-2s 100M"));
-    world.take(circuit(2, "0s-1s 100M, 1s-2s 900M"));
+    world.put(circuit(1, "0s-1s 900M, 1s-2s 100M"));
+    world.put(circuit(2, "0s-1s 100M, 1s-2s 900M"));
     world.run(at(1500));
     let moments = |id, mbps| {
         let is_it = |event: &&Event| matches!(event, Event::Changed { id: of, rate, .. } if *of == CircuitId(id) && *rate == Some(Rate::from_mbps(mbps)));
@@ -276,25 +280,26 @@ fn increases_wait_for_the_guard_time_behind_the_last_decrease() {
 #[test]
 fn what_stands_there_is_compared_with_what_is_wanted() {
     let mut world = World::calm();
-    let standing = |id, port: u64, rate: u64| Standing {
+    let standing = |id, port: u64, rate: u64| InstalledCircuit {
         id: CircuitId(id),
         flow: Some(format!("udp {port}").parse().unwrap()),
         rate: Some(Rate::from_mbps(rate)),
     };
     // one as it should be, one too fast, one that takes what is not its own, one that nobody wants
-    world.device.tamper(standing(1, 1001, 100));
-    world.device.tamper(standing(2, 1002, 555));
-    world.device.tamper(standing(3, 9999, 100));
-    world.device.tamper(standing(4, 1004, 1));
+    world.device.install(standing(1, 1001, 100));
+    world.device.install(standing(2, 1002, 555));
+    world.device.install(standing(3, 9999, 100));
+    world.device.install(standing(4, 1004, 1));
     for id in [1, 2, 3, 5] {
-        world.take(circuit(id, "0s-9s 100M"));
+        world.put(circuit(id, "0s-9s 100M"));
     }
     world.run(at(1));
     let device = world.device.circuits();
-    let expected: Vec<Standing> = [1, 2, 3, 5].map(|id| standing(id, 1000 + id, 100)).into();
+    let expected: Vec<InstalledCircuit> =
+        [1, 2, 3, 5].map(|id| standing(id, 1000 + id, 100)).into();
     assert_eq!(device.into_values().collect::<Vec<_>>(), expected);
     assert!(
-        world.events.contains(&Event::Cleared(CircuitId(4))),
+        world.events.contains(&Event::StaleRemoved(CircuitId(4))),
         "{:?}",
         world.events
     );
@@ -307,12 +312,12 @@ fn what_stands_there_is_compared_with_what_is_wanted() {
     assert!(!touched(1), "what is as it should be is left alone");
     // somebody meddles later
     world.events.clear();
-    world.device.tamper(standing(1, 1001, 999));
-    world.device.tamper(standing(7, 1007, 1));
-    world.take(circuit(5, "0s-99s 100M"));
+    world.device.install(standing(1, 1001, 999));
+    world.device.install(standing(7, 1007, 1));
+    world.put(circuit(5, "0s-99s 100M"));
     world.run(at(40_000));
     assert!(
-        world.events.contains(&Event::Cleared(CircuitId(7))),
+        world.events.contains(&Event::StaleRemoved(CircuitId(7))),
         "{:?}",
         world.events
     );
@@ -325,13 +330,13 @@ fn meddling_with_a_kept_circuit_is_mended_within_a_minute() {
     world.take(wanted.clone());
     world.run(at(1000));
     let flow = Some(wanted.flow);
-    world.device.tamper(Standing {
+    world.device.install(InstalledCircuit {
         id: wanted.id,
         flow,
         rate: None,
     });
     world.run(at(60_000));
-    assert!(world.events.contains(&Event::Mended(wanted.id)));
+    assert!(world.events.contains(&Event::Repaired(wanted.id)));
     assert_eq!(
         world.device.circuits()[&wanted.id].rate,
         Some(Rate::from_mbps(100))
@@ -341,7 +346,7 @@ fn meddling_with_a_kept_circuit_is_mended_within_a_minute() {
 #[test]
 fn what_cannot_be_kept_is_refused_with_a_reason() {
     let mut world = World::calm();
-    world.take(circuit(1, "1s-5s 100M"));
+    world.put(circuit(1, "1s-5s 100M"));
     world.now = at(500);
     let same_flow = |trc: &str| Circuit {
         flow: circuit(1, trc).flow,
@@ -368,8 +373,8 @@ fn what_cannot_be_kept_is_refused_with_a_reason() {
         ),
     ] {
         let why = world
-            .keeper
-            .take(world.now, circuit_, at(lease))
+            .controller
+            .put(world.now, circuit_, at(lease))
             .unwrap_err();
         // what others stand in the way of may be tried again
         let is_busy = says.contains("same packets") || says.contains("taken");
@@ -377,16 +382,16 @@ fn what_cannot_be_kept_is_refused_with_a_reason() {
         assert!(why.to_string().contains(says), "{why}");
     }
     // one behind the other they may have the same packets
-    world.take(same_flow("5s-6s 1M"));
+    world.put(same_flow("5s-6s 1M"));
     for id in 3..=10 {
-        world.take(circuit(id, "1s-2s 1M"));
+        world.put(circuit(id, "1s-2s 1M"));
     }
     let full = world
-        .keeper
-        .take(world.now, circuit(11, "1s-2s 1M"), at(900))
+        .controller
+        .put(world.now, circuit(11, "1s-2s 1M"), at(900))
         .unwrap_err();
     assert!(full.to_string().contains("10 circuits already"), "{full}");
-    assert!(world.keeper.release(world.now, CircuitId(99)).is_err());
+    assert!(world.controller.release(world.now, CircuitId(99)).is_err());
 }
 
 #[test]
@@ -396,17 +401,17 @@ fn an_increase_waits_for_the_decreases_before_it_and_not_for_later_ones() {
         guard,
         ..capabilities()
     };
-    let temper = Temper {
+    let fault_model = FaultModel {
         latency_max: Duration::ZERO,
         fail_ppb: 0,
     };
-    let mut world = World::new(can, temper, 0);
-    world.take(circuit(1, "1s-9s 100M"));
+    let mut world = World::new(can, fault_model, 0);
+    world.put(circuit(1, "1s-9s 100M"));
     // one that leaves something every half a second
     let stairs: Vec<String> = (0..16_u64)
         .map(|nth| format!("{}ms-{}ms {}M", nth * 500, nth * 500 + 500, 100 - nth))
         .collect();
-    world.take(circuit(2, &stairs.join(", ")));
+    world.put(circuit(2, &stairs.join(", ")));
     world.run(at(2600));
     let raised = world.device.circuits()[&CircuitId(1)].rate;
     assert_eq!(raised, Some(Rate::from_mbps(100)));
@@ -437,7 +442,7 @@ fn absurd_capabilities_are_refused() {
             ..good
         },
     ] {
-        assert!(Keeper::new(bad).is_err(), "{bad:?}");
+        assert!(Controller::new(bad).is_err(), "{bad:?}");
     }
 }
 
@@ -449,9 +454,9 @@ fn events_that_nobody_takes_are_counted() {
         .collect();
     let mut told = 0;
     for id in 1..=10 {
-        world.take(circuit(id, &steps.join(",")));
+        world.put(circuit(id, &steps.join(",")));
     }
-    while let next = world.keeper.poll_work(world.now)
+    while let next = world.controller.poll_work(world.now)
         && told < 50_000
     {
         match next {
@@ -463,11 +468,11 @@ fn events_that_nobody_takes_are_counted() {
             }
         }
     }
-    let Some(Event::Lost(lost)) = world.keeper.poll_event() else {
+    let Some(Event::Overflow(lost)) = world.controller.poll_event() else {
         panic!("events were lost")
     };
-    let kept = std::iter::from_fn(|| world.keeper.poll_event()).count() as u64;
-    assert_eq!(kept, lighthaul_circuit::keeper::EVENTS_MAX as u64);
+    let kept = std::iter::from_fn(|| world.controller.poll_event()).count() as u64;
+    assert_eq!(kept, lighthaul_circuit::controller::EVENTS_MAX as u64);
     // made, changed at each step, closed, ended
     assert_eq!(kept + lost, 10 * (1 + 4000 + 1 + 1));
 }
@@ -475,10 +480,10 @@ fn events_that_nobody_takes_are_counted() {
 #[test]
 fn a_circuit_that_fails_is_said_once_and_taken_away_and_the_others_go_on() {
     let mut world = World::calm();
-    world.take(circuit(1, "1s-9s 100M"));
-    world.take(circuit(2, "0s-20s 100M"));
+    world.put(circuit(1, "1s-9s 100M"));
+    world.put(circuit(2, "0s-20s 100M"));
     world.run(at(500));
-    world.device.set_temper(Temper {
+    world.device.set_fault_model(FaultModel {
         latency_max: Duration::ZERO,
         fail_ppb: 1_000_000_000,
     });
@@ -492,7 +497,7 @@ fn a_circuit_that_fails_is_said_once_and_taken_away_and_the_others_go_on() {
         world.rate_at(CircuitId(2), world.now),
         Some(Rate::from_mbps(100))
     );
-    world.device.set_temper(Temper {
+    world.device.set_fault_model(FaultModel {
         latency_max: Duration::ZERO,
         fail_ppb: 0,
     });
@@ -507,7 +512,7 @@ fn a_circuit_that_fails_is_said_once_and_taken_away_and_the_others_go_on() {
         .filter(|event| matches!(event, Event::Failed(..)));
     assert_eq!(failures.count(), 1);
     // its name is free again
-    world.take(circuit(1, "16s-17s 100M"));
+    world.put(circuit(1, "16s-17s 100M"));
     world.run(at(16_500));
     assert_eq!(
         world.rate_at(CircuitId(1), at(16_000)),
@@ -544,12 +549,12 @@ fn grants(seed: u64, count: u64) -> Vec<Circuit> {
 proptest! {
     #[test]
     fn every_vector_is_kept_and_the_link_never_exceeded(seed: u64, count in 1_u64..8, latency in 0_u64..3, guard in 0_u64..20) {
-        let temper = Temper { latency_max: Duration::from_millis(latency), fail_ppb: 0 };
+        let fault_model = FaultModel { latency_max: Duration::from_millis(latency), fail_ppb: 0 };
         let guard = Duration::from_millis(guard);
-        let mut world = World::new(Capabilities { guard, ..capabilities() }, temper, seed);
+        let mut world = World::new(Capabilities { guard, ..capabilities() }, fault_model, seed);
         let circuits = grants(seed, count);
         for circuit in &circuits {
-            world.take(circuit.clone());
+            world.put(circuit.clone());
         }
         world.run(at(30_000));
         for (moment, rates) in &world.history {
@@ -569,18 +574,18 @@ proptest! {
                 prop_assert!(world.rate_at(circuit.id, after).is_none() || circuit.trc.rate_at(after).is_some());
             }
         }
-        let failed = world.events.iter().any(|event| matches!(event, Event::Failed(..) | Event::Lost(_)));
+        let failed = world.events.iter().any(|event| matches!(event, Event::Failed(..) | Event::Overflow(_)));
         prop_assert!(!failed);
         prop_assert_eq!(world.device.circuits(), BTreeMap::new());
     }
 
     #[test]
     fn whatever_fails_is_said_once_and_nothing_stays(seed: u64, count in 1_u64..8, fail_ppb in 0_u64..300_000_000) {
-        let temper = Temper { latency_max: Duration::from_millis(1), fail_ppb };
-        let mut world = World::new(capabilities(), temper, seed);
+        let fault_model = FaultModel { latency_max: Duration::from_millis(1), fail_ppb };
+        let mut world = World::new(capabilities(), fault_model, seed);
         let circuits = grants(seed, count);
         for circuit in &circuits {
-            world.take(circuit.clone());
+            world.put(circuit.clone());
         }
         world.run(at(30_000));
         for circuit in &circuits {
@@ -588,7 +593,7 @@ proptest! {
             prop_assert_eq!(told.count(), 1, "{} is told its end once", circuit.id);
         }
         // once the device works, what is left goes
-        world.device.set_temper(Temper { latency_max: Duration::ZERO, fail_ppb: 0 });
+        world.device.set_fault_model(FaultModel { latency_max: Duration::ZERO, fail_ppb: 0 });
         world.run(at(100_000));
         prop_assert_eq!(world.device.circuits(), BTreeMap::new());
     }

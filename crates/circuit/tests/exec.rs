@@ -9,12 +9,12 @@ use std::time::Duration;
 use lighthaul_base::Rate;
 use lighthaul_circuit::agent::Agent;
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
-use lighthaul_circuit::driver::{Capabilities, Change, Driver, Standing};
+use lighthaul_circuit::controller::Event;
+use lighthaul_circuit::driver::{Capabilities, Change, Driver, InstalledCircuit};
 use lighthaul_circuit::error::Error;
 use lighthaul_circuit::exec::Exec;
 use lighthaul_circuit::exec::config::Config;
-use lighthaul_circuit::keeper::Event;
-use lighthaul_circuit::sim::{Sim, Temper};
+use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
 use lighthaul_io::host::clock::Clock;
 
 const CAPABLE: &str = r#"{"capabilities":{"rate_min_bps":1000000,"rate_max_bps":10000000000,"granularity_bps":1000000,"guard_nanos":10000000,"entries_max":96,"is_hitless":false,"overhead_bytes":38}}"#;
@@ -56,7 +56,7 @@ fn a_program_hears_json_and_answers_json() {
          case \"$request\" in
            *'\"verb\":\"apply\"'*) echo '{{\"answers\":[null,\"port 9 is dark\"]}}';;
            *'\"verb\":\"remove\"'*) echo '{{\"answers\":[null]}}';;
-           *) echo '{{\"standing\":[{{\"id\":1,\"flow\":\"udp 10.0.0.2 5000\",\"rate\":5000000}},{{\"id\":2,\"flow\":null,\"rate\":0}}]}}';;
+           *) echo '{{\"circuits\":[{{\"id\":1,\"flow\":\"udp 10.0.0.2 5000\",\"rate\":5000000}},{{\"id\":2,\"flow\":null,\"rate\":0}}]}}';;
          esac",
         heard.display()
     );
@@ -79,7 +79,7 @@ fn a_program_hears_json_and_answers_json() {
     exec.remove(CircuitId(7)).unwrap();
     let standing = exec.inspect().unwrap();
     let flow = Some(one.flow);
-    let first = Standing {
+    let first = InstalledCircuit {
         id: one.id,
         flow,
         rate: Some(Rate::from_mbps(5)),
@@ -88,7 +88,7 @@ fn a_program_hears_json_and_answers_json() {
         standing,
         [
             first,
-            Standing {
+            InstalledCircuit {
                 id: two.id,
                 flow: None,
                 rate: None
@@ -208,13 +208,13 @@ fn a_program_that_hangs_is_killed_with_all_it_has_started() {
 #[test]
 fn a_device_that_hangs_fails_its_own_circuit_and_holds_up_no_other() {
     let clock = Clock::start();
-    let hangs = "case \"$request\" in *inspect*) echo '{\"standing\":[]}';; *) sleep 1000;; esac";
+    let hangs = "case \"$request\" in *inspect*) echo '{\"circuits\":[]}';; *) sleep 1000;; esac";
     let exec = Exec::open(clock, script(hangs, Duration::from_secs(3))).unwrap();
-    let temper = Temper {
+    let fault_model = FaultModel {
         latency_max: Duration::ZERO,
         fail_ppb: 0,
     };
-    let sim = Sim::new(exec.capabilities(), temper, 1);
+    let sim = SimDevice::new(exec.capabilities(), fault_model, 1);
     let drivers: BTreeMap<String, Box<dyn Driver>> = BTreeMap::from([
         ("bad".to_owned(), Box::new(exec) as _),
         ("good".to_owned(), Box::new(sim.clone()) as _),
@@ -246,7 +246,7 @@ fn a_device_that_hangs_fails_its_own_circuit_and_holds_up_no_other() {
         matches!(
             good[..],
             [
-                Event::Made(CircuitId(2)),
+                Event::Created(CircuitId(2)),
                 Event::Changed {
                     id: CircuitId(2),
                     ..

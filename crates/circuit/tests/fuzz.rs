@@ -12,7 +12,7 @@ mod harmless;
 use harmless::{assert_harmless, assert_seeds_harmless};
 
 /// Answers as a program may write them, and as it may get them wrong.
-const ANSWER: &str = r#"\{("answers":\[(null|"no"|0)(,null)?\]|"standing":\[\{"id":[0-9]{1,20},"flow":("all"|"udp 10.0.0.2/3[0-9] 5000-[0-9]{1,6}"|null),"rate":(0|[0-9]{1,20}|null)\}\]|"capabilities":\{"rate_min_bps":[0-9]{1,2},"rate_max_bps":[0-9]{1,20},"granularity_bps":1,"guard_nanos":0,"entries_max":[0-9]{1,4},"is_hitless":(true|false),"overhead_bytes":[0-9]{1,5}\})\}"#;
+const ANSWER: &str = r#"\{("answers":\[(null|"no"|0)(,null)?\]|"circuits":\[\{"id":[0-9]{1,20},"flow":("all"|"udp 10.0.0.2/3[0-9] 5000-[0-9]{1,6}"|null),"rate":(0|[0-9]{1,20}|null)\}\]|"capabilities":\{"rate_min_bps":[0-9]{1,2},"rate_max_bps":[0-9]{1,20},"granularity_bps":1,"guard_nanos":0,"entries_max":[0-9]{1,4},"is_hitless":(true|false),"overhead_bytes":[0-9]{1,5}\})\}"#;
 
 /// A message of traffic control with attributes of any kinds.
 fn likely_message() -> impl Strategy<Value = Vec<u8>> {

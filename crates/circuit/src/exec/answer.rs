@@ -5,15 +5,15 @@ use std::time::Duration;
 use lighthaul_base::Rate;
 use serde::Deserialize;
 
-use crate::driver::{Capabilities, Standing};
+use crate::driver::{Capabilities, InstalledCircuit};
 use crate::error::{Error, Result};
 
 /// An answer, whatever was asked.
 #[derive(Debug, Deserialize)]
 pub struct Answer {
-    capabilities: Option<SaidCapabilities>,
+    capabilities: Option<JsonCapabilities>,
     answers: Option<Vec<Option<String>>>,
-    standing: Option<Vec<Standing>>,
+    circuits: Option<Vec<InstalledCircuit>>,
 }
 
 impl Answer {
@@ -38,15 +38,15 @@ impl Answer {
     }
 
     /// Which circuits stand, if that is said, and they are no more than there may be.
-    pub fn standing(&self, most: usize) -> Option<Vec<Standing>> {
-        let standing = self.standing.as_ref()?;
-        (standing.len() <= most).then(|| standing.clone())
+    pub fn circuits(&self, most: usize) -> Option<Vec<InstalledCircuit>> {
+        let circuits = self.circuits.as_ref()?;
+        (circuits.len() <= most).then(|| circuits.clone())
     }
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SaidCapabilities {
+struct JsonCapabilities {
     rate_min_bps: u64,
     rate_max_bps: u64,
     granularity_bps: u64,
@@ -56,7 +56,7 @@ struct SaidCapabilities {
     overhead_bytes: u16,
 }
 
-impl SaidCapabilities {
+impl JsonCapabilities {
     fn read(&self) -> Option<Capabilities> {
         Some(Capabilities {
             rate_min: Rate::from_bps(self.rate_min_bps)?,

@@ -11,7 +11,7 @@
 //! {"version":1,"verb":"remove","id":7}
 //!     {"answers":[null]}
 //! {"version":1,"verb":"inspect"}
-//!     {"standing":[{"id":7,"flow":"udp 10.0.0.2/32 5000-5000","rate":0}]}
+//!     {"circuits":[{"id":7,"flow":"udp 10.0.0.2/32 5000-5000","rate":0}]}
 //! ```
 //!
 //! A rate of zero is a circuit that stands but takes no packets. What is asked for and is so already is a success.
@@ -21,7 +21,7 @@ use lighthaul_io::host::clock::Clock;
 use serde::Serialize;
 
 use crate::circuit::CircuitId;
-use crate::driver::{Capabilities, Change, Driver, Standing};
+use crate::driver::{Capabilities, Change, Driver, InstalledCircuit};
 use crate::error::{Error, Result};
 use crate::exec::answer::Answer;
 use crate::exec::config::Config;
@@ -41,7 +41,9 @@ impl Exec {
     pub fn open(clock: Clock, config: Config) -> Result<Self> {
         config.check()?;
         let answer = run(clock, &config, &Request::Capabilities)?;
-        let capabilities = answer.capabilities().ok_or_else(|| nonsense(&config))?;
+        let capabilities = answer
+            .capabilities()
+            .ok_or_else(|| missing_answer(&config))?;
         capabilities.check()?;
         Ok(Self {
             config,
@@ -57,7 +59,7 @@ impl Exec {
     /// The program's answers to so many changes.
     fn answers(&self, request: &Request<'_>, count: usize) -> Result<Vec<Result<()>>> {
         let results = self.ask(request)?.results(count);
-        results.ok_or_else(|| nonsense(&self.config))
+        results.ok_or_else(|| missing_answer(&self.config))
     }
 }
 
@@ -67,14 +69,14 @@ impl Driver for Exec {
     }
 
     fn apply(&mut self, changes: &[Change<'_>]) -> Vec<Result<()>> {
-        let said = changes.iter().map(|change| SaidChange {
+        let json = changes.iter().map(|change| JsonChange {
             id: change.circuit.id,
             interface: &change.circuit.interface,
             flow: change.circuit.flow,
             rate_bps: change.rate.map_or(0, Rate::as_bps),
         });
         let request = Request::Apply {
-            changes: said.collect(),
+            changes: json.collect(),
         };
         self.answers(&request, changes.len()).unwrap_or_else(|why| {
             // whatever went wrong, it went wrong for all of them
@@ -87,10 +89,10 @@ impl Driver for Exec {
         answers.into_iter().collect()
     }
 
-    fn inspect(&mut self) -> Result<Vec<Standing>> {
+    fn inspect(&mut self) -> Result<Vec<InstalledCircuit>> {
         let answer = self.ask(&Request::Inspect)?;
-        let standing = answer.standing(self.capabilities.entries_max);
-        standing.ok_or_else(|| nonsense(&self.config))
+        let circuits = answer.circuits(self.capabilities.entries_max);
+        circuits.ok_or_else(|| missing_answer(&self.config))
     }
 }
 
@@ -98,7 +100,7 @@ impl Driver for Exec {
 #[serde(tag = "verb", rename_all = "snake_case")]
 enum Request<'a> {
     Capabilities,
-    Apply { changes: Vec<SaidChange<'a>> },
+    Apply { changes: Vec<JsonChange<'a>> },
     Remove { id: CircuitId },
     Inspect,
 }
@@ -111,7 +113,7 @@ struct Versioned<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct SaidChange<'a> {
+struct JsonChange<'a> {
     id: CircuitId,
     interface: &'a str,
     flow: Flow,
@@ -137,7 +139,7 @@ fn run(clock: Clock, config: &Config, request: &Request<'_>) -> Result<Answer> {
     })
 }
 
-fn nonsense(config: &Config) -> Error {
+fn missing_answer(config: &Config) -> Error {
     Error::Program {
         program: config.program.display().to_string(),
         why: "it did not answer what was asked, or not for every change".to_owned(),

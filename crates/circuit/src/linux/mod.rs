@@ -9,12 +9,12 @@
 //! - `htb`: classes and their rates, as the kernel has them
 //! - `netlink`: asking the kernel; `message`: how questions and answers are written
 
-pub mod dump;
 pub mod shaper;
+pub mod tc_object;
 
+mod filter;
 mod htb;
 mod message;
 mod netlink;
-mod program;
 
 pub use shaper::Shaper;

@@ -6,7 +6,7 @@
 //!                                                +- 4c48:3    a circuit that takes no packets now
 //! ```
 //!
-//! The handle `4c48:` is our mark, and so is what stands in a filter (`program`). A class is made at
+//! The handle `4c48:` is our mark, and so is what circuit in a filter (`program`). A class is made at
 //! commit; at a boundary only its rate changes, in place, and a filter where a circuit opens or closes. What waits
 //! in a class that closes leaves with the rest. The kernel has no timers for this: what nobody changes stays as it
 //! is.
@@ -18,14 +18,14 @@ use lighthaul_base::Rate;
 use rustix::io;
 
 use crate::circuit::CircuitId;
-use crate::driver::{Capabilities, Change, Driver, Standing};
+use crate::driver::{Capabilities, Change, Driver, InstalledCircuit};
 use crate::error::{Error, Result};
 use crate::flow::Flow;
-use crate::linux::dump::{RTM_NEWQDISC, RTM_NEWTCLASS, RTM_NEWTFILTER, Said, TCA_BPF_OPS};
+use crate::linux::filter::Label;
 use crate::linux::htb::{self, Class, TCA_KIND, TCA_OPTIONS};
 use crate::linux::message::{Message, Subject};
 use crate::linux::netlink::Netlink;
-use crate::linux::program::Label;
+use crate::linux::tc_object::{RTM_NEWQDISC, RTM_NEWTCLASS, RTM_NEWTFILTER, TCA_BPF_OPS, TcObject};
 
 /// Keeps circuits at an interface of the namespace that it was opened in.
 #[derive(Debug)]
@@ -37,12 +37,12 @@ pub struct Shaper {
     capacity: Rate,
     /// Whether our discipline is there.
     is_ours: bool,
-    stands: BTreeMap<CircuitId, Stands>,
+    circuits: BTreeMap<CircuitId, KernelCircuit>,
 }
 
 /// A circuit as it was told to the kernel, or found there.
 #[derive(Clone, Copy, Debug)]
-struct Stands {
+struct KernelCircuit {
     /// The lower half of its class's number, and its filter's.
     minor: u16,
     /// Nothing if it is not as we made it.
@@ -66,29 +66,29 @@ impl Shaper {
             index: 0,
             capacity,
             is_ours: false,
-            stands: BTreeMap::new(),
+            circuits: BTreeMap::new(),
         };
-        shaper.look()?;
+        shaper.refresh()?;
         Ok(shaper)
     }
 
-    /// Learns what stands at the interface.
-    fn look(&mut self) -> Result<()> {
+    /// Learns what circuit at the interface.
+    fn refresh(&mut self) -> Result<()> {
         let what = format!("look at {}", self.interface);
         let index = self.netlink.index_of(&self.interface);
         self.index = index.map_err(Error::kernel(what.clone()))?;
-        self.is_ours = self.look_at_root()?;
-        self.stands.clear();
+        self.is_ours = self.check_root()?;
+        self.circuits.clear();
         if !self.is_ours {
             return Ok(());
         }
         let rates = self.classes().map_err(Error::kernel(what.clone()))?;
         let filters = self.filters().map_err(Error::kernel(what))?;
         for filter in filters {
-            let Said::Filter {
+            let TcObject::Filter {
                 minor,
                 priority,
-                circuit,
+                circuit: id,
                 flow,
                 is_open,
             } = filter
@@ -96,31 +96,35 @@ impl Shaper {
                 continue;
             };
             let rate = rates.get(&minor).copied();
-            let stands = Stands {
+            let circuit = KernelCircuit {
                 minor,
                 flow: flow.filter(|_| rate.is_some()),
                 rate: rate.filter(|_| is_open),
                 priority,
             };
-            self.stands.insert(circuit, stands);
+            self.circuits.insert(id, circuit);
         }
         Ok(())
     }
 
     /// Whether the discipline at the root is ours; refuses another that somebody put there.
-    fn look_at_root(&mut self) -> Result<bool> {
+    fn check_root(&mut self) -> Result<bool> {
         let index = self.index;
         let all = Message::new(RTM_GETQDISC, NLM_F_DUMP, self.subject(0, 0));
-        let roots = self.netlink.dump(&all, |reply| match Said::of(&reply)? {
-            Said::Discipline {
-                interface,
-                handle,
-                parent: ROOT,
-                kind,
-                rest,
-            } if interface == index => Some((handle, kind, rest)),
-            Said::Discipline { .. } | Said::Class { .. } | Said::Filter { .. } => None,
-        });
+        let roots = self
+            .netlink
+            .dump(&all, |reply| match TcObject::of(&reply)? {
+                TcObject::Discipline {
+                    interface,
+                    handle,
+                    parent: ROOT,
+                    kind,
+                    rest,
+                } if interface == index => Some((handle, kind, rest)),
+                TcObject::Discipline { .. } | TcObject::Class { .. } | TcObject::Filter { .. } => {
+                    None
+                }
+            });
         let what = format!("look at {}", self.interface);
         let roots = roots.map_err(Error::kernel(what))?;
         // what the kernel puts there by itself has no handle
@@ -137,22 +141,24 @@ impl Shaper {
     /// The rates of our classes.
     fn classes(&mut self) -> io::Result<BTreeMap<u16, Rate>> {
         let all = Message::new(RTM_GETTCLASS, NLM_F_DUMP, self.subject(0, 0));
-        let classes = self.netlink.dump(&all, |reply| match Said::of(&reply)? {
-            Said::Class { minor, rate } => Some((minor, rate)),
-            Said::Discipline { .. } | Said::Filter { .. } => None,
-        });
+        let classes = self
+            .netlink
+            .dump(&all, |reply| match TcObject::of(&reply)? {
+                TcObject::Class { minor, rate } => Some((minor, rate)),
+                TcObject::Discipline { .. } | TcObject::Filter { .. } => None,
+            });
         Ok(classes?.into_iter().collect())
     }
 
     /// The filters that carry our mark.
-    fn filters(&mut self) -> io::Result<Vec<Said>> {
+    fn filters(&mut self) -> io::Result<Vec<TcObject>> {
         let all = Message::new(RTM_GETTFILTER, NLM_F_DUMP, self.subject(0, MAJOR));
-        self.netlink.dump(&all, |reply| Said::of(&reply))
+        self.netlink.dump(&all, |reply| TcObject::of(&reply))
     }
 
     /// Has the kernel do all changes; answers with the first refusal of each.
-    fn tell(&mut self, changes: &[Change<'_>]) -> Vec<io::Result<()>> {
-        if let Err(why) = self.take_over() {
+    fn send(&mut self, changes: &[Change<'_>]) -> Vec<io::Result<()>> {
+        if let Err(why) = self.install_root() {
             return vec![Err(why); changes.len()];
         }
         let mut minors = self.free_minors();
@@ -160,10 +166,10 @@ impl Shaper {
         let mut owners = Vec::new();
         let mut after = Vec::new();
         for (nth, change) in changes.iter().enumerate() {
-            let (stands, some) = self.plan(change, &mut minors);
+            let (circuit, some) = self.plan(change, &mut minors);
             owners.extend(some.iter().map(|_| nth));
             messages.extend(some);
-            after.push(stands);
+            after.push(circuit);
         }
         let mut answers: Vec<io::Result<()>> = vec![Ok(()); changes.len()];
         for (nth, answer) in owners.into_iter().zip(self.netlink.ask(&messages)) {
@@ -171,24 +177,24 @@ impl Shaper {
                 answers[nth] = answer;
             }
         }
-        for ((change, stands), answer) in changes.iter().zip(after).zip(&answers) {
+        for ((change, circuit), answer) in changes.iter().zip(after).zip(&answers) {
             if answer.is_ok() {
-                self.stands.insert(change.circuit.id, stands);
+                self.circuits.insert(change.circuit.id, circuit);
             }
         }
         answers
     }
 
-    /// How a circuit stands after a change, and what the kernel is told for that.
+    /// How a circuit circuit after a change, and what the kernel is told for that.
     fn plan(
         &self,
         change: &Change<'_>,
         minors: &mut impl Iterator<Item = u16>,
-    ) -> (Stands, Vec<Message>) {
+    ) -> (KernelCircuit, Vec<Message>) {
         let flow = change.circuit.flow;
-        let before = self.stands.get(&change.circuit.id);
+        let before = self.circuits.get(&change.circuit.id);
         let minor = before.map(|before| before.minor);
-        let stands = Stands {
+        let circuit = KernelCircuit {
             // there are more numbers than entries
             minor: minor.or_else(|| minors.next()).unwrap_or(u16::MAX - 1),
             flow: Some(flow),
@@ -205,10 +211,10 @@ impl Shaper {
         if let Some(before) = before.filter(|_| whole.is_none()) {
             messages.push(self.filter(RTM_DELTFILTER, 0, before));
         }
-        let class = self.class(stands.minor, change.rate);
+        let class = self.class(circuit.minor, change.rate);
         let filter = || {
-            let message = self.filter(RTM_NEWTFILTER, NLM_F_CREATE, &stands);
-            write_filter(message, &label, MAJOR | u32::from(stands.minor))
+            let message = self.filter(RTM_NEWTFILTER, NLM_F_CREATE, &circuit);
+            write_filter(message, &label, MAJOR | u32::from(circuit.minor))
         };
         match whole {
             Some(before) if before.rate.is_some() == change.rate.is_some() => messages.push(class),
@@ -216,11 +222,11 @@ impl Shaper {
             Some(_) if change.rate.is_none() => messages.extend([filter(), class]),
             _ => messages.extend([class, filter()]),
         }
-        (stands, messages)
+        (circuit, messages)
     }
 
     /// Puts our discipline at the root, with the classes that are always there.
-    fn take_over(&mut self) -> io::Result<()> {
+    fn install_root(&mut self) -> io::Result<()> {
         if self.is_ours {
             return Ok(());
         }
@@ -270,10 +276,10 @@ impl Shaper {
     }
 
     /// A message about a circuit's filter.
-    fn filter(&self, kind: u16, flags: u16, stands: &Stands) -> Message {
+    fn filter(&self, kind: u16, flags: u16, circuit: &KernelCircuit) -> Message {
         let subject = Subject {
-            info: u32::from(stands.priority) << 16 | ANY_PACKET,
-            ..self.subject(stands.minor.into(), MAJOR)
+            info: u32::from(circuit.priority) << 16 | ANY_PACKET,
+            ..self.subject(circuit.minor.into(), MAJOR)
         };
         Message::new(kind, NLM_F_ACK | flags, subject).with_text(TCA_KIND, "bpf")
     }
@@ -289,7 +295,11 @@ impl Shaper {
 
     /// Numbers that no circuit has; a class that was left without a filter when somebody was killed is used again.
     fn free_minors(&self) -> impl Iterator<Item = u16> + use<> {
-        let taken: BTreeSet<u16> = self.stands.values().map(|stands| stands.minor).collect();
+        let taken: BTreeSet<u16> = self
+            .circuits
+            .values()
+            .map(|circuit| circuit.minor)
+            .collect();
         (MINOR_FIRST..MINOR_LAST).filter(move |minor| !taken.contains(minor))
     }
 
@@ -312,20 +322,20 @@ impl Driver for Shaper {
     }
 
     fn apply(&mut self, changes: &[Change<'_>]) -> Vec<Result<()>> {
-        let mut answers = self.tell(changes);
+        let mut answers = self.send(changes);
         let failed: Vec<usize> = (0..changes.len())
             .filter(|nth| answers[*nth].is_err())
             .collect();
         // somebody may have changed the interface beneath us: look again, once
         if !failed.is_empty() {
-            if let Err(why) = self.look() {
+            if let Err(why) = self.refresh() {
                 let answers = answers.into_iter();
                 return answers
                     .map(|answer| answer.map_err(|_| why.clone()))
                     .collect();
             }
             let again: Vec<Change<'_>> = failed.iter().map(|nth| changes[*nth]).collect();
-            for (nth, answer) in failed.into_iter().zip(self.tell(&again)) {
+            for (nth, answer) in failed.into_iter().zip(self.send(&again)) {
                 answers[nth] = answer;
             }
         }
@@ -336,40 +346,40 @@ impl Driver for Shaper {
     }
 
     fn remove(&mut self, id: CircuitId) -> Result<()> {
-        let Some(stands) = self.stands.get(&id).copied() else {
+        let Some(circuit) = self.circuits.get(&id).copied() else {
             return Ok(());
         };
-        let messages = if self.stands.len() == 1 {
+        let messages = if self.circuits.len() == 1 {
             let root = self.subject(MAJOR, ROOT);
             vec![Message::new(RTM_DELQDISC, NLM_F_ACK, root)]
         } else {
-            let class = self.subject(MAJOR | u32::from(stands.minor), 0);
+            let class = self.subject(MAJOR | u32::from(circuit.minor), 0);
             vec![
-                self.filter(RTM_DELTFILTER, 0, &stands),
+                self.filter(RTM_DELTFILTER, 0, &circuit),
                 Message::new(RTM_DELTCLASS, NLM_F_ACK, class),
             ]
         };
         let answers = self.netlink.ask(&messages);
         let Err(why) = answers.into_iter().collect::<io::Result<()>>() else {
-            self.is_ours = self.stands.len() > 1;
-            self.stands.remove(&id);
+            self.is_ours = self.circuits.len() > 1;
+            self.circuits.remove(&id);
             return Ok(());
         };
         // somebody else may have taken it away
-        self.look()?;
-        if self.stands.contains_key(&id) {
+        self.refresh()?;
+        if self.circuits.contains_key(&id) {
             let what = format!("take {id} from {}", self.interface);
             return Err(Error::kernel(what)(why));
         }
         Ok(())
     }
 
-    fn inspect(&mut self) -> Result<Vec<Standing>> {
-        self.look()?;
-        let standing = self.stands.iter().map(|(id, stands)| Standing {
+    fn inspect(&mut self) -> Result<Vec<InstalledCircuit>> {
+        self.refresh()?;
+        let standing = self.circuits.iter().map(|(id, circuit)| InstalledCircuit {
             id: *id,
-            flow: stands.flow,
-            rate: stands.rate,
+            flow: circuit.flow,
+            rate: circuit.rate,
         });
         Ok(standing.collect())
     }

@@ -4,13 +4,13 @@ use lighthaul_base::Rate;
 
 use crate::circuit::CircuitId;
 use crate::flow::Flow;
+use crate::linux::filter::{Found, Label};
 use crate::linux::htb::{self, Class, TCA_KIND, TCA_OPTIONS};
 use crate::linux::message::Reply;
-use crate::linux::program::{Found, Label};
 
 /// What one message says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum TcObject {
     /// A discipline hangs somewhere.
     Discipline {
         /// The interface's number.
@@ -47,13 +47,13 @@ pub enum Said {
 }
 
 /// What messages from the kernel say, those left out that say nothing of this.
-pub fn read(octets: &[u8]) -> Vec<Said> {
+pub fn read(octets: &[u8]) -> Vec<TcObject> {
     Reply::all(octets)
-        .filter_map(|reply| Said::of(&reply))
+        .filter_map(|reply| TcObject::of(&reply))
         .collect()
 }
 
-impl Said {
+impl TcObject {
     /// What one message says.
     pub(crate) fn of(reply: &Reply<'_>) -> Option<Self> {
         let (subject, attributes) = (reply.subject()?, reply.attributes());

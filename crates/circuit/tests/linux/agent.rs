@@ -4,19 +4,24 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
-use lighthaul_circuit::agent::{Agent, Wanted};
+use lighthaul_circuit::agent::{Agent, LeasedCircuit};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
+use lighthaul_circuit::controller::{Ending, Event};
 use lighthaul_circuit::driver::Driver;
-use lighthaul_circuit::keeper::{Ending, Event};
 use lighthaul_io::host::clock::Clock;
 
-use crate::stage::{INTERFACE, Stage, circuit};
+use crate::testbed::{INTERFACE, Testbed, circuit};
 use crate::traffic::Traffic;
 
-/// An agent at the stage's interface, with circuits whose leases last as long as their vectors.
-pub(crate) fn start(stage: &Stage, clock: Clock, capacity: u64, circuits: Vec<Circuit>) -> Agent {
-    let driver: Box<dyn Driver> = Box::new(stage.shaper(capacity).unwrap());
-    let wanted = circuits.into_iter().map(|circuit| Wanted {
+/// An agent at the testbed's interface, with circuits whose leases last as long as their vectors.
+pub(crate) fn start(
+    testbed: &Testbed,
+    clock: Clock,
+    capacity: u64,
+    circuits: Vec<Circuit>,
+) -> Agent {
+    let driver: Box<dyn Driver> = Box::new(testbed.shaper(capacity).unwrap());
+    let wanted = circuits.into_iter().map(|circuit| LeasedCircuit {
         lease_till: circuit.trc.end(),
         circuit,
     });
@@ -48,31 +53,31 @@ pub(crate) fn events_till(
 pub(crate) fn lateness(events: &[Event]) -> Vec<Duration> {
     let late = events.iter().filter_map(|event| match event {
         Event::Changed { due, at, .. } => Some(at.since(*due)),
-        Event::Made(_)
+        Event::Created(_)
         | Event::Ended(..)
         | Event::Failed(..)
-        | Event::Mended(_)
-        | Event::Cleared(_)
-        | Event::Blind(_)
-        | Event::Lost(_) => None,
+        | Event::Repaired(_)
+        | Event::StaleRemoved(_)
+        | Event::InspectFailed(_)
+        | Event::Overflow(_) => None,
     });
     late.collect()
 }
 
 #[test]
 fn a_stream_follows_its_vector_while_it_flows() {
-    let Some(stage) = Stage::alone("a_stream_follows_its_vector_while_it_flows") else {
+    let Some(testbed) = Testbed::alone("a_stream_follows_its_vector_while_it_flows") else {
         return;
     };
     let clock = Clock::start();
     let vector = circuit(5001, "1s-2s 100M, 2s-3s 300M, 3s-4s 50M");
-    let agent = start(&stage, clock, 500, vec![vector]);
-    let made = events_till(&agent, clock, |event| matches!(event, Event::Made(_)));
-    assert_eq!(made, [Event::Made(CircuitId(5001))]);
+    let agent = start(&testbed, clock, 500, vec![vector]);
+    let made = events_till(&agent, clock, |event| matches!(event, Event::Created(_)));
+    assert_eq!(made, [Event::Created(CircuitId(5001))]);
     let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
-    let arrivals = Traffic::start(&stage, clock, "10.9.0.2:5001").end(clock, at(5000));
+    let arrivals = Traffic::start(&testbed, clock, "10.9.0.2:5001").end(clock, at(5000));
     let events = events_till(&agent, clock, |event| {
-        matches!(event, Event::Ended(_, Ending::Over))
+        matches!(event, Event::Ended(_, Ending::Completed))
     });
     for (from, till, mbps) in [(1200, 2000, 100.0), (2200, 3000, 300.0), (3300, 4000, 50.0)] {
         let goodput = arrivals.mbps(at(from), at(till));
@@ -86,7 +91,7 @@ fn a_stream_follows_its_vector_while_it_flows() {
 
 #[test]
 fn hundreds_of_boundaries_hold_and_how_late_they_are_is_said() {
-    let Some(stage) = Stage::alone("hundreds_of_boundaries_hold_and_how_late_they_are_is_said")
+    let Some(testbed) = Testbed::alone("hundreds_of_boundaries_hold_and_how_late_they_are_is_said")
     else {
         return;
     };
@@ -103,7 +108,7 @@ fn hundreds_of_boundaries_hold_and_how_late_they_are_is_said() {
     let circuits = (0..)
         .zip(ports)
         .map(|(turn, port)| circuit(port, &vector(turn)));
-    let agent = start(&stage, clock, 600, circuits.collect());
+    let agent = start(&testbed, clock, 600, circuits.collect());
     let mut events = Vec::new();
     for _ in ports {
         events.extend(events_till(&agent, clock, |event| {
@@ -128,7 +133,7 @@ fn hundreds_of_boundaries_hold_and_how_late_they_are_is_said() {
     }
     drop(agent);
     assert!(
-        !stage
+        !testbed
             .tc(&format!("qdisc show dev {INTERFACE}"))
             .contains("htb")
     );
@@ -175,7 +180,7 @@ fn assert_follows(events: &[Event], circuit: CircuitId, expected: &[u64]) -> usi
 
 #[test]
 fn an_agent_that_ends_takes_its_circuits_with_it() {
-    let Some(stage) = Stage::start("an_agent_that_ends_takes_its_circuits_with_it") else {
+    let Some(testbed) = Testbed::start("an_agent_that_ends_takes_its_circuits_with_it") else {
         return;
     };
     let clock = Clock::start();
@@ -183,7 +188,7 @@ fn an_agent_that_ends_takes_its_circuits_with_it() {
         circuit(5001, "0s-999s 100M"),
         circuit(5002, "500s-999s 100M"),
     ];
-    let agent = start(&stage, clock, 500, circuits);
+    let agent = start(&testbed, clock, 500, circuits);
     events_till(&agent, clock, |event| {
         matches!(event, Event::Changed { .. })
     });
@@ -198,13 +203,13 @@ fn an_agent_that_ends_takes_its_circuits_with_it() {
     assert!(why.contains("eth9") && why.contains(INTERFACE), "{why}");
     assert_eq!(agent.circuits().len(), 2);
     assert!(
-        stage
+        testbed
             .tc(&format!("qdisc show dev {INTERFACE}"))
             .contains("htb")
     );
     drop(agent);
     assert!(
-        !stage
+        !testbed
             .tc(&format!("qdisc show dev {INTERFACE}"))
             .contains("htb")
     );

@@ -6,13 +6,13 @@ use std::process::{Command, Stdio};
 
 use lighthaul_base::Rate;
 use lighthaul_circuit::circuit::CircuitId;
+use lighthaul_circuit::controller::Event;
 use lighthaul_circuit::driver::Driver;
-use lighthaul_circuit::keeper::Event;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::namespace::Namespace;
 
 use crate::agent::{events_till, start};
-use crate::stage::{INTERFACE, Stage, circuit};
+use crate::testbed::{INTERFACE, Testbed, circuit};
 
 /// Where the process that is killed finds its host.
 const HOST: &str = "LIGHTHAUL_TEST_HOST";
@@ -53,13 +53,14 @@ fn holder() {
 
 #[test]
 fn circuits_survive_kill_9_and_the_next_agent_puts_them_right() {
-    let Some(stage) = Stage::start("circuits_survive_kill_9_and_the_next_agent_puts_them_right")
+    let Some(testbed) =
+        Testbed::start("circuits_survive_kill_9_and_the_next_agent_puts_them_right")
     else {
         return;
     };
     let mut holder = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kill::holder", "--ignored", "--nocapture"])
-        .env(HOST, stage.left.path())
+        .env(HOST, testbed.left.path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -69,7 +70,7 @@ fn circuits_survive_kill_9_and_the_next_agent_puts_them_right() {
     holder.kill().unwrap();
     holder.wait().unwrap();
     assert!(is_ready, "the holder held nothing");
-    let mut look = stage.shaper(1000).unwrap();
+    let mut look = testbed.shaper(1000).unwrap();
     let left: Vec<CircuitId> = look
         .inspect()
         .unwrap()
@@ -84,7 +85,7 @@ fn circuits_survive_kill_9_and_the_next_agent_puts_them_right() {
         .iter()
         .map(|(port, rate)| circuit(*port, &format!("0s-999s {rate}")))
         .collect();
-    let agent = start(&stage, clock, 1000, wanted);
+    let agent = start(&testbed, clock, 1000, wanted);
     let events = events_till(&agent, clock, |event| {
         matches!(
             event,
@@ -95,7 +96,7 @@ fn circuits_survive_kill_9_and_the_next_agent_puts_them_right() {
         )
     });
     assert!(
-        events.contains(&Event::Cleared(CircuitId(5003))),
+        events.contains(&Event::StaleRemoved(CircuitId(5003))),
         "{events:?}"
     );
     let is_first = |event: &Event| {
@@ -104,7 +105,7 @@ fn circuits_survive_kill_9_and_the_next_agent_puts_them_right() {
             Event::Changed {
                 id: CircuitId(5001),
                 ..
-            } | Event::Made(CircuitId(5001))
+            } | Event::Created(CircuitId(5001))
         )
     };
     assert!(

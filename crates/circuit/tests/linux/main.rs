@@ -7,5 +7,5 @@ mod agent;
 mod kill;
 mod many;
 mod shaper;
-mod stage;
+mod testbed;
 mod traffic;

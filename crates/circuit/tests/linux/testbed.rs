@@ -12,7 +12,7 @@ use lighthaul_testkit::{Turn, lacks};
 
 /// Two hosts that nobody else uses; the left one has [`INTERFACE`].
 #[derive(Debug)]
-pub(crate) struct Stage {
+pub(crate) struct Testbed {
     pub(crate) left: Namespace,
     pub(crate) right: Namespace,
     _turn: Turn,
@@ -21,7 +21,7 @@ pub(crate) struct Stage {
 /// The interface at which circuits are kept.
 pub(crate) const INTERFACE: &str = "wire";
 
-impl Stage {
+impl Testbed {
     /// Sets it up, or skips the test.
     pub(crate) fn start(test: &str) -> Option<Self> {
         Self::start_in(test, Turn::beside_others)
@@ -39,19 +39,19 @@ impl Stage {
         ) {
             return None;
         }
-        let stage = Self {
+        let testbed = Self {
             left: Namespace::create().unwrap(),
             right: Namespace::create().unwrap(),
             _turn: turn(),
         };
-        let far = stage.right.path();
+        let far = testbed.right.path();
         let far = far.display();
         run(
-            &stage.left,
+            &testbed.left,
             "ip",
             &format!("link add {INTERFACE} type veth peer name {INTERFACE} netns {far}"),
         );
-        for (host, number) in [(&stage.left, 1), (&stage.right, 2)] {
+        for (host, number) in [(&testbed.left, 1), (&testbed.right, 2)] {
             run(
                 host,
                 "ip",
@@ -64,7 +64,7 @@ impl Stage {
             );
             run(host, "ip", &format!("link set {INTERFACE} up"));
         }
-        Some(stage)
+        Some(testbed)
     }
 
     /// A driver of the left host's interface.

@@ -11,7 +11,7 @@ use lighthaul_base::Instant;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::wait;
 
-use crate::stage::Stage;
+use crate::testbed::Testbed;
 
 /// A stream from the left host to the right one.
 #[derive(Debug)]
@@ -26,10 +26,10 @@ pub(crate) struct Arrivals(Vec<(Instant, u64)>);
 
 impl Traffic {
     /// Begins to send to an address of the right host.
-    pub(crate) fn start(stage: &Stage, clock: Clock, target: &str) -> Self {
+    pub(crate) fn start(testbed: &Testbed, clock: Clock, target: &str) -> Self {
         let target: SocketAddr = target.parse().unwrap();
-        let listener = stage.right.within(|| TcpListener::bind(target)).unwrap();
-        let mut to = stage.left.within(|| TcpStream::connect(target)).unwrap();
+        let listener = testbed.right.within(|| TcpListener::bind(target)).unwrap();
+        let mut to = testbed.left.within(|| TcpStream::connect(target)).unwrap();
         let mut from = listener.accept().unwrap().0;
         to.set_write_timeout(Some(PATIENCE)).unwrap();
         from.set_read_timeout(Some(PATIENCE)).unwrap();
