@@ -238,7 +238,7 @@ impl<P: Posts> Tender<P> {
         match self.posts.take(circuit, lease_till) {
             Ok(()) => Ok(false),
             // what stands in its way is about to go: it is taken the next time
-            Err(circuit::Error::Busy(_)) => Ok(true),
+            Err(circuit::Error::Busy { .. }) => Ok(true),
             Err(why) => self.fail(id, &interface, &why.to_string()).map(|()| false),
         }
     }

@@ -1,8 +1,8 @@
-//! The threads that keep circuits: one for each device, which has a controller and a driver.
+//! Agent that enforces circuits at devices: one thread with a controller and a driver for each device.
 //!
 //! "Maintenance of the schedules for switch reprogramming should ideally be at the switches themselves with
-//! timer-based triggers" (section 3.4 of the VBLS paper): an agent has the whole vectors and needs nobody while they
-//! last. A device that fails or is slow holds up nobody but itself.
+//! timer-based triggers" (section 3.4 of the VBLS paper): an agent has the whole vectors and needs no messages until
+//! they end. A failed or slow device delays no other.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,10 +19,10 @@ use rustix::process::setpriority_process;
 use crate::circuit::{Circuit, CircuitId};
 use crate::controller::{Controller, Event, Work};
 use crate::driver::{Capabilities, Change, Driver};
-use crate::error::{Error, Result};
+use crate::error::{Error, Misuse, Result, Task};
 
-/// Keeps circuits at devices, each called by its interface. When it is dropped its circuits go with it; when its process
-/// is killed they stay as they are, and the next agent takes them over or away.
+/// Agent for devices that are named by their interfaces. Its circuits are removed when it is dropped. They stay when its
+/// process is killed, and the next agent adopts or removes them.
 #[derive(Debug)]
 pub struct Agent {
     clock: Clock,
@@ -30,16 +30,16 @@ pub struct Agent {
     event_sign: Sign,
 }
 
-/// A circuit and how long it may last without being renewed.
+/// Circuit with a lease.
 #[derive(Clone, Debug)]
 pub struct LeasedCircuit {
     /// The circuit.
     pub circuit: Circuit,
-    /// The end of its lease, by the agent's clock.
+    /// End of the lease by the agent's clock.
     pub lease_till: Instant,
 }
 
-/// One device and the thread at it.
+/// Device and its thread.
 #[derive(Debug)]
 struct Device {
     shared: Arc<Shared>,
@@ -50,15 +50,15 @@ struct Device {
 struct Shared {
     controller: Mutex<Controller>,
     capabilities: Capabilities,
-    /// There is something new for the thread.
+    /// Raised when the controller has new work.
     sign: Sign,
     is_ending: AtomicBool,
 }
 
 impl Agent {
-    /// Starts a thread for each driver. What stands at the devices is compared with `wanted` first: what is in both
-    /// goes on, what is missing is made, and what carries our mark and is not wanted goes. What cannot be taken is
-    /// answered with the reason.
+    /// Starts a thread for each driver. Each device is compared with `wanted` first: existing circuits continue, missing
+    /// ones are created, and all others of an agent are removed. Returns the circuits that are refused, with the
+    /// reasons.
     pub fn start(
         clock: Clock,
         drivers: BTreeMap<String, Box<dyn Driver>>,
@@ -67,7 +67,7 @@ impl Agent {
         let mut agent = Self {
             clock,
             devices: BTreeMap::new(),
-            event_sign: Sign::new().map_err(Error::world("make an event"))?,
+            event_sign: Sign::new().map_err(Error::world(Task::Event))?,
         };
         let mut idle = Vec::new();
         for (interface, driver) in drivers {
@@ -100,7 +100,7 @@ impl Agent {
             let thread = thread::Builder::new()
                 .name(format!("circuits {interface}"))
                 .spawn(move || worker.run())
-                .map_err(Error::world("start a thread"))?;
+                .map_err(Error::world(Task::Thread))?;
             if let Some(device) = agent.devices.get_mut(&interface) {
                 device.thread = Some(thread);
             }
@@ -108,13 +108,13 @@ impl Agent {
         Ok((agent, refused))
     }
 
-    /// What the device behind an interface can do.
+    /// Returns the capabilities of the device at `interface`.
     pub fn capabilities(&self, interface: &str) -> Result<Capabilities> {
         self.device(interface)
             .map(|device| device.shared.capabilities)
     }
 
-    /// Keeps a circuit, or gives one that is kept another vector.
+    /// Adds a circuit, or replaces the vector of an existing one.
     pub fn put(&self, circuit: Circuit, lease_till: Instant) -> Result<()> {
         let shared = &self.device(&circuit.interface)?.shared;
         shared
@@ -124,7 +124,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Lets a circuit last till `till`.
+    /// Extends the lease of a circuit to `till`.
     pub fn renew(&self, interface: &str, id: CircuitId, till: Instant) -> Result<()> {
         let shared = &self.device(interface)?.shared;
         shared.controller().renew(self.clock.now(), id, till)?;
@@ -132,7 +132,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Ends a circuit now.
+    /// Removes a circuit now.
     pub fn release(&self, interface: &str, id: CircuitId) -> Result<()> {
         let shared = &self.device(interface)?.shared;
         shared.controller().release(self.clock.now(), id)?;
@@ -140,7 +140,7 @@ impl Agent {
         Ok(())
     }
 
-    /// All circuits that are kept.
+    /// Returns all circuits.
     pub fn circuits(&self) -> Vec<LeasedCircuit> {
         let mut all = Vec::new();
         for device in self.devices.values() {
@@ -157,7 +157,7 @@ impl Agent {
         all
     }
 
-    /// What happened at some device and was not told yet, with its interface.
+    /// Returns the next event of any device, with its interface.
     pub fn poll_event(&self) -> Option<(&str, Event)> {
         self.devices.iter().find_map(|(interface, device)| {
             let event = device.shared.controller().poll_event()?;
@@ -165,7 +165,7 @@ impl Agent {
         })
     }
 
-    /// What has happened next, for which it waits till `till`.
+    /// Waits for the next event until `till`.
     pub fn wait_event(&self, till: Instant) -> io::Result<Option<(&str, Event)>> {
         loop {
             self.event_sign.lower();
@@ -186,9 +186,8 @@ impl Agent {
         self.devices.get(interface).ok_or_else(|| {
             let known: Vec<&str> = self.devices.keys().map(String::as_str).collect();
             let known = known.join(", ");
-            Error::Misuse(format!(
-                "no driver is set up for the interface {interface}, only for: {known}"
-            ))
+            let interface = interface.to_owned();
+            Misuse::UnknownInterface { interface, known }.into()
         })
     }
 }
@@ -201,7 +200,7 @@ impl Drop for Agent {
         }
         for device in self.devices.values_mut() {
             let thread = device.thread.take();
-            // a thread that panicked has said so
+            // a panic has been logged
             let _ = thread.map(JoinHandle::join);
         }
     }
@@ -212,12 +211,12 @@ impl Shared {
         Ok(Self {
             controller: Mutex::new(Controller::new(capabilities)?),
             capabilities,
-            sign: Sign::new().map_err(Error::world("make an event"))?,
+            sign: Sign::new().map_err(Error::world(Task::Event))?,
             is_ending: AtomicBool::new(false),
         })
     }
 
-    /// Nobody holds it while a device works.
+    /// Locks the controller. No thread holds the lock while a device works.
     fn controller(&self) -> MutexGuard<'_, Controller> {
         self.controller
             .lock()
@@ -225,7 +224,7 @@ impl Shared {
     }
 }
 
-/// What a thread has.
+/// State of a thread.
 struct Worker {
     clock: Clock,
     driver: Box<dyn Driver>,
@@ -236,7 +235,7 @@ struct Worker {
 impl Worker {
     fn run(mut self) {
         lower_timer_slack();
-        // what it keeps in bounds wants every processor; where that may not be, it is late at times
+        // programs on every processor may compete with it; without the priority, changes are late at times
         let _ = setpriority_process(None, PRIORITY);
         while !self.shared.is_ending.load(Ordering::Acquire) {
             self.shared.sign.lower();
@@ -249,7 +248,7 @@ impl Worker {
             };
             let mut watches = [Watch::read(self.shared.sign.as_raw_fd())];
             if wait(self.clock, &mut watches, till).is_err() {
-                // poll fails for want of memory alone; not to spin is all that can be done
+                // poll fails for lack of memory only; the pause avoids a busy loop
                 thread::park_timeout(PAUSE);
             }
             self.shared.sign.drain();
@@ -257,7 +256,7 @@ impl Worker {
         self.end();
     }
 
-    /// Has the device do what is due, and tells the controller what it answered.
+    /// Has the driver do the work, and passes the result to the controller.
     fn work(&mut self, work: Work) {
         match work {
             Work::Apply(changes) => self.apply(&changes),
@@ -292,15 +291,12 @@ impl Worker {
         let now = self.clock.now();
         let mut controller = self.shared.controller();
         for change in changes {
-            let answer = answers.next().unwrap_or_else(|| {
-                let why = "it did not answer for every change that it was told".to_owned();
-                Err(Error::Device(why))
-            });
+            let answer = answers.next().unwrap_or(Err(Error::NoAnswer));
             controller.handle_applied(now, change.circuit.id, change.rate, answer);
         }
     }
 
-    /// Leaves nothing at the device; one that fails is not asked again.
+    /// Removes all circuits of the device. A failed removal is not repeated.
     fn end(&mut self) {
         let now = self.clock.now();
         self.shared.controller().release_all(now);
@@ -317,7 +313,7 @@ impl Worker {
     }
 }
 
-/// Ahead of others, but not of the kernel's own.
+/// Priority above other programs, and below the kernel's own threads.
 const PRIORITY: i32 = -15;
-/// How long a thread rests that cannot wait.
+/// Pause of a thread that cannot wait.
 const PAUSE: Duration = Duration::from_millis(10);

@@ -1,9 +1,9 @@
-//! What is due when for the circuits of one device: a machine that is told the time and what the device answered.
+//! Controller of the circuits of one device: a machine that decides which change is due.
 //!
-//! Time ranges end and begin at the same instants. All decreases come first; when the device has confirmed the last of
-//! them and its guard time is over, the increases follow, so that nobody gets what another still has (section 3.4
-//! of the VBLS paper leaves this to "timer-based triggers"). Making and removing circuits, and looking at the
-//! device, wait till nothing is due.
+//! Steps of vectors end and begin at the same instants. All decreases come first. The increases follow once the device
+//! has confirmed the last decrease and its guard time is over, so that the capacity is never exceeded (section 3.4
+//! of the VBLS paper leaves this to "timer-based triggers"). Circuits are created and removed, and the device
+//! inspected, when no change is due.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -12,75 +12,75 @@ use lighthaul_base::{Instant, Rate};
 
 use crate::circuit::{Circuit, CircuitId};
 use crate::driver::{Capabilities, InstalledCircuit};
-use crate::error::{Error, Result};
+use crate::error::{Conflict, Error, Misuse, Result};
 
-/// The circuits of one device, and what it was told of them.
+/// Circuits of one device, and their state at the device.
 #[derive(Debug)]
 pub struct Controller {
     capabilities: Capabilities,
     entries: BTreeMap<CircuitId, Entry>,
-    /// What stands at the device and nobody wants.
+    /// Circuits at the device that are not wanted.
     stale: Vec<CircuitId>,
-    /// Whether the device was looked at since the beginning.
+    /// True after the first inspection of the device.
     was_inspected: bool,
     inspect_at: Instant,
-    /// Before this nothing is increased.
+    /// End of the guard time, before which no rate is increased.
     guard_till: Instant,
-    /// For which moment the device was given work last.
+    /// Time of the last call of [`Controller::poll_work`].
     asked_at: Instant,
     events: VecDeque<Event>,
     overflow: u64,
 }
 
-/// What a device is to be told next.
+/// Next call of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// From now on these circuits have these rates.
+    /// Set these rates of circuits.
     Apply(Vec<(CircuitId, Option<Rate>)>),
-    /// This circuit goes.
+    /// Remove this circuit.
     Remove(CircuitId),
-    /// What stands there?
+    /// Inspect the device.
     Inspect,
-    /// Nothing before this moment.
+    /// Wait until this time.
     Wait(Instant),
 }
 
-/// What happened to circuits.
+/// Event of a circuit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The device has a circuit, which takes no packets yet.
+    /// The circuit exists at the device, and takes no packets yet.
     Created(CircuitId),
-    /// Another rate holds.
+    /// The rate has changed.
     Changed {
         /// The circuit.
         id: CircuitId,
-        /// Its rate from now on.
+        /// New rate.
         rate: Option<Rate>,
-        /// When it was to hold.
+        /// Time at which the change was due.
         due: Instant,
-        /// When the device had confirmed it.
+        /// Time at which the device confirmed the change.
         at: Instant,
     },
-    /// A circuit is gone from its device, as it was to.
+    /// The circuit was removed as planned.
     Ended(CircuitId, Ending),
-    /// A circuit is no more; what is left of it is taken away as soon as the device lets us.
+    /// The circuit failed. Its remains are removed from the device as soon as possible.
     Failed(CircuitId, String),
-    /// The device did not have a circuit as it was installed to, and is told again.
+    /// The device had another rate or flow than set, and is being corrected.
     Repaired(CircuitId),
-    /// A circuit of ours that nobody wants was found at the device and taken away.
+    /// A circuit of an earlier agent that is not wanted was removed.
     StaleRemoved(CircuitId),
-    /// The device cannot be looked at.
+    /// The device cannot be inspected.
     InspectFailed(String),
-    /// So many events were overflow because nobody took them: look at everything.
+    /// This number of events was dropped because the queue was full.
     Overflow(u64),
 }
 
-/// Why a circuit ended that did not fail.
+/// Reason for the planned end of a circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Its vector is over.
+    /// Its vector has ended.
     Completed,
-    /// Nobody renewed its lease.
+    /// Its lease has expired.
     Expired,
     /// Its owner has released it.
     Released,
@@ -89,18 +89,18 @@ pub enum Ending {
 #[derive(Debug)]
 struct Entry {
     circuit: Circuit,
-    /// After this it falls to nothing, whatever its vector says.
+    /// End of the lease, after which the circuit has no rate.
     lease_till: Instant,
     installed: Installed,
-    /// When what holds next is to hold.
+    /// Time at which the next change is due.
     due: Instant,
-    /// The rate to which it is to be raised, and when that may be: behind the decreases that were before it, but not behind
-    /// later ones, which would put it off again and again.
+    /// Pending increase and its earliest time. That time is the end of the guard time of earlier decreases, and is not
+    /// postponed by later ones.
     raise: Option<(Option<Rate>, Instant)>,
     stage: Stage,
 }
 
-/// What the device knows of a circuit.
+/// State of a circuit at the device, as far as known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Installed {
     Nothing,
@@ -111,12 +111,12 @@ enum Installed {
 enum Stage {
     Kept,
     Ending(Ending),
-    /// Its owner knows; it is removed from the device at this moment, and later if that fails.
+    /// The failure was reported. The circuit is removed at this time, and later if that fails.
     Failed(Instant),
 }
 
 impl Controller {
-    /// A controller for a device of these capabilities, which is looked at first.
+    /// Creates the controller of a device with these capabilities. Its first work is an inspection.
     pub fn new(capabilities: Capabilities) -> Result<Self> {
         capabilities.check()?;
         Ok(Self {
@@ -132,7 +132,7 @@ impl Controller {
         })
     }
 
-    /// Keeps `circuit` from now on, but not beyond `lease_till`; one that is kept already gets another vector.
+    /// Adds `circuit` until `lease_till`, or replaces the vector of an existing circuit.
     pub fn put(&mut self, now: Instant, circuit: Circuit, lease_till: Instant) -> Result<()> {
         self.check(now, &circuit, lease_till)?;
         let known = self.entries.get(&circuit.id);
@@ -150,18 +150,18 @@ impl Controller {
         Ok(())
     }
 
-    /// Lets a circuit last till `till`, or the end of its vector if that is sooner.
+    /// Extends the lease of a circuit to `till`. The circuit ends earlier if its vector does.
     pub fn renew(&mut self, now: Instant, id: CircuitId, till: Instant) -> Result<()> {
         let entry = self.kept(id)?;
         if till <= now {
-            return Err(too_late(id));
+            return Err(Misuse::Lease(id).into());
         }
         entry.lease_till = till;
         entry.due = entry.due.min(entry.next_change(now));
         Ok(())
     }
 
-    /// Ends a circuit now.
+    /// Releases a circuit now.
     pub fn release(&mut self, now: Instant, id: CircuitId) -> Result<()> {
         let entry = self.kept(id)?;
         entry.stage = Stage::Ending(Ending::Released);
@@ -169,28 +169,28 @@ impl Controller {
         Ok(())
     }
 
-    /// Ends every circuit now.
+    /// Releases every circuit now.
     pub fn release_all(&mut self, now: Instant) {
         let kept: Vec<CircuitId> = self.circuits().map(|(circuit, _)| circuit.id).collect();
         for id in kept {
-            // it is kept, so that it can be released
+            // cannot fail for a kept circuit
             let _ = self.release(now, id);
         }
     }
 
-    /// The circuits that are kept, with the ends of their leases.
+    /// Returns the kept circuits with the ends of their leases.
     pub fn circuits(&self) -> impl Iterator<Item = (&Circuit, Instant)> {
         let kept = self.entries.values();
         let kept = kept.filter(|entry| entry.stage == Stage::Kept);
         kept.map(|entry| (&entry.circuit, entry.lease_till))
     }
 
-    /// A circuit by its name, whether it is kept or about to go.
+    /// Returns a circuit that is kept or being removed.
     pub fn circuit(&self, id: CircuitId) -> Option<&Circuit> {
         self.entries.get(&id).map(|entry| &entry.circuit)
     }
 
-    /// What the device is to be told at `now`.
+    /// Returns the work that is due at `now`.
     pub fn poll_work(&mut self, now: Instant) -> Work {
         self.asked_at = now;
         if !self.was_inspected && self.inspect_at <= now {
@@ -201,7 +201,7 @@ impl Controller {
         if !down.is_empty() {
             return Work::Apply(down);
         }
-        // what could not be decreased goes before others get what it had
+        // a circuit that could not be decreased is removed before others get its rate
         if let Some(id) = self.first(|entry| matches!(entry.stage, Stage::Failed(at) if at <= now))
         {
             return Work::Remove(id);
@@ -224,7 +224,7 @@ impl Controller {
         if self.inspect_at <= now && now + INSPECT_TIME <= till {
             return Work::Inspect;
         }
-        // without room it is looked at behind the next change
+        // without enough time before the next change, the inspection follows that change
         let inspect_at = if self.inspect_at <= now {
             till
         } else {
@@ -233,7 +233,7 @@ impl Controller {
         Work::Wait(till.min(inspect_at))
     }
 
-    /// Takes the device's answer to a change.
+    /// Handles the result of a change.
     pub fn handle_applied(
         &mut self,
         now: Instant,
@@ -268,10 +268,10 @@ impl Controller {
         self.push_event(event);
     }
 
-    /// Takes the device's answer to a removal.
+    /// Handles the result of a removal.
     pub fn handle_removed(&mut self, now: Instant, id: CircuitId, answer: Result<()>) {
         let Some(entry) = self.entries.get_mut(&id) else {
-            // a stranger that stays is found again by the next look
+            // the next inspection finds the circuit again if it was not removed
             self.stale.retain(|stranger| *stranger != id);
             if answer.is_ok() {
                 self.push_event(Event::StaleRemoved(id));
@@ -293,7 +293,7 @@ impl Controller {
         }
     }
 
-    /// Takes what stands at the device: what differs from what it was installed is told again.
+    /// Handles the result of an inspection: circuits that differ are set again.
     pub fn handle_inspected(&mut self, now: Instant, answer: Result<Vec<InstalledCircuit>>) {
         self.was_inspected = true;
         let standing = match answer {
@@ -331,7 +331,7 @@ impl Controller {
         }
     }
 
-    /// What happened since the last call.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         if self.overflow > 0 {
             return Some(Event::Overflow(std::mem::take(&mut self.overflow)));
@@ -339,47 +339,47 @@ impl Controller {
         self.events.pop_front()
     }
 
-    /// Refuses what the device cannot keep, or not beside what it keeps already.
+    /// Refuses circuits that the device cannot enforce, or not in addition to the others.
     fn check(&self, now: Instant, circuit: &Circuit, lease_till: Instant) -> Result<()> {
         let id = circuit.id;
-        let wrong = |why: String| Err(Error::Misuse(format!("{id}: {why}")));
-        let busy = |why: String| Err(Error::Busy(format!("{id}: {why}")));
-        if let Err(misuse) = circuit.trc.check_ahead(now) {
-            return wrong(misuse.to_string());
+        let busy = |conflict: Conflict| Err(Error::Busy { id, conflict });
+        if let Err(fault) = circuit.trc.check_ahead(now) {
+            return Err(Misuse::Vector { id, fault }.into());
         }
         if lease_till <= now {
-            return Err(too_late(id));
+            return Err(Misuse::Lease(id).into());
         }
         let mut rates = circuit.trc.steps().iter().map(|step| step.rate);
         let can = &self.capabilities;
         if let Some(rate) = rates.find(|rate| can.fit(*rate).is_none()) {
-            return wrong(format!(
-                "{} cannot keep {rate}: it keeps multiples of {} from {} to {}",
-                circuit.interface, can.granularity, can.rate_min, can.rate_max
-            ));
+            let misuse = Misuse::Rate {
+                id,
+                interface: circuit.interface.clone(),
+                rate,
+                granularity: can.granularity,
+                min: can.rate_min,
+                max: can.rate_max,
+            };
+            return Err(misuse.into());
         }
         let known = self.entries.get(&id);
         if known
             .is_some_and(|known| known.stage != Stage::Kept || known.circuit.flow != circuit.flow)
         {
-            return busy("its name is taken: wait till it is gone, or give another".to_owned());
+            return busy(Conflict::Identifier);
         }
-        // what leaves is removed before anything is made
+        // ending circuits are removed before new ones are created
         if known.is_none() && self.circuits().count() >= can.entries_max {
-            return busy(format!(
-                "{} keeps {} circuits already: release one",
-                circuit.interface, can.entries_max
-            ));
+            let interface = circuit.interface.clone();
+            let max = can.entries_max;
+            return busy(Conflict::Full { interface, max });
         }
         let other = self
             .entries
             .values()
             .find(|entry| entry.conflicts_with(circuit));
         if let Some(other) = other {
-            return busy(format!(
-                "{} takes the same packets at the same time: give one of them other ports",
-                other.circuit.id
-            ));
+            return busy(Conflict::Packets(other.circuit.id));
         }
         Ok(())
     }
@@ -388,11 +388,7 @@ impl Controller {
         let entry = self.entries.get_mut(&id);
         entry
             .filter(|entry| entry.stage == Stage::Kept)
-            .ok_or_else(|| {
-                Error::Misuse(format!(
-                    "there is no {id} here: it is over or was never taken"
-                ))
-            })
+            .ok_or_else(|| Misuse::UnknownCircuit(id).into())
     }
 
     fn end_finished(&mut self, now: Instant) {
@@ -411,7 +407,7 @@ impl Controller {
         }
     }
 
-    /// Circuits whose rate differs at `now` from what the device was told, in the way that `is_it` says.
+    /// Returns the circuits whose installed and wanted rates satisfy `is_it`, with the wanted rates at `now`.
     fn changes(
         &self,
         now: Instant,
@@ -434,7 +430,7 @@ impl Controller {
         changes.collect()
     }
 
-    /// Returns the increases that may be made now, and the time of the next of the others.
+    /// Returns the increases whose guard time is over, and the earliest time of the others.
     fn ready_increases(
         &mut self,
         now: Instant,
@@ -457,7 +453,7 @@ impl Controller {
         (up, next)
     }
 
-    /// When something is due next, beside increases that wait.
+    /// Returns the time of the next change, without increases in their guard time.
     fn next_change(&self, now: Instant) -> Instant {
         let kept = self.entries.values().map(|entry| match entry.stage {
             Stage::Kept => entry.next_change(now),
@@ -482,42 +478,36 @@ impl Controller {
 }
 
 impl Entry {
-    /// The first moment at which it carries nothing any more.
+    /// Returns the end of the vector or of the lease.
     fn end(&self) -> Instant {
         self.circuit.trc.end().min(self.lease_till)
     }
 
-    /// The next moment at which another rate holds.
+    /// Returns the time of the next change of the rate.
     fn next_change(&self, now: Instant) -> Instant {
         let change = self.circuit.trc.next_change(now);
         change.unwrap_or(Instant::NEVER).min(self.end())
     }
 
-    /// Whether both want the same packets at the same time.
+    /// Returns true if both have packets in common at the same time.
     fn conflicts_with(&self, other: &Circuit) -> bool {
         let mine = &self.circuit;
         let meet = mine.trc.start() < other.trc.end() && other.trc.start() < mine.trc.end();
         mine.id != other.id && mine.flow.overlaps(&other.flow) && meet && self.stage == Stage::Kept
     }
 
-    /// Gives it up; it is removed at `at`.
+    /// Marks the circuit as failed, to be removed at `at`.
     fn fail(&mut self, at: Instant, why: &Error) -> Event {
         self.stage = Stage::Failed(at);
         Event::Failed(self.circuit.id, why.to_string())
     }
 }
 
-fn too_late(id: CircuitId) -> Error {
-    Error::Misuse(format!(
-        "{id}: its lease is over before it begins: let it last longer"
-    ))
-}
-
-/// How many events wait for who wants to know.
+/// Maximum number of queued events.
 pub const EVENTS_MAX: usize = 16_384;
-/// How long a look at a device with many circuits may take before something is due.
+/// Time that an inspection of a device with many circuits may take before the next change.
 const INSPECT_TIME: Duration = Duration::from_millis(250);
-/// How often it is looked whether the device still has what it was told.
+/// Interval of inspections.
 const INSPECT_INTERVAL: Duration = Duration::from_secs(30);
-/// When a device is asked again that failed.
+/// Delay before a failed call is repeated.
 const RETRY: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! A device that is not there: it keeps what it is told, slowly and with failures from a seed.
+//! Simulated device with latencies and failures from a seed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,18 +10,18 @@ use crate::circuit::CircuitId;
 use crate::driver::{Capabilities, Change, Driver, InstalledCircuit};
 use crate::error::{Error, Result};
 
-/// A simulated device; copies are the same device, so that who gave one to an agent can look at it.
+/// Simulated device. Clones share its state, so that a test can inspect a device that an agent owns.
 #[derive(Clone, Debug)]
 pub struct SimDevice {
     device: Arc<Mutex<Device>>,
 }
 
-/// How well a simulated device works.
+/// Latencies and failures of a simulated device.
 #[derive(Clone, Copy, Debug)]
 pub struct FaultModel {
-    /// The longest that it takes for a call.
+    /// Maximum latency of a call.
     pub latency_max: Duration,
-    /// How many of a thousand million calls fail.
+    /// Failing calls in a thousand million.
     pub fail_ppb: u64,
 }
 
@@ -35,7 +35,7 @@ struct Device {
 }
 
 impl SimDevice {
-    /// A device with nothing in it.
+    /// Creates a device without circuits.
     pub fn new(capabilities: Capabilities, fault_model: FaultModel, seed: u64) -> Self {
         let device = Device {
             capabilities,
@@ -49,24 +49,24 @@ impl SimDevice {
         }
     }
 
-    /// From now on it works so.
+    /// Sets the latencies and failures of further calls.
     pub fn set_fault_model(&self, fault_model: FaultModel) {
         self.device().fault_model = fault_model;
     }
 
-    /// How long the last call took in the time of the device, which a world of virtual time adds to its own.
-    pub fn took(&self) -> Duration {
+    /// Returns the latency of the last call, which a simulation adds to its virtual time.
+    pub fn latency(&self) -> Duration {
         self.device().took
     }
 
-    /// What it has, without a call that could fail.
+    /// Returns the circuits of the device, without a call that could fail.
     pub fn circuits(&self) -> BTreeMap<CircuitId, InstalledCircuit> {
         self.device().circuits.clone()
     }
 
-    /// Puts something there that nobody asked for, or changes what is there.
-    pub fn tamper(&self, standing: InstalledCircuit) {
-        self.device().circuits.insert(standing.id, standing);
+    /// Installs or changes a circuit without a call of the driver.
+    pub fn install(&self, circuit: InstalledCircuit) {
+        self.device().circuits.insert(circuit.id, circuit);
     }
 
     fn device(&self) -> MutexGuard<'_, Device> {
@@ -109,7 +109,9 @@ impl Device {
 
     fn fail_sometimes(&mut self) -> Result<()> {
         if self.rng.chance_ppb(self.fault_model.fail_ppb) {
-            return Err(Error::Device("it stumbled, as its seed has it".to_owned()));
+            return Err(Error::Device(
+                "the call failed as its seed requires".to_owned(),
+            ));
         }
         Ok(())
     }
@@ -119,7 +121,7 @@ impl Device {
         let id = change.circuit.id;
         if !self.circuits.contains_key(&id) && self.circuits.len() >= self.capabilities.entries_max
         {
-            return Err(Error::Device("it is full".to_owned()));
+            return Err(Error::Device("it has its maximum of circuits".to_owned()));
         }
         let others = self.circuits.values().filter(|other| other.id != id);
         let others: u64 = others
@@ -127,9 +129,7 @@ impl Device {
             .sum();
         let all = others + change.rate.map_or(0, Rate::as_bps);
         if all > self.capabilities.rate_max.as_bps() {
-            return Err(Error::Device(
-                "all circuits together are too fast".to_owned(),
-            ));
+            return Err(Error::Device("the sum of all rates is too high".to_owned()));
         }
         let standing = InstalledCircuit {
             id,

@@ -1,4 +1,4 @@
-//! Keepers and simulated devices in virtual time: what is promised holds, and never more than the link has.
+//! Controllers and simulated devices in virtual time: vectors are followed, and the capacity is never exceeded.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeMap;
@@ -40,12 +40,12 @@ fn circuit(id: u64, trc: &str) -> Circuit {
     }
 }
 
-/// A controller and its device, and a clock that jumps.
+/// Controller with its device, and a virtual clock.
 struct World {
     now: Instant,
     controller: Controller,
     device: SimDevice,
-    /// The rates of all circuits, whenever one changed.
+    /// Rates of all circuits at the times of changes.
     history: Vec<(Instant, BTreeMap<CircuitId, Option<Rate>>)>,
     events: Vec<Event>,
 }
@@ -74,7 +74,7 @@ impl World {
         self.controller.put(self.now, circuit, till).unwrap();
     }
 
-    /// Does all that is due till `till`; panics if the controller never waits.
+    /// Performs all work until `till`; panics if the controller never waits.
     fn run(&mut self, till: Instant) {
         for _ in 0..100_000 {
             match self.controller.poll_work(self.now) {
@@ -108,7 +108,7 @@ impl World {
                     })
                     .collect();
                 let answers = self.device.apply(&changes);
-                self.now += self.device.took();
+                self.now += self.device.latency();
                 for (change, answer) in changes.iter().zip(answers) {
                     self.controller.handle_applied(
                         self.now,
@@ -120,12 +120,12 @@ impl World {
             }
             Work::Remove(id) => {
                 let answer = self.device.remove(id);
-                self.now += self.device.took();
+                self.now += self.device.latency();
                 self.controller.handle_removed(self.now, id, answer);
             }
             Work::Inspect => {
                 let answer = self.device.inspect();
-                self.now += self.device.took();
+                self.now += self.device.latency();
                 self.controller.handle_inspected(self.now, answer);
             }
             Work::Wait(_) => {}
@@ -135,7 +135,7 @@ impl World {
         self.history.push((self.now, rates.collect()));
     }
 
-    /// What the device gave a circuit at a moment.
+    /// Returns the rate of a circuit at a moment.
     fn rate_at(&self, id: CircuitId, moment: Instant) -> Option<Rate> {
         let before = self.history.iter().rev().find(|(at, _)| *at <= moment);
         before.and_then(|(_, rates)| rates.get(&id).copied().flatten())
@@ -143,7 +143,7 @@ impl World {
 }
 
 #[test]
-fn a_circuit_is_made_at_once_follows_its_vector_and_goes() {
+fn circuit_is_created_at_once_follows_its_vector_and_ends() {
     let mut world = World::calm();
     let id = CircuitId(1);
     world.put(circuit(1, "1s-2s 100M, 2s-3s 100M, 3s-4s 50M, 5s-6s 700M"));
@@ -173,7 +173,7 @@ fn a_circuit_is_made_at_once_follows_its_vector_and_goes() {
 }
 
 #[test]
-fn a_lease_that_nobody_renews_ends_the_circuit() {
+fn expired_lease_ends_the_circuit() {
     let mut world = World::calm();
     let id = CircuitId(1);
     let long = circuit(1, "0s-100s 100M");
@@ -197,7 +197,7 @@ fn a_lease_that_nobody_renews_ends_the_circuit() {
 }
 
 #[test]
-fn a_longer_lease_does_not_outlast_the_vector_and_a_released_circuit_goes_at_once() {
+fn circuit_ends_with_its_vector_or_its_release() {
     let mut world = World::calm();
     world
         .controller
@@ -222,7 +222,7 @@ fn a_longer_lease_does_not_outlast_the_vector_and_a_released_circuit_goes_at_onc
 }
 
 #[test]
-fn a_new_vector_holds_at_once() {
+fn new_vector_is_effective_at_once() {
     let mut world = World::calm();
     let id = CircuitId(1);
     world.put(circuit(1, "0s-9s 100M"));
@@ -237,7 +237,7 @@ fn a_new_vector_holds_at_once() {
 }
 
 #[test]
-fn increases_wait_for_the_guard_time_behind_the_last_decrease() {
+fn increases_wait_for_the_guard_time_of_the_last_decrease() {
     let guard = Duration::from_millis(10);
     let latency_max = Duration::from_millis(3);
     let fault_model = FaultModel {
@@ -278,14 +278,14 @@ fn increases_wait_for_the_guard_time_behind_the_last_decrease() {
 }
 
 #[test]
-fn what_stands_there_is_compared_with_what_is_wanted() {
+fn installed_circuits_are_compared_with_wanted_ones() {
     let mut world = World::calm();
     let standing = |id, port: u64, rate: u64| InstalledCircuit {
         id: CircuitId(id),
         flow: Some(format!("udp {port}").parse().unwrap()),
         rate: Some(Rate::from_mbps(rate)),
     };
-    // one as it should be, one too fast, one that takes what is not its own, one that nobody wants
+    // a correct one, one that is too fast, one with another flow, and one that is not wanted
     world.device.install(standing(1, 1001, 100));
     world.device.install(standing(2, 1002, 555));
     world.device.install(standing(3, 9999, 100));
@@ -310,7 +310,7 @@ fn what_stands_there_is_compared_with_what_is_wanted() {
             .any(|event| matches!(event, Event::Changed { id: of, .. } if *of == CircuitId(id)))
     };
     assert!(!touched(1), "what is as it should be is left alone");
-    // somebody meddles later
+    // another program changes a circuit later
     world.events.clear();
     world.device.install(standing(1, 1001, 999));
     world.device.install(standing(7, 1007, 1));
@@ -324,10 +324,10 @@ fn what_stands_there_is_compared_with_what_is_wanted() {
 }
 
 #[test]
-fn meddling_with_a_kept_circuit_is_mended_within_a_minute() {
+fn changed_circuit_is_corrected_within_a_minute() {
     let mut world = World::calm();
     let wanted = circuit(1, "0s-99s 100M");
-    world.take(wanted.clone());
+    world.put(wanted.clone());
     world.run(at(1000));
     let flow = Some(wanted.flow);
     world.device.install(InstalledCircuit {
@@ -344,7 +344,7 @@ fn meddling_with_a_kept_circuit_is_mended_within_a_minute() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_refused_with_a_reason() {
+fn impossible_circuits_are_refused_with_a_reason() {
     let mut world = World::calm();
     world.put(circuit(1, "1s-5s 100M"));
     world.now = at(500);
@@ -369,19 +369,19 @@ fn what_cannot_be_kept_is_refused_with_a_reason() {
                 ..circuit(1, "1s-2s 1M")
             },
             900,
-            "name is taken",
+            "identifier is taken",
         ),
     ] {
         let why = world
             .controller
             .put(world.now, circuit_, at(lease))
             .unwrap_err();
-        // what others stand in the way of may be tried again
+        // conflicts with other circuits are temporary
         let is_busy = says.contains("same packets") || says.contains("taken");
-        assert_eq!(matches!(why, Error::Busy(_)), is_busy, "{why}");
+        assert_eq!(matches!(why, Error::Busy { .. }), is_busy, "{why}");
         assert!(why.to_string().contains(says), "{why}");
     }
-    // one behind the other they may have the same packets
+    // successive circuits may have the same packets
     world.put(same_flow("5s-6s 1M"));
     for id in 3..=10 {
         world.put(circuit(id, "1s-2s 1M"));
@@ -395,7 +395,7 @@ fn what_cannot_be_kept_is_refused_with_a_reason() {
 }
 
 #[test]
-fn an_increase_waits_for_the_decreases_before_it_and_not_for_later_ones() {
+fn increase_waits_for_earlier_decreases_only() {
     let guard = Duration::from_secs(1);
     let can = Capabilities {
         guard,
@@ -407,7 +407,7 @@ fn an_increase_waits_for_the_decreases_before_it_and_not_for_later_ones() {
     };
     let mut world = World::new(can, fault_model, 0);
     world.put(circuit(1, "1s-9s 100M"));
-    // one that leaves something every half a second
+    // a circuit that decreases every half second
     let stairs: Vec<String> = (0..16_u64)
         .map(|nth| format!("{}ms-{}ms {}M", nth * 500, nth * 500 + 500, 100 - nth))
         .collect();
@@ -418,7 +418,7 @@ fn an_increase_waits_for_the_decreases_before_it_and_not_for_later_ones() {
 }
 
 #[test]
-fn absurd_capabilities_are_refused() {
+fn contradictory_capabilities_are_refused() {
     let good = capabilities();
     for bad in [
         Capabilities {
@@ -447,7 +447,7 @@ fn absurd_capabilities_are_refused() {
 }
 
 #[test]
-fn events_that_nobody_takes_are_counted() {
+fn dropped_events_are_counted() {
     let mut world = World::calm();
     let steps: Vec<String> = (0..4000)
         .map(|n| format!("{}ms-{}ms {}M", n, n + 1, n % 2 + 1))
@@ -473,12 +473,12 @@ fn events_that_nobody_takes_are_counted() {
     };
     let kept = std::iter::from_fn(|| world.controller.poll_event()).count() as u64;
     assert_eq!(kept, lighthaul_circuit::controller::EVENTS_MAX as u64);
-    // made, changed at each step, closed, ended
+    // created, changed at each step, closed, ended
     assert_eq!(kept + lost, 10 * (1 + 4000 + 1 + 1));
 }
 
 #[test]
-fn a_circuit_that_fails_is_said_once_and_taken_away_and_the_others_go_on() {
+fn failed_circuit_is_reported_once_and_removed() {
     let mut world = World::calm();
     world.put(circuit(1, "1s-9s 100M"));
     world.put(circuit(2, "0s-20s 100M"));
@@ -511,7 +511,7 @@ fn a_circuit_that_fails_is_said_once_and_taken_away_and_the_others_go_on() {
         .iter()
         .filter(|event| matches!(event, Event::Failed(..)));
     assert_eq!(failures.count(), 1);
-    // its name is free again
+    // its identifier is free again
     world.put(circuit(1, "16s-17s 100M"));
     world.run(at(16_500));
     assert_eq!(
@@ -520,8 +520,8 @@ fn a_circuit_that_fails_is_said_once_and_taken_away_and_the_others_go_on() {
     );
 }
 
-/// Vectors that together never exceed a gigabit a second, as a calendar grants them: at each of some instants the
-/// capacity is dealt anew.
+/// Returns vectors whose sum never exceeds a gigabit a second, as a calendar grants them: at some instants, the
+/// capacity is divided again.
 fn grants(seed: u64, count: u64) -> Vec<Circuit> {
     let mut rng = Rng::new(seed);
     let mut steps: BTreeMap<u64, Vec<Step>> = BTreeMap::new();
@@ -548,7 +548,7 @@ fn grants(seed: u64, count: u64) -> Vec<Circuit> {
 
 proptest! {
     #[test]
-    fn every_vector_is_kept_and_the_link_never_exceeded(seed: u64, count in 1_u64..8, latency in 0_u64..3, guard in 0_u64..20) {
+    fn vectors_are_followed_and_the_capacity_is_never_exceeded(seed: u64, count in 1_u64..8, latency in 0_u64..3, guard in 0_u64..20) {
         let fault_model = FaultModel { latency_max: Duration::from_millis(latency), fail_ppb: 0 };
         let guard = Duration::from_millis(guard);
         let mut world = World::new(Capabilities { guard, ..capabilities() }, fault_model, seed);
@@ -561,7 +561,7 @@ proptest! {
             let all: u64 = rates.values().flatten().map(|rate| rate.as_bps()).sum();
             prop_assert!(all <= SECOND, "{} at {}", all, moment);
         }
-        // one call may be on its way, decreases take one more, and increases another and the guard time
+        // the delays: the current call, one for decreases, one for increases, and the guard time
         let late = Duration::from_millis(3 * latency) + guard;
         for circuit in &circuits {
             for step in circuit.trc.steps() {
@@ -580,7 +580,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_fails_is_said_once_and_nothing_stays(seed: u64, count in 1_u64..8, fail_ppb in 0_u64..300_000_000) {
+    fn failures_are_reported_once_and_leave_no_circuits(seed: u64, count in 1_u64..8, fail_ppb in 0_u64..300_000_000) {
         let fault_model = FaultModel { latency_max: Duration::from_millis(1), fail_ppb };
         let mut world = World::new(capabilities(), fault_model, seed);
         let circuits = grants(seed, count);
@@ -592,7 +592,7 @@ proptest! {
             let told = world.events.iter().filter(|event| matches!(event, Event::Ended(id, _) | Event::Failed(id, _) if *id == circuit.id));
             prop_assert_eq!(told.count(), 1, "{} is told its end once", circuit.id);
         }
-        // once the device works, what is left goes
+        // once the device works again, the remains are removed
         world.device.set_fault_model(FaultModel { latency_max: Duration::ZERO, fail_ppb: 0 });
         world.run(at(100_000));
         prop_assert_eq!(world.device.circuits(), BTreeMap::new());

@@ -1,20 +1,20 @@
-//! The driver that runs a program, and what both say to each other.
+//! Driver that runs a program, and the protocol between both.
 //!
-//! The program is started anew for each request, gets it on its standard input, and answers on its standard output:
+//! The program is started for each request, reads it from standard input, and writes an answer to standard output:
 //!
 //! ```text
 //! {"version":1,"verb":"capabilities"}
 //!     {"capabilities":{"rate_min_bps":1000000,"rate_max_bps":10000000000,"granularity_bps":1000000,
 //!      "guard_nanos":10000000,"entries_max":96,"is_hitless":false,"overhead_bytes":38}}
 //! {"version":1,"verb":"apply","changes":[{"id":7,"interface":"1/1/3","flow":"udp 10.0.0.2/32 5000-5000","rate_bps":0}]}
-//!     {"answers":[null]}     or a sentence that says why not, for each change
+//!     {"answers":[null]}     or the reason of a failure, for each change
 //! {"version":1,"verb":"remove","id":7}
 //!     {"answers":[null]}
 //! {"version":1,"verb":"inspect"}
 //!     {"circuits":[{"id":7,"flow":"udp 10.0.0.2/32 5000-5000","rate":0}]}
 //! ```
 //!
-//! A rate of zero is a circuit that stands but takes no packets. What is asked for and is so already is a success.
+//! A rate of zero is a circuit that exists but takes no packets. A request that is in force already succeeds.
 
 use lighthaul_base::Rate;
 use lighthaul_io::host::clock::Clock;
@@ -22,13 +22,13 @@ use serde::Serialize;
 
 use crate::circuit::CircuitId;
 use crate::driver::{Capabilities, Change, Driver, InstalledCircuit};
-use crate::error::{Error, Result};
+use crate::error::{Error, ProgramFault, Result};
 use crate::exec::answer::Answer;
 use crate::exec::config::Config;
 use crate::exec::program;
 use crate::flow::Flow;
 
-/// Keeps circuits at a device that a program knows.
+/// Driver of a device that a program controls.
 #[derive(Debug)]
 pub struct Exec {
     config: Config,
@@ -37,7 +37,7 @@ pub struct Exec {
 }
 
 impl Exec {
-    /// Asks the program what its device can do.
+    /// Starts the driver with the capabilities that the program reports.
     pub fn open(clock: Clock, config: Config) -> Result<Self> {
         config.check()?;
         let answer = run(clock, &config, &Request::Capabilities)?;
@@ -56,7 +56,7 @@ impl Exec {
         run(self.clock, &self.config, request)
     }
 
-    /// The program's answers to so many changes.
+    /// Returns the program's results of `count` changes.
     fn answers(&self, request: &Request<'_>, count: usize) -> Result<Vec<Result<()>>> {
         let results = self.ask(request)?.results(count);
         results.ok_or_else(|| missing_answer(&self.config))
@@ -79,7 +79,7 @@ impl Driver for Exec {
             changes: json.collect(),
         };
         self.answers(&request, changes.len()).unwrap_or_else(|why| {
-            // whatever went wrong, it went wrong for all of them
+            // the failure is that of every change
             vec![Err(why); changes.len()]
         })
     }
@@ -125,27 +125,31 @@ fn run(clock: Clock, config: &Config, request: &Request<'_>) -> Result<Answer> {
         version: VERSION,
         request,
     };
-    let failed = |why: String| Error::Program {
+    let failed = |fault: ProgramFault| Error::Program {
         program: config.program.display().to_string(),
-        why,
+        fault,
     };
-    let said = serde_json::to_vec(&said).map_err(|why| failed(why.to_string()))?;
+    let said = serde_json::to_vec(&said).map_err(|why| {
+        failed(ProgramFault::Run {
+            why: why.to_string(),
+            tail: String::new(),
+        })
+    })?;
     let answer = program::run(clock, config, &said)?;
     Answer::parse(&answer).map_err(|why| {
         let begin = String::from_utf8_lossy(&answer[..answer.len().min(SHOWN)]).into_owned();
-        failed(format!(
-            "it answered {begin:?}, which is not what was asked for: {why}"
-        ))
+        let why = why.to_string();
+        failed(ProgramFault::Malformed { begin, why })
     })
 }
 
 fn missing_answer(config: &Config) -> Error {
     Error::Program {
         program: config.program.display().to_string(),
-        why: "it did not answer what was asked, or not for every change".to_owned(),
+        fault: ProgramFault::NoAnswer,
     }
 }
 
 const VERSION: u32 = 1;
-/// How much of an answer an error shows.
+/// Maximum length of an answer in an error, in bytes.
 const SHOWN: usize = 200;

@@ -1,34 +1,34 @@
-//! Which packets belong to a circuit, as a program for the kernel's `bpf` filter.
+//! BPF program that selects the packets of a circuit, for the kernel's `bpf` classifier.
 //!
-//! Classic BPF: the kernel checks and compiles it, and it needs no more rights than the rest of traffic control. Behind
-//! its last return stands, in words that are never run, whose it is and what it takes, so that who finds
-//! it knows: the kernel keeps no names for such filters.
+//! It is classic BPF: the kernel verifies and compiles it, and it needs no further privileges. The kernel keeps no names
+//! for such filters. Words behind the last return, which are never executed, contain the circuit and its
+//! flow.
 
 use std::net::IpAddr;
 
 use crate::circuit::CircuitId;
 use crate::flow::{Flow, Prefix, Protocol};
 
-/// What a filter of ours says of itself.
+/// Circuit of a filter, as stored in its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Label {
     pub(crate) id: CircuitId,
     pub(crate) flow: Flow,
-    /// Whether it takes any packets now.
+    /// True if the filter takes packets.
     pub(crate) is_open: bool,
 }
 
-/// What is read from a filter that carries our mark.
+/// Content of a filter with our mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// As we write them.
+    /// Unchanged program of this label.
     Whole(Label),
-    /// Somebody has changed it.
+    /// Program that was changed.
     Broken(CircuitId),
 }
 
 impl Label {
-    /// The program, as `struct sock_filter` has it.
+    /// Encodes the program as `struct sock_filter`.
     pub(crate) fn write(&self) -> Vec<u8> {
         let mut program = Vec::new();
         if self.is_open {
@@ -45,7 +45,7 @@ impl Label {
         program.iter().flat_map(|step| step.octets()).collect()
     }
 
-    /// Reads a filter; nothing if it is not ours.
+    /// Decodes a program; returns nothing for one without our mark.
     pub(crate) fn read(program: &[u8]) -> Option<Found> {
         let trailer = program.len().checked_sub((WORDS + 1) * STEP)?;
         let mut words = [0; WORDS];
@@ -88,7 +88,7 @@ impl Label {
     }
 }
 
-/// The flow that these words stand for.
+/// Returns the flow that these words encode.
 fn flow(words: &[u32; WORDS]) -> Option<Flow> {
     let [protocol, family, len, _] = words[3].to_le_bytes();
     let protocol = match protocol {
@@ -111,7 +111,7 @@ fn flow(words: &[u32; WORDS]) -> Option<Flow> {
     Flow::new(protocol, target.ok()?, ports).ok()
 }
 
-/// What takes the packets of `flow` that are IPv4; fragments without ports belong to no flow that has some.
+/// Returns the steps that take the IPv4 packets of `flow`. Later fragments have no ports, and match no flow with ports.
 fn v4(flow: &Flow) -> Vec<Step> {
     let target = match flow
         .target()
@@ -138,7 +138,7 @@ fn v4(flow: &Flow) -> Vec<Step> {
     branch(tests)
 }
 
-/// The same for IPv6 without extension heads.
+/// Returns the steps that take the IPv6 packets of `flow` without extension headers.
 fn v6(flow: &Flow) -> Vec<Step> {
     let target = match flow
         .target()
@@ -171,7 +171,7 @@ fn family(kind: u32) -> Vec<Step> {
     ]
 }
 
-/// Tests the octet `at` that says what is in the packet.
+/// Tests the octet at `at`, which contains the transport protocol.
 fn protocol(flow: &Flow, at: u32) -> Vec<Step> {
     let load = Step::load(LOAD_OCTET, NET + at);
     match (flow.protocol(), flow.ports()) {
@@ -186,7 +186,7 @@ fn protocol(flow: &Flow, at: u32) -> Vec<Step> {
     }
 }
 
-/// Tests the first `len` bits of the word `at`.
+/// Tests the first `len` bits of the word at `at`.
 fn masked(at: u32, bits: u32, len: u8) -> Vec<Step> {
     if len == 0 {
         return vec![];
@@ -206,7 +206,7 @@ fn between((first, last): (u16, u16)) -> [Step; 2] {
     ]
 }
 
-/// Takes a packet for which every test goes well, and goes on behind with any other.
+/// Takes packets that pass every test, and continues behind the branch with all others.
 fn branch(mut tests: Vec<Step>) -> Vec<Step> {
     let len = tests.len();
     for (nth, test) in tests.iter_mut().enumerate() {
@@ -221,7 +221,7 @@ fn branch(mut tests: Vec<Step>) -> Vec<Step> {
     tests
 }
 
-/// One instruction.
+/// BPF instruction.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     code: u16,
@@ -231,7 +231,7 @@ struct Step {
     goes_on: Side,
 }
 
-/// With which outcome of a test a packet still may belong to the flow.
+/// Outcome of a test with which the packet may belong to the flow.
 #[derive(Clone, Copy, Debug)]
 enum Side {
     Holds,
@@ -271,19 +271,19 @@ impl Step {
     }
 }
 
-/// "LHCT": no filter ends so by accident.
+/// Mark "LHCT" at the end of the program, which no other program has by chance.
 const MARK: u32 = 0x4c48_4354;
 const WORDS: usize = 9;
-/// The length of `struct sock_filter`.
+/// Length of `struct sock_filter`.
 const STEP: usize = 8;
-/// What a filter gives for a packet that belongs to its class, and for one that is not its own.
+/// Return values of a filter for a packet that belongs to its class, and for all others.
 const TAKE: u32 = u32::MAX;
 const LEAVE: u32 = 0;
-/// Where the head of IP begins for a program (`SKF_NET_OFF`), and what the kernel takes the packet for
-/// (`SKF_AD_OFF` and `SKF_AD_PROTOCOL`).
+/// Offset of the IP header (`SKF_NET_OFF`), and of the protocol that the kernel detected (`SKF_AD_OFF` and
+/// `SKF_AD_PROTOCOL`).
 const NET: u32 = 0xfff0_0000;
 const PROTOCOL: u32 = 0xffff_f000;
-/// The bits of a fragment's place in its packet.
+/// Bits of the fragment offset.
 const FRAGMENT: u32 = 0x1fff;
 const LOAD_VALUE: u16 = 0x00;
 const LOAD_WORD: u16 = 0x20;
@@ -306,7 +306,7 @@ mod tests {
 
     const TEN: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 
-    /// A packet: its family, what is above IP, where it goes, to which port, and whether it is a later fragment.
+    /// Packet: family, protocol, target, port, and whether it is a later fragment.
     #[derive(Clone, Copy, Debug)]
     struct Packet {
         target: IpAddr,
@@ -341,7 +341,7 @@ mod tests {
             }
         }
 
-        /// The dumb truth.
+        /// Returns true if the packet belongs to `flow`, by direct comparison.
         fn belongs(&self, flow: &Flow) -> bool {
             let is_known = matches!(self.protocol, 6 | 17);
             let of_protocol = flow
@@ -359,7 +359,7 @@ mod tests {
         }
     }
 
-    /// What the kernel would do, an instruction after the other.
+    /// Executes a program as the kernel does.
     fn run(program: &[u8], packet: &Packet) -> u32 {
         let octets = packet.octets();
         let (mut sum, mut behind, mut at) = (0_u32, 0_usize, 0);
@@ -416,14 +416,14 @@ mod tests {
                 IF_ABOVE => sum > value,
                 IF_AT_LEAST => sum >= value,
                 IF_ANY_BIT => sum & value != 0,
-                _ => panic!("{code:#x} is no instruction of ours"),
+                _ => panic!("{code:#x} is not an instruction of these programs"),
             };
             at += usize::from(if holds { step[2] } else { step[3] });
         }
     }
 
     fn packets(flow: Flow) -> impl Strategy<Value = Packet> {
-        // close to the flow, so that every bit is looked at
+        // close to the flow, so that every bit matters
         let near = flow.target().map_or(TEN, |target| target.address());
         let flip = |address: IpAddr, bit: u8| match address {
             IpAddr::V4(address) => IpAddr::V4((u32::from(address) ^ (1 << (bit % 32))).into()),
@@ -465,7 +465,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
         #[test]
-        fn a_program_takes_just_the_packets_of_its_flow(
+        fn program_takes_exactly_the_packets_of_its_flow(
             (flow, packet) in flows().prop_flat_map(|flow| (Just(flow), packets(flow))), id: u64, is_open: bool,
         ) {
             let label = Label { id: CircuitId(id), flow, is_open };
@@ -477,7 +477,7 @@ mod tests {
         }
 
         #[test]
-        fn one_changed_octet_is_seen(flow in flows(), id: u64, at: prop::sample::Index, by in 1_u8..) {
+        fn changed_octet_is_detected(flow in flows(), id: u64, at: prop::sample::Index, by in 1_u8..) {
             let label = Label { id: CircuitId(id), flow, is_open: true };
             let mut program = label.write();
             let at = at.index(program.len());
@@ -486,7 +486,7 @@ mod tests {
         }
 
         #[test]
-        fn any_octets_are_read_or_refused(octets: Vec<u8>) {
+        fn any_octets_are_decoded_or_refused(octets: Vec<u8>) {
             prop_assert_eq!(Label::read(&octets), None);
         }
     }

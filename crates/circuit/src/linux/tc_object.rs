@@ -1,4 +1,4 @@
-//! What the kernel says of traffic control, as far as it is of kinds that the shaper makes or has to respect.
+//! Traffic-control objects in messages of the kernel, as far as the shaper creates or must respect them.
 
 use lighthaul_base::Rate;
 
@@ -8,45 +8,45 @@ use crate::linux::filter::{Found, Label};
 use crate::linux::htb::{self, Class, TCA_KIND, TCA_OPTIONS};
 use crate::linux::message::Reply;
 
-/// What one message says.
+/// Traffic-control object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TcObject {
-    /// A discipline hangs somewhere.
+    /// Queueing discipline.
     Discipline {
-        /// The interface's number.
+        /// Index of the interface.
         interface: u32,
-        /// Its number.
+        /// Handle.
         handle: u32,
-        /// What it hangs on.
+        /// Parent.
         parent: u32,
-        /// What it is.
+        /// Kind.
         kind: String,
-        /// The class that gets the rest, if it is HTB.
+        /// Default class, if it is HTB.
         rest: Option<u32>,
     },
-    /// HTB has a class.
+    /// HTB class.
     Class {
-        /// The lower half of its number.
+        /// Minor number.
         minor: u16,
-        /// Its rate.
+        /// Rate.
         rate: Rate,
     },
-    /// A filter carries our mark.
+    /// Filter of a circuit.
     Filter {
-        /// The lower half of its number.
+        /// Minor number.
         minor: u16,
-        /// The how manieth it is asked.
+        /// Priority; lower ones are tried first.
         priority: u16,
-        /// Whose circuit it leads to.
+        /// Circuit.
         circuit: CircuitId,
-        /// What it takes; nothing if it is not as we made it.
+        /// Flow; nothing if the filter was changed by another program.
         flow: Option<Flow>,
-        /// Whether it takes any packets now.
+        /// True if the filter takes packets.
         is_open: bool,
     },
 }
 
-/// What messages from the kernel say, those left out that say nothing of this.
+/// Decodes messages of the kernel; other messages are skipped.
 pub fn read(octets: &[u8]) -> Vec<TcObject> {
     Reply::all(octets)
         .filter_map(|reply| TcObject::of(&reply))
@@ -54,7 +54,7 @@ pub fn read(octets: &[u8]) -> Vec<TcObject> {
 }
 
 impl TcObject {
-    /// What one message says.
+    /// Decodes one message.
     pub(crate) fn of(reply: &Reply<'_>) -> Option<Self> {
         let (subject, attributes) = (reply.subject()?, reply.attributes());
         let minor = subject.handle as u16;

@@ -13,7 +13,7 @@ use lighthaul_io::host::clock::Clock;
 use crate::testbed::{INTERFACE, Testbed, circuit};
 use crate::traffic::Traffic;
 
-/// An agent at the testbed's interface, with circuits whose leases last as long as their vectors.
+/// Starts an agent at the testbed's interface. The leases of its circuits last as long as their vectors.
 pub(crate) fn start(
     testbed: &Testbed,
     clock: Clock,
@@ -31,7 +31,7 @@ pub(crate) fn start(
     agent
 }
 
-/// Its events till this one, which comes before a minute is over.
+/// Returns the events until this one, which must come within a minute.
 pub(crate) fn events_till(
     agent: &Agent,
     clock: Clock,
@@ -46,10 +46,10 @@ pub(crate) fn events_till(
             return events;
         }
     }
-    panic!("it never came: {events:?}");
+    panic!("the event did not come: {events:?}");
 }
 
-/// How late each change was.
+/// Returns the delay of each change.
 pub(crate) fn lateness(events: &[Event]) -> Vec<Duration> {
     let late = events.iter().filter_map(|event| match event {
         Event::Changed { due, at, .. } => Some(at.since(*due)),
@@ -65,8 +65,8 @@ pub(crate) fn lateness(events: &[Event]) -> Vec<Duration> {
 }
 
 #[test]
-fn a_stream_follows_its_vector_while_it_flows() {
-    let Some(testbed) = Testbed::alone("a_stream_follows_its_vector_while_it_flows") else {
+fn stream_follows_the_vector_of_its_circuit() {
+    let Some(testbed) = Testbed::alone("stream_follows_the_vector_of_its_circuit") else {
         return;
     };
     let clock = Clock::start();
@@ -84,20 +84,19 @@ fn a_stream_follows_its_vector_while_it_flows() {
         println!("{from}-{till} ms, {mbps} Mb/s: {goodput:.1}");
         assert!((0.85..1.0).contains(&(goodput / mbps)), "{from} {goodput}");
     }
-    // with the last circuit its discipline is gone
+    // the queueing discipline is removed with the last circuit
     assert!(arrivals.mbps(at(4300), at(5000)) > 510.0);
     println!("late: {:?}", lateness(&events));
 }
 
 #[test]
-fn hundreds_of_boundaries_hold_and_how_late_they_are_is_said() {
-    let Some(testbed) = Testbed::alone("hundreds_of_boundaries_hold_and_how_late_they_are_is_said")
-    else {
+fn hundreds_of_changes_are_made_on_time() {
+    let Some(testbed) = Testbed::alone("hundreds_of_changes_are_made_on_time") else {
         return;
     };
     let clock = Clock::start();
     let ports = [5001, 5002, 5003];
-    // each has a third, a sixth and a half of the time, in turn
+    // in turn, each has a third, a sixth and a half of the time
     let vector = |turn: u64| {
         let steps = (0..100).map(|n| {
             let (from, mbps) = (200 + 20 * n, [100, 200, 300][((n + turn) % 3) as usize]);
@@ -129,7 +128,7 @@ fn hundreds_of_boundaries_hold_and_how_late_they_are_is_said() {
             .collect();
         expected.push(0);
         let passed_over = assert_follows(&events, CircuitId(port), &expected);
-        println!("{port}: {passed_over} boundaries were passed over");
+        println!("{port}: {passed_over} changes were skipped");
     }
     drop(agent);
     assert!(
@@ -139,8 +138,8 @@ fn hundreds_of_boundaries_hold_and_how_late_they_are_is_said() {
     );
 }
 
-/// The circuit had each of these rates, 20 ms apart from 200 ms on, but for those whose time was over when the agent came;
-/// answers how many that were.
+/// Asserts that the circuit had these rates, 20 ms apart from 200 ms on. Rates whose time was over when the agent came
+/// are skipped; returns their number.
 fn assert_follows(events: &[Event], circuit: CircuitId, expected: &[u64]) -> usize {
     let boundary = |nth: usize| Instant::from_nanos(200_000_000 + 20_000_000 * nth as u64);
     let (mut next, mut passed_over, mut last) = (0, 0, (Instant::ZERO, u64::MAX));
@@ -156,9 +155,9 @@ fn assert_follows(events: &[Event], circuit: CircuitId, expected: &[u64]) -> usi
         let due_next = due_next.expect("changes are due at boundaries, in order");
         if due_next > next {
             let (at, rate) = last;
-            // The change before came too late for them, or the agent found its rate in force again.
+            // the previous change came too late for them, or the agent found its rate in force
             let is_explained = boundary(due_next - 1) <= at || expected[due_next - 1] == rate;
-            // Otherwise the machine did not run the agent in time.
+            // otherwise the machine did not schedule the agent in time
             overslept += usize::from(!is_explained);
             passed_over += due_next - next;
             next = due_next;
@@ -179,8 +178,8 @@ fn assert_follows(events: &[Event], circuit: CircuitId, expected: &[u64]) -> usi
 }
 
 #[test]
-fn an_agent_that_ends_takes_its_circuits_with_it() {
-    let Some(testbed) = Testbed::start("an_agent_that_ends_takes_its_circuits_with_it") else {
+fn circuits_are_removed_when_the_agent_is_dropped() {
+    let Some(testbed) = Testbed::start("circuits_are_removed_when_the_agent_is_dropped") else {
         return;
     };
     let clock = Clock::start();
@@ -192,7 +191,7 @@ fn an_agent_that_ends_takes_its_circuits_with_it() {
     events_till(&agent, clock, |event| {
         matches!(event, Event::Changed { .. })
     });
-    let why = agent.take(
+    let why = agent.put(
         Circuit {
             interface: "eth9".to_owned(),
             ..circuit(1, "0s-999s 1M")

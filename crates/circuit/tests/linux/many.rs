@@ -17,7 +17,7 @@ fn a_thousand_circuits_are_made_changed_and_removed() {
         return;
     };
     let clock = Clock::start();
-    // half of them leave what the other half gets, all at one moment
+    // at one moment, half of the circuits lose what the other half gets
     let vectors = ["0s-9s 3M, 9s-99s 1M", "0s-9s 1M, 9s-99s 3M"];
     let circuits: Vec<_> = (0..1000)
         .map(|n| circuit(10_000 + n, vectors[n as usize % 2]))

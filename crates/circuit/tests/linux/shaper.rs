@@ -1,4 +1,4 @@
-//! The driver by itself: rates, filters, and an interface that is left as it was.
+//! The driver alone: rates, filters, and the restored interface.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use lighthaul_io::host::clock::Clock;
 use crate::testbed::{INTERFACE, Testbed, apply, circuit};
 use crate::traffic::{Arrivals, Traffic};
 
-/// Of a TCP stream on Ethernet 1448 bytes of 1514 are goodput; some is lost to a busy machine.
+/// Share of goodput: 1448 of 1514 bytes of a TCP stream on Ethernet, less the losses of a busy machine.
 const GOODPUT: std::ops::Range<f64> = 0.87..0.97;
 
-/// Sends to all of these for two seconds, and returns the Mb/s of each, without the first half second.
+/// Sends to all of these for two seconds. Returns the rate of each in Mb/s, without the first half second.
 fn send(testbed: &Testbed, targets: &[&str]) -> Vec<f64> {
     let clock = Clock::start();
     let mut streams = Vec::new();
@@ -34,8 +34,8 @@ fn send(testbed: &Testbed, targets: &[&str]) -> Vec<f64> {
 }
 
 #[test]
-fn circuits_keep_their_rates_beside_each_other_and_the_rest() {
-    let Some(testbed) = Testbed::alone("circuits_keep_their_rates_beside_each_other_and_the_rest")
+fn circuits_have_their_rates_in_addition_to_other_traffic() {
+    let Some(testbed) = Testbed::alone("circuits_have_their_rates_in_addition_to_other_traffic")
     else {
         return;
     };
@@ -50,7 +50,7 @@ fn circuits_keep_their_rates_beside_each_other_and_the_rest() {
     assert!(GOODPUT.contains(&(rates[0] / 250.0)), "{rates:?}");
     assert!(GOODPUT.contains(&(rates[1] / 100.0)), "{rates:?}");
     assert!((0.5..1.1).contains(&(rates[2] / 50.0)), "{rates:?}");
-    // what circuits do not use, the rest borrows; a circuit borrows nothing
+    // other traffic borrows unused bandwidth; a circuit borrows none
     let rest = send(&testbed, &["10.9.0.2:6000"]);
     println!("the rest alone: {rest:.1?}");
     assert!(GOODPUT.contains(&(rest[0] / 400.0)), "{rest:?}");
@@ -59,8 +59,8 @@ fn circuits_keep_their_rates_beside_each_other_and_the_rest() {
 }
 
 #[test]
-fn a_circuit_without_a_rate_leaves_its_packets_to_the_rest() {
-    let Some(testbed) = Testbed::alone("a_circuit_without_a_rate_leaves_its_packets_to_the_rest")
+fn packets_of_a_closed_circuit_are_sent_as_other_traffic() {
+    let Some(testbed) = Testbed::alone("packets_of_a_closed_circuit_are_sent_as_other_traffic")
     else {
         return;
     };
@@ -79,9 +79,8 @@ fn a_circuit_without_a_rate_leaves_its_packets_to_the_rest() {
 }
 
 #[test]
-fn flows_of_every_kind_find_their_circuit_in_the_kernel() {
-    let Some(testbed) = Testbed::start("flows_of_every_kind_find_their_circuit_in_the_kernel")
-    else {
+fn kernel_classifies_flows_of_every_kind() {
+    let Some(testbed) = Testbed::start("kernel_classifies_flows_of_every_kind") else {
         return;
     };
     let mut shaper = testbed.shaper(1000).unwrap();
@@ -116,8 +115,8 @@ fn flows_of_every_kind_find_their_circuit_in_the_kernel() {
 }
 
 #[test]
-fn the_last_circuit_leaves_the_interface_as_it_was() {
-    let Some(testbed) = Testbed::start("the_last_circuit_leaves_the_interface_as_it_was") else {
+fn interface_is_restored_after_the_last_circuit() {
+    let Some(testbed) = Testbed::start("interface_is_restored_after_the_last_circuit") else {
         return;
     };
     let shown = || {
@@ -135,7 +134,7 @@ fn the_last_circuit_leaves_the_interface_as_it_was() {
         apply(&mut shaper, circuit, 10).unwrap();
     }
     assert!(shown()[0].contains("htb 4c48: root"), "{:?}", shown());
-    // a rate that does not fit in 32 bits of octets, and bursts of a millisecond
+    // a rate above 32 bits of octets, and bursts of a millisecond
     let mut fast = testbed.shaper(100_000).unwrap();
     apply(&mut fast, &circuits[0], 40_000).unwrap();
     let classes = &shown()[1];
@@ -154,8 +153,8 @@ fn the_last_circuit_leaves_the_interface_as_it_was() {
 }
 
 #[test]
-fn what_somebody_else_has_set_up_stays() {
-    let Some(testbed) = Testbed::start("what_somebody_else_has_set_up_stays") else {
+fn shaping_of_another_program_is_kept() {
+    let Some(testbed) = Testbed::start("shaping_of_another_program_is_kept") else {
         return;
     };
     let show = format!("qdisc show dev {INTERFACE}");
@@ -175,7 +174,7 @@ fn what_somebody_else_has_set_up_stays() {
     refused(apply(&mut early, &circuit(5001, "0s-9s 1G"), 10).unwrap_err());
     refused(early.inspect().unwrap_err());
     assert_eq!(testbed.tc(&show), theirs);
-    // another HTB is not ours either, whatever it is called
+    // an HTB of another program, even with the same handle
     testbed.tc(&format!("qdisc del dev {INTERFACE} root"));
     testbed.tc(&format!(
         "qdisc add dev {INTERFACE} root handle 4c48: htb default 3"
@@ -184,8 +183,8 @@ fn what_somebody_else_has_set_up_stays() {
 }
 
 #[test]
-fn what_is_read_back_is_what_was_told() {
-    let Some(testbed) = Testbed::start("what_is_read_back_is_what_was_told") else {
+fn inspection_returns_the_applied_circuits() {
+    let Some(testbed) = Testbed::start("inspection_returns_the_applied_circuits") else {
         return;
     };
     let mut shaper = testbed.shaper(100_000).unwrap();
@@ -208,7 +207,7 @@ fn what_is_read_back_is_what_was_told() {
     }
     let mut other = testbed.shaper(100_000).unwrap();
     assert_eq!(other.inspect().unwrap(), expected);
-    // somebody takes away one filter: whoever looks sees it, and a change makes it anew
+    // a filter that was removed by another program is noticed, and restored by a change
     testbed.tc(&format!(
         "filter del dev {INTERFACE} parent 4c48: pref 1 handle 0x2 bpf"
     ));
@@ -218,7 +217,7 @@ fn what_is_read_back_is_what_was_told() {
     assert_eq!(other.inspect().unwrap(), expected);
     testbed.tc(&format!("qdisc del dev {INTERFACE} root"));
     assert_eq!(other.inspect().unwrap(), []);
-    // a change finds out by itself, and makes it anew
+    // a change notices it, and creates it again
     apply(&mut shaper, &circuit(5003, "0s-9s 1G"), 444).unwrap();
     let third = InstalledCircuit {
         rate: Some(Rate::from_mbps(444)),
@@ -228,8 +227,8 @@ fn what_is_read_back_is_what_was_told() {
 }
 
 #[test]
-fn an_interface_that_is_not_there_is_named() {
-    let Some(testbed) = Testbed::start("an_interface_that_is_not_there_is_named") else {
+fn missing_interface_is_named() {
+    let Some(testbed) = Testbed::start("missing_interface_is_named") else {
         return;
     };
     let open = |name: &str| testbed.open(name, 1000);
@@ -246,8 +245,8 @@ fn an_interface_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_boundary_for_many_is_told_in_few_calls() {
-    let Some(testbed) = Testbed::alone("a_boundary_for_many_is_told_in_few_calls") else {
+fn changes_of_many_circuits_are_sent_in_few_calls() {
+    let Some(testbed) = Testbed::alone("changes_of_many_circuits_are_sent_in_few_calls") else {
         return;
     };
     let mut shaper = testbed.shaper(10_000).unwrap();

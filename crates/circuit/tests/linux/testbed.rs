@@ -1,4 +1,4 @@
-//! Two hosts and a wire.
+//! Two hosts and a link between them.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use lighthaul_circuit::linux::Shaper;
 use lighthaul_io::host::namespace::{Namespace, check};
 use lighthaul_testkit::{Turn, lacks};
 
-/// Two hosts that nobody else uses; the left one has [`INTERFACE`].
+/// Two hosts of one test; the left one has [`INTERFACE`].
 #[derive(Debug)]
 pub(crate) struct Testbed {
     pub(crate) left: Namespace,
@@ -18,16 +18,16 @@ pub(crate) struct Testbed {
     _turn: Turn,
 }
 
-/// The interface at which circuits are kept.
+/// Interface of the circuits.
 pub(crate) const INTERFACE: &str = "wire";
 
 impl Testbed {
-    /// Sets it up, or skips the test.
+    /// Creates the hosts, or skips the test.
     pub(crate) fn start(test: &str) -> Option<Self> {
         Self::start_in(test, Turn::beside_others)
     }
 
-    /// Sets it up while no other is there, for a test that measures rates or times, or skips the test.
+    /// Creates the hosts while no other test runs, for a test that measures rates or times, or skips the test.
     pub(crate) fn alone(test: &str) -> Option<Self> {
         Self::start_in(test, Turn::alone)
     }
@@ -67,28 +67,28 @@ impl Testbed {
         Some(testbed)
     }
 
-    /// A driver of the left host's interface.
+    /// Opens a driver of the left host's interface.
     pub(crate) fn shaper(&self, capacity: u64) -> Result<Shaper> {
         self.open(INTERFACE, capacity)
     }
 
-    /// A driver of any of its interfaces.
+    /// Opens a driver of any interface of the left host.
     #[expect(
         clippy::unwrap_in_result,
-        reason = "the namespace is there, or the test is none"
+        reason = "the namespace exists for the whole test"
     )]
     pub(crate) fn open(&self, interface: &str, capacity: u64) -> Result<Shaper> {
         let open = || Ok(Shaper::open(interface, Rate::from_mbps(capacity)));
         self.left.within(open).unwrap()
     }
 
-    /// What `tc` says of the left host's interface.
+    /// Returns the output of `tc` for the left host's interface.
     pub(crate) fn tc(&self, words: &str) -> String {
         run(&self.left, "tc", words)
     }
 }
 
-/// A circuit for TCP to this port, as far into the future as `trc` says.
+/// Returns a circuit for TCP to this port, with the vector `trc`.
 pub(crate) fn circuit(port: u64, trc: &str) -> Circuit {
     Circuit {
         id: CircuitId(port),
@@ -98,13 +98,13 @@ pub(crate) fn circuit(port: u64, trc: &str) -> Circuit {
     }
 }
 
-/// Has `driver` give a circuit this many Mb/s; zero is none.
+/// Sets the rate of a circuit in Mb/s; zero closes it.
 pub(crate) fn apply(driver: &mut dyn Driver, circuit: &Circuit, mbps: u64) -> Result<()> {
     let rate = Rate::from_bps(mbps * 1_000_000);
     driver.apply(&[Change { circuit, rate }]).pop().unwrap()
 }
 
-/// Runs a tool in a host and returns what it says.
+/// Runs a tool in a host and returns its output.
 pub(crate) fn run(host: &Namespace, tool: &str, words: &str) -> String {
     let mut command = Command::new(tool);
     command
