@@ -2,12 +2,14 @@
 
 use lighthaul_base::codec::Reader;
 use lighthaul_gateway::address::arp::Request;
+use lighthaul_gateway::address::sockets;
 use lighthaul_gateway::allowed::Rule;
 use lighthaul_gateway::capture::connect::Connect;
 use lighthaul_gateway::capture::credentials::Credentials;
 use lighthaul_gateway::capture::handshake::{Handshake, Progress};
 use lighthaul_gateway::capture::refusal::Refusal;
 use lighthaul_gateway::capture::socks::Socks;
+use lighthaul_gateway::own;
 use lighthaul_gateway::target::Target;
 use lighthaul_gateway::word::{
     Greeting, Opening, decode_reached, decode_refusal, encode_reached, encode_refusal,
@@ -50,6 +52,24 @@ pub fn arp(octets: &[u8]) {
         assert_eq!(answer[..6], request.mac);
         assert_eq!(answer[38..], request.address.octets());
         assert_eq!(Request::decode(&answer), None);
+    }
+}
+
+/// Reads the kernel's answer about a route. What follows the route makes no difference.
+pub fn own(octets: &[u8]) {
+    let said = own::read(octets);
+    if said.is_ok() {
+        assert_eq!(own::read(&[octets, &[0xff; 8]].concat()), said);
+    }
+}
+
+/// Reads a line of the kernel's list of sockets. A line that is accepted names an address and a state in hexadecimal.
+pub fn sockets(octets: &[u8]) {
+    let text = String::from_utf8_lossy(octets);
+    if let Some((address, state)) = sockets::parse(&text) {
+        let word = u32::from_ne_bytes(address.octets());
+        let text = text.to_ascii_lowercase();
+        assert!(text.contains(&format!("{word:x}")) && text.contains(&format!("{state:x}")));
     }
 }
 

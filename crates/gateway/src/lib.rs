@@ -1,6 +1,6 @@
 //! Floor 3: gateways, which take in what unmodified programs send, and carry it over a long path for them.
 //!
-//! - [`target`]: where a program wants to go; [`allowed`]: where an egress lets it go; `reserved`: addresses that take a rule of their own, `own`: such as those of this host
+//! - [`target`]: where a program wants to go; [`allowed`]: where an egress lets it go; `reserved`: addresses that take a rule of their own, [`own`]: such as those of this host
 //! - [`capture`]: how programs get in that know nothing of gateways; [`door`]: where they do;
 //!   [`passage`]: how those do that know of them, [`entrance`]: and of where
 //! - [`mod@line`]: one end of a link; [`link_thread`]: the thread that has it; [`call`]: what that is asked for
@@ -23,6 +23,7 @@ pub mod entrance;
 pub mod kernel;
 pub mod line;
 pub mod link_thread;
+pub mod own;
 pub mod passage;
 pub mod ports;
 pub mod prefix;
@@ -41,7 +42,6 @@ mod crc;
 mod depot;
 mod egress;
 mod hub;
-mod own;
 mod poll;
 mod reserved;
 mod resolve;

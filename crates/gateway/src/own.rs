@@ -12,7 +12,7 @@ use rustix::net::{
 use tracing::warn;
 
 /// Returns whether packets to `address` would be delivered to this host; `true` if the kernel does not say.
-pub(crate) fn is_own(address: IpAddr) -> bool {
+pub fn is_own(address: IpAddr) -> bool {
     ask(address).unwrap_or_else(|error| {
         warn!("cannot ask the kernel for the route to {address}, so it is not called: {error}");
         true
@@ -57,8 +57,8 @@ fn request(address: IpAddr) -> Vec<u8> {
     out
 }
 
-/// Reads the kernel's answer; an address without a route is not this host's.
-fn read(reply: &[u8]) -> io::Result<bool> {
+/// Reads the kernel's answer; an address without a route is not this host's. Fails if the answer is incomplete.
+pub fn read(reply: &[u8]) -> io::Result<bool> {
     let kind = reply.get(4..6).and_then(|octets| octets.try_into().ok());
     match kind.map(u16::from_ne_bytes) {
         Some(RTM_NEWROUTE) => {

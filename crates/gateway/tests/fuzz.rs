@@ -11,12 +11,14 @@ mod harmless;
 
 use harmless::{Body, assert_harmless, assert_seeds_harmless};
 
-const TARGETS: [(&str, Body); 6] = [
+const TARGETS: [(&str, Body); 8] = [
     ("address_arp", gateway::arp),
+    ("address_sockets", gateway::sockets),
     ("capture_socks", gateway::socks),
     ("capture_connect", gateway::connect),
     ("target", gateway::target),
     ("allowed", gateway::allowed),
+    ("own", gateway::own),
     ("word", gateway::word),
 ];
 
@@ -88,6 +90,17 @@ proptest! {
     fn frames_survive(kind in 0_u8..3, rest in prop::collection::vec(any::<u8>(), 0..40)) {
         let head = [&[0; 12][..], &[8, 6, 0, 1, 8, 0, 6, 4, 0, kind]].concat();
         assert_harmless(gateway::arp, &[head, rest].concat());
+    }
+
+    #[test]
+    fn answers_about_routes_survive(kind in prop::sample::select(vec![2_u16, 24, 26]), rest in prop::collection::vec(any::<u8>(), 0..40)) {
+        assert_harmless(gateway::own, &rest);
+        assert_harmless(gateway::own, &[&[0; 4][..], &kind.to_ne_bytes(), &rest].concat());
+    }
+
+    #[test]
+    fn lists_of_sockets_survive_any_line(text in "\\PC{0,60}| [0-9]{1,3}: [0-9A-Fa-f]{0,33}:[0-9A-F]{4} [0-9A-F]{8}:[0-9A-F]{4} [0-9A-F]{0,3}( .{0,9})?") {
+        assert_harmless(gateway::sockets, text.as_bytes());
     }
 
     #[test]

@@ -12,13 +12,13 @@
 //!
 //! - [`spread`]: that order; [`roll`]: who serves; [`script`]: how the kernel is told
 //! - [`arp`]: what is said of the address, `port`: and where; [`shared`]: the thread that says it
-//! - `sockets`: what the kernel still has to bring
+//! - [`sockets`]: what the kernel still has to bring
 
 pub mod arp;
 pub mod roll;
 pub mod script;
 pub mod shared;
+pub mod sockets;
 pub mod spread;
 
 mod port;
-mod sockets;

@@ -16,7 +16,7 @@ pub(super) fn has_any(address: Ipv4Addr) -> io::Result<bool> {
 }
 
 /// The local address of a socket, if it is one of IPv4, and the socket's state (`proc_net_tcp` of the kernel's documentation).
-fn parse(line: &str) -> Option<(Ipv4Addr, u8)> {
+pub fn parse(line: &str) -> Option<(Ipv4Addr, u8)> {
     let mut fields = line.split_whitespace().skip(1);
     let (local, state) = (fields.next()?, fields.nth(1)?);
     let (address, _port) = local.split_once(':')?;
