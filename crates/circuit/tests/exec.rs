@@ -233,7 +233,7 @@ fn hanging_device_fails_its_own_circuit_and_delays_no_other() {
     for (id, interface) in [(1, "bad"), (2, "good")] {
         let circuit = circuit(id, interface);
         let till = circuit.trc.end();
-        agent.take(circuit, till).unwrap();
+        agent.put(circuit, till).unwrap();
     }
     let till = clock.now() + Duration::from_mins(1);
     let mut seen = Vec::new();

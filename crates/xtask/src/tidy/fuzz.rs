@@ -77,10 +77,10 @@ const REACHED: [(&str, &str); 27] = [
     ("crates/booking/src/word/moment.rs", "api_asked"),
     ("crates/booking/src/word/request.rs", "api_asked"),
     ("crates/circuit/src/flow.rs", "exec_answer"),
-    ("crates/circuit/src/linux/dump.rs", "netlink"),
+    ("crates/circuit/src/linux/tc_object.rs", "netlink"),
     ("crates/circuit/src/linux/htb.rs", "netlink"),
     ("crates/circuit/src/linux/message.rs", "netlink"),
-    ("crates/circuit/src/linux/program.rs", "netlink"),
+    ("crates/circuit/src/linux/filter.rs", "netlink"),
     ("crates/files/src/filter/files_from.rs", "files_from"),
     ("crates/files/src/filter/pattern.rs", "filter"),
     ("crates/files/src/filter/rules.rs", "filter"),
@@ -150,7 +150,7 @@ const TRUSTED: [(&str, &str); 29] = [
         "the user's own command line",
     ),
     (
-        "crates/daemon/src/allowed.rs",
+        "crates/daemon/src/allowed_keys.rs",
         "the operator's own list of keys",
     ),
     (
