@@ -3,7 +3,7 @@
 use std::io;
 
 use lighthaul_gateway::capture::refusal::Refusal;
-use lighthaul_gateway::passage::NoPassage;
+use lighthaul_gateway::proxy_route::ProxyError;
 use lighthaul_session::error::{Code, Error};
 
 /// Fault of a client that connects to a daemon through gateways or over ssh.
@@ -19,7 +19,7 @@ pub(crate) enum CallError {
     },
     /// The gateways do not reach the daemon.
     #[error("{0}{advice}", advice = advice(.0))]
-    NoPassage(NoPassage),
+    ProxyError(ProxyError),
     /// The ssh command has no words.
     #[error("the ssh command is empty")]
     NoCommand,
@@ -60,15 +60,15 @@ impl CallError {
     const fn code(&self) -> Code {
         match self {
             Self::Target { .. } | Self::NoCommand => Code::Usage,
-            Self::NoPassage(error) => match error {
-                NoPassage::Locked(_)
-                | NoPassage::Unknown(_)
-                | NoPassage::Refused {
+            Self::ProxyError(error) => match error {
+                ProxyError::PasswordRequired(_)
+                | ProxyError::WrongPassword(_)
+                | ProxyError::Refused {
                     why: Refusal::NotAllowed,
                     ..
                 } => Code::Permission,
-                NoPassage::Foreign(_) => Code::Protocol,
-                NoPassage::World(_) | NoPassage::Silent(..) | NoPassage::Refused { .. } => {
+                ProxyError::NotSocks(_) => Code::Protocol,
+                ProxyError::Io(_) | ProxyError::Silent(..) | ProxyError::Refused { .. } => {
                     Code::Network
                 }
             },
@@ -81,7 +81,7 @@ impl CallError {
 
 impl From<CallError> for Error {
     fn from(error: CallError) -> Self {
-        if let CallError::NoPassage(NoPassage::World(error)) = error {
+        if let CallError::ProxyError(ProxyError::Io(error)) = error {
             return error.into();
         }
         Self::new(error.code(), error.to_string())
@@ -89,8 +89,8 @@ impl From<CallError> for Error {
 }
 
 /// Returns the remedy for a failed connection through gateways.
-const fn advice(error: &NoPassage) -> &'static str {
-    let NoPassage::Refused { why, .. } = error else {
+const fn advice(error: &ProxyError) -> &'static str {
+    let ProxyError::Refused { why, .. } = error else {
         return "";
     };
     match why {

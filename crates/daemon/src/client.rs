@@ -5,8 +5,8 @@ use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
-use lighthaul_gateway::entrance::Entrance;
-use lighthaul_gateway::passage::Passage;
+use lighthaul_gateway::proxy_address::ProxyAddress;
+use lighthaul_gateway::proxy_route::ProxyRoute;
 use lighthaul_gateway::target::{Host, Target};
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::crypto::tls::{self, Side};
@@ -24,7 +24,7 @@ pub fn call(host: &str, port: u16, identity: &Identity) -> Result<Session, Error
 
 /// Connects through gateways for all connections of the session. The first gateway takes SOCKS5 at `gateway`.
 pub fn call_through(
-    gateway: &Entrance,
+    gateway: &ProxyAddress,
     host: &str,
     port: u16,
     identity: &Identity,
@@ -33,13 +33,13 @@ pub fn call_through(
 }
 
 /// Returns the route through gateways to the daemon at `host` and `port`.
-pub fn through(gateway: &Entrance, host: &str, port: u16) -> Result<Arc<dyn Call>, Error> {
+pub fn through(gateway: &ProxyAddress, host: &str, port: u16) -> Result<Arc<dyn Call>, Error> {
     let named = Host::new(host).filter(|_| port > 0);
     let host = named.ok_or_else(|| CallError::Target {
         host: host.to_owned(),
         port,
     })?;
-    let passage = Passage {
+    let passage = ProxyRoute {
         gateway: gateway.clone(),
         target: Target { host, port },
     };
@@ -48,12 +48,12 @@ pub fn through(gateway: &Entrance, host: &str, port: u16) -> Result<Arc<dyn Call
 
 /// Route to a daemon through gateways.
 #[derive(Debug)]
-struct Through(Passage);
+struct Through(ProxyRoute);
 
 impl Call for Through {
     fn call(&self) -> Result<TcpStream, Error> {
         Ok(tcp::with_handshake_timeouts(
-            self.0.open().map_err(CallError::NoPassage)?,
+            self.0.open().map_err(CallError::ProxyError)?,
         )?)
     }
 }

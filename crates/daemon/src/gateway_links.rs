@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lighthaul_base::{Rate, Size};
-use lighthaul_gateway::call::Joint;
-use lighthaul_gateway::line::Line;
+use lighthaul_gateway::command::LinkConnection;
+use lighthaul_gateway::link_handle::LinkHandle;
 use lighthaul_gateway::link_thread;
 use lighthaul_gateway::settings::Settings;
 use lighthaul_io::crypto::identity::{Fingerprint, random_octets};
@@ -32,7 +32,7 @@ pub struct GatewayLinks {
     /// Links that other gateways started.
     incoming: LinkTable,
     /// Links that this gateway started, with the addresses of their peers.
-    outgoing: Mutex<Vec<(String, Line)>>,
+    outgoing: Mutex<Vec<(String, LinkHandle)>>,
     draining: AtomicBool,
 }
 
@@ -41,7 +41,7 @@ pub struct GatewayLinks {
 pub struct OutgoingLink {
     settings: Arc<Settings>,
     /// Link that carries the sessions of programs.
-    pub line: Line,
+    pub handle: LinkHandle,
     name: [u8; 16],
     plain: bool,
 }
@@ -78,10 +78,10 @@ impl GatewayLinks {
         let result = self.agree_and_carry(session, door, (&hold, greeting), plain);
         if let Err(error) = &result
             && error.code == Code::Permission
-            && let Some(line) = hold.line()
+            && let Some(handle) = hold.handle()
         {
             warn!("ending the sessions of this link: {error}");
-            line.end();
+            handle.end();
         }
         result
     }
@@ -93,12 +93,12 @@ impl GatewayLinks {
         (hold, greeting): (&LinkHold<'_>, &Greeting),
         plain: bool,
     ) -> Result<(), Error> {
-        let known = hold.line();
+        let known = hold.handle();
         if known.is_none() && self.draining.load(Ordering::Relaxed) {
             return Err(Fault::Stopping("gateway").into());
         }
         let heard = known
-            .and_then(|line| line.pause())
+            .and_then(|handle| handle.detach())
             .filter(|_| greeting.heard.is_some());
         let mut path = explore(session, door, false, 1)?;
         let Message::Greeting(theirs) = path.listen(session)?;
@@ -126,24 +126,24 @@ impl GatewayLinks {
             plain,
         };
         // a peer that has only sent a greeting costs no thread
-        let line = hold.begin(&self.settings).map_err(Fault::LinkStart)?;
-        carry(session, &line, path, &agreed)
+        let handle = hold.begin(&self.settings).map_err(Fault::LinkStart)?;
+        carry(session, &handle, path, &agreed)
     }
 
     /// Adds a link that this gateway started. Must be called before the link has sessions.
-    pub fn add_outgoing(&self, peer: &str, line: Line) {
-        line.share_sessions(self.incoming.own_quota());
-        self.outgoing().push((peer.to_owned(), line));
+    pub fn add_outgoing(&self, peer: &str, handle: LinkHandle) {
+        handle.share_sessions(self.incoming.own_quota());
+        self.outgoing().push((peer.to_owned(), handle));
     }
 
     /// Returns the state of every link.
     pub fn links(&self) -> Vec<LinkStatus> {
         let mut seen = Vec::new();
-        for (peer, line) in self.outgoing().iter() {
-            seen.push(LinkStatus::of(peer.clone(), true, line));
+        for (peer, handle) in self.outgoing().iter() {
+            seen.push(LinkStatus::of(peer.clone(), true, handle));
         }
-        for (peer, line) in self.incoming.all() {
-            seen.push(LinkStatus::of(peer.to_string(), false, &line));
+        for (peer, handle) in self.incoming.all() {
+            seen.push(LinkStatus::of(peer.to_string(), false, &handle));
         }
         seen
     }
@@ -151,27 +151,27 @@ impl GatewayLinks {
     /// Stops accepting sessions and links. Each link ends with its last session.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
-        for line in self.all() {
-            line.drain();
+        for handle in self.all() {
+            handle.drain();
         }
     }
 
     /// Returns true once all links have ended.
     pub fn is_over(&self) -> bool {
-        self.all().iter().all(Line::is_over)
+        self.all().iter().all(LinkHandle::is_over)
     }
 
-    fn all(&self) -> Vec<Line> {
-        let mut lines: Vec<Line> = self
+    fn all(&self) -> Vec<LinkHandle> {
+        let mut lines: Vec<LinkHandle> = self
             .outgoing()
             .iter()
-            .map(|(_, line)| line.clone())
+            .map(|(_, handle)| handle.clone())
             .collect();
-        lines.extend(self.incoming.all().into_iter().map(|(_, line)| line));
+        lines.extend(self.incoming.all().into_iter().map(|(_, handle)| handle));
         lines
     }
 
-    fn outgoing(&self) -> std::sync::MutexGuard<'_, Vec<(String, Line)>> {
+    fn outgoing(&self) -> std::sync::MutexGuard<'_, Vec<(String, LinkHandle)>> {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -184,7 +184,7 @@ impl OutgoingLink {
             ..Settings::clone(&settings)
         };
         Ok(Self {
-            line: link_thread::start(Arc::new(own))?,
+            handle: link_thread::start(Arc::new(own))?,
             settings,
             name: random_octets(),
             plain,
@@ -193,7 +193,7 @@ impl OutgoingLink {
 
     /// Carries the link over a connection to the other gateway until that ends. Calls `begun` once the link works.
     pub fn run(&self, session: &Session, begun: impl FnOnce()) -> Result<(), Error> {
-        let heard = self.line.pause();
+        let heard = self.handle.detach();
         let mut greeting = Greeting {
             link: self.name,
             heard,
@@ -224,7 +224,7 @@ impl OutgoingLink {
             plain: self.plain,
         };
         begun();
-        carry(session, &self.line, path, &agreed)
+        carry(session, &self.handle, path, &agreed)
     }
 }
 
@@ -239,7 +239,7 @@ struct Agreed {
 }
 
 /// Hands a connection to a link, and waits until the connection ends.
-fn carry(session: &Session, line: &Line, path: Path, agreed: &Agreed) -> Result<(), Error> {
+fn carry(session: &Session, handle: &LinkHandle, path: Path, agreed: &Agreed) -> Result<(), Error> {
     let keys = session.secrets.object(0);
     let stream = session.control.open(LANES)?;
     let (ended, why) = sync_channel(1);
@@ -249,7 +249,7 @@ fn carry(session: &Session, line: &Line, path: Path, agreed: &Agreed) -> Result<
     if let Some(udp) = &udp {
         udp.set_buffers(BUFFERS);
     }
-    let joint = Joint {
+    let connection = LinkConnection {
         control: session.control.clone(),
         stream,
         udp,
@@ -261,12 +261,12 @@ fn carry(session: &Session, line: &Line, path: Path, agreed: &Agreed) -> Result<
         heard: agreed.heard,
         ended,
     };
-    let how = match (&joint.udp, agreed.plain) {
+    let how = match (&connection.udp, agreed.plain) {
         (None, _) => "over TCP because datagrams do not arrive",
         (Some(_), true) => "plain",
         (Some(_), false) => "encrypted",
     };
-    if !line.join(joint) {
+    if !handle.attach(connection) {
         return Err(Fault::LinkEnded.into());
     }
     info!("the link carries sessions, {how}");

@@ -1,6 +1,6 @@
 //! Messages between two gateways about a link, before its pages flow.
 
-pub(crate) use lighthaul_gateway::word::Greeting;
+pub(crate) use lighthaul_gateway::messages::Greeting;
 use lighthaul_session::topic::Topic;
 use serde::{Deserialize, Serialize};
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::{fmt, io};
 
-use lighthaul_gateway::status::Sight;
+use lighthaul_gateway::status::LinkSnapshot;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -40,7 +40,7 @@ struct Column {
     /// True for a counter, false for a gauge.
     grows: bool,
     /// Returns the values of a link, with a label for each if there are several.
-    values: fn(&Sight) -> Vec<(&'static str, u64)>,
+    values: fn(&LinkSnapshot) -> Vec<(&'static str, u64)>,
     label: &'static str,
 }
 
@@ -85,7 +85,7 @@ impl Column {
         let mut family = encoder.encode_descriptor(self.name, self.help, unit.as_ref(), kind)?;
         for (number, link) in links.iter().enumerate() {
             let number = number.to_string();
-            for (which, value) in (self.values)(&link.sight) {
+            for (which, value) in (self.values)(&link.counters) {
                 let mut labels = vec![
                     ("link", number.as_str()),
                     ("peer", link.peer.as_str()),
@@ -108,30 +108,28 @@ impl Column {
     }
 }
 
-type Values = fn(&Sight) -> Vec<(&'static str, u64)>;
+type Values = fn(&LinkSnapshot) -> Vec<(&'static str, u64)>;
 
 const COLUMNS: [Column; 13] = [
     Column::gauge(
         "connected",
         "1 while the link has a connection, else 0",
-        |sight| vec![("", sight.connected.into())],
+        |link| vec![("", link.connected.into())],
     ),
-    Column::counter(
-        "reconnections",
-        "Connections after the first one",
-        |sight| vec![("", sight.reconnections)],
-    ),
-    Column::gauge("sessions", "Current sessions of programs", |sight| {
-        vec![("", sight.sessions)]
+    Column::counter("reconnections", "Connections after the first one", |link| {
+        vec![("", link.reconnections)]
+    }),
+    Column::gauge("sessions", "Current sessions of programs", |link| {
+        vec![("", link.sessions)]
     }),
     Column::counter(
         "sessions_ended",
         "Ended sessions: closed in order (order), refused by the target (refused), reset (reset)",
-        |sight| {
+        |link| {
             vec![
-                ("order", sight.sessions_ended),
-                ("refused", sight.sessions_refused),
-                ("reset", sight.sessions_broken),
+                ("order", link.sessions_ended),
+                ("refused", link.sessions_refused),
+                ("reset", link.sessions_broken),
             ]
         },
     )
@@ -139,26 +137,24 @@ const COLUMNS: [Column; 13] = [
     Column::counter(
         "carried",
         "Bytes read from local programs (out) and written to them (in)",
-        |sight| vec![("out", sight.read), ("in", sight.wrote)],
+        |link| vec![("out", link.read), ("in", link.wrote)],
     )
     .by("direction")
     .in_unit(|| Unit::Bytes),
-    Column::counter("slabs", "Formed slabs", |sight| {
-        vec![("", sight.slabs_sent)]
-    }),
+    Column::counter("slabs", "Formed slabs", |link| vec![("", link.slabs_sent)]),
     Column::gauge(
         "slabs_held",
         "Sent slabs that the other gateway has not taken custody of",
-        |sight| vec![("", sight.slabs_held)],
+        |link| vec![("", link.slabs_held)],
     ),
     Column::counter(
         "datagrams",
         "Datagrams: sent, retransmitted (resent; also counted as sent), received",
-        |sight| {
+        |link| {
             vec![
-                ("sent", sight.datagrams_sent),
-                ("resent", sight.datagrams_resent),
-                ("received", sight.datagrams_received),
+                ("sent", link.datagrams_sent),
+                ("resent", link.datagrams_resent),
+                ("received", link.datagrams_received),
             ]
         },
     )
@@ -166,31 +162,31 @@ const COLUMNS: [Column; 13] = [
     Column::gauge(
         "memory",
         "Memory for outgoing (out) and incoming (in) bytes",
-        |sight| vec![("out", sight.memory_out), ("in", sight.memory_in)],
+        |link| vec![("out", link.memory_out), ("in", link.memory_in)],
     )
     .by("direction")
     .in_unit(|| Unit::Bytes),
     Column::gauge(
         "credit_pages",
         "Pages that the other gateway has room for",
-        |sight| vec![("", sight.credit)],
+        |link| vec![("", link.credit)],
     ),
     Column::counter(
         "tokens",
         "Token of a cluster: received (taken), of these created again after a loss (made)",
-        |sight| vec![("taken", sight.tokens_taken), ("made", sight.tokens_made)],
+        |link| vec![("taken", link.tokens_taken), ("made", link.tokens_made)],
     )
     .by("how"),
     Column::counter(
         "turns",
         "Time in which this gateway of its cluster held the token",
-        |sight| vec![("", sight.turns.as_secs())],
+        |link| vec![("", link.turns.as_secs())],
     )
     .in_unit(|| Unit::Seconds),
     Column::gauge(
         "rate",
         "Current rate of the channel; 0 without a limit",
-        |sight| vec![("", sight.rate_bps / 8)],
+        |link| vec![("", link.rate_bps / 8)],
     )
     .in_unit(|| Unit::Other("bytes_per_second".to_owned())),
 ];

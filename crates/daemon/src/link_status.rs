@@ -1,7 +1,7 @@
 //! State of one link.
 
-use lighthaul_gateway::line::Line;
-use lighthaul_gateway::status::Sight;
+use lighthaul_gateway::link_handle::LinkHandle;
+use lighthaul_gateway::status::LinkSnapshot;
 
 /// State of one link at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,16 +11,16 @@ pub struct LinkStatus {
     /// True if this gateway started the link.
     pub is_outgoing: bool,
     /// Counters of the link.
-    pub sight: Sight,
+    pub counters: LinkSnapshot,
 }
 
 impl LinkStatus {
-    pub(crate) fn of(peer: String, is_outgoing: bool, line: &Line) -> Self {
-        let sight = line.status().sight();
+    pub(crate) fn of(peer: String, is_outgoing: bool, handle: &LinkHandle) -> Self {
+        let counters = handle.status().snapshot();
         Self {
             peer,
             is_outgoing,
-            sight,
+            counters,
         }
     }
 

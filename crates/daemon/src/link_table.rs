@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lighthaul_base::Size;
 use lighthaul_base::seats::{Full, Limits, Seats, Within};
-use lighthaul_gateway::line::Line;
+use lighthaul_gateway::link_handle::LinkHandle;
 use lighthaul_gateway::link_thread;
 use lighthaul_gateway::quota::Quota;
 use lighthaul_gateway::settings::Settings;
@@ -44,7 +44,7 @@ struct Entry {
     /// Share of the limits.
     share: Arc<Share>,
     /// None until both gateways have agreed on the parameters.
-    line: Option<Line>,
+    handle: Option<LinkHandle>,
     /// Connections that carry this link or are being negotiated.
     connections: usize,
 }
@@ -110,7 +110,7 @@ impl LinkTable {
         entries: &mut BTreeMap<Name, Entry>,
         name: Name,
         (identity, from): Caller,
-    ) -> Result<(Arc<Share>, Vec<Line>), Full> {
+    ) -> Result<(Arc<Share>, Vec<LinkHandle>), Full> {
         if let Some(entry) = entries.get_mut(&name) {
             entry.connections += 1;
             return Ok((Arc::clone(&entry.share), Vec::new()));
@@ -140,7 +140,7 @@ impl LinkTable {
         let entry = Entry {
             identity,
             share: Arc::clone(&share),
-            line: None,
+            handle: None,
             connections: 1,
         };
         entries.insert(name, entry);
@@ -162,11 +162,11 @@ impl LinkTable {
     }
 
     /// Returns every link with the key of its peer.
-    pub(crate) fn all(&self) -> Vec<(Fingerprint, Line)> {
+    pub(crate) fn all(&self) -> Vec<(Fingerprint, LinkHandle)> {
         let entries = self.lock();
         let lines = entries.iter().map(|((peer, _), entry)| (*peer, entry));
         lines
-            .filter_map(|(peer, entry)| Some((peer, entry.line.clone()?)))
+            .filter_map(|(peer, entry)| Some((peer, entry.handle.clone()?)))
             .collect()
     }
 
@@ -177,15 +177,15 @@ impl LinkTable {
 
 impl LinkHold<'_> {
     /// Returns the link, if it runs.
-    pub(crate) fn line(&self) -> Option<Line> {
+    pub(crate) fn handle(&self) -> Option<LinkHandle> {
         let entries = self.table.lock();
         let entry = entries.get(&self.name);
-        let line = entry.filter(|entry| self.is_of(entry))?.line.clone()?;
-        (!line.is_over()).then_some(line)
+        let handle = entry.filter(|entry| self.is_of(entry))?.handle.clone()?;
+        (!handle.is_over()).then_some(handle)
     }
 
     /// Returns the link, and starts it if it does not run.
-    pub(crate) fn begin(&self, settings: &Arc<Settings>) -> io::Result<Line> {
+    pub(crate) fn begin(&self, settings: &Arc<Settings>) -> io::Result<LinkHandle> {
         let mut entries = self.table.lock();
         let entry = entries
             .get_mut(&self.name)
@@ -193,18 +193,18 @@ impl LinkHold<'_> {
             .ok_or_else(|| {
                 io::Error::other("it was ended to make room for links of other gateways")
             })?;
-        if let Some(line) = entry.line.clone().filter(|line| !line.is_over()) {
-            return Ok(line);
+        if let Some(handle) = entry.handle.clone().filter(|handle| !handle.is_over()) {
+            return Ok(handle);
         }
         let memory = self.share.take_memory(settings.memory);
         let settings = Settings {
             memory,
             ..Settings::clone(settings)
         };
-        let line = link_thread::start(Arc::new(settings))?;
-        line.share_sessions(Arc::clone(&self.share) as Arc<dyn Quota>);
-        entry.line = Some(line.clone());
-        Ok(line)
+        let handle = link_thread::start(Arc::new(settings))?;
+        handle.share_sessions(Arc::clone(&self.share) as Arc<dyn Quota>);
+        entry.handle = Some(handle.clone());
+        Ok(handle)
     }
 
     /// Returns false if another entry has replaced the held one.
@@ -274,14 +274,14 @@ impl Drop for Share {
 
 impl Entry {
     /// Returns the share to the limits. Returns the link, whose thread may still hold the share.
-    fn leave(self) -> Option<Line> {
+    fn leave(self) -> Option<LinkHandle> {
         lock(&self.share.shares).leave(self.share.number);
-        self.line
+        self.handle
     }
 
     fn is_unused(&self) -> bool {
-        let kept = |line: &Line| !line.is_over() && line.status().is_kept();
-        self.connections == 0 && !self.line.as_ref().is_some_and(kept)
+        let kept = |handle: &LinkHandle| !handle.is_over() && handle.status().is_kept();
+        self.connections == 0 && !self.handle.as_ref().is_some_and(kept)
     }
 }
 
@@ -318,14 +318,17 @@ fn beyond_the_least(memory: Size, links: usize) -> u64 {
 }
 
 /// Removes the entries that `keep` rejects, and returns their links.
-fn retain(entries: &mut BTreeMap<Name, Entry>, keep: impl Fn(&Name, &Entry) -> bool) -> Vec<Line> {
+fn retain(
+    entries: &mut BTreeMap<Name, Entry>,
+    keep: impl Fn(&Name, &Entry) -> bool,
+) -> Vec<LinkHandle> {
     let left = entries.extract_if(.., |name, entry| !keep(name, entry));
     left.filter_map(|(_, entry)| entry.leave()).collect()
 }
 
 /// Ends links that left the table. Must be called without its lock, since the thread of a link may be busy.
-fn end(lines: &[Line]) {
-    lines.iter().for_each(Line::end);
+fn end(lines: &[LinkHandle]) {
+    lines.iter().for_each(LinkHandle::end);
 }
 
 /// Returns the oldest link of `identity` that has no connection.
@@ -365,14 +368,14 @@ mod tests {
     use std::time::Duration;
 
     use lighthaul_base::Size;
-    use lighthaul_gateway::allowed::Allowed;
     use lighthaul_gateway::settings::LinkLimits;
+    use lighthaul_gateway::target_rules::TargetRules;
     use lighthaul_io::host::wait::pause;
 
     fn settings() -> Arc<Settings> {
         Arc::new(Settings {
-            allowed: Arc::new(Allowed::default()),
-            direct: Arc::new(Allowed::default()),
+            allowed: Arc::new(TargetRules::default()),
+            direct: Arc::new(TargetRules::default()),
             rate: None,
             booked: false,
             memory: Size(1 << 20),
@@ -419,9 +422,9 @@ mod tests {
     }
 
     /// Asserts that the thread of a link ends soon.
-    fn assert_ends(line: &Line) {
+    fn assert_ends(handle: &LinkHandle) {
         for _ in 0..1000 {
-            if line.is_over() {
+            if handle.is_over() {
                 return;
             }
             pause(Duration::from_millis(5));
@@ -435,14 +438,14 @@ mod tests {
         let holds: Vec<_> = (0..64)
             .map(|nth| {
                 let hold = hold(&table, name(nth), nth).unwrap();
-                let line = hold.begin(&settings).unwrap();
-                (hold, line)
+                let handle = hold.begin(&settings).unwrap();
+                (hold, handle)
             })
             .collect();
-        for (nth, (hold, line)) in holds.iter().enumerate() {
+        for (nth, (hold, handle)) in holds.iter().enumerate() {
             // fails for a link that was ended
-            line.pause();
-            assert!(!line.is_over() && hold.line().is_some(), "{nth}");
+            handle.detach();
+            assert!(!handle.is_over() && hold.handle().is_some(), "{nth}");
         }
         assert_eq!(table.all().len(), 64);
     }
@@ -452,31 +455,31 @@ mod tests {
         let (table, settings) = (table(256, 256, 256), settings());
         let first = hold(&table, name(1), 1).unwrap();
         assert!(
-            first.line().is_none() && table.all().is_empty(),
+            first.handle().is_none() && table.all().is_empty(),
             "a greeting starts no thread"
         );
         let again = hold(&table, name(1), 1).unwrap();
-        let line = first.begin(&settings).unwrap();
+        let handle = first.begin(&settings).unwrap();
         assert!(again.begin(&settings).is_ok());
         assert_eq!(table.all().len(), 1, "two connections of one link");
         drop(first);
         assert!(
-            again.line().is_some(),
+            again.handle().is_some(),
             "the other connection still holds it"
         );
         drop(again);
         assert!(table.all().is_empty());
-        assert_ends(&line);
+        assert_ends(&handle);
     }
 
     #[test]
     fn ended_link_can_be_started_again() {
         let (table, settings) = (table(256, 256, 256), settings());
         let first = hold(&table, name(1), 1).unwrap();
-        let line = first.begin(&settings).unwrap();
-        line.end();
-        assert_ends(&line);
-        assert!(first.line().is_none());
+        let handle = first.begin(&settings).unwrap();
+        handle.end();
+        assert_ends(&handle);
+        assert!(first.handle().is_none());
         assert!(!first.begin(&settings).unwrap().is_over());
     }
 
@@ -540,10 +543,10 @@ mod tests {
             honest.push(hold(&table, name(key), key).unwrap());
         }
         assert_eq!(table.all().len(), 3, "the newest of six have ended");
-        for line in &lines[3..] {
-            assert_ends(line);
+        for handle in &lines[3..] {
+            assert_ends(handle);
         }
-        assert!(greedy[5].begin(&settings).is_err() && greedy[0].line().is_some());
+        assert!(greedy[5].begin(&settings).is_err() && greedy[0].handle().is_some());
         let one_more = |key| hold(&table, name(key), key).map(drop);
         assert!(one_more(7).is_ok());
         assert!(

@@ -11,13 +11,13 @@ use lighthaul_io::net::tcp::begin_unpaced;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
-use crate::allowed::Allowed;
-use crate::bond::Preface;
 use crate::capture::refusal::Refusal;
-use crate::own::is_own;
-use crate::poll::Poll;
+use crate::epoll::Epoll;
+use crate::local_address::is_local;
+use crate::messages::UNKNOWN_ADDRESS;
+use crate::session_relay::OnwardReply;
 use crate::target::Target;
-use crate::word::NOWHERE;
+use crate::target_rules::TargetRules;
 
 /// A target that is being called.
 #[derive(Debug)]
@@ -27,12 +27,12 @@ pub(crate) struct Attempt {
     until: Instant,
     keepalive: Duration,
     /// Rules that every address is checked against right before it is called.
-    allowed: Arc<Allowed>,
+    allowed: Arc<TargetRules>,
     /// Addresses that were not tried yet, the first last.
     left: Vec<SocketAddr>,
     socket: Option<Socket>,
     /// It is called by another gateway, which says how it goes.
-    onward: Option<Preface>,
+    onward: Option<OnwardReply>,
 }
 
 impl Attempt {
@@ -40,7 +40,7 @@ impl Attempt {
     pub(crate) fn new(
         (target, hops): (Target, u8),
         until: Instant,
-        (allowed, keepalive): (&Arc<Allowed>, Duration),
+        (allowed, keepalive): (&Arc<TargetRules>, Duration),
     ) -> Self {
         Self {
             target,
@@ -55,10 +55,15 @@ impl Attempt {
     }
 
     /// It is called by another gateway, which answers on `socket`.
-    pub(crate) fn go_on(&mut self, socket: Socket, poll: &Poll, token: u64) -> Result<(), Refusal> {
+    pub(crate) fn forward(
+        &mut self,
+        socket: Socket,
+        poll: &Epoll,
+        token: u64,
+    ) -> Result<(), Refusal> {
         poll.add(&socket, token).map_err(|_| Refusal::Broken)?;
         self.socket = Some(socket);
-        self.onward = Some(Preface::default());
+        self.onward = Some(OnwardReply::default());
         Ok(())
     }
 
@@ -75,7 +80,7 @@ impl Attempt {
     pub(crate) fn begin(
         &mut self,
         mut addresses: Vec<SocketAddr>,
-        poll: &Poll,
+        poll: &Epoll,
         token: u64,
     ) -> Result<(), Refusal> {
         addresses.reverse();
@@ -84,10 +89,10 @@ impl Attempt {
     }
 
     /// Looks how it goes; answers the connection once there is one, and from where it was called.
-    pub(crate) fn look(
+    pub(crate) fn poll(
         &mut self,
         now: Instant,
-        poll: &Poll,
+        poll: &Epoll,
         token: u64,
     ) -> Result<Option<(Socket, SocketAddr)>, Refusal> {
         if now >= self.until {
@@ -111,17 +116,17 @@ impl Attempt {
         if socket.peer_addr().is_err() {
             return Ok(None);
         }
-        look_after(socket, self.keepalive).ok();
+        set_keepalive(socket, self.keepalive).ok();
         let from = socket.local_addr().ok().and_then(|from| from.as_socket());
-        let from = from.unwrap_or(NOWHERE);
+        let from = from.unwrap_or(UNKNOWN_ADDRESS);
         Ok(self.socket.take().map(|socket| (socket, from)))
     }
 
-    /// Calls the next address; if there is none, that is why.
-    fn next(&mut self, poll: &Poll, token: u64, mut why: Refusal) -> Result<(), Refusal> {
+    /// CommandQueue the next address; if there is none, that is why.
+    fn next(&mut self, poll: &Epoll, token: u64, mut why: Refusal) -> Result<(), Refusal> {
         self.socket = None;
         while let Some(address) = self.left.pop() {
-            if !self.allowed.admits_address(&self.target, address, is_own) {
+            if !self.allowed.admits_address(&self.target, address, is_local) {
                 // this host has got the address since the name was looked up
                 why = Refusal::NotAllowed;
                 continue;
@@ -138,7 +143,7 @@ impl Attempt {
     }
 }
 
-fn call(address: SocketAddr, poll: &Poll, token: u64) -> io::Result<Socket> {
+fn call(address: SocketAddr, poll: &Epoll, token: u64) -> io::Result<Socket> {
     let domain = Domain::for_address(address);
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
@@ -152,7 +157,7 @@ fn call(address: SocketAddr, poll: &Poll, token: u64) -> io::Result<Socket> {
 }
 
 /// Has the kernel ask, now and then, whether the host at the other end is still there, and reset the connection if nobody answers.
-pub(crate) fn look_after(socket: &impl AsFd, keepalive: Duration) -> io::Result<()> {
+pub(crate) fn set_keepalive(socket: &impl AsFd, keepalive: Duration) -> io::Result<()> {
     let keepalive = TcpKeepalive::new()
         .with_time(keepalive)
         .with_interval((keepalive / 4).max(KEEPALIVE_MIN))
@@ -191,18 +196,18 @@ pub(crate) const CONNECT: Duration = Duration::from_secs(10);
 mod tests {
     use super::*;
 
-    /// Calls a listener on this host under `rule`; answers whether a call came.
+    /// CommandQueue a listener on this host under `rule`; answers whether a call came.
     #[expect(clippy::unwrap_in_result, reason = "the test fails, not the call")]
     fn call_under(rule: &str) -> Result<(), Refusal> {
         let listener = lighthaul_io::net::tcp::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let rule = rule.replace("PORT", &address.port().to_string());
-        let allowed = Arc::new(Allowed::new(vec![rule.parse().unwrap()]));
+        let allowed = Arc::new(TargetRules::new(vec![rule.parse().unwrap()]));
         let target = "example.org:80".parse().unwrap();
         let keepalive = Duration::from_mins(1);
         let mut attempt = Attempt::new((target, 0), Instant::NEVER, (&allowed, keepalive));
-        let begun = attempt.begin(vec![address], &Poll::new().unwrap(), 1);
+        let begun = attempt.begin(vec![address], &Epoll::new().unwrap(), 1);
         assert_eq!(
             listener.accept().is_ok(),
             begun.is_ok(),

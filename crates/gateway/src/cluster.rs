@@ -19,11 +19,11 @@ use lighthaul_proto::slabs::token::{Config, Element, ElementMessage, Slot};
 use ring::hmac;
 use tracing::{info, warn};
 
-use crate::address::roll::Roll;
-use crate::address::script::View;
-use crate::address::shared::Shared;
+use crate::address::membership::Membership;
+use crate::address::script::ClusterView;
+use crate::address::shared_address::SharedAddress;
 use crate::kernel;
-use crate::line::Line;
+use crate::link_handle::LinkHandle;
 
 /// Who is in a cluster, and what they share.
 #[derive(Clone)]
@@ -79,41 +79,45 @@ pub struct Cluster {
     sign: Sign,
     thread: Option<JoinHandle<()>>,
     /// Gone only when nothing sends any more.
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<SharedAddress>>,
 }
 
 /// Why there is no cluster.
 #[derive(Debug, thiserror::Error)]
-pub enum NoCluster {
+pub enum ClusterError {
     /// It cannot listen for the others.
     #[error("cannot listen on {0}: {1}")]
-    Deaf(SocketAddr, #[source] io::Error),
+    Listen(SocketAddr, #[source] io::Error),
     /// The address that all share cannot be had.
     #[error(transparent)]
     Address(#[from] kernel::error::Error),
 }
 
 impl Cluster {
-    /// Joins the cluster; from now on `line` sends when it has the token.
-    pub fn join(settings: &Settings, config: Config, line: Line) -> Result<Self, NoCluster> {
-        let failed = |why: io::Error| NoCluster::Deaf(settings.listen, why);
+    /// Joins the cluster; from now on `handle` sends when it has the token.
+    pub fn join(
+        settings: &Settings,
+        config: Config,
+        handle: LinkHandle,
+    ) -> Result<Self, ClusterError> {
+        let failed = |why: io::Error| ClusterError::Listen(settings.listen, why);
         let udp = Udp::bind(settings.listen).map_err(failed)?;
         udp.stop_coalescing();
         let sign = Sign::new().map_err(failed)?;
-        let take = |address| Shared::take(address, &settings.members, config.me);
+        let take = |address| SharedAddress::take(address, &settings.members, config.me);
         let shared = settings.address.map(take).transpose()?.map(Arc::new);
         let phase = Arc::<AtomicU8>::default();
-        line.status().watch_wants(sign.clone());
+        handle.status().watch_wants(sign.clone());
         let stop = Arc::<AtomicBool>::default();
-        let clock = line.clock();
+        let clock = handle.clock();
         let worker = Worker {
             element: Element::new(clock.now(), config, unix_nanos()),
-            roll: Roll::new(clock.now(), config.members),
+            membership: Membership::new(clock.now(), config.members),
             shared: shared.clone(),
             phase: Arc::clone(&phase),
-            post: Post::new(settings, udp),
+            socket: ElementSocket::new(settings, udp),
             clock,
-            line,
+            handle,
             rate: settings.rate,
             sign: sign.clone(),
             stop: Arc::clone(&stop),
@@ -169,64 +173,64 @@ impl Drop for Cluster {
 /// The thread.
 struct Worker {
     element: Element,
-    roll: Roll,
-    shared: Option<Arc<Shared>>,
+    membership: Membership,
+    shared: Option<Arc<SharedAddress>>,
     phase: Arc<AtomicU8>,
-    post: Post,
+    socket: ElementSocket,
     clock: Clock,
-    line: Line,
+    handle: LinkHandle,
     rate: Rate,
     sign: Sign,
     stop: Arc<AtomicBool>,
-    /// The slot that the line knows of.
+    /// The slot that the handle knows of.
     told: Option<Slot>,
-    /// How often in a row the line had nothing to send.
+    /// How often in a row the handle had nothing to send.
     idle: u32,
 }
 
 impl Worker {
     fn run(mut self) {
-        self.line.follow(never(self.rate));
+        self.handle.follow(never(self.rate));
         while !self.stop.load(Relaxed) {
             if let Err(error) = self.turn() {
                 warn!("the other elements cannot be heard: {error}");
                 thread::park_timeout(BREATH);
             }
         }
-        self.line.follow(never(self.rate));
+        self.handle.follow(never(self.rate));
     }
 
     fn turn(&mut self) -> io::Result<()> {
         self.sign.lower();
         for _ in 0..HEARD_MAX {
-            let Some(words) = self.post.receive()? else {
+            let Some(words) = self.socket.receive()? else {
                 break;
             };
             self.element.handle_message(self.clock.now(), words);
         }
         let now = self.clock.now();
         // bytes come in pieces: one look that finds none says little
-        let wants = self.line.status().wants();
+        let wants = self.handle.status().wants();
         self.idle = if wants { 0 } else { self.idle + 1 };
         let is_sure = wants || self.idle >= IDLE_LOOKS;
         if is_sure {
             self.element.handle_want(now, wants);
         }
         self.element.handle_timeout(now);
-        self.tell_line();
-        self.tell_shared(now);
+        self.update_link();
+        self.update_shared_address(now);
         while let Some(words) = self.element.poll_message() {
-            self.post.send(&words)?;
+            self.socket.send(&words)?;
         }
         let look = if self.told.is_some() {
-            self.line.nudge();
+            self.handle.wake();
             now + LOOK
         } else {
             Instant::NEVER
         };
         let until = self.element.poll_timeout().min(look);
         let mut watches = [
-            Watch::read(self.post.udp.as_raw_fd()),
+            Watch::read(self.socket.udp.as_raw_fd()),
             Watch::read(self.sign.as_raw_fd()),
         ];
         wait(self.clock, &mut watches, until)?;
@@ -234,8 +238,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Tells the line of a slot that began, grew, or ended before its time.
-    fn tell_line(&mut self) {
+    /// Tells the handle of a slot that began, grew, or ended before its time.
+    fn update_link(&mut self) {
         let slot = self.element.slot();
         if slot == self.told {
             return;
@@ -244,30 +248,30 @@ impl Worker {
         let trc = slot.and_then(|slot| window(slot, self.rate));
         if let (Some(slot), Some(trc)) = (slot, trc) {
             self.count(slot);
-            self.line.follow(trc);
+            self.handle.follow(trc);
         } else if self.told.is_some_and(|told| now < told.till) {
-            self.line.follow(never(self.rate));
+            self.handle.follow(never(self.rate));
         }
         self.told = slot;
     }
 
     /// Tells who spreads connections who serves, and others whether we do.
-    fn tell_shared(&mut self, now: Instant) {
+    fn update_shared_address(&mut self, now: Instant) {
         let Some(shared) = &self.shared else {
             return;
         };
         let config = *self.element.config();
         for nth in 0..config.members {
             if let Some(serves) = self.element.hears_served(now, nth) {
-                self.roll.hear(now, nth, serves);
+                self.membership.hear(now, nth, serves);
             }
         }
         let phase = self.phase.load(Relaxed);
         let stays = phase != LEAVING;
-        if let Some(others) = self.roll.serving(now) {
+        if let Some(others) = self.membership.serving(now) {
             let serving = if stays { others.and(config.me) } else { others };
             let is_closing = phase != OPEN;
-            shared.tell(View {
+            shared.set_view(ClusterView {
                 serving,
                 is_closing,
             });
@@ -279,12 +283,12 @@ impl Worker {
     fn count(&self, slot: Slot) {
         let from = self.told.map_or(slot.from, |told| told.till.min(slot.till));
         let had = slot.till.since(from.max(slot.from));
-        self.line.status().had_turn(self.element.counts(), had);
+        self.handle.status().had_turn(self.element.counts(), had);
     }
 }
 
 /// Messages with proof that an element said them (HMAC-SHA-256).
-struct Post {
+struct ElementSocket {
     udp: Udp,
     members: Vec<SocketAddr>,
     key: hmac::Key,
@@ -293,7 +297,7 @@ struct Post {
     drops: u32,
 }
 
-impl Post {
+impl ElementSocket {
     fn new(settings: &Settings, udp: Udp) -> Self {
         let names: Vec<String> = settings.members.iter().map(ToString::to_string).collect();
         Self {
@@ -350,7 +354,7 @@ fn never(rate: Rate) -> Trc {
     Trc::new(vec![Step { from, till, rate }]).unwrap_or_else(|_| Trc::steady(rate))
 }
 
-/// Doors are open; they are about to be closed; and others are to have the address.
+/// ProxyListeners are open; they are about to be closed; and others are to have the address.
 const OPEN: u8 = 0;
 const CLOSING: u8 = 1;
 const LEAVING: u8 = 2;
@@ -364,7 +368,7 @@ const PROOF_LEN: usize = 32;
 const RECEIVED_MAX: usize = 256;
 /// Messages that are heard before anything else is done.
 const HEARD_MAX: usize = 256;
-/// How often it is looked whether the line still has something to send, in its slot.
+/// How often it is looked whether the handle still has something to send, in its slot.
 const LOOK: Duration = Duration::from_millis(1);
 /// Looks that must find nothing before the channel goes to others.
 const IDLE_LOOKS: u32 = 2;
@@ -405,9 +409,9 @@ mod tests {
 
     #[test]
     fn only_who_knows_the_secret_of_this_cluster_is_heard() {
-        let post = |secret, members: &[&str]| {
+        let socket = |secret, members: &[&str]| {
             let udp = Udp::bind(HERE.parse().unwrap()).unwrap();
-            Post::new(&settings(secret, members), udp)
+            ElementSocket::new(&settings(secret, members), udp)
         };
         let words = ElementMessage {
             from: 1,
@@ -416,10 +420,10 @@ mod tests {
                 generation: Generation(256),
             },
         };
-        let ours = post(SECRET, &[HERE, "10.0.0.2:1"]);
-        let said = |post: &Post| {
+        let ours = socket(SECRET, &[HERE, "10.0.0.2:1"]);
+        let said = |socket: &ElementSocket| {
             let mut octets = words.encode();
-            octets.extend(post.proof(&octets).as_ref());
+            octets.extend(socket.proof(&octets).as_ref());
             octets
         };
         assert_eq!(ours.open(&said(&ours)), Some(words));
@@ -427,10 +431,13 @@ mod tests {
         changed[4] ^= 1;
         assert_eq!(ours.open(&changed), None);
         assert_eq!(
-            ours.open(&said(&post("what others know", &[HERE, "10.0.0.2:1"]))),
+            ours.open(&said(&socket("what others know", &[HERE, "10.0.0.2:1"]))),
             None
         );
-        assert_eq!(ours.open(&said(&post(SECRET, &[HERE, "10.0.0.3:1"]))), None);
+        assert_eq!(
+            ours.open(&said(&socket(SECRET, &[HERE, "10.0.0.3:1"]))),
+            None
+        );
         assert_eq!(ours.open(&[]), None);
     }
 }

@@ -16,12 +16,12 @@ pub(crate) fn crc_of(pieces: impl IntoIterator<Item: AsRef<[u8]>>) -> u32 {
 /// Joins the CRCs of pages, most of which have the same length: what so many bytes behind it do to a CRC is a linear
 /// map, kept as the images of its 32 bits.
 #[derive(Clone, Debug)]
-pub(crate) struct Joiner {
+pub(crate) struct CrcJoiner {
     page_len: usize,
     images: [u32; 32],
 }
 
-impl Joiner {
+impl CrcJoiner {
     pub(crate) fn new(page_len: usize) -> Self {
         let image = |bit: usize| checksum_combine(CRC_32C, 1 << bit, 0, page_len as u64) as u32;
         Self {
@@ -52,7 +52,7 @@ mod tests {
             bytes in prop::collection::vec(any::<u8>(), 0..5000),
             page_len in 1_usize..1000,
         ) {
-            let joiner = Joiner::new(page_len);
+            let joiner = CrcJoiner::new(page_len);
             let joined = bytes.chunks(page_len).fold(0, |before, page| {
                 joiner.join(before, crc_of([page]), page.len())
             });

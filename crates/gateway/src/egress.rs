@@ -7,29 +7,29 @@ use lighthaul_proto::slabs::{Link, SessionId};
 use tracing::{debug, info, warn};
 
 use crate::attempt::{Attempt, CONNECT};
-use crate::bond::{self, Onward};
-use crate::call::{Found, Newcomer};
 use crate::capture::refusal::Refusal;
-use crate::hub::Hub;
-use crate::line::Line;
+use crate::command::{NewSession, ResolvedTarget};
+use crate::link_handle::LinkHandle;
+use crate::messages::{self, Opening};
+use crate::multiplexer::Multiplexer;
 use crate::resolve::look_up;
 use crate::session::Session;
+use crate::session_relay::{self, OnwardHandshake};
 use crate::target::Host;
 use crate::window::promise;
-use crate::word::{self, Opening};
 
-impl Hub {
+impl Multiplexer {
     /// The other side begins a session.
     pub(crate) fn open(&mut self, link: &mut Link, id: SessionId, words: &[u8]) {
         let Ok(Opening { hops, target }) = Opening::decode(words) else {
-            link.answer(id, false, &word::encode_refusal(Refusal::Broken));
+            link.answer(id, false, &messages::encode_refusal(Refusal::Broken));
             return;
         };
         let full = self.is_full();
         let is_known = matches!(target.host, Host::Ip(_));
         if full || !(is_known || self.resolver.ask(id, target.clone())) {
             self.status.refused();
-            link.answer(id, false, &word::encode_refusal(Refusal::Busy));
+            link.answer(id, false, &messages::encode_refusal(Refusal::Busy));
             return;
         }
         debug!("session {id} to {target}");
@@ -48,14 +48,14 @@ impl Hub {
     }
 
     /// The addresses of a session's target are known.
-    pub(crate) fn call_target(&mut self, link: &mut Link, id: SessionId, found: Found) {
+    pub(crate) fn call_target(&mut self, link: &mut Link, id: SessionId, found: ResolvedTarget) {
         let Some(token) = self.tokens.get(&id).copied() else {
             return;
         };
         let onward = self.settings.onward.clone();
         let begun = match (self.attempts.get_mut(&token), found, onward) {
             (None, ..) => Ok(()),
-            (Some(_), Err(Refusal::NotAllowed), Some(line)) => self.go_on(token, &line),
+            (Some(_), Err(Refusal::NotAllowed), Some(handle)) => self.forward(token, &handle),
             (Some(_), Err(why), _) => Err(why),
             (Some(attempt), Ok(addresses), _) => attempt.begin(addresses, &self.poll, token),
         };
@@ -65,39 +65,40 @@ impl Hub {
     }
 
     /// A session whose target is not ours to call goes on to a further gateway.
-    fn go_on(&mut self, token: u64, line: &Line) -> Result<(), Refusal> {
+    fn forward(&mut self, token: u64, handle: &LinkHandle) -> Result<(), Refusal> {
         let (Some(attempt), Some(session)) =
             (self.attempts.get_mut(&token), self.sessions.get_mut(&token))
         else {
             return Ok(());
         };
         let hops = attempt.hops().checked_sub(1).ok_or(Refusal::Unreachable)?;
-        let [(came, ours), (goes, theirs)] = bond::tie().map_err(|_| Refusal::Busy)?;
-        session.tie = Some(ours);
-        line.take(Newcomer {
+        let [(came, ours), (goes, theirs)] =
+            session_relay::relay_pair().map_err(|_| Refusal::Busy)?;
+        session.relay = Some(ours);
+        handle.open_session(NewSession {
             session: Some(session.id),
             socket: goes,
             target: attempt.target().clone(),
-            handshake: Some(Box::new(Onward)),
+            handshake: Some(Box::new(OnwardHandshake)),
             rest: Vec::new(),
             hops,
-            tie: Some(theirs),
-            place: None,
+            relay: Some(theirs),
+            share: None,
         });
-        attempt.go_on(came, &self.poll, token)
+        attempt.forward(came, &self.poll, token)
     }
 
     /// Looks how calling a session's target goes, if it is being called.
-    pub(crate) fn look_at_attempt(&mut self, link: &mut Link, token: u64, now: Instant) {
+    pub(crate) fn poll_attempt(&mut self, link: &mut Link, token: u64, now: Instant) {
         let Some(attempt) = self.attempts.get_mut(&token) else {
             return;
         };
-        match attempt.look(now, &self.poll, token) {
+        match attempt.poll(now, &self.poll, token) {
             Ok(None) => {}
             Ok(Some((socket, from))) => {
                 self.attempts.remove(&token);
                 if let Some(session) = self.sessions.get_mut(&token) {
-                    link.answer(session.id, true, &word::encode_reached(from));
+                    link.answer(session.id, true, &messages::encode_reached(from));
                     promise(link, session.id);
                     if let Err(error) = session.connect(socket) {
                         warn!("session {} could not begin: {error}", session.id);
@@ -117,7 +118,7 @@ impl Hub {
         }
         if let Some(session) = self.remove(link, token) {
             self.status.refused();
-            link.answer(session.id, false, &word::encode_refusal(why));
+            link.answer(session.id, false, &messages::encode_refusal(why));
         }
     }
 
@@ -127,10 +128,10 @@ impl Hub {
             return;
         }
         self.sweep_at = now + SWEEP;
-        self.depot.borrow_mut().shrink();
+        self.pool.borrow_mut().shrink();
         let tokens: Vec<u64> = self.attempts.keys().copied().collect();
         for token in tokens {
-            self.look_at_attempt(link, token, now);
+            self.poll_attempt(link, token, now);
         }
     }
 }
@@ -153,26 +154,26 @@ mod tests {
     use lighthaul_proto::slabs::wire::Control;
 
     use super::*;
-    use crate::allowed::Allowed;
-    use crate::call::calls;
+    use crate::command::command_channel;
     use crate::link_thread;
     use crate::resolve::Resolver;
     use crate::settings::{LinkLimits, Settings};
     use crate::status::Status;
+    use crate::target_rules::TargetRules;
 
     /// The egress of a link.
     struct Egress {
-        hub: Hub,
+        multiplexer: Multiplexer,
         link: Link,
         opened: u8,
     }
 
     impl Egress {
         /// Lets sessions go where these rules say, at most two at a time, and others on through `onward`.
-        fn new(rules: &[String], onward: Option<Line>) -> Self {
+        fn new(rules: &[String], onward: Option<LinkHandle>) -> Self {
             let rules = rules.iter().map(|rule| rule.parse().unwrap()).collect();
             let settings = Settings {
-                allowed: Arc::new(Allowed::new(rules)),
+                allowed: Arc::new(TargetRules::new(rules)),
                 direct: Arc::default(),
                 rate: None,
                 booked: false,
@@ -203,11 +204,12 @@ mod tests {
                 pages_max: 16,
                 window: 1 << 20,
             };
-            let (settings, (caller, calls)) = (Arc::new(settings), calls().unwrap());
-            let resolver = Resolver::start(Arc::clone(&settings.allowed), caller).unwrap();
-            let clock = (Clock::start(), calls);
+            let (settings, (sender, commands)) = (Arc::new(settings), command_channel().unwrap());
+            let resolver = Resolver::start(Arc::clone(&settings.allowed), sender).unwrap();
+            let clock = (Clock::start(), commands);
             Self {
-                hub: Hub::new(settings, Arc::<Status>::default(), clock, resolver).unwrap(),
+                multiplexer: Multiplexer::new(settings, Arc::<Status>::default(), clock, resolver)
+                    .unwrap(),
                 link: Link::new(Instant::ZERO, config, None),
                 opened: 0,
             }
@@ -216,9 +218,9 @@ mod tests {
         /// The other side begins a session with these words.
         fn begin(&mut self, words: Vec<u8>) {
             self.opened += 1;
-            let (id, now) = (SessionId([self.opened; 16]), self.hub.clock.now());
+            let (id, now) = (SessionId([self.opened; 16]), self.multiplexer.clock.now());
             let opened = Event::Opened(id, words);
-            self.hub.event(&mut self.link, opened, now).unwrap();
+            self.multiplexer.event(&mut self.link, opened, now).unwrap();
         }
 
         /// The other side asks for a target that may be so many gateways away.
@@ -229,7 +231,7 @@ mod tests {
 
         /// Answers so far: whose session, and the address that its target was called from or why it was not.
         fn said(&mut self) -> Vec<(u8, Result<SocketAddr, Refusal>)> {
-            let now = self.hub.clock.now();
+            let now = self.multiplexer.clock.now();
             let mut said = Vec::new();
             while let Some(transmit) = self.link.poll_transmit(now) {
                 if let Ok(Control::Answer {
@@ -239,9 +241,9 @@ mod tests {
                 }) = Control::decode(&transmit.octets())
                 {
                     let answer = if accepted {
-                        Ok(word::decode_reached(details).unwrap())
+                        Ok(messages::decode_reached(details).unwrap())
                     } else {
-                        Err(word::decode_refusal(details))
+                        Err(messages::decode_refusal(details))
                     };
                     said.push((session.0[0], answer));
                 }
@@ -253,8 +255,8 @@ mod tests {
         #[expect(clippy::unwrap_in_result, reason = "the test fails, not the call")]
         fn answer(&mut self) -> Result<SocketAddr, Refusal> {
             for _ in 0..10_000 {
-                let now = self.hub.clock.now();
-                self.hub.tick(&mut self.link, now).unwrap();
+                let now = self.multiplexer.clock.now();
+                self.multiplexer.tick(&mut self.link, now).unwrap();
                 if let Some((session, answer)) = self.said().pop() {
                     assert_eq!(session, self.opened);
                     return answer;
@@ -281,10 +283,13 @@ mod tests {
             assert_eq!(listener.accept().unwrap().1, from);
         }
         assert_eq!(
-            (egress.hub.sessions.len(), egress.hub.attempts.len()),
+            (
+                egress.multiplexer.sessions.len(),
+                egress.multiplexer.attempts.len()
+            ),
             (2, 0)
         );
-        assert_eq!(egress.hub.status.sight().sessions_refused, 0);
+        assert_eq!(egress.multiplexer.status.snapshot().sessions_refused, 0);
     }
 
     #[test]
@@ -303,10 +308,13 @@ mod tests {
         egress.begin(vec![0]);
         assert_eq!(egress.said(), [(4, Err(Refusal::Broken))]);
         assert_eq!(
-            (egress.hub.sessions.len(), egress.hub.attempts.len()),
+            (
+                egress.multiplexer.sessions.len(),
+                egress.multiplexer.attempts.len()
+            ),
             (0, 0)
         );
-        assert_eq!(egress.hub.status.sight().sessions_refused, 3);
+        assert_eq!(egress.multiplexer.status.snapshot().sessions_refused, 3);
     }
 
     #[test]
@@ -319,19 +327,22 @@ mod tests {
         egress.open(&address.to_string(), 0);
         assert_eq!(egress.said(), [(3, Err(Refusal::Busy))]);
         let mut draining = Egress::new(&[address.to_string()], None);
-        draining.hub.draining = true;
+        draining.multiplexer.draining = true;
         draining.open(&address.to_string(), 0);
         assert_eq!(draining.said(), [(1, Err(Refusal::Busy))]);
-        assert_eq!(draining.hub.status.sight().sessions_refused, 1);
+        assert_eq!(draining.multiplexer.status.snapshot().sessions_refused, 1);
     }
 
     #[test]
     fn session_without_leave_goes_on_until_it_has_crossed_its_gateways() {
-        let settings = Egress::new(&[], None).hub.settings;
+        let settings = Egress::new(&[], None).multiplexer.settings;
         let onward = link_thread::start(settings).unwrap();
         let mut egress = Egress::new(&[], Some(onward));
         egress.open("127.0.0.1:1", 1);
-        assert_eq!((egress.said(), egress.hub.attempts.len()), (Vec::new(), 1));
+        assert_eq!(
+            (egress.said(), egress.multiplexer.attempts.len()),
+            (Vec::new(), 1)
+        );
         egress.open("127.0.0.1:1", 0);
         assert_eq!(egress.said(), [(2, Err(Refusal::Unreachable))]);
     }
@@ -342,19 +353,19 @@ mod tests {
             let mut egress = Egress::new(&["localhost:1".to_owned()], None);
             // the answer for a name is heard at the next tick
             egress.open("localhost:1", 0);
-            let late = egress.hub.clock.now() + CONNECT;
+            let late = egress.multiplexer.clock.now() + CONNECT;
             (egress, late)
         };
         let (mut egress, late) = waiting();
-        egress.hub.sweep_at = late + Duration::from_nanos(1);
-        egress.hub.sweep(&mut egress.link, late);
+        egress.multiplexer.sweep_at = late + Duration::from_nanos(1);
+        egress.multiplexer.sweep(&mut egress.link, late);
         assert_eq!(egress.said(), []);
         for before in [Duration::ZERO, Duration::from_secs(9)] {
             let (mut egress, late) = waiting();
-            egress.hub.sweep_at = late - before;
-            egress.hub.sweep(&mut egress.link, late);
+            egress.multiplexer.sweep_at = late - before;
+            egress.multiplexer.sweep(&mut egress.link, late);
             assert_eq!(egress.said(), [(1, Err(Refusal::TimedOut))]);
-            assert_eq!(egress.hub.sweep_at, late + Duration::from_secs(1));
+            assert_eq!(egress.multiplexer.sweep_at, late + Duration::from_secs(1));
         }
     }
 }

@@ -19,38 +19,42 @@ use lighthaul_proto::slabs::config::{Config, PAGES_MAX, PAGES_MIN, SLAB_PAGES_MA
 use lighthaul_proto::slabs::wire::HEAD_LEN;
 use tracing::{info, warn};
 
-use crate::call::Joint;
-use crate::depot::{Depot, Shelf};
-use crate::hub::{After, Hub};
-use crate::line::Line;
+use crate::command::LinkConnection;
+use crate::link_handle::LinkHandle;
+use crate::multiplexer::{Interruption, Multiplexer};
+use crate::page_pool::{PagePool, PageStore};
 use crate::resolve::Resolver;
 use crate::settings::Settings;
-use crate::streamer::Streamer;
+use crate::splice_proxy::SpliceProxy;
 
 /// Starts a thread for an end that has no connection yet.
-pub fn start(settings: Arc<Settings>) -> io::Result<Line> {
-    let (line, calls) = Line::new()?;
-    let resolver = Resolver::start(Arc::clone(&settings.allowed), line.caller.clone())?;
-    let (status, clock) = (Arc::clone(&line.status), line.clock());
+pub fn start(settings: Arc<Settings>) -> io::Result<LinkHandle> {
+    let (handle, commands) = LinkHandle::new()?;
+    let resolver = Resolver::start(Arc::clone(&settings.allowed), handle.commands.clone())?;
+    let (status, clock) = (Arc::clone(&handle.status), handle.clock());
     thread::Builder::new().name("link".into()).spawn(move || {
-        match Hub::new(settings, Arc::clone(&status), (clock, calls), resolver) {
-            Ok(hub) => Worker { hub, end: None }.run(),
+        match Multiplexer::new(settings, Arc::clone(&status), (clock, commands), resolver) {
+            Ok(multiplexer) => Worker {
+                multiplexer,
+                end: None,
+            }
+            .run(),
             Err(error) => warn!("a link could not begin: {error}"),
         }
         status.over();
     })?;
-    Ok(line)
+    Ok(handle)
 }
 
-/// Starts a thread that calls targets from here: no link, and no connection to another gateway.
-pub fn start_direct(settings: Arc<Settings>) -> io::Result<Line> {
-    let (line, calls) = Line::new()?;
-    let resolver = Resolver::start(Arc::clone(&settings.direct), line.caller.clone())?;
-    let status = Arc::clone(&line.status);
-    let streamer = Streamer::new(
+/// Starts a thread that commands targets from here: no link, and no connection to another gateway.
+pub fn start_direct(settings: Arc<Settings>) -> io::Result<LinkHandle> {
+    let (handle, commands) = LinkHandle::new()?;
+    let resolver = Resolver::start(Arc::clone(&settings.direct), handle.commands.clone())?;
+    let status = Arc::clone(&handle.status);
+    let streamer = SpliceProxy::new(
         settings,
         Arc::clone(&status),
-        (line.clock(), calls),
+        (handle.clock(), commands),
         resolver,
     )?;
     thread::Builder::new()
@@ -59,19 +63,19 @@ pub fn start_direct(settings: Arc<Settings>) -> io::Result<Line> {
             streamer.run();
             status.over();
         })?;
-    Ok(line)
+    Ok(handle)
 }
 
 /// The thread.
 struct Worker {
-    hub: Hub,
+    multiplexer: Multiplexer,
     end: Option<End>,
 }
 
 /// What outlives a connection.
 struct End {
     link: Link,
-    shelf: Shelf,
+    store: PageStore,
     /// What its channel carries, unless somebody says so from moment to moment.
     trc: Option<Trc>,
 }
@@ -80,21 +84,21 @@ impl Worker {
     fn run(mut self) {
         let mut until = Instant::NEVER;
         loop {
-            match self.hub.wait_for_call(until) {
-                None | Some(After::GiveUp) => {
+            match self.multiplexer.wait_for_command(until) {
+                None | Some(Interruption::GiveUp) => {
                     self.give_up();
                     until = Instant::NEVER;
                 }
-                Some(After::Pause(answer)) => {
+                Some(Interruption::Detach(answer)) => {
                     let heard = self.end.as_ref().map(|end| end.link.heard());
                     answer.send(heard).ok();
                 }
-                Some(After::Join(joint)) => {
-                    self.hub.status.refuse(false);
-                    self.serve(*joint);
-                    until = self.hub.clock.now() + self.hub.settings.patience;
+                Some(Interruption::Attach(connection)) => {
+                    self.multiplexer.status.refuse(false);
+                    self.serve(*connection);
+                    until = self.multiplexer.clock.now() + self.multiplexer.settings.patience;
                 }
-                Some(After::End) => {
+                Some(Interruption::End) => {
                     self.give_up();
                     return;
                 }
@@ -104,20 +108,20 @@ impl Worker {
 
     /// Nobody will come back: all sessions end.
     fn give_up(&mut self) {
-        self.hub.fail_all();
+        self.multiplexer.fail_all();
         self.end = None;
-        self.hub.status.keep(false);
+        self.multiplexer.status.keep(false);
     }
 
     /// Runs the link over a connection until that ends.
-    fn serve(&mut self, joint: Joint) {
-        let again = self.end.is_some() && joint.heard.is_some();
+    fn serve(&mut self, connection: LinkConnection) {
+        let again = self.end.is_some() && connection.heard.is_some();
         if !again {
             self.give_up();
         }
-        let ended = joint.ended.clone();
-        let result = self.carry(joint, again);
-        self.hub.status.connected(false, false);
+        let ended = connection.ended.clone();
+        let result = self.carry(connection, again);
+        self.multiplexer.status.connected(false, false);
         match &result {
             Err(Error::PeerMisbehaved(_)) => self.give_up(),
             Err(error) => info!("the connection of a link ended: {error}"),
@@ -128,10 +132,10 @@ impl Worker {
         }
     }
 
-    fn carry(&mut self, joint: Joint, again: bool) -> Result<(), Error> {
-        let now = self.hub.clock.now();
+    fn carry(&mut self, connection: LinkConnection, again: bool) -> Result<(), Error> {
+        let now = self.multiplexer.clock.now();
         if self.end.is_none() {
-            self.begin(&joint, now)?;
+            self.begin(&connection, now)?;
         }
         let Some(end) = &mut self.end else {
             return Ok(());
@@ -139,49 +143,55 @@ impl Worker {
         let misbehaved =
             |why: lighthaul_proto::slabs::PeerMisbehaved| Error::PeerMisbehaved(why.to_string());
         end.link
-            .resume(now, joint.heard.unwrap_or(0))
+            .resume(now, connection.heard.unwrap_or(0))
             .map_err(misbehaved)?;
-        self.hub.status.connected(true, again);
-        let fits = datagram_len(end.link.config().packet_len) <= usize::from(joint.datagram_len);
-        let mut lane = lane(joint, self.hub.clock);
+        self.multiplexer.status.connected(true, again);
+        let fits =
+            datagram_len(end.link.config().packet_len) <= usize::from(connection.datagram_len);
+        let mut lane = lane(connection, self.multiplexer.clock);
         // a path that has become narrower carries pages on the stream, which has a rate of its own
         lane.udp = lane.udp.filter(|_| fits);
-        let booked = || self.hub.trc.clone().or_else(|| end.trc.clone());
-        self.hub.has_datagrams = lane.udp.is_some();
+        let booked = || self.multiplexer.trc.clone().or_else(|| end.trc.clone());
+        self.multiplexer.has_datagrams = lane.udp.is_some();
         let trc = lane.udp.as_ref().and_then(|_| booked());
         end.link.follow(now, trc);
-        run(&mut end.link, &mut lane, &mut end.shelf, &mut self.hub)
+        run(
+            &mut end.link,
+            &mut lane,
+            &mut end.store,
+            &mut self.multiplexer,
+        )
     }
 
     /// Begins a link that nothing was said on.
-    fn begin(&mut self, joint: &Joint, now: Instant) -> Result<(), Error> {
-        let settings = &self.hub.settings;
-        let config = config(settings, joint);
+    fn begin(&mut self, connection: &LinkConnection, now: Instant) -> Result<(), Error> {
+        let settings = &self.multiplexer.settings;
+        let config = config(settings, connection);
         config
             .check()
             .map_err(|why| Error::PeerMisbehaved(why.to_string()))?;
-        let steady = || settings.rate.or(joint.rate).map(Trc::steady);
-        let trc = self.hub.trc.clone().or_else(steady);
-        let depot = Depot::new(
+        let steady = || settings.rate.or(connection.rate).map(Trc::steady);
+        let trc = self.multiplexer.trc.clone().or_else(steady);
+        let pool = PagePool::new(
             config.packet_len,
             config.page_len(),
             config.pages_max as usize,
         );
-        self.hub.depot = Rc::new(RefCell::new(depot));
-        self.hub.status.keep(true);
+        self.multiplexer.pool = Rc::new(RefCell::new(pool));
+        self.multiplexer.status.keep(true);
         self.end = Some(End {
             link: Link::new(now, config, trc.clone()),
             trc,
-            shelf: Shelf::new(&self.hub.depot),
+            store: PageStore::new(&self.multiplexer.pool),
         });
         Ok(())
     }
 }
 
 /// What a link is made of that begins with this connection.
-fn config(settings: &Settings, joint: &Joint) -> Config {
+fn config(settings: &Settings, connection: &LinkConnection) -> Config {
     let around = CONNECTION_LEN + HEAD_LEN + TAG_LEN;
-    let datagram_len = match usize::from(joint.datagram_len) {
+    let datagram_len = match usize::from(connection.datagram_len) {
         0 => DATAGRAM_LEN,
         len => len,
     };
@@ -190,11 +200,11 @@ fn config(settings: &Settings, joint: &Joint) -> Config {
     let pages = |bytes: u64| u32::try_from(bytes / page_len).unwrap_or(u32::MAX);
     Config {
         packet_len,
-        overhead_len: header_len(joint.stream.peer()) + (CONNECTION_LEN + TAG_LEN) as u32,
-        stream: joint.stream.number(),
+        overhead_len: header_len(connection.stream.peer()) + (CONNECTION_LEN + TAG_LEN) as u32,
+        stream: connection.stream.number(),
         burst: settings
             .rate
-            .or(joint.rate)
+            .or(connection.rate)
             .filter(|_| !settings.booked)
             .map(|rate| burst(rate, packet_len)),
         settle: SETTLE,
@@ -203,7 +213,7 @@ fn config(settings: &Settings, joint: &Joint) -> Config {
         slab_pages: pages(settings.slab.0).clamp(1, SLAB_PAGES_MAX),
         age: settings.age,
         pages_max: pages(settings.memory.0 / 2).clamp(PAGES_MIN, PAGES_MAX),
-        window: joint.window.max(page_len as u32),
+        window: connection.window.max(page_len as u32),
     }
 }
 
@@ -219,13 +229,13 @@ const fn datagram_len(packet_len: u32) -> usize {
 }
 
 /// What the machine talks over.
-fn lane(joint: Joint, clock: Clock) -> Lane {
-    let (seal, open) = joint.keys.unzip();
+fn lane(connection: LinkConnection, clock: Clock) -> Lane {
+    let (seal, open) = connection.keys.unzip();
     Lane {
-        udp: joint.udp,
-        stream: joint.stream,
+        udp: connection.udp,
+        stream: connection.stream,
         more: Vec::new(),
-        connection: joint.connection,
+        connection: connection.connection,
         seal,
         open,
         head_len: HEAD_LEN,

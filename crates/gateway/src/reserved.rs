@@ -6,14 +6,14 @@ use crate::prefix::Prefix;
 
 /// Returns whether only a rule for this very address may admit it.
 ///
-/// These are the addresses of this host (`is_own`), loopback, link-local, unspecified, multicast and broadcast addresses,
+/// These are the addresses of this host (`is_local`), loopback, link-local, unspecified, multicast and broadcast addresses,
 /// cloud metadata services, and IPv6 addresses that carry one of them.
-pub(crate) fn is_reserved(address: IpAddr, is_own: impl Fn(IpAddr) -> bool) -> bool {
+pub(crate) fn is_reserved(address: IpAddr, is_local: impl Fn(IpAddr) -> bool) -> bool {
     let address = address.to_canonical();
     let embedded = embedded(address).map(IpAddr::V4);
     std::iter::once(address)
         .chain(embedded)
-        .any(|address| is_special(address) || is_own(address))
+        .any(|address| is_special(address) || is_local(address))
 }
 
 fn is_special(address: IpAddr) -> bool {

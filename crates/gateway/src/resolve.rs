@@ -7,11 +7,11 @@ use std::thread;
 
 use lighthaul_proto::slabs::SessionId;
 
-use crate::allowed::Allowed;
-use crate::call::{Call, Caller, Found};
 use crate::capture::refusal::Refusal;
-use crate::own::is_own;
+use crate::command::{Command, CommandSender, ResolvedTarget};
+use crate::local_address::is_local;
 use crate::target::{Host, Target};
+use crate::target_rules::TargetRules;
 
 /// Asks for addresses.
 #[derive(Clone, Debug)]
@@ -20,15 +20,18 @@ pub(crate) struct Resolver {
 }
 
 impl Resolver {
-    /// A thread that answers to `caller`.
-    pub(crate) fn start(allowed: Arc<Allowed>, caller: Caller) -> std::io::Result<Self> {
+    /// A thread that answers to `commands`.
+    pub(crate) fn start(
+        allowed: Arc<TargetRules>,
+        commands: CommandSender,
+    ) -> std::io::Result<Self> {
         let (queue, questions) = sync_channel::<(SessionId, Target)>(QUESTIONS_MAX);
         thread::Builder::new()
             .name("resolver".into())
             .spawn(move || {
                 for (session, target) in questions {
                     let found = look_up(&allowed, &target);
-                    if !caller.call_patiently(Call::Resolved(session, found)) {
+                    if !commands.send(Command::Resolved(session, found)) {
                         return;
                     }
                 }
@@ -43,7 +46,7 @@ impl Resolver {
 }
 
 /// The addresses of a target that may be called.
-pub(crate) fn look_up(allowed: &Allowed, target: &Target) -> Found {
+pub(crate) fn look_up(allowed: &TargetRules, target: &Target) -> ResolvedTarget {
     if !allowed.admits_name(target) {
         return Err(Refusal::NotAllowed);
     }
@@ -57,7 +60,7 @@ pub(crate) fn look_up(allowed: &Allowed, target: &Target) -> Found {
     if found.is_empty() {
         return Err(Refusal::Unresolved);
     }
-    let admitted = |address: &SocketAddr| allowed.admits_address(target, *address, is_own);
+    let admitted = |address: &SocketAddr| allowed.admits_address(target, *address, is_local);
     let found: Vec<SocketAddr> = found.into_iter().filter(admitted).collect();
     if found.is_empty() {
         return Err(Refusal::NotAllowed);
@@ -73,9 +76,9 @@ mod tests {
     use super::*;
 
     #[expect(clippy::unwrap_in_result, reason = "the test fails, not the look-up")]
-    fn found(rules: &[&str], target: &str) -> Found {
+    fn found(rules: &[&str], target: &str) -> ResolvedTarget {
         let rules = rules.iter().map(|rule| rule.parse().unwrap()).collect();
-        look_up(&Allowed::new(rules), &target.parse().unwrap())
+        look_up(&TargetRules::new(rules), &target.parse().unwrap())
     }
 
     #[test]

@@ -11,9 +11,9 @@ use lighthaul_proto::slabs::SessionId;
 use socket2::Socket;
 use tracing::debug;
 
-use crate::bond::Tie;
-use crate::depot::{Closed, Depot, Page};
-use crate::shares::Place;
+use crate::host_shares::HostShare;
+use crate::page_pool::{Page, PagePool, SealedPage};
+use crate::session_relay::RelayEnd;
 
 /// A session that has a socket.
 #[derive(Debug)]
@@ -22,22 +22,22 @@ pub(crate) struct Session {
     /// The program, once there is one.
     pub(crate) socket: Option<Socket>,
     /// The program is another gateway's link, on which the session goes on.
-    pub(crate) tie: Option<Tie>,
+    pub(crate) relay: Option<RelayEnd>,
     /// Its part of its host's share, if it is a program's.
-    pub(crate) place: Option<Place>,
-    pub(crate) from_edge: FromEdge,
-    pub(crate) to_edge: ToEdge,
+    pub(crate) share: Option<HostShare>,
+    pub(crate) from_program: FromProgram,
+    pub(crate) to_program: ToProgram,
 }
 
 /// What the program says.
 #[derive(Debug)]
-pub(crate) struct FromEdge {
+pub(crate) struct FromProgram {
     /// The socket may have something.
     pub(crate) is_ready: bool,
     /// A page that is not full; it waits for more while others wait before it.
     tail: Option<Page>,
     /// Pages that wait for a slab.
-    pub(crate) waiting: VecDeque<Closed>,
+    pub(crate) waiting: VecDeque<SealedPage>,
     /// The lengths of those of which the link does not know.
     fresh: Vec<u32>,
     digest: Digest,
@@ -49,7 +49,7 @@ pub(crate) struct FromEdge {
 
 /// What the program is told.
 #[derive(Debug)]
-pub(crate) struct ToEdge {
+pub(crate) struct ToProgram {
     /// The socket may have room.
     pub(crate) is_ready: bool,
     /// Pieces that came before their turn, by their offset.
@@ -86,9 +86,9 @@ impl Session {
         Self {
             id,
             socket: None,
-            tie: None,
-            place: None,
-            from_edge: FromEdge {
+            relay: None,
+            share: None,
+            from_program: FromProgram {
                 is_ready: false,
                 tail: None,
                 waiting: VecDeque::new(),
@@ -97,7 +97,7 @@ impl Session {
                 ended: false,
                 told_end: false,
             },
-            to_edge: ToEdge {
+            to_program: ToProgram {
                 is_ready: false,
                 early: BTreeMap::new(),
                 reached: 0,
@@ -114,7 +114,7 @@ impl Session {
     /// There is a program, whose socket does not block. Should this process die, it sees a reset, never an end that
     /// was none.
     pub(crate) fn connect(&mut self, socket: Socket) -> io::Result<()> {
-        if self.tie.is_none() {
+        if self.relay.is_none() {
             socket.set_tcp_nodelay(true)?;
             socket.set_linger(Some(Duration::ZERO))?;
             // what its host has no place for stays here, where it is counted
@@ -122,8 +122,8 @@ impl Session {
             pace_where_far(&socket);
         }
         self.socket = Some(socket);
-        self.from_edge.is_ready = true;
-        self.to_edge.is_ready = true;
+        self.from_program.is_ready = true;
+        self.to_program.is_ready = true;
         Ok(())
     }
 
@@ -144,7 +144,7 @@ impl Session {
 
     /// Parts with the program in good order: what the kernel still has for it is delivered.
     pub(crate) fn part(&mut self) {
-        self.tie = None;
+        self.relay = None;
         if let Some(socket) = self.socket.take() {
             socket.set_linger(None).ok();
         }
@@ -152,24 +152,24 @@ impl Session {
 
     /// Whether both directions are over.
     pub(crate) fn is_over(&self) -> bool {
-        self.from_edge.told_end && self.from_edge.waiting.is_empty() && self.to_edge.shut
+        self.from_program.told_end && self.from_program.waiting.is_empty() && self.to_program.shut
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
         // who parted in good order has none
-        if let Some(tie) = &self.tie {
-            tie.sever();
+        if let Some(relay) = &self.relay {
+            relay.abort();
         }
     }
 }
 
-impl FromEdge {
+impl FromProgram {
     /// Takes what came with the handshake.
-    pub(crate) fn begin_with(&mut self, mut octets: &[u8], depot: &mut Depot) {
+    pub(crate) fn begin_with(&mut self, mut octets: &[u8], pool: &mut PagePool) {
         while !octets.is_empty() {
-            let mut page = self.tail.take().unwrap_or_else(|| depot.take());
+            let mut page = self.tail.take().unwrap_or_else(|| pool.take());
             let rest = page.rest();
             let count = rest.len().min(octets.len());
             rest[..count].copy_from_slice(&octets[..count]);
@@ -183,14 +183,14 @@ impl FromEdge {
     pub(crate) fn read(
         &mut self,
         socket: &mut Socket,
-        depot: &mut Depot,
+        pool: &mut PagePool,
         pages: usize,
     ) -> io::Result<u64> {
-        let (mut total, mut pages) = (0, pages.min(depot.room()));
+        let (mut total, mut pages) = (0, pages.min(pool.room()));
         while self.is_ready && !self.ended && (pages > 0 || self.tail.is_some()) {
             let mut fresh: Vec<Page> = self.tail.take().into_iter().collect();
             let more = pages.min(READ_PAGES);
-            fresh.extend((0..more).map(|_| depot.take()));
+            fresh.extend((0..more).map(|_| pool.take()));
             let mut slices: Vec<IoSliceMut<'_>> = fresh
                 .iter_mut()
                 .map(|page| IoSliceMut::new(page.rest()))
@@ -203,7 +203,7 @@ impl FromEdge {
                 left -= count;
                 page.grow(count);
                 if page.len() == 0 {
-                    depot.give_back(page);
+                    pool.give_back(page);
                 } else {
                     pages = pages.saturating_sub(usize::from(page.is_full()));
                     self.keep(page);
@@ -231,12 +231,12 @@ impl FromEdge {
     }
 
     /// The digest of all, once all was supplied; fails if the other half of the session knows of another.
-    pub(crate) fn end(&mut self, tie: Option<&Tie>) -> io::Result<Option<u64>> {
+    pub(crate) fn end(&mut self, relay: Option<&RelayEnd>) -> io::Result<Option<u64>> {
         if !self.ended || self.told_end || self.tail.is_some() {
             return Ok(None);
         }
         let digest = self.digest.finalize();
-        if tie.is_some_and(|tie| !tie.agrees(digest)) {
+        if relay.is_some_and(|relay| !relay.matches(digest)) {
             return Err(io::Error::other("the session broke off on another link"));
         }
         self.told_end = true;
@@ -264,9 +264,9 @@ impl FromEdge {
     }
 }
 
-impl ToEdge {
+impl ToProgram {
     /// Takes a piece that came, be it before its turn; answers how many pages are free again.
-    pub(crate) fn take(&mut self, offset: u64, piece: Piece, depot: &mut Depot) -> u64 {
+    pub(crate) fn take(&mut self, offset: u64, piece: Piece, pool: &mut PagePool) -> u64 {
         let mut emptied = 0;
         self.early.insert(offset, piece);
         while let Some(piece) = self.early.remove(&self.reached) {
@@ -274,7 +274,7 @@ impl ToEdge {
                 self.reached += page.len() as u64;
                 self.digest.update(page.bytes());
                 self.waiting.push_back(page);
-                emptied += self.merge(depot);
+                emptied += self.merge(pool);
             }
             self.end = piece.end.or(self.end);
         }
@@ -283,7 +283,7 @@ impl ToEdge {
 
     /// Moves the last page's bytes to the one before if they fit there, so that many small pieces for a program that does not read
     /// take no more memory than few large ones; answers how many pages that freed.
-    fn merge(&mut self, depot: &mut Depot) -> u64 {
+    fn merge(&mut self, pool: &mut PagePool) -> u64 {
         let mut last_two = self.waiting.iter_mut().rev();
         let (Some(last), Some(before)) = (last_two.next(), last_two.next()) else {
             return 0;
@@ -295,7 +295,7 @@ impl ToEdge {
         rest[..last.len()].copy_from_slice(last.bytes());
         before.grow(last.len());
         if let Some(last) = self.waiting.pop_back() {
-            depot.recycle(last);
+            pool.recycle(last);
         }
         1
     }
@@ -314,8 +314,8 @@ impl ToEdge {
     pub(crate) fn write(
         &mut self,
         socket: &mut Socket,
-        depot: &mut Depot,
-        tie: Option<&Tie>,
+        pool: &mut PagePool,
+        relay: Option<&RelayEnd>,
     ) -> io::Result<Written> {
         let mut done = Written::default();
         while self.is_ready && !self.waiting.is_empty() {
@@ -331,7 +331,7 @@ impl ToEdge {
             match socket.write_vectored(&slices[..count]) {
                 Ok(bytes) => {
                     done.bytes += bytes as u64;
-                    done.pages += self.pass(bytes, depot);
+                    done.pages += self.pass(bytes, pool);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_ready = false,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -342,8 +342,8 @@ impl ToEdge {
         if self.waiting.is_empty() && !self.shut && self.end.is_some() {
             self.shut = true;
             let digest = self.compare()?;
-            if let Some(tie) = tie {
-                tie.finish(digest);
+            if let Some(relay) = relay {
+                relay.finish(digest);
             }
             socket.shutdown(Shutdown::Write)?;
         }
@@ -369,7 +369,7 @@ impl ToEdge {
     }
 
     /// The socket has taken so many bytes; answers how many pages that freed.
-    fn pass(&mut self, bytes: usize, depot: &mut Depot) -> u64 {
+    fn pass(&mut self, bytes: usize, pool: &mut PagePool) -> u64 {
         self.taken += bytes;
         let mut pages = 0;
         while let Some(page) = self.waiting.front()
@@ -377,7 +377,7 @@ impl ToEdge {
         {
             self.taken -= page.len();
             if let Some(page) = self.waiting.pop_front() {
-                depot.recycle(page);
+                pool.recycle(page);
             }
             pages += 1;
         }

@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use lighthaul_base::{Rate, Size};
 
-use crate::allowed::Allowed;
-use crate::line::Line;
+use crate::link_handle::LinkHandle;
+use crate::target_rules::TargetRules;
 
 /// How a gateway works.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where sessions from the other side may go.
-    pub allowed: Arc<Allowed>,
+    pub allowed: Arc<TargetRules>,
     /// Targets that are near: they are called from here, and sessions with them cross no link.
-    pub direct: Arc<Allowed>,
+    pub direct: Arc<TargetRules>,
     /// What the channel to the other side carries; what a probe finds, if nothing.
     pub rate: Option<Rate>,
-    /// The channel is booked: it carries what [`Line::follow`](crate::line::Line::follow) is told, and a policer takes bursts of a millisecond.
+    /// The channel is booked: it carries what [`LinkHandle::follow`](crate::link_handle::LinkHandle::follow) is told, and a policer takes bursts of a millisecond.
     pub booked: bool,
     /// Memory for all links of one key: half of it for what comes, half for what leaves.
     pub memory: Size,
@@ -34,7 +34,7 @@ pub struct Settings {
     /// Links that other gateways may begin.
     pub links: LinkLimits,
     /// Where sessions of other gateways go on whose target is not allowed here.
-    pub onward: Option<Line>,
+    pub onward: Option<LinkHandle>,
 }
 
 /// Most links that other gateways may have here at a time.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lighthaul_io::host::wait::Sign;
 use lighthaul_proto::slabs::Link;
 
-use crate::depot::Depot;
+use crate::page_pool::PagePool;
 use crate::quota::Quota;
 
 /// The counters of one link.
@@ -46,7 +46,7 @@ pub struct Status {
 
 /// What they say at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sight {
+pub struct LinkSnapshot {
     /// Sessions now.
     pub sessions: u64,
     /// Sessions that ended in good order.
@@ -93,8 +93,8 @@ pub struct Sight {
 
 impl Status {
     /// What they say now.
-    pub fn sight(&self) -> Sight {
-        Sight {
+    pub fn snapshot(&self) -> LinkSnapshot {
+        LinkSnapshot {
             sessions: self.sessions.load(Relaxed) as u64,
             sessions_ended: self.sessions_ended.load(Relaxed),
             sessions_refused: self.sessions_refused.load(Relaxed),
@@ -222,7 +222,7 @@ impl Status {
         self.turns_nanos.fetch_add(more.as_nanos() as u64, Relaxed);
     }
 
-    pub(crate) fn look(&self, link: &Link, depot: &Depot) {
+    pub(crate) fn look(&self, link: &Link, pool: &PagePool) {
         let sender = link.sender();
         self.slabs_sent.store(sender.next_slab(), Relaxed);
         self.slabs_held.store(sender.held_slabs(), Relaxed);
@@ -232,7 +232,7 @@ impl Status {
         self.datagrams_received.store(received, Relaxed);
         let page_len = u64::from(link.config().page_len());
         self.memory_out
-            .store(depot.held() as u64 * page_len, Relaxed);
+            .store(pool.held() as u64 * page_len, Relaxed);
         let receiver = link.receiver();
         let taken = u64::from(link.config().pages_max).saturating_sub(receiver.room());
         self.memory_in.store(taken * page_len, Relaxed);
@@ -270,7 +270,7 @@ mod tests {
         assert!(status.may_have(5, 9) && !status.may_have(6, 9) && !status.may_have(5, 4));
         for count in [3, 5, 2] {
             status.sessions(count);
-            assert_eq!(status.sight().sessions, count as u64);
+            assert_eq!(status.snapshot().sessions, count as u64);
         }
         assert_eq!(*quota.0.lock().unwrap(), [5, 6, 2]);
     }

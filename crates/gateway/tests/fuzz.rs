@@ -17,9 +17,9 @@ const TARGETS: [(&str, Body); 8] = [
     ("capture_socks", gateway::socks),
     ("capture_connect", gateway::connect),
     ("target", gateway::target),
-    ("allowed", gateway::allowed),
-    ("own", gateway::own),
-    ("word", gateway::word),
+    ("target_rules", gateway::target_rules),
+    ("local_address", gateway::local_address),
+    ("messages", gateway::messages),
 ];
 
 /// Whole conversations of SOCKS5, most of them right.
@@ -60,14 +60,14 @@ proptest! {
         assert_harmless(gateway::socks, &octets);
         assert_harmless(gateway::connect, &octets);
         assert_harmless(gateway::target, &octets);
-        assert_harmless(gateway::word, &octets);
+        assert_harmless(gateway::messages, &octets);
         assert_harmless(gateway::arp, &octets);
     }
 
     #[test]
     fn words_of_gateways_survive(hops: u8, kind in 1_u8..5, rest in prop::collection::vec(any::<u8>(), 0..40)) {
-        assert_harmless(gateway::word, &[&[hops, kind], &rest[..]].concat());
-        assert_harmless(gateway::word, &[&[kind], &rest[..]].concat());
+        assert_harmless(gateway::messages, &[&[hops, kind], &rest[..]].concat());
+        assert_harmless(gateway::messages, &[&[kind], &rest[..]].concat());
     }
 
     #[test]
@@ -94,8 +94,8 @@ proptest! {
 
     #[test]
     fn answers_about_routes_survive(kind in prop::sample::select(vec![2_u16, 24, 26]), rest in prop::collection::vec(any::<u8>(), 0..40)) {
-        assert_harmless(gateway::own, &rest);
-        assert_harmless(gateway::own, &[&[0; 4][..], &kind.to_ne_bytes(), &rest].concat());
+        assert_harmless(gateway::local_address, &rest);
+        assert_harmless(gateway::local_address, &[&[0; 4][..], &kind.to_ne_bytes(), &rest].concat());
     }
 
     #[test]
@@ -105,7 +105,7 @@ proptest! {
 
     #[test]
     fn rules_survive_any_text(text in "\\PC{0,30}|[0-9a-f.:*\\[\\]/-]{0,30}") {
-        assert_harmless(gateway::allowed, text.as_bytes());
+        assert_harmless(gateway::target_rules, text.as_bytes());
     }
 }
 

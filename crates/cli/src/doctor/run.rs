@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lighthaul_daemon::client::through;
 use lighthaul_daemon::known_hosts::KeyCheck;
-use lighthaul_gateway::entrance::Entrance;
+use lighthaul_gateway::proxy_address::ProxyAddress;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::crypto::tls::Side;
 use lighthaul_io::net::dial::{dial, resolve};
@@ -97,7 +97,7 @@ impl Steps<'_> {
     }
 
     /// Returns a connection through the gateway.
-    fn gateway(&mut self, gateway: &Entrance) -> Result<Option<TcpStream>, Error> {
+    fn gateway(&mut self, gateway: &ProxyAddress) -> Result<Option<TcpStream>, Error> {
         let (host, port) = (&self.host, self.port);
         match through(gateway, host, port)?.call() {
             Ok(tcp) => {

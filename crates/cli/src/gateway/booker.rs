@@ -7,7 +7,7 @@ use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
 use lighthaul_booking::client::Client;
 use lighthaul_booking::word::{Bps, Bytes, Moment, NewReservation, Reservation};
-use lighthaul_gateway::line::Line;
+use lighthaul_gateway::link_handle::LinkHandle;
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_io::host::interrupt;
 use lighthaul_session::error::Error;
@@ -19,7 +19,7 @@ use crate::grammar::gateway::Gateway;
 use crate::grammar::output::OutputArgs;
 
 /// Books for a line, in a thread of its own, until the process stops.
-pub(crate) fn start(args: &Gateway, line: Line) -> Result<(), Error> {
+pub(crate) fn start(args: &Gateway, line: LinkHandle) -> Result<(), Error> {
     let asking = ClientArgs {
         scheduler: args.booked.at.scheduler.clone(),
         token_file: args.booked.scheduler_token.clone(),
@@ -63,7 +63,7 @@ struct Booker {
     compare_at: Instant,
     /// Fields of every request.
     request: NewReservation,
-    line: Line,
+    line: LinkHandle,
     windows: Vec<Window>,
     /// Bytes that programs had said when it was last looked, and how many they say in a second.
     read: u64,
@@ -98,14 +98,14 @@ impl Booker {
     /// Books, or gives back, as the backlog asks for.
     fn look(&mut self) {
         let now = self.line.clock().now();
-        let sight = self.line.status().sight();
-        let said = sight.read.saturating_sub(self.read);
-        self.read = sight.read;
+        let counters = self.line.status().snapshot();
+        let said = counters.read.saturating_sub(self.read);
+        self.read = counters.read;
         let speed = said.saturating_mul(1000) / LOOK.as_millis() as u64;
         // what a moment says counts for an eighth
         self.speed = (self.speed * 7 + speed) / 8;
         self.windows.retain(|window| window.end() > now);
-        let backlog = sight.memory_out;
+        let backlog = counters.memory_out;
         if backlog == 0 {
             let since = *self.idle_since.get_or_insert(now);
             if now >= since + IDLE && !self.windows.is_empty() {

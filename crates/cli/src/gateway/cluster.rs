@@ -2,15 +2,15 @@
 
 use std::fs;
 
-use lighthaul_gateway::cluster::{Cluster, NoCluster, Settings};
+use lighthaul_gateway::cluster::{Cluster, ClusterError, Settings};
 use lighthaul_gateway::kernel::error::Error as Kernel;
-use lighthaul_gateway::line::Line;
+use lighthaul_gateway::link_handle::LinkHandle;
 use lighthaul_session::error::{Code, Error};
 
 use crate::grammar::gateway::{ClusterArgs, Gateway};
 
 /// Joins the cluster that there may be, whose elements let `line` send in its turn.
-pub(crate) fn join(args: &Gateway, line: &Line) -> Result<Option<Cluster>, Error> {
+pub(crate) fn join(args: &Gateway, line: &LinkHandle) -> Result<Option<Cluster>, Error> {
     let ClusterArgs {
         cluster,
         cluster_listen,
@@ -30,11 +30,11 @@ pub(crate) fn join(args: &Gateway, line: &Line) -> Result<Option<Cluster>, Error
     };
     let unclear = |why| Error::new(Code::Usage, format!("--cluster: {why}"));
     let config = settings.config().map_err(unclear)?;
-    let starting = |why: NoCluster| {
+    let starting = |why: ClusterError| {
         let (option, code) = match &why {
-            NoCluster::Deaf(..) => ("--cluster", Code::Network),
-            NoCluster::Address(Kernel::Misuse(_)) => ("--cluster-address", Code::Usage),
-            NoCluster::Address(_) => ("--cluster-address", Code::Permission),
+            ClusterError::Listen(..) => ("--cluster", Code::Network),
+            ClusterError::Address(Kernel::Misuse(_)) => ("--cluster-address", Code::Usage),
+            ClusterError::Address(_) => ("--cluster-address", Code::Permission),
         };
         Error::new(code, format!("{option}: {why}"))
     };

@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use lighthaul_daemon::gateway_links::OutgoingLink;
-use lighthaul_gateway::entrance::Entrance;
+use lighthaul_gateway::proxy_address::ProxyAddress;
 use lighthaul_gateway::target::Target;
 use lighthaul_io::crypto::identity::random_octets;
 use lighthaul_io::host::interrupt;
@@ -44,7 +44,7 @@ struct Way {
     host: String,
     port: u16,
     /// Through a gateway beside this one.
-    via: Option<Entrance>,
+    via: Option<ProxyAddress>,
 }
 
 impl LinkKeeper {
@@ -85,14 +85,14 @@ impl LinkKeeper {
                 Err(_) => {}
             }
             if failures.iter().all(PathFailures::is_refusal) {
-                self.outgoing.line.refuse();
+                self.outgoing.handle.refuse();
             }
             pause(failures[at].pause());
         }
     }
 
     fn is_over(&self) -> bool {
-        interrupt::is_requested() || interrupt::is_ending() && self.outgoing.line.is_over()
+        interrupt::is_requested() || interrupt::is_ending() && self.outgoing.handle.is_over()
     }
 
     /// One connection to the other gateway, until it ends.
@@ -191,7 +191,7 @@ impl Way {
 }
 
 /// All ways there are: those from here first.
-fn ways(peers: &[String], via: &[Entrance]) -> Result<Vec<Way>, Error> {
+fn ways(peers: &[String], via: &[ProxyAddress]) -> Result<Vec<Way>, Error> {
     let from_here = std::iter::once(None);
     let through = via.iter().cloned().map(Some);
     let mut ways = Vec::new();

@@ -7,24 +7,26 @@ use lighthaul_gateway::capture::credentials::Credentials;
 use lighthaul_gateway::capture::rules::Rules;
 use lighthaul_gateway::capture::settings::Transparent;
 use lighthaul_gateway::capture::transparent::Listeners;
-use lighthaul_gateway::door::{Door, Doors, Kind, Ways, listen};
-use lighthaul_gateway::shares::Shares;
+use lighthaul_gateway::host_shares::HostShares;
+use lighthaul_gateway::proxy_listeners::{
+    ProxyListener, ProxyListeners, ProxyProtocol, Routes, listen,
+};
 use lighthaul_gateway::target::Target;
 use lighthaul_session::error::{Code, Error};
 use tracing::{info, warn};
 
 use crate::grammar::gateway::{CaptureArgs, Gateway};
 
-/// Doors, and what leads to them; closed by [`ProgramListeners::close`].
+/// ProxyListeners, and what leads to them; closed by [`ProgramListeners::close`].
 #[derive(Debug)]
 pub(super) struct ProgramListeners {
     rules: Option<Rules>,
-    doors: Option<Doors>,
+    doors: Option<ProxyListeners>,
 }
 
 impl ProgramListeners {
     /// Lets programs in wherever they may come, by one of `ways`.
-    pub(super) fn open(args: &Gateway, ways: Ways) -> Result<Self, Error> {
+    pub(super) fn open(args: &Gateway, ways: Routes) -> Result<Self, Error> {
         let mut doors = doors(args)?;
         let mut rules = None;
         if args.capture.transparent {
@@ -37,8 +39,8 @@ impl ProgramListeners {
             return Err(Error::new(Code::Usage, text));
         }
         let failed = |e| Error::new(Code::Network, format!("cannot accept programs: {e}"));
-        let shares = Shares::new(args.sessions as u64);
-        let doors = Doors::open(doors, ways, shares, args.keepalive).map_err(failed)?;
+        let shares = HostShares::new(args.sessions as u64);
+        let doors = ProxyListeners::open(doors, ways, shares, args.keepalive).map_err(failed)?;
         let doors = Some(doors);
         Ok(Self { rules, doors })
     }
@@ -54,11 +56,11 @@ impl ProgramListeners {
     }
 }
 
-fn doors(args: &Gateway) -> Result<Vec<Door>, Error> {
+fn doors(args: &Gateway) -> Result<Vec<ProxyListener>, Error> {
     let credentials = credentials(args)?;
     let mut doors = Vec::new();
     let shared = args.together.cluster_address;
-    let mut add = |address: &SocketAddr, kind: Kind, what: &str| {
+    let mut add = |address: &SocketAddr, kind: ProxyProtocol, what: &str| {
         if let Some(shared) = shared.filter(|shared| address.ip() == *shared) {
             return Err(only_everywhere(shared));
         }
@@ -66,21 +68,25 @@ fn doors(args: &Gateway) -> Result<Vec<Door>, Error> {
         let listener = listen(*address).map_err(failed)?;
         let here = listener.local_addr().map_err(failed)?;
         info!("{what} at {here}");
-        doors.push(Door { listener, kind });
+        doors.push(ProxyListener { listener, kind });
         Ok::<_, Error>(())
     };
     for address in &args.socks {
-        add(address, Kind::Socks(credentials.clone()), "SOCKS5")?;
+        add(address, ProxyProtocol::Socks(credentials.clone()), "SOCKS5")?;
     }
     for address in &args.connect {
-        add(address, Kind::Connect(credentials.clone()), "HTTP CONNECT")?;
+        add(
+            address,
+            ProxyProtocol::Connect(credentials.clone()),
+            "HTTP CONNECT",
+        )?;
     }
     for forward in &args.forward {
         let (address, target) = parse_forward(forward)?;
         let what = format!("the way to {target}");
-        add(&address, Kind::Forward(target), &what)?;
+        add(&address, ProxyProtocol::Forward(target), &what)?;
     }
-    let everywhere = |door: &Door| {
+    let everywhere = |door: &ProxyListener| {
         door.listener
             .local_addr()
             .is_ok_and(|at| at.ip().is_unspecified())
@@ -100,7 +106,7 @@ fn only_everywhere(shared: Ipv4Addr) -> Error {
 }
 
 /// Has the kernel hand over connections that are meant for others. Who comes before the doors are open waits.
-fn capture(args: &CaptureArgs) -> Result<(Vec<Door>, Rules), Error> {
+fn capture(args: &CaptureArgs) -> Result<(Vec<ProxyListener>, Rules), Error> {
     let failed = |e: lighthaul_gateway::kernel::error::Error| {
         Error::new(Code::Permission, format!("--transparent: {e}"))
     };
@@ -115,9 +121,9 @@ fn capture(args: &CaptureArgs) -> Result<(Vec<Door>, Rules), Error> {
     };
     let rules = Rules::install(&wanted, &listeners).map_err(failed)?;
     info!("connections that are meant for others are captured");
-    let door = |listener: TcpListener| Door {
+    let door = |listener: TcpListener| ProxyListener {
         listener,
-        kind: Kind::Transparent,
+        kind: ProxyProtocol::Transparent,
     };
     let doors = std::iter::once(listeners.v4).chain(listeners.v6).map(door);
     Ok((doors.collect(), rules))

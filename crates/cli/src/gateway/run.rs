@@ -10,10 +10,10 @@ use lighthaul_daemon::gateway_links::{GatewayLinks, OutgoingLink};
 use lighthaul_daemon::link_metrics;
 use lighthaul_daemon::serve::Server;
 use lighthaul_daemon::settings::{self as daemon, AccessPolicy};
-use lighthaul_gateway::allowed::Allowed;
-use lighthaul_gateway::door::Ways;
 use lighthaul_gateway::link_thread;
+use lighthaul_gateway::proxy_listeners::Routes;
 use lighthaul_gateway::settings::{LinkLimits, Settings};
+use lighthaul_gateway::target_rules::TargetRules;
 use lighthaul_io::crypto::tls;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
@@ -46,13 +46,13 @@ fn carry(args: &Gateway) -> Result<(), Error> {
     let mut settings = settings(args)?;
     let outgoing = begin(args, &settings)?;
     // sessions for other targets continue there
-    settings.onward = outgoing.as_ref().map(|outgoing| outgoing.line.clone());
+    settings.onward = outgoing.as_ref().map(|outgoing| outgoing.handle.clone());
     let gateways = Arc::new(GatewayLinks::new(Arc::new(settings)));
     if let (Some(outgoing), Some(peer)) = (&outgoing, args.peer.first()) {
-        gateways.add_outgoing(peer, outgoing.line.clone());
+        gateways.add_outgoing(peer, outgoing.handle.clone());
     }
     if let Some(outgoing) = outgoing.as_ref().filter(|_| args.booked.book) {
-        booker::start(args, outgoing.line.clone())?;
+        booker::start(args, outgoing.handle.clone())?;
     }
     let mut entrance = match &outgoing {
         Some(outgoing) => Some(ProgramListeners::open(
@@ -62,7 +62,7 @@ fn carry(args: &Gateway) -> Result<(), Error> {
         None => None,
     };
     let cluster = match &outgoing {
-        Some(outgoing) => cluster::join(args, &outgoing.line)?,
+        Some(outgoing) => cluster::join(args, &outgoing.handle)?,
         None => None,
     };
     let server = match args.listen {
@@ -135,9 +135,9 @@ fn begin(args: &Gateway, settings: &Settings) -> Result<Option<Arc<OutgoingLink>
 }
 
 /// Returns the ways of sessions: over the link, or directly where that is shorter.
-fn ways(args: &Gateway, outgoing: &OutgoingLink, gateways: &GatewayLinks) -> Result<Ways, Error> {
-    let mut ways = Ways {
-        link: outgoing.line.clone(),
+fn ways(args: &Gateway, outgoing: &OutgoingLink, gateways: &GatewayLinks) -> Result<Routes, Error> {
+    let mut ways = Routes {
+        link: outgoing.handle.clone(),
         direct: None,
     };
     if !args.direct.is_empty() {
@@ -172,7 +172,7 @@ fn drain(args: &Gateway, gateways: &GatewayLinks) -> bool {
         gateways
             .links()
             .iter()
-            .map(|link| link.sight.sessions)
+            .map(|link| link.counters.sessions)
             .sum::<u64>()
     };
     info!(
@@ -192,7 +192,7 @@ fn drain(args: &Gateway, gateways: &GatewayLinks) -> bool {
 }
 
 fn settings(args: &Gateway) -> Result<Settings, Error> {
-    let allowed = Allowed::new(args.allow.clone());
+    let allowed = TargetRules::new(args.allow.clone());
     let least = Size(MEMORY_MIN);
     if args.memory < least {
         let text = format!(
@@ -203,7 +203,7 @@ fn settings(args: &Gateway) -> Result<Settings, Error> {
     }
     Ok(Settings {
         allowed: Arc::new(allowed),
-        direct: Arc::new(Allowed::new(args.direct.clone())),
+        direct: Arc::new(TargetRules::new(args.direct.clone())),
         rate: args.rate,
         booked: args.booked.book,
         memory: args.memory,

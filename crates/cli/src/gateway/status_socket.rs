@@ -76,31 +76,31 @@ fn tell(mut stream: UnixStream, gateways: &GatewayLinks) -> io::Result<()> {
 
 /// A link in words of JSON.
 fn link(seen: &LinkStatus) -> Value {
-    let sight = &seen.sight;
+    let counters = &seen.counters;
     json!({
         "peer": seen.peer,
         "side": seen.side(),
-        "connected": sight.connected,
-        "refused": sight.refused,
-        "reconnections": sight.reconnections,
-        "sessions": sight.sessions,
-        "sessions_ended": sight.sessions_ended,
-        "sessions_refused": sight.sessions_refused,
-        "sessions_reset": sight.sessions_broken,
-        "bytes_out": sight.read,
-        "bytes_in": sight.wrote,
-        "memory_out_bytes": sight.memory_out,
-        "memory_in_bytes": sight.memory_in,
-        "slabs": sight.slabs_sent,
-        "slabs_held": sight.slabs_held,
-        "credit_pages": sight.credit,
-        "datagrams_sent": sight.datagrams_sent,
-        "datagrams_resent": sight.datagrams_resent,
-        "datagrams_received": sight.datagrams_received,
-        "rate_bps": sight.rate_bps,
-        "tokens_taken": sight.tokens_taken,
-        "tokens_made": sight.tokens_made,
-        "turns_s": sight.turns.as_secs_f64(),
+        "connected": counters.connected,
+        "refused": counters.refused,
+        "reconnections": counters.reconnections,
+        "sessions": counters.sessions,
+        "sessions_ended": counters.sessions_ended,
+        "sessions_refused": counters.sessions_refused,
+        "sessions_reset": counters.sessions_broken,
+        "bytes_out": counters.read,
+        "bytes_in": counters.wrote,
+        "memory_out_bytes": counters.memory_out,
+        "memory_in_bytes": counters.memory_in,
+        "slabs": counters.slabs_sent,
+        "slabs_held": counters.slabs_held,
+        "credit_pages": counters.credit,
+        "datagrams_sent": counters.datagrams_sent,
+        "datagrams_resent": counters.datagrams_resent,
+        "datagrams_received": counters.datagrams_received,
+        "rate_bps": counters.rate_bps,
+        "tokens_taken": counters.tokens_taken,
+        "tokens_made": counters.tokens_made,
+        "turns_s": counters.turns.as_secs_f64(),
     })
 }
 

@@ -15,10 +15,10 @@
 //! - [`sockets`]: what the kernel still has to bring
 
 pub mod arp;
-pub mod roll;
+pub mod distribution;
+pub mod membership;
 pub mod script;
-pub mod shared;
+pub mod shared_address;
 pub mod sockets;
-pub mod spread;
 
-mod port;
+mod arp_socket;

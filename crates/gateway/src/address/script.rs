@@ -2,11 +2,11 @@
 
 use std::net::Ipv4Addr;
 
-use crate::address::spread::{BUCKETS, Elements, Spread};
+use crate::address::distribution::{BUCKETS, Distribution, ElementSet};
 
 /// The address, who has it, and where.
 #[derive(Clone, Debug)]
-pub(super) struct Cast {
+pub(super) struct AddressConfig {
     pub(super) address: Ipv4Addr,
     /// The elements' own addresses.
     pub(super) members: Vec<Ipv4Addr>,
@@ -17,9 +17,9 @@ pub(super) struct Cast {
 
 /// How things are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct View {
+pub struct ClusterView {
     /// Who takes a part of the connections.
-    pub serving: Elements,
+    pub serving: ElementSet,
     /// Our doors are about to be closed: who begins goes to others.
     pub is_closing: bool,
 }
@@ -40,24 +40,26 @@ pub(super) fn clear() -> String {
 }
 
 /// A transaction that puts rules for this in the place of our tables.
-pub(super) fn script(cast: &Cast, view: View) -> String {
-    let spread = Spread::new(cast.members.len() as u8, view.serving);
-    let other = |nth: Option<u8>| nth.filter(|nth| *nth != cast.me);
-    let away = verdicts(|bucket| other(spread.owner(bucket)).map(|nth| format!("to{nth}")));
+pub(super) fn script(config: &AddressConfig, view: ClusterView) -> String {
+    let distribution = Distribution::new(config.members.len() as u8, view.serving);
+    let other = |nth: Option<u8>| nth.filter(|nth| *nth != config.me);
+    let away = verdicts(|bucket| other(distribution.owner(bucket)).map(|nth| format!("to{nth}")));
     let on = verdicts(|bucket| {
-        let next = spread.next(bucket, cast.me).map(|nth| format!("to{nth}"));
-        let back = other(spread.owner(bucket)).map(|nth| format!("back{nth}"));
+        let next = distribution
+            .next(bucket, config.me)
+            .map(|nth| format!("to{nth}"));
+        let back = other(distribution.owner(bucket)).map(|nth| format!("back{nth}"));
         next.or(back)
     });
-    let netdev = away.map_or_else(String::new, |away| netdev(cast, view, &away));
-    let ip = on.map_or_else(String::new, |on| ip(cast, view, &on));
-    [clear(), arp(cast), netdev, ip].concat()
+    let netdev = away.map_or_else(String::new, |away| netdev(config, view, &away));
+    let ip = on.map_or_else(String::new, |on| ip(config, view, &on));
+    [clear(), arp(config), netdev, ip].concat()
 }
 
 /// Whoever asks for the address is answered by this process, so that nobody is once it is gone. And who asks for others in the
 /// name of the address would be taken for the one that answers for it.
-fn arp(cast: &Cast) -> String {
-    let (address, own) = (cast.address, cast.members[usize::from(cast.me)]);
+fn arp(config: &AddressConfig) -> String {
+    let (address, own) = (config.address, config.members[usize::from(config.me)]);
     format!(
         "table arp lighthaul_address {{
             chain asked {{
@@ -74,11 +76,11 @@ fn arp(cast: &Cast) -> String {
 
 /// What arrives for the address, and comes from no element, goes to whom it belongs; whoever answers for the address just now, programs may
 /// send it to any element for a while. A fragment has no port to tell by.
-fn netdev(cast: &Cast, view: View, away: &str) -> String {
-    let Cast {
+fn netdev(config: &AddressConfig, view: ClusterView, away: &str) -> String {
+    let AddressConfig {
         address, device, ..
-    } = cast;
-    let ways = chains(cast, view, "to", |to| {
+    } = config;
+    let ways = chains(config, view, "to", |to| {
         format!("ip dscp set {HANDED_ON} fwd ip to {to} device \"{device}\"")
     });
     format!(
@@ -96,16 +98,16 @@ fn netdev(cast: &Cast, view: View, away: &str) -> String {
 /// nobody else. The last one hands back to the first, whose kernel says what is to be said: that there is no such connection, or
 /// that there is one after all, which it had no memory to remember (SYN cookies, RFC 4987). What an error of the path is about (RFC 1191)
 /// is not to be seen from outside, so that all get it.
-fn ip(cast: &Cast, view: View, on: &str) -> String {
-    let Cast {
+fn ip(config: &AddressConfig, view: ClusterView, on: &str) -> String {
+    let AddressConfig {
         address, device, ..
-    } = cast;
+    } = config;
     let hand = |mark: &'static str| {
         move |to| format!("ip dscp set {mark} dup to {to} device \"{device}\"\ndrop")
     };
-    let ways = chains(cast, view, "to", hand(HANDED_ON));
-    let back = chains(cast, view, "back", hand(HANDED_BACK));
-    let others = others(cast, view);
+    let ways = chains(config, view, "to", hand(HANDED_ON));
+    let back = chains(config, view, "back", hand(HANDED_BACK));
+    let others = others(config, view);
     let told: Vec<String> = others
         .map(|(_, to)| format!("dup to {to} device \"{device}\""))
         .collect();
@@ -141,15 +143,20 @@ fn ip(cast: &Cast, view: View, on: &str) -> String {
 }
 
 /// The other elements that serve.
-fn others(cast: &Cast, view: View) -> impl Iterator<Item = (u8, Ipv4Addr)> + '_ {
-    let others = (0..).zip(cast.members.iter().copied());
-    others.filter(move |(nth, _)| *nth != cast.me && view.serving.contains(*nth))
+fn others(config: &AddressConfig, view: ClusterView) -> impl Iterator<Item = (u8, Ipv4Addr)> + '_ {
+    let others = (0..).zip(config.members.iter().copied());
+    others.filter(move |(nth, _)| *nth != config.me && view.serving.contains(*nth))
 }
 
 /// A chain for each other element that serves.
-fn chains(cast: &Cast, view: View, name: &str, rule: impl Fn(Ipv4Addr) -> String) -> String {
+fn chains(
+    config: &AddressConfig,
+    view: ClusterView,
+    name: &str,
+    rule: impl Fn(Ipv4Addr) -> String,
+) -> String {
     let chain = |(nth, to)| format!("chain {name}{nth} {{\n{}\n}}\n", rule(to));
-    let chains: Vec<String> = others(cast, view).map(chain).collect();
+    let chains: Vec<String> = others(config, view).map(chain).collect();
     chains.concat()
 }
 
@@ -162,7 +169,7 @@ fn verdicts(to: impl Fn(u16) -> Option<String>) -> Option<String> {
 
 /// The bucket of a packet; all elements must get the same.
 const HASH: &str = "jhash ip saddr . tcp sport mod 256 seed 0x6c68";
-/// What marks packets that came by another element, so that they are not spread again: two of the code points that are for local
+/// What marks packets that came by another element, so that they are not distribution again: two of the code points that are for local
 /// use (RFC 2474, section 6). A program that marks its own packets so stays with whom it reaches first.
 const HANDED_ON: &str = "0x2b";
 /// The same, where nobody knew them.
@@ -172,8 +179,8 @@ const HANDED_BACK: &str = "0x2f";
 mod tests {
     use super::*;
 
-    fn cast(me: u8) -> Cast {
-        Cast {
+    fn config(me: u8) -> AddressConfig {
+        AddressConfig {
             address: Ipv4Addr::new(10, 0, 0, 100),
             members: (1..4).map(|nth| Ipv4Addr::new(10, 0, 0, nth)).collect(),
             me,
@@ -181,10 +188,10 @@ mod tests {
         }
     }
 
-    fn view(these: &[u8]) -> View {
+    fn view(these: &[u8]) -> ClusterView {
         let these = these.iter();
-        View {
-            serving: these.fold(Elements::default(), |all, nth| all.and(*nth)),
+        ClusterView {
+            serving: these.fold(ElementSet::default(), |all, nth| all.and(*nth)),
             is_closing: false,
         }
     }
@@ -193,22 +200,22 @@ mod tests {
     fn all_spread_and_hand_on_but_nobody_to_who_does_not_serve() {
         assert!(HASH.contains(&format!("mod {BUCKETS} ")));
         for me in 0..3 {
-            let whole = script(&cast(me), view(&[0, 1, 2]));
+            let whole = script(&config(me), view(&[0, 1, 2]));
             assert!(whole.starts_with(&clear()));
             // one for who is told of errors, one for each way on, and one for each way back
             assert_eq!(whole.matches("fwd ip to").count(), 2);
             assert_eq!(whole.matches("dup to").count(), 6);
         }
-        let two = script(&cast(1), view(&[1, 2]));
+        let two = script(&config(1), view(&[1, 2]));
         assert!(two.contains("fwd ip to 10.0.0.3") && !two.contains("10.0.0.1 "));
-        let alone = script(&cast(2), view(&[2]));
+        let alone = script(&config(2), view(&[2]));
         assert!(!alone.contains("fwd") && !alone.contains("dup") && alone.contains("drop"));
         // who leaves has no part, and gives away what still comes
-        let leaving = script(&cast(2), view(&[0, 1]));
+        let leaving = script(&config(2), view(&[0, 1]));
         assert_eq!(leaving.matches(": goto ").count(), 2 * usize::from(BUCKETS));
         let mut closing = view(&[0, 1, 2]);
-        assert!(script(&cast(0), closing).contains("!= syn socket wildcard"));
+        assert!(script(&config(0), closing).contains("!= syn socket wildcard"));
         closing.is_closing = true;
-        assert!(!script(&cast(0), closing).contains("!= syn"));
+        assert!(!script(&config(0), closing).contains("!= syn"));
     }
 }

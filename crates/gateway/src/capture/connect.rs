@@ -24,7 +24,7 @@ pub struct Connect {
 }
 
 /// An answer that is not a connection.
-struct No {
+struct ErrorResponse {
     status: &'static str,
     /// Lines of the head, each with its end.
     lines: &'static str,
@@ -60,7 +60,7 @@ impl Connect {
         end
     }
 
-    fn judge(&self, head: &[u8]) -> Result<Target, No> {
+    fn judge(&self, head: &[u8]) -> Result<Target, ErrorResponse> {
         let mut headers = [EMPTY_HEADER; HEADERS_MAX];
         let mut request = Request::new(&mut headers);
         match request.parse(head) {
@@ -102,7 +102,7 @@ impl Connect {
             && credentials.admits(user, password.unwrap_or_default())
     }
 
-    fn refuse(&mut self, no: &No) -> Progress {
+    fn refuse(&mut self, no: &ErrorResponse) -> Progress {
         self.is_over = true;
         self.came.clear();
         Progress::refused(no.reply(), no.why)
@@ -143,7 +143,7 @@ impl Handshake for Connect {
         };
         let (status, reason) = refusal.status();
         let later = match refusal {
-            Refusal::Busy => "Retry-After: 1\r\n",
+            Refusal::Busy => "Retry-Interruption: 1\r\n",
             Refusal::NotAllowed
             | Refusal::Unreachable
             | Refusal::Refused
@@ -157,7 +157,7 @@ impl Handshake for Connect {
     }
 }
 
-impl No {
+impl ErrorResponse {
     fn reply(&self) -> Vec<u8> {
         if self.status.is_empty() {
             return Vec::new();
@@ -173,7 +173,7 @@ fn reply(status: &str, lines: &str, why: &str) -> Vec<u8> {
 }
 
 /// Somebody who speaks something else.
-const fn foreign(first: u8) -> Option<No> {
+const fn foreign(first: u8) -> Option<ErrorResponse> {
     match first {
         4 | 5 => Some(SOCKS),
         0x16 => Some(TLS),
@@ -203,47 +203,47 @@ fn has_content(headers: &[Header<'_>]) -> bool {
 const HEAD_MAX: usize = 16 << 10;
 const HEADERS_MAX: usize = 100;
 
-const TOO_LARGE: No = No {
+const TOO_LARGE: ErrorResponse = ErrorResponse {
     status: "431 Request Header Fields Too Large",
     lines: "",
     why: "the request's head is larger than 16 KiB or has more than 100 lines",
 };
-const MALFORMED: No = No {
+const MALFORMED: ErrorResponse = ErrorResponse {
     status: "400 Bad Request",
     lines: "",
     why: "this is no request of HTTP/1.1",
 };
-const NOT_CONNECT: No = No {
+const NOT_CONNECT: ErrorResponse = ErrorResponse {
     status: "405 Method Not Allowed",
     lines: "Allow: CONNECT\r\n",
     why: "this gateway takes CONNECT alone: for plain HTTP have the program use it by SOCKS5",
 };
-const NO_HOST: No = No {
+const NO_HOST: ErrorResponse = ErrorResponse {
     status: "400 Bad Request",
     lines: "",
     why: "a request of HTTP/1.1 has one Host line",
 };
-const CONTENT: No = No {
+const CONTENT: ErrorResponse = ErrorResponse {
     status: "400 Bad Request",
     lines: "",
     why: "a CONNECT request has no content",
 };
-const LOCKED: No = No {
+const LOCKED: ErrorResponse = ErrorResponse {
     status: "407 Proxy Authentication Required",
     lines: "Proxy-Authenticate: Basic realm=\"lighthaul gateway\", charset=\"UTF-8\"\r\n",
     why: "this gateway asks for a name and a password, and these are not they",
 };
-const NO_TARGET: No = No {
+const NO_TARGET: ErrorResponse = ErrorResponse {
     status: "400 Bad Request",
     lines: "",
     why: "CONNECT takes a host and a port, as in example.org:443",
 };
-const SOCKS: No = No {
+const SOCKS: ErrorResponse = ErrorResponse {
     status: "",
     lines: "",
     why: "the program speaks SOCKS: have it use HTTP CONNECT, or the port for SOCKS5",
 };
-const TLS: No = No {
+const TLS: ErrorResponse = ErrorResponse {
     status: "",
     lines: "",
     why: "the program speaks TLS to the gateway: have it use http:// for the proxy, not https://",

@@ -3,15 +3,15 @@
 //!
 //! All of it carries a mark of ours: the table of nftables its name, rules and routes the number of our protocol. So what
 //! a gateway that was killed has left is found and removed by the next one, whatever that one was told to capture. Until
-//! then, what arrives goes its ordinary way, since nobody listens; what programs of this host send is refused.
+//! then, what arrives goes its ordinary redirect, since nobody listens; what programs of this host send is refused.
 
 use std::path::Path;
 
-use crate::capture::script::{CLEAR, Way, script};
+use crate::capture::script::{CLEAR, Redirect, script};
 use crate::capture::settings::Transparent;
 use crate::capture::transparent::Listeners;
-use crate::kernel::claim::Claim;
 use crate::kernel::error::Error;
+use crate::kernel::namespace_lock::NamespaceLock;
 use crate::kernel::tools::{IP, NFT};
 
 /// Rules that are in force as long as this lives, in the network namespace of the thread that made them; there it has to
@@ -19,25 +19,29 @@ use crate::kernel::tools::{IP, NFT};
 #[derive(Debug)]
 pub struct Rules {
     is_gone: bool,
-    _claim: Claim,
+    _claim: NamespaceLock,
 }
 
 impl Rules {
     /// Has the kernel hand over connections to `listeners`; what an earlier gateway has left is removed.
     pub fn install(capture: &Transparent, listeners: &Listeners) -> Result<Self, Error> {
         capture.check()?;
-        let ways = listeners.ways()?;
+        let redirects = listeners.redirects()?;
         let rules = Self {
             is_gone: false,
-            _claim: Claim::make(CLAIM, "captures connections")?,
+            _claim: NamespaceLock::make(CLAIM, "captures connections")?,
         };
         clear()?;
         if capture.arriving {
-            for way in &ways {
-                keep_here(capture, *way)?;
+            for redirect in &redirects {
+                keep_here(capture, *redirect)?;
             }
         }
-        NFT.run("capture connections", &["-f", "-"], &script(capture, &ways))?;
+        NFT.run(
+            "capture connections",
+            &["-f", "-"],
+            &script(capture, &redirects),
+        )?;
         Ok(rules)
     }
 
@@ -57,9 +61,9 @@ impl Drop for Rules {
 }
 
 /// Sends marked packets to this host, whoever they are for.
-fn keep_here(capture: &Transparent, way: Way) -> Result<(), Error> {
+fn keep_here(capture: &Transparent, redirect: Redirect) -> Result<(), Error> {
     let what = "keep captured packets on this host";
-    let family = if way.is_v6 { "-6" } else { "-4" };
+    let family = if redirect.is_v6 { "-6" } else { "-4" };
     let (mark, table) = (capture.mark.to_string(), capture.table.to_string());
     let route = [
         "local", "default", "dev", "lo", "table", &table, "proto", PROTOCOL,

@@ -8,7 +8,7 @@ use crate::prefix::Prefix;
 
 /// A family of addresses, and the port that captured connections of it are handed to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
+pub(super) struct Redirect {
     pub(super) is_v6: bool,
     pub(super) port: u16,
 }
@@ -17,7 +17,7 @@ pub(super) struct Way {
 pub(super) const CLEAR: &str = "table inet lighthaul\ndelete table inet lighthaul\n";
 
 /// A transaction that puts rules for this in the place of our table.
-pub(super) fn script(capture: &Transparent, ways: &[Way]) -> String {
+pub(super) fn script(capture: &Transparent, redirects: &[Redirect]) -> String {
     let mut chains = String::new();
     if capture.arriving {
         chains.push_str(
@@ -27,24 +27,24 @@ pub(super) fn script(capture: &Transparent, ways: &[Way]) -> String {
         chains.push_str("\t\tfib daddr type local return\n");
         let device = capture.device.as_ref();
         let from = device.map_or_else(String::new, |device| format!("iifname \"{device}\" "));
-        let to = |way: &Way| {
-            let (family, loopback) = if way.is_v6 {
+        let to = |redirect: &Redirect| {
+            let (family, loopback) = if redirect.is_v6 {
                 ("ip6", "[::1]")
             } else {
                 ("ip", "127.0.0.1")
             };
-            let (port, mark) = (way.port, capture.mark);
+            let (port, mark) = (redirect.port, capture.mark);
             format!("tproxy {family} to {loopback}:{port} meta mark set {mark:#x} accept")
         };
-        put_rules(&mut chains, capture, ways, &from, to);
+        put_rules(&mut chains, capture, redirects, &from, to);
     }
     if !capture.users.is_empty() {
         chains
             .push_str("\tchain output {\n\t\ttype nat hook output priority -100; policy accept;\n");
         chains.push_str("\t\tfib daddr type local return\n");
         let from = format!("meta skuid {} ", set(&capture.users));
-        put_rules(&mut chains, capture, ways, &from, |way| {
-            format!("redirect to :{}", way.port)
+        put_rules(&mut chains, capture, redirects, &from, |redirect| {
+            format!("redirect to :{}", redirect.port)
         });
     }
     format!("{CLEAR}table inet lighthaul {{\n{chains}}}\n")
@@ -54,18 +54,18 @@ pub(super) fn script(capture: &Transparent, ways: &[Way]) -> String {
 fn put_rules(
     chains: &mut String,
     capture: &Transparent,
-    ways: &[Way],
+    redirects: &[Redirect],
     from: &str,
-    to: impl Fn(&Way) -> String,
+    to: impl Fn(&Redirect) -> String,
 ) {
     let ports = match merged(&capture.ports).as_slice() {
         [] | [Ports::ALL] => "meta l4proto tcp".to_owned(),
         ports => format!("tcp dport {}", set(ports)),
     };
-    for way in ways {
-        if let Some(targets) = targets(&capture.prefixes, way.is_v6) {
+    for redirect in redirects {
+        if let Some(targets) = targets(&capture.prefixes, redirect.is_v6) {
             // writing to a string cannot fail
-            let _ = writeln!(chains, "\t\t{from}{targets} {ports} {}", to(way));
+            let _ = writeln!(chains, "\t\t{from}{targets} {ports} {}", to(redirect));
         }
     }
     chains.push_str("\t}\n");
@@ -125,12 +125,12 @@ fn set(members: &[impl ToString]) -> String {
 mod tests {
     use super::*;
 
-    const WAYS: [Way; 2] = [
-        Way {
+    const WAYS: [Redirect; 2] = [
+        Redirect {
             is_v6: false,
             port: 4000,
         },
-        Way {
+        Redirect {
             is_v6: true,
             port: 6000,
         },

@@ -7,7 +7,7 @@ use lighthaul_io::net::tcp::begin_unpaced;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use crate::capture::script::Way;
+use crate::capture::script::Redirect;
 use crate::kernel::error::Error;
 use crate::target::Target;
 
@@ -33,16 +33,16 @@ impl Listeners {
     }
 
     /// The families that are captured, and where.
-    pub(super) fn ways(&self) -> Result<Vec<Way>, Error> {
-        let way = |listener: &TcpListener| {
+    pub(super) fn redirects(&self) -> Result<Vec<Redirect>, Error> {
+        let redirect = |listener: &TcpListener| {
             let address = listener.local_addr().map_err(Error::world(WHAT))?;
-            Ok(Way {
+            Ok(Redirect {
                 is_v6: address.is_ipv6(),
                 port: address.port(),
             })
         };
         let v6 = self.v6.iter();
-        std::iter::once(&self.v4).chain(v6).map(way).collect()
+        std::iter::once(&self.v4).chain(v6).map(redirect).collect()
     }
 }
 

@@ -4,5 +4,5 @@
 
 pub mod error;
 
-pub(crate) mod claim;
+pub(crate) mod namespace_lock;
 pub(crate) mod tools;

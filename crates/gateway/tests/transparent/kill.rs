@@ -9,7 +9,7 @@ use lighthaul_gateway::capture::settings::Transparent;
 use lighthaul_gateway::capture::transparent::Listeners;
 use lighthaul_io::host::namespace::Namespace;
 
-use crate::stage::{Stage, call, greet, hear};
+use crate::testbed::{Testbed, call, greet, hear};
 
 /// Where the process that is killed finds its host.
 const HOST: &str = "LIGHTHAUL_TEST_HOST";
@@ -37,13 +37,14 @@ fn holder() {
 
 #[test]
 fn what_a_killed_gateway_left_is_removed_by_the_next_one() {
-    let Some(stage) = Stage::start("what_a_killed_gateway_left_is_removed_by_the_next_one") else {
+    let Some(testbed) = Testbed::start("what_a_killed_gateway_left_is_removed_by_the_next_one")
+    else {
         return;
     };
-    let before = stage.told();
+    let before = testbed.told();
     let mut holder = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kill::holder", "--ignored", "--nocapture"])
-        .env(HOST, stage.gateway.path())
+        .env(HOST, testbed.gateway.path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -53,11 +54,11 @@ fn what_a_killed_gateway_left_is_removed_by_the_next_one() {
     holder.kill().unwrap();
     holder.wait().unwrap();
     assert!(is_ready, "the holder held nothing");
-    assert_ne!(stage.told(), before, "the kernel was told to capture");
+    assert_ne!(testbed.told(), before, "the kernel was told to capture");
 
     // what arrives goes its way where nobody listens
-    let server = stage.serve("203.0.113.7:5001");
-    let stream = call(&stage.client, "203.0.113.7:5001");
+    let server = testbed.serve("203.0.113.7:5001");
+    let stream = call(&testbed.client, "203.0.113.7:5001");
     greet(&server);
     hear(stream);
 
@@ -67,13 +68,13 @@ fn what_a_killed_gateway_left_is_removed_by_the_next_one() {
         table: 78,
         ..Transparent::default()
     };
-    let (listeners, rules) = stage.capture(&capture);
-    let stream = call(&stage.client, "203.0.113.7:5001");
+    let (listeners, rules) = testbed.capture(&capture);
+    let stream = call(&testbed.client, "203.0.113.7:5001");
     assert_eq!(
         greet(&listeners.v4),
         Some("203.0.113.7:5001".parse().unwrap())
     );
     hear(stream);
-    stage.remove(rules);
-    assert_eq!(stage.told(), before);
+    testbed.remove(rules);
+    assert_eq!(testbed.told(), before);
 }

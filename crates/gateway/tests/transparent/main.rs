@@ -5,4 +5,4 @@
 mod arriving;
 mod kill;
 mod local;
-mod stage;
+mod testbed;

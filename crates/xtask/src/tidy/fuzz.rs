@@ -84,8 +84,8 @@ const REACHED: [(&str, &str); 27] = [
     ("crates/files/src/filter/files_from.rs", "files_from"),
     ("crates/files/src/filter/pattern.rs", "filter"),
     ("crates/files/src/filter/rules.rs", "filter"),
-    ("crates/gateway/src/ports.rs", "allowed"),
-    ("crates/gateway/src/prefix.rs", "allowed"),
+    ("crates/gateway/src/ports.rs", "target_rules"),
+    ("crates/gateway/src/prefix.rs", "target_rules"),
     ("crates/io/src/control/bounded.rs", "message"),
     ("crates/io/src/crypto/identity.rs", "fingerprint"),
     ("crates/io/src/net/probe.rs", "probe"),
@@ -168,11 +168,11 @@ const TRUSTED: [(&str, &str); 29] = [
         "the operator's own list of users",
     ),
     (
-        "crates/gateway/src/entrance.rs",
+        "crates/gateway/src/proxy_address.rs",
         "the user's own command line",
     ),
     (
-        "crates/gateway/src/streamer.rs",
+        "crates/gateway/src/splice_proxy.rs",
         "a number of its own table",
     ),
     (

@@ -19,7 +19,7 @@ use lighthaul_testkit::{lacks, lacks_tool};
 
 /// Three hosts that nobody else uses.
 #[derive(Debug)]
-pub(crate) struct Stage {
+pub(crate) struct Testbed {
     pub(crate) client: Namespace,
     pub(crate) gateway: Namespace,
     pub(crate) server: Namespace,
@@ -28,7 +28,7 @@ pub(crate) struct Stage {
 /// The server's addresses.
 pub(crate) const SERVER: [&str; 2] = ["203.0.113.7", "fd03::7"];
 
-impl Stage {
+impl Testbed {
     /// Sets it up, or says by name that the test is skipped.
     pub(crate) fn start(test: &str) -> Option<Self> {
         if lacks(
@@ -138,7 +138,7 @@ impl Stage {
     }
 }
 
-/// Calls from a host.
+/// CommandQueue from a host.
 pub(crate) fn call(host: &Namespace, address: &str) -> TcpStream {
     let address: SocketAddr = address.parse().unwrap();
     let connect = || TcpStream::connect_timeout(&address, SOON);

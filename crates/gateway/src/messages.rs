@@ -87,7 +87,8 @@ pub fn decode_refusal(octets: &[u8]) -> Refusal {
 }
 
 /// No address: what stands where none is known.
-pub const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
+pub const UNKNOWN_ADDRESS: SocketAddr =
+    SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
 
 /// Gateways that a session may cross.
 pub const HOPS_MAX: u8 = 8;

@@ -10,11 +10,11 @@ use lighthaul_base::Span;
 use lighthaul_io::error::Error;
 use lighthaul_io::store::Store;
 
-use crate::crc::{Joiner, crc_of};
+use crate::crc::{CrcJoiner, crc_of};
 
 /// A page that is not written to any more, and its CRC-32C.
 #[derive(Debug)]
-pub(crate) struct Closed {
+pub(crate) struct SealedPage {
     pub(crate) page: Page,
     crc: u32,
 }
@@ -49,8 +49,8 @@ impl Page {
     }
 
     /// It is written to no more.
-    pub(crate) fn close(self) -> Closed {
-        Closed {
+    pub(crate) fn close(self) -> SealedPage {
+        SealedPage {
             crc: crc_of([self.bytes()]),
             page: self,
         }
@@ -64,10 +64,10 @@ impl Page {
 
 /// All pages of one link.
 #[derive(Debug)]
-pub(crate) struct Depot {
+pub(crate) struct PagePool {
     packet_len: u64,
     page_len: usize,
-    joiner: Joiner,
+    joiner: CrcJoiner,
     /// Memory for pages to come, and how much of it was of no use for a while.
     free: Vec<Box<[u8]>>,
     spare: usize,
@@ -82,13 +82,13 @@ pub(crate) struct Depot {
     coming: VecDeque<Option<Box<[u8]>>>,
 }
 
-impl Depot {
+impl PagePool {
     /// Room for so many pages of our own; for those of the peer it asks no more than it gets.
     pub(crate) fn new(packet_len: u32, page_len: u32, out_max: usize) -> Self {
         Self {
             packet_len: packet_len.into(),
             page_len: page_len as usize,
-            joiner: Joiner::new(page_len as usize),
+            joiner: CrcJoiner::new(page_len as usize),
             free: Vec::new(),
             spare: 0,
             out: 0,
@@ -131,16 +131,18 @@ impl Depot {
     }
 
     /// Pages in a row get the next numbers; answers the CRC-32C of all their bytes.
-    pub(crate) fn launch(&mut self, pages: impl IntoIterator<Item = Closed>) -> u32 {
-        pages.into_iter().fold(0, |before, Closed { page, crc }| {
-            let joined = self.joiner.join(before, crc, page.len());
-            self.leaving.push_back(Some(Rc::new(page)));
-            joined
-        })
+    pub(crate) fn launch(&mut self, pages: impl IntoIterator<Item = SealedPage>) -> u32 {
+        pages
+            .into_iter()
+            .fold(0, |before, SealedPage { page, crc }| {
+                let joined = self.joiner.join(before, crc, page.len());
+                self.leaving.push_back(Some(Rc::new(page)));
+                joined
+            })
     }
 
     /// Pages are kept elsewhere.
-    pub(crate) fn let_go(&mut self, pages: Range<u64>) {
+    pub(crate) fn release(&mut self, pages: Range<u64>) {
         for number in pages {
             let nth = (number - self.first) as usize;
             let page = self.leaving.get_mut(nth).and_then(Option::take);
@@ -209,10 +211,10 @@ impl Depot {
     }
 }
 
-/// A depot as a driver sees it.
+/// A pool as a driver sees it.
 #[derive(Debug)]
-pub(crate) struct Shelf {
-    depot: Rc<RefCell<Depot>>,
+pub(crate) struct PageStore {
+    pool: Rc<RefCell<PagePool>>,
     packet_len: u64,
     page_packets: u64,
     /// The page that is being sent, and those before it that have not left.
@@ -222,14 +224,14 @@ pub(crate) struct Shelf {
     placing: Option<(u64, Box<[u8]>)>,
 }
 
-impl Shelf {
-    pub(crate) fn new(depot: &Rc<RefCell<Depot>>) -> Self {
+impl PageStore {
+    pub(crate) fn new(pool: &Rc<RefCell<PagePool>>) -> Self {
         let (packet_len, page_len) = {
-            let depot = depot.borrow();
-            (depot.packet_len, depot.page_len as u64)
+            let pool = pool.borrow();
+            (pool.packet_len, pool.page_len as u64)
         };
         Self {
-            depot: Rc::clone(depot),
+            pool: Rc::clone(pool),
             packet_len,
             page_packets: page_len / packet_len,
             sending: None,
@@ -246,14 +248,14 @@ impl Shelf {
     }
 }
 
-impl Store for Shelf {
+impl Store for PageStore {
     fn gather(&mut self, span: Span) -> Result<&[u8], Error> {
         let (number, within) = self.locate(span);
         let is_here = matches!(&self.sending, Some((page, _)) if *page == number);
         if !is_here {
-            let depot = self.depot.borrow();
-            let nth = number.checked_sub(depot.first).map(|nth| nth as usize);
-            let page = nth.and_then(|nth| depot.leaving.get(nth)).cloned();
+            let pool = self.pool.borrow();
+            let nth = number.checked_sub(pool.first).map(|nth| nth as usize);
+            let page = nth.and_then(|nth| pool.leaving.get(nth)).cloned();
             let page = page.flatten();
             let page = page.ok_or_else(|| Error::Store("a page is gone before it left".into()))?;
             if let Some((_, page)) = self.sending.replace((number, page)) {
@@ -274,19 +276,19 @@ impl Store for Shelf {
 
     fn slot(&mut self, span: Span) -> Result<Option<&mut [u8]>, Error> {
         let (number, within) = self.locate(span);
-        let mut depot = self.depot.borrow_mut();
-        if number < depot.first_coming {
+        let mut pool = self.pool.borrow_mut();
+        if number < pool.first_coming {
             return Ok(None);
         }
-        let bytes = mem::take(depot.place(number));
-        let bytes = bytes.unwrap_or_else(|| depot.memory());
+        let bytes = mem::take(pool.place(number));
+        let bytes = bytes.unwrap_or_else(|| pool.memory());
         let (_, bytes) = self.placing.insert((number, bytes));
         Ok(Some(&mut bytes[within]))
     }
 
     fn placed(&mut self, _span: Span) -> Result<(), Error> {
         if let Some((number, bytes)) = self.placing.take() {
-            *self.depot.borrow_mut().place(number) = Some(bytes);
+            *self.pool.borrow_mut().place(number) = Some(bytes);
         }
         Ok(())
     }
@@ -296,8 +298,8 @@ impl Store for Shelf {
 mod tests {
     use super::*;
 
-    fn page(depot: &mut Depot, octet: u8, len: usize) -> Page {
-        let mut page = depot.take();
+    fn page(pool: &mut PagePool, octet: u8, len: usize) -> Page {
+        let mut page = pool.take();
         page.rest()[..len].fill(octet);
         page.grow(len);
         page
@@ -305,49 +307,49 @@ mod tests {
 
     #[test]
     fn what_was_placed_is_collected_and_what_was_launched_is_gathered() {
-        let depot = Rc::new(RefCell::new(Depot::new(4, 16, 8)));
-        let mut shelf = Shelf::new(&depot);
+        let pool = Rc::new(RefCell::new(PagePool::new(4, 16, 8)));
+        let mut store = PageStore::new(&pool);
         for offset in [32, 36, 16, 20, 24, 28] {
-            let slot = shelf.slot(Span::new(offset, 4)).unwrap().unwrap();
+            let slot = store.slot(Span::new(offset, 4)).unwrap().unwrap();
             slot.fill(offset as u8);
-            shelf.placed(Span::new(offset, 4)).unwrap();
+            store.placed(Span::new(offset, 4)).unwrap();
         }
-        let pages = depot.borrow_mut().collect(1..3, 24);
+        let pages = pool.borrow_mut().collect(1..3, 24);
         assert_eq!(pages[0].bytes()[12..], [28; 4]);
         assert_eq!(pages[1].bytes(), [[32; 4], [36; 4]].concat());
-        depot.borrow_mut().forget_below(3);
-        assert!(shelf.slot(Span::new(16, 4)).unwrap().is_none());
+        pool.borrow_mut().forget_below(3);
+        assert!(store.slot(Span::new(16, 4)).unwrap().is_none());
 
-        let launched = page(&mut depot.borrow_mut(), 7, 10);
-        depot.borrow_mut().launch([launched.close()]);
-        assert_eq!(shelf.gather(Span::new(8, 2)).unwrap(), [7; 2]);
-        assert_eq!(depot.borrow().held(), 1);
-        depot.borrow_mut().let_go(0..1);
-        assert_eq!(depot.borrow().held(), 0);
-        shelf.sent();
-        assert!(shelf.gather(Span::new(0, 4)).is_err());
+        let launched = page(&mut pool.borrow_mut(), 7, 10);
+        pool.borrow_mut().launch([launched.close()]);
+        assert_eq!(store.gather(Span::new(8, 2)).unwrap(), [7; 2]);
+        assert_eq!(pool.borrow().held(), 1);
+        pool.borrow_mut().release(0..1);
+        assert_eq!(pool.borrow().held(), 0);
+        store.sent();
+        assert!(store.gather(Span::new(0, 4)).is_err());
     }
 
     #[test]
     fn memory_that_is_of_no_use_is_given_up_in_the_end() {
-        let mut depot = Depot::new(4, 16, 8);
-        let pages: Vec<Page> = (0..8).map(|_| depot.take()).collect();
+        let mut pool = PagePool::new(4, 16, 8);
+        let pages: Vec<Page> = (0..8).map(|_| pool.take()).collect();
         for page in pages {
-            depot.give_back(page);
+            pool.give_back(page);
         }
-        depot.shrink();
-        assert_eq!(depot.free.len(), 8);
+        pool.shrink();
+        assert_eq!(pool.free.len(), 8);
         // what is used again and again is kept
         for _ in 0..10 {
-            let pages = [depot.take(), depot.take()];
+            let pages = [pool.take(), pool.take()];
             for page in pages {
-                depot.give_back(page);
+                pool.give_back(page);
             }
-            depot.shrink();
+            pool.shrink();
         }
-        assert_eq!(depot.free.len(), 2);
-        depot.shrink();
-        depot.shrink();
-        assert!(depot.free.is_empty());
+        assert_eq!(pool.free.len(), 2);
+        pool.shrink();
+        pool.shrink();
+        assert!(pool.free.is_empty());
     }
 }

@@ -7,30 +7,33 @@ use std::sync::mpsc::sync_channel;
 use lighthaul_base::Trc;
 use lighthaul_io::host::clock::Clock;
 
-use crate::call::{Call, Caller, Calls, Joint, Newcomer, calls, turn_away};
 use crate::capture::refusal::Refusal;
+use crate::command::{
+    Command, CommandQueue, CommandSender, LinkConnection, NewSession, command_channel,
+    refuse_session,
+};
 use crate::quota::Quota;
 use crate::status::Status;
 
-/// Calls the thread of one end of a link; when the last of these is gone, the thread ends.
+/// CommandQueue the thread of one end of a link; when the last of these is gone, the thread ends.
 #[derive(Clone, Debug)]
-pub struct Line {
-    pub(crate) caller: Caller,
+pub struct LinkHandle {
+    pub(crate) commands: CommandSender,
     pub(crate) status: Arc<Status>,
     clock: Clock,
 }
 
-impl Line {
-    /// Nobody answers its calls yet.
-    pub(crate) fn new() -> io::Result<(Self, Calls)> {
-        let (caller, calls) = calls()?;
+impl LinkHandle {
+    /// Nobody answers its queue yet.
+    pub(crate) fn new() -> io::Result<(Self, CommandQueue)> {
+        let (commands, queue) = command_channel()?;
         let (status, clock) = (Arc::default(), Clock::start());
-        let line = Self {
-            caller,
+        let handle = Self {
+            commands,
             status,
             clock,
         };
-        Ok((line, calls))
+        Ok((handle, queue))
     }
 
     /// Counts its sessions together with those of other links; to be called before there are any.
@@ -39,41 +42,41 @@ impl Line {
     }
 
     /// Takes a program in.
-    pub fn take(&self, newcomer: Newcomer) {
-        let call = Call::Newcomer(Box::new(newcomer));
-        if let Err(Call::Newcomer(newcomer)) = self.caller.call(call) {
-            turn_away(*newcomer, Refusal::Busy);
+    pub fn open_session(&self, new_session: NewSession) {
+        let call = Command::Open(Box::new(new_session));
+        if let Err(Command::Open(new_session)) = self.commands.try_send(call) {
+            refuse_session(*new_session, Refusal::Busy);
         }
     }
 
     /// Lets go of the connection that there may be, and says how many messages were heard; nothing if there is no link to go on
     /// with.
-    pub fn pause(&self) -> Option<u64> {
+    pub fn detach(&self) -> Option<u64> {
         let (answer, heard) = sync_channel(1);
-        if !self.caller.call_patiently(Call::Pause(answer)) {
+        if !self.commands.send(Command::Detach(answer)) {
             return None;
         }
         heard.recv().ok().flatten()
     }
 
     /// There is a new connection.
-    pub fn join(&self, joint: Joint) -> bool {
-        self.caller.call_patiently(Call::Join(Box::new(joint)))
+    pub fn attach(&self, connection: LinkConnection) -> bool {
+        self.commands.send(Command::Attach(Box::new(connection)))
     }
 
     /// Ends the link and all of its sessions at once.
     pub fn end(&self) {
-        self.caller.call_patiently(Call::End);
+        self.commands.send(Command::End);
     }
 
-    /// The other gateway refuses this one: sessions end, and programs are told so at once until [`Line::join`].
+    /// The other gateway refuses this one: sessions end, and programs are told so at once until [`LinkHandle::attach`].
     pub fn refuse(&self) {
-        self.caller.call_patiently(Call::Refuse);
+        self.commands.send(Command::Refuse);
     }
 
     /// Takes nobody in any more; the thread ends with its last session.
     pub fn drain(&self) {
-        self.caller.call_patiently(Call::Drain);
+        self.commands.send(Command::Drain);
     }
 
     /// Whether its thread has ended.
@@ -81,14 +84,14 @@ impl Line {
         self.status.is_over()
     }
 
-    /// Keeps to another vector from now on, by [`Line::clock`], whatever becomes of connections.
+    /// Keeps to another vector from now on, by [`LinkHandle::clock`], whatever becomes of connections.
     pub fn follow(&self, trc: Trc) {
-        self.caller.call_patiently(Call::Follow(trc));
+        self.commands.send(Command::Follow(trc));
     }
 
     /// Has the thread look around, so that it says soon whether it has something to send.
-    pub(crate) fn nudge(&self) {
-        self.caller.nudge();
+    pub(crate) fn wake(&self) {
+        self.commands.wake();
     }
 
     /// The clock that vectors are followed by.

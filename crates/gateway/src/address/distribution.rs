@@ -7,9 +7,9 @@ pub const BUCKETS: u16 = 256;
 
 /// Some elements of a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Elements(u32);
+pub struct ElementSet(u32);
 
-impl Elements {
+impl ElementSet {
     /// These and element `nth`.
     #[must_use]
     pub const fn and(self, nth: u8) -> Self {
@@ -34,14 +34,14 @@ impl Elements {
 
 /// Where the connections of buckets go, in a cluster of `members` of which some live.
 #[derive(Clone, Copy, Debug)]
-pub struct Spread {
+pub struct Distribution {
     members: u8,
-    living: Elements,
+    living: ElementSet,
 }
 
-impl Spread {
-    /// The spread over `living` of `members`.
-    pub const fn new(members: u8, living: Elements) -> Self {
+impl Distribution {
+    /// The distribution over `living` of `members`.
+    pub const fn new(members: u8, living: ElementSet) -> Self {
         Self { members, living }
     }
 
@@ -78,19 +78,19 @@ const fn shuffled(bucket: u16, nth: u8) -> u64 {
 mod tests {
     use super::*;
 
-    fn all(members: u8) -> Elements {
-        (0..members).fold(Elements::default(), Elements::and)
+    fn all(members: u8) -> ElementSet {
+        (0..members).fold(ElementSet::default(), ElementSet::and)
     }
 
-    fn without(members: u8, gone: &[u8]) -> Elements {
+    fn without(members: u8, gone: &[u8]) -> ElementSet {
         let living = (0..members).filter(|nth| !gone.contains(nth));
-        living.fold(Elements::default(), Elements::and)
+        living.fold(ElementSet::default(), ElementSet::and)
     }
 
-    fn shares(spread: Spread) -> Vec<usize> {
-        let mut shares = vec![0; spread.members.into()];
+    fn shares(distribution: Distribution) -> Vec<usize> {
+        let mut shares = vec![0; distribution.members.into()];
         for bucket in 0..BUCKETS {
-            shares[usize::from(spread.owner(bucket).unwrap())] += 1;
+            shares[usize::from(distribution.owner(bucket).unwrap())] += 1;
         }
         shares
     }
@@ -98,11 +98,14 @@ mod tests {
     #[test]
     fn everybody_has_as_much_as_others_and_what_one_leaves_goes_to_all_others() {
         for members in 1..=32 {
-            let whole = shares(Spread::new(members, all(members)));
+            let whole = shares(Distribution::new(members, all(members)));
             let fair = usize::from(BUCKETS) / usize::from(members);
             assert!(whole.iter().all(|share| (fair..=fair + 1).contains(share)));
         }
-        let (whole, less) = (Spread::new(4, all(4)), Spread::new(4, without(4, &[1])));
+        let (whole, less) = (
+            Distribution::new(4, all(4)),
+            Distribution::new(4, without(4, &[1])),
+        );
         for bucket in 0..BUCKETS {
             let (before, after) = (whole.owner(bucket), less.owner(bucket));
             assert!(before == after || before == Some(1), "bucket {bucket}");
@@ -112,7 +115,7 @@ mod tests {
             left[1] == 0 && left.iter().all(|share| *share == 0 || *share > 75),
             "{left:?}"
         );
-        assert_eq!(Spread::new(4, Elements::default()).owner(7), None);
+        assert_eq!(Distribution::new(4, ElementSet::default()).owner(7), None);
     }
 
     #[test]
@@ -121,18 +124,18 @@ mod tests {
         let subsets = || {
             (1..1_u32 << members).map(|bits| {
                 let these = (0..members).filter(|nth| bits & 1 << nth != 0);
-                these.fold(Elements::default(), Elements::and)
+                these.fold(ElementSet::default(), ElementSet::and)
             })
         };
         for bucket in 0..BUCKETS {
             for then in subsets() {
-                let holder = Spread::new(members, then).owner(bucket).unwrap();
+                let holder = Distribution::new(members, then).owner(bucket).unwrap();
                 for now in subsets().filter(|now| now.contains(holder)) {
-                    let spread = Spread::new(members, now);
-                    let mut at = spread.owner(bucket).unwrap();
+                    let distribution = Distribution::new(members, now);
+                    let mut at = distribution.owner(bucket).unwrap();
                     // everybody on the way has no socket for it
                     while at != holder {
-                        at = spread.next(bucket, at).expect("it is on the way");
+                        at = distribution.next(bucket, at).expect("it is on the way");
                     }
                 }
             }

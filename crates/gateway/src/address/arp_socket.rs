@@ -14,13 +14,13 @@ use crate::kernel::error::Error;
 
 /// An interface in a network of Ethernet.
 #[derive(Debug)]
-pub(super) struct Port {
+pub(super) struct ArpSocket {
     socket: Socket,
     pub(super) device: String,
     pub(super) mac: Mac,
 }
 
-impl Port {
+impl ArpSocket {
     /// At the interface that has the address `own`, in a network that has all of `others` too.
     pub(super) fn open(own: Ipv4Addr, others: &[Ipv4Addr]) -> Result<Self, Error> {
         let misuse = |why: String| Err(Error::Misuse(why));
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn interfaces_that_are_in_no_network_are_refused() {
-        let why = |own| Port::open(own, &[]).unwrap_err().to_string();
+        let why = |own| ArpSocket::open(own, &[]).unwrap_err().to_string();
         let at_home = why(Ipv4Addr::LOCALHOST);
         assert!(
             at_home.contains("is at lo, which is no network"),

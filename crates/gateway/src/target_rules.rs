@@ -14,14 +14,14 @@ use crate::target::{Host, Target, bracketed};
 /// A program asks for a name or an address, and a name is looked up here: so the target is judged before that
 /// ([`Self::admits_name`]), and each address that it turns out to have ([`Self::admits_address`]) before it is called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Allowed {
-    rules: Vec<Rule>,
+pub struct TargetRules {
+    rules: Vec<TargetRule>,
 }
 
 /// Some hosts and some ports of theirs, as in `10.0.0.0/8:5001`, `*.example.org:443`, `[fd00::]/8:*`,
 /// `host:1000-2000` or `*:*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct TargetRule {
     hosts: Hosts,
     ports: Ports,
 }
@@ -38,9 +38,9 @@ enum Hosts {
     Below(String),
 }
 
-impl Allowed {
+impl TargetRules {
     /// What these rules let through.
-    pub const fn new(rules: Vec<Rule>) -> Self {
+    pub const fn new(rules: Vec<TargetRule>) -> Self {
         Self { rules }
     }
 
@@ -69,14 +69,14 @@ impl Allowed {
 
     /// Returns whether `address` may be called for a program that asked for `target`.
     ///
-    /// A rule for a name or a network never admits an address of this host (`is_own`), nor a loopback, link-local, multicast or
+    /// A rule for a name or a network never admits an address of this host (`is_local`), nor a loopback, link-local, multicast or
     /// cloud metadata address: otherwise the owner of a name could point it there (DNS rebinding). Those take a rule with that
     /// very address, as in `127.0.0.1:80`.
     pub fn admits_address(
         &self,
         target: &Target,
         address: SocketAddr,
-        is_own: impl Fn(IpAddr) -> bool,
+        is_local: impl Fn(IpAddr) -> bool,
     ) -> bool {
         let ip = address.ip().to_canonical();
         let matching = || {
@@ -84,11 +84,11 @@ impl Allowed {
                 .filter(|rule| rule.hosts.has(&target.host) || rule.hosts.covers(ip))
         };
         matching().any(|rule| rule.hosts.is_only(ip))
-            || matching().next().is_some() && !is_reserved(ip, is_own)
+            || matching().next().is_some() && !is_reserved(ip, is_local)
     }
 
     /// The rules about a port.
-    fn about(&self, port: u16) -> impl Iterator<Item = &Rule> {
+    fn about(&self, port: u16) -> impl Iterator<Item = &TargetRule> {
         self.rules
             .iter()
             .filter(move |rule| rule.ports.contains(port))
@@ -119,7 +119,7 @@ impl Hosts {
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for TargetRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.hosts {
             Hosts::All => f.write_str("*")?,
@@ -134,7 +134,7 @@ impl fmt::Display for Rule {
     }
 }
 
-impl FromStr for Rule {
+impl FromStr for TargetRule {
     type Err = NotARule;
 
     fn from_str(text: &str) -> Result<Self, NotARule> {
@@ -196,8 +196,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn allowed(rules: &[&str]) -> Allowed {
-        Allowed::new(rules.iter().map(|rule| rule.parse().unwrap()).collect())
+    fn allowed(rules: &[&str]) -> TargetRules {
+        TargetRules::new(rules.iter().map(|rule| rule.parse().unwrap()).collect())
     }
 
     fn target(text: &str) -> Target {
@@ -206,8 +206,8 @@ mod tests {
 
     fn admits(rules: &[&str], asked: &str, found: &str) -> bool {
         let (allowed, target) = (allowed(rules), target(asked));
-        let is_own = |ip: IpAddr| OWN.iter().any(|own| own.parse() == Ok(ip));
-        let admits = allowed.admits_address(&target, found.parse().unwrap(), is_own);
+        let is_local = |ip: IpAddr| OWN.iter().any(|own| own.parse() == Ok(ip));
+        let admits = allowed.admits_address(&target, found.parse().unwrap(), is_local);
         assert!(
             allowed.admits_name(&target) || !admits,
             "what may be called is looked up: {rules:?} {asked} {found}"
@@ -226,7 +226,7 @@ mod tests {
             ("host:1000-2000", "host:1000-2000"),
             ("*:*", "*:*"),
         ] {
-            assert_eq!(text.parse::<Rule>().unwrap().to_string(), written);
+            assert_eq!(text.parse::<TargetRule>().unwrap().to_string(), written);
         }
         for text in [
             "",
@@ -247,7 +247,7 @@ mod tests {
             "*.:1",
             "10.0.0.0/:1",
         ] {
-            assert!(text.parse::<Rule>().is_err(), "{text}");
+            assert!(text.parse::<TargetRule>().is_err(), "{text}");
         }
     }
 
@@ -255,7 +255,7 @@ mod tests {
     fn without_a_rule_nobody_goes_anywhere() {
         assert!(!admits(&[], "example.org:443", "203.0.113.7:443"));
         assert!(!admits(&[], "203.0.113.7:443", "203.0.113.7:443"));
-        assert!(!Allowed::default().admits_name(&target("example.org:443")));
+        assert!(!TargetRules::default().admits_name(&target("example.org:443")));
     }
 
     #[test]

@@ -22,24 +22,26 @@ use socket2::Socket;
 use tracing::{debug, info, warn};
 
 use crate::attempt::{Attempt, CONNECT};
-use crate::call::{Call, Calls, Found, Joint, Newcomer, turn_away};
 use crate::capture::handshake::Handshake;
 use crate::capture::refusal::Refusal;
+use crate::command::{
+    Command, CommandQueue, LinkConnection, NewSession, ResolvedTarget, refuse_session,
+};
 use crate::crc::crc_of;
-use crate::depot::{Depot, Page};
-use crate::poll::Poll;
+use crate::epoll::Epoll;
+use crate::host_shares::HostShare;
+use crate::messages::{self, Opening, UNKNOWN_ADDRESS};
+use crate::page_pool::{Page, PagePool};
 use crate::resolve::Resolver;
 use crate::session::{Piece, Session};
 use crate::settings::Settings;
-use crate::shares::Place;
 use crate::status::Status;
 use crate::target::Target;
 use crate::window::promise;
-use crate::word::{self, NOWHERE, Opening};
 
 /// A program that waits for word from the other side.
 #[derive(Debug)]
-struct Greeted {
+struct Awaiting {
     target: Target,
     /// How it is told; nothing if it believes that it is there.
     handshake: Option<Box<dyn Handshake>>,
@@ -47,34 +49,34 @@ struct Greeted {
 
 /// Sessions, their sockets, and where their bytes lie.
 #[derive(Debug)]
-pub(crate) struct Hub {
+pub(crate) struct Multiplexer {
     pub(crate) settings: Arc<Settings>,
     pub(crate) clock: Clock,
     pub(crate) status: Arc<Status>,
-    pub(crate) depot: Rc<RefCell<Depot>>,
+    pub(crate) pool: Rc<RefCell<PagePool>>,
     pub(crate) sessions: BTreeMap<u64, Session>,
     pub(crate) tokens: BTreeMap<SessionId, u64>,
     last_token: u64,
     /// Sessions of programs that wait for word from the other side, and how they are told.
-    greeted: BTreeMap<u64, Greeted>,
+    awaiting: BTreeMap<u64, Awaiting>,
     /// Sessions from the other side whose target is being called.
     pub(crate) attempts: BTreeMap<u64, Attempt>,
     /// When it is looked around for what nothing happens to.
     pub(crate) sweep_at: Instant,
     /// Addresses that were found while there was no connection.
-    found: Vec<(SessionId, Found)>,
+    found: Vec<(SessionId, ResolvedTarget)>,
     /// Sessions to look at.
     pub(crate) busy: BTreeSet<u64>,
     /// Sessions that would be read from, were there room.
-    pub(crate) starved: BTreeSet<u64>,
-    pub(crate) poll: Poll,
-    calls: Calls,
+    pub(crate) blocked: BTreeSet<u64>,
+    pub(crate) poll: Epoll,
+    commands: CommandQueue,
     pub(crate) resolver: Resolver,
     /// What ends the connection as soon as possible.
-    pub(crate) next: Option<After>,
+    pub(crate) interruption: Option<Interruption>,
     pub(crate) draining: bool,
     /// Newcomers who came while there was no connection, and when.
-    waiting: VecDeque<(Instant, Newcomer)>,
+    waiting: VecDeque<(Instant, NewSession)>,
     /// What the channel takes, if somebody says so from moment to moment.
     pub(crate) trc: Option<Trc>,
     /// Whether datagrams pass; where none do, the connection has a rate of its own.
@@ -83,44 +85,44 @@ pub(crate) struct Hub {
 
 /// What is wanted of the thread once it has let go of the connection.
 #[derive(Debug)]
-pub(crate) enum After {
+pub(crate) enum Interruption {
     /// Somebody wants to know how many messages were heard, to connect anew.
-    Pause(SyncSender<Option<u64>>),
+    Detach(SyncSender<Option<u64>>),
     /// There is a new connection.
-    Join(Box<Joint>),
+    Attach(Box<LinkConnection>),
     /// All sessions are to end, but not the thread.
     GiveUp,
     /// The last session is over or is to end, and there will be no more.
     End,
 }
 
-impl Hub {
+impl Multiplexer {
     pub(crate) fn new(
         settings: Arc<Settings>,
         status: Arc<Status>,
-        (clock, calls): (Clock, Calls),
+        (clock, commands): (Clock, CommandQueue),
         resolver: Resolver,
     ) -> std::io::Result<Self> {
-        let poll = Poll::new()?;
-        poll.add(&calls.sign, SIGN)?;
+        let poll = Epoll::new()?;
+        poll.add(&commands.sign, SIGN)?;
         Ok(Self {
             settings,
             clock,
             status,
-            depot: Rc::new(RefCell::new(Depot::new(1, 1, 0))),
+            pool: Rc::new(RefCell::new(PagePool::new(1, 1, 0))),
             sessions: BTreeMap::new(),
             tokens: BTreeMap::new(),
             last_token: 0,
-            greeted: BTreeMap::new(),
+            awaiting: BTreeMap::new(),
             attempts: BTreeMap::new(),
             sweep_at: Instant::ZERO,
             found: Vec::new(),
             busy: BTreeSet::new(),
-            starved: BTreeSet::new(),
+            blocked: BTreeSet::new(),
             poll,
-            calls,
+            commands,
             resolver,
-            next: None,
+            interruption: None,
             draining: false,
             waiting: VecDeque::new(),
             trc: None,
@@ -129,85 +131,85 @@ impl Hub {
     }
 
     /// Waits for a call while there is no connection; answers what is wanted, or nothing once it is `until`.
-    pub(crate) fn wait_for_call(&mut self, until: Instant) -> Option<After> {
+    pub(crate) fn wait_for_command(&mut self, until: Instant) -> Option<Interruption> {
         loop {
-            if let Some(after) = self.next.take() {
+            if let Some(after) = self.interruption.take() {
                 return Some(after);
             }
             if self.draining && self.sessions.is_empty() {
-                return Some(After::End);
+                return Some(Interruption::End);
             }
-            match self.calls.queue.try_recv() {
-                Ok(Call::Pause(answer)) => return Some(After::Pause(answer)),
-                Ok(Call::Join(joint)) => return Some(After::Join(joint)),
-                Ok(Call::Follow(trc)) => self.trc = Some(trc),
-                Ok(Call::Drain) => {
+            match self.commands.queue.try_recv() {
+                Ok(Command::Detach(answer)) => return Some(Interruption::Detach(answer)),
+                Ok(Command::Attach(connection)) => return Some(Interruption::Attach(connection)),
+                Ok(Command::Follow(trc)) => self.trc = Some(trc),
+                Ok(Command::Drain) => {
                     self.draining = true;
-                    self.ask_again();
+                    self.requeue();
                 }
-                Ok(Call::Refuse) => {
+                Ok(Command::Refuse) => {
                     self.status.refuse(true);
-                    self.ask_again();
-                    return Some(After::GiveUp);
+                    self.requeue();
+                    return Some(Interruption::GiveUp);
                 }
-                Ok(Call::End) => {
+                Ok(Command::End) => {
                     self.draining = true;
-                    self.ask_again();
-                    return Some(After::End);
+                    self.requeue();
+                    return Some(Interruption::End);
                 }
-                Ok(Call::Newcomer(newcomer)) => self.ask_to_wait(*newcomer),
-                Ok(Call::Resolved(id, found)) => self.found.push((id, found)),
-                Err(TryRecvError::Disconnected) => return Some(After::End),
+                Ok(Command::Open(new_session)) => self.enqueue(*new_session),
+                Ok(Command::Resolved(id, found)) => self.found.push((id, found)),
+                Err(TryRecvError::Disconnected) => return Some(Interruption::End),
                 Err(TryRecvError::Empty) => {
                     if self.clock.now() >= until {
                         return None;
                     }
-                    let mut watches = [Watch::read(self.calls.sign.as_raw_fd())];
-                    self.dismiss();
+                    let mut watches = [Watch::read(self.commands.sign.as_raw_fd())];
+                    self.expire_waiting();
                     let look = until.min(self.clock.now() + LOOK);
                     if wait(self.clock, &mut watches, look).is_err() {
                         return None;
                     }
-                    self.calls.sign.lower();
+                    self.commands.sign.lower();
                 }
             }
         }
     }
 
-    /// There is no connection to carry a newcomer, but there may soon be one.
-    fn ask_to_wait(&mut self, newcomer: Newcomer) {
+    /// There is no connection to carry a new_session, but there may soon be one.
+    fn enqueue(&mut self, new_session: NewSession) {
         let why = if self.status.is_refused() {
             Refusal::Rejected
         } else {
             Refusal::Busy
         };
-        let host = |newcomer: &Newcomer| newcomer.place.as_ref().map(Place::host);
-        let from = host(&newcomer);
+        let host = |new_session: &NewSession| new_session.share.as_ref().map(HostShare::host);
+        let from = host(&new_session);
         let others = self.waiting.iter().filter(|(_, other)| host(other) == from);
         let is_full = self.waiting.len() >= WAITING_MAX || others.count() >= WAITING_HOST_MAX;
         if !is_full && !self.draining && why == Refusal::Busy {
-            self.waiting.push_back((self.clock.now(), newcomer));
+            self.waiting.push_back((self.clock.now(), new_session));
         } else {
             self.status.refused();
-            turn_away(newcomer, why);
+            refuse_session(new_session, why);
         }
     }
 
     /// Sends newcomers away who may not wait any longer.
-    fn ask_again(&mut self) {
+    fn requeue(&mut self) {
         let waiting = std::mem::take(&mut self.waiting).into_iter();
-        waiting.for_each(|(_, newcomer)| self.ask_to_wait(newcomer));
+        waiting.for_each(|(_, new_session)| self.enqueue(new_session));
     }
 
     /// Sends those away who have waited for a connection for too long.
-    fn dismiss(&mut self) {
+    fn expire_waiting(&mut self) {
         let late = self.clock.now();
-        while let Some((_, newcomer)) = self
+        while let Some((_, new_session)) = self
             .waiting
             .pop_front_if(|(since, _)| *since + CONNECT <= late)
         {
             self.status.refused();
-            turn_away(newcomer, Refusal::Broken);
+            refuse_session(new_session, Refusal::Broken);
         }
     }
 
@@ -218,8 +220,8 @@ impl Hub {
             warn!("{count} sessions ended with their link");
             self.status.broke(count as u64);
         }
-        for (token, greeted) in std::mem::take(&mut self.greeted) {
-            let Some(handshake) = greeted.handshake else {
+        for (token, awaiting) in std::mem::take(&mut self.awaiting) {
+            let Some(handshake) = awaiting.handshake else {
                 continue;
             };
             if let Some(session) = self.sessions.get_mut(&token) {
@@ -232,27 +234,27 @@ impl Hub {
         self.attempts.clear();
         self.found.clear();
         self.busy.clear();
-        self.starved.clear();
+        self.blocked.clear();
         self.status.sessions(0);
     }
 
     /// Takes a program in.
-    fn welcome(&mut self, link: &mut Link, newcomer: Newcomer) {
+    fn open_session(&mut self, link: &mut Link, new_session: NewSession) {
         if self.is_full() {
             self.status.refused();
-            turn_away(newcomer, Refusal::Busy);
+            refuse_session(new_session, Refusal::Busy);
             return;
         }
-        let Newcomer {
+        let NewSession {
             session,
             socket,
             target,
             handshake,
             rest,
             hops,
-            tie,
-            place,
-        } = newcomer;
+            relay,
+            share,
+        } = new_session;
         // what crosses several gateways has one name on all of them, unless it goes in a circle
         let free = |id: &SessionId| !self.tokens.contains_key(id);
         let id = session
@@ -266,13 +268,13 @@ impl Hub {
         link.open(id, &words.encode());
         promise(link, id);
         let mut session = Session::new(id);
-        session.tie = tie;
-        session.place = place;
+        session.relay = relay;
+        session.share = share;
         session
-            .from_edge
-            .begin_with(&rest, &mut self.depot.borrow_mut());
+            .from_program
+            .begin_with(&rest, &mut self.pool.borrow_mut());
         let token = self.enter(session);
-        self.greeted.insert(token, Greeted { target, handshake });
+        self.awaiting.insert(token, Awaiting { target, handshake });
         self.connect(link, token, socket);
     }
 
@@ -288,8 +290,8 @@ impl Hub {
     }
 
     /// Has itself woken at once.
-    pub(crate) fn come_back(&self) {
-        self.calls.sign.raise();
+    pub(crate) fn wake(&self) {
+        self.commands.sign.raise();
     }
 
     /// Gives a session a token.
@@ -322,7 +324,7 @@ impl Hub {
     pub(crate) fn end(&mut self, link: &mut Link, token: u64, why: Refusal) {
         if let Some(session) = self.remove(link, token) {
             self.status.broke(1);
-            link.reset(session.id, &word::encode_refusal(why));
+            link.reset(session.id, &messages::encode_refusal(why));
         }
     }
 
@@ -331,20 +333,20 @@ impl Hub {
         let mut session = self.sessions.remove(&token)?;
         self.tokens.remove(&session.id);
         self.attempts.remove(&token);
-        self.greeted.remove(&token);
+        self.awaiting.remove(&token);
         self.busy.remove(&token);
-        self.starved.remove(&token);
+        self.blocked.remove(&token);
         self.status.sessions(self.sessions.len());
-        let mut depot = self.depot.borrow_mut();
-        for page in session.from_edge.drain() {
-            depot.give_back(page);
+        let mut pool = self.pool.borrow_mut();
+        for page in session.from_program.drain() {
+            pool.give_back(page);
         }
-        let pages = session.to_edge.drain();
+        let pages = session.to_program.drain();
         link.free(pages.len() as u64);
         for page in pages {
-            depot.recycle(page);
+            pool.recycle(page);
         }
-        drop(depot);
+        drop(pool);
         Some(session)
     }
 
@@ -354,12 +356,12 @@ impl Hub {
             return;
         };
         let outcome = if accepted {
-            Ok(word::decode_reached(words).unwrap_or(NOWHERE))
+            Ok(messages::decode_reached(words).unwrap_or(UNKNOWN_ADDRESS))
         } else {
-            Err(word::decode_refusal(words))
+            Err(messages::decode_refusal(words))
         };
-        let (target, handshake) = match self.greeted.remove(&token) {
-            Some(greeted) => (Some(greeted.target), greeted.handshake),
+        let (target, handshake) = match self.awaiting.remove(&token) {
+            Some(awaiting) => (Some(awaiting.target), awaiting.handshake),
             None => (None, None),
         };
         if let Some(handshake) = handshake
@@ -382,25 +384,25 @@ impl Hub {
     fn take(&mut self, link: &mut Link, whole: &Whole) {
         let Part { record, pages } = &whole.part;
         let count = pages.end - pages.start;
-        let mut depot = self.depot.borrow_mut();
-        let collected = depot.collect(pages.clone(), record.len);
+        let mut pool = self.pool.borrow_mut();
+        let collected = pool.collect(pages.clone(), record.len);
         if crc_of(collected.iter().map(Page::bytes)) != record.crc {
             warn!(
                 "a part of slab {} came damaged, and comes again",
                 whole.slab
             );
-            depot.restore(pages.start, collected);
+            pool.restore(pages.start, collected);
             link.judge(whole, false);
             return;
         }
         link.judge(whole, true);
-        depot.forget_below(link.receiver().first_page());
+        pool.forget_below(link.receiver().first_page());
         let token = self.tokens.get(&record.session).copied();
         let session = token.and_then(|token| self.sessions.get_mut(&token));
         let Some(session) = session else {
             // it ended meanwhile
             for page in collected {
-                depot.recycle(page);
+                pool.recycle(page);
             }
             link.free(count);
             return;
@@ -409,50 +411,54 @@ impl Hub {
             pages: collected,
             end: record.end,
         };
-        let emptied = session.to_edge.take(record.offset, piece, &mut depot);
+        let emptied = session.to_program.take(record.offset, piece, &mut pool);
         link.free(emptied);
         self.busy.extend(token);
     }
 
     /// Records that the other side has custody of.
-    fn let_go(&mut self, parts: &[Part]) {
-        let mut depot = self.depot.borrow_mut();
+    fn release_pages(&mut self, parts: &[Part]) {
+        let mut pool = self.pool.borrow_mut();
         let ranges = parts.iter().map(|part| part.pages.clone());
         ranges
             .filter(|pages: &Range<u64>| !pages.is_empty())
-            .for_each(|pages| depot.let_go(pages));
-        drop(depot);
-        self.busy.append(&mut self.starved);
+            .for_each(|pages| pool.release(pages));
+        drop(pool);
+        self.busy.append(&mut self.blocked);
     }
 
     /// Does what others ask for.
-    fn hear_calls(&mut self, link: &mut Link) {
-        self.calls.sign.lower();
+    fn handle_commands(&mut self, link: &mut Link) {
+        self.commands.sign.lower();
         for (id, found) in std::mem::take(&mut self.found) {
             self.call_target(link, id, found);
         }
-        while let Some((_, newcomer)) = self.waiting.pop_front() {
-            self.welcome(link, newcomer);
+        while let Some((_, new_session)) = self.waiting.pop_front() {
+            self.open_session(link, new_session);
         }
-        while self.next.is_none() {
-            match self.calls.queue.try_recv() {
-                Ok(Call::Newcomer(newcomer)) => self.welcome(link, *newcomer),
-                Ok(Call::Resolved(id, found)) => self.call_target(link, id, found),
-                Ok(Call::Pause(answer)) => self.next = Some(After::Pause(answer)),
-                Ok(Call::Join(joint)) => self.next = Some(After::Join(joint)),
-                Ok(Call::Follow(trc)) => {
+        while self.interruption.is_none() {
+            match self.commands.queue.try_recv() {
+                Ok(Command::Open(new_session)) => self.open_session(link, *new_session),
+                Ok(Command::Resolved(id, found)) => self.call_target(link, id, found),
+                Ok(Command::Detach(answer)) => {
+                    self.interruption = Some(Interruption::Detach(answer))
+                }
+                Ok(Command::Attach(connection)) => {
+                    self.interruption = Some(Interruption::Attach(connection))
+                }
+                Ok(Command::Follow(trc)) => {
                     let followed = self.has_datagrams.then(|| trc.clone());
                     link.follow(self.clock.now(), followed);
                     self.trc = Some(trc);
                 }
-                Ok(Call::Drain) => self.draining = true,
-                Ok(Call::Refuse) => {
+                Ok(Command::Drain) => self.draining = true,
+                Ok(Command::Refuse) => {
                     self.status.refuse(true);
-                    self.next = Some(After::GiveUp);
+                    self.interruption = Some(Interruption::GiveUp);
                 }
-                Ok(Call::End) => {
+                Ok(Command::End) => {
                     self.draining = true;
-                    self.next = Some(After::End);
+                    self.interruption = Some(Interruption::End);
                 }
                 Err(_) => break,
             }
@@ -460,22 +466,22 @@ impl Hub {
     }
 
     /// Tells a cluster whether something waits for the channel: what goes over the connection does not.
-    fn tell_wants(&self, link: &Link) {
+    fn report_demand(&self, link: &Link) {
         self.status
             .want(self.has_datagrams && link.sender().has_more());
     }
 
-    fn look_at_sockets(&mut self, link: &mut Link, now: Instant) -> Result<(), Error> {
+    fn poll_sockets(&mut self, link: &mut Link, now: Instant) -> Result<(), Error> {
         let failed = |error| Error::world("waiting for sockets", error);
         for ready in self.poll.ready().map_err(failed)? {
-            self.look_at_attempt(link, ready.token, now);
+            self.poll_attempt(link, ready.token, now);
             let session = self.sessions.get(&ready.token);
             if ready.broken && session.is_some_and(Session::is_reset) {
                 self.end(link, ready.token, Refusal::Broken);
             }
             if let Some(session) = self.sessions.get_mut(&ready.token) {
-                session.from_edge.is_ready |= ready.readable;
-                session.to_edge.is_ready |= ready.writable;
+                session.from_program.is_ready |= ready.readable;
+                session.to_program.is_ready |= ready.writable;
                 self.busy.insert(ready.token);
             }
         }
@@ -484,32 +490,35 @@ impl Hub {
 
     /// Whether the connection is to be let go of.
     fn check(&self) -> Result<(), Error> {
-        match &self.next {
+        match &self.interruption {
             None => Ok(()),
-            Some(After::End) => Err(Error::Network("the gateway has been stopped".into())),
+            Some(Interruption::End) => Err(Error::Network("the gateway has been stopped".into())),
             Some(_) => Err(Error::Network("the link is connected anew".into())),
         }
     }
 }
 
-impl Owner<Link> for Hub {
+impl Owner<Link> for Multiplexer {
     fn event(&mut self, link: &mut Link, event: Event, now: Instant) -> Result<Next, Error> {
         match event {
             Event::Opened(id, words) => self.open(link, id, &words),
             Event::Answered(id, accepted, words) => self.answered(link, id, accepted, &words),
             Event::Reset(id, words) => {
                 if let Some(token) = self.tokens.get(&id).copied() {
-                    debug!("session {id} was reset: {}", word::decode_refusal(&words));
+                    debug!(
+                        "session {id} was reset: {}",
+                        messages::decode_refusal(&words)
+                    );
                     self.status.broke(1);
                     self.remove(link, token);
                 }
             }
             Event::Whole(whole) => self.take(link, &whole),
-            Event::Kept(parts) => self.let_go(&parts),
+            Event::Kept(parts) => self.release_pages(&parts),
             Event::Widened(id) => self.busy.extend(self.tokens.get(&id)),
             Event::Ripe => {
                 self.launch(link, now);
-                self.tell_wants(link);
+                self.report_demand(link);
             }
             Event::Dark => {
                 warn!(
@@ -536,15 +545,15 @@ impl Owner<Link> for Hub {
     }
 
     fn tick(&mut self, link: &mut Link, now: Instant) -> Result<Next, Error> {
-        self.look_at_sockets(link, now)?;
-        self.hear_calls(link);
+        self.poll_sockets(link, now)?;
+        self.handle_commands(link);
         self.sweep(link, now);
         self.pump(link, now);
         self.launch(link, now);
-        self.status.look(link, &self.depot.borrow());
-        self.tell_wants(link);
+        self.status.look(link, &self.pool.borrow());
+        self.report_demand(link);
         if self.draining && self.sessions.is_empty() && link.sessions() == 0 {
-            self.next = Some(After::End);
+            self.interruption = Some(Interruption::End);
         }
         self.check()?;
         Ok(Next::Continue)
@@ -555,7 +564,7 @@ impl Owner<Link> for Hub {
     }
 }
 
-/// What calls are known by.
+/// What commands are known by.
 const SIGN: u64 = u64::MAX;
 /// Newcomers who wait for a connection between gateways.
 const WAITING_MAX: usize = 1 << 10;

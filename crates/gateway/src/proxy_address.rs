@@ -8,50 +8,50 @@ use crate::target::Target;
 
 /// A gateway, where it takes SOCKS5, and what is said there where it asks for a name and a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entrance {
+pub struct ProxyAddress {
     /// The gateway's host and port.
-    pub place: Target,
+    pub address: Target,
     /// What it asks for, if anything.
     pub credentials: Option<Credentials>,
 }
 
-impl From<Target> for Entrance {
-    fn from(place: Target) -> Self {
+impl From<Target> for ProxyAddress {
+    fn from(address: Target) -> Self {
         Self {
-            place,
+            address,
             credentials: None,
         }
     }
 }
 
-/// What was written is no gateway's place; what it was may hold a password.
+/// What was written is no gateway's address; what it was may hold a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "write a gateway as 127.0.0.1:1080, or NAME:PASSWORD@127.0.0.1:1080 where it asks for that"
 )]
-pub struct NoEntrance;
+pub struct NotAProxyAddress;
 
-impl FromStr for Entrance {
-    type Err = NoEntrance;
+impl FromStr for ProxyAddress {
+    type Err = NotAProxyAddress;
 
     /// Reads `HOST:PORT` or `NAME:PASSWORD@HOST:PORT`; a password may have any character in it.
-    fn from_str(text: &str) -> Result<Self, NoEntrance> {
-        let (credentials, place) = match text.rsplit_once('@') {
-            Some((credentials, place)) => (Some(credentials), place),
+    fn from_str(text: &str) -> Result<Self, NotAProxyAddress> {
+        let (credentials, address) = match text.rsplit_once('@') {
+            Some((credentials, address)) => (Some(credentials), address),
             None => (None, text),
         };
         let credentials = credentials.map(str::parse).transpose();
         Ok(Self {
-            place: place.parse().map_err(|_| NoEntrance)?,
-            credentials: credentials.map_err(|_| NoEntrance)?,
+            address: address.parse().map_err(|_| NotAProxyAddress)?,
+            credentials: credentials.map_err(|_| NotAProxyAddress)?,
         })
     }
 }
 
-impl fmt::Display for Entrance {
-    /// The place alone: passwords are not shown.
+impl fmt::Display for ProxyAddress {
+    /// The address alone: passwords are not shown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.place.fmt(f)
+        self.address.fmt(f)
     }
 }
 
@@ -61,12 +61,12 @@ mod tests {
 
     #[test]
     fn a_password_may_be_before_the_place_and_is_not_shown() {
-        let free: Entrance = "127.0.0.1:1080".parse().unwrap();
+        let free: ProxyAddress = "127.0.0.1:1080".parse().unwrap();
         assert_eq!(
             free,
-            Entrance::from("127.0.0.1:1080".parse::<Target>().unwrap())
+            ProxyAddress::from("127.0.0.1:1080".parse::<Target>().unwrap())
         );
-        let locked: Entrance = "alice:s:e@cret@gate.example.org:1080".parse().unwrap();
+        let locked: ProxyAddress = "alice:s:e@cret@gate.example.org:1080".parse().unwrap();
         assert_eq!(locked.credentials, "alice:s:e@cret".parse().ok());
         assert_eq!(locked.to_string(), "gate.example.org:1080");
         assert!(!format!("{locked:?}").contains("cret"));
@@ -77,7 +77,7 @@ mod tests {
             "a:b@127.0.0.1",
             "a:b@",
         ] {
-            assert!(text.parse::<Entrance>().is_err(), "{text:?}");
+            assert!(text.parse::<ProxyAddress>().is_err(), "{text:?}");
         }
     }
 }

@@ -13,63 +13,63 @@ use lighthaul_io::host::wait::{Sign, Watch, pause, wait};
 use tracing::{info, warn};
 
 use crate::address::arp::announcement;
-use crate::address::port::{Port, addresses, v4};
-use crate::address::script::{Cast, TABLES, View, clear, script};
+use crate::address::arp_socket::{ArpSocket, addresses, v4};
+use crate::address::distribution::ElementSet;
+use crate::address::script::{AddressConfig, ClusterView, TABLES, clear, script};
 use crate::address::sockets;
-use crate::address::spread::Elements;
-use crate::kernel::claim::Claim;
 use crate::kernel::error::Error;
+use crate::kernel::namespace_lock::NamespaceLock;
 use crate::kernel::tools::{IP, NFT};
 
 /// An address that all elements of a cluster have, as long as this lives, in the network namespace of the thread that made it.
 #[derive(Debug)]
-pub struct Shared {
-    told: Arc<Told>,
+pub struct SharedAddress {
+    shared: Arc<SharedState>,
     thread: Option<JoinHandle<()>>,
     address: Ipv4Addr,
-    _claim: Claim,
+    _claim: NamespaceLock,
 }
 
-/// What the thread is told, and says.
+/// What the thread is shared, and says.
 #[derive(Debug)]
-struct Told {
-    view: Mutex<Option<View>>,
+struct SharedState {
+    view: Mutex<Option<ClusterView>>,
     is_ready: AtomicBool,
     stop: AtomicBool,
     sign: Sign,
 }
 
-impl Shared {
-    /// Takes `address` as element `me` of `members`, by whose network it comes. Before [`Shared::tell`] nothing changes, so that what
+impl SharedAddress {
+    /// Takes `address` as element `me` of `members`, by whose network it comes. Before [`SharedAddress::tell`] nothing changes, so that what
     /// a killed gateway has left goes on to hand on what others carry.
     pub fn take(address: Ipv4Addr, members: &[SocketAddr], me: u8) -> Result<Self, Error> {
         let members = members_v4(address, members)?;
-        let port = Port::open(
+        let socket = ArpSocket::open(
             members[usize::from(me)],
             &[&members[..], &[address]].concat(),
         )?;
-        let cast = Cast {
+        let config = AddressConfig {
             address,
             members,
             me,
-            device: port.device.clone(),
+            device: socket.device.clone(),
         };
-        let claim = Claim::make(CLAIM, "has the address of a cluster")?;
-        let alone = View {
-            serving: Elements::default().and(me),
+        let claim = NamespaceLock::make(CLAIM, "has the address of a cluster")?;
+        let alone = ClusterView {
+            serving: ElementSet::default().and(me),
             is_closing: false,
         };
-        NFT.run(SPREAD, &["-c", "-f", "-"], &script(&cast, alone))?;
-        let told = Arc::new(Told {
+        NFT.run(SPREAD, &["-c", "-f", "-"], &script(&config, alone))?;
+        let shared = Arc::new(SharedState {
             view: Mutex::default(),
             is_ready: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             sign: Sign::new().map_err(Error::world("wait"))?,
         });
         let worker = Worker {
-            cast,
-            port,
-            told: Arc::clone(&told),
+            config,
+            socket,
+            shared: Arc::clone(&shared),
             view: None,
             announce_at: Instant::NEVER,
             announcements: 0,
@@ -78,7 +78,7 @@ impl Shared {
         let builder = thread::Builder::new().name("address".into());
         let thread = builder.spawn(move || worker.run());
         Ok(Self {
-            told,
+            shared,
             thread: Some(thread.map_err(Error::world("start a thread"))?),
             address,
             _claim: claim,
@@ -86,21 +86,21 @@ impl Shared {
     }
 
     /// Hears how things are.
-    pub fn tell(&self, view: View) {
-        let mut told = self
-            .told
+    pub fn set_view(&self, view: ClusterView) {
+        let mut shared = self
+            .shared
             .view
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if *told != Some(view) {
-            *told = Some(view);
-            self.told.sign.raise();
+        if *shared != Some(view) {
+            *shared = Some(view);
+            self.shared.sign.raise();
         }
     }
 
     /// Whether others may count on it.
     pub fn is_ready(&self) -> bool {
-        self.told.is_ready.load(Relaxed)
+        self.shared.is_ready.load(Relaxed)
     }
 
     /// Waits until the kernel has brought all that was said to programs; a connection that is to be reset must be so while the
@@ -117,10 +117,10 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for SharedAddress {
     fn drop(&mut self) {
-        self.told.stop.store(true, Relaxed);
-        self.told.sign.raise();
+        self.shared.stop.store(true, Relaxed);
+        self.shared.sign.raise();
         if let Some(thread) = self.thread.take() {
             thread.join().ok();
         }
@@ -165,11 +165,11 @@ fn members_v4(address: Ipv4Addr, members: &[SocketAddr]) -> Result<Vec<Ipv4Addr>
 
 /// The thread.
 struct Worker {
-    cast: Cast,
-    port: Port,
-    told: Arc<Told>,
-    /// What the kernel was told.
-    view: Option<View>,
+    config: AddressConfig,
+    socket: ArpSocket,
+    shared: Arc<SharedState>,
+    /// What the kernel was shared.
+    view: Option<ClusterView>,
     announce_at: Instant,
     /// How many announcements are still to be made.
     announcements: u32,
@@ -180,22 +180,25 @@ struct Worker {
 impl Worker {
     fn run(mut self) {
         let clock = Clock::start();
-        while !self.told.stop.load(Relaxed) {
-            self.told.sign.lower();
-            let sign = Watch::read(self.told.sign.as_raw_fd());
+        while !self.shared.stop.load(Relaxed) {
+            self.shared.sign.lower();
+            let sign = Watch::read(self.shared.sign.as_raw_fd());
             let waited = match self.turn(clock.now()) {
                 Ok(()) => {
                     let until = self.announce_at.min(self.look_at);
-                    wait(clock, &mut [sign, self.port.watch()], until)
+                    wait(clock, &mut [sign, self.socket.watch()], until)
                 }
                 Err(error) => {
-                    warn!("the address {} of the cluster: {error}", self.cast.address);
+                    warn!(
+                        "the address {} of the cluster: {error}",
+                        self.config.address
+                    );
                     self.view = None;
                     // what failed would fail again at once
                     wait(clock, &mut [sign], clock.now() + BREATH)
                 }
             };
-            self.told.sign.drain();
+            self.shared.sign.drain();
             if waited.is_err() {
                 pause(BREATH);
             }
@@ -203,14 +206,14 @@ impl Worker {
     }
 
     fn turn(&mut self, now: Instant) -> Result<(), Error> {
-        let told = self.told.view.lock();
-        let told = *told.unwrap_or_else(PoisonError::into_inner);
-        let Some(view) = told else {
+        let shared = self.shared.view.lock();
+        let shared = *shared.unwrap_or_else(PoisonError::into_inner);
+        let Some(view) = shared else {
             return Ok(());
         };
-        if self.view != told || now >= self.look_at && !is_known() {
+        if self.view != shared || now >= self.look_at && !is_known() {
             self.apply(view)?;
-            self.view = told;
+            self.view = shared;
             (self.announce_at, self.announcements) = (now, ANNOUNCEMENTS);
         }
         if now >= self.look_at || self.look_at == Instant::NEVER {
@@ -224,13 +227,13 @@ impl Worker {
     }
 
     /// Has the kernel do what is to be done, and only then others count on us.
-    fn apply(&mut self, view: View) -> Result<(), Error> {
+    fn apply(&mut self, view: ClusterView) -> Result<(), Error> {
         // interfaces come and go, and their own addresses change
-        self.port = Port::open(self.cast.members[usize::from(self.cast.me)], &[])?;
-        self.cast.device.clone_from(&self.port.device);
-        NFT.run(SPREAD, STDIN, &script(&self.cast, view))?;
-        put_address(self.cast.address)?;
-        self.told.is_ready.store(true, Relaxed);
+        self.socket = ArpSocket::open(self.config.members[usize::from(self.config.me)], &[])?;
+        self.config.device.clone_from(&self.socket.device);
+        NFT.run(SPREAD, STDIN, &script(&self.config, view))?;
+        put_address(self.config.address)?;
+        self.shared.is_ready.store(true, Relaxed);
         if self.view.map(|view| view.serving) != Some(view.serving) {
             self.say(view.serving);
         }
@@ -240,16 +243,16 @@ impl Worker {
     /// Whether we are the one that answers for the address.
     fn answers(&self) -> bool {
         let first = self.view.and_then(|view| view.serving.first());
-        first == Some(self.cast.me)
+        first == Some(self.config.me)
     }
 
     /// Answers who asks.
     fn answer(&mut self) -> io::Result<()> {
-        for request in self.port.requests(HEARD_MAX)? {
+        for request in self.socket.requests(HEARD_MAX)? {
             // who asks in the name of the address announces it
             let announces = request.address == request.wanted;
-            if request.wanted == self.cast.address && !announces && self.answers() {
-                self.port.say(&request.answer(self.port.mac))?;
+            if request.wanted == self.config.address && !announces && self.answers() {
+                self.socket.say(&request.answer(self.socket.mac))?;
             }
         }
         Ok(())
@@ -263,14 +266,14 @@ impl Worker {
         }
         self.announcements -= 1;
         self.announce_at = now + ANNOUNCE_EVERY;
-        self.port
-            .say(&announcement(self.port.mac, self.cast.address))
+        self.socket
+            .say(&announcement(self.socket.mac, self.config.address))
     }
 
-    fn say(&self, serving: Elements) {
-        let (address, all) = (self.cast.address, self.cast.members.len());
+    fn say(&self, serving: ElementSet) {
+        let (address, all) = (self.config.address, self.config.members.len());
         let who = match serving.first() {
-            Some(nth) if nth == self.cast.me => "this element".to_owned(),
+            Some(nth) if nth == self.config.me => "this element".to_owned(),
             Some(nth) => format!("element {}", nth + 1),
             None => "nobody".to_owned(),
         };

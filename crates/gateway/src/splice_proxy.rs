@@ -15,27 +15,27 @@ use socket2::Socket;
 use tracing::{debug, info, warn};
 
 use crate::attempt::{Attempt, CONNECT};
-use crate::call::{Call, Calls, Found, Newcomer, turn_away};
 use crate::capture::refusal::Refusal;
-use crate::conduit::Conduit;
-use crate::poll::Poll;
+use crate::command::{Command, CommandQueue, NewSession, ResolvedTarget, refuse_session};
+use crate::epoll::Epoll;
+use crate::host_shares::HostShare;
 use crate::resolve::{Resolver, look_up};
 use crate::settings::Settings;
-use crate::shares::Place;
+use crate::splice_pipe::SplicePipe;
 use crate::status::Status;
 use crate::target::Host;
 
 /// The thread that streams them.
 #[derive(Debug)]
-pub(crate) struct Streamer {
+pub(crate) struct SpliceProxy {
     settings: Arc<Settings>,
     clock: Clock,
     status: Arc<Status>,
-    poll: Poll,
-    calls: Calls,
+    poll: Epoll,
+    commands: CommandQueue,
     resolver: Resolver,
     /// Programs whose targets are being called.
-    calling: BTreeMap<u64, (Newcomer, Attempt)>,
+    calling: BTreeMap<u64, (NewSession, Attempt)>,
     sweep: Instant,
     streams: BTreeMap<u64, Stream>,
     /// Streams to look at.
@@ -49,29 +49,29 @@ pub(crate) struct Streamer {
 struct Stream {
     program: Socket,
     target: Socket,
-    there: Conduit,
-    back: Conduit,
+    there: SplicePipe,
+    back: SplicePipe,
     /// Its part of its host's share.
-    _place: Option<Place>,
+    _place: Option<HostShare>,
 }
 
-impl Streamer {
+impl SpliceProxy {
     /// Nobody has come yet.
     pub(crate) fn new(
         settings: Arc<Settings>,
         status: Arc<Status>,
-        (clock, calls): (Clock, Calls),
+        (clock, commands): (Clock, CommandQueue),
         resolver: Resolver,
     ) -> io::Result<Self> {
-        let poll = Poll::new()?;
-        poll.add(&calls.sign, SIGN)?;
+        let poll = Epoll::new()?;
+        poll.add(&commands.sign, SIGN)?;
         status.connected(true, false);
         Ok(Self {
             settings,
             clock,
             status,
             poll,
-            calls,
+            commands,
             resolver,
             calling: BTreeMap::new(),
             sweep: Instant::ZERO,
@@ -105,8 +105,8 @@ impl Streamer {
             now
         };
         wait(self.clock, &mut [Watch::read(self.poll.as_raw_fd())], until)?;
-        self.look_at_sockets()?;
-        self.hear_calls();
+        self.poll_sockets()?;
+        self.handle_commands();
         self.sweep();
         for token in std::mem::take(&mut self.busy) {
             self.pass(token);
@@ -116,39 +116,39 @@ impl Streamer {
         Ok(())
     }
 
-    fn hear_calls(&mut self) {
-        self.calls.sign.lower();
-        while let Ok(call) = self.calls.queue.try_recv() {
+    fn handle_commands(&mut self) {
+        self.commands.sign.lower();
+        while let Ok(call) = self.commands.queue.try_recv() {
             match call {
-                Call::Newcomer(newcomer) => self.welcome(*newcomer),
-                Call::Resolved(id, found) => self.call(token(id), found),
-                Call::Drain => self.draining = true,
-                Call::End => {
+                Command::Open(new_session) => self.open_session(*new_session),
+                Command::Resolved(id, found) => self.call(token(id), found),
+                Command::Drain => self.draining = true,
+                Command::End => {
                     self.draining = true;
                     self.calling.clear();
                     self.streams.clear();
                 }
                 // there is no link
-                Call::Pause(_) | Call::Join(_) | Call::Follow(_) | Call::Refuse => {}
+                Command::Detach(_) | Command::Attach(_) | Command::Follow(_) | Command::Refuse => {}
             }
         }
     }
 
-    fn welcome(&mut self, newcomer: Newcomer) {
+    fn open_session(&mut self, new_session: NewSession) {
         let count = self.calling.len() + self.streams.len() + 1;
         if self.draining || !self.status.may_have(count, self.settings.sessions_max) {
-            self.refuse(newcomer, Refusal::Busy);
+            self.refuse(new_session, Refusal::Busy);
             return;
         }
         self.last_token += 2;
-        let (token, target) = (self.last_token, newcomer.target.clone());
+        let (token, target) = (self.last_token, new_session.target.clone());
         let until = self.clock.now() + CONNECT;
         let attempt = Attempt::new(
             (target.clone(), 0),
             until,
             (&self.settings.direct, self.settings.keepalive),
         );
-        self.calling.insert(token, (newcomer, attempt));
+        self.calling.insert(token, (new_session, attempt));
         if matches!(target.host, Host::Ip(_)) {
             let found = look_up(&self.settings.direct, &target);
             self.call(token, found);
@@ -158,7 +158,7 @@ impl Streamer {
     }
 
     /// The addresses of a program's target are known.
-    fn call(&mut self, token: u64, found: Found) {
+    fn call(&mut self, token: u64, found: ResolvedTarget) {
         let Some((_, attempt)) = self.calling.get_mut(&token) else {
             return;
         };
@@ -168,10 +168,10 @@ impl Streamer {
         }
     }
 
-    fn look_at_sockets(&mut self) -> io::Result<()> {
+    fn poll_sockets(&mut self) -> io::Result<()> {
         for ready in self.poll.ready()? {
             let token = ready.token & !TARGET;
-            self.look_at_attempt(token);
+            self.poll_attempt(token);
             let Some(stream) = self.streams.get_mut(&token) else {
                 continue;
             };
@@ -192,39 +192,39 @@ impl Streamer {
     }
 
     /// Looks how calling a target goes, if it is being called.
-    fn look_at_attempt(&mut self, token: u64) {
+    fn poll_attempt(&mut self, token: u64) {
         let Some((_, attempt)) = self.calling.get_mut(&token) else {
             return;
         };
-        let (socket, from) = match attempt.look(self.clock.now(), &self.poll, token | TARGET) {
+        let (socket, from) = match attempt.poll(self.clock.now(), &self.poll, token | TARGET) {
             Ok(None) => return,
             Ok(Some(connected)) => connected,
             Err(why) => return self.give_up(token, why),
         };
-        let Some((mut newcomer, _)) = self.calling.remove(&token) else {
+        let Some((mut new_session, _)) = self.calling.remove(&token) else {
             return;
         };
-        let answer = newcomer
+        let answer = new_session
             .handshake
             .as_ref()
             .map(|shake| shake.answer(Ok(from)));
-        let begun = newcomer
+        let begun = new_session
             .socket
             .write_all(&answer.unwrap_or_default())
-            .and_then(|()| self.begin(token, newcomer, socket));
+            .and_then(|()| self.begin(token, new_session, socket));
         if let Err(error) = begun {
             debug!("a session could not begin: {error}");
             self.status.broke(1);
         }
     }
 
-    fn begin(&mut self, token: u64, newcomer: Newcomer, mut target: Socket) -> io::Result<()> {
-        let Newcomer {
+    fn begin(&mut self, token: u64, new_session: NewSession, mut target: Socket) -> io::Result<()> {
+        let NewSession {
             socket: program,
             rest,
-            place,
+            share,
             ..
-        } = newcomer;
+        } = new_session;
         // should this process die, both see a reset, never an end that was none
         for socket in [&program, &target] {
             socket.set_linger(Some(Duration::ZERO))?;
@@ -234,13 +234,13 @@ impl Streamer {
         target.write_all(&rest)?;
         self.status.read(rest.len() as u64);
         self.poll.add(&program, token)?;
-        let (there, back) = (Conduit::new()?, Conduit::new()?);
+        let (there, back) = (SplicePipe::new()?, SplicePipe::new()?);
         let stream = Stream {
             program,
             target,
             there,
             back,
-            _place: place,
+            _place: share,
         };
         self.streams.insert(token, stream);
         self.busy.insert(token);
@@ -256,7 +256,7 @@ impl Streamer {
         self.sweep = now + SWEEP;
         let tokens: Vec<u64> = self.calling.keys().copied().collect();
         for token in tokens {
-            self.look_at_attempt(token);
+            self.poll_attempt(token);
         }
     }
 
@@ -299,15 +299,15 @@ impl Streamer {
     }
 
     fn give_up(&mut self, token: u64, why: Refusal) {
-        if let Some((newcomer, _)) = self.calling.remove(&token) {
-            info!("{} was not reached: {why}", newcomer.target);
-            self.refuse(newcomer, why);
+        if let Some((new_session, _)) = self.calling.remove(&token) {
+            info!("{} was not reached: {why}", new_session.target);
+            self.refuse(new_session, why);
         }
     }
 
-    fn refuse(&self, newcomer: Newcomer, why: Refusal) {
+    fn refuse(&self, new_session: NewSession, why: Refusal) {
         self.status.refused();
-        turn_away(newcomer, why);
+        refuse_session(new_session, why);
     }
 }
 
@@ -320,7 +320,7 @@ fn token(id: SessionId) -> u64 {
     u128::from_be_bytes(id.0) as u64
 }
 
-/// What calls are known by; and, besides its session's token, the socket of a target.
+/// What commands are known by; and, besides its session's token, the socket of a target.
 const SIGN: u64 = u64::MAX;
 const TARGET: u64 = 1;
 /// How often targets are looked at that do not answer.

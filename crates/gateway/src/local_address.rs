@@ -12,7 +12,7 @@ use rustix::net::{
 use tracing::warn;
 
 /// Returns whether packets to `address` would be delivered to this host; `true` if the kernel does not say.
-pub fn is_own(address: IpAddr) -> bool {
+pub fn is_local(address: IpAddr) -> bool {
     ask(address).unwrap_or_else(|error| {
         warn!("cannot ask the kernel for the route to {address}, so it is not called: {error}");
         true
@@ -115,10 +115,10 @@ mod tests {
         let listed = listed();
         assert!(!listed.is_empty());
         for address in listed {
-            assert!(is_own(address), "{address}");
+            assert!(is_local(address), "{address}");
         }
         assert!(
-            is_own("127.9.9.9".parse().unwrap()),
+            is_local("127.9.9.9".parse().unwrap()),
             "all of 127/8 is local"
         );
     }
@@ -128,7 +128,7 @@ mod tests {
         let listed = listed();
         for address in ["192.0.2.1", "198.51.100.7", "203.0.113.9", "2001:db8::1"] {
             let address: IpAddr = address.parse().unwrap();
-            assert_eq!(is_own(address), listed.contains(&address), "{address}");
+            assert_eq!(is_local(address), listed.contains(&address), "{address}");
         }
     }
 

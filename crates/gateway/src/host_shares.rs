@@ -1,4 +1,4 @@
-//! Shares of a gateway between the hosts and networks that programs come from.
+//! HostShares of a gateway between the hosts and networks that programs come from.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use lighthaul_base::seats::{Full, Limits, Seats};
 
 /// Sessions of programs, counted by host: one host has at most three quarters of them, one network seven eighths.
 #[derive(Clone, Debug)]
-pub struct Shares(Arc<Mutex<Held>>);
+pub struct HostShares(Arc<Mutex<Held>>);
 
 #[derive(Debug)]
 struct Held {
@@ -26,12 +26,12 @@ struct Host {
 
 /// One session's part, given back when this is dropped.
 #[derive(Debug)]
-pub struct Place {
-    shares: Shares,
+pub struct HostShare {
+    shares: HostShares,
     host: Prefix,
 }
 
-impl Shares {
+impl HostShares {
     /// Returns shares of `most` sessions.
     pub fn new(most: u64) -> Self {
         Self(Arc::new(Mutex::new(Held {
@@ -41,7 +41,7 @@ impl Shares {
     }
 
     /// Takes the part of a session for a program that comes from `address`.
-    pub fn enter(&self, address: IpAddr) -> Result<Place, Full> {
+    pub fn enter(&self, address: IpAddr) -> Result<HostShare, Full> {
         let host = Prefix::host(address);
         let mut held = self.lock();
         let next = match held.hosts.get(&host).copied() {
@@ -59,7 +59,7 @@ impl Shares {
         };
         held.hosts.insert(host, next);
         drop(held);
-        Ok(Place {
+        Ok(HostShare {
             shares: self.clone(),
             host,
         })
@@ -70,14 +70,14 @@ impl Shares {
     }
 }
 
-impl Place {
+impl HostShare {
     /// Returns the host that the program comes from.
     pub(crate) const fn host(&self) -> Prefix {
         self.host
     }
 }
 
-impl Drop for Place {
+impl Drop for HostShare {
     fn drop(&mut self) {
         let mut held = self.shares.lock();
         let Some(Host { seat, sessions }) = held.hosts.remove(&self.host) else {
@@ -104,9 +104,9 @@ mod tests {
 
     #[test]
     fn one_host_and_one_network_leave_room_for_others() {
-        let shares = Shares::new(16);
+        let shares = HostShares::new(16);
         let enter = |site, host| shares.enter(address(site, host));
-        let mut held: Vec<Place> = (0..12).map(|_| enter(0, 1).unwrap()).collect();
+        let mut held: Vec<HostShare> = (0..12).map(|_| enter(0, 1).unwrap()).collect();
         let refused = enter(0, 1).unwrap_err().to_string();
         assert!(
             refused.contains("your address already holds 12"),

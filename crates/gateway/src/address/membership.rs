@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 
-use crate::address::spread::Elements;
+use crate::address::distribution::ElementSet;
 
 /// What each other element said last of itself.
 #[derive(Clone, Debug)]
-pub struct Roll {
+pub struct Membership {
     last: Vec<Option<Said>>,
     since: Instant,
     seen: Instant,
@@ -21,7 +21,7 @@ struct Said {
     at: Instant,
 }
 
-impl Roll {
+impl Membership {
     /// Nobody of `members` was heard yet.
     pub fn new(now: Instant, members: u8) -> Self {
         Self {
@@ -40,14 +40,14 @@ impl Roll {
     }
 
     /// Which others serve; nothing as long as they have not had the time to be heard.
-    pub fn serving(&mut self, now: Instant) -> Option<Elements> {
+    pub fn serving(&mut self, now: Instant) -> Option<ElementSet> {
         self.look(now);
         if now < self.since + FIRST {
             return None;
         }
         let serves = |last: &Option<Said>| last.is_some_and(|said| said.serves && said.lives(now));
         let serving = (0..).zip(&self.last).filter(|(_, last)| serves(last));
-        Some(serving.fold(Elements::default(), |all, (nth, _)| all.and(nth)))
+        Some(serving.fold(ElementSet::default(), |all, (nth, _)| all.and(nth)))
     }
 
     /// Time passes; if it did so unseen, it says nothing of those who lived until then.
@@ -84,28 +84,32 @@ mod tests {
 
     #[test]
     fn who_is_silent_for_long_is_dead_but_nobody_dies_or_rises_by_our_own_sleep() {
-        let mut roll = Roll::new(at(0), 4);
+        let mut membership = Membership::new(at(0), 4);
         let only = |these: &[u8]| {
             let these = these.iter();
-            Some(these.fold(Elements::default(), |all, nth| all.and(*nth)))
+            Some(these.fold(ElementSet::default(), |all, nth| all.and(*nth)))
         };
-        roll.hear(at(10), 0, true);
-        roll.hear(at(20), 3, false);
-        assert_eq!(roll.serving(at(499)), None);
-        assert_eq!(roll.serving(at(500)), only(&[0]));
-        roll.hear(at(1000), 2, true);
+        membership.hear(at(10), 0, true);
+        membership.hear(at(20), 3, false);
+        assert_eq!(membership.serving(at(499)), None);
+        assert_eq!(membership.serving(at(500)), only(&[0]));
+        membership.hear(at(1000), 2, true);
         // an element that does not exist
-        roll.hear(at(1000), 9, true);
-        assert_eq!(roll.serving(at(2000)), only(&[0, 2]));
-        assert_eq!(roll.serving(at(3009)), only(&[0, 2]));
-        assert_eq!(roll.serving(at(3010)), only(&[2]));
-        assert_eq!(roll.serving(at(9000)), only(&[2]), "time passed unseen");
-        assert_eq!(roll.serving(at(10_400)), only(&[2]));
-        assert_eq!(roll.serving(at(11_800)), only(&[2]));
-        assert_eq!(roll.serving(at(12_100)), only(&[]));
-        roll.hear(at(12_200), 3, true);
-        assert_eq!(roll.serving(at(12_200)), only(&[3]));
-        roll.hear(at(12_300), 3, false);
-        assert_eq!(roll.serving(at(12_300)), only(&[]), "it says goodbye");
+        membership.hear(at(1000), 9, true);
+        assert_eq!(membership.serving(at(2000)), only(&[0, 2]));
+        assert_eq!(membership.serving(at(3009)), only(&[0, 2]));
+        assert_eq!(membership.serving(at(3010)), only(&[2]));
+        assert_eq!(
+            membership.serving(at(9000)),
+            only(&[2]),
+            "time passed unseen"
+        );
+        assert_eq!(membership.serving(at(10_400)), only(&[2]));
+        assert_eq!(membership.serving(at(11_800)), only(&[2]));
+        assert_eq!(membership.serving(at(12_100)), only(&[]));
+        membership.hear(at(12_200), 3, true);
+        assert_eq!(membership.serving(at(12_200)), only(&[3]));
+        membership.hear(at(12_300), 3, false);
+        assert_eq!(membership.serving(at(12_300)), only(&[]), "it says goodbye");
     }
 }

@@ -3,14 +3,14 @@
 //! ```no_run
 //! use std::io::Write;
 //!
-//! use lighthaul_gateway::passage::{NoPassage, Passage};
+//! use lighthaul_gateway::proxy_route::{ProxyError, ProxyRoute};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let passage = Passage {
+//! let route = ProxyRoute {
 //!     gateway: "127.0.0.1:1080".parse()?,
 //!     target: "far.example.org:80".parse()?,
 //! };
-//! let mut session = passage.open()?;
+//! let mut session = route.open()?;
 //! session.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
 //! # Ok(())
 //! # }
@@ -30,24 +30,24 @@ use lighthaul_io::net::tcp;
 
 use crate::capture::credentials::VERSION as PASSWORD_VERSION;
 use crate::capture::refusal::Refusal;
-use crate::entrance::Entrance;
+use crate::proxy_address::ProxyAddress;
 use crate::target::Target;
 
 /// By which gateway to go, and where to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Passage {
+pub struct ProxyRoute {
     /// The gateway near the program.
-    pub gateway: Entrance,
+    pub gateway: ProxyAddress,
     /// Where the gateway near the target is to go; a name is resolved there.
     pub target: Target,
 }
 
 /// Why there is no session, and whose fault it is.
 #[derive(Debug, thiserror::Error)]
-pub enum NoPassage {
+pub enum ProxyError {
     /// The gateway was not reached, or somebody asked to stop.
     #[error(transparent)]
-    World(#[from] World),
+    Io(#[from] World),
     /// The gateway says why not.
     #[error("{target} cannot be reached through the gateway at {gateway}: {why}")]
     Refused {
@@ -60,39 +60,39 @@ pub enum NoPassage {
     },
     /// The gateway takes those alone who say a password.
     #[error("the gateway at {0} asks for a name and a password: write NAME:PASSWORD@{0}")]
-    Locked(Target),
+    PasswordRequired(Target),
     /// Not this one.
     #[error("the gateway at {0} knows no such name, or with another password")]
-    Unknown(Target),
+    WrongPassword(Target),
     /// Whoever answers speaks something else.
     #[error(
         "what answers at {0} does not speak SOCKS5: is it where `lighthaul gateway --socks` listens?"
     )]
-    Foreign(Target),
+    NotSocks(Target),
     /// The gateway does not answer, or not to the end.
     #[error("the gateway at {0} {1}")]
     Silent(Target, &'static str),
 }
 
-impl Passage {
+impl ProxyRoute {
     /// A session: what is written to the stream is carried to the target, and what the target says is read from it. The
     /// gateways and the target get half a minute.
-    pub fn open(&self) -> Result<TcpStream, NoPassage> {
+    pub fn open(&self) -> Result<TcpStream, ProxyError> {
         self.open_within(PATIENCE)
     }
 
-    fn open_within(&self, patience: Duration) -> Result<TcpStream, NoPassage> {
-        let Target { host, port } = &self.gateway.place;
+    fn open_within(&self, patience: Duration) -> Result<TcpStream, ProxyError> {
+        let Target { host, port } = &self.gateway.address;
         let tcp = tcp::connect_to(&["lighthaul gateway --socks"], &host.to_string(), *port)?;
         let clock = Clock::start();
         let until = clock.now() + patience;
-        let talk = Talk {
-            gateway: &self.gateway.place,
+        let exchange = Exchange {
+            gateway: &self.gateway.address,
             tcp: &tcp,
             clock,
             until,
         };
-        self.ask(&talk)?;
+        self.ask(&exchange)?;
         // what it is used for has its own time
         tcp.set_read_timeout(None)
             .and_then(|()| tcp.set_write_timeout(None))
@@ -100,80 +100,85 @@ impl Passage {
         Ok(tcp)
     }
 
-    fn ask(&self, talk: &Talk<'_>) -> Result<(), NoPassage> {
-        let gateway = &self.gateway.place;
-        self.enter(talk)?;
+    fn ask(&self, exchange: &Exchange<'_>) -> Result<(), ProxyError> {
+        let gateway = &self.gateway.address;
+        self.enter(exchange)?;
         let mut request = vec![VERSION, CONNECT, 0];
         self.target.put(&mut request);
-        talk.say(&request)?;
+        exchange.say(&request)?;
         let mut reply = [0; 2];
-        talk.hear(&mut reply)?;
+        exchange.hear(&mut reply)?;
         match reply {
             [VERSION, 0] => {}
             [VERSION, why] => {
-                return Err(NoPassage::Refused {
+                return Err(ProxyError::Refused {
                     gateway: gateway.clone(),
                     target: self.target.clone(),
                     why: Refusal::of_reply(why),
                 });
             }
-            _ => return Err(NoPassage::Foreign(gateway.clone())),
+            _ => return Err(ProxyError::NotSocks(gateway.clone())),
         }
         // from where the target was called is of no use here, but in the way
         let mut from = [0; 3];
-        talk.hear(&mut from)?;
+        exchange.hear(&mut from)?;
         let Some(Ok(len)) = Target::read_len(&from[1..]) else {
-            return Err(NoPassage::Foreign(gateway.clone()));
+            return Err(ProxyError::NotSocks(gateway.clone()));
         };
-        talk.hear(&mut vec![0; len.saturating_sub(2)])
+        exchange.hear(&mut vec![0; len.saturating_sub(2)])
     }
 
     /// Greets the gateway, and says who we are if it wants to know.
-    fn enter(&self, talk: &Talk<'_>) -> Result<(), NoPassage> {
-        let Entrance { place, credentials } = &self.gateway;
+    fn enter(&self, exchange: &Exchange<'_>) -> Result<(), ProxyError> {
+        let ProxyAddress {
+            address,
+            credentials,
+        } = &self.gateway;
         match credentials {
-            Some(_) => talk.say(&[VERSION, 2, FREE, BY_PASSWORD])?,
-            None => talk.say(&[VERSION, 1, FREE])?,
+            Some(_) => exchange.say(&[VERSION, 2, FREE, BY_PASSWORD])?,
+            None => exchange.say(&[VERSION, 1, FREE])?,
         }
         let mut method = [0; 2];
-        talk.hear(&mut method)?;
+        exchange.hear(&mut method)?;
         match (method, credentials) {
             ([VERSION, FREE], _) => return Ok(()),
             ([VERSION, BY_PASSWORD], Some(credentials)) => {
                 let mut said = Vec::new();
                 credentials.put(&mut said);
-                talk.say(&said)?;
+                exchange.say(&said)?;
             }
-            ([VERSION, NO_METHOD], None) => return Err(NoPassage::Locked(place.clone())),
-            _ => return Err(NoPassage::Foreign(place.clone())),
+            ([VERSION, NO_METHOD], None) => {
+                return Err(ProxyError::PasswordRequired(address.clone()));
+            }
+            _ => return Err(ProxyError::NotSocks(address.clone())),
         }
         let mut verdict = [0; 2];
-        talk.hear(&mut verdict)?;
+        exchange.hear(&mut verdict)?;
         match verdict {
             [PASSWORD_VERSION, 0] => Ok(()),
-            [PASSWORD_VERSION, _] => Err(NoPassage::Unknown(place.clone())),
-            _ => Err(NoPassage::Foreign(place.clone())),
+            [PASSWORD_VERSION, _] => Err(ProxyError::WrongPassword(address.clone())),
+            _ => Err(ProxyError::NotSocks(address.clone())),
         }
     }
 }
 
 /// What is said before the session begins, until it takes too long.
-struct Talk<'a> {
+struct Exchange<'a> {
     gateway: &'a Target,
     tcp: &'a TcpStream,
     clock: Clock,
     until: Instant,
 }
 
-impl Talk<'_> {
+impl Exchange<'_> {
     /// Says a few octets, for which a socket that is new has room.
-    fn say(&self, octets: &[u8]) -> Result<(), NoPassage> {
+    fn say(&self, octets: &[u8]) -> Result<(), ProxyError> {
         let mut tcp = self.tcp;
         tcp.write_all(octets).map_err(|error| self.gone(&error))
     }
 
     /// Fills `room`, and takes no octet more.
-    fn hear(&self, room: &mut [u8]) -> Result<(), NoPassage> {
+    fn hear(&self, room: &mut [u8]) -> Result<(), ProxyError> {
         let mut tcp = self.tcp;
         let mut heard = 0;
         while heard < room.len() {
@@ -189,7 +194,7 @@ impl Talk<'_> {
     }
 
     /// Waits until there is something to hear.
-    fn wait(&self) -> Result<(), NoPassage> {
+    fn wait(&self) -> Result<(), ProxyError> {
         loop {
             interrupt::check()?;
             let now = self.clock.now();
@@ -205,14 +210,14 @@ impl Talk<'_> {
         }
     }
 
-    fn gone(&self, error: &io::Error) -> NoPassage {
+    fn gone(&self, error: &io::Error) -> ProxyError {
         let slow = matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock);
         let what = if slow {
             "did not answer in time"
         } else {
             "hung up before it said whether the target was reached"
         };
-        NoPassage::Silent(self.gateway.clone(), what)
+        ProxyError::Silent(self.gateway.clone(), what)
     }
 }
 
@@ -274,9 +279,9 @@ mod tests {
         }
     }
 
-    fn passage(gateway: Target, target: &str) -> Passage {
+    fn route(gateway: Target, target: &str) -> ProxyRoute {
         let (gateway, target) = (gateway.into(), target.parse().unwrap());
-        Passage { gateway, target }
+        ProxyRoute { gateway, target }
     }
 
     #[test]
@@ -295,7 +300,7 @@ mod tests {
                 tcp.read_exact(&mut said).unwrap();
                 assert_eq!(&said, b"thanks");
             });
-            let mut session = passage(gateway, target).open().unwrap();
+            let mut session = route(gateway, target).open().unwrap();
             let mut heard = [0; 7];
             session.read_exact(&mut heard).unwrap();
             assert_eq!(&heard, b"welcome");
@@ -310,9 +315,9 @@ mod tests {
             let (gateway, thread) = gateway(move |tcp| {
                 serve(tcp, Socks::new(None), Err(refusal));
             });
-            let error = passage(gateway, "192.0.2.7:1").open().unwrap_err();
+            let error = route(gateway, "192.0.2.7:1").open().unwrap_err();
             thread.join().unwrap();
-            let NoPassage::Refused { why, .. } = &error else {
+            let ProxyError::Refused { why, .. } = &error else {
                 panic!("{refusal:?} became {error:?}");
             };
             // SOCKS5 has no word for a gateway that is busy or refused
@@ -331,8 +336,8 @@ mod tests {
             let socks = Socks::new(Some("alice:secret".parse().unwrap()));
             serve(tcp, socks, Err(Refusal::Broken));
         });
-        let error = passage(locked, "a:1").open().unwrap_err();
-        assert!(matches!(error, NoPassage::Locked(_)), "{error}");
+        let error = route(locked, "a:1").open().unwrap_err();
+        assert!(matches!(error, ProxyError::PasswordRequired(_)), "{error}");
         let text = error.to_string();
         assert!(text.contains("write NAME:PASSWORD@127.0.0.1:"), "{text}");
         thread.join().unwrap();
@@ -347,8 +352,11 @@ mod tests {
                 tcp.write_all(said).unwrap();
                 while tcp.read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
             });
-            let error = passage(other, "a:1").open().unwrap_err();
-            assert!(matches!(error, NoPassage::Foreign(_)), "{said:?}: {error}");
+            let error = route(other, "a:1").open().unwrap_err();
+            assert!(
+                matches!(error, ProxyError::NotSocks(_)),
+                "{said:?}: {error}"
+            );
             thread.join().unwrap();
         }
     }
@@ -365,11 +373,11 @@ mod tests {
                 let outcome = Ok(SocketAddr::from(([10, 0, 0, 1], 1)));
                 serve(tcp, Socks::new(own), outcome);
             });
-            let mut passage = passage(place, "a:1");
-            passage.gateway.credentials = "alice:secret".parse().ok();
-            match passage.open() {
+            let mut route = route(place, "a:1");
+            route.gateway.credentials = "alice:secret".parse().ok();
+            match route.open() {
                 Ok(_) => assert!(admitted),
-                Err(NoPassage::Unknown(_)) => assert!(!admitted),
+                Err(ProxyError::WrongPassword(_)) => assert!(!admitted),
                 Err(error) => panic!("{error}"),
             }
             thread.join().unwrap();
@@ -384,7 +392,7 @@ mod tests {
                 tcp.shutdown(std::net::Shutdown::Write).unwrap();
                 while tcp.read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
             });
-            let error = passage(other, "a:1").open().unwrap_err();
+            let error = route(other, "a:1").open().unwrap_err();
             assert!(error.to_string().contains("hung up"), "{said:?}: {error}");
             thread.join().unwrap();
         }
@@ -393,8 +401,8 @@ mod tests {
                 while tcp.read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
             },
         );
-        let passage = passage(mute, "a:1");
-        let error = passage.open_within(Duration::from_millis(50)).unwrap_err();
+        let route = route(mute, "a:1");
+        let error = route.open_within(Duration::from_millis(50)).unwrap_err();
         assert!(error.to_string().contains("in time"), "{error}");
         thread.join().unwrap();
     }
@@ -404,9 +412,9 @@ mod tests {
         let (gone, thread) = gateway(|_| {});
         let gone_too = gone.clone();
         // whoever comes first ends it
-        assert!(passage(gone, "a:1").open().is_err());
+        assert!(route(gone, "a:1").open().is_err());
         thread.join().unwrap();
-        let error = passage(gone_too, "a:1").open().unwrap_err().to_string();
+        let error = route(gone_too, "a:1").open().unwrap_err().to_string();
         assert!(
             error.contains("is `lighthaul gateway --socks` running there?"),
             "{error}"

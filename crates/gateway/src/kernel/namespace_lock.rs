@@ -11,11 +11,11 @@ use crate::kernel::error::Error;
 
 /// By its name every gateway of a namespace knows that there is one; the kernel forgets it with the process.
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub(crate) struct NamespaceLock {
     _listener: UnixListener,
 }
 
-impl Claim {
+impl NamespaceLock {
     /// Makes this the one gateway that `does` so in this namespace. One that has just ended may hold its claim for a moment longer,
     /// by a process that it was about to start.
     pub(crate) fn make(name: &'static str, does: &'static str) -> Result<Self, Error> {

@@ -14,24 +14,24 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::{Sign, Watch, wait};
 use tracing::{debug, info, warn};
 
-use crate::allowed::Allowed;
-use crate::attempt::look_after;
-use crate::call::{Newcomer, turn_away};
+use crate::attempt::set_keepalive;
 use crate::capture::connect::Connect;
 use crate::capture::credentials::Credentials;
 use crate::capture::handshake::{Handshake, Progress};
 use crate::capture::refusal::Refusal;
 use crate::capture::socks::Socks;
 use crate::capture::transparent;
-use crate::line::Line;
-use crate::poll::Poll;
-use crate::shares::Shares;
+use crate::command::{NewSession, refuse_session};
+use crate::epoll::Epoll;
+use crate::host_shares::HostShares;
+use crate::link_handle::LinkHandle;
+use crate::messages::HOPS_MAX;
 use crate::target::Target;
-use crate::word::HOPS_MAX;
+use crate::target_rules::TargetRules;
 
 /// How a program says where it wants to go.
 #[derive(Clone, Debug)]
-pub enum Kind {
+pub enum ProxyProtocol {
     /// SOCKS5, perhaps with a name and a password.
     Socks(Option<Credentials>),
     /// HTTP CONNECT, perhaps with a name and a password.
@@ -44,26 +44,26 @@ pub enum Kind {
 
 /// One listener, and what is spoken there.
 #[derive(Debug)]
-pub struct Door {
+pub struct ProxyListener {
     /// Does not block.
     pub listener: TcpListener,
     /// What is spoken.
-    pub kind: Kind,
+    pub kind: ProxyProtocol,
 }
 
-/// Where programs go on from a door.
+/// Where programs go on from a listener.
 #[derive(Clone, Debug)]
-pub struct Ways {
+pub struct Routes {
     /// Over a link, to another gateway.
-    pub link: Line,
+    pub link: LinkHandle,
     /// From here, if they want to go to such targets.
-    pub direct: Option<(Arc<Allowed>, Line)>,
+    pub direct: Option<(Arc<TargetRules>, LinkHandle)>,
 }
 
-impl Ways {
-    fn to(&self, target: &Target) -> &Line {
+impl Routes {
+    fn to(&self, target: &Target) -> &LinkHandle {
         match &self.direct {
-            Some((near, line)) if near.names(target) => line,
+            Some((near, handle)) if near.names(target) => handle,
             _ => &self.link,
         }
     }
@@ -71,77 +71,77 @@ impl Ways {
 
 /// The thread that lets programs in.
 #[derive(Debug)]
-pub struct Doors {
+pub struct ProxyListeners {
     sign: Sign,
 }
 
-impl Doors {
-    /// Lets programs in by these doors, to one of `ways`, each with a part of `shares`; a silent one is asked so often
+impl ProxyListeners {
+    /// Lets programs in by these listeners, to one of `routes`, each with a part of `shares`; a silent one is asked so often
     /// whether it is still there.
     pub fn open(
-        doors: Vec<Door>,
-        ways: Ways,
-        shares: Shares,
+        listeners: Vec<ProxyListener>,
+        routes: Routes,
+        shares: HostShares,
         keepalive: Duration,
     ) -> io::Result<Self> {
-        let poll = Poll::new()?;
+        let poll = Epoll::new()?;
         let sign = Sign::new()?;
         poll.add(&sign, SIGN)?;
-        for (token, door) in (0..).zip(&doors) {
-            poll.add(&door.listener, token)?;
+        for (token, listener) in (0..).zip(&listeners) {
+            poll.add(&listener.listener, token)?;
         }
-        let porter = Porter {
-            doors,
-            ways,
+        let porter = AcceptLoop {
+            listeners,
+            routes,
             shares,
             keepalive,
             poll,
             clock: Clock::start(),
-            guests: BTreeMap::new(),
-            seats: Seats::new([GUESTS]),
+            pending: BTreeMap::new(),
+            seats: Seats::new([PENDING]),
             late: BTreeSet::new(),
             sign: sign.clone(),
         };
         thread::Builder::new()
-            .name("doors".into())
+            .name("listeners".into())
             .spawn(move || porter.run())?;
         Ok(Self { sign })
     }
 }
 
-impl Drop for Doors {
+impl Drop for ProxyListeners {
     fn drop(&mut self) {
         self.sign.raise();
     }
 }
 
 #[derive(Debug)]
-struct Porter {
-    doors: Vec<Door>,
-    ways: Ways,
-    shares: Shares,
+struct AcceptLoop {
+    listeners: Vec<ProxyListener>,
+    routes: Routes,
+    shares: HostShares,
     keepalive: Duration,
-    poll: Poll,
+    poll: Epoll,
     clock: Clock,
-    /// By token, which is the number of the seat after those of doors.
-    guests: BTreeMap<u64, Guest>,
-    /// Every guest is idle from the beginning, so that the oldest of a full host or network makes room.
+    /// By token, which is the number of the seat after those of listeners.
+    pending: BTreeMap<u64, PendingProgram>,
+    /// Every program is idle from the beginning, so that the oldest of a full host or network makes room.
     seats: Seats<(), 1>,
-    /// Doors where programs may still wait, since not all could be let in.
+    /// ProxyListeners where programs may still wait, since not all could be let in.
     late: BTreeSet<usize>,
     sign: Sign,
 }
 
 /// Somebody who has not said where to.
 #[derive(Debug)]
-struct Guest {
+struct PendingProgram {
     socket: TcpStream,
     from: SocketAddr,
     handshake: Box<dyn Handshake>,
     until: Instant,
 }
 
-impl Porter {
+impl AcceptLoop {
     fn run(mut self) {
         loop {
             let until = self.clock.now() + SWEEP;
@@ -159,8 +159,8 @@ impl Porter {
             }
             let now = self.clock.now();
             let gone: Vec<u64> = self
-                .guests
-                .extract_if(.., |_, guest| guest.until <= now)
+                .pending
+                .extract_if(.., |_, program| program.until <= now)
                 .map(|(token, _)| token)
                 .collect();
             for token in gone {
@@ -174,18 +174,18 @@ impl Porter {
     }
 
     fn look(&mut self, token: u64) {
-        if let Some(guest) = self.guests.remove(&token) {
-            self.listen(token, guest);
+        if let Some(program) = self.pending.remove(&token) {
+            self.listen(token, program);
             self.release(token);
-        } else if (token as usize) < self.doors.len() {
+        } else if (token as usize) < self.listeners.len() {
             self.accept(token as usize);
         }
     }
 
-    /// Takes whoever waits at a door.
+    /// Takes whoever waits at a listener.
     fn accept(&mut self, nth: usize) {
         loop {
-            let (socket, from) = match self.doors[nth].listener.accept() {
+            let (socket, from) = match self.listeners[nth].listener.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -204,16 +204,16 @@ impl Porter {
 
     fn receive(&mut self, nth: usize, socket: TcpStream, from: SocketAddr) -> io::Result<()> {
         socket.set_nonblocking(true)?;
-        look_after(&socket, self.keepalive)?;
-        let handshake: Box<dyn Handshake> = match &self.doors[nth].kind {
-            Kind::Socks(credentials) => Box::new(Socks::new(credentials.clone())),
-            Kind::Connect(credentials) => Box::new(Connect::new(credentials.clone())),
-            Kind::Forward(target) => {
+        set_keepalive(&socket, self.keepalive)?;
+        let handshake: Box<dyn Handshake> = match &self.listeners[nth].kind {
+            ProxyProtocol::Socks(credentials) => Box::new(Socks::new(credentials.clone())),
+            ProxyProtocol::Connect(credentials) => Box::new(Connect::new(credentials.clone())),
+            ProxyProtocol::Forward(target) => {
                 let target = target.clone();
                 self.enter((socket, from), target, None, Vec::new());
                 return Ok(());
             }
-            Kind::Transparent => {
+            ProxyProtocol::Transparent => {
                 if let Some(target) = transparent::wanted(&socket)? {
                     self.enter((socket, from), target, None, Vec::new());
                 }
@@ -225,7 +225,7 @@ impl Porter {
         let seated = seated.map_err(|full| io::Error::other(full.to_string()))?;
         self.seats.note_idle(seated.number, Some(now.as_nanos()));
         for left in seated.revoked {
-            self.guests.remove(&self.token(left));
+            self.pending.remove(&self.token(left));
         }
         let token = self.token(seated.number);
         if let Err(error) = self.poll.add(&socket, token) {
@@ -233,57 +233,57 @@ impl Porter {
             return Err(error);
         }
         let until = now + PATIENCE;
-        let guest = Guest {
+        let program = PendingProgram {
             socket,
             from,
             handshake,
             until,
         };
-        self.listen(token, guest);
+        self.listen(token, program);
         self.release(token);
         Ok(())
     }
 
     fn token(&self, seat: u64) -> u64 {
-        self.doors.len() as u64 + seat
+        self.listeners.len() as u64 + seat
     }
 
-    /// Gives back the seat of a guest that has left.
+    /// Gives back the seat of a program that has left.
     fn release(&mut self, token: u64) {
-        if !self.guests.contains_key(&token) {
-            self.seats.leave(token - self.doors.len() as u64);
+        if !self.pending.contains_key(&token) {
+            self.seats.leave(token - self.listeners.len() as u64);
         }
     }
 
     /// Hears what somebody says of where to.
-    fn listen(&mut self, token: u64, mut guest: Guest) {
+    fn listen(&mut self, token: u64, mut program: PendingProgram) {
         let mut octets = [0; 4096];
         loop {
-            let count = match guest.socket.read(&mut octets) {
+            let count = match program.socket.read(&mut octets) {
                 Ok(0) => return,
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.guests.insert(token, guest);
+                    self.pending.insert(token, program);
                     return;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(_) => return,
             };
-            match guest.handshake.take(&octets[..count]) {
+            match program.handshake.take(&octets[..count]) {
                 Progress::More { reply } => {
-                    if guest.socket.write_all(&reply).is_err() {
+                    if program.socket.write_all(&reply).is_err() {
                         return;
                     }
                 }
                 Progress::Wants { target, rest } => {
-                    self.poll.remove(&guest.socket);
-                    let program = (guest.socket, guest.from);
-                    self.enter(program, target, Some(guest.handshake), rest);
+                    self.poll.remove(&program.socket);
+                    let handshake = Some(program.handshake);
+                    self.enter((program.socket, program.from), target, handshake, rest);
                     return;
                 }
                 Progress::Refused { reply, why } => {
-                    info!("{} was sent away: {why}", guest.from);
-                    guest.socket.write_all(&reply).ok();
+                    info!("{} was sent away: {why}", program.from);
+                    program.socket.write_all(&reply).ok();
                     return;
                 }
             }
@@ -297,24 +297,26 @@ impl Porter {
         handshake: Option<Box<dyn Handshake>>,
         rest: Vec<u8>,
     ) {
-        let newcomer = |place| Newcomer {
+        let new_session = |share| NewSession {
             session: None,
             socket: socket.into(),
             target,
             handshake,
             rest,
             hops: HOPS_MAX,
-            tie: None,
-            place,
+            relay: None,
+            share,
         };
         match self.shares.enter(from.ip()) {
-            Ok(place) => {
-                let newcomer = newcomer(Some(place));
-                self.ways.to(&newcomer.target).take(newcomer);
+            Ok(share) => {
+                let new_session = new_session(Some(share));
+                self.routes
+                    .to(&new_session.target)
+                    .open_session(new_session);
             }
             Err(full) => {
                 info!("{from} was sent away: {full}");
-                turn_away(newcomer(None), Refusal::Busy);
+                refuse_session(new_session(None), Refusal::Busy);
             }
         }
     }
@@ -329,7 +331,7 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 const SIGN: u64 = u64::MAX;
 /// Programs that are saying where to.
-const GUESTS: Limits = Limits {
+const PENDING: Limits = Limits {
     all: 1 << 12,
     identity: 1 << 12,
     host: 1 << 10,
@@ -352,7 +354,7 @@ mod tests {
     use crate::link_thread;
     use crate::settings::{LinkLimits, Settings};
 
-    fn line() -> Line {
+    fn handle() -> LinkHandle {
         link_thread::start(Arc::new(Settings {
             allowed: Arc::default(),
             direct: Arc::default(),
@@ -375,20 +377,25 @@ mod tests {
         .unwrap()
     }
 
-    /// Opens a door for at most so many sessions, and returns where it is.
-    fn open(kind: Kind, sessions: u64) -> (Doors, SocketAddr) {
+    /// Opens a listener for at most so many sessions, and returns where it is.
+    fn open(kind: ProxyProtocol, sessions: u64) -> (ProxyListeners, SocketAddr) {
         let listener = listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
-        let ways = Ways {
-            link: line(),
+        let routes = Routes {
+            link: handle(),
             direct: None,
         };
-        let doors = vec![Door { listener, kind }];
-        let doors = Doors::open(doors, ways, Shares::new(sessions), Duration::from_mins(1));
-        (doors.unwrap(), address)
+        let listeners = vec![ProxyListener { listener, kind }];
+        let listeners = ProxyListeners::open(
+            listeners,
+            routes,
+            HostShares::new(sessions),
+            Duration::from_mins(1),
+        );
+        (listeners.unwrap(), address)
     }
 
-    /// Calls a door from another address of this host.
+    /// CommandQueue a listener from another address of this host.
     fn call_from(last: u8, address: SocketAddr) -> TcpStream {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         let from = IpAddr::from([127, 0, 0, last]);
@@ -399,7 +406,7 @@ mod tests {
         tcp
     }
 
-    /// Returns true if the door has neither said anything nor hung up.
+    /// Returns true if the listener has neither said anything nor hung up.
     fn is_open(program: &mut TcpStream) -> bool {
         program.set_nonblocking(true).unwrap();
         let heard = program.read(&mut [0]).map_err(|error| error.kind());
@@ -409,7 +416,7 @@ mod tests {
     #[test]
     fn silent_programs_of_one_host_block_no_other_host() {
         raise_open_file_limit();
-        let (_doors, address) = open(Kind::Socks(None), 9);
+        let (_doors, address) = open(ProxyProtocol::Socks(None), 9);
         let mut silent: Vec<_> = (0..4200).map(|_| call_from(2, address)).collect();
         let greeted = |last| {
             let mut program = call_from(last, address);
@@ -427,7 +434,7 @@ mod tests {
     #[test]
     fn sessions_of_one_host_leave_some_to_others() {
         let target = "192.0.2.1:80".parse().unwrap();
-        let (_doors, address) = open(Kind::Forward(target), 8);
+        let (_doors, address) = open(ProxyProtocol::Forward(target), 8);
         let mut held: Vec<_> = (0..6).map(|_| call_from(2, address)).collect();
         let assert_refused = || {
             let heard = call_from(2, address).read(&mut [0]);

@@ -10,7 +10,7 @@ use socket2::Socket;
 
 /// A pipe, and what is known of its two sockets.
 #[derive(Debug)]
-pub(crate) struct Conduit {
+pub(crate) struct SplicePipe {
     mouth: OwnedFd,
     outlet: OwnedFd,
     /// Bytes in it.
@@ -31,7 +31,7 @@ enum End {
     Told,
 }
 
-impl Conduit {
+impl SplicePipe {
     /// A pipe with nothing in it.
     pub(crate) fn new() -> io::Result<Self> {
         let (outlet, mouth) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC)?;

@@ -8,7 +8,7 @@ use rustix::event::{Timespec, epoll};
 
 /// Sockets, each with a number.
 #[derive(Debug)]
-pub(crate) struct Poll {
+pub(crate) struct Epoll {
     fd: OwnedFd,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Ready {
     pub(crate) broken: bool,
 }
 
-impl Poll {
+impl Epoll {
     pub(crate) fn new() -> io::Result<Self> {
         let fd = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         Ok(Self { fd })
@@ -67,7 +67,7 @@ impl Poll {
     }
 }
 
-impl AsRawFd for Poll {
+impl AsRawFd for Epoll {
     fn as_raw_fd(&self) -> RawFd {
         self.fd.as_raw_fd()
     }

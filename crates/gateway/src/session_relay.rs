@@ -9,16 +9,16 @@ use socket2::{Domain, Socket, Type};
 
 use crate::capture::handshake::{Handshake, Progress};
 use crate::capture::refusal::Refusal;
-use crate::word::{self, NOWHERE};
+use crate::messages::{self, UNKNOWN_ADDRESS};
 
 /// What the two halves know of each other besides the bytes that cross between them.
 #[derive(Debug, Default)]
-pub struct Bond {
+pub struct RelayState {
     /// One of them ended before its time.
     broken: AtomicBool,
-    /// The digests of what either has been told, by which half: the one that came, and the one that goes on.
-    came: Ended,
-    goes: Ended,
+    /// The digests of what either has been told, by which side: the one that came, and the one that goes on.
+    inbound: Ended,
+    outbound: Ended,
 }
 
 #[derive(Debug, Default)]
@@ -29,78 +29,78 @@ struct Ended {
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Half {
+pub enum Side {
     /// The one whose session came from another gateway.
-    Came,
+    Inbound,
     /// The one whose session goes on.
-    Goes,
+    Outbound,
 }
 
-/// One half's hold on the other.
+/// One side's hold on the other.
 #[derive(Clone, Debug)]
-pub struct Tie {
-    bond: Arc<Bond>,
-    half: Half,
+pub struct RelayEnd {
+    state: Arc<RelayState>,
+    side: Side,
 }
 
-/// Two halves: a socket and a tie for each.
-pub(crate) fn tie() -> io::Result<[(Socket, Tie); 2]> {
+/// Two halves: a socket and a relay for each.
+pub(crate) fn relay_pair() -> io::Result<[(Socket, RelayEnd); 2]> {
     let (came, goes) = Socket::pair(Domain::UNIX, Type::STREAM, None)?;
-    let bond = Arc::<Bond>::default();
-    let half = |socket: Socket, half| {
+    let state = Arc::<RelayState>::default();
+    let side = |socket: Socket, side| {
         socket.set_nonblocking(true)?;
-        let bond = Arc::clone(&bond);
-        Ok::<_, io::Error>((socket, Tie { bond, half }))
+        let state = Arc::clone(&state);
+        Ok::<_, io::Error>((socket, RelayEnd { state, side }))
     };
-    Ok([half(came, Half::Came)?, half(goes, Half::Goes)?])
+    Ok([side(came, Side::Inbound)?, side(goes, Side::Outbound)?])
 }
 
-impl Tie {
-    /// This half ends before its time; the other is to follow it.
-    pub(crate) fn sever(&self) {
-        self.bond.broken.store(true, Relaxed);
+impl RelayEnd {
+    /// This side ends before its time; the other is to follow it.
+    pub(crate) fn abort(&self) {
+        self.state.broken.store(true, Relaxed);
     }
 
-    /// All that this half says to the other has this digest, as the far end took it.
+    /// All that this side says to the other has this digest, as the far end took it.
     pub(crate) fn finish(&self, digest: u64) {
-        let ended = self.of(self.half);
+        let ended = self.of(self.side);
         ended.digest.store(digest, Relaxed);
         ended.is.store(true, Relaxed);
     }
 
-    /// Whether the other half ended as it should, with what was heard of it.
-    pub(crate) fn agrees(&self, digest: u64) -> bool {
-        let other = match self.half {
-            Half::Came => Half::Goes,
-            Half::Goes => Half::Came,
+    /// Whether the other side ended as it should, with what was heard of it.
+    pub(crate) fn matches(&self, digest: u64) -> bool {
+        let other = match self.side {
+            Side::Inbound => Side::Outbound,
+            Side::Outbound => Side::Inbound,
         };
         let ended = self.of(other);
-        !self.bond.broken.load(Relaxed)
+        !self.state.broken.load(Relaxed)
             && ended.is.load(Relaxed)
             && ended.digest.load(Relaxed) == digest
     }
 
-    fn of(&self, half: Half) -> &Ended {
-        match half {
-            Half::Came => &self.bond.came,
-            Half::Goes => &self.bond.goes,
+    fn of(&self, side: Side) -> &Ended {
+        match side {
+            Side::Inbound => &self.state.inbound,
+            Side::Outbound => &self.state.outbound,
         }
     }
 }
 
-/// How the half that came hears from the one that goes on what became of the target: a length, and a word.
+/// How the side that came hears from the one that goes on what became of the target: a length, and a word.
 #[derive(Debug)]
-pub(crate) struct Onward;
+pub(crate) struct OnwardHandshake;
 
-impl Handshake for Onward {
+impl Handshake for OnwardHandshake {
     fn take(&mut self, _octets: &[u8]) -> Progress {
         Progress::More { reply: Vec::new() }
     }
 
     fn answer(&self, outcome: Result<SocketAddr, Refusal>) -> Vec<u8> {
         let (accepted, word) = match outcome {
-            Ok(from) => (1, word::encode_reached(from)),
-            Err(why) => (0, word::encode_refusal(why)),
+            Ok(from) => (1, messages::encode_reached(from)),
+            Err(why) => (0, messages::encode_refusal(why)),
         };
         let mut octets = vec![accepted, word.len() as u8];
         octets.extend(word);
@@ -108,11 +108,11 @@ impl Handshake for Onward {
     }
 }
 
-/// Reads what [`Onward`] says, as it comes.
+/// Reads what [`OnwardHandshake`] says, as it comes.
 #[derive(Debug, Default)]
-pub(crate) struct Preface(Vec<u8>);
+pub(crate) struct OnwardReply(Vec<u8>);
 
-impl Preface {
+impl OnwardReply {
     /// Reads on; answers what became of the target once that is known.
     pub(crate) fn read(&mut self, socket: &mut Socket) -> Option<Result<SocketAddr, Refusal>> {
         loop {
@@ -123,8 +123,8 @@ impl Preface {
             if wanted == 0 {
                 let word = &self.0[2..];
                 return Some(match self.0[0] {
-                    1 => Ok(word::decode_reached(word).unwrap_or(NOWHERE)),
-                    _ => Err(word::decode_refusal(word)),
+                    1 => Ok(messages::decode_reached(word).unwrap_or(UNKNOWN_ADDRESS)),
+                    _ => Err(messages::decode_refusal(word)),
                 });
             }
             let mut octets = [0; 64];
@@ -148,10 +148,10 @@ mod tests {
     #[test]
     fn what_became_of_the_target_comes_before_its_bytes() {
         for outcome in [Ok("192.0.2.1:7".parse().unwrap()), Err(Refusal::Refused)] {
-            let [(mut came, _), (mut goes, _)] = tie().unwrap();
-            let mut preface = Preface::default();
+            let [(mut came, _), (mut goes, _)] = relay_pair().unwrap();
+            let mut preface = OnwardReply::default();
             assert_eq!(preface.read(&mut came), None);
-            let octets = Onward.answer(outcome);
+            let octets = OnwardHandshake.answer(outcome);
             goes.write_all(&octets[..1]).unwrap();
             assert_eq!(preface.read(&mut came), None);
             goes.write_all(&octets[1..]).unwrap();
@@ -164,12 +164,12 @@ mod tests {
 
     #[test]
     fn halves_agree_only_on_a_proper_end_with_the_same_bytes() {
-        let [(_, came), (_, goes)] = tie().unwrap();
-        assert!(!goes.agrees(7), "it has not ended");
+        let [(_, came), (_, goes)] = relay_pair().unwrap();
+        assert!(!goes.matches(7), "it has not ended");
         came.finish(7);
-        assert!(goes.agrees(7) && !goes.agrees(8));
-        assert!(!came.agrees(7), "the other direction has not");
-        came.sever();
-        assert!(!goes.agrees(7));
+        assert!(goes.matches(7) && !goes.matches(8));
+        assert!(!came.matches(7), "the other direction has not");
+        came.abort();
+        assert!(!goes.matches(7));
     }
 }

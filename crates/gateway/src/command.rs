@@ -12,16 +12,16 @@ use lighthaul_io::net::udp::Udp;
 use lighthaul_proto::slabs::SessionId;
 use socket2::Socket;
 
-use crate::bond::Tie;
 use crate::capture::handshake::Handshake;
 use crate::capture::refusal::Refusal;
+use crate::host_shares::HostShare;
 use crate::session::Session;
-use crate::shares::Place;
+use crate::session_relay::RelayEnd;
 use crate::target::Target;
 
 /// A connection of a program that wants to go somewhere.
 #[derive(Debug)]
-pub struct Newcomer {
+pub struct NewSession {
     /// What its session is called, if it has a name already.
     pub session: Option<SessionId>,
     /// Does not block.
@@ -35,14 +35,14 @@ pub struct Newcomer {
     /// Gateways that its session may still cross.
     pub hops: u8,
     /// It is a session of another link that goes on.
-    pub tie: Option<Tie>,
+    pub relay: Option<RelayEnd>,
     /// Its part of its host's share, if it is a program.
-    pub place: Option<Place>,
+    pub share: Option<HostShare>,
 }
 
 /// An authenticated connection between two gateways.
 #[derive(Debug)]
-pub struct Joint {
+pub struct LinkConnection {
     /// Keeps the connection.
     pub control: Control,
     /// Carries letters.
@@ -66,17 +66,17 @@ pub struct Joint {
 }
 
 /// The addresses of a target that may be called, or why there are none.
-pub(crate) type Found = Result<Vec<SocketAddr>, Refusal>;
+pub(crate) type ResolvedTarget = Result<Vec<SocketAddr>, Refusal>;
 
 /// What a link's thread is asked for.
 #[derive(Debug)]
-pub(crate) enum Call {
-    Newcomer(Box<Newcomer>),
+pub(crate) enum Command {
+    Open(Box<NewSession>),
     /// The addresses of a session's target, or why it has none.
-    Resolved(SessionId, Found),
+    Resolved(SessionId, ResolvedTarget),
     /// Let go of the connection, and say how many messages were heard; nothing if there is no link.
-    Pause(SyncSender<Option<u64>>),
-    Join(Box<Joint>),
+    Detach(SyncSender<Option<u64>>),
+    Attach(Box<LinkConnection>),
     /// What the channel takes from now on, whatever becomes of connections.
     Follow(Trc),
     /// The other gateway refuses this one: programs are told so at once, until there is a connection.
@@ -89,22 +89,22 @@ pub(crate) enum Call {
 
 /// Where calls come in.
 #[derive(Debug)]
-pub(crate) struct Calls {
-    pub(crate) queue: Receiver<Call>,
+pub(crate) struct CommandQueue {
+    pub(crate) queue: Receiver<Command>,
     pub(crate) sign: Sign,
 }
 
-/// Calls a link's thread.
+/// CommandQueue a link's thread.
 #[derive(Clone, Debug)]
-pub(crate) struct Caller {
-    queue: SyncSender<Call>,
+pub(crate) struct CommandSender {
+    queue: SyncSender<Command>,
     sign: Sign,
 }
 
-impl Caller {
+impl CommandSender {
     /// Asks for something; gives it back if the thread is gone, or too much waits.
-    pub(crate) fn call(&self, call: Call) -> Result<(), Call> {
-        let result = self.queue.try_send(call).map_err(|error| match error {
+    pub(crate) fn try_send(&self, command: Command) -> Result<(), Command> {
+        let result = self.queue.try_send(command).map_err(|error| match error {
             TrySendError::Full(call) | TrySendError::Disconnected(call) => call,
         });
         self.sign.raise();
@@ -112,40 +112,40 @@ impl Caller {
     }
 
     /// Wakes the thread.
-    pub(crate) fn nudge(&self) {
+    pub(crate) fn wake(&self) {
         self.sign.raise();
     }
 
     /// The same, waiting until there is room; answers whether the thread is there.
-    pub(crate) fn call_patiently(&self, call: Call) -> bool {
-        let sent = self.queue.send(call).is_ok();
+    pub(crate) fn send(&self, command: Command) -> bool {
+        let sent = self.queue.send(command).is_ok();
         self.sign.raise();
         sent
     }
 }
 
 /// A way to call a link's thread.
-pub(crate) fn calls() -> std::io::Result<(Caller, Calls)> {
+pub(crate) fn command_channel() -> std::io::Result<(CommandSender, CommandQueue)> {
     let (queue, incoming) = sync_channel(CALLS_MAX);
     let sign = Sign::new()?;
-    let calls = Calls {
+    let calls = CommandQueue {
         queue: incoming,
         sign: sign.clone(),
     };
-    Ok((Caller { queue, sign }, calls))
+    Ok((CommandSender { queue, sign }, calls))
 }
 
 /// Sends a program away: with words, or with a reset where there are none for it.
-pub(crate) fn turn_away(newcomer: Newcomer, why: Refusal) {
+pub(crate) fn refuse_session(new_session: NewSession, why: Refusal) {
     let mut session = Session::new(SessionId([0; 16]));
-    session.tie = newcomer.tie;
-    if session.connect(newcomer.socket).is_ok()
-        && let Some(handshake) = newcomer.handshake
+    session.relay = new_session.relay;
+    if session.connect(new_session.socket).is_ok()
+        && let Some(handshake) = new_session.handshake
     {
         session.say(&handshake.answer(Err(why)));
         session.part();
     }
 }
 
-/// Calls that wait; a newcomer beyond is sent away.
+/// CommandQueue that wait; a new_session beyond is sent away.
 const CALLS_MAX: usize = 1 << 10;
