@@ -1,9 +1,9 @@
 //! Controller of the circuits of one device: a machine that decides which change is due.
 //!
 //! Steps of vectors end and begin at the same instants. All decreases come first. The increases follow once the device
-//! has confirmed the last decrease and its guard time is over, so that the capacity is never exceeded (section 3.4
-//! of the VBLS paper leaves this to "timer-based triggers"). Circuits are created and removed, and the device
-//! inspected, when no change is due.
+//! has confirmed the last decrease and its guard time is over. So the capacity is never exceeded; section 3.4 of the
+//! VBLS paper leaves this to "timer-based triggers". Circuits are created and removed, and the device inspected, when
+//! no change is due.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

@@ -70,8 +70,8 @@ impl Authorizer {
         }
     }
 
-    /// Returns the current rights of the holder of `key`, by the lists or by its credential, and the identity whose share
-    /// of the daemon it uses.
+    /// Returns the current rights of the holder of `key`, by the lists or by its credential. Also returns the identity
+    /// whose share of the daemon the client uses.
     pub(crate) fn rights(
         &self,
         key: Fingerprint,

@@ -1,4 +1,4 @@
-//! An element of a cluster: a thread that talks to the others, and tells a link when the channel is its own.
+//! Element of a cluster: a thread that exchanges the token with the other elements, and controls a link by it.
 
 use std::fmt;
 use std::io;
@@ -25,18 +25,18 @@ use crate::address::shared_address::SharedAddress;
 use crate::kernel;
 use crate::link_handle::LinkHandle;
 
-/// Who is in a cluster, and what they share.
+/// Settings of a cluster.
 #[derive(Clone)]
 pub struct Settings {
-    /// Where each element listens, in the same order for all of them.
+    /// Addresses of all elements, in the same order at each of them.
     pub members: Vec<SocketAddr>,
-    /// Which of these addresses is ours.
+    /// Address of this element.
     pub listen: SocketAddr,
-    /// What only they know.
+    /// Shared secret of the elements.
     pub secret: Vec<u8>,
-    /// What the channel carries.
+    /// Rate of the channel.
     pub rate: Rate,
-    /// An address that programs find all of them at.
+    /// Shared address of the elements for programs.
     pub address: Option<Ipv4Addr>,
 }
 
@@ -47,7 +47,7 @@ impl fmt::Debug for Settings {
 }
 
 impl Settings {
-    /// How the elements take turns, or why these settings make no cluster.
+    /// Returns the configuration of the token, or the fault of these settings.
     pub fn config(&self) -> Result<Config, String> {
         let place = self.members.iter().position(|at| *at == self.listen);
         let Some(me) = place else {
@@ -71,30 +71,30 @@ impl Settings {
     }
 }
 
-/// Takes part in a cluster for as long as it lives.
+/// Membership in a cluster, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Cluster {
     stop: Arc<AtomicBool>,
     phase: Arc<AtomicU8>,
     sign: Sign,
     thread: Option<JoinHandle<()>>,
-    /// Gone only when nothing sends any more.
+    /// Shared address, which is released after the thread has ended.
     shared: Option<Arc<SharedAddress>>,
 }
 
-/// Why there is no cluster.
+/// Reason why the cluster cannot be joined.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
-    /// It cannot listen for the others.
+    /// No UDP socket can be opened.
     #[error("cannot listen on {0}: {1}")]
     Listen(SocketAddr, #[source] io::Error),
-    /// The address that all share cannot be had.
+    /// The shared address cannot be set up.
     #[error(transparent)]
     Address(#[from] kernel::error::Error),
 }
 
 impl Cluster {
-    /// Joins the cluster; from now on `handle` sends when it has the token.
+    /// Joins the cluster. From now on, the link sends only while this element has the token.
     pub fn join(
         settings: &Settings,
         config: Config,
@@ -140,7 +140,7 @@ impl Cluster {
         })
     }
 
-    /// Has who begins go to others from now on, before doors are closed here; returns when nobody can be at one any more.
+    /// Directs new connections to other elements, before the listeners here are closed. Returns when this is in force.
     pub fn close(&self) {
         if self.shared.is_some() {
             self.phase.store(CLOSING, Relaxed);
@@ -148,11 +148,12 @@ impl Cluster {
         }
     }
 
-    /// Leaves the address to others, once all that sessions said has been brought, or after this time, or when somebody interrupts.
+    /// Releases the shared address once the kernel has delivered all data of sessions, after this time, or at an
+    /// interruption.
     pub fn leave(&self, patience: Duration) {
         if let Some(shared) = &self.shared {
             if !shared.wait_for_connections(patience, || !interrupt::is_requested()) {
-                warn!("programs have not taken all that was said to them");
+                warn!("programs have not received all of their data");
             }
             self.phase.store(LEAVING, Relaxed);
             pause(GRACE);
@@ -170,7 +171,7 @@ impl Drop for Cluster {
     }
 }
 
-/// The thread.
+/// Thread of an element.
 struct Worker {
     element: Element,
     membership: Membership,
@@ -182,9 +183,9 @@ struct Worker {
     rate: Rate,
     sign: Sign,
     stop: Arc<AtomicBool>,
-    /// The slot that the handle knows of.
+    /// Slot that the link follows.
     told: Option<Slot>,
-    /// How often in a row the handle had nothing to send.
+    /// Number of consecutive checks at which the link had nothing to send.
     idle: u32,
 }
 
@@ -193,7 +194,7 @@ impl Worker {
         self.handle.follow(never(self.rate));
         while !self.stop.load(Relaxed) {
             if let Err(error) = self.turn() {
-                warn!("the other elements cannot be heard: {error}");
+                warn!("cannot exchange messages with the other elements: {error}");
                 thread::park_timeout(BREATH);
             }
         }
@@ -209,7 +210,7 @@ impl Worker {
             self.element.handle_message(self.clock.now(), words);
         }
         let now = self.clock.now();
-        // bytes come in pieces: one look that finds none says little
+        // data come in pieces, so one check without data means little
         let wants = self.handle.status().wants();
         self.idle = if wants { 0 } else { self.idle + 1 };
         let is_sure = wants || self.idle >= IDLE_LOOKS;
@@ -238,7 +239,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Tells the handle of a slot that began, grew, or ended before its time.
+    /// Applies a slot that began, grew, or ended early to the link.
     fn update_link(&mut self) {
         let slot = self.element.slot();
         if slot == self.told {
@@ -255,7 +256,7 @@ impl Worker {
         self.told = slot;
     }
 
-    /// Tells who spreads connections who serves, and others whether we do.
+    /// Passes the serving elements to the shared address, and its readiness to the other elements.
     fn update_shared_address(&mut self, now: Instant) {
         let Some(shared) = &self.shared else {
             return;
@@ -287,12 +288,12 @@ impl Worker {
     }
 }
 
-/// Messages with proof that an element said them (HMAC-SHA-256).
+/// UDP socket for messages with authentication by HMAC-SHA-256.
 struct ElementSocket {
     udp: Udp,
     members: Vec<SocketAddr>,
     key: hmac::Key,
-    /// What the cluster is, so that no message of another one with the same secret is heard.
+    /// Name of the cluster, so that messages of other clusters with the same secret are refused.
     name: Vec<u8>,
     drops: u32,
 }
@@ -316,7 +317,7 @@ impl ElementSocket {
             .send(&octets, self.members.get(usize::from(words.to)).copied())
     }
 
-    /// The next message of another element that is there; what is not one is left out.
+    /// Returns the next authentic message of another element.
     fn receive(&mut self) -> io::Result<Option<ElementMessage>> {
         let mut buffer = [0; RECEIVED_MAX];
         for _ in 0..HEARD_MAX {
@@ -342,37 +343,37 @@ impl ElementSocket {
     }
 }
 
-/// The vector of a slot.
+/// Returns the rate vector of a slot.
 fn window(slot: Slot, rate: Rate) -> Option<Trc> {
     let Slot { from, till } = slot;
     Trc::new(vec![Step { from, till, rate }]).ok()
 }
 
-/// A vector that is over.
+/// Returns a vector without a rate at any future time.
 fn never(rate: Rate) -> Trc {
     let (from, till) = (Instant::ZERO, Instant::from_nanos(1));
     Trc::new(vec![Step { from, till, rate }]).unwrap_or_else(|_| Trc::steady(rate))
 }
 
-/// ProxyListeners are open; they are about to be closed; and others are to have the address.
+/// Phases: listeners are open; they are about to be closed; the address is being released.
 const OPEN: u8 = 0;
 const CLOSING: u8 = 1;
 const LEAVING: u8 = 2;
-/// How long others and the kernel need to do what they were told, and connections that are being made to be there.
+/// Time for the other elements and the kernel to apply changes, and for connections in progress.
 const GRACE: Duration = Duration::from_secs(1);
-/// Octets of a secret, at least.
+/// Minimum length of a secret, in octets.
 const SECRET_MIN: usize = 16;
-/// Octets of SHA-256.
+/// Length of an HMAC-SHA-256, in octets.
 const PROOF_LEN: usize = 32;
-/// No message has more octets.
+/// Maximum length of a message, in octets.
 const RECEIVED_MAX: usize = 256;
-/// Messages that are heard before anything else is done.
+/// Maximum number of messages that are handled in one turn.
 const HEARD_MAX: usize = 256;
-/// How often it is looked whether the handle still has something to send, in its slot.
+/// Interval of checks for data to send, during a slot.
 const LOOK: Duration = Duration::from_millis(1);
-/// Looks that must find nothing before the channel goes to others.
+/// Number of checks without data before the channel is passed on.
 const IDLE_LOOKS: u32 = 2;
-/// How long to wait after a failure, since the next may come at once.
+/// Pause after an error, which may occur again at once.
 const BREATH: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
@@ -393,10 +394,10 @@ mod tests {
     }
 
     const HERE: &str = "127.0.0.1:0";
-    const SECRET: &str = "what only elements know";
+    const SECRET: &str = "secret of the elements";
 
     #[test]
-    fn what_is_no_cluster_is_refused() {
+    fn invalid_settings_are_refused() {
         let config = |secret, members: &[&str]| settings(secret, members).config();
         assert_eq!(config(SECRET, &[HERE, "10.0.0.2:1"]), Ok(Config::new(2, 0)));
         assert!(config("short", &[HERE]).unwrap_err().contains("16"));
@@ -408,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_knows_the_secret_of_this_cluster_is_heard() {
+    fn messages_without_the_secret_of_this_cluster_are_refused() {
         let socket = |secret, members: &[&str]| {
             let udp = Udp::bind(HERE.parse().unwrap()).unwrap();
             ElementSocket::new(&settings(secret, members), udp)
@@ -431,7 +432,7 @@ mod tests {
         changed[4] ^= 1;
         assert_eq!(ours.open(&changed), None);
         assert_eq!(
-            ours.open(&said(&socket("what others know", &[HERE, "10.0.0.2:1"]))),
+            ours.open(&said(&socket("secret of others", &[HERE, "10.0.0.2:1"]))),
             None
         );
         assert_eq!(

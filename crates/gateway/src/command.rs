@@ -1,4 +1,4 @@
-//! What reaches a link's thread from others.
+//! Commands to the thread of a link.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -19,82 +19,82 @@ use crate::session::Session;
 use crate::session_relay::RelayEnd;
 use crate::target::Target;
 
-/// A connection of a program that wants to go somewhere.
+/// Connection of a program that asks for a target.
 #[derive(Debug)]
 pub struct NewSession {
-    /// What its session is called, if it has a name already.
+    /// Identifier, if an earlier gateway has set one.
     pub session: Option<SessionId>,
-    /// Does not block.
+    /// Non-blocking socket of the program.
     pub socket: Socket,
-    /// Where to.
+    /// Requested target.
     pub target: Target,
-    /// What tells the program how it went; nothing if it believes that it is there already.
+    /// Handshake that sends the result; none for a captured program, which takes itself for connected.
     pub handshake: Option<Box<dyn Handshake>>,
-    /// What it has said so far.
+    /// Bytes that followed the handshake.
     pub rest: Vec<u8>,
-    /// Gateways that its session may still cross.
+    /// Number of gateways that the session may still cross.
     pub hops: u8,
-    /// It is a session of another link that goes on.
+    /// Other side of the relay, for a session of another link.
     pub relay: Option<RelayEnd>,
-    /// Its part of its host's share, if it is a program.
+    /// Share of the program's host, if it is a program of this side.
     pub share: Option<HostShare>,
 }
 
-/// An authenticated connection between two gateways.
+/// Authenticated connection between two gateways.
 #[derive(Debug)]
 pub struct LinkConnection {
-    /// Keeps the connection.
+    /// Keeps the connection open.
     pub control: Control,
-    /// Carries letters.
+    /// Stream of control messages.
     pub stream: Stream,
-    /// Carries pages, if datagrams pass.
+    /// Socket for pages, if datagrams arrive.
     pub udp: Option<Udp>,
-    /// Marks our datagrams and letters.
+    /// Number in datagrams and control messages of this side.
     pub connection: u64,
-    /// Seals and opens datagrams; without, they are plain.
+    /// Keys that seal and open datagrams; none for unencrypted ones.
     pub keys: Option<(Key, Key)>,
-    /// What the channel takes, if nobody set that.
+    /// Measured rate of the channel.
     pub rate: Option<Rate>,
-    /// The longest datagram that passes, without its UDP header.
+    /// Length of the longest datagram that arrives, without its UDP header.
     pub datagram_len: u16,
-    /// Bytes that a session may send before it is told more: as both sides agreed.
+    /// Bytes that a session may send before it needs more window, as agreed.
     pub window: u32,
-    /// How many messages the peer has heard on this link; nothing if it is new on either side.
+    /// Number of messages that the peer has received on this link; none if the link is new on either side.
     pub heard: Option<u64>,
-    /// Hears why the connection ended.
+    /// Receives the error with which the connection ended.
     pub ended: SyncSender<Error>,
 }
 
-/// The addresses of a target that may be called, or why there are none.
+/// Allowed addresses of a target, or the reason why there are none.
 pub(crate) type ResolvedTarget = Result<Vec<SocketAddr>, Refusal>;
 
-/// What a link's thread is asked for.
+/// Command to the thread of a link.
 #[derive(Debug)]
 pub(crate) enum Command {
     Open(Box<NewSession>),
-    /// The addresses of a session's target, or why it has none.
+    /// The addresses of a session's target were resolved, or not.
     Resolved(SessionId, ResolvedTarget),
-    /// Let go of the connection, and say how many messages were heard; nothing if there is no link.
+    /// Leave the connection, and report the number of received messages; none if there is no link.
     Detach(SyncSender<Option<u64>>),
     Attach(Box<LinkConnection>),
-    /// What the channel takes from now on, whatever becomes of connections.
+    /// Follow this rate vector on all connections.
     Follow(Trc),
-    /// The other gateway refuses this one: programs are told so at once, until there is a connection.
+    /// End the sessions and refuse new ones until there is a connection: the other gateway refuses this one.
     Refuse,
     /// End at once, with all sessions.
     End,
-    /// No more sessions; when the last is over, the thread ends.
+    /// Accept no further sessions, and end with the last one.
     Drain,
 }
 
-/// Where calls come in.
+/// Receiving side of the commands.
 #[derive(Debug)]
 pub(crate) struct CommandQueue {
     pub(crate) queue: Receiver<Command>,
     pub(crate) sign: Sign,
 }
 
-/// CommandQueue a link's thread.
+/// Sending side of the commands.
 #[derive(Clone, Debug)]
 pub(crate) struct CommandSender {
     queue: SyncSender<Command>,
@@ -102,7 +102,7 @@ pub(crate) struct CommandSender {
 }
 
 impl CommandSender {
-    /// Asks for something; gives it back if the thread is gone, or too much waits.
+    /// Sends a command, or returns it if the thread has ended or the queue is full.
     pub(crate) fn try_send(&self, command: Command) -> Result<(), Command> {
         let result = self.queue.try_send(command).map_err(|error| match error {
             TrySendError::Full(call) | TrySendError::Disconnected(call) => call,
@@ -116,7 +116,7 @@ impl CommandSender {
         self.sign.raise();
     }
 
-    /// The same, waiting until there is room; answers whether the thread is there.
+    /// Sends a command, and waits for room. Returns false if the thread has ended.
     pub(crate) fn send(&self, command: Command) -> bool {
         let sent = self.queue.send(command).is_ok();
         self.sign.raise();
@@ -124,9 +124,9 @@ impl CommandSender {
     }
 }
 
-/// A way to call a link's thread.
+/// Creates a queue of commands.
 pub(crate) fn command_channel() -> std::io::Result<(CommandSender, CommandQueue)> {
-    let (queue, incoming) = sync_channel(CALLS_MAX);
+    let (queue, incoming) = sync_channel(COMMANDS_MAX);
     let sign = Sign::new()?;
     let calls = CommandQueue {
         queue: incoming,
@@ -135,7 +135,7 @@ pub(crate) fn command_channel() -> std::io::Result<(CommandSender, CommandQueue)
     Ok((CommandSender { queue, sign }, calls))
 }
 
-/// Sends a program away: with words, or with a reset where there are none for it.
+/// Refuses a session: by an answer of its handshake, or by a reset if it has none.
 pub(crate) fn refuse_session(new_session: NewSession, why: Refusal) {
     let mut session = Session::new(SessionId([0; 16]));
     session.relay = new_session.relay;
@@ -147,5 +147,5 @@ pub(crate) fn refuse_session(new_session: NewSession, why: Refusal) {
     }
 }
 
-/// CommandQueue that wait; a new_session beyond is sent away.
-const CALLS_MAX: usize = 1 << 10;
+/// Maximum number of queued commands; further sessions are refused.
+const COMMANDS_MAX: usize = 1 << 10;

@@ -1,4 +1,4 @@
-//! Sessions that the other side begins: who their targets are, and the calling of them.
+//! Sessions that the other gateway opens: resolving their targets and connecting to them.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::target::Host;
 use crate::window::promise;
 
 impl Multiplexer {
-    /// The other side begins a session.
+    /// Handles the opening of a session by the other gateway.
     pub(crate) fn open(&mut self, link: &mut Link, id: SessionId, words: &[u8]) {
         let Ok(Opening { hops, target }) = Opening::decode(words) else {
             link.answer(id, false, &messages::encode_refusal(Refusal::Broken));
@@ -47,7 +47,7 @@ impl Multiplexer {
         }
     }
 
-    /// The addresses of a session's target are known.
+    /// Handles the resolved addresses of a session's target.
     pub(crate) fn call_target(&mut self, link: &mut Link, id: SessionId, found: ResolvedTarget) {
         let Some(token) = self.tokens.get(&id).copied() else {
             return;
@@ -64,7 +64,7 @@ impl Multiplexer {
         }
     }
 
-    /// A session whose target is not ours to call goes on to a further gateway.
+    /// Forwards a session to a further gateway, if this one does not allow its target.
     fn forward(&mut self, token: u64, handle: &LinkHandle) -> Result<(), Refusal> {
         let (Some(attempt), Some(session)) =
             (self.attempts.get_mut(&token), self.sessions.get_mut(&token))
@@ -88,7 +88,7 @@ impl Multiplexer {
         attempt.forward(came, &self.poll, token)
     }
 
-    /// Looks how calling a session's target goes, if it is being called.
+    /// Checks the attempt to connect to a session's target.
     pub(crate) fn poll_attempt(&mut self, link: &mut Link, token: u64, now: Instant) {
         let Some(attempt) = self.attempts.get_mut(&token) else {
             return;
@@ -101,7 +101,7 @@ impl Multiplexer {
                     link.answer(session.id, true, &messages::encode_reached(from));
                     promise(link, session.id);
                     if let Err(error) = session.connect(socket) {
-                        warn!("session {} could not begin: {error}", session.id);
+                        warn!("session {} cannot be connected: {error}", session.id);
                         self.end(link, token, Refusal::Broken);
                     }
                 }
@@ -111,7 +111,7 @@ impl Multiplexer {
         }
     }
 
-    /// A session that the other side began does not go on.
+    /// Refuses a session of the other gateway.
     fn refuse(&mut self, link: &mut Link, token: u64, why: Refusal) {
         if let Some(attempt) = self.attempts.remove(&token) {
             info!("{} was not reached: {why}", attempt.target());
@@ -122,7 +122,7 @@ impl Multiplexer {
         }
     }
 
-    /// Looks at all targets that are being called, now and then: some never answer. Gives up memory that has been of no use since.
+    /// Checks all attempts at intervals, since some targets never answer. Frees memory that was not needed since then.
     pub(crate) fn sweep(&mut self, link: &mut Link, now: Instant) {
         if now < self.sweep_at {
             return;
@@ -136,7 +136,7 @@ impl Multiplexer {
     }
 }
 
-/// How often targets are looked at that do not answer.
+/// Interval of checks of unanswered attempts.
 const SWEEP: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -161,7 +161,7 @@ mod tests {
     use crate::status::Status;
     use crate::target_rules::TargetRules;
 
-    /// The egress of a link.
+    /// Egress side of a link.
     struct Egress {
         multiplexer: Multiplexer,
         link: Link,
@@ -169,7 +169,7 @@ mod tests {
     }
 
     impl Egress {
-        /// Lets sessions go where these rules say, at most two at a time, and others on through `onward`.
+        /// Creates an egress with these rules for at most two sessions. Other targets are forwarded to `onward`.
         fn new(rules: &[String], onward: Option<LinkHandle>) -> Self {
             let rules = rules.iter().map(|rule| rule.parse().unwrap()).collect();
             let settings = Settings {
@@ -215,7 +215,7 @@ mod tests {
             }
         }
 
-        /// The other side begins a session with these words.
+        /// Opens a session of the other gateway with these octets.
         fn begin(&mut self, words: Vec<u8>) {
             self.opened += 1;
             let (id, now) = (SessionId([self.opened; 16]), self.multiplexer.clock.now());
@@ -223,13 +223,13 @@ mod tests {
             self.multiplexer.event(&mut self.link, opened, now).unwrap();
         }
 
-        /// The other side asks for a target that may be so many gateways away.
+        /// Opens a session for a target with this number of further gateways.
         fn open(&mut self, target: &str, hops: u8) {
             let target = target.parse().unwrap();
             self.begin(Opening { hops, target }.encode());
         }
 
-        /// Answers so far: whose session, and the address that its target was called from or why it was not.
+        /// Returns the answers so far: the session, and the local address of its connection or the reason of its refusal.
         fn said(&mut self) -> Vec<(u8, Result<SocketAddr, Refusal>)> {
             let now = self.multiplexer.clock.now();
             let mut said = Vec::new();
@@ -251,7 +251,7 @@ mod tests {
             said
         }
 
-        /// The first answer, which may take the kernel or the resolver a while.
+        /// Returns the first answer, for which the kernel or the resolver may need time.
         #[expect(clippy::unwrap_in_result, reason = "the test fails, not the call")]
         fn answer(&mut self) -> Result<SocketAddr, Refusal> {
             for _ in 0..10_000 {
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn session_without_leave_or_without_a_listener_is_refused() {
+    fn session_to_a_forbidden_or_closed_target_is_refused() {
         let (listener, address) = target();
         let mut egress = Egress::new(&[address.to_string()], None);
         drop(listener);
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn session_without_leave_goes_on_until_it_has_crossed_its_gateways() {
+    fn session_to_a_forbidden_target_is_forwarded_until_its_hops_are_used_up() {
         let settings = Egress::new(&[], None).multiplexer.settings;
         let onward = link_thread::start(settings).unwrap();
         let mut egress = Egress::new(&[], Some(onward));
@@ -348,10 +348,10 @@ mod tests {
     }
 
     #[test]
-    fn target_that_does_not_answer_is_given_up_when_next_looked_at() {
+    fn unanswered_attempt_is_given_up_at_the_next_check() {
         let waiting = || {
             let mut egress = Egress::new(&["localhost:1".to_owned()], None);
-            // the answer for a name is heard at the next tick
+            // the addresses of a name arrive with the next tick
             egress.open("localhost:1", 0);
             let late = egress.multiplexer.clock.now() + CONNECT;
             (egress, late)

@@ -1,4 +1,4 @@
-//! Which sockets have something to read or room to write, told once each time that changes.
+//! Readiness of sockets, edge-triggered (epoll(7)).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -6,19 +6,19 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use rustix::event::{Timespec, epoll};
 
-/// Sockets, each with a number.
+/// Set of sockets, each with a token.
 #[derive(Debug)]
 pub(crate) struct Epoll {
     fd: OwnedFd,
 }
 
-/// What changed about one of them.
+/// Event of a socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
     pub(crate) token: u64,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
-    /// The connection has failed.
+    /// True if the connection has failed.
     pub(crate) broken: bool,
 }
 
@@ -28,7 +28,7 @@ impl Epoll {
         Ok(Self { fd })
     }
 
-    /// Watches a socket until it is closed.
+    /// Adds a socket until it is closed.
     pub(crate) fn add(&self, socket: &impl AsFd, token: u64) -> io::Result<()> {
         use epoll::EventFlags as Flags;
         let flags = Flags::IN | Flags::OUT | Flags::RDHUP | Flags::ET;
@@ -36,13 +36,13 @@ impl Epoll {
         Ok(epoll::add(&self.fd, socket, data, flags)?)
     }
 
-    /// Watches a socket no more.
+    /// Removes a socket.
     pub(crate) fn remove(&self, socket: &impl AsFd) {
-        // one that is not watched is no harm
+        // a socket that is not in the set is ignored
         epoll::delete(&self.fd, socket).ok();
     }
 
-    /// What changed since it was last asked.
+    /// Returns the events since the last call.
     pub(crate) fn ready(&self) -> io::Result<Vec<Ready>> {
         use epoll::EventFlags as Flags;
         let now = Timespec {
@@ -73,5 +73,5 @@ impl AsRawFd for Epoll {
     }
 }
 
-/// Changes that are taken at a time.
+/// Maximum number of events in one call.
 const READY_MAX: usize = 256;

@@ -1,4 +1,4 @@
-//! HostShares of a gateway between the hosts and networks that programs come from.
+//! Shares of a gateway's sessions for hosts and networks of programs.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lighthaul_base::prefix::Prefix;
 use lighthaul_base::seats::{Full, Limits, Seats};
 
-/// Sessions of programs, counted by host: one host has at most three quarters of them, one network seven eighths.
+/// Sessions of programs by host. One host has at most three quarters of them, one network seven eighths.
 #[derive(Clone, Debug)]
 pub struct HostShares(Arc<Mutex<Held>>);
 
 #[derive(Debug)]
 struct Held {
-    /// One seat for each host with sessions, which uses as many units as it has sessions.
+    /// One seat for each host with sessions, with one unit for each session.
     seats: Seats<(), 1>,
     hosts: BTreeMap<Prefix, Host>,
 }
@@ -24,7 +24,7 @@ struct Host {
     sessions: u64,
 }
 
-/// One session's part, given back when this is dropped.
+/// Share of one session, which is returned when this is dropped.
 #[derive(Debug)]
 pub struct HostShare {
     shares: HostShares,
@@ -32,7 +32,7 @@ pub struct HostShare {
 }
 
 impl HostShares {
-    /// Returns shares of `most` sessions.
+    /// Creates shares of `most` sessions.
     pub fn new(most: u64) -> Self {
         Self(Arc::new(Mutex::new(Held {
             seats: Seats::new([Limits::parts_of(most)]),
@@ -40,7 +40,7 @@ impl HostShares {
         })))
     }
 
-    /// Takes the part of a session for a program that comes from `address`.
+    /// Takes the share of a session for a program at `address`.
     pub fn enter(&self, address: IpAddr) -> Result<HostShare, Full> {
         let host = Prefix::host(address);
         let mut held = self.lock();
@@ -71,7 +71,7 @@ impl HostShares {
 }
 
 impl HostShare {
-    /// Returns the host that the program comes from.
+    /// Returns the host of the program.
     pub(crate) const fn host(&self) -> Prefix {
         self.host
     }
@@ -88,7 +88,7 @@ impl Drop for HostShare {
             return;
         }
         let sessions = sessions - 1;
-        // less is never refused
+        // a decrease is never refused
         held.seats.reuse(seat, [sessions]).ok();
         held.hosts.insert(self.host, Host { seat, sessions });
     }
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn one_host_and_one_network_leave_room_for_others() {
+    fn one_host_and_one_network_are_limited() {
         let shares = HostShares::new(16);
         let enter = |site, host| shares.enter(address(site, host));
         let mut held: Vec<HostShare> = (0..12).map(|_| enter(0, 1).unwrap()).collect();
@@ -121,7 +121,7 @@ mod tests {
         held.extend([enter(1, 1).unwrap(), enter(1, 1).unwrap()]);
         let refused = enter(1, 2).unwrap_err().to_string();
         assert!(refused.contains("all 16 are in use"), "{refused}");
-        // a part that is given back is free for others
+        // a returned share is available to others
         held.remove(0);
         assert!(enter(1, 2).is_ok());
         held.clear();

@@ -1,4 +1,4 @@
-//! One end of a link, which a thread has with its sessions, whatever becomes of its connections.
+//! Handle of the thread of one end of a link.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::command::{
 use crate::quota::Quota;
 use crate::status::Status;
 
-/// CommandQueue the thread of one end of a link; when the last of these is gone, the thread ends.
+/// Handle of the thread of one end of a link. The thread ends with its last handle.
 #[derive(Clone, Debug)]
 pub struct LinkHandle {
     pub(crate) commands: CommandSender,
@@ -24,7 +24,7 @@ pub struct LinkHandle {
 }
 
 impl LinkHandle {
-    /// Nobody answers its queue yet.
+    /// Creates a handle with the queue for its thread.
     pub(crate) fn new() -> io::Result<(Self, CommandQueue)> {
         let (commands, queue) = command_channel()?;
         let (status, clock) = (Arc::default(), Clock::start());
@@ -36,12 +36,12 @@ impl LinkHandle {
         Ok((handle, queue))
     }
 
-    /// Counts its sessions together with those of other links; to be called before there are any.
+    /// Counts the sessions of the link together with those of other links. Must be called before the link has sessions.
     pub fn share_sessions(&self, quota: Arc<dyn Quota>) {
         self.status.share(quota);
     }
 
-    /// Takes a program in.
+    /// Opens a session for a program, or refuses it if the queue is full.
     pub fn open_session(&self, new_session: NewSession) {
         let call = Command::Open(Box::new(new_session));
         if let Err(Command::Open(new_session)) = self.commands.try_send(call) {
@@ -49,8 +49,7 @@ impl LinkHandle {
         }
     }
 
-    /// Lets go of the connection that there may be, and says how many messages were heard; nothing if there is no link to go on
-    /// with.
+    /// Leaves the current connection. Returns the number of received messages, or nothing if there is no link to resume.
     pub fn detach(&self) -> Option<u64> {
         let (answer, heard) = sync_channel(1);
         if !self.commands.send(Command::Detach(answer)) {
@@ -59,47 +58,47 @@ impl LinkHandle {
         heard.recv().ok().flatten()
     }
 
-    /// There is a new connection.
+    /// Gives the link a new connection. Returns false if the thread has ended.
     pub fn attach(&self, connection: LinkConnection) -> bool {
         self.commands.send(Command::Attach(Box::new(connection)))
     }
 
-    /// Ends the link and all of its sessions at once.
+    /// Ends the link and its sessions at once.
     pub fn end(&self) {
         self.commands.send(Command::End);
     }
 
-    /// The other gateway refuses this one: sessions end, and programs are told so at once until [`LinkHandle::attach`].
+    /// Ends the sessions and refuses new ones until [`LinkHandle::attach`], since the other gateway refuses this one.
     pub fn refuse(&self) {
         self.commands.send(Command::Refuse);
     }
 
-    /// Takes nobody in any more; the thread ends with its last session.
+    /// Accepts no further sessions. The thread ends with its last session.
     pub fn drain(&self) {
         self.commands.send(Command::Drain);
     }
 
-    /// Whether its thread has ended.
+    /// Returns true if the thread has ended.
     pub fn is_over(&self) -> bool {
         self.status.is_over()
     }
 
-    /// Keeps to another vector from now on, by [`LinkHandle::clock`], whatever becomes of connections.
+    /// Follows another rate vector, by [`LinkHandle::clock`], on this and further connections.
     pub fn follow(&self, trc: Trc) {
         self.commands.send(Command::Follow(trc));
     }
 
-    /// Has the thread look around, so that it says soon whether it has something to send.
+    /// Wakes the thread, so that it reports soon whether it has data to send.
     pub(crate) fn wake(&self) {
         self.commands.wake();
     }
 
-    /// The clock that vectors are followed by.
+    /// Returns the clock of rate vectors.
     pub const fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// What it counts.
+    /// Returns the counters.
     pub fn status(&self) -> &Status {
         &self.status
     }

@@ -1,4 +1,4 @@
-//! The thread that has one end of a link with its sessions, whatever becomes of its connections.
+//! Thread of one end of a link, which outlives the connections of the link.
 
 use std::cell::RefCell;
 use std::io;
@@ -27,7 +27,7 @@ use crate::resolve::Resolver;
 use crate::settings::Settings;
 use crate::splice_proxy::SpliceProxy;
 
-/// Starts a thread for an end that has no connection yet.
+/// Starts the thread of a link without a connection.
 pub fn start(settings: Arc<Settings>) -> io::Result<LinkHandle> {
     let (handle, commands) = LinkHandle::new()?;
     let resolver = Resolver::start(Arc::clone(&settings.allowed), handle.commands.clone())?;
@@ -39,14 +39,14 @@ pub fn start(settings: Arc<Settings>) -> io::Result<LinkHandle> {
                 end: None,
             }
             .run(),
-            Err(error) => warn!("a link could not begin: {error}"),
+            Err(error) => warn!("cannot start a link: {error}"),
         }
         status.over();
     })?;
     Ok(handle)
 }
 
-/// Starts a thread that commands targets from here: no link, and no connection to another gateway.
+/// Starts a thread that connects to targets directly, without a link and another gateway.
 pub fn start_direct(settings: Arc<Settings>) -> io::Result<LinkHandle> {
     let (handle, commands) = LinkHandle::new()?;
     let resolver = Resolver::start(Arc::clone(&settings.direct), handle.commands.clone())?;
@@ -66,17 +66,17 @@ pub fn start_direct(settings: Arc<Settings>) -> io::Result<LinkHandle> {
     Ok(handle)
 }
 
-/// The thread.
+/// Thread of a link.
 struct Worker {
     multiplexer: Multiplexer,
     end: Option<End>,
 }
 
-/// What outlives a connection.
+/// State that outlives a connection.
 struct End {
     link: Link,
     store: PageStore,
-    /// What its channel carries, unless somebody says so from moment to moment.
+    /// Rate vector of the channel, unless one is followed.
     trc: Option<Trc>,
 }
 
@@ -106,14 +106,14 @@ impl Worker {
         }
     }
 
-    /// Nobody will come back: all sessions end.
+    /// Ends all sessions and the link.
     fn give_up(&mut self) {
         self.multiplexer.fail_all();
         self.end = None;
         self.multiplexer.status.keep(false);
     }
 
-    /// Runs the link over a connection until that ends.
+    /// Runs the link over a connection until the connection ends.
     fn serve(&mut self, connection: LinkConnection) {
         let again = self.end.is_some() && connection.heard.is_some();
         if !again {
@@ -149,7 +149,7 @@ impl Worker {
         let fits =
             datagram_len(end.link.config().packet_len) <= usize::from(connection.datagram_len);
         let mut lane = lane(connection, self.multiplexer.clock);
-        // a path that has become narrower carries pages on the stream, which has a rate of its own
+        // if the path has become narrower, pages cross the stream, which has a rate of its own
         lane.udp = lane.udp.filter(|_| fits);
         let booked = || self.multiplexer.trc.clone().or_else(|| end.trc.clone());
         self.multiplexer.has_datagrams = lane.udp.is_some();
@@ -163,7 +163,7 @@ impl Worker {
         )
     }
 
-    /// Begins a link that nothing was said on.
+    /// Creates the link for its first connection.
     fn begin(&mut self, connection: &LinkConnection, now: Instant) -> Result<(), Error> {
         let settings = &self.multiplexer.settings;
         let config = config(settings, connection);
@@ -188,7 +188,7 @@ impl Worker {
     }
 }
 
-/// What a link is made of that begins with this connection.
+/// Returns the configuration of a link that begins with this connection.
 fn config(settings: &Settings, connection: &LinkConnection) -> Config {
     let around = CONNECTION_LEN + HEAD_LEN + TAG_LEN;
     let datagram_len = match usize::from(connection.datagram_len) {
@@ -217,18 +217,18 @@ fn config(settings: &Settings, connection: &LinkConnection) -> Config {
     }
 }
 
-/// What leaves at once on a channel that nobody polices, so that a host that is busy for a moment loses nothing of it.
+/// Returns the burst on a channel without a policer, so that a busy host loses none of its time.
 fn burst(rate: Rate, packet_len: u32) -> u32 {
     let bytes = rate.bytes_in(BURST).min(BURST_BYTES_MAX);
     (bytes as u32).max(4 * packet_len)
 }
 
-/// Octets of a datagram with a packet of `packet_len`.
+/// Returns the length of a datagram with a packet of `packet_len`, in octets.
 const fn datagram_len(packet_len: u32) -> usize {
     CONNECTION_LEN + HEAD_LEN + TAG_LEN + packet_len as usize
 }
 
-/// What the machine talks over.
+/// Returns the lane of the machine.
 fn lane(connection: LinkConnection, clock: Clock) -> Lane {
     let (seal, open) = connection.keys.unzip();
     Lane {
@@ -247,16 +247,16 @@ fn lane(connection: LinkConnection, clock: Clock) -> Lane {
     }
 }
 
-/// The longest burst: queues take it.
+/// Maximum burst, which queues can hold.
 const BURST: Duration = Duration::from_millis(4);
 const BURST_BYTES_MAX: u64 = 4 << 20;
-/// How long a datagram may be overtaken.
+/// Time in which a datagram may be overtaken by others.
 const SETTLE: Duration = Duration::from_millis(2);
-/// How often it is said what came.
+/// Interval of acknowledgments.
 const ACK: Duration = Duration::from_millis(10);
-/// How long the other gateway may be silent.
+/// Time for which the other gateway may be silent.
 const SILENCE: Duration = Duration::from_secs(5);
-/// Where no datagram passes, pages cross on the stream in pieces of this size.
+/// Length of the pieces in which pages cross the stream.
 const DATAGRAM_LEN: usize = 8192;
-/// Packets have a multiple of this.
+/// Alignment of packet lengths.
 const ALIGN: usize = 32;

@@ -1,4 +1,4 @@
-//! Which addresses are this host's own: a question to the kernel for each call, since addresses come and go.
+//! Check for addresses of this host. It asks the kernel each time, since addresses change.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use rustix::net::{
 };
 use tracing::warn;
 
-/// Returns whether packets to `address` would be delivered to this host; `true` if the kernel does not say.
+/// Returns true if packets to `address` are delivered to this host, and if the kernel does not answer.
 pub fn is_local(address: IpAddr) -> bool {
     ask(address).unwrap_or_else(|error| {
-        warn!("cannot ask the kernel for the route to {address}, so it is not called: {error}");
+        warn!("cannot ask the kernel for the route to {address}, so it is not used: {error}");
         true
     })
 }
@@ -22,7 +22,7 @@ pub fn is_local(address: IpAddr) -> bool {
 /// Looks up the route to `address` over rtnetlink (rtnetlink(7)).
 fn ask(address: IpAddr) -> io::Result<bool> {
     let family = AddressFamily::NETLINK;
-    // the protocol that is zero is NETLINK_ROUTE
+    // protocol zero is NETLINK_ROUTE
     let fd = socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
     // only the kernel may answer
     connect(&fd, &SocketAddrNetlink::new(0, 0))?;
@@ -45,7 +45,7 @@ fn request(address: IpAddr) -> Vec<u8> {
     out.extend(len.to_ne_bytes());
     out.extend(RTM_GETROUTE.to_ne_bytes());
     out.extend(NLM_F_REQUEST.to_ne_bytes());
-    // sequence number and port; one socket carries one question
+    // sequence number and port; each socket is used for one request
     out.extend([0; 8]);
     let mut route = [0; ROUTE_LEN];
     route[0] = family.as_raw() as u8;
@@ -57,7 +57,7 @@ fn request(address: IpAddr) -> Vec<u8> {
     out
 }
 
-/// Reads the kernel's answer; an address without a route is not this host's. Fails if the answer is incomplete.
+/// Decodes the kernel's answer; an address without a route is not local. Fails if the answer is incomplete.
 pub fn read(reply: &[u8]) -> io::Result<bool> {
     let kind = reply.get(4..6).and_then(|octets| octets.try_into().ok());
     match kind.map(u16::from_ne_bytes) {
@@ -77,11 +77,11 @@ pub fn read(reply: &[u8]) -> io::Result<bool> {
     }
 }
 
-/// Longest time to wait for the kernel, which answers at once unless its tables are being changed.
+/// Time limit for the kernel, which answers at once unless its tables are being changed.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Enough for a route without metrics; the type comes first, and the rest may be cut off.
+/// Enough for a route without metrics. The type comes first, and the rest may be cut off.
 const REPLY_LEN: usize = 1024;
-/// Lengths of `struct nlmsghdr` and `struct rtmsg`, and where the latter has `rtm_type`.
+/// Lengths of `struct nlmsghdr` and `struct rtmsg`, and offset of `rtm_type`.
 const HEADER_LEN: usize = 16;
 const ROUTE_LEN: usize = 12;
 const TYPE_AT: usize = 7;
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn every_interface_address_is_own() {
+    fn every_interface_address_is_local() {
         let listed = listed();
         assert!(!listed.is_empty());
         for address in listed {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_addresses_are_not_own() {
+    fn other_addresses_are_not_local() {
         let listed = listed();
         for address in ["192.0.2.1", "198.51.100.7", "203.0.113.9", "2001:db8::1"] {
             let address: IpAddr = address.parse().unwrap();

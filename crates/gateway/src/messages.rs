@@ -1,7 +1,7 @@
-//! What gateways say to each other about links and sessions.
+//! Messages between gateways about links and sessions.
 //!
-//! A link begins with two greetings, one each way, as messages of a session between two Lighthaul hosts. Then letters and packets
-//! follow as `lighthaul_proto::slabs::wire` has them.
+//! A link begins with a greeting in each direction, as messages of a session between two daemons. Then control
+//! messages and packets follow, in the format of `lighthaul_proto::slabs::wire`.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,37 +11,37 @@ use serde::{Deserialize, Serialize};
 use crate::capture::refusal::Refusal;
 use crate::target::{Host, Target};
 
-/// What the gateway that calls says of a link, and what the other answers.
+/// Greeting of the gateway that connects, and answer of the other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Greeting {
-    /// What the caller's end of the link is called; whoever answers says the same.
+    /// Name of the link, chosen by the gateway that started it. The answer repeats it.
     pub link: [u8; 16],
-    /// How many messages of the other it has heard on it; nothing if the link is new.
+    /// Number of messages that were received on the link; none if the link is new.
     pub heard: Option<u64>,
-    /// Bytes that a session may send before it is told more.
+    /// Bytes that a session may send before it needs more window.
     pub window: u32,
-    /// The longest datagram that it got, without its UDP header.
+    /// Length of the longest datagram that arrived, without its UDP header.
     pub datagram_len: u16,
 }
 
-/// Where a session is to go.
+/// Target of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opening {
-    /// Gateways that it may still cross.
+    /// Number of gateways that the session may still cross.
     pub hops: u8,
-    /// Where the program wants to go.
+    /// Target that the program asks for.
     pub target: Target,
 }
 
 impl Opening {
-    /// Its octets.
+    /// Encodes the opening.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![self.hops];
         self.target.put(&mut out);
         out
     }
 
-    /// Reads what [`Self::encode`] wrote.
+    /// Decodes what [`Self::encode`] wrote.
     pub fn decode(octets: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(octets);
         let opening = Self {
@@ -53,7 +53,7 @@ impl Opening {
     }
 }
 
-/// How the target was reached: the address from which it was called.
+/// Encodes the local address of the connection to the target.
 pub fn encode_reached(from: SocketAddr) -> Vec<u8> {
     let mut out = Vec::new();
     let host = Host::Ip(from.ip());
@@ -62,7 +62,7 @@ pub fn encode_reached(from: SocketAddr) -> Vec<u8> {
     out
 }
 
-/// Reads what [`encode_reached`] wrote.
+/// Decodes what [`encode_reached`] wrote.
 pub fn decode_reached(octets: &[u8]) -> Result<SocketAddr, Malformed> {
     let mut reader = Reader::new(octets);
     let target = Target::read(&mut reader)?;
@@ -73,24 +73,24 @@ pub fn decode_reached(octets: &[u8]) -> Result<SocketAddr, Malformed> {
     }
 }
 
-/// Why a session does not go on.
+/// Encodes the reason of a refusal.
 pub fn encode_refusal(refusal: Refusal) -> Vec<u8> {
     let number = Refusal::ALL.iter().position(|one| *one == refusal);
     vec![number.unwrap_or_default() as u8]
 }
 
-/// Reads what [`encode_refusal`] wrote; what nobody knows is something that broke.
+/// Decodes what [`encode_refusal`] wrote; an unknown reason is [`Refusal::Broken`].
 pub fn decode_refusal(octets: &[u8]) -> Refusal {
     let number = octets.first().map(|octet| usize::from(*octet));
     let known = number.and_then(|number| Refusal::ALL.get(number));
     known.copied().unwrap_or(Refusal::Broken)
 }
 
-/// No address: what stands where none is known.
+/// Placeholder for an unknown address.
 pub const UNKNOWN_ADDRESS: SocketAddr =
     SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
 
-/// Gateways that a session may cross.
+/// Maximum number of gateways that a session may cross.
 pub const HOPS_MAX: u8 = 8;
 
 #[cfg(test)]
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_survive_the_wire() {
+    fn messages_decode_to_what_was_encoded() {
         let opening = Opening {
             hops: 8,
             target: "example.org:443".parse().unwrap(),
@@ -109,7 +109,7 @@ mod tests {
             ..opening
         };
         let read = Opening::decode(&endless.encode()).unwrap();
-        assert_eq!(read.hops, HOPS_MAX, "no peer asks for more");
+        assert_eq!(read.hops, HOPS_MAX, "the number is limited");
         let from = "[2001:db8::1]:5000".parse().unwrap();
         assert_eq!(decode_reached(&encode_reached(from)), Ok(from));
         for refusal in Refusal::ALL {

@@ -1,4 +1,4 @@
-//! All sessions of one link in this gateway: between the sockets of programs and the machine of the link.
+//! All sessions of one link at this gateway: between the sockets of programs and targets, and the machine of the link.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -39,15 +39,15 @@ use crate::status::Status;
 use crate::target::Target;
 use crate::window::promise;
 
-/// A program that waits for word from the other side.
+/// Session of a program that waits for the answer of the other gateway.
 #[derive(Debug)]
 struct Awaiting {
     target: Target,
-    /// How it is told; nothing if it believes that it is there.
+    /// Handshake that sends the answer; none for a captured program, which takes itself for connected.
     handshake: Option<Box<dyn Handshake>>,
 }
 
-/// Sessions, their sockets, and where their bytes lie.
+/// Sessions of a link, their sockets, and their memory.
 #[derive(Debug)]
 pub(crate) struct Multiplexer {
     pub(crate) settings: Arc<Settings>,
@@ -57,42 +57,42 @@ pub(crate) struct Multiplexer {
     pub(crate) sessions: BTreeMap<u64, Session>,
     pub(crate) tokens: BTreeMap<SessionId, u64>,
     last_token: u64,
-    /// Sessions of programs that wait for word from the other side, and how they are told.
+    /// Sessions of programs that wait for the answer of the other gateway.
     awaiting: BTreeMap<u64, Awaiting>,
-    /// Sessions from the other side whose target is being called.
+    /// Sessions of the other gateway whose targets are being connected.
     pub(crate) attempts: BTreeMap<u64, Attempt>,
-    /// When it is looked around for what nothing happens to.
+    /// Time of the next check of attempts without events.
     pub(crate) sweep_at: Instant,
-    /// Addresses that were found while there was no connection.
+    /// Addresses that were resolved while there was no connection.
     found: Vec<(SessionId, ResolvedTarget)>,
-    /// Sessions to look at.
+    /// Sessions with pending work.
     pub(crate) busy: BTreeSet<u64>,
-    /// Sessions that would be read from, were there room.
+    /// Sessions that wait for room to read.
     pub(crate) blocked: BTreeSet<u64>,
     pub(crate) poll: Epoll,
     commands: CommandQueue,
     pub(crate) resolver: Resolver,
-    /// What ends the connection as soon as possible.
+    /// Reason to leave the connection as soon as possible.
     pub(crate) interruption: Option<Interruption>,
     pub(crate) draining: bool,
-    /// Newcomers who came while there was no connection, and when.
+    /// Sessions that were opened while there was no connection, with the time.
     waiting: VecDeque<(Instant, NewSession)>,
-    /// What the channel takes, if somebody says so from moment to moment.
+    /// Rates of a booked channel over time.
     pub(crate) trc: Option<Trc>,
-    /// Whether datagrams pass; where none do, the connection has a rate of its own.
+    /// True if datagrams arrive. Without datagrams, pages cross the TCP connection, which has a rate of its own.
     pub(crate) has_datagrams: bool,
 }
 
-/// What is wanted of the thread once it has let go of the connection.
+/// Reason for the thread to leave the connection.
 #[derive(Debug)]
 pub(crate) enum Interruption {
-    /// Somebody wants to know how many messages were heard, to connect anew.
+    /// Report the number of received messages, to reconnect.
     Detach(SyncSender<Option<u64>>),
-    /// There is a new connection.
+    /// Use a new connection.
     Attach(Box<LinkConnection>),
-    /// All sessions are to end, but not the thread.
+    /// End all sessions, but not the thread.
     GiveUp,
-    /// The last session is over or is to end, and there will be no more.
+    /// End the thread: there are no sessions, and there will be none.
     End,
 }
 
@@ -130,7 +130,7 @@ impl Multiplexer {
         })
     }
 
-    /// Waits for a call while there is no connection; answers what is wanted, or nothing once it is `until`.
+    /// Waits for a command while there is no connection. Returns nothing at `until`.
     pub(crate) fn wait_for_command(&mut self, until: Instant) -> Option<Interruption> {
         loop {
             if let Some(after) = self.interruption.take() {
@@ -176,7 +176,7 @@ impl Multiplexer {
         }
     }
 
-    /// There is no connection to carry a new_session, but there may soon be one.
+    /// Keeps a new session until there is a connection, or refuses it.
     fn enqueue(&mut self, new_session: NewSession) {
         let why = if self.status.is_refused() {
             Refusal::Rejected
@@ -195,13 +195,13 @@ impl Multiplexer {
         }
     }
 
-    /// Sends newcomers away who may not wait any longer.
+    /// Refuses waiting sessions that may not wait any longer.
     fn requeue(&mut self) {
         let waiting = std::mem::take(&mut self.waiting).into_iter();
         waiting.for_each(|(_, new_session)| self.enqueue(new_session));
     }
 
-    /// Sends those away who have waited for a connection for too long.
+    /// Refuses sessions that have waited for a connection too long.
     fn expire_waiting(&mut self) {
         let late = self.clock.now();
         while let Some((_, new_session)) = self
@@ -213,7 +213,7 @@ impl Multiplexer {
         }
     }
 
-    /// Ends all sessions at once: their programs see a reset.
+    /// Ends all sessions at once. Their programs see a reset.
     pub(crate) fn fail_all(&mut self) {
         let count = self.sessions.len();
         if count > 0 {
@@ -238,7 +238,7 @@ impl Multiplexer {
         self.status.sessions(0);
     }
 
-    /// Takes a program in.
+    /// Opens a session for a program.
     fn open_session(&mut self, link: &mut Link, new_session: NewSession) {
         if self.is_full() {
             self.status.refused();
@@ -255,7 +255,7 @@ impl Multiplexer {
             relay,
             share,
         } = new_session;
-        // what crosses several gateways has one name on all of them, unless it goes in a circle
+        // a session that crosses several gateways keeps its identifier, unless it crosses this one twice
         let free = |id: &SessionId| !self.tokens.contains_key(id);
         let id = session
             .filter(free)
@@ -278,23 +278,23 @@ impl Multiplexer {
         self.connect(link, token, socket);
     }
 
-    /// Returns true if no session more may begin.
+    /// Returns true if no further session may begin.
     pub(crate) fn is_full(&self) -> bool {
         let count = self.sessions.len() + 1;
         self.draining || !self.status.may_have(count, self.settings.sessions_max)
     }
 
-    /// What a session goes by here.
+    /// Returns the token of a session.
     pub(crate) fn token(&self, id: SessionId) -> Option<u64> {
         self.tokens.get(&id).copied()
     }
 
-    /// Has itself woken at once.
+    /// Wakes the thread at once.
     pub(crate) fn wake(&self) {
         self.commands.sign.raise();
     }
 
-    /// Gives a session a token.
+    /// Adds a session, and returns its token.
     pub(crate) fn enter(&mut self, session: Session) -> u64 {
         self.last_token += 1;
         self.tokens.insert(session.id, self.last_token);
@@ -303,7 +303,7 @@ impl Multiplexer {
         self.last_token
     }
 
-    /// A session gets its socket.
+    /// Adds the socket of a session.
     fn connect(&mut self, link: &mut Link, token: u64, socket: Socket) {
         let watched = self.poll.add(&socket, token);
         let Some(session) = self.sessions.get_mut(&token) else {
@@ -314,13 +314,13 @@ impl Multiplexer {
                 self.busy.insert(token);
             }
             Err(error) => {
-                warn!("session {} could not begin: {error}", session.id);
+                warn!("session {} cannot be connected: {error}", session.id);
                 self.end(link, token, Refusal::Broken);
             }
         }
     }
 
-    /// Ends a session at once, on both sides.
+    /// Ends a session at once on both sides.
     pub(crate) fn end(&mut self, link: &mut Link, token: u64, why: Refusal) {
         if let Some(session) = self.remove(link, token) {
             self.status.broke(1);
@@ -328,7 +328,7 @@ impl Multiplexer {
         }
     }
 
-    /// Lets a session go; what it holds is free.
+    /// Removes a session, and frees its memory.
     pub(crate) fn remove(&mut self, link: &mut Link, token: u64) -> Option<Session> {
         let mut session = self.sessions.remove(&token)?;
         self.tokens.remove(&session.id);
@@ -350,7 +350,7 @@ impl Multiplexer {
         Some(session)
     }
 
-    /// The other side has answered.
+    /// Handles the answer of the other gateway.
     fn answered(&mut self, link: &mut Link, id: SessionId, accepted: bool, words: &[u8]) {
         let Some(token) = self.tokens.get(&id).copied() else {
             return;
@@ -380,7 +380,7 @@ impl Multiplexer {
         }
     }
 
-    /// All of a record came: it goes to its program, if its bytes are what they should be.
+    /// Passes a complete record to its program, if its checksum is right.
     fn take(&mut self, link: &mut Link, whole: &Whole) {
         let Part { record, pages } = &whole.part;
         let count = pages.end - pages.start;
@@ -388,7 +388,7 @@ impl Multiplexer {
         let collected = pool.collect(pages.clone(), record.len);
         if crc_of(collected.iter().map(Page::bytes)) != record.crc {
             warn!(
-                "a part of slab {} came damaged, and comes again",
+                "a part of slab {} was damaged and is sent again",
                 whole.slab
             );
             pool.restore(pages.start, collected);
@@ -400,7 +400,7 @@ impl Multiplexer {
         let token = self.tokens.get(&record.session).copied();
         let session = token.and_then(|token| self.sessions.get_mut(&token));
         let Some(session) = session else {
-            // it ended meanwhile
+            // the session has ended meanwhile
             for page in collected {
                 pool.recycle(page);
             }
@@ -416,7 +416,7 @@ impl Multiplexer {
         self.busy.extend(token);
     }
 
-    /// Records that the other side has custody of.
+    /// Frees the pages of which the other gateway has custody.
     fn release_pages(&mut self, parts: &[Part]) {
         let mut pool = self.pool.borrow_mut();
         let ranges = parts.iter().map(|part| part.pages.clone());
@@ -427,7 +427,7 @@ impl Multiplexer {
         self.busy.append(&mut self.blocked);
     }
 
-    /// Does what others ask for.
+    /// Handles the commands of other threads.
     fn handle_commands(&mut self, link: &mut Link) {
         self.commands.sign.lower();
         for (id, found) in std::mem::take(&mut self.found) {
@@ -465,7 +465,7 @@ impl Multiplexer {
         }
     }
 
-    /// Tells a cluster whether something waits for the channel: what goes over the connection does not.
+    /// Reports to the cluster if datagrams wait for the channel. Pages on the TCP connection do not count.
     fn report_demand(&self, link: &Link) {
         self.status
             .want(self.has_datagrams && link.sender().has_more());
@@ -488,12 +488,12 @@ impl Multiplexer {
         Ok(())
     }
 
-    /// Whether the connection is to be let go of.
+    /// Returns an error if the connection must be left.
     fn check(&self) -> Result<(), Error> {
         match &self.interruption {
             None => Ok(()),
             Some(Interruption::End) => Err(Error::Network("the gateway has been stopped".into())),
-            Some(_) => Err(Error::Network("the link is connected anew".into())),
+            Some(_) => Err(Error::Network("the link is reconnected".into())),
         }
     }
 }
@@ -522,19 +522,20 @@ impl Owner<Link> for Multiplexer {
             }
             Event::Dark => {
                 warn!(
-                    "no datagram reaches the other gateway: what programs say goes over its connection from now on"
+                    "no datagram reaches the other gateway: all bytes cross the TCP connection from now on"
                 );
                 self.has_datagrams = false;
                 return Ok(Next::Divert);
             }
             Event::Silent => {
                 return Err(Error::TimedOut(
-                    "nothing was heard of the other gateway for some seconds".into(),
+                    "the other gateway was silent for some seconds".into(),
                 ));
             }
             Event::Spent => {
                 return Err(Error::TimedOut(
-                    "the connection to the other gateway has carried all that it can, and another follows".into(),
+                    "the connection to the other gateway has used up its numbers, and is replaced"
+                        .into(),
                 ));
             }
             Event::Failed(why) => return Err(Error::PeerMisbehaved(why.to_string())),
@@ -564,11 +565,11 @@ impl Owner<Link> for Multiplexer {
     }
 }
 
-/// What commands are known by.
+/// Epoll token of the command queue.
 const SIGN: u64 = u64::MAX;
-/// Newcomers who wait for a connection between gateways.
+/// Maximum number of sessions that wait for a connection.
 const WAITING_MAX: usize = 1 << 10;
-/// Those of one host.
+/// Maximum number of these of one host.
 const WAITING_HOST_MAX: usize = WAITING_MAX / 4 * 3;
-/// How often a thread without a connection looks around.
+/// Interval of checks without a connection.
 const LOOK: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Where pages lie: those on their way out until they are kept elsewhere, those that came until they have gone on.
+//! Memory of pages: outgoing ones until the other gateway has custody, incoming ones until a program has taken them.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -12,14 +12,14 @@ use lighthaul_io::store::Store;
 
 use crate::crc::{CrcJoiner, crc_of};
 
-/// A page that is not written to any more, and its CRC-32C.
+/// Page that is not changed any more, with its CRC-32C.
 #[derive(Debug)]
 pub(crate) struct SealedPage {
     pub(crate) page: Page,
     crc: u32,
 }
 
-/// A page's memory, and how much of it has bytes.
+/// Memory of a page with the number of its bytes.
 #[derive(Debug)]
 pub(crate) struct Page {
     bytes: Box<[u8]>,
@@ -27,28 +27,28 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// The bytes it has.
+    /// Returns the bytes of the page.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 
-    /// Memory that has no bytes yet.
+    /// Returns the unused memory.
     pub(crate) fn rest(&mut self) -> &mut [u8] {
         &mut self.bytes[self.len..]
     }
 
-    /// So many more have bytes.
+    /// Adds bytes that were written to [`Page::rest`].
     pub(crate) fn grow(&mut self, bytes: usize) {
         self.len += bytes;
         debug_assert!(self.len <= self.bytes.len());
     }
 
-    /// How many bytes it has.
+    /// Returns the number of bytes.
     pub(crate) const fn len(&self) -> usize {
         self.len
     }
 
-    /// It is written to no more.
+    /// Computes the checksum of the final page.
     pub(crate) fn close(self) -> SealedPage {
         SealedPage {
             crc: crc_of([self.bytes()]),
@@ -56,34 +56,34 @@ impl Page {
         }
     }
 
-    /// Whether there is room for more.
+    /// Returns true if there is no unused memory.
     pub(crate) const fn is_full(&self) -> bool {
         self.len == self.bytes.len()
     }
 }
 
-/// All pages of one link.
+/// All pages of a link.
 #[derive(Debug)]
 pub(crate) struct PagePool {
     packet_len: u64,
     page_len: usize,
     joiner: CrcJoiner,
-    /// Memory for pages to come, and how much of it was of no use for a while.
+    /// Unused memory, and the part of it that was not needed recently.
     free: Vec<Box<[u8]>>,
     spare: usize,
-    /// Pages with bytes from our edges, and how many there may be.
+    /// Number of outgoing pages, and its maximum.
     out: usize,
     out_max: usize,
-    /// The number of the first page in `leaving`.
+    /// Number of the first page in `leaving`.
     first: u64,
     leaving: VecDeque<Option<Rc<Page>>>,
-    /// The number of the first page in `coming`.
+    /// Number of the first page in `coming`.
     first_coming: u64,
     coming: VecDeque<Option<Box<[u8]>>>,
 }
 
 impl PagePool {
-    /// Room for so many pages of our own; for those of the peer it asks no more than it gets.
+    /// Creates a pool for `out_max` outgoing pages. The credit of the link limits the incoming ones.
     pub(crate) fn new(packet_len: u32, page_len: u32, out_max: usize) -> Self {
         Self {
             packet_len: packet_len.into(),
@@ -100,17 +100,17 @@ impl PagePool {
         }
     }
 
-    /// How many pages of our own there may still be.
+    /// Returns the number of further outgoing pages that fit.
     pub(crate) const fn room(&self) -> usize {
         self.out_max.saturating_sub(self.out)
     }
 
-    /// Pages of our own.
+    /// Returns the number of outgoing pages.
     pub(crate) const fn held(&self) -> usize {
         self.out
     }
 
-    /// Memory for a page of our own.
+    /// Allocates an outgoing page.
     pub(crate) fn take(&mut self) -> Page {
         self.out += 1;
         Page {
@@ -119,18 +119,18 @@ impl PagePool {
         }
     }
 
-    /// A page of our own is not needed any more.
+    /// Frees an outgoing page.
     pub(crate) fn give_back(&mut self, page: Page) {
         self.out -= 1;
         self.recycle(page);
     }
 
-    /// A page that came is not needed any more.
+    /// Frees an incoming page.
     pub(crate) fn recycle(&mut self, page: Page) {
         self.free.push(page.bytes);
     }
 
-    /// Pages in a row get the next numbers; answers the CRC-32C of all their bytes.
+    /// Numbers pages that follow each other. Returns the CRC-32C of all their bytes.
     pub(crate) fn launch(&mut self, pages: impl IntoIterator<Item = SealedPage>) -> u32 {
         pages
             .into_iter()
@@ -141,14 +141,14 @@ impl PagePool {
             })
     }
 
-    /// Pages are kept elsewhere.
+    /// Frees pages of which the other gateway has custody.
     pub(crate) fn release(&mut self, pages: Range<u64>) {
         for number in pages {
             let nth = (number - self.first) as usize;
             let page = self.leaving.get_mut(nth).and_then(Option::take);
             if let Some(page) = page {
                 self.out -= 1;
-                // a train that still points at it lets it go
+                // a page in use by a batch of datagrams is freed with the batch
                 if let Ok(page) = Rc::try_unwrap(page) {
                     self.recycle(page);
                 }
@@ -160,7 +160,7 @@ impl PagePool {
         }
     }
 
-    /// Pages that came, of which all but the last are full and which have `len` bytes in all.
+    /// Returns received pages with `len` bytes in all. All but the last are full.
     pub(crate) fn collect(&mut self, pages: Range<u64>, len: u32) -> Vec<Page> {
         let mut left = len as usize;
         let mut collected = Vec::with_capacity((pages.end - pages.start) as usize);
@@ -175,7 +175,7 @@ impl PagePool {
         collected
     }
 
-    /// Pages below this number will not come any more.
+    /// Forgets the numbers of pages below this one, which have been received.
     pub(crate) fn forget_below(&mut self, page: u64) {
         while self.first_coming < page && self.coming.front().is_none_or(Option::is_none) {
             self.coming.pop_front();
@@ -183,14 +183,14 @@ impl PagePool {
         }
     }
 
-    /// Pages that were collected are to come again.
+    /// Puts collected pages back, since they are sent again.
     pub(crate) fn restore(&mut self, first: u64, pages: Vec<Page>) {
         for (number, page) in (first..).zip(pages) {
             *self.place(number) = Some(page.bytes);
         }
     }
 
-    /// Gives up half of the memory that was of no use since this was last called.
+    /// Frees half of the memory that was not needed since the last call.
     pub(crate) fn shrink(&mut self) {
         self.free.drain(..self.spare.div_ceil(2));
         self.spare = self.free.len();
@@ -211,16 +211,16 @@ impl PagePool {
     }
 }
 
-/// A pool as a driver sees it.
+/// Page pool as the store of the driver.
 #[derive(Debug)]
 pub(crate) struct PageStore {
     pool: Rc<RefCell<PagePool>>,
     packet_len: u64,
     page_packets: u64,
-    /// The page that is being sent, and those before it that have not left.
+    /// Page that is being sent, and the earlier pages of the same batch.
     sending: Option<(u64, Rc<Page>)>,
     gathered: Vec<Rc<Page>>,
-    /// The page that a packet is being placed in.
+    /// Page into which a packet is received.
     placing: Option<(u64, Box<[u8]>)>,
 }
 
@@ -240,7 +240,7 @@ impl PageStore {
         }
     }
 
-    /// The page of a span, and where in it the span lies.
+    /// Returns the page of a span, and its range in the page.
     fn locate(&self, span: Span) -> (u64, Range<usize>) {
         let number = span.offset / self.packet_len;
         let from = (number % self.page_packets * self.packet_len) as usize;
@@ -257,7 +257,8 @@ impl Store for PageStore {
             let nth = number.checked_sub(pool.first).map(|nth| nth as usize);
             let page = nth.and_then(|nth| pool.leaving.get(nth)).cloned();
             let page = page.flatten();
-            let page = page.ok_or_else(|| Error::Store("a page is gone before it left".into()))?;
+            let page =
+                page.ok_or_else(|| Error::Store("a page was freed before it was sent".into()))?;
             if let Some((_, page)) = self.sending.replace((number, page)) {
                 self.gathered.push(page);
             }
@@ -306,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_placed_is_collected_and_what_was_launched_is_gathered() {
+    fn received_pages_are_collected_and_launched_pages_are_sent() {
         let pool = Rc::new(RefCell::new(PagePool::new(4, 16, 8)));
         let mut store = PageStore::new(&pool);
         for offset in [32, 36, 16, 20, 24, 28] {
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_of_no_use_is_given_up_in_the_end() {
+    fn unused_memory_is_freed_after_a_while() {
         let mut pool = PagePool::new(4, 16, 8);
         let pages: Vec<Page> = (0..8).map(|_| pool.take()).collect();
         for page in pages {
@@ -339,7 +340,7 @@ mod tests {
         }
         pool.shrink();
         assert_eq!(pool.free.len(), 8);
-        // what is used again and again is kept
+        // memory in regular use is kept
         for _ in 0..10 {
             let pages = [pool.take(), pool.take()];
             for page in pages {

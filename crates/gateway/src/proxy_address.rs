@@ -1,4 +1,4 @@
-//! Where programs that know of a gateway come in.
+//! Address of a gateway for programs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,12 +6,12 @@ use std::str::FromStr;
 use crate::capture::credentials::Credentials;
 use crate::target::Target;
 
-/// A gateway, where it takes SOCKS5, and what is said there where it asks for a name and a password.
+/// Address of a gateway's SOCKS5 listener, with credentials if it asks for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyAddress {
-    /// The gateway's host and port.
+    /// Host and port.
     pub address: Target,
-    /// What it asks for, if anything.
+    /// Name and password.
     pub credentials: Option<Credentials>,
 }
 
@@ -24,17 +24,15 @@ impl From<Target> for ProxyAddress {
     }
 }
 
-/// What was written is no gateway's address; what it was may hold a password.
+/// Fault of the text of a gateway's address. The text is not shown, since it may contain a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "write a gateway as 127.0.0.1:1080, or NAME:PASSWORD@127.0.0.1:1080 where it asks for that"
-)]
+#[error("write a gateway as 127.0.0.1:1080, or NAME:PASSWORD@127.0.0.1:1080 if it asks for them")]
 pub struct NotAProxyAddress;
 
 impl FromStr for ProxyAddress {
     type Err = NotAProxyAddress;
 
-    /// Reads `HOST:PORT` or `NAME:PASSWORD@HOST:PORT`; a password may have any character in it.
+    /// Parses `HOST:PORT` or `NAME:PASSWORD@HOST:PORT`. The password may contain any characters.
     fn from_str(text: &str) -> Result<Self, NotAProxyAddress> {
         let (credentials, address) = match text.rsplit_once('@') {
             Some((credentials, address)) => (Some(credentials), address),
@@ -49,7 +47,7 @@ impl FromStr for ProxyAddress {
 }
 
 impl fmt::Display for ProxyAddress {
-    /// The address alone: passwords are not shown.
+    /// Prints the address without the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.address.fmt(f)
     }
@@ -60,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_may_be_before_the_place_and_is_not_shown() {
+    fn password_is_parsed_and_not_printed() {
         let free: ProxyAddress = "127.0.0.1:1080".parse().unwrap();
         assert_eq!(
             free,

@@ -1,4 +1,4 @@
-//! Where programs come in: listeners, and what is said before their own bytes flow.
+//! Listeners for programs, and handshakes before their own bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind, Read, Write};
@@ -29,34 +29,34 @@ use crate::messages::HOPS_MAX;
 use crate::target::Target;
 use crate::target_rules::TargetRules;
 
-/// How a program says where it wants to go.
+/// Protocol by which a program names its target.
 #[derive(Clone, Debug)]
 pub enum ProxyProtocol {
-    /// SOCKS5, perhaps with a name and a password.
+    /// SOCKS5, optionally with a name and a password.
     Socks(Option<Credentials>),
-    /// HTTP CONNECT, perhaps with a name and a password.
+    /// HTTP CONNECT, optionally with a name and a password.
     Connect(Option<Credentials>),
-    /// It does not: everybody goes there.
+    /// None: all connections have this target.
     Forward(Target),
-    /// It believes that it is there already.
+    /// None: the kernel redirected the connection.
     Transparent,
 }
 
-/// One listener, and what is spoken there.
+/// Listener and its protocol.
 #[derive(Debug)]
 pub struct ProxyListener {
-    /// Does not block.
+    /// Non-blocking listener.
     pub listener: TcpListener,
-    /// What is spoken.
+    /// Protocol.
     pub kind: ProxyProtocol,
 }
 
-/// Where programs go on from a listener.
+/// Routes of sessions to their targets.
 #[derive(Clone, Debug)]
 pub struct Routes {
-    /// Over a link, to another gateway.
+    /// Link to another gateway.
     pub link: LinkHandle,
-    /// From here, if they want to go to such targets.
+    /// Rules for near targets, and the thread that connects to them without a link.
     pub direct: Option<(Arc<TargetRules>, LinkHandle)>,
 }
 
@@ -69,15 +69,15 @@ impl Routes {
     }
 }
 
-/// The thread that lets programs in.
+/// Handle of the thread that serves the listeners; they close when this is dropped.
 #[derive(Debug)]
 pub struct ProxyListeners {
     sign: Sign,
 }
 
 impl ProxyListeners {
-    /// Lets programs in by these listeners, to one of `routes`, each with a part of `shares`; a silent one is asked so often
-    /// whether it is still there.
+    /// Starts to accept programs at these listeners. Each session takes a share of `shares`. Silent programs are probed at
+    /// the interval `keepalive`.
     pub fn open(
         listeners: Vec<ProxyListener>,
         routes: Routes,
@@ -123,16 +123,16 @@ struct AcceptLoop {
     keepalive: Duration,
     poll: Epoll,
     clock: Clock,
-    /// By token, which is the number of the seat after those of listeners.
+    /// Programs by token: the number of their seat, after those of the listeners.
     pending: BTreeMap<u64, PendingProgram>,
-    /// Every program is idle from the beginning, so that the oldest of a full host or network makes room.
+    /// Seats of programs. Each is idle from the start, so that the oldest in a full host or network is closed.
     seats: Seats<(), 1>,
-    /// ProxyListeners where programs may still wait, since not all could be let in.
+    /// Listeners at which more programs may wait.
     late: BTreeSet<usize>,
     sign: Sign,
 }
 
-/// Somebody who has not said where to.
+/// Program that has not named its target yet.
 #[derive(Debug)]
 struct PendingProgram {
     socket: TcpStream,
@@ -147,7 +147,7 @@ impl AcceptLoop {
             let until = self.clock.now() + SWEEP;
             let mut watches = [Watch::read(self.poll.as_raw_fd())];
             if let Err(error) = wait(self.clock, &mut watches, until) {
-                warn!("nobody is let in any more: {error}");
+                warn!("no further programs are accepted: {error}");
                 return;
             }
             if self.sign.lower() {
@@ -155,7 +155,7 @@ impl AcceptLoop {
             }
             match self.poll.ready() {
                 Ok(ready) => ready.into_iter().for_each(|ready| self.look(ready.token)),
-                Err(error) => warn!("sockets could not be looked at: {error}"),
+                Err(error) => warn!("cannot poll sockets: {error}"),
             }
             let now = self.clock.now();
             let gone: Vec<u64> = self
@@ -166,7 +166,7 @@ impl AcceptLoop {
             for token in gone {
                 self.release(token);
             }
-            // no event comes again of those that wait already
+            // waiting programs cause no further event
             for nth in std::mem::take(&mut self.late) {
                 self.accept(nth);
             }
@@ -182,7 +182,7 @@ impl AcceptLoop {
         }
     }
 
-    /// Takes whoever waits at a listener.
+    /// Accepts the programs that wait at a listener.
     fn accept(&mut self, nth: usize) {
         loop {
             let (socket, from) = match self.listeners[nth].listener.accept() {
@@ -190,14 +190,14 @@ impl AcceptLoop {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => {
-                    // a program may be gone again, or there are too many files: it waits till there are fewer
-                    debug!("a program could not be let in: {error}");
+                    // the program has disconnected, or there are too many open files: try again later
+                    debug!("cannot accept a program: {error}");
                     self.late.insert(nth);
                     return;
                 }
             };
             if let Err(error) = self.receive(nth, socket, from) {
-                debug!("{from} could not be let in: {error}");
+                debug!("cannot accept {from}: {error}");
             }
         }
     }
@@ -248,14 +248,14 @@ impl AcceptLoop {
         self.listeners.len() as u64 + seat
     }
 
-    /// Gives back the seat of a program that has left.
+    /// Frees the seat of a program that is not pending any more.
     fn release(&mut self, token: u64) {
         if !self.pending.contains_key(&token) {
             self.seats.leave(token - self.listeners.len() as u64);
         }
     }
 
-    /// Hears what somebody says of where to.
+    /// Reads the handshake of a program.
     fn listen(&mut self, token: u64, mut program: PendingProgram) {
         let mut octets = [0; 4096];
         loop {
@@ -282,7 +282,7 @@ impl AcceptLoop {
                     return;
                 }
                 Progress::Refused { reply, why } => {
-                    info!("{} was sent away: {why}", program.from);
+                    info!("{} was refused: {why}", program.from);
                     program.socket.write_all(&reply).ok();
                     return;
                 }
@@ -315,14 +315,14 @@ impl AcceptLoop {
                     .open_session(new_session);
             }
             Err(full) => {
-                info!("{from} was sent away: {full}");
+                info!("{from} was refused: {full}");
                 refuse_session(new_session(None), Refusal::Busy);
             }
         }
     }
 }
 
-/// A listener that does not block.
+/// Binds a non-blocking listener.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = lighthaul_io::net::tcp::listen(address)?;
     listener.set_nonblocking(true)?;
@@ -330,16 +330,16 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 const SIGN: u64 = u64::MAX;
-/// Programs that are saying where to.
+/// Limits of programs in the handshake.
 const PENDING: Limits = Limits {
     all: 1 << 12,
     identity: 1 << 12,
     host: 1 << 10,
     site: 1 << 11,
 };
-/// How long they may take.
+/// Time limit of the handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often those who took too long are sent away.
+/// Interval of checks for the time limit.
 const SWEEP: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -377,7 +377,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Opens a listener for at most so many sessions, and returns where it is.
+    /// Opens a listener for at most `sessions` sessions, and returns its address.
     fn open(kind: ProxyProtocol, sessions: u64) -> (ProxyListeners, SocketAddr) {
         let listener = listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
@@ -395,7 +395,7 @@ mod tests {
         (listeners.unwrap(), address)
     }
 
-    /// CommandQueue a listener from another address of this host.
+    /// Connects to a listener from another address of this host.
     fn call_from(last: u8, address: SocketAddr) -> TcpStream {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         let from = IpAddr::from([127, 0, 0, last]);
@@ -406,7 +406,7 @@ mod tests {
         tcp
     }
 
-    /// Returns true if the listener has neither said anything nor hung up.
+    /// Returns true if the gateway has neither sent data nor closed the connection.
     fn is_open(program: &mut TcpStream) -> bool {
         program.set_nonblocking(true).unwrap();
         let heard = program.read(&mut [0]).map_err(|error| error.kind());
@@ -425,14 +425,14 @@ mod tests {
             program.read_exact(&mut reply).map(|()| reply)
         };
         assert_eq!(greeted(3).unwrap(), [5, 0]);
-        // also others of the same host, where the oldest has left
+        // the oldest of the same host was closed for a new one
         assert_eq!(greeted(2).unwrap(), [5, 0]);
         assert_eq!(silent[0].read(&mut [0]).unwrap(), 0);
         assert!(is_open(silent.last_mut().unwrap()));
     }
 
     #[test]
-    fn sessions_of_one_host_leave_some_to_others() {
+    fn sessions_of_one_host_are_limited() {
         let target = "192.0.2.1:80".parse().unwrap();
         let (_doors, address) = open(ProxyProtocol::Forward(target), 8);
         let mut held: Vec<_> = (0..6).map(|_| call_from(2, address)).collect();
@@ -444,7 +444,7 @@ mod tests {
         };
         assert_refused();
         held.push(call_from(3, address));
-        // a later caller is refused after an earlier one was let in
+        // a later program is refused after an earlier one was accepted
         assert_refused();
         assert!(held.iter_mut().all(is_open));
     }

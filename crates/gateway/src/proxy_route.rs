@@ -1,4 +1,4 @@
-//! Sessions of programs that know of gateways: SOCKS5 as RFC 1928 has it, from their side.
+//! Sessions of programs that use a gateway as a SOCKS5 proxy (RFC 1928): the client side.
 //!
 //! ```no_run
 //! use std::io::Write;
@@ -33,50 +33,49 @@ use crate::capture::refusal::Refusal;
 use crate::proxy_address::ProxyAddress;
 use crate::target::Target;
 
-/// By which gateway to go, and where to.
+/// Route to a target through a gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyRoute {
-    /// The gateway near the program.
+    /// Gateway near the program.
     pub gateway: ProxyAddress,
-    /// Where the gateway near the target is to go; a name is resolved there.
+    /// Target. The gateway near the target resolves its name.
     pub target: Target,
 }
 
-/// Why there is no session, and whose fault it is.
+/// Reason why there is no session.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
-    /// The gateway was not reached, or somebody asked to stop.
+    /// The gateway cannot be reached, or the user has interrupted.
     #[error(transparent)]
     Io(#[from] World),
-    /// The gateway says why not.
+    /// The gateway refuses the target.
     #[error("{target} cannot be reached through the gateway at {gateway}: {why}")]
     Refused {
-        /// Who says so.
+        /// Gateway.
         gateway: Target,
-        /// Where it does not lead.
+        /// Target.
         target: Target,
-        /// The reason.
+        /// Reason.
         why: Refusal,
     },
-    /// The gateway takes those alone who say a password.
+    /// The gateway needs a name and a password.
     #[error("the gateway at {0} asks for a name and a password: write NAME:PASSWORD@{0}")]
     PasswordRequired(Target),
-    /// Not this one.
-    #[error("the gateway at {0} knows no such name, or with another password")]
+    /// The name or the password is wrong.
+    #[error("the gateway at {0} knows no such name and password")]
     WrongPassword(Target),
-    /// Whoever answers speaks something else.
+    /// The server does not speak SOCKS5.
     #[error(
-        "what answers at {0} does not speak SOCKS5: is it where `lighthaul gateway --socks` listens?"
+        "the server at {0} does not speak SOCKS5: is it the port of `lighthaul gateway --socks`?"
     )]
     NotSocks(Target),
-    /// The gateway does not answer, or not to the end.
+    /// The gateway did not answer in time.
     #[error("the gateway at {0} {1}")]
     Silent(Target, &'static str),
 }
 
 impl ProxyRoute {
-    /// A session: what is written to the stream is carried to the target, and what the target says is read from it. The
-    /// gateways and the target get half a minute.
+    /// Opens a session to the target: the stream carries its bytes. The gateways and the target get half a minute.
     pub fn open(&self) -> Result<TcpStream, ProxyError> {
         self.open_within(PATIENCE)
     }
@@ -93,7 +92,7 @@ impl ProxyRoute {
             until,
         };
         self.ask(&exchange)?;
-        // what it is used for has its own time
+        // the session has timeouts of its own
         tcp.set_read_timeout(None)
             .and_then(|()| tcp.set_write_timeout(None))
             .map_err(|error| World::world("setting up the connection", error))?;
@@ -119,7 +118,7 @@ impl ProxyRoute {
             }
             _ => return Err(ProxyError::NotSocks(gateway.clone())),
         }
-        // from where the target was called is of no use here, but in the way
+        // the local address at the target is not used
         let mut from = [0; 3];
         exchange.hear(&mut from)?;
         let Some(Ok(len)) = Target::read_len(&from[1..]) else {
@@ -128,7 +127,7 @@ impl ProxyRoute {
         exchange.hear(&mut vec![0; len.saturating_sub(2)])
     }
 
-    /// Greets the gateway, and says who we are if it wants to know.
+    /// Negotiates the method, and sends the credentials if necessary.
     fn enter(&self, exchange: &Exchange<'_>) -> Result<(), ProxyError> {
         let ProxyAddress {
             address,
@@ -162,7 +161,7 @@ impl ProxyRoute {
     }
 }
 
-/// What is said before the session begins, until it takes too long.
+/// Handshake with a time limit.
 struct Exchange<'a> {
     gateway: &'a Target,
     tcp: &'a TcpStream,
@@ -171,13 +170,13 @@ struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// Says a few octets, for which a socket that is new has room.
+    /// Sends a few octets, for which a new socket has room.
     fn say(&self, octets: &[u8]) -> Result<(), ProxyError> {
         let mut tcp = self.tcp;
         tcp.write_all(octets).map_err(|error| self.gone(&error))
     }
 
-    /// Fills `room`, and takes no octet more.
+    /// Fills `room`, and reads no further octet.
     fn hear(&self, room: &mut [u8]) -> Result<(), ProxyError> {
         let mut tcp = self.tcp;
         let mut heard = 0;
@@ -193,7 +192,7 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// Waits until there is something to hear.
+    /// Waits until the socket has data.
     fn wait(&self) -> Result<(), ProxyError> {
         loop {
             interrupt::check()?;
@@ -222,14 +221,14 @@ impl Exchange<'_> {
 }
 
 const VERSION: u8 = 5;
-/// Methods: without a password, with one, and none of those that were offered.
+/// Methods: without a password, with a password, and none of the offered ones.
 const FREE: u8 = 0;
 const BY_PASSWORD: u8 = 2;
 const NO_METHOD: u8 = 0xff;
 const CONNECT: u8 = 1;
-/// How long gateways and target may take: as long as a program that is wrapped waits.
+/// Time for gateways and target, equal to that of `wrap`.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often who waits looks whether it is to stop.
+/// Interval of checks for an interruption.
 const LOOK: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
@@ -241,7 +240,7 @@ mod tests {
     use crate::capture::handshake::{Handshake, Progress};
     use crate::capture::socks::Socks;
 
-    /// Where a gateway is that does as `answer` with its one guest.
+    /// Starts a gateway that handles its only client with `answer`.
     fn gateway(answer: impl FnOnce(&mut TcpStream) + Send + 'static) -> (Target, JoinHandle<()>) {
         let listener = tcp::listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         let address = listener.local_addr().unwrap();
@@ -253,7 +252,7 @@ mod tests {
         (address.into(), thread)
     }
 
-    /// Speaks SOCKS5 as a gateway does that comes to this end; answers where the guest wants to go.
+    /// Handles a SOCKS5 handshake as a gateway with this result. Returns the target.
     fn serve(
         tcp: &mut TcpStream,
         mut socks: Socks,
@@ -271,7 +270,7 @@ mod tests {
                 Progress::Wants { target, .. } => {
                     let reply = socks.answer(outcome);
                     tcp.write_all(&reply[..5]).unwrap();
-                    // who is refused does not stay to the end
+                    // a refused client may have left
                     tcp.write_all(&reply[5..]).ok();
                     return Some(target);
                 }
@@ -285,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_begins_behind_the_handshake() {
+    fn session_begins_after_the_handshake() {
         for (target, from) in [
             ("192.0.2.7:5001", "10.0.0.1:258"),
             ("far.example.org:80", "[2001:db8::1]:258"),
@@ -310,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_as_the_gateway_means_it() {
+    fn refusal_of_the_gateway_is_reported() {
         for refusal in Refusal::ALL {
             let (gateway, thread) = gateway(move |tcp| {
                 serve(tcp, Socks::new(None), Err(refusal));
@@ -320,7 +319,7 @@ mod tests {
             let ProxyError::Refused { why, .. } = &error else {
                 panic!("{refusal:?} became {error:?}");
             };
-            // SOCKS5 has no word for a gateway that is busy or refused
+            // SOCKS5 has no reply for a busy or refused gateway
             let has_word = !matches!(refusal, Refusal::Busy | Refusal::Rejected);
             let expected = if has_word { refusal } else { Refusal::Broken };
             assert_eq!(*why, expected);
@@ -331,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_no_gateway_or_wants_a_password_is_told_apart() {
+    fn other_servers_and_password_requests_have_their_own_errors() {
         let (locked, thread) = gateway(|tcp| {
             let socks = Socks::new(Some("alice:secret".parse().unwrap()));
             serve(tcp, socks, Err(Refusal::Broken));
@@ -362,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_password_says_it_where_it_is_asked_for() {
+    fn password_is_sent_only_on_request() {
         for (own, admitted) in [
             (Some("alice:secret"), true),
             (None, true),
@@ -385,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_or_says_nothing_is_given_up() {
+    fn closed_or_silent_connections_are_errors() {
         for said in [&[][..], &[5], &[5, 0], &[5, 0, 5, 0, 0, 1, 9]] {
             let (other, thread) = gateway(|tcp| {
                 tcp.write_all(said).unwrap();
@@ -408,10 +407,10 @@ mod tests {
     }
 
     #[test]
-    fn a_gateway_that_is_not_there_is_asked_about() {
+    fn missing_gateway_gives_a_hint() {
         let (gone, thread) = gateway(|_| {});
         let gone_too = gone.clone();
-        // whoever comes first ends it
+        // the first client ends the server
         assert!(route(gone, "a:1").open().is_err());
         thread.join().unwrap();
         let error = route(gone_too, "a:1").open().unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Names of targets, looked up in a thread of its own, since the system's resolver blocks.
+//! Resolution of target names, on a thread of its own because the system's resolver blocks.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::local_address::is_local;
 use crate::target::{Host, Target};
 use crate::target_rules::TargetRules;
 
-/// Asks for addresses.
+/// Sending side of the resolver's queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Resolver {
     queue: SyncSender<(SessionId, Target)>,
 }
 
 impl Resolver {
-    /// A thread that answers to `commands`.
+    /// Starts a resolver that answers to `commands`.
     pub(crate) fn start(
         allowed: Arc<TargetRules>,
         commands: CommandSender,
@@ -39,13 +39,13 @@ impl Resolver {
         Ok(Self { queue })
     }
 
-    /// Asks; answers whether there was room to.
+    /// Queues a question. Returns false if the queue is full.
     pub(crate) fn ask(&self, session: SessionId, target: Target) -> bool {
         self.queue.try_send((session, target)).is_ok()
     }
 }
 
-/// The addresses of a target that may be called.
+/// Returns the allowed addresses of a target.
 pub(crate) fn look_up(allowed: &TargetRules, target: &Target) -> ResolvedTarget {
     if !allowed.admits_name(target) {
         return Err(Refusal::NotAllowed);
@@ -68,7 +68,7 @@ pub(crate) fn look_up(allowed: &TargetRules, target: &Target) -> ResolvedTarget 
     Ok(found)
 }
 
-/// Names that wait to be looked up.
+/// Maximum number of queued names.
 const QUESTIONS_MAX: usize = 1 << 12;
 
 #[cfg(test)]
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_judged_by_the_addresses_it_resolves_to() {
+    fn name_is_admitted_by_its_resolved_addresses() {
         assert_eq!(
             found(&["localhost:80"], "localhost:80"),
             Err(Refusal::NotAllowed)
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn interface_addresses_of_this_host_take_a_rule_of_their_own() {
+    fn interface_addresses_of_this_host_need_a_rule_of_their_own() {
         let own = nix::ifaddrs::getifaddrs().unwrap();
         for ip in own.filter_map(|one| Some(one.address?.as_sockaddr_in()?.ip())) {
             let target = format!("{ip}:80");

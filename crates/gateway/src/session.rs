@@ -1,4 +1,4 @@
-//! One session in this gateway: the socket of a program, and the bytes that wait on either side of it.
+//! One session at this gateway: the socket of a program or target, and the bytes that wait in both directions.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
@@ -15,69 +15,69 @@ use crate::host_shares::HostShare;
 use crate::page_pool::{Page, PagePool, SealedPage};
 use crate::session_relay::RelayEnd;
 
-/// A session that has a socket.
+/// Session with its socket. "Program" stands for the target at the egress gateway.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) id: SessionId,
-    /// The program, once there is one.
+    /// Socket, once it is connected.
     pub(crate) socket: Option<Socket>,
-    /// The program is another gateway's link, on which the session goes on.
+    /// Relay to another link, if the session continues there.
     pub(crate) relay: Option<RelayEnd>,
-    /// Its part of its host's share, if it is a program's.
+    /// Share of the program's host, for a program of this side.
     pub(crate) share: Option<HostShare>,
     pub(crate) from_program: FromProgram,
     pub(crate) to_program: ToProgram,
 }
 
-/// What the program says.
+/// Bytes from the program.
 #[derive(Debug)]
 pub(crate) struct FromProgram {
-    /// The socket may have something.
+    /// True if the socket may have data.
     pub(crate) is_ready: bool,
-    /// A page that is not full; it waits for more while others wait before it.
+    /// Page that is not full. It waits for more bytes while other pages wait before it.
     tail: Option<Page>,
     /// Pages that wait for a slab.
     pub(crate) waiting: VecDeque<SealedPage>,
-    /// The lengths of those of which the link does not know.
+    /// Lengths of pages that were not supplied to the link yet.
     fresh: Vec<u32>,
     digest: Digest,
-    /// The program has said all.
+    /// True if the program has ended its stream.
     ended: bool,
-    /// The link knows.
+    /// True if the link knows the end.
     pub(crate) told_end: bool,
 }
 
-/// What the program is told.
+/// Bytes for the program.
 #[derive(Debug)]
 pub(crate) struct ToProgram {
-    /// The socket may have room.
+    /// True if the socket may have room.
     pub(crate) is_ready: bool,
-    /// Pieces that came before their turn, by their offset.
+    /// Pieces that arrived out of order, by offset.
     early: BTreeMap<u64, Piece>,
-    /// Up to where all came.
+    /// Offset up to which all bytes have arrived.
     reached: u64,
     waiting: VecDeque<Page>,
-    /// Bytes of the first of them that the socket has taken.
+    /// Bytes of the first page that were written.
     taken: usize,
     written: u64,
     digest: Digest,
     end: Option<u64>,
-    /// The program was told that this is all.
+    /// True if the program has seen the end.
     shut: bool,
 }
 
-/// A record's bytes.
+/// Bytes of a record.
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) pages: Vec<Page>,
     pub(crate) end: Option<u64>,
 }
 
-/// What came of writing.
+/// Result of writing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Written {
     pub(crate) bytes: u64,
-    /// Pages that are free again.
+    /// Number of freed pages.
     pub(crate) pages: u64,
 }
 
@@ -111,13 +111,12 @@ impl Session {
         }
     }
 
-    /// There is a program, whose socket does not block. Should this process die, it sees a reset, never an end that
-    /// was none.
+    /// Adds the non-blocking socket of the program. If this process dies, the program sees a reset and not a regular end.
     pub(crate) fn connect(&mut self, socket: Socket) -> io::Result<()> {
         if self.relay.is_none() {
             socket.set_tcp_nodelay(true)?;
             socket.set_linger(Some(Duration::ZERO))?;
-            // what its host has no place for stays here, where it is counted
+            // further bytes stay in this process, where they are counted
             socket.set_tcp_notsent_lowat(UNSENT_BYTES)?;
             pace_where_far(&socket);
         }
@@ -127,22 +126,22 @@ impl Session {
         Ok(())
     }
 
-    /// Whether its program has reset the connection; who reads it hears so anyway.
+    /// Returns true if the program has reset the connection. Reading reports this too.
     pub(crate) fn is_reset(&self) -> bool {
         let error = self.socket.as_ref().map(Socket::take_error);
         matches!(error, Some(Ok(Some(_)) | Err(_)))
     }
 
-    /// Says something to the program before what the other side does.
+    /// Writes to the program before the bytes of the other side.
     pub(crate) fn say(&mut self, octets: &[u8]) {
         if let Some(socket) = &mut self.socket
             && let Err(error) = socket.write_all(octets)
         {
-            debug!("session {} was not answered: {error}", self.id);
+            debug!("cannot answer session {}: {error}", self.id);
         }
     }
 
-    /// Parts with the program in good order: what the kernel still has for it is delivered.
+    /// Closes the socket regularly: the kernel still delivers its buffers.
     pub(crate) fn part(&mut self) {
         self.relay = None;
         if let Some(socket) = self.socket.take() {
@@ -150,7 +149,7 @@ impl Session {
         }
     }
 
-    /// Whether both directions are over.
+    /// Returns true if both directions have ended.
     pub(crate) fn is_over(&self) -> bool {
         self.from_program.told_end && self.from_program.waiting.is_empty() && self.to_program.shut
     }
@@ -158,7 +157,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // who parted in good order has none
+        // after a regular end, there is no relay
         if let Some(relay) = &self.relay {
             relay.abort();
         }
@@ -166,7 +165,7 @@ impl Drop for Session {
 }
 
 impl FromProgram {
-    /// Takes what came with the handshake.
+    /// Adds bytes that came with the handshake.
     pub(crate) fn begin_with(&mut self, mut octets: &[u8], pool: &mut PagePool) {
         while !octets.is_empty() {
             let mut page = self.tail.take().unwrap_or_else(|| pool.take());
@@ -179,7 +178,7 @@ impl FromProgram {
         }
     }
 
-    /// Reads what there is, of at most so many pages; answers how many bytes.
+    /// Reads into at most `pages` pages. Returns the number of bytes.
     pub(crate) fn read(
         &mut self,
         socket: &mut Socket,
@@ -220,7 +219,7 @@ impl FromProgram {
         Ok(total)
     }
 
-    /// The lengths of pages that have become ready for a slab: full ones, and the last, if none waits before it.
+    /// Returns the lengths of pages that are ready for a slab: full ones, and the last one if none waits before it.
     pub(crate) fn supplies(&mut self) -> Vec<u32> {
         if (self.ended || self.waiting.is_empty())
             && let Some(page) = self.tail.take()
@@ -230,20 +229,20 @@ impl FromProgram {
         std::mem::take(&mut self.fresh)
     }
 
-    /// The digest of all, once all was supplied; fails if the other half of the session knows of another.
+    /// Returns the digest of all bytes, once all were supplied. Fails if the other side of a relay has another digest.
     pub(crate) fn end(&mut self, relay: Option<&RelayEnd>) -> io::Result<Option<u64>> {
         if !self.ended || self.told_end || self.tail.is_some() {
             return Ok(None);
         }
         let digest = self.digest.finalize();
         if relay.is_some_and(|relay| !relay.matches(digest)) {
-            return Err(io::Error::other("the session broke off on another link"));
+            return Err(io::Error::other("the session failed on another link"));
         }
         self.told_end = true;
         Ok(Some(digest))
     }
 
-    /// All pages that wait; nobody will send them.
+    /// Removes all waiting pages, which will not be sent.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Page> {
         let waiting = self.waiting.drain(..).map(|closed| closed.page);
         waiting.chain(self.tail.take())
@@ -265,7 +264,7 @@ impl FromProgram {
 }
 
 impl ToProgram {
-    /// Takes a piece that came, be it before its turn; answers how many pages are free again.
+    /// Adds a piece, in order or not. Returns the number of freed pages.
     pub(crate) fn take(&mut self, offset: u64, piece: Piece, pool: &mut PagePool) -> u64 {
         let mut emptied = 0;
         self.early.insert(offset, piece);
@@ -281,8 +280,8 @@ impl ToProgram {
         emptied
     }
 
-    /// Moves the last page's bytes to the one before if they fit there, so that many small pieces for a program that does not read
-    /// take no more memory than few large ones; answers how many pages that freed.
+    /// Moves the last page's bytes to the page before if they fit, so that small pieces take no more memory than large
+    /// ones. Returns the number of freed pages.
     fn merge(&mut self, pool: &mut PagePool) -> u64 {
         let mut last_two = self.waiting.iter_mut().rev();
         let (Some(last), Some(before)) = (last_two.next(), last_two.next()) else {
@@ -300,17 +299,17 @@ impl ToProgram {
         1
     }
 
-    /// Bytes that the socket has taken.
+    /// Returns the number of bytes that were written.
     pub(crate) const fn written(&self) -> u64 {
         self.written
     }
 
-    /// Whether the program has taken all that came in order.
+    /// Returns true if the program has taken all bytes that arrived in order.
     pub(crate) fn is_drained(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Writes what the socket takes; shuts it when that was all.
+    /// Writes as much as the socket takes, and shuts it down at the end.
     pub(crate) fn write(
         &mut self,
         socket: &mut Socket,
@@ -350,25 +349,25 @@ impl ToProgram {
         Ok(done)
     }
 
-    /// All pages that wait; nobody will read them.
+    /// Removes all waiting pages, which will not be read.
     pub(crate) fn drain(&mut self) -> Vec<Page> {
         let early = std::mem::take(&mut self.early);
         let early = early.into_values().flat_map(|piece| piece.pages);
         self.waiting.drain(..).chain(early).collect()
     }
 
-    /// Whether what was said on the other side is what came.
+    /// Compares the digests of both ends of the session.
     fn compare(&self) -> io::Result<u64> {
         let digest = self.digest.finalize();
         if self.end == Some(digest) {
             return Ok(digest);
         }
         Err(io::Error::other(
-            "what came is not what was sent: the digests of the two ends differ",
+            "the received bytes differ from those that were sent",
         ))
     }
 
-    /// The socket has taken so many bytes; answers how many pages that freed.
+    /// Counts written bytes. Returns the number of freed pages.
     fn pass(&mut self, bytes: usize, pool: &mut PagePool) -> u64 {
         self.taken += bytes;
         let mut pages = 0;
@@ -385,8 +384,8 @@ impl ToProgram {
     }
 }
 
-/// Bytes that the kernel holds for a program besides those on their way.
+/// Maximum number of unsent bytes in the kernel, in addition to those in flight.
 const UNSENT_BYTES: u32 = 256 << 10;
-/// Pages that one call reads into, and writes from: about a megabyte.
+/// Maximum number of pages of one call: about a megabyte.
 const READ_PAGES: usize = 16;
 const WRITE_PAGES: usize = 16;

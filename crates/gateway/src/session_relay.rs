@@ -1,4 +1,4 @@
-//! A session that goes on to a further gateway: its two halves, each on a link of its own, and what lies between them.
+//! Session that continues to a further gateway: its two sides, each on its own link, with a socket pair between them.
 
 use std::io::{self, ErrorKind, Read};
 use std::net::SocketAddr;
@@ -11,12 +11,12 @@ use crate::capture::handshake::{Handshake, Progress};
 use crate::capture::refusal::Refusal;
 use crate::messages::{self, UNKNOWN_ADDRESS};
 
-/// What the two halves know of each other besides the bytes that cross between them.
+/// State that both sides share, in addition to the socket pair.
 #[derive(Debug, Default)]
 pub struct RelayState {
-    /// One of them ended before its time.
+    /// True if a side ended too early.
     broken: AtomicBool,
-    /// The digests of what either has been told, by which side: the one that came, and the one that goes on.
+    /// Digests of the bytes that the remote end of each side received.
     inbound: Ended,
     outbound: Ended,
 }
@@ -27,23 +27,23 @@ struct Ended {
     digest: AtomicU64,
 }
 
-/// Which of the two.
+/// Side of a relayed session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The one whose session came from another gateway.
+    /// Session that came from another gateway.
     Inbound,
-    /// The one whose session goes on.
+    /// Session to the further gateway.
     Outbound,
 }
 
-/// One side's hold on the other.
+/// One side's access to the shared state.
 #[derive(Clone, Debug)]
 pub struct RelayEnd {
     state: Arc<RelayState>,
     side: Side,
 }
 
-/// Two halves: a socket and a relay for each.
+/// Creates a socket and a relay end for each side.
 pub(crate) fn relay_pair() -> io::Result<[(Socket, RelayEnd); 2]> {
     let (came, goes) = Socket::pair(Domain::UNIX, Type::STREAM, None)?;
     let state = Arc::<RelayState>::default();
@@ -56,19 +56,19 @@ pub(crate) fn relay_pair() -> io::Result<[(Socket, RelayEnd); 2]> {
 }
 
 impl RelayEnd {
-    /// This side ends before its time; the other is to follow it.
+    /// Notes that this side ended too early, so that the other one fails too.
     pub(crate) fn abort(&self) {
         self.state.broken.store(true, Relaxed);
     }
 
-    /// All that this side says to the other has this digest, as the far end took it.
+    /// Notes the digest of all bytes from this side, as the remote end received them.
     pub(crate) fn finish(&self, digest: u64) {
         let ended = self.of(self.side);
         ended.digest.store(digest, Relaxed);
         ended.is.store(true, Relaxed);
     }
 
-    /// Whether the other side ended as it should, with what was heard of it.
+    /// Returns true if the other side has ended regularly with this digest.
     pub(crate) fn matches(&self, digest: u64) -> bool {
         let other = match self.side {
             Side::Inbound => Side::Outbound,
@@ -88,7 +88,7 @@ impl RelayEnd {
     }
 }
 
-/// How the side that came hears from the one that goes on what became of the target: a length, and a word.
+/// Handshake that sends the result of the connection to the inbound side: a length and an encoded result.
 #[derive(Debug)]
 pub(crate) struct OnwardHandshake;
 
@@ -108,12 +108,12 @@ impl Handshake for OnwardHandshake {
     }
 }
 
-/// Reads what [`OnwardHandshake`] says, as it comes.
+/// Reader of the result that [`OnwardHandshake`] sends.
 #[derive(Debug, Default)]
 pub(crate) struct OnwardReply(Vec<u8>);
 
 impl OnwardReply {
-    /// Reads on; answers what became of the target once that is known.
+    /// Reads more octets. Returns the result once it is complete.
     pub(crate) fn read(&mut self, socket: &mut Socket) -> Option<Result<SocketAddr, Refusal>> {
         loop {
             let wanted = match self.0.get(1) {
@@ -146,7 +146,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn what_became_of_the_target_comes_before_its_bytes() {
+    fn result_of_the_connection_precedes_the_bytes() {
         for outcome in [Ok("192.0.2.1:7".parse().unwrap()), Err(Refusal::Refused)] {
             let [(mut came, _), (mut goes, _)] = relay_pair().unwrap();
             let mut preface = OnwardReply::default();
@@ -163,9 +163,9 @@ mod tests {
     }
 
     #[test]
-    fn halves_agree_only_on_a_proper_end_with_the_same_bytes() {
+    fn sides_agree_only_on_a_regular_end_with_the_same_bytes() {
         let [(_, came), (_, goes)] = relay_pair().unwrap();
-        assert!(!goes.matches(7), "it has not ended");
+        assert!(!goes.matches(7), "the other side has not ended");
         came.finish(7);
         assert!(goes.matches(7) && !goes.matches(8));
         assert!(!came.matches(7), "the other direction has not");

@@ -1,4 +1,4 @@
-//! One direction of a session that is only streamed: its bytes go from socket to socket through a pipe, and stay in the kernel.
+//! One direction of a spliced session: its bytes go from socket to socket through a pipe, and stay in the kernel.
 
 use std::io;
 use std::net::Shutdown;
@@ -8,34 +8,34 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 use socket2::Socket;
 
-/// A pipe, and what is known of its two sockets.
+/// Pipe between two sockets.
 #[derive(Debug)]
 pub(crate) struct SplicePipe {
     mouth: OwnedFd,
     outlet: OwnedFd,
-    /// Bytes in it.
+    /// Bytes in the pipe.
     held: usize,
-    /// The sockets may have something, and may have room.
+    /// True if the source may have data, and the destination may have room.
     pub(crate) can_read: bool,
     pub(crate) can_write: bool,
     end: End,
 }
 
-/// How far what is said has ended.
+/// State of the end of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Open,
-    /// All was read.
+    /// The source has reached its end.
     Read,
-    /// All was written, and the reader told that it was all.
+    /// All bytes are written, and the destination has seen the end.
     Told,
 }
 
 impl SplicePipe {
-    /// A pipe with nothing in it.
+    /// Creates an empty pipe.
     pub(crate) fn new() -> io::Result<Self> {
         let (outlet, mouth) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC)?;
-        // one that stays small is no slower on a path as short as these
+        // a pipe with the default size works too, and is hardly slower on a short path
         fcntl_setpipe_size(&mouth, CAPACITY).ok();
         Ok(Self {
             mouth,
@@ -47,12 +47,12 @@ impl SplicePipe {
         })
     }
 
-    /// Whether all was said and heard.
+    /// Returns true if the destination has seen the end.
     pub(crate) fn is_over(&self) -> bool {
         self.end == End::Told
     }
 
-    /// Passes on what there is, for a turn; answers how many bytes, and whether there may be more.
+    /// Passes bytes for one turn. Returns their number, and true if there may be more.
     pub(crate) fn pass(&mut self, from: &Socket, to: &Socket) -> io::Result<(u64, bool)> {
         let mut total = 0;
         for _ in 0..TURN {
@@ -71,7 +71,7 @@ impl SplicePipe {
             return Ok(0);
         }
         let Some(count) = transfer(from, &self.mouth, CAPACITY - self.held)? else {
-            // a pipe that is full says the same as a socket that is empty
+            // a full pipe and an empty socket give the same error
             self.can_read = self.held > 0;
             return Ok(0);
         };
@@ -103,7 +103,7 @@ impl SplicePipe {
     }
 }
 
-/// Moves at most so many bytes; nothing if there are none now, or no room.
+/// Moves at most `most` bytes. Returns nothing if there are none now, or no room.
 fn transfer(from: &impl AsFd, to: &impl AsFd, most: usize) -> io::Result<Option<usize>> {
     loop {
         match splice(
@@ -122,7 +122,7 @@ fn transfer(from: &impl AsFd, to: &impl AsFd, most: usize) -> io::Result<Option<
     }
 }
 
-/// What a pipe may hold.
+/// Capacity of a pipe.
 const CAPACITY: usize = 1 << 20;
-/// How often a pipe is filled and emptied before others have their turn.
+/// Maximum number of times that a pipe is filled and emptied in a turn.
 const TURN: usize = 8;

@@ -1,4 +1,4 @@
-//! Sessions whose targets are near: they cross no link, and are only streamed from socket to socket.
+//! Sessions with near targets: they cross no link, and the kernel moves their bytes from socket to socket (splice(2)).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -25,7 +25,7 @@ use crate::splice_pipe::SplicePipe;
 use crate::status::Status;
 use crate::target::Host;
 
-/// The thread that streams them.
+/// Thread that serves these sessions.
 #[derive(Debug)]
 pub(crate) struct SpliceProxy {
     settings: Arc<Settings>,
@@ -34,29 +34,29 @@ pub(crate) struct SpliceProxy {
     poll: Epoll,
     commands: CommandQueue,
     resolver: Resolver,
-    /// Programs whose targets are being called.
+    /// Sessions whose targets are being connected.
     calling: BTreeMap<u64, (NewSession, Attempt)>,
     sweep: Instant,
     streams: BTreeMap<u64, Stream>,
-    /// Streams to look at.
+    /// Sessions with pending work.
     busy: BTreeSet<u64>,
     last_token: u64,
     draining: bool,
 }
 
-/// A program and its target.
+/// Program and its target.
 #[derive(Debug)]
 struct Stream {
     program: Socket,
     target: Socket,
     there: SplicePipe,
     back: SplicePipe,
-    /// Its part of its host's share.
+    /// Share of the program's host, held until the end.
     _place: Option<HostShare>,
 }
 
 impl SpliceProxy {
-    /// Nobody has come yet.
+    /// Creates the proxy without sessions.
     pub(crate) fn new(
         settings: Arc<Settings>,
         status: Arc<Status>,
@@ -82,11 +82,11 @@ impl SpliceProxy {
         })
     }
 
-    /// Streams until it is told to drain, and the last session is over.
+    /// Runs until a drain is requested and the last session has ended.
     pub(crate) fn run(mut self) {
         while !(self.draining && self.is_idle()) {
             if let Err(error) = self.turn() {
-                warn!("targets nearby cannot be reached any more: {error}");
+                warn!("near targets cannot be reached any more: {error}");
                 return;
             }
         }
@@ -96,7 +96,7 @@ impl SpliceProxy {
         self.calling.is_empty() && self.streams.is_empty()
     }
 
-    /// Waits for something to happen, and sees to it.
+    /// Waits for events, and handles them.
     fn turn(&mut self) -> io::Result<()> {
         let now = self.clock.now();
         let until = if self.busy.is_empty() {
@@ -128,7 +128,7 @@ impl SpliceProxy {
                     self.calling.clear();
                     self.streams.clear();
                 }
-                // there is no link
+                // for links only
                 Command::Detach(_) | Command::Attach(_) | Command::Follow(_) | Command::Refuse => {}
             }
         }
@@ -157,7 +157,7 @@ impl SpliceProxy {
         }
     }
 
-    /// The addresses of a program's target are known.
+    /// Handles the resolved addresses of a program's target.
     fn call(&mut self, token: u64, found: ResolvedTarget) {
         let Some((_, attempt)) = self.calling.get_mut(&token) else {
             return;
@@ -191,7 +191,7 @@ impl SpliceProxy {
         Ok(())
     }
 
-    /// Looks how calling a target goes, if it is being called.
+    /// Checks an attempt to connect to a target.
     fn poll_attempt(&mut self, token: u64) {
         let Some((_, attempt)) = self.calling.get_mut(&token) else {
             return;
@@ -213,7 +213,7 @@ impl SpliceProxy {
             .write_all(&answer.unwrap_or_default())
             .and_then(|()| self.begin(token, new_session, socket));
         if let Err(error) = begun {
-            debug!("a session could not begin: {error}");
+            debug!("cannot start a session: {error}");
             self.status.broke(1);
         }
     }
@@ -225,7 +225,7 @@ impl SpliceProxy {
             share,
             ..
         } = new_session;
-        // should this process die, both see a reset, never an end that was none
+        // if this process dies, both ends see a reset and not a regular end
         for socket in [&program, &target] {
             socket.set_linger(Some(Duration::ZERO))?;
             socket.set_tcp_nodelay(true)?;
@@ -247,7 +247,7 @@ impl SpliceProxy {
         Ok(())
     }
 
-    /// Looks at all targets that are being called, now and then: some never answer.
+    /// Checks all attempts at intervals, since some targets never answer.
     fn sweep(&mut self) {
         let now = self.clock.now();
         if now < self.sweep {
@@ -260,7 +260,7 @@ impl SpliceProxy {
         }
     }
 
-    /// Passes on what a program and its target say.
+    /// Passes bytes in both directions.
     fn pass(&mut self, token: u64) {
         let Some(stream) = self.streams.get_mut(&token) else {
             return;
@@ -281,7 +281,7 @@ impl SpliceProxy {
         }
     }
 
-    /// A session is over in good order: what the kernel still has is delivered.
+    /// Ends a session regularly: the kernel still delivers its buffers.
     fn part(&mut self, token: u64) {
         if let Some(stream) = self.streams.remove(&token) {
             stream.program.set_linger(None).ok();
@@ -290,7 +290,7 @@ impl SpliceProxy {
         }
     }
 
-    /// Ends a session at once, on both sides.
+    /// Ends a session at once on both sides.
     fn end(&mut self, token: u64, why: &io::Error) {
         if self.streams.remove(&token).is_some() {
             debug!("a session ended: {why}");
@@ -311,7 +311,7 @@ impl SpliceProxy {
     }
 }
 
-/// What a session goes by where names are looked up.
+/// Encodes a token as an identifier for the resolver.
 fn id(token: u64) -> SessionId {
     SessionId(u128::from(token).to_be_bytes())
 }
@@ -320,8 +320,8 @@ fn token(id: SessionId) -> u64 {
     u128::from_be_bytes(id.0) as u64
 }
 
-/// What commands are known by; and, besides its session's token, the socket of a target.
+/// Epoll token of the command queue, and the bit that marks the target's socket of a session.
 const SIGN: u64 = u64::MAX;
 const TARGET: u64 = 1;
-/// How often targets are looked at that do not answer.
+/// Interval of checks of unanswered attempts.
 const SWEEP: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Where an egress lets programs go: nowhere that no rule names.
+//! Rules for the targets that an egress gateway allows. Without a rule, no target is allowed.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -9,16 +9,16 @@ use crate::prefix::Prefix;
 use crate::reserved::is_reserved;
 use crate::target::{Host, Target, bracketed};
 
-/// The rules of an egress; without one it lets nobody go anywhere.
+/// Rules of an egress gateway. Without rules, all targets are refused.
 ///
-/// A program asks for a name or an address, and a name is looked up here: so the target is judged before that
-/// ([`Self::admits_name`]), and each address that it turns out to have ([`Self::admits_address`]) before it is called.
+/// Programs ask for names or addresses, and this gateway resolves the names. It checks the target before that
+/// ([`Self::admits_name`]), and each resolved address ([`Self::admits_address`]) before it connects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TargetRules {
     rules: Vec<TargetRule>,
 }
 
-/// Some hosts and some ports of theirs, as in `10.0.0.0/8:5001`, `*.example.org:443`, `[fd00::]/8:*`,
+/// Hosts and ports that are allowed, as in `10.0.0.0/8:5001`, `*.example.org:443`, `[fd00::]/8:*`,
 /// `host:1000-2000` or `*:*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetRule {
@@ -28,23 +28,23 @@ pub struct TargetRule {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Hosts {
-    /// Every host, and none in particular.
+    /// Every host, without naming one.
     All,
-    /// Those of these addresses, however they are asked for.
+    /// Hosts with these addresses, by name or by address.
     Prefix(Prefix),
-    /// The one of this name, without a dot at its end.
+    /// The host with this name, without a dot at the end.
     Name(String),
-    /// All whose names end so, behind a dot.
+    /// Hosts whose names end with a dot and this name.
     Below(String),
 }
 
 impl TargetRules {
-    /// What these rules let through.
+    /// Creates rules that allow the union of `rules`.
     pub const fn new(rules: Vec<TargetRule>) -> Self {
         Self { rules }
     }
 
-    /// Whether it is worth to look for the target's addresses: one of them, at least, might be admitted.
+    /// Returns true if at least one address of the target might be allowed, so that it must be resolved.
     pub fn admits_name(&self, target: &Target) -> bool {
         match target.host {
             Host::Ip(address) => {
@@ -57,7 +57,7 @@ impl TargetRules {
         }
     }
 
-    /// Whether a rule speaks of the target as it was asked for, so that no name has to be looked up to know.
+    /// Returns true if a rule names the target itself, so that it need not be resolved.
     pub fn names(&self, target: &Target) -> bool {
         match target.host {
             Host::Ip(_) => self.admits_name(target),
@@ -67,11 +67,11 @@ impl TargetRules {
         }
     }
 
-    /// Returns whether `address` may be called for a program that asked for `target`.
+    /// Returns true if `address` is allowed for a program that asked for `target`.
     ///
-    /// A rule for a name or a network never admits an address of this host (`is_local`), nor a loopback, link-local, multicast or
-    /// cloud metadata address: otherwise the owner of a name could point it there (DNS rebinding). Those take a rule with that
-    /// very address, as in `127.0.0.1:80`.
+    /// A rule for a name or a network never allows an address of this host (`is_local`), nor a loopback, link-local,
+    /// multicast or cloud metadata address. Otherwise the owner of a name could point it there (DNS rebinding). Those
+    /// addresses need a rule for the exact address, as in `127.0.0.1:80`.
     pub fn admits_address(
         &self,
         target: &Target,
@@ -87,7 +87,7 @@ impl TargetRules {
             || matching().next().is_some() && !is_reserved(ip, is_local)
     }
 
-    /// The rules about a port.
+    /// Returns the rules for a port.
     fn about(&self, port: u16) -> impl Iterator<Item = &TargetRule> {
         self.rules
             .iter()
@@ -96,7 +96,7 @@ impl TargetRules {
 }
 
 impl Hosts {
-    /// Whether a host was asked for by a name that this has.
+    /// Returns true if the rule names this host.
     fn has(&self, host: &Host) -> bool {
         match (self, host) {
             (Self::All, _) => true,
@@ -108,12 +108,12 @@ impl Hosts {
         }
     }
 
-    /// Returns whether a network with `address` was written.
+    /// Returns true if the rule is a network with `address`.
     fn covers(&self, address: IpAddr) -> bool {
         matches!(self, Self::Prefix(prefix) if prefix.contains(address))
     }
 
-    /// Returns whether this very address was written.
+    /// Returns true if the rule is exactly this address.
     fn is_only(&self, address: IpAddr) -> bool {
         matches!(self, Self::Prefix(prefix) if prefix.is_one() && prefix.contains(address))
     }
@@ -147,10 +147,10 @@ impl FromStr for TargetRule {
     }
 }
 
-/// What was written is no rule.
+/// Fault of the text of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} allows nothing: write hosts and ports as 10.0.0.0/8:5001, [fd00::]/8:*, *.example.org:443 or host:1000-2000"
+    "{0:?} is not a rule for targets: write hosts and ports as 10.0.0.0/8:5001, [fd00::]/8:*, *.example.org:443 or host:1000-2000"
 )]
 pub struct NotARule(String);
 
@@ -210,13 +210,13 @@ mod tests {
         let admits = allowed.admits_address(&target, found.parse().unwrap(), is_local);
         assert!(
             allowed.admits_name(&target) || !admits,
-            "what may be called is looked up: {rules:?} {asked} {found}"
+            "an allowed address is resolved: {rules:?} {asked} {found}"
         );
         admits
     }
 
     #[test]
-    fn rules_are_read_and_written() {
+    fn rules_are_parsed_and_printed() {
         for (text, written) in [
             ("10.1.0.0/8:5001", "10.0.0.0/8:5001"),
             ("10.0.0.1:*", "10.0.0.1/32:*"),
@@ -252,14 +252,14 @@ mod tests {
     }
 
     #[test]
-    fn without_a_rule_nobody_goes_anywhere() {
+    fn no_target_is_allowed_without_a_rule() {
         assert!(!admits(&[], "example.org:443", "203.0.113.7:443"));
         assert!(!admits(&[], "203.0.113.7:443", "203.0.113.7:443"));
         assert!(!TargetRules::default().admits_name(&target("example.org:443")));
     }
 
     #[test]
-    fn names_are_compared_whole_and_whatever_their_letters() {
+    fn names_are_compared_by_whole_labels_without_case() {
         let rules = ["*.example.org:443", "host:1-10"];
         for (asked, is_admitted) in [
             ("a.example.org:443", true),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_cannot_point_into_the_egress() {
+    fn name_cannot_point_to_the_egress_itself() {
         for found in [
             "127.0.0.1:80",
             "127.1.2.3:80",
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_admitted_under_any_name() {
+    fn address_rule_admits_any_name_of_the_address() {
         let rules = ["10.0.0.0/8:5001"];
         assert!(admits(&rules, "db.inside:5001", "10.9.9.9:5001"));
         assert!(!admits(&rules, "db.inside:5001", "11.9.9.9:5001"));
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn target_is_named_as_it_was_asked_for_without_a_lookup() {
+    fn rule_names_a_target_without_resolution() {
         let rules = allowed(&["10.0.0.0/8:1-9", "*.a.b:1-9"]);
         for (asked, is_named) in [
             ("10.1.2.3:9", true),
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_itself_takes_a_rule_for_its_very_address() {
+    fn own_addresses_need_a_rule_for_the_exact_address() {
         let broad = ["*:*", "10.9.8.0/24:*", "10.9.8.6/31:*", "[fd99::]/127:*"];
         for own in [
             "10.9.8.7:22",
@@ -372,7 +372,7 @@ mod tests {
         );
     }
 
-    /// Addresses of the host in these tests.
+    /// Local addresses in these tests.
     const OWN: [&str; 3] = ["10.9.8.7", "fd99::1", "10.2.3.4"];
 
     const PREFIXES: [&str; 14] = [
@@ -459,7 +459,7 @@ mod tests {
             }
     }
 
-    /// What the rules say, as slowly as they are explained.
+    /// Direct implementation of the rules, as they are documented.
     fn reference(rules: &[(usize, u16, u16)], asked: &str, found: SocketAddr) -> bool {
         let asked: Vec<&str> = asked.trim_end_matches('.').rsplit('.').collect();
         rules.iter().any(|(nth, first, last)| {
@@ -485,7 +485,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rules_say_what_the_slow_reference_says(
+        fn rules_agree_with_the_direct_implementation(
             rules in prop::collection::vec((0..PREFIXES.len() + NAMES.len(), 1_u16..6, 1_u16..6), 0..6),
             host in 0..HOSTS.len(), found in 0..FOUND.len(), port in 1_u16..6,
         ) {
@@ -496,7 +496,7 @@ mod tests {
             }).collect();
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
             let asked = format!("{}:{port}", HOSTS[host]);
-            // an address is its own
+            // an address resolves to itself
             let found: SocketAddr = asked.parse().unwrap_or_else(|_| format!("{}:{port}", FOUND[found]).parse().unwrap());
             prop_assert_eq!(admits(&texts, &asked, &found.to_string()), reference(&rules, HOSTS[host], found));
         }

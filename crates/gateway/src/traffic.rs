@@ -1,4 +1,4 @@
-//! Bytes between sockets and the link: who is read from, who is written to, what becomes a slab.
+//! Bytes between sockets and the link: reading, writing and forming slabs.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::page_pool::PagePool;
 use crate::window::widen;
 
 impl Multiplexer {
-    /// Looks at all sessions that something has happened to, for a moment.
+    /// Serves the sessions with pending work, for at most one turn.
     pub(crate) fn pump(&mut self, link: &mut Link, now: Instant) {
         let until = now + TURN;
         while let Some(token) = self.busy.pop_first() {
@@ -27,7 +27,7 @@ impl Multiplexer {
         }
     }
 
-    /// Writes what came for a session, and reads what its program says.
+    /// Writes received bytes to the socket of a session, and reads from it.
     fn serve(&mut self, link: &mut Link, token: u64) {
         let Some(session) = self.sessions.get_mut(&token) else {
             return;
@@ -55,7 +55,7 @@ impl Multiplexer {
             let pages = fair.min(wanted);
             let read = session.from_program.read(socket, &mut pool, pages);
             result = read.map(|bytes| self.status.read(bytes));
-            // who has said all that the other side has a place for is looked at again when it has more
+            // a program that has filled its window is read again when the window grows
             if session.from_program.is_ready && wanted > pages {
                 if pages < TURN_PAGES {
                     self.blocked.insert(token);
@@ -73,7 +73,7 @@ impl Multiplexer {
         self.supply(link, token);
     }
 
-    /// Tells the link what waits for a slab; lets a session go that is over.
+    /// Supplies the link with full pages. Removes a session that has ended.
     fn supply(&mut self, link: &mut Link, token: u64) {
         let Some(session) = self.sessions.get_mut(&token) else {
             return;
@@ -100,7 +100,7 @@ impl Multiplexer {
         }
     }
 
-    /// Forms and sends what is ripe.
+    /// Forms and sends the slabs that are due.
     pub(crate) fn launch(&mut self, link: &mut Link, now: Instant) {
         while let Some(plan) = link.form(now) {
             let crcs = self.load(&plan);
@@ -120,7 +120,7 @@ impl Multiplexer {
         }
     }
 
-    /// Moves the pages of a slab to where the driver finds them; answers the CRC of each run.
+    /// Moves the pages of a slab to the pool's queue for sending. Returns the CRC of each run.
     fn load(&mut self, plan: &Plan) -> Vec<u32> {
         let mut pool = self.pool.borrow_mut();
         let mut crcs = Vec::with_capacity(plan.runs.len());
@@ -137,8 +137,8 @@ impl Multiplexer {
     }
 }
 
-/// How many pages may wait for the channel besides those that do: what it carries in a moment, so that programs feel its rate
-/// soon; all there is memory for while it carries nothing.
+/// Returns the number of pages that may be read in addition to the waiting ones. It is the load of the channel for a
+/// moment, so that programs feel its rate soon. While the channel has no rate, only memory limits it.
 fn room(link: &Link, pool: &PagePool) -> usize {
     let waiting = link.waiting_pages() as usize;
     let Some(rate) = link.sender().rate() else {
@@ -150,9 +150,9 @@ fn room(link: &Link, pool: &PagePool) -> usize {
     most.saturating_sub(waiting).min(pool.room())
 }
 
-/// How much of the channel's time waits for it.
+/// Time of the channel for which pages are read ahead.
 const AHEAD: Duration = Duration::from_millis(100);
-/// For how long sessions are looked at before datagrams get their turn.
+/// Time for which sessions are served before datagrams get their turn.
 const TURN: Duration = Duration::from_millis(1);
-/// Pages that one session may be read from at a time: about 2 MB.
+/// Maximum number of pages that are read from one session in a turn: about 2 MB.
 const TURN_PAGES: usize = 32;

@@ -1,4 +1,4 @@
-//! Where frames about addresses come and go, and the network that they are about.
+//! Socket for ARP frames, and the network of its interface.
 
 use std::io::{self, Read, Write};
 use std::net::Ipv4Addr;
@@ -12,7 +12,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::address::arp::{FRAME_LEN, Mac, Request};
 use crate::kernel::error::Error;
 
-/// An interface in a network of Ethernet.
+/// Socket at an Ethernet interface.
 #[derive(Debug)]
 pub(super) struct ArpSocket {
     socket: Socket,
@@ -21,25 +21,25 @@ pub(super) struct ArpSocket {
 }
 
 impl ArpSocket {
-    /// At the interface that has the address `own`, in a network that has all of `others` too.
+    /// Opens a socket at the interface with the address `own`, whose network must contain all of `others`.
     pub(super) fn open(own: Ipv4Addr, others: &[Ipv4Addr]) -> Result<Self, Error> {
         let misuse = |why: String| Err(Error::Misuse(why));
         let found = addresses()?;
         let Some(home) = found.iter().find(|at| v4(at.address.as_ref()) == Some(own)) else {
             return misuse(format!(
-                "{own} is no address of this host: `ip addr` lists them"
+                "{own} is not an address of this host: `ip addr` lists them"
             ));
         };
         let mask = v4(home.netmask.as_ref()).map_or(u32::MAX, u32::from);
         let is_far = |other: &&Ipv4Addr| u32::from(**other) & mask != u32::from(own) & mask;
-        // one that has a label is called by it
+        // an address label follows the name of the interface
         let device = home.interface_name.split(':').next().unwrap_or_default();
         let links = found.iter().filter(|at| at.interface_name == device);
         let mut links = links.filter_map(|at| at.address.as_ref()?.as_link_addr().copied());
         let link: Option<(LinkAddr, Mac)> = links.find_map(|link| Some((link, link.addr()?)));
         let Some((link, mac)) = link.filter(|(_, mac)| *mac != Mac::default()) else {
             return misuse(format!(
-                "{own} is at {device}, which is no network that others are in: give the elements' own addresses there"
+                "{own} is at {device}, which has no network with other hosts: use the elements' own addresses there"
             ));
         };
         if let Some(other) = others.iter().find(is_far) {
@@ -61,13 +61,13 @@ impl ArpSocket {
         })
     }
 
-    /// What to wait for.
+    /// Returns the watch for received frames.
     pub(super) fn watch(&self) -> Watch {
         let fd: RawFd = self.socket.as_raw_fd();
         Watch::read(fd)
     }
 
-    /// What the next frames ask for, of which as many as this are read.
+    /// Returns the requests among the next `frames` frames.
     pub(super) fn requests(&mut self, frames: usize) -> io::Result<Vec<Request>> {
         let mut requests = Vec::new();
         for _ in 0..frames {
@@ -87,19 +87,18 @@ impl ArpSocket {
     }
 }
 
-/// All addresses of this host.
+/// Returns all addresses of this host.
 pub(super) fn addresses() -> Result<Vec<InterfaceAddress>, Error> {
-    let failed =
-        |errno: nix::Error| Error::world("look for the addresses of this host")(errno.into());
+    let failed = |errno: nix::Error| Error::world("list the addresses of this host")(errno.into());
     Ok(getifaddrs().map_err(failed)?.collect())
 }
 
-/// As an address of IPv4, if it is one.
+/// Returns the IPv4 address of a socket address.
 pub(super) fn v4(address: Option<&nix::sys::socket::SockaddrStorage>) -> Option<Ipv4Addr> {
     Some(address?.as_sockaddr_in()?.ip())
 }
 
-/// ARP, as frames call it.
+/// Ethernet type of ARP.
 const ETHERTYPE: u16 = 0x0806;
 
 #[cfg(test)]
@@ -107,14 +106,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interfaces_that_are_in_no_network_are_refused() {
+    fn interfaces_without_a_network_are_refused() {
         let why = |own| ArpSocket::open(own, &[]).unwrap_err().to_string();
         let at_home = why(Ipv4Addr::LOCALHOST);
         assert!(
-            at_home.contains("is at lo, which is no network"),
+            at_home.contains("is at lo, which has no network"),
             "{at_home}"
         );
         let nowhere = why(Ipv4Addr::new(192, 0, 2, 1));
-        assert!(nowhere.contains("no address of this host"), "{nowhere}");
+        assert!(nowhere.contains("not an address of this host"), "{nowhere}");
     }
 }

@@ -1,38 +1,38 @@
-//! Which element takes which connections.
+//! Distribution of connections over the elements of a cluster.
 
 use lighthaul_base::Rng;
 
-/// Parts into which connections fall by a hash.
+/// Number of buckets, into which a hash divides connections.
 pub const BUCKETS: u16 = 256;
 
-/// Some elements of a cluster.
+/// Set of elements of a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ElementSet(u32);
 
 impl ElementSet {
-    /// These and element `nth`.
+    /// Returns the set with element `nth`.
     #[must_use]
     pub const fn and(self, nth: u8) -> Self {
         Self(self.0 | 1 << nth)
     }
 
-    /// Whether element `nth` is one of them.
+    /// Returns true if element `nth` is in the set.
     pub const fn contains(self, nth: u8) -> bool {
         self.0 & 1 << nth != 0
     }
 
-    /// How many they are.
+    /// Returns the number of elements.
     pub const fn count(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// The one with the lowest number.
+    /// Returns the element with the lowest number.
     pub fn first(self) -> Option<u8> {
         (self.0 != 0).then(|| self.0.trailing_zeros() as u8)
     }
 }
 
-/// Where the connections of buckets go, in a cluster of `members` of which some live.
+/// Distribution of buckets in a cluster of `members`, of which some are alive.
 #[derive(Clone, Copy, Debug)]
 pub struct Distribution {
     members: u8,
@@ -40,27 +40,27 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// The distribution over `living` of `members`.
+    /// Creates the distribution over the elements `living`.
     pub const fn new(members: u8, living: ElementSet) -> Self {
         Self { members, living }
     }
 
-    /// Who takes new connections of this bucket.
+    /// Returns the element for new connections of this bucket.
     pub fn owner(self, bucket: u16) -> Option<u8> {
         self.order(bucket)
             .into_iter()
             .find(|nth| self.living.contains(*nth))
     }
 
-    /// To whom `me` hands what belongs to no socket here.
+    /// Returns the element to which `me` passes packets without a socket.
     pub fn next(self, bucket: u16, me: u8) -> Option<u8> {
         let order = self.order(bucket).into_iter();
         let mut behind = order.skip_while(|nth| *nth != me).skip(1);
         behind.find(|nth| self.living.contains(*nth))
     }
 
-    /// All elements; each is the first for as many buckets as any other, and those behind it are shuffled, so that what
-    /// one leaves goes to all others.
+    /// Returns all elements in order. Each is first for an equal number of buckets. The rest is shuffled, so that the
+    /// buckets of a dead element are divided among all others.
     fn order(self, bucket: u16) -> Vec<u8> {
         let first = (bucket % u16::from(self.members)) as u8;
         let mut order: Vec<u8> = (0..self.members).collect();
@@ -69,7 +69,7 @@ impl Distribution {
     }
 }
 
-/// A number that says nothing of these two.
+/// Returns a pseudorandom number for a bucket and an element.
 const fn shuffled(bucket: u16, nth: u8) -> u64 {
     Rng::new((bucket as u64) << 8 | nth as u64).next_u64()
 }
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_has_as_much_as_others_and_what_one_leaves_goes_to_all_others() {
+    fn elements_have_equal_shares_and_inherit_equally() {
         for members in 1..=32 {
             let whole = shares(Distribution::new(members, all(members)));
             let fair = usize::from(BUCKETS) / usize::from(members);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_finds_its_element_whoever_died_or_returned_since() {
+    fn connection_finds_its_element_after_others_died_or_returned() {
         let members = 5_u8;
         let subsets = || {
             (1..1_u32 << members).map(|bits| {
@@ -133,9 +133,11 @@ mod tests {
                 for now in subsets().filter(|now| now.contains(holder)) {
                     let distribution = Distribution::new(members, now);
                     let mut at = distribution.owner(bucket).unwrap();
-                    // everybody on the way has no socket for it
+                    // no element on the way has a socket for it
                     while at != holder {
-                        at = distribution.next(bucket, at).expect("it is on the way");
+                        at = distribution
+                            .next(bucket, at)
+                            .expect("the holder is on the way");
                     }
                 }
             }

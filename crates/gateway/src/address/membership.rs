@@ -1,5 +1,5 @@
-//! Which elements of a cluster take their part. Silence means death far later here than for the token: there it costs a turn to be
-//! taken for dead, and here connections.
+//! Serving elements of a cluster. Here an element counts as dead after a much longer silence than for the token: a false
+//! alarm costs connections here, and only one turn there.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use lighthaul_base::Instant;
 
 use crate::address::distribution::ElementSet;
 
-/// What each other element said last of itself.
+/// Last report of each other element.
 #[derive(Clone, Debug)]
 pub struct Membership {
     last: Vec<Option<Said>>,
@@ -22,7 +22,7 @@ struct Said {
 }
 
 impl Membership {
-    /// Nobody of `members` was heard yet.
+    /// Creates a list of `members` without reports.
     pub fn new(now: Instant, members: u8) -> Self {
         Self {
             last: vec![None; members.into()],
@@ -31,7 +31,7 @@ impl Membership {
         }
     }
 
-    /// Element `nth` was heard, and serves or does not.
+    /// Handles the report of element `nth` that it serves or not.
     pub fn hear(&mut self, now: Instant, nth: u8, serves: bool) {
         self.look(now);
         if let Some(last) = self.last.get_mut(usize::from(nth)) {
@@ -39,7 +39,7 @@ impl Membership {
         }
     }
 
-    /// Which others serve; nothing as long as they have not had the time to be heard.
+    /// Returns the other elements that serve, or nothing until they have had time to report.
     pub fn serving(&mut self, now: Instant) -> Option<ElementSet> {
         self.look(now);
         if now < self.since + FIRST {
@@ -50,7 +50,7 @@ impl Membership {
         Some(serving.fold(ElementSet::default(), |all, (nth, _)| all.and(nth)))
     }
 
-    /// Time passes; if it did so unseen, it says nothing of those who lived until then.
+    /// Advances the time. After a gap without calls, elements that were alive before it stay alive.
     fn look(&mut self, now: Instant) {
         if now > self.seen + LIFE / 2 {
             let seen = self.seen;
@@ -69,9 +69,9 @@ impl Said {
     }
 }
 
-/// How long others are listened for at first.
+/// Time at the start for reports of others.
 const FIRST: Duration = Duration::from_millis(500);
-/// Who was not heard for so long is dead, as for VRRP with its defaults.
+/// Silence after which an element counts as dead, as for VRRP with its defaults.
 const LIFE: Duration = Duration::from_secs(3);
 
 #[cfg(test)]
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_silent_for_long_is_dead_but_nobody_dies_or_rises_by_our_own_sleep() {
+    fn silent_elements_are_dead_except_after_a_gap_of_our_own() {
         let mut membership = Membership::new(at(0), 4);
         let only = |these: &[u8]| {
             let these = these.iter();
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(
             membership.serving(at(9000)),
             only(&[2]),
-            "time passed unseen"
+            "a gap without calls"
         );
         assert_eq!(membership.serving(at(10_400)), only(&[2]));
         assert_eq!(membership.serving(at(11_800)), only(&[2]));
@@ -110,6 +110,10 @@ mod tests {
         membership.hear(at(12_200), 3, true);
         assert_eq!(membership.serving(at(12_200)), only(&[3]));
         membership.hear(at(12_300), 3, false);
-        assert_eq!(membership.serving(at(12_300)), only(&[]), "it says goodbye");
+        assert_eq!(
+            membership.serving(at(12_300)),
+            only(&[]),
+            "the element has left"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The thread that says who has the address, and has the kernel spread what comes for it.
+//! Thread that announces the shared address, and installs the rules for its packets.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -21,7 +21,8 @@ use crate::kernel::error::Error;
 use crate::kernel::namespace_lock::NamespaceLock;
 use crate::kernel::tools::{IP, NFT};
 
-/// An address that all elements of a cluster have, as long as this lives, in the network namespace of the thread that made it.
+/// Address that all elements of a cluster share, until this is dropped. It belongs to the network namespace of the
+/// thread that created it.
 #[derive(Debug)]
 pub struct SharedAddress {
     shared: Arc<SharedState>,
@@ -30,7 +31,7 @@ pub struct SharedAddress {
     _claim: NamespaceLock,
 }
 
-/// What the thread is shared, and says.
+/// State that is shared with the thread.
 #[derive(Debug)]
 struct SharedState {
     view: Mutex<Option<ClusterView>>,
@@ -40,8 +41,8 @@ struct SharedState {
 }
 
 impl SharedAddress {
-    /// Takes `address` as element `me` of `members`, by whose network it comes. Before [`SharedAddress::tell`] nothing changes, so that what
-    /// a killed gateway has left goes on to hand on what others carry.
+    /// Takes `address` as element `me` of `members`, in whose network it is. Nothing changes before
+    /// [`SharedAddress::set_view`], so that rules of a killed gateway continue to forward packets of other elements.
     pub fn take(address: Ipv4Addr, members: &[SocketAddr], me: u8) -> Result<Self, Error> {
         let members = members_v4(address, members)?;
         let socket = ArpSocket::open(
@@ -85,7 +86,7 @@ impl SharedAddress {
         })
     }
 
-    /// Hears how things are.
+    /// Sets the state of the cluster.
     pub fn set_view(&self, view: ClusterView) {
         let mut shared = self
             .shared
@@ -98,13 +99,13 @@ impl SharedAddress {
         }
     }
 
-    /// Whether others may count on it.
+    /// Returns true if this element is ready to take connections.
     pub fn is_ready(&self) -> bool {
         self.shared.is_ready.load(Relaxed)
     }
 
-    /// Waits until the kernel has brought all that was said to programs; a connection that is to be reset must be so while the
-    /// address is here. Answers whether it has, within this time and as long as `goes_on`.
+    /// Waits until the kernel has delivered all data to programs. Connections must be reset while the address exists.
+    /// Returns false after the time limit, or if `goes_on` returns false.
     pub fn wait_for_connections(&self, patience: Duration, goes_on: impl Fn() -> bool) -> bool {
         let clock = Clock::start();
         while sockets::has_any(self.address).unwrap_or(false) {
@@ -125,8 +126,8 @@ impl Drop for SharedAddress {
             thread.join().ok();
         }
         self.wait_for_connections(RESETS, || true);
-        // first the address: as long as it is here, nobody may be answered but by who has it
-        let what = "give the address of a cluster back";
+        // first the address: while it exists, only the responsible element may answer for it
+        let what = "release the address of a cluster";
         let flush = ["addr", "flush", "dev", "lo", "label", LABEL];
         for outcome in [IP.run(what, &flush, ""), NFT.run(what, STDIN, &clear())] {
             if let Err(error) = outcome {
@@ -136,26 +137,29 @@ impl Drop for SharedAddress {
     }
 }
 
-/// The elements' own addresses, if they can share another one.
+/// Returns the own addresses of the elements, if they can share another one.
 fn members_v4(address: Ipv4Addr, members: &[SocketAddr]) -> Result<Vec<Ipv4Addr>, Error> {
     let wrong = |at: IpAddr, why: &str| Err(Error::Misuse(format!("{at} {why}")));
     let mut found = Vec::new();
     for member in members {
         match member.ip() {
             IpAddr::V4(own) if own == address => {
-                return wrong(own.into(), "is an element's own, and cannot be that of all");
+                return wrong(
+                    own.into(),
+                    "is the own address of an element, and cannot be shared",
+                );
             }
             IpAddr::V4(own) if found.contains(&own) => {
                 return wrong(
                     own.into(),
-                    "is two elements' own: each has a host to itself",
+                    "is the address of two elements: each needs its own host",
                 );
             }
             IpAddr::V4(own) => found.push(own),
             IpAddr::V6(own) => {
                 return wrong(
                     own.into(),
-                    "is of IPv6: elements share an address of IPv4 alone",
+                    "is an IPv6 address: elements can share an IPv4 address only",
                 );
             }
         }
@@ -163,17 +167,17 @@ fn members_v4(address: Ipv4Addr, members: &[SocketAddr]) -> Result<Vec<Ipv4Addr>
     Ok(found)
 }
 
-/// The thread.
+/// Thread of the shared address.
 struct Worker {
     config: AddressConfig,
     socket: ArpSocket,
     shared: Arc<SharedState>,
-    /// What the kernel was shared.
+    /// State of the installed rules.
     view: Option<ClusterView>,
     announce_at: Instant,
-    /// How many announcements are still to be made.
+    /// Number of remaining announcements.
     announcements: u32,
-    /// When to see whether the kernel still knows.
+    /// Time of the next check of the rules.
     look_at: Instant,
 }
 
@@ -194,7 +198,7 @@ impl Worker {
                         self.config.address
                     );
                     self.view = None;
-                    // what failed would fail again at once
+                    // avoid a busy loop
                     wait(clock, &mut [sign], clock.now() + BREATH)
                 }
             };
@@ -219,16 +223,16 @@ impl Worker {
         if now >= self.look_at || self.look_at == Instant::NEVER {
             self.look_at = now + LOOK_EVERY;
         }
-        let failed = Error::world("answer for it");
+        let failed = Error::world("answer ARP requests");
         if now >= self.announce_at {
             self.announce(now).map_err(&failed)?;
         }
         self.answer().map_err(&failed)
     }
 
-    /// Has the kernel do what is to be done, and only then others count on us.
+    /// Installs the rules and the address. Other elements rely on this one only after that.
     fn apply(&mut self, view: ClusterView) -> Result<(), Error> {
-        // interfaces come and go, and their own addresses change
+        // interfaces and their own addresses may change
         self.socket = ArpSocket::open(self.config.members[usize::from(self.config.me)], &[])?;
         self.config.device.clone_from(&self.socket.device);
         NFT.run(SPREAD, STDIN, &script(&self.config, view))?;
@@ -240,16 +244,16 @@ impl Worker {
         Ok(())
     }
 
-    /// Whether we are the one that answers for the address.
+    /// Returns true if this element answers for the address.
     fn answers(&self) -> bool {
         let first = self.view.and_then(|view| view.serving.first());
         first == Some(self.config.me)
     }
 
-    /// Answers who asks.
+    /// Answers requests.
     fn answer(&mut self) -> io::Result<()> {
         for request in self.socket.requests(HEARD_MAX)? {
-            // who asks in the name of the address announces it
+            // a request for the sender's own address is an announcement
             let announces = request.address == request.wanted;
             if request.wanted == self.config.address && !announces && self.answers() {
                 self.socket.say(&request.answer(self.socket.mac))?;
@@ -258,7 +262,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Says a few times that the address is here; somebody else may have had it until now.
+    /// Announces the address a few times, since another element may have had it until now.
     fn announce(&mut self, now: Instant) -> io::Result<()> {
         if !self.answers() || self.announcements == 0 {
             self.announce_at = Instant::NEVER;
@@ -282,7 +286,7 @@ impl Worker {
     }
 }
 
-/// Gives this host the address; one that a killed gateway has left may be another.
+/// Adds the address to this host, and removes other ones of a killed gateway.
 fn put_address(address: Ipv4Addr) -> Result<(), Error> {
     let what = "take the address of a cluster";
     let is_ours = |at: &nix::ifaddrs::InterfaceAddress| at.interface_name == LABEL;
@@ -310,31 +314,35 @@ fn put_address(address: Ipv4Addr) -> Result<(), Error> {
     )
 }
 
-/// Whether our rules are there: who loads others anew may begin with none.
+/// Returns true if the rules exist: a program that reloads the packet filter may remove them.
 fn is_known() -> bool {
     let look = |[family, name]: [&str; 2]| {
-        NFT.run("look for our rules", &["list", "table", family, name], "")
+        NFT.run(
+            "check the rules of the shared address",
+            &["list", "table", family, name],
+            "",
+        )
     };
     look(TABLES[0]).is_ok()
 }
 
-const SPREAD: &str = "spread connections over a cluster";
+const SPREAD: &str = "distribute connections over a cluster";
 const STDIN: &[&str] = &["-f", "-"];
 const CLAIM: &str = "lighthaul-address";
-/// What our address is known by, whichever it is.
+/// Label of the shared address.
 const LABEL: &str = "lo:lighthaul";
-/// Frames that are heard before anything else is done.
+/// Maximum number of frames that are read in one turn.
 const HEARD_MAX: usize = 64;
-/// How often it is said that the address is here, since frames are lost and hosts are busy.
+/// Number and interval of announcements, since frames are lost and hosts are busy.
 const ANNOUNCEMENTS: u32 = 3;
 const ANNOUNCE_EVERY: Duration = Duration::from_secs(1);
-/// How often it is looked for our rules.
+/// Interval of checks of the rules.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// How often it is looked for connections that are to end.
+/// Interval of checks for connections that are to end.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long a connection has to be reset.
+/// Time for the reset of a connection.
 const RESETS: Duration = Duration::from_secs(1);
-/// How long to wait after a failure.
+/// Pause after an error.
 const BREATH: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -352,8 +360,8 @@ mod tests {
         let good = refused(&["10.0.0.1:1", "10.0.0.2:1"]);
         assert_eq!(good, Ok(vec![first, second]));
         let why = |members| refused(members).unwrap_err();
-        assert!(why(&["10.0.0.1:1", "10.0.0.100:1"]).contains("cannot be that of all"));
-        assert!(why(&["10.0.0.1:1", "10.0.0.1:2"]).contains("two elements' own"));
+        assert!(why(&["10.0.0.1:1", "10.0.0.100:1"]).contains("cannot be shared"));
+        assert!(why(&["10.0.0.1:1", "10.0.0.1:2"]).contains("address of two elements"));
         assert!(why(&["10.0.0.1:1", "[fe80::1]:2"]).contains("IPv4 alone"));
     }
 }

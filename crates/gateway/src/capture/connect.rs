@@ -12,27 +12,27 @@ use crate::capture::handshake::{Handshake, Progress};
 use crate::capture::refusal::Refusal;
 use crate::target::Target;
 
-/// The gateway's side of a request to be connected.
+/// Server side of an HTTP CONNECT request.
 #[derive(Clone, Debug)]
 pub struct Connect {
     credentials: Option<Credentials>,
-    /// The head of the request, as far as it came.
+    /// Received part of the request's head.
     came: Vec<u8>,
-    /// How much of it has been searched for its end.
+    /// Length of the part that was searched for the end of the head.
     searched: usize,
     is_over: bool,
 }
 
-/// An answer that is not a connection.
+/// Response that refuses the connection.
 struct ErrorResponse {
     status: &'static str,
-    /// Lines of the head, each with its end.
+    /// Header lines, each with its end.
     lines: &'static str,
     why: &'static str,
 }
 
 impl Connect {
-    /// One for a program that has just connected; where there are `credentials`, it has to say them.
+    /// Creates a handshake. With `credentials`, the program must send them.
     pub const fn new(credentials: Option<Credentials>) -> Self {
         Self {
             credentials,
@@ -42,9 +42,9 @@ impl Connect {
         }
     }
 
-    /// Where the head ends, as soon as an empty line says so.
+    /// Returns the end of the head, once its empty line has arrived.
     fn end(&mut self) -> Option<usize> {
-        // lines that are empty may come first: RFC 9112, section 2.2
+        // empty lines may precede the request: RFC 9112, section 2.2
         let start = self.came.iter().position(|octet| !is_line_end(*octet))?;
         let from = self.searched.max(start);
         let ends = self.came[from..].iter().enumerate();
@@ -83,7 +83,7 @@ impl Connect {
         Target::from_str(request.path.unwrap_or_default()).map_err(|_| NO_TARGET)
     }
 
-    /// Whether the program says the credentials: RFC 7617, section 2.
+    /// Returns true if the program sent the credentials, or needs none: RFC 7617, section 2.
     fn admits(&self, headers: &[Header<'_>]) -> bool {
         let Some(credentials) = &self.credentials else {
             return true;
@@ -112,7 +112,10 @@ impl Connect {
 impl Handshake for Connect {
     fn take(&mut self, octets: &[u8]) -> Progress {
         if self.is_over {
-            return Progress::refused(Vec::new(), "octets came behind the end of the handshake");
+            return Progress::refused(
+                Vec::new(),
+                "the program sent octets after the end of the handshake",
+            );
         }
         self.came.extend_from_slice(octets);
         if let Some(no) = self.came.first().and_then(|first| foreign(*first)) {
@@ -138,7 +141,7 @@ impl Handshake for Connect {
 
     fn answer(&self, outcome: Result<SocketAddr, Refusal>) -> Vec<u8> {
         let Err(refusal) = outcome else {
-            // no length, no coding: what follows is the tunnel
+            // no length and no coding, since the tunnel follows
             return b"HTTP/1.1 200 Connection established\r\n\r\n".to_vec();
         };
         let (status, reason) = refusal.status();
@@ -172,7 +175,7 @@ fn reply(status: &str, lines: &str, why: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status}\r\n{lines}{common}Content-Length: {len}\r\n\r\n{why}\n").into_bytes()
 }
 
-/// Somebody who speaks something else.
+/// Returns the response to another protocol.
 const fn foreign(first: u8) -> Option<ErrorResponse> {
     match first {
         4 | 5 => Some(SOCKS),
@@ -185,7 +188,7 @@ const fn is_line_end(octet: u8) -> bool {
     matches!(octet, b'\r' | b'\n')
 }
 
-/// The values of all headers of this name.
+/// Returns the values of all headers with this name.
 fn values<'a>(headers: &'a [Header<'a>], name: &'a str) -> impl Iterator<Item = &'a [u8]> {
     headers
         .iter()
@@ -193,13 +196,13 @@ fn values<'a>(headers: &'a [Header<'a>], name: &'a str) -> impl Iterator<Item = 
         .map(|header| header.value)
 }
 
-/// Whether something belongs to the request that a gateway might take for the tunnel's octets.
+/// Returns true if the request has content, which could be taken for octets of the tunnel.
 fn has_content(headers: &[Header<'_>]) -> bool {
     values(headers, "transfer-encoding").next().is_some()
         || values(headers, "content-length").any(|value| value != b"0")
 }
 
-/// More than programs say.
+/// Limits far above those of real programs.
 const HEAD_MAX: usize = 16 << 10;
 const HEADERS_MAX: usize = 100;
 
@@ -211,7 +214,7 @@ const TOO_LARGE: ErrorResponse = ErrorResponse {
 const MALFORMED: ErrorResponse = ErrorResponse {
     status: "400 Bad Request",
     lines: "",
-    why: "this is no request of HTTP/1.1",
+    why: "this is not a request of HTTP/1.1",
 };
 const NOT_CONNECT: ErrorResponse = ErrorResponse {
     status: "405 Method Not Allowed",
@@ -254,7 +257,7 @@ mod tests {
     use super::*;
 
     fn locked() -> Connect {
-        // of which "alice:secret" is the Base64
+        // the Base64 below encodes "alice:secret"
         Connect::new(Some("alice:secret".parse().unwrap()))
     }
 
@@ -275,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_says_where_it_wants_to_go() {
+    fn request_names_the_target() {
         for (request, target, rest) in [
             (
                 "CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n",
@@ -309,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_to_connect_is_told_why() {
+    fn other_requests_get_an_error_response() {
         for (request, status) in [
             (
                 "GET http://example.org/ HTTP/1.1\r\nHost: example.org\r\n\r\n",
@@ -350,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_bounded() {
+    fn head_of_a_request_is_limited() {
         let long = format!(
             "CONNECT example.org:443 HTTP/1.0\r\nX: {}",
             "a".repeat(HEAD_MAX)
@@ -363,7 +366,7 @@ mod tests {
             "X: y\r\n".repeat(HEADERS_MAX + 1)
         );
         assert!(refused(Connect::new(None), &many).starts_with("HTTP/1.1 431 "));
-        // what is behind it is not
+        // octets after the head are not limited
         let mut connect = Connect::new(None);
         let rest = "a".repeat(2 * HEAD_MAX);
         let octets = format!("CONNECT a:1 HTTP/1.0\r\n\r\n{rest}");
@@ -374,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_to_say_a_password_gets_nowhere_without() {
+    fn missing_or_wrong_credentials_are_refused() {
         let request = |line: &str| format!("CONNECT example.org:443 HTTP/1.0\r\n{line}\r\n");
         for line in [
             "",
@@ -396,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_has_a_status() {
+    fn each_refusal_has_a_status() {
         for refusal in Refusal::ALL {
             let reply = String::from_utf8(Connect::new(None).answer(Err(refusal))).unwrap();
             let (head, body) = reply.split_once("\r\n\r\n").unwrap();

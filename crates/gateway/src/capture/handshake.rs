@@ -1,4 +1,4 @@
-//! What a program and a gateway say to each other before the program's own octets flow.
+//! Handshake of a program and a gateway before the program's own octets.
 
 use std::fmt::Debug;
 use std::net::SocketAddr;
@@ -6,36 +6,37 @@ use std::net::SocketAddr;
 use crate::capture::refusal::Refusal;
 use crate::target::Target;
 
-/// One way to say where one wants to go: a machine over octets, without a socket.
+/// Protocol by which a program names its target: a machine over octets, without a socket.
 pub trait Handshake: Debug + Send {
-    /// Takes what came, however it was cut; not to be called again once it was more than [`Progress::More`].
+    /// Handles received octets, in pieces of any length. Must not be called again after a result other than
+    /// [`Progress::More`].
     fn take(&mut self, octets: &[u8]) -> Progress;
 
-    /// What to send when it is known what became of a target that was wanted: the address from which it was called, or
-    /// why it was not. Behind a refusal the connection is closed.
+    /// Returns the reply to the program: the local address of the connection to its target, or the reason of the refusal.
+    /// After a refusal, the connection is closed.
     fn answer(&self, outcome: Result<SocketAddr, Refusal>) -> Vec<u8>;
 }
 
-/// What came of octets.
+/// Result of received octets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// It takes more of them.
+    /// The handshake needs more octets.
     More {
-        /// What to send meanwhile.
+        /// Reply to send now.
         reply: Vec<u8>,
     },
-    /// The program has said where it wants to go, and waits for an answer.
+    /// The program has named its target, and waits for the reply.
     Wants {
-        /// Where.
+        /// Target.
         target: Target,
-        /// What came behind the handshake and belongs to the target.
+        /// Octets after the handshake, which belong to the target.
         rest: Vec<u8>,
     },
-    /// It cannot be helped: the connection is closed when the reply is sent.
+    /// The handshake failed. The connection is closed after the reply.
     Refused {
-        /// What to send, perhaps nothing.
+        /// Reply to send; may be empty.
         reply: Vec<u8>,
-        /// One sentence for the log.
+        /// Reason for the log.
         why: String,
     },
 }

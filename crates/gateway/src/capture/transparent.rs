@@ -1,4 +1,4 @@
-//! Connections that were meant for somebody else, and for whom.
+//! Redirected connections and their original destinations.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -11,17 +11,17 @@ use crate::capture::script::Redirect;
 use crate::kernel::error::Error;
 use crate::target::Target;
 
-/// Where the kernel hands captured connections over: at the loopback addresses, so that no other host can call.
+/// Listeners to which the kernel redirects connections. They have loopback addresses, so other hosts cannot connect.
 #[derive(Debug)]
 pub struct Listeners {
-    /// Those over IPv4.
+    /// Listener for IPv4.
     pub v4: TcpListener,
-    /// Those over IPv6, if the kernel has that.
+    /// Listener for IPv6, if the kernel supports it.
     pub v6: Option<TcpListener>,
 }
 
 impl Listeners {
-    /// Opens them at free ports; they do not block.
+    /// Opens non-blocking listeners on free ports.
     pub fn open() -> Result<Self, Error> {
         let v4 = listen(Ipv4Addr::LOCALHOST.into()).map_err(Error::world(WHAT))?;
         let v6 = match listen(Ipv6Addr::LOCALHOST.into()) {
@@ -32,7 +32,7 @@ impl Listeners {
         Ok(Self { v4, v6 })
     }
 
-    /// The families that are captured, and where.
+    /// Returns the address families that are captured, with the ports of their listeners.
     pub(super) fn redirects(&self) -> Result<Vec<Redirect>, Error> {
         let redirect = |listener: &TcpListener| {
             let address = listener.local_addr().map_err(Error::world(WHAT))?;
@@ -46,11 +46,11 @@ impl Listeners {
     }
 }
 
-/// Where an accepted connection was meant to go; nothing if somebody called the listener itself, who is to be sent away.
+/// Returns the original destination of an accepted connection, or nothing for a direct connection to the listener.
 pub fn wanted(stream: &TcpStream) -> io::Result<Option<Target>> {
     let here = stream.local_addr()?;
     if !here.ip().is_loopback() {
-        // TPROXY leaves the packets as they were
+        // TPROXY does not change the packets
         return Ok(Some(here.into()));
     }
     let socket = SockRef::from(stream);
@@ -64,7 +64,7 @@ pub fn wanted(stream: &TcpStream) -> io::Result<Option<Target>> {
             let meant = meant.as_socket().filter(|meant| *meant != here);
             Ok(meant.map(Target::from))
         }
-        // nobody keeps track of it, so nobody redirected it
+        // a connection without tracking was not redirected
         Err(why) if is(&why, &[Errno::NOENT, Errno::NOPROTOOPT]) => Ok(None),
         Err(why) => Err(why),
     }
@@ -81,7 +81,7 @@ fn listen(address: IpAddr) -> io::Result<TcpListener> {
         socket.set_only_v6(true)?;
     }
     socket.set_nonblocking(true)?;
-    // first, since who may bind to anything is not told that a family is switched off here
+    // before the transparent option, which would hide that the address family is disabled
     socket.bind(&address.into())?;
     if address.is_ipv6() {
         socket.set_ip_transparent_v6(true)?;
@@ -98,5 +98,5 @@ fn is(why: &io::Error, errors: &[Errno]) -> bool {
 }
 
 const WHAT: &str = "take connections that are meant for others";
-/// How many may wait to be taken; the kernel cuts it to what it allows.
+/// Length of the accept queue; the kernel limits it.
 const WAITING_MAX: i32 = 4096;

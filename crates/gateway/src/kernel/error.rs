@@ -1,53 +1,53 @@
-//! What goes wrong where the kernel is told what to do with packets, and what to do about it.
+//! Faults in the configuration of the kernel, with their remedies.
 
 use std::io;
 
-/// Why the kernel does not do what was asked for, in one sentence.
+/// Fault in the configuration of the kernel.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What was asked for cannot be.
+    /// The request can never succeed.
     #[error("{0}")]
     Misuse(String),
-    /// A program is missing.
-    #[error("cannot {what}: it takes {tool}, which is not installed here: install {package}")]
+    /// A program is not installed.
+    #[error("cannot {what}: it needs {tool}, which is not installed here: install {package}")]
     NoTool {
-        /// What was to be done.
+        /// Task of the program.
         what: &'static str,
-        /// The program.
+        /// Program.
         tool: &'static str,
-        /// What it comes with.
+        /// Package of the program.
         package: &'static str,
     },
-    /// This process may not.
+    /// The process lacks privileges.
     #[error(
-        "cannot {0}: it takes root, or CAP_NET_ADMIN and for a cluster's address CAP_NET_RAW, in this network namespace"
+        "cannot {0}: it needs root, or CAP_NET_ADMIN (and CAP_NET_RAW for a cluster's address), in this network namespace"
     )]
     NotPermitted(String),
-    /// Somebody else does it.
+    /// Another gateway does the same on this host.
     #[error("another gateway {0} on this host already: stop that one first")]
     Occupied(&'static str),
     /// A program failed.
-    #[error("cannot {what}: {tool} says: {why}")]
+    #[error("cannot {what}: {tool} failed: {why}")]
     Tool {
-        /// What was to be done.
+        /// Task of the program.
         what: &'static str,
-        /// The program.
+        /// Program.
         tool: &'static str,
-        /// What it says.
+        /// Its standard error.
         why: String,
     },
-    /// The kernel refused.
+    /// A call of the kernel failed.
     #[error("cannot {what}: {source}")]
     World {
-        /// What was to be done.
+        /// Task of the call.
         what: &'static str,
-        /// Its reason.
+        /// Error of the kernel.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// What `map_err` takes to say what the kernel refused.
+    /// Returns the conversion of an error of the kernel, for `map_err`.
     pub(crate) fn world(what: &'static str) -> impl Fn(io::Error) -> Self {
         move |source| {
             if source.kind() == io::ErrorKind::PermissionDenied {

@@ -1,4 +1,4 @@
-//! One gateway of a network namespace at a time may tell the kernel about a thing.
+//! Lock that allows only one gateway of a network namespace to configure a thing.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -9,15 +9,15 @@ use lighthaul_io::host::wait::pause;
 
 use crate::kernel::error::Error;
 
-/// By its name every gateway of a namespace knows that there is one; the kernel forgets it with the process.
+/// Lock by an abstract socket name, which the kernel frees with the process.
 #[derive(Debug)]
 pub(crate) struct NamespaceLock {
     _listener: UnixListener,
 }
 
 impl NamespaceLock {
-    /// Makes this the one gateway that `does` so in this namespace. One that has just ended may hold its claim for a moment longer,
-    /// by a process that it was about to start.
+    /// Takes the lock `name` for a gateway that `does` this. A gateway that has just ended may hold its lock for a moment
+    /// longer, through a process that it was starting.
     pub(crate) fn make(name: &'static str, does: &'static str) -> Result<Self, Error> {
         let bind =
             || -> io::Result<_> { UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?) };
@@ -34,7 +34,7 @@ impl NamespaceLock {
             if why.kind() == io::ErrorKind::AddrInUse {
                 Error::Occupied(does)
             } else {
-                Error::world("claim what other gateways may not do beside")(why)
+                Error::world("take the lock against other gateways")(why)
             }
         })?;
         Ok(Self {
@@ -43,6 +43,6 @@ impl NamespaceLock {
     }
 }
 
-/// How often it is tried to claim what is taken, and how long between.
+/// Number of attempts to take a lock that is held, and the interval between them.
 const CLAIMS_MAX: u32 = 10;
 const CLAIM_EVERY: Duration = Duration::from_millis(30);

@@ -17,14 +17,13 @@ fn port_5001() -> Transparent {
 }
 
 #[test]
-fn a_connection_that_arrives_is_captured_with_its_target() {
-    let Some(testbed) = Testbed::start("a_connection_that_arrives_is_captured_with_its_target")
-    else {
+fn arriving_connection_is_captured_with_its_target() {
+    let Some(testbed) = Testbed::start("arriving_connection_is_captured_with_its_target") else {
         return;
     };
-    let before = testbed.told();
+    let before = testbed.kernel_rules();
     let (listeners, rules) = testbed.capture(&port_5001());
-    assert_ne!(testbed.told(), before);
+    assert_ne!(testbed.kernel_rules(), before);
     let stream = call(&testbed.client, &format!("{}:5001", SERVER[0]));
     assert_eq!(
         greet(&listeners.v4),
@@ -37,7 +36,7 @@ fn a_connection_that_arrives_is_captured_with_its_target() {
     hear(stream);
 
     testbed.remove(rules);
-    assert_eq!(testbed.told(), before);
+    assert_eq!(testbed.kernel_rules(), before);
     let server = testbed.serve("203.0.113.7:5001");
     let stream = call(&testbed.client, "203.0.113.7:5001");
     greet(&server);
@@ -45,8 +44,8 @@ fn a_connection_that_arrives_is_captured_with_its_target() {
 }
 
 #[test]
-fn what_is_not_to_be_captured_goes_its_way() {
-    let Some(testbed) = Testbed::start("what_is_not_to_be_captured_goes_its_way") else {
+fn other_connections_are_forwarded() {
+    let Some(testbed) = Testbed::start("other_connections_are_forwarded") else {
         return;
     };
     let (_listeners, rules) = testbed.capture(&port_5001());
@@ -60,7 +59,7 @@ fn what_is_not_to_be_captured_goes_its_way() {
 }
 
 #[test]
-fn who_calls_the_gateway_itself_reaches_it_though_everything_is_captured() {
+fn connections_to_the_gateway_itself_are_not_captured() {
     let name = "who_calls_the_gateway_itself_reaches_it_though_everything_is_captured";
     let Some(testbed) = Testbed::start(name) else {
         return;
@@ -83,15 +82,19 @@ fn who_calls_the_gateway_itself_reaches_it_though_everything_is_captured() {
 }
 
 #[test]
-fn a_second_gateway_is_refused_while_the_first_lives() {
-    let Some(testbed) = Testbed::start("a_second_gateway_is_refused_while_the_first_lives") else {
+fn second_gateway_is_refused_while_the_first_runs() {
+    let Some(testbed) = Testbed::start("second_gateway_is_refused_while_the_first_runs") else {
         return;
     };
     let (listeners, rules) = testbed.capture(&port_5001());
-    let told = testbed.told();
+    let rules_before = testbed.kernel_rules();
     let second = testbed.install(&port_5001(), &listeners);
     assert!(matches!(second, Err(Error::Occupied(_))), "{second:?}");
-    assert_eq!(testbed.told(), told, "the first goes on");
+    assert_eq!(
+        testbed.kernel_rules(),
+        rules_before,
+        "the rules of the first are unchanged"
+    );
     testbed.remove(rules);
     let rules = testbed.install(&port_5001(), &listeners).unwrap();
     testbed.remove(rules);

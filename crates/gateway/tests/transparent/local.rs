@@ -8,15 +8,16 @@ use lighthaul_gateway::capture::settings::Transparent;
 
 use crate::testbed::{Testbed, call, greet, hear};
 
-/// Nobody.
+/// The user `nobody`.
 const USER: u32 = 65534;
 
 #[test]
-fn programs_of_a_user_are_captured_and_others_are_not() {
-    let Some(testbed) = Testbed::start("programs_of_a_user_are_captured_and_others_are_not") else {
+fn connections_of_a_user_are_captured_and_others_are_not() {
+    let Some(testbed) = Testbed::start("connections_of_a_user_are_captured_and_others_are_not")
+    else {
         return;
     };
-    let before = testbed.told();
+    let before = testbed.kernel_rules();
     let capture = Transparent {
         arriving: false,
         users: vec![USER],
@@ -43,12 +44,12 @@ fn programs_of_a_user_are_captured_and_others_are_not() {
     greet(&server);
     hear(stream);
     testbed.remove(rules);
-    assert_eq!(testbed.told(), before);
+    assert_eq!(testbed.kernel_rules(), before);
 }
 
 #[test]
-fn who_calls_the_listener_itself_wants_nothing() {
-    let Some(testbed) = Testbed::start("who_calls_the_listener_itself_wants_nothing") else {
+fn direct_connection_to_the_listener_has_no_target() {
+    let Some(testbed) = Testbed::start("direct_connection_to_the_listener_has_no_target") else {
         return;
     };
     let (listeners, rules) = testbed.capture(&Transparent::default());
@@ -59,7 +60,7 @@ fn who_calls_the_listener_itself_wants_nothing() {
     testbed.remove(rules);
 }
 
-/// A program that shows what it hears from a host and port, in bash's words.
+/// Starts bash, which prints the data from a host and port.
 fn reader(place: &str) -> io::Result<std::process::Child> {
     Command::new("bash")
         .args(["-c", &format!("exec 3<>/dev/tcp/{place}; cat <&3")])

@@ -17,7 +17,7 @@ use lighthaul_io::host::namespace::{Namespace, check};
 use lighthaul_io::host::wait::{Watch, wait};
 use lighthaul_testkit::{lacks, lacks_tool};
 
-/// Three hosts that nobody else uses.
+/// Three hosts of one test.
 #[derive(Debug)]
 pub(crate) struct Testbed {
     pub(crate) client: Namespace,
@@ -25,11 +25,11 @@ pub(crate) struct Testbed {
     pub(crate) server: Namespace,
 }
 
-/// The server's addresses.
+/// Addresses of the server.
 pub(crate) const SERVER: [&str; 2] = ["203.0.113.7", "fd03::7"];
 
 impl Testbed {
-    /// Sets it up, or says by name that the test is skipped.
+    /// Creates the hosts, or skips the test.
     pub(crate) fn start(test: &str) -> Option<Self> {
         if lacks(
             test,
@@ -83,7 +83,7 @@ impl Testbed {
         })
     }
 
-    /// Captures at the gateway.
+    /// Installs rules of capture at the gateway.
     pub(crate) fn capture(&self, capture: &Transparent) -> (Listeners, Rules) {
         let listeners = self.listeners();
         let rules = self.install(capture, &listeners).unwrap();
@@ -99,7 +99,7 @@ impl Testbed {
 
     #[expect(
         clippy::unwrap_in_result,
-        reason = "the namespace is there, or the test is none"
+        reason = "the namespace exists for the whole test"
     )]
     pub(crate) fn install(
         &self,
@@ -114,8 +114,8 @@ impl Testbed {
         self.gateway.within(|| Ok(rules.remove())).unwrap().unwrap();
     }
 
-    /// All that the gateway's kernel has been told, as far as it can be ours.
-    pub(crate) fn told(&self) -> String {
+    /// Returns all rules and routes of the gateway's kernel that may belong to the capture.
+    pub(crate) fn kernel_rules(&self) -> String {
         let rules = ["nft list ruleset", "ip -4 rule", "ip -6 rule"];
         let mut told: Vec<String> = rules
             .iter()
@@ -130,7 +130,7 @@ impl Testbed {
         told.join("\n")
     }
 
-    /// A listener of the server's.
+    /// Opens a listener at the server.
     pub(crate) fn serve(&self, address: &str) -> TcpListener {
         let listener = self.server.within(|| TcpListener::bind(address)).unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -138,7 +138,7 @@ impl Testbed {
     }
 }
 
-/// CommandQueue from a host.
+/// Connects from a host.
 pub(crate) fn call(host: &Namespace, address: &str) -> TcpStream {
     let address: SocketAddr = address.parse().unwrap();
     let connect = || TcpStream::connect_timeout(&address, SOON);
@@ -147,25 +147,25 @@ pub(crate) fn call(host: &Namespace, address: &str) -> TcpStream {
     stream
 }
 
-/// What the next connection of a listener was meant for; it gets a word, and the end.
+/// Accepts the next connection and sends a greeting. Returns the original destination.
 pub(crate) fn greet(listener: &TcpListener) -> Option<Target> {
     let clock = Clock::start();
     let mut watches = [Watch::read(listener.as_raw_fd())];
     wait(clock, &mut watches, clock.now() + SOON).unwrap();
-    let (mut stream, _) = listener.accept().expect("somebody called");
+    let (mut stream, _) = listener.accept().expect("a connection arrives");
     let target = wanted(&stream).unwrap();
     stream.write_all(b"hello").unwrap();
     target
 }
 
-/// Reads what a greeted caller gets.
+/// Reads the greeting.
 pub(crate) fn hear(mut stream: TcpStream) {
     let mut heard = String::new();
     stream.read_to_string(&mut heard).unwrap();
     assert_eq!(heard, "hello");
 }
 
-/// Runs a tool in a host and returns what it says.
+/// Runs a tool in a host and returns its output.
 pub(crate) fn run(host: &Namespace, words: &str) -> String {
     let words: Vec<&str> = words.split_whitespace().collect();
     let mut command = Command::new(words[0]);
