@@ -126,7 +126,7 @@ fn outcome(handshake: &mut dyn Handshake, octets: &[u8], cut: usize) -> Outcome 
             }
             Progress::Refused { reply, why } => {
                 said.extend(reply);
-                return (said, Some(Err(why)));
+                return (said, Some(Err(why.to_string())));
             }
         }
     }

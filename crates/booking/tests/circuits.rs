@@ -66,7 +66,7 @@ fn a_device_that_stumbles_fails_its_reservation_which_frees_the_link() {
     });
     let failed = books.get(&ada(), id).unwrap();
     assert_eq!(failed.state, State::Failed);
-    assert!(failed.failure.unwrap().contains("stumbled"));
+    assert!(failed.failure.unwrap().contains("call failed"));
     let next = books.quote(&ben(), &all_for(1)).unwrap();
     assert!(
         next.steps[0].from <= Moment(unix_nanos()),

@@ -489,7 +489,7 @@ fn failed_circuit_is_reported_once_and_removed() {
     });
     world.run(at(2000));
     assert!(
-        matches!(&world.events[..], [.., Event::Failed(CircuitId(1), why)] if why.contains("stumbled")),
+        matches!(&world.events[..], [.., Event::Failed(CircuitId(1), why)] if why.contains("call failed")),
         "{:?}",
         world.events
     );

@@ -19,7 +19,7 @@ pub(crate) enum CallError {
     },
     /// The gateways do not reach the daemon.
     #[error("{0}{advice}", advice = advice(.0))]
-    ProxyError(ProxyError),
+    Proxy(ProxyError),
     /// The ssh command has no words.
     #[error("the ssh command is empty")]
     NoCommand,
@@ -60,7 +60,7 @@ impl CallError {
     const fn code(&self) -> Code {
         match self {
             Self::Target { .. } | Self::NoCommand => Code::Usage,
-            Self::ProxyError(error) => match error {
+            Self::Proxy(error) => match error {
                 ProxyError::PasswordRequired(_)
                 | ProxyError::WrongPassword(_)
                 | ProxyError::Refused {
@@ -68,9 +68,10 @@ impl CallError {
                     ..
                 } => Code::Permission,
                 ProxyError::NotSocks(_) => Code::Protocol,
-                ProxyError::Io(_) | ProxyError::Silent(..) | ProxyError::Refused { .. } => {
-                    Code::Network
-                }
+                ProxyError::Io(_)
+                | ProxyError::TimedOut(_)
+                | ProxyError::Closed(_)
+                | ProxyError::Refused { .. } => Code::Network,
             },
             Self::NotStarted { .. } | Self::NoLogin { .. } => Code::Network,
             Self::NotInstalled { .. } => Code::Open,
@@ -81,7 +82,7 @@ impl CallError {
 
 impl From<CallError> for Error {
     fn from(error: CallError) -> Self {
-        if let CallError::ProxyError(ProxyError::Io(error)) = error {
+        if let CallError::Proxy(ProxyError::Io(error)) = error {
             return error.into();
         }
         Self::new(error.code(), error.to_string())

@@ -53,7 +53,7 @@ struct Through(ProxyRoute);
 impl Call for Through {
     fn call(&self) -> Result<TcpStream, Error> {
         Ok(tcp::with_handshake_timeouts(
-            self.0.open().map_err(CallError::ProxyError)?,
+            self.0.open().map_err(CallError::Proxy)?,
         )?)
     }
 }

@@ -15,6 +15,7 @@ use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_io::host::interrupt;
 use lighthaul_io::host::wait::{Sign, Watch, pause, wait};
 use lighthaul_io::net::udp::Udp;
+use lighthaul_proto::slabs::token::config::ConfigError;
 use lighthaul_proto::slabs::token::{Config, Element, ElementMessage, Slot};
 use ring::hmac;
 use tracing::{info, warn};
@@ -48,27 +49,41 @@ impl fmt::Debug for Settings {
 
 impl Settings {
     /// Returns the configuration of the token, or the fault of these settings.
-    pub fn config(&self) -> Result<Config, String> {
+    pub fn config(&self) -> Result<Config, SettingsError> {
         let place = self.members.iter().position(|at| *at == self.listen);
         let Some(me) = place else {
-            return Err(format!(
-                "{} is not among the elements: list it where every element lists it",
-                self.listen
-            ));
+            return Err(SettingsError::NotListed(self.listen));
         };
         let first_of = |at: &SocketAddr| self.members.iter().position(|other| other == at);
         let twice = (0..self.members.len()).find(|nth| first_of(&self.members[*nth]) != Some(*nth));
         if let Some(nth) = twice {
-            return Err(format!("{} is listed twice", self.members[nth]));
+            return Err(SettingsError::ListedTwice(self.members[nth]));
         }
         if self.secret.len() < SECRET_MIN {
-            return Err(format!("the secret has fewer than {SECRET_MIN} octets"));
+            return Err(SettingsError::ShortSecret);
         }
         let count = u8::try_from(self.members.len()).unwrap_or(u8::MAX);
         let config = Config::new(count, me as u8);
-        config.check().map_err(|why| why.to_string())?;
+        config.check().map_err(SettingsError::Config)?;
         Ok(config)
     }
+}
+
+/// Fault of the settings of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    /// This element is not listed.
+    #[error("{0} is not among the elements: add it to the list of every element")]
+    NotListed(SocketAddr),
+    /// An element is listed twice.
+    #[error("{0} is listed twice")]
+    ListedTwice(SocketAddr),
+    /// The secret is too short.
+    #[error("the secret has fewer than {SECRET_MIN} octets")]
+    ShortSecret,
+    /// The number of elements is out of range.
+    #[error("{0}")]
+    Config(ConfigError),
 }
 
 /// Membership in a cluster, which ends when this is dropped.
@@ -144,19 +159,19 @@ impl Cluster {
     pub fn close(&self) {
         if self.shared.is_some() {
             self.phase.store(CLOSING, Relaxed);
-            pause(GRACE);
+            pause(SETTLE_TIME);
         }
     }
 
     /// Releases the shared address once the kernel has delivered all data of sessions, after this time, or at an
     /// interruption.
-    pub fn leave(&self, patience: Duration) {
+    pub fn leave(&self, timeout: Duration) {
         if let Some(shared) = &self.shared {
-            if !shared.wait_for_connections(patience, || !interrupt::is_requested()) {
+            if !shared.wait_for_connections(timeout, || !interrupt::is_requested()) {
                 warn!("programs have not received all of their data");
             }
             self.phase.store(LEAVING, Relaxed);
-            pause(GRACE);
+            pause(SETTLE_TIME);
         }
     }
 }
@@ -195,7 +210,7 @@ impl Worker {
         while !self.stop.load(Relaxed) {
             if let Err(error) = self.turn() {
                 warn!("cannot exchange messages with the other elements: {error}");
-                thread::park_timeout(BREATH);
+                thread::park_timeout(ERROR_PAUSE);
             }
         }
         self.handle.follow(never(self.rate));
@@ -203,7 +218,7 @@ impl Worker {
 
     fn turn(&mut self) -> io::Result<()> {
         self.sign.lower();
-        for _ in 0..HEARD_MAX {
+        for _ in 0..MESSAGES_MAX {
             let Some(words) = self.socket.receive()? else {
                 break;
             };
@@ -213,7 +228,7 @@ impl Worker {
         // data come in pieces, so one check without data means little
         let wants = self.handle.status().wants();
         self.idle = if wants { 0 } else { self.idle + 1 };
-        let is_sure = wants || self.idle >= IDLE_LOOKS;
+        let is_sure = wants || self.idle >= IDLE_CHECKS;
         if is_sure {
             self.element.handle_want(now, wants);
         }
@@ -223,13 +238,13 @@ impl Worker {
         while let Some(words) = self.element.poll_message() {
             self.socket.send(&words)?;
         }
-        let look = if self.told.is_some() {
+        let next_check = if self.told.is_some() {
             self.handle.wake();
-            now + LOOK
+            now + CHECK_INTERVAL
         } else {
             Instant::NEVER
         };
-        let until = self.element.poll_timeout().min(look);
+        let until = self.element.poll_timeout().min(next_check);
         let mut watches = [
             Watch::read(self.socket.udp.as_raw_fd()),
             Watch::read(self.sign.as_raw_fd()),
@@ -320,7 +335,7 @@ impl ElementSocket {
     /// Returns the next authentic message of another element.
     fn receive(&mut self) -> io::Result<Option<ElementMessage>> {
         let mut buffer = [0; RECEIVED_MAX];
-        for _ in 0..HEARD_MAX {
+        for _ in 0..MESSAGES_MAX {
             let Some(received) = self.udp.receive_into(&mut buffer, &mut self.drops)? else {
                 return Ok(None);
             };
@@ -360,7 +375,7 @@ const OPEN: u8 = 0;
 const CLOSING: u8 = 1;
 const LEAVING: u8 = 2;
 /// Time for the other elements and the kernel to apply changes, and for connections in progress.
-const GRACE: Duration = Duration::from_secs(1);
+const SETTLE_TIME: Duration = Duration::from_secs(1);
 /// Minimum length of a secret, in octets.
 const SECRET_MIN: usize = 16;
 /// Length of an HMAC-SHA-256, in octets.
@@ -368,13 +383,13 @@ const PROOF_LEN: usize = 32;
 /// Maximum length of a message, in octets.
 const RECEIVED_MAX: usize = 256;
 /// Maximum number of messages that are handled in one turn.
-const HEARD_MAX: usize = 256;
+const MESSAGES_MAX: usize = 256;
 /// Interval of checks for data to send, during a slot.
-const LOOK: Duration = Duration::from_millis(1);
+const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 /// Number of checks without data before the channel is passed on.
-const IDLE_LOOKS: u32 = 2;
+const IDLE_CHECKS: u32 = 2;
 /// Pause after an error, which may occur again at once.
-const BREATH: Duration = Duration::from_millis(20);
+const ERROR_PAUSE: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {
@@ -400,12 +415,23 @@ mod tests {
     fn invalid_settings_are_refused() {
         let config = |secret, members: &[&str]| settings(secret, members).config();
         assert_eq!(config(SECRET, &[HERE, "10.0.0.2:1"]), Ok(Config::new(2, 0)));
-        assert!(config("short", &[HERE]).unwrap_err().contains("16"));
+        assert!(
+            config("short", &[HERE])
+                .unwrap_err()
+                .to_string()
+                .contains("16")
+        );
         let twice = config(SECRET, &[HERE, "10.0.0.2:1", "10.0.0.2:1"]);
-        assert!(twice.unwrap_err().contains("twice"));
+        assert!(twice.unwrap_err().to_string().contains("twice"));
         let mut other = settings(SECRET, &[HERE]);
         other.listen = "10.0.0.3:1".parse().unwrap();
-        assert!(other.config().unwrap_err().contains("not among"));
+        assert!(
+            other
+                .config()
+                .unwrap_err()
+                .to_string()
+                .contains("not among")
+        );
     }
 
     #[test]

@@ -441,10 +441,10 @@ impl Multiplexer {
                 Ok(Command::Open(new_session)) => self.open_session(link, *new_session),
                 Ok(Command::Resolved(id, found)) => self.call_target(link, id, found),
                 Ok(Command::Detach(answer)) => {
-                    self.interruption = Some(Interruption::Detach(answer))
+                    self.interruption = Some(Interruption::Detach(answer));
                 }
                 Ok(Command::Attach(connection)) => {
-                    self.interruption = Some(Interruption::Attach(connection))
+                    self.interruption = Some(Interruption::Attach(connection));
                 }
                 Ok(Command::Follow(trc)) => {
                     let followed = self.has_datagrams.then(|| trc.clone());

@@ -70,21 +70,24 @@ pub enum ProxyError {
     )]
     NotSocks(Target),
     /// The gateway did not answer in time.
-    #[error("the gateway at {0} {1}")]
-    Silent(Target, &'static str),
+    #[error("the gateway at {0} did not answer in time")]
+    TimedOut(Target),
+    /// The gateway closed the connection too early.
+    #[error("the gateway at {0} closed the connection before the target was reached")]
+    Closed(Target),
 }
 
 impl ProxyRoute {
     /// Opens a session to the target: the stream carries its bytes. The gateways and the target get half a minute.
     pub fn open(&self) -> Result<TcpStream, ProxyError> {
-        self.open_within(PATIENCE)
+        self.open_within(TIMEOUT)
     }
 
-    fn open_within(&self, patience: Duration) -> Result<TcpStream, ProxyError> {
+    fn open_within(&self, timeout: Duration) -> Result<TcpStream, ProxyError> {
         let Target { host, port } = &self.gateway.address;
         let tcp = tcp::connect_to(&["lighthaul gateway --socks"], &host.to_string(), *port)?;
         let clock = Clock::start();
-        let until = clock.now() + patience;
+        let until = clock.now() + timeout;
         let exchange = Exchange {
             gateway: &self.gateway.address,
             tcp: &tcp,
@@ -201,8 +204,12 @@ impl Exchange<'_> {
                 return Err(self.gone(&ErrorKind::TimedOut.into()));
             }
             let mut watches = [Watch::read(self.tcp.as_raw_fd())];
-            wait(self.clock, &mut watches, self.until.min(now + LOOK))
-                .map_err(|error| World::world("waiting for the gateway", error))?;
+            wait(
+                self.clock,
+                &mut watches,
+                self.until.min(now + CHECK_INTERVAL),
+            )
+            .map_err(|error| World::world("waiting for the gateway", error))?;
             if watches[0].readable {
                 return Ok(());
             }
@@ -211,12 +218,11 @@ impl Exchange<'_> {
 
     fn gone(&self, error: &io::Error) -> ProxyError {
         let slow = matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock);
-        let what = if slow {
-            "did not answer in time"
+        if slow {
+            ProxyError::TimedOut(self.gateway.clone())
         } else {
-            "hung up before it said whether the target was reached"
-        };
-        ProxyError::Silent(self.gateway.clone(), what)
+            ProxyError::Closed(self.gateway.clone())
+        }
     }
 }
 
@@ -227,9 +233,9 @@ const BY_PASSWORD: u8 = 2;
 const NO_METHOD: u8 = 0xff;
 const CONNECT: u8 = 1;
 /// Time for gateways and target, equal to that of `wrap`.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval of checks for an interruption.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {
@@ -246,7 +252,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let thread = thread::spawn(move || {
             let (mut tcp, _) = listener.accept().unwrap();
-            tcp.set_read_timeout(Some(PATIENCE)).unwrap();
+            tcp.set_read_timeout(Some(TIMEOUT)).unwrap();
             answer(&mut tcp);
         });
         (address.into(), thread)
@@ -392,7 +398,10 @@ mod tests {
                 while tcp.read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
             });
             let error = route(other, "a:1").open().unwrap_err();
-            assert!(error.to_string().contains("hung up"), "{said:?}: {error}");
+            assert!(
+                error.to_string().contains("closed the connection"),
+                "{said:?}: {error}"
+            );
             thread.join().unwrap();
         }
         let (mute, thread) = gateway(

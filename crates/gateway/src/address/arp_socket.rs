@@ -10,7 +10,7 @@ use nix::sys::socket::{LinkAddr, bind};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::address::arp::{FRAME_LEN, Mac, Request};
-use crate::kernel::error::Error;
+use crate::kernel::error::{Error, Misuse, Task};
 
 /// Socket at an Ethernet interface.
 #[derive(Debug)]
@@ -23,12 +23,10 @@ pub(super) struct ArpSocket {
 impl ArpSocket {
     /// Opens a socket at the interface with the address `own`, whose network must contain all of `others`.
     pub(super) fn open(own: Ipv4Addr, others: &[Ipv4Addr]) -> Result<Self, Error> {
-        let misuse = |why: String| Err(Error::Misuse(why));
+        let misuse = |misuse: Misuse| Err(misuse.into());
         let found = addresses()?;
         let Some(home) = found.iter().find(|at| v4(at.address.as_ref()) == Some(own)) else {
-            return misuse(format!(
-                "{own} is not an address of this host: `ip addr` lists them"
-            ));
+            return misuse(Misuse::NotLocal(own));
         };
         let mask = v4(home.netmask.as_ref()).map_or(u32::MAX, u32::from);
         let is_far = |other: &&Ipv4Addr| u32::from(**other) & mask != u32::from(own) & mask;
@@ -38,14 +36,17 @@ impl ArpSocket {
         let mut links = links.filter_map(|at| at.address.as_ref()?.as_link_addr().copied());
         let link: Option<(LinkAddr, Mac)> = links.find_map(|link| Some((link, link.addr()?)));
         let Some((link, mac)) = link.filter(|(_, mac)| *mac != Mac::default()) else {
-            return misuse(format!(
-                "{own} is at {device}, which has no network with other hosts: use the elements' own addresses there"
-            ));
+            return misuse(Misuse::NoNetwork {
+                own,
+                device: device.to_owned(),
+            });
         };
         if let Some(other) = others.iter().find(is_far) {
-            return misuse(format!(
-                "{other} is not in the network of {own} at {device}"
-            ));
+            return misuse(Misuse::OtherNetwork {
+                other: *other,
+                own,
+                device: device.to_owned(),
+            });
         }
         let open = || -> io::Result<_> {
             let protocol = Protocol::from(i32::from(ETHERTYPE.to_be()));
@@ -55,7 +56,7 @@ impl ArpSocket {
             Ok(socket)
         };
         Ok(Self {
-            socket: open().map_err(Error::world("answer for the address of a cluster"))?,
+            socket: open().map_err(Error::world(Task::AnswerArp))?,
             device: device.to_owned(),
             mac,
         })
@@ -89,7 +90,7 @@ impl ArpSocket {
 
 /// Returns all addresses of this host.
 pub(super) fn addresses() -> Result<Vec<InterfaceAddress>, Error> {
-    let failed = |errno: nix::Error| Error::world("list the addresses of this host")(errno.into());
+    let failed = |errno: nix::Error| Error::world(Task::ListAddresses)(errno.into());
     Ok(getifaddrs().map_err(failed)?.collect())
 }
 

@@ -17,7 +17,7 @@ use crate::address::arp_socket::{ArpSocket, addresses, v4};
 use crate::address::distribution::ElementSet;
 use crate::address::script::{AddressConfig, ClusterView, TABLES, clear, script};
 use crate::address::sockets;
-use crate::kernel::error::Error;
+use crate::kernel::error::{Error, Exclusive, Misuse, Task};
 use crate::kernel::namespace_lock::NamespaceLock;
 use crate::kernel::tools::{IP, NFT};
 
@@ -28,7 +28,7 @@ pub struct SharedAddress {
     shared: Arc<SharedState>,
     thread: Option<JoinHandle<()>>,
     address: Ipv4Addr,
-    _claim: NamespaceLock,
+    _lock: NamespaceLock,
 }
 
 /// State that is shared with the thread.
@@ -55,17 +55,21 @@ impl SharedAddress {
             me,
             device: socket.device.clone(),
         };
-        let claim = NamespaceLock::make(CLAIM, "has the address of a cluster")?;
+        let lock = NamespaceLock::take(LOCK, Exclusive::Address)?;
         let alone = ClusterView {
             serving: ElementSet::default().and(me),
             is_closing: false,
         };
-        NFT.run(SPREAD, &["-c", "-f", "-"], &script(&config, alone))?;
+        NFT.run(
+            Task::Distribute,
+            &["-c", "-f", "-"],
+            &script(&config, alone),
+        )?;
         let shared = Arc::new(SharedState {
             view: Mutex::default(),
             is_ready: AtomicBool::new(false),
             stop: AtomicBool::new(false),
-            sign: Sign::new().map_err(Error::world("wait"))?,
+            sign: Sign::new().map_err(Error::world(Task::Event))?,
         });
         let worker = Worker {
             config,
@@ -80,9 +84,9 @@ impl SharedAddress {
         let thread = builder.spawn(move || worker.run());
         Ok(Self {
             shared,
-            thread: Some(thread.map_err(Error::world("start a thread"))?),
+            thread: Some(thread.map_err(Error::world(Task::Thread))?),
             address,
-            _claim: claim,
+            _lock: lock,
         })
     }
 
@@ -127,9 +131,9 @@ impl Drop for SharedAddress {
         }
         self.wait_for_connections(RESETS, || true);
         // first the address: while it exists, only the responsible element may answer for it
-        let what = "release the address of a cluster";
+        let task = Task::ReleaseAddress;
         let flush = ["addr", "flush", "dev", "lo", "label", LABEL];
-        for outcome in [IP.run(what, &flush, ""), NFT.run(what, STDIN, &clear())] {
+        for outcome in [IP.run(task, &flush, ""), NFT.run(task, STDIN, &clear())] {
             if let Err(error) = outcome {
                 warn!("{error}");
             }
@@ -139,30 +143,18 @@ impl Drop for SharedAddress {
 
 /// Returns the own addresses of the elements, if they can share another one.
 fn members_v4(address: Ipv4Addr, members: &[SocketAddr]) -> Result<Vec<Ipv4Addr>, Error> {
-    let wrong = |at: IpAddr, why: &str| Err(Error::Misuse(format!("{at} {why}")));
     let mut found = Vec::new();
     for member in members {
-        match member.ip() {
-            IpAddr::V4(own) if own == address => {
-                return wrong(
-                    own.into(),
-                    "is the own address of an element, and cannot be shared",
-                );
+        let misuse = match member.ip() {
+            IpAddr::V4(own) if own == address => Misuse::ElementAddress(own),
+            IpAddr::V4(own) if found.contains(&own) => Misuse::TwoElements(own),
+            IpAddr::V4(own) => {
+                found.push(own);
+                continue;
             }
-            IpAddr::V4(own) if found.contains(&own) => {
-                return wrong(
-                    own.into(),
-                    "is the address of two elements: each needs its own host",
-                );
-            }
-            IpAddr::V4(own) => found.push(own),
-            IpAddr::V6(own) => {
-                return wrong(
-                    own.into(),
-                    "is an IPv6 address: elements can share an IPv4 address only",
-                );
-            }
-        }
+            own @ IpAddr::V6(_) => Misuse::NotIpv4(own),
+        };
+        return Err(misuse.into());
     }
     Ok(found)
 }
@@ -223,7 +215,7 @@ impl Worker {
         if now >= self.look_at || self.look_at == Instant::NEVER {
             self.look_at = now + LOOK_EVERY;
         }
-        let failed = Error::world("answer ARP requests");
+        let failed = Error::world(Task::AnswerArp);
         if now >= self.announce_at {
             self.announce(now).map_err(&failed)?;
         }
@@ -235,7 +227,7 @@ impl Worker {
         // interfaces and their own addresses may change
         self.socket = ArpSocket::open(self.config.members[usize::from(self.config.me)], &[])?;
         self.config.device.clone_from(&self.socket.device);
-        NFT.run(SPREAD, STDIN, &script(&self.config, view))?;
+        NFT.run(Task::Distribute, STDIN, &script(&self.config, view))?;
         put_address(self.config.address)?;
         self.shared.is_ready.store(true, Relaxed);
         if self.view.map(|view| view.serving) != Some(view.serving) {
@@ -288,7 +280,7 @@ impl Worker {
 
 /// Adds the address to this host, and removes other ones of a killed gateway.
 fn put_address(address: Ipv4Addr) -> Result<(), Error> {
-    let what = "take the address of a cluster";
+    let task = Task::TakeAddress;
     let is_ours = |at: &nix::ifaddrs::InterfaceAddress| at.interface_name == LABEL;
     let there = addresses()?;
     let there: Vec<Ipv4Addr> = there
@@ -298,7 +290,7 @@ fn put_address(address: Ipv4Addr) -> Result<(), Error> {
         .collect();
     for old in there.iter().filter(|at| **at != address) {
         IP.run(
-            what,
+            task,
             &["addr", "del", &format!("{old}/32"), "dev", "lo"],
             "",
         )?;
@@ -308,7 +300,7 @@ fn put_address(address: Ipv4Addr) -> Result<(), Error> {
     }
     let own = format!("{address}/32");
     IP.run(
-        what,
+        task,
         &["addr", "add", &own, "dev", "lo", "label", LABEL],
         "",
     )
@@ -316,19 +308,13 @@ fn put_address(address: Ipv4Addr) -> Result<(), Error> {
 
 /// Returns true if the rules exist: a program that reloads the packet filter may remove them.
 fn is_known() -> bool {
-    let look = |[family, name]: [&str; 2]| {
-        NFT.run(
-            "check the rules of the shared address",
-            &["list", "table", family, name],
-            "",
-        )
-    };
+    let look =
+        |[family, name]: [&str; 2]| NFT.run(Task::CheckRules, &["list", "table", family, name], "");
     look(TABLES[0]).is_ok()
 }
 
-const SPREAD: &str = "distribute connections over a cluster";
 const STDIN: &[&str] = &["-f", "-"];
-const CLAIM: &str = "lighthaul-address";
+const LOCK: &str = "lighthaul-address";
 /// Label of the shared address.
 const LABEL: &str = "lo:lighthaul";
 /// Maximum number of frames that are read in one turn.
@@ -362,6 +348,6 @@ mod tests {
         let why = |members| refused(members).unwrap_err();
         assert!(why(&["10.0.0.1:1", "10.0.0.100:1"]).contains("cannot be shared"));
         assert!(why(&["10.0.0.1:1", "10.0.0.1:2"]).contains("address of two elements"));
-        assert!(why(&["10.0.0.1:1", "[fe80::1]:2"]).contains("IPv4 alone"));
+        assert!(why(&["10.0.0.1:1", "[fe80::1]:2"]).contains("IPv4 address only"));
     }
 }

@@ -8,7 +8,7 @@ use data_encoding::BASE64;
 use httparse::{EMPTY_HEADER, Header, Request};
 
 use crate::capture::credentials::Credentials;
-use crate::capture::handshake::{Handshake, Progress};
+use crate::capture::handshake::{Handshake, HandshakeFault, Progress};
 use crate::capture::refusal::Refusal;
 use crate::target::Target;
 
@@ -28,7 +28,7 @@ struct ErrorResponse {
     status: &'static str,
     /// Header lines, each with its end.
     lines: &'static str,
-    why: &'static str,
+    why: HandshakeFault,
 }
 
 impl Connect {
@@ -78,7 +78,10 @@ impl Connect {
             return Err(CONTENT);
         }
         if !self.admits(request.headers) {
-            return Err(LOCKED);
+            let is_missing = values(request.headers, "proxy-authorization")
+                .next()
+                .is_none();
+            return Err(if is_missing { NO_CREDENTIALS } else { LOCKED });
         }
         Target::from_str(request.path.unwrap_or_default()).map_err(|_| NO_TARGET)
     }
@@ -112,10 +115,7 @@ impl Connect {
 impl Handshake for Connect {
     fn take(&mut self, octets: &[u8]) -> Progress {
         if self.is_over {
-            return Progress::refused(
-                Vec::new(),
-                "the program sent octets after the end of the handshake",
-            );
+            return Progress::refused(Vec::new(), HandshakeFault::AfterEnd);
         }
         self.came.extend_from_slice(octets);
         if let Some(no) = self.came.first().and_then(|first| foreign(*first)) {
@@ -165,7 +165,7 @@ impl ErrorResponse {
         if self.status.is_empty() {
             return Vec::new();
         }
-        reply(self.status, self.lines, self.why)
+        reply(self.status, self.lines, &self.why.to_string())
     }
 }
 
@@ -209,47 +209,51 @@ const HEADERS_MAX: usize = 100;
 const TOO_LARGE: ErrorResponse = ErrorResponse {
     status: "431 Request Header Fields Too Large",
     lines: "",
-    why: "the request's head is larger than 16 KiB or has more than 100 lines",
+    why: HandshakeFault::LongHead,
 };
 const MALFORMED: ErrorResponse = ErrorResponse {
     status: "400 Bad Request",
     lines: "",
-    why: "this is not a request of HTTP/1.1",
+    why: HandshakeFault::NotHttp,
 };
 const NOT_CONNECT: ErrorResponse = ErrorResponse {
     status: "405 Method Not Allowed",
     lines: "Allow: CONNECT\r\n",
-    why: "this gateway takes CONNECT alone: for plain HTTP have the program use it by SOCKS5",
+    why: HandshakeFault::NotConnect,
 };
 const NO_HOST: ErrorResponse = ErrorResponse {
     status: "400 Bad Request",
     lines: "",
-    why: "a request of HTTP/1.1 has one Host line",
+    why: HandshakeFault::HostHeader,
 };
 const CONTENT: ErrorResponse = ErrorResponse {
     status: "400 Bad Request",
     lines: "",
-    why: "a CONNECT request has no content",
+    why: HandshakeFault::Content,
 };
 const LOCKED: ErrorResponse = ErrorResponse {
     status: "407 Proxy Authentication Required",
     lines: "Proxy-Authenticate: Basic realm=\"lighthaul gateway\", charset=\"UTF-8\"\r\n",
-    why: "this gateway asks for a name and a password, and these are not they",
+    why: HandshakeFault::WrongCredentials,
+};
+const NO_CREDENTIALS: ErrorResponse = ErrorResponse {
+    why: HandshakeFault::NoCredentials,
+    ..LOCKED
 };
 const NO_TARGET: ErrorResponse = ErrorResponse {
     status: "400 Bad Request",
     lines: "",
-    why: "CONNECT takes a host and a port, as in example.org:443",
+    why: HandshakeFault::ConnectTarget,
 };
 const SOCKS: ErrorResponse = ErrorResponse {
     status: "",
     lines: "",
-    why: "the program speaks SOCKS: have it use HTTP CONNECT, or the port for SOCKS5",
+    why: HandshakeFault::SpeaksSocks,
 };
 const TLS: ErrorResponse = ErrorResponse {
     status: "",
     lines: "",
-    why: "the program speaks TLS to the gateway: have it use http:// for the proxy, not https://",
+    why: HandshakeFault::SpeaksTls,
 };
 
 #[cfg(test)]
@@ -273,7 +277,7 @@ mod tests {
         let Progress::Refused { reply, why } = progress else {
             panic!("not refused: {request:?}: {progress:?}");
         };
-        assert!(!why.is_empty());
+        assert!(!why.to_string().is_empty());
         String::from_utf8(reply).unwrap()
     }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::capture::script::{CLEAR, Redirect, script};
 use crate::capture::settings::Transparent;
 use crate::capture::transparent::Listeners;
-use crate::kernel::error::Error;
+use crate::kernel::error::{Error, Exclusive, Task};
 use crate::kernel::namespace_lock::NamespaceLock;
 use crate::kernel::tools::{IP, NFT};
 
@@ -19,7 +19,7 @@ use crate::kernel::tools::{IP, NFT};
 #[derive(Debug)]
 pub struct Rules {
     is_gone: bool,
-    _claim: NamespaceLock,
+    _lock: NamespaceLock,
 }
 
 impl Rules {
@@ -29,19 +29,15 @@ impl Rules {
         let redirects = listeners.redirects()?;
         let rules = Self {
             is_gone: false,
-            _claim: NamespaceLock::make(CLAIM, "captures connections")?,
+            _lock: NamespaceLock::take(LOCK, Exclusive::Capture)?,
         };
         clear()?;
         if capture.arriving {
             for redirect in &redirects {
-                keep_here(capture, *redirect)?;
+                route_to_this_host(capture, *redirect)?;
             }
         }
-        NFT.run(
-            "capture connections",
-            &["-f", "-"],
-            &script(capture, &redirects),
-        )?;
+        NFT.run(Task::Capture, &["-f", "-"], &script(capture, &redirects))?;
         Ok(rules)
     }
 
@@ -61,22 +57,22 @@ impl Drop for Rules {
 }
 
 /// Routes marked packets to this host, for any destination.
-fn keep_here(capture: &Transparent, redirect: Redirect) -> Result<(), Error> {
-    let what = "keep captured packets on this host";
+fn route_to_this_host(capture: &Transparent, redirect: Redirect) -> Result<(), Error> {
+    let task = Task::RouteCaptured;
     let family = if redirect.is_v6 { "-6" } else { "-4" };
     let (mark, table) = (capture.mark.to_string(), capture.table.to_string());
     let route = [
         "local", "default", "dev", "lo", "table", &table, "proto", PROTOCOL,
     ];
-    IP.run(what, &[&[family, "route", "add"][..], &route].concat(), "")?;
+    IP.run(task, &[&[family, "route", "add"][..], &route].concat(), "")?;
     let rule = ["fwmark", &mark, "lookup", &table, "protocol", PROTOCOL];
-    IP.run(what, &[&[family, "rule", "add"][..], &rule].concat(), "")
+    IP.run(task, &[&[family, "rule", "add"][..], &rule].concat(), "")
 }
 
 /// Removes all rules of any gateway, first those that direct packets to the others. A failure does not stop it.
 fn clear() -> Result<(), Error> {
-    let what = "remove what captures connections";
-    let mut outcome = NFT.run(what, &["-f", "-"], CLEAR);
+    let task = Task::RemoveCapture;
+    let mut outcome = NFT.run(task, &["-f", "-"], CLEAR);
     for family in ["-4", "-6"] {
         if family == "-6" && !has_v6() {
             continue;
@@ -85,7 +81,7 @@ fn clear() -> Result<(), Error> {
             [family, "rule", "flush", "protocol", PROTOCOL].as_slice(),
             &[family, "route", "flush", "table", "all", "proto", PROTOCOL],
         ] {
-            let removed = IP.run(what, words, "");
+            let removed = IP.run(task, words, "");
             outcome = outcome.and(removed);
         }
     }
@@ -99,4 +95,4 @@ fn has_v6() -> bool {
 
 /// Protocol number of routing rules and routes ("l"), as in `rt_protos` of iproute2.
 const PROTOCOL: &str = "108";
-const CLAIM: &str = "lighthaul-transparent";
+const LOCK: &str = "lighthaul-transparent";

@@ -1,6 +1,6 @@
 //! Settings of the transparent capture.
 
-use crate::kernel::error::Error;
+use crate::kernel::error::{Error, Misuse};
 use crate::ports::Ports;
 use crate::prefix::Prefix;
 
@@ -40,28 +40,19 @@ impl Default for Transparent {
 impl Transparent {
     /// Refuses invalid settings.
     pub(super) fn check(&self) -> Result<(), Error> {
-        let wrong = |text: String| Err(Error::Misuse(text));
+        let wrong = |misuse: Misuse| Err(misuse.into());
         if !self.arriving && self.users.is_empty() {
-            return wrong(
-                "nothing is selected for capture: select arriving connections, or users of this host".to_owned(),
-            );
+            return wrong(Misuse::NothingSelected);
         }
         if let Some(device) = self.device.as_ref().filter(|device| !is_device(device)) {
-            return wrong(format!(
-                "{device:?} is not the name of an interface: `ip link` lists them"
-            ));
+            return wrong(Misuse::Device(device.clone()));
         }
         let own = rustix::process::geteuid().as_raw();
         if self.users.contains(&own) {
-            return wrong(format!(
-                "the gateway runs as user {own}, and would capture its own connections: run it as another user"
-            ));
+            return wrong(Misuse::OwnUser(own));
         }
         if self.mark == 0 || matches!(self.table, 0 | 253..=255) {
-            return wrong(
-                "the mark cannot be 0, and the table cannot be one of the system (0, 253 to 255)"
-                    .to_owned(),
-            );
+            return wrong(Misuse::Reserved);
         }
         Ok(())
     }
@@ -117,7 +108,7 @@ mod tests {
                     users: vec![own],
                     ..base()
                 },
-                "itself",
+                "its own connections",
             ),
             (Transparent { mark: 0, ..base() }, "the mark"),
             (

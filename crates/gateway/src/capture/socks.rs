@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use lighthaul_base::codec::Reader;
 
 use crate::capture::credentials::{Credentials, VERSION as PASSWORD_VERSION};
-use crate::capture::handshake::{Handshake, Progress};
+use crate::capture::handshake::{Handshake, HandshakeFault, Progress};
 use crate::capture::refusal::Refusal;
 use crate::target::Target;
 
@@ -43,7 +43,7 @@ enum Next {
     },
     Refused {
         reply: Vec<u8>,
-        why: String,
+        why: HandshakeFault,
     },
 }
 
@@ -63,10 +63,7 @@ impl Socks {
             Step::Greeting => self.greeting(),
             Step::Password => self.password(),
             Step::Request => request(&self.came),
-            Step::Over => Some(refuse(
-                &[],
-                "the program sent octets after the end of the handshake",
-            )),
+            Step::Over => Some(refuse(&[], HandshakeFault::AfterEnd)),
         };
         next.unwrap_or(Next::Short)
     }
@@ -88,10 +85,8 @@ impl Socks {
             return Some(Next::Goes { reply, step, len });
         }
         let why = match self.credentials {
-            Some(_) => "the program sends no name and password, which this gateway requires",
-            None => {
-                "the program offers no method that this gateway supports; the gateway needs no password"
-            }
+            Some(_) => HandshakeFault::NoCredentials,
+            None => HandshakeFault::NoMethod,
         };
         Some(refuse(&[VERSION, NO_METHOD], why))
     }
@@ -100,10 +95,7 @@ impl Socks {
     fn password(&self) -> Option<Next> {
         let version = *self.came.first()?;
         if version != PASSWORD_VERSION {
-            return Some(refuse(
-                &[],
-                "the program's password request does not follow RFC 1929",
-            ));
+            return Some(refuse(&[], HandshakeFault::PasswordRequest));
         }
         let behind_user = 2 + usize::from(*self.came.get(1)?);
         let len = behind_user + 1 + usize::from(*self.came.get(behind_user)?);
@@ -116,10 +108,7 @@ impl Socks {
                 let step = Step::Request;
                 Next::Goes { reply, step, len }
             } else {
-                refuse(
-                    &[PASSWORD_VERSION, 1],
-                    "the program's name or password is wrong",
-                )
+                refuse(&[PASSWORD_VERSION, 1], HandshakeFault::WrongCredentials)
             },
         )
     }
@@ -176,17 +165,14 @@ impl Handshake for Socks {
 fn request(came: &[u8]) -> Option<Next> {
     let version = *came.first()?;
     if version != VERSION {
-        return Some(refuse(
-            &[],
-            "the program's request has not the version of SOCKS5",
-        ));
+        return Some(refuse(&[], HandshakeFault::RequestVersion));
     }
     let command = *came.get(1)?;
     let address = came.get(3..)?;
     let Ok(len) = Target::read_len(address)? else {
         return Some(refuse(
             &failure(NO_SUCH_ADDRESS),
-            "the program's address has no type of SOCKS5",
+            HandshakeFault::AddressType,
         ));
     };
     let address = address.get(..len)?;
@@ -197,19 +183,13 @@ fn request(came: &[u8]) -> Option<Next> {
         },
         (CONNECT, Err(_)) => {
             let reply = failure(Refusal::Unresolved.reply());
-            refuse(&reply, "the program's target has an invalid name or port")
+            refuse(&reply, HandshakeFault::InvalidTarget)
         }
-        (BIND, _) => refuse(
-            &failure(NO_SUCH_COMMAND),
-            "the program asks for BIND, which gateways do not support",
-        ),
-        (UDP, _) => refuse(
-            &failure(NO_SUCH_COMMAND),
-            "the program asks for UDP, but gateways carry TCP only",
-        ),
+        (BIND, _) => refuse(&failure(NO_SUCH_COMMAND), HandshakeFault::Bind),
+        (UDP, _) => refuse(&failure(NO_SUCH_COMMAND), HandshakeFault::Udp),
         (command, _) => refuse(
             &failure(NO_SUCH_COMMAND),
-            &format!("SOCKS5 has no command {command}"),
+            HandshakeFault::UnknownCommand(command),
         ),
     })
 }
@@ -217,19 +197,16 @@ fn request(came: &[u8]) -> Option<Next> {
 /// Returns the refusal of another protocol, with the remedy.
 fn foreign(first: u8) -> Next {
     match first {
-        4 => refuse(&NOT_SOCKS4, "the program speaks SOCKS4: have it use SOCKS5"),
-        b'A'..=b'Z' => refuse(
-            &[],
-            "the program speaks HTTP: have it use SOCKS5, or the port for HTTP CONNECT",
-        ),
-        _ => refuse(&[], "the program does not speak SOCKS5"),
+        4 => refuse(&NOT_SOCKS4, HandshakeFault::SpeaksSocks4),
+        b'A'..=b'Z' => refuse(&[], HandshakeFault::SpeaksHttp),
+        _ => refuse(&[], HandshakeFault::NotSocks),
     }
 }
 
-fn refuse(reply: &[u8], why: &str) -> Next {
+fn refuse(reply: &[u8], why: HandshakeFault) -> Next {
     Next::Refused {
         reply: reply.to_vec(),
-        why: why.to_owned(),
+        why,
     }
 }
 
@@ -281,7 +258,7 @@ mod tests {
         let Progress::Refused { reply, why } = progress else {
             panic!("not refused: {progress:?}");
         };
-        (reply, why)
+        (reply, why.to_string())
     }
 
     #[test]

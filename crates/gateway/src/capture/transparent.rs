@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::capture::script::Redirect;
-use crate::kernel::error::Error;
+use crate::kernel::error::{Error, Task};
 use crate::target::Target;
 
 /// Listeners to which the kernel redirects connections. They have loopback addresses, so other hosts cannot connect.
@@ -23,11 +23,11 @@ pub struct Listeners {
 impl Listeners {
     /// Opens non-blocking listeners on free ports.
     pub fn open() -> Result<Self, Error> {
-        let v4 = listen(Ipv4Addr::LOCALHOST.into()).map_err(Error::world(WHAT))?;
+        let v4 = listen(Ipv4Addr::LOCALHOST.into()).map_err(Error::world(Task::Listen))?;
         let v6 = match listen(Ipv6Addr::LOCALHOST.into()) {
             Ok(listener) => Some(listener),
             Err(why) if is(&why, &[Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL]) => None,
-            Err(why) => return Err(Error::world(WHAT)(why)),
+            Err(why) => return Err(Error::world(Task::Listen)(why)),
         };
         Ok(Self { v4, v6 })
     }
@@ -35,7 +35,7 @@ impl Listeners {
     /// Returns the address families that are captured, with the ports of their listeners.
     pub(super) fn redirects(&self) -> Result<Vec<Redirect>, Error> {
         let redirect = |listener: &TcpListener| {
-            let address = listener.local_addr().map_err(Error::world(WHAT))?;
+            let address = listener.local_addr().map_err(Error::world(Task::Listen))?;
             Ok(Redirect {
                 is_v6: address.is_ipv6(),
                 port: address.port(),
@@ -97,6 +97,5 @@ fn is(why: &io::Error, errors: &[Errno]) -> bool {
     Errno::from_io_error(why).is_some_and(|why| errors.contains(&why))
 }
 
-const WHAT: &str = "take connections that are meant for others";
 /// Length of the accept queue; the kernel limits it.
 const WAITING_MAX: i32 = 4096;

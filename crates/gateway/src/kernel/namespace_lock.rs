@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lighthaul_io::host::wait::pause;
 
-use crate::kernel::error::Error;
+use crate::kernel::error::{Error, Exclusive, Task};
 
 /// Lock by an abstract socket name, which the kernel frees with the process.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct NamespaceLock {
 impl NamespaceLock {
     /// Takes the lock `name` for a gateway that `does` this. A gateway that has just ended may hold its lock for a moment
     /// longer, through a process that it was starting.
-    pub(crate) fn make(name: &'static str, does: &'static str) -> Result<Self, Error> {
+    pub(crate) fn take(name: &'static str, does: Exclusive) -> Result<Self, Error> {
         let bind =
             || -> io::Result<_> { UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?) };
         let mut claimed = bind();
@@ -34,7 +34,7 @@ impl NamespaceLock {
             if why.kind() == io::ErrorKind::AddrInUse {
                 Error::Occupied(does)
             } else {
-                Error::world("take the lock against other gateways")(why)
+                Error::world(Task::Lock)(why)
             }
         })?;
         Ok(Self {

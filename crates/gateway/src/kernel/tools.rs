@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
 
-use crate::kernel::error::Error;
+use crate::kernel::error::{Error, Task};
 
 /// Program and its package.
 #[derive(Clone, Copy, Debug)]
@@ -24,19 +24,19 @@ pub(crate) const IP: Tool = Tool {
 };
 
 impl Tool {
-    /// Runs the program for the task `what`, with these arguments and this input.
-    pub(crate) fn run(self, what: &'static str, words: &[&str], input: &str) -> Result<(), Error> {
+    /// Runs the program for `task`, with these arguments and this input.
+    pub(crate) fn run(self, task: Task, words: &[&str], input: &str) -> Result<(), Error> {
         let tool = self.name;
         let failed = |source: io::Error| {
             if source.kind() == io::ErrorKind::NotFound {
                 let package = self.package;
                 Error::NoTool {
-                    what,
+                    task,
                     tool,
                     package,
                 }
             } else {
-                Error::World { what, source }
+                Error::World { task, source }
             }
         };
         let mut child = Command::new(tool)
@@ -61,9 +61,9 @@ impl Tool {
         let why: Vec<&str> = why.split_whitespace().take(WORDS_MAX).collect();
         let why = why.join(" ");
         if why.contains("Operation not permitted") {
-            return Err(Error::NotPermitted(what.to_owned()));
+            return Err(Error::NotPermitted(task));
         }
-        Err(Error::Tool { what, tool, why })
+        Err(Error::Tool { task, tool, why })
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
             name: "no-such-tool",
             package: "some-package",
         };
-        let why = tool.run("try", &[], "").unwrap_err().to_string();
+        let why = tool.run(Task::Capture, &[], "").unwrap_err().to_string();
         assert!(
             why.contains("no-such-tool, which is not installed"),
             "{why}"
@@ -94,8 +94,15 @@ mod tests {
             name: "sh",
             package: "dash",
         };
-        let fail = |words: &str| tool.run("try", &["-c", words], "").unwrap_err().to_string();
-        assert_eq!(fail("echo a  b >&2; exit 1"), "cannot try: sh failed: a b");
+        let fail = |words: &str| {
+            tool.run(Task::Capture, &["-c", words], "")
+                .unwrap_err()
+                .to_string()
+        };
+        assert_eq!(
+            fail("echo a  b >&2; exit 1"),
+            "cannot capture connections: sh failed: a b"
+        );
         assert!(fail("echo Operation not permitted >&2; exit 1").contains("needs root"));
     }
 }
