@@ -2,16 +2,18 @@
 
 use lighthaul_base::codec::Reader;
 use lighthaul_gateway::address::arp::Request;
-use lighthaul_gateway::allowed::Rule;
+use lighthaul_gateway::address::sockets;
 use lighthaul_gateway::capture::connect::Connect;
 use lighthaul_gateway::capture::credentials::Credentials;
 use lighthaul_gateway::capture::handshake::{Handshake, Progress};
 use lighthaul_gateway::capture::refusal::Refusal;
 use lighthaul_gateway::capture::socks::Socks;
-use lighthaul_gateway::target::Target;
-use lighthaul_gateway::word::{
+use lighthaul_gateway::local_address;
+use lighthaul_gateway::messages::{
     Greeting, Opening, decode_reached, decode_refusal, encode_reached, encode_refusal,
 };
+use lighthaul_gateway::target::Target;
+use lighthaul_gateway::target_rules::TargetRule;
 
 /// Takes a program's side of SOCKS5, with a password asked for or not; how its octets are cut makes no difference.
 pub fn socks(octets: &[u8]) {
@@ -36,9 +38,9 @@ pub fn target(octets: &[u8]) {
 }
 
 /// Reads a rule that somebody wrote; what is read is written in a way that reads the same.
-pub fn allowed(octets: &[u8]) {
+pub fn target_rules(octets: &[u8]) {
     let text = String::from_utf8_lossy(octets);
-    if let Ok(rule) = text.parse::<Rule>() {
+    if let Ok(rule) = text.parse::<TargetRule>() {
         assert_eq!(rule.to_string().parse().as_ref(), Ok(&rule));
     }
 }
@@ -53,8 +55,26 @@ pub fn arp(octets: &[u8]) {
     }
 }
 
+/// Reads the kernel's answer about a route. What follows the route makes no difference.
+pub fn local_address(octets: &[u8]) {
+    let said = local_address::read(octets);
+    if said.is_ok() {
+        assert_eq!(local_address::read(&[octets, &[0xff; 8]].concat()), said);
+    }
+}
+
+/// Reads a line of the kernel's list of sockets. A line that is accepted names an address and a state in hexadecimal.
+pub fn sockets(octets: &[u8]) {
+    let text = String::from_utf8_lossy(octets);
+    if let Some((address, state)) = sockets::parse(&text) {
+        let word = u32::from_ne_bytes(address.octets());
+        let text = text.to_ascii_lowercase();
+        assert!(text.contains(&format!("{word:x}")) && text.contains(&format!("{state:x}")));
+    }
+}
+
 /// Reads what another gateway says of a link or a session; what is read crosses again.
-pub fn word(octets: &[u8]) {
+pub fn messages(octets: &[u8]) {
     if let Ok(greeting) = postcard::from_bytes::<Greeting>(octets) {
         let crossed = postcard::to_allocvec(&greeting).expect("a greeting has octets");
         assert_eq!(postcard::from_bytes(&crossed), Ok(greeting));
@@ -106,7 +126,7 @@ fn outcome(handshake: &mut dyn Handshake, octets: &[u8], cut: usize) -> Outcome 
             }
             Progress::Refused { reply, why } => {
                 said.extend(reply);
-                return (said, Some(Err(why)));
+                return (said, Some(Err(why.to_string())));
             }
         }
     }

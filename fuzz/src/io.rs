@@ -4,6 +4,7 @@ use lighthaul_io::control::{Assembly, Frame};
 use lighthaul_io::crypto::cipher::Cipher;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::crypto::seal::Key;
+use lighthaul_io::crypto::tls::Record;
 use lighthaul_io::fs::metadata::Extras;
 use lighthaul_io::net::probe::{LENGTHS, Prober};
 
@@ -72,6 +73,30 @@ pub fn extras(octets: &[u8]) {
         let crossed = postcard::to_allocvec(&extras).expect("extras have octets");
         assert_eq!(postcard::from_bytes(&crossed), Ok(extras));
     }
+}
+
+/// Follows records of TLS, which may arrive in any pieces. Their ends are where their lengths say.
+pub fn record(octets: &[u8]) {
+    let (mut record, mut taken) = (Record::default(), 0);
+    let mut step = 1;
+    while taken < octets.len() {
+        let wants = record.wants();
+        assert!(wants > 0 && wants <= usize::from(u16::MAX));
+        let len = wants.min(octets.len() - taken).min(step);
+        record.take(&octets[taken..taken + len]);
+        taken += len;
+        step = step % 7 + 1;
+    }
+    let mut end = 0;
+    while let Some([_, _, _, high, low]) = octets.get(end..end + 5) {
+        end += 5 + usize::from(u16::from_be_bytes([*high, *low]));
+    }
+    let left = if end > octets.len() {
+        end - octets.len()
+    } else {
+        5 - (octets.len() - end)
+    };
+    assert_eq!(record.wants(), left);
 }
 
 /// What marks the probes of a session.

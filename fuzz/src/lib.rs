@@ -1,7 +1,9 @@
 //! What the fuzz targets do with their octets, one file for each room; `pair` is what three protocols share.
 
+pub mod base;
 pub mod booking;
 pub mod circuit;
+pub mod cli;
 pub mod daemon;
 pub mod fec;
 pub mod gateway;
@@ -11,7 +13,9 @@ pub mod pair;
 pub mod rbudp;
 pub mod sabul;
 pub mod slabs;
+pub mod stream;
 pub mod stripe;
 pub mod token;
 pub mod transfer;
 pub mod vbtp;
+pub mod wrap;

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Trc};
 use lighthaul_calendar::{Limits, Topology};
-use lighthaul_circuit::agent::{Agent, Wanted};
+use lighthaul_circuit::agent::{Agent, LeasedCircuit};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
+use lighthaul_circuit::controller::{Ending, Event};
 use lighthaul_circuit::driver::Driver;
 use lighthaul_circuit::error as circuit;
-use lighthaul_circuit::keeper::{Ending, Event};
 use lighthaul_io::host::clock::Clock;
 
 use crate::books::{Books, Principal, Role};
@@ -92,7 +92,7 @@ impl Circuits {
         let zero = Timestamp(now.0.saturating_sub(clock.now().as_nanos()));
         let desired = DesiredCircuits::of(&books, zero)?;
         let lease_till = clock.now() + LEASE;
-        let wanted = desired.wanted.into_values().map(|circuit| Wanted {
+        let wanted = desired.wanted.into_values().map(|circuit| LeasedCircuit {
             circuit,
             lease_till,
         });
@@ -135,7 +135,7 @@ impl CircuitDevices for LocalDevices {
     }
 
     fn take(&self, circuit: Circuit, lease_till: Instant) -> circuit::Result<()> {
-        self.agent.take(circuit, lease_till)
+        self.agent.put(circuit, lease_till)
     }
 
     fn renew(&self, circuit: &Circuit, lease_till: Instant) -> circuit::Result<()> {
@@ -240,7 +240,7 @@ impl<P: CircuitDevices> CircuitUpdater<P> {
         match self.devices.take(circuit, lease_till) {
             Ok(()) => Ok(false),
             // the circuit in the way is about to be removed: the next call tries again
-            Err(circuit::Error::Busy(_)) => Ok(true),
+            Err(circuit::Error::Busy { .. }) => Ok(true),
             Err(why) => self.fail(id, &interface, &why.to_string()).map(|()| false),
         }
     }
@@ -262,13 +262,13 @@ impl<P: CircuitDevices> CircuitUpdater<P> {
                 interface,
                 "its circuit was not renewed in time: check if the scheduler was stopped or overloaded",
             ),
-            Event::Made(_)
+            Event::Created(_)
             | Event::Changed { rate: None, .. }
             | Event::Ended(..)
-            | Event::Mended(_)
-            | Event::Cleared(_)
-            | Event::Blind(_)
-            | Event::Lost(_) => Ok(()),
+            | Event::Repaired(_)
+            | Event::StaleRemoved(_)
+            | Event::InspectFailed(_)
+            | Event::Overflow(_) => Ok(()),
         }
     }
 

@@ -20,9 +20,9 @@ use lighthaul_booking::store::Store;
 use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_calendar::Topology;
 use lighthaul_circuit::circuit::CircuitId;
-use lighthaul_circuit::driver::{Capabilities, Driver, Standing};
+use lighthaul_circuit::driver::{Capabilities, Driver, InstalledCircuit};
 use lighthaul_circuit::reservation::State;
-use lighthaul_circuit::sim::{Sim, Temper};
+use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use world::{ada, all_for, ben, link, operator};
 
@@ -57,7 +57,7 @@ fn circuit_exists_as_long_as_its_reservation() {
 fn failed_device_fails_its_reservation_and_frees_the_link() {
     let (books, device) = (books(Box::new(Sqlite::in_memory().unwrap())), device());
     let circuits = circuits(&books, &device);
-    device.set_temper(Temper {
+    device.set_fault_model(FaultModel {
         latency_max: Duration::ZERO,
         fail_ppb: 1_000_000_000,
     });
@@ -67,7 +67,7 @@ fn failed_device_fails_its_reservation_and_frees_the_link() {
     });
     let failed = books.get(&ada(), id).unwrap();
     assert_eq!(failed.state, State::Failed);
-    assert!(failed.failure.unwrap().contains("stumbled"));
+    assert!(failed.failure.unwrap().contains("call failed"));
     let next = books.quote(&ben(), &all_for(1)).unwrap();
     assert!(
         next.steps[0].from <= Timestamp(unix_nanos()),
@@ -121,12 +121,12 @@ fn restarted_scheduler_keeps_its_circuits_and_removes_others() {
         let books = books(Box::new(Sqlite::open(&file).unwrap()));
         books.reserve(&ada(), &slow(5000), None).unwrap()
     };
-    let stranger = Standing {
+    let stranger = InstalledCircuit {
         id: CircuitId(9999),
         flow: Some("udp 10.0.0.9 1".parse().unwrap()),
         rate: Some(Rate::from_mbps(1)),
     };
-    device.tamper(stranger);
+    device.install(stranger);
     let books = books(Box::new(Sqlite::open(&file).unwrap()));
     let circuits = circuits(&books, &device);
     let stands = || device.circuits().into_keys().collect::<BTreeSet<_>>();
@@ -206,7 +206,7 @@ fn shaped() -> Topology {
     with_device_limits(topology, &BTreeMap::from([("eth1".to_owned(), driver)])).unwrap()
 }
 
-fn device() -> Sim {
+fn device() -> SimDevice {
     let capabilities = Capabilities {
         rate_min: Rate::from_mbps(1),
         rate_max: Rate::from_mbps(1000),
@@ -216,14 +216,14 @@ fn device() -> Sim {
         is_hitless: true,
         overhead_bytes: 0,
     };
-    let temper = Temper {
+    let fault_model = FaultModel {
         latency_max: Duration::ZERO,
         fail_ppb: 0,
     };
-    Sim::new(capabilities, temper, 1)
+    SimDevice::new(capabilities, fault_model, 1)
 }
 
-fn circuits(books: &Arc<Books>, device: &Sim) -> Circuits {
+fn circuits(books: &Arc<Books>, device: &SimDevice) -> Circuits {
     let driver: Box<dyn Driver> = Box::new(device.clone());
     let drivers = BTreeMap::from([("eth1".to_owned(), driver)]);
     Circuits::start(

@@ -23,11 +23,11 @@ use lighthaul_booking::json::{
 };
 use lighthaul_calendar::{Link, Topology};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
+use lighthaul_circuit::controller::{Controller, Event, Work};
 use lighthaul_circuit::driver::{Capabilities, Change, Driver};
 use lighthaul_circuit::flow::Flow;
-use lighthaul_circuit::keeper::{Event, Keeper, Work};
 use lighthaul_circuit::reservation::State;
-use lighthaul_circuit::sim::{Sim, Temper};
+use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
 use lighthaul_io::host::clock::unix_nanos;
 use shelf::Shelf;
 
@@ -81,9 +81,9 @@ impl Scene {
         let links = topology.links();
         let links = links.map(|(_, link)| (link.name.clone(), link.capacity.as_bps()));
         let links = links.collect();
-        let sims: BTreeMap<String, Sim> = ports
+        let sims: BTreeMap<String, SimDevice> = ports
             .iter()
-            .map(|(name, can)| (name.clone(), Sim::new(*can, HEALTHY, seed)))
+            .map(|(name, can)| (name.clone(), SimDevice::new(*can, HEALTHY, seed)))
             .collect();
         let drivers = sims.iter().map(|(name, sim)| {
             let driver: Box<dyn Driver> = Box::new(sim.clone());
@@ -389,14 +389,14 @@ impl Scene {
 
 /// Devices in the time of the test.
 struct Devices {
-    devices: BTreeMap<String, RefCell<(Keeper, Sim)>>,
+    devices: BTreeMap<String, RefCell<(Controller, SimDevice)>>,
     now: Arc<AtomicU64>,
 }
 
 impl Devices {
-    fn new(sims: &BTreeMap<String, Sim>, now: &Arc<AtomicU64>) -> Self {
+    fn new(sims: &BTreeMap<String, SimDevice>, now: &Arc<AtomicU64>) -> Self {
         let devices = sims.iter().map(|(name, sim)| {
-            let keeper = Keeper::new(sim.capabilities()).unwrap();
+            let keeper = Controller::new(sim.capabilities()).unwrap();
             (name.clone(), RefCell::new((keeper, sim.clone())))
         });
         Self {
@@ -454,7 +454,7 @@ impl CircuitDevices for Devices {
 
     fn take(&self, circuit: Circuit, till: Instant) -> lighthaul_circuit::error::Result<()> {
         let post = &self.devices[&circuit.interface];
-        post.borrow_mut().0.take(self.now(), circuit, till)
+        post.borrow_mut().0.put(self.now(), circuit, till)
     }
 
     fn renew(&self, circuit: &Circuit, till: Instant) -> lighthaul_circuit::error::Result<()> {
@@ -568,7 +568,7 @@ const ARRAY: usize = 64;
 const STEPS: u64 = 40;
 /// Requests in a short form.
 const CASES: u64 = 4000;
-const HEALTHY: Temper = Temper {
+const HEALTHY: FaultModel = FaultModel {
     latency_max: Duration::ZERO,
     fail_ppb: 0,
 };

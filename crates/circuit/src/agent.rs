@@ -1,8 +1,8 @@
-//! The threads that keep circuits: one for each device, which has a keeper and a driver.
+//! Agent that enforces circuits at devices: one thread with a controller and a driver for each device.
 //!
 //! "Maintenance of the schedules for switch reprogramming should ideally be at the switches themselves with
-//! timer-based triggers" (section 3.4 of the VBLS paper): an agent has the whole vectors and needs nobody while they
-//! last. A device that fails or is slow holds up nobody but itself.
+//! timer-based triggers" (section 3.4 of the VBLS paper): an agent has the whole vectors and needs no messages until
+//! they end. A failed or slow device delays no other.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,76 +17,76 @@ use lighthaul_io::host::wait::{Sign, Watch, wait};
 use rustix::process::setpriority_process;
 
 use crate::circuit::{Circuit, CircuitId};
+use crate::controller::{Controller, Event, Work};
 use crate::driver::{Capabilities, Change, Driver};
-use crate::error::{Error, Result};
-use crate::keeper::{Event, Keeper, Work};
+use crate::error::{Error, Misuse, Result, Task};
 
-/// Keeps circuits at devices, each called by its interface. When it is dropped its circuits go with it; when its process
-/// is killed they stay as they are, and the next agent takes them over or away.
+/// Agent for devices that are named by their interfaces. Its circuits are removed when it is dropped. They stay when its
+/// process is killed, and the next agent adopts or removes them.
 #[derive(Debug)]
 pub struct Agent {
     clock: Clock,
-    posts: BTreeMap<String, Post>,
-    news: Sign,
+    devices: BTreeMap<String, Device>,
+    event_sign: Sign,
 }
 
-/// A circuit and how long it may last without being renewed.
+/// Circuit with a lease.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct LeasedCircuit {
     /// The circuit.
     pub circuit: Circuit,
-    /// The end of its lease, by the agent's clock.
+    /// End of the lease by the agent's clock.
     pub lease_till: Instant,
 }
 
-/// One device and the thread at it.
+/// Device and its thread.
 #[derive(Debug)]
-struct Post {
+struct Device {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    keeper: Mutex<Keeper>,
+    controller: Mutex<Controller>,
     capabilities: Capabilities,
-    /// There is something new for the thread.
+    /// Raised when the controller has new work.
     sign: Sign,
     is_ending: AtomicBool,
 }
 
 impl Agent {
-    /// Starts a thread for each driver. What stands at the devices is compared with `wanted` first: what is in both
-    /// goes on, what is missing is made, and what carries our mark and is not wanted goes. What cannot be taken is
-    /// answered with the reason.
+    /// Starts a thread for each driver. Each device is compared with `wanted` first: existing circuits continue, missing
+    /// ones are created, and all others of an agent are removed. Returns the circuits that are refused, with the
+    /// reasons.
     pub fn start(
         clock: Clock,
         drivers: BTreeMap<String, Box<dyn Driver>>,
-        wanted: Vec<Wanted>,
+        wanted: Vec<LeasedCircuit>,
     ) -> Result<(Self, Vec<(CircuitId, Error)>)> {
         let mut agent = Self {
             clock,
-            posts: BTreeMap::new(),
-            news: Sign::new().map_err(Error::world("make an event"))?,
+            devices: BTreeMap::new(),
+            event_sign: Sign::new().map_err(Error::world(Task::Event))?,
         };
         let mut idle = Vec::new();
         for (interface, driver) in drivers {
             let shared = Arc::new(Shared::new(driver.capabilities())?);
             idle.push((interface.clone(), driver, Arc::clone(&shared)));
-            let post = Post {
+            let device = Device {
                 shared,
                 thread: None,
             };
-            agent.posts.insert(interface, post);
+            agent.devices.insert(interface, device);
         }
         let mut refused = Vec::new();
-        for Wanted {
+        for LeasedCircuit {
             circuit,
             lease_till,
         } in wanted
         {
             let id = circuit.id;
-            if let Err(why) = agent.take(circuit, lease_till) {
+            if let Err(why) = agent.put(circuit, lease_till) {
                 refused.push((id, why));
             }
         }
@@ -95,104 +95,112 @@ impl Agent {
                 clock,
                 driver,
                 shared,
-                news: agent.news.clone(),
+                event_sign: agent.event_sign.clone(),
             };
             let thread = thread::Builder::new()
                 .name(format!("circuits {interface}"))
                 .spawn(move || worker.run())
-                .map_err(Error::world("start a thread"))?;
-            if let Some(post) = agent.posts.get_mut(&interface) {
-                post.thread = Some(thread);
+                .map_err(Error::world(Task::Thread))?;
+            if let Some(device) = agent.devices.get_mut(&interface) {
+                device.thread = Some(thread);
             }
         }
         Ok((agent, refused))
     }
 
-    /// What the device behind an interface can do.
+    /// Returns the capabilities of the device at `interface`.
     pub fn capabilities(&self, interface: &str) -> Result<Capabilities> {
-        self.post(interface).map(|post| post.shared.capabilities)
+        self.device(interface)
+            .map(|device| device.shared.capabilities)
     }
 
-    /// Keeps a circuit, or gives one that is kept another vector.
-    pub fn take(&self, circuit: Circuit, lease_till: Instant) -> Result<()> {
-        let shared = &self.post(&circuit.interface)?.shared;
+    /// Adds a circuit, or replaces the vector of an existing one.
+    pub fn put(&self, circuit: Circuit, lease_till: Instant) -> Result<()> {
+        let shared = &self.device(&circuit.interface)?.shared;
         shared
-            .keeper()
-            .take(self.clock.now(), circuit, lease_till)?;
+            .controller()
+            .put(self.clock.now(), circuit, lease_till)?;
         shared.sign.raise();
         Ok(())
     }
 
-    /// Lets a circuit last till `till`.
+    /// Extends the lease of a circuit to `till`.
     pub fn renew(&self, interface: &str, id: CircuitId, till: Instant) -> Result<()> {
-        let shared = &self.post(interface)?.shared;
-        shared.keeper().renew(self.clock.now(), id, till)?;
+        let shared = &self.device(interface)?.shared;
+        shared.controller().renew(self.clock.now(), id, till)?;
         shared.sign.raise();
         Ok(())
     }
 
-    /// Ends a circuit now.
+    /// Removes a circuit now.
     pub fn release(&self, interface: &str, id: CircuitId) -> Result<()> {
-        let shared = &self.post(interface)?.shared;
-        shared.keeper().release(self.clock.now(), id)?;
+        let shared = &self.device(interface)?.shared;
+        shared.controller().release(self.clock.now(), id)?;
         shared.sign.raise();
         Ok(())
     }
 
-    /// All circuits that are kept.
-    pub fn circuits(&self) -> Vec<Wanted> {
+    /// Returns all circuits.
+    pub fn circuits(&self) -> Vec<LeasedCircuit> {
         let mut all = Vec::new();
-        for post in self.posts.values() {
-            let keeper = post.shared.keeper();
-            all.extend(keeper.circuits().map(|(circuit, lease_till)| Wanted {
-                circuit: circuit.clone(),
-                lease_till,
-            }));
+        for device in self.devices.values() {
+            let controller = device.shared.controller();
+            all.extend(
+                controller
+                    .circuits()
+                    .map(|(circuit, lease_till)| LeasedCircuit {
+                        circuit: circuit.clone(),
+                        lease_till,
+                    }),
+            );
         }
         all
     }
 
-    /// What happened at some device and was not told yet, with its interface.
+    /// Returns the next event of any device, with its interface.
     pub fn poll_event(&self) -> Option<(&str, Event)> {
-        self.posts.iter().find_map(|(interface, post)| {
-            let event = post.shared.keeper().poll_event()?;
+        self.devices.iter().find_map(|(interface, device)| {
+            let event = device.shared.controller().poll_event()?;
             Some((interface.as_str(), event))
         })
     }
 
-    /// What has happened next, for which it waits till `till`.
+    /// Waits for the next event until `till`.
     pub fn wait_event(&self, till: Instant) -> io::Result<Option<(&str, Event)>> {
         loop {
-            self.news.lower();
+            self.event_sign.lower();
             let event = self.poll_event();
             if event.is_some() || till <= self.clock.now() {
                 return Ok(event);
             }
-            wait(self.clock, &mut [Watch::read(self.news.as_raw_fd())], till)?;
-            self.news.drain();
+            wait(
+                self.clock,
+                &mut [Watch::read(self.event_sign.as_raw_fd())],
+                till,
+            )?;
+            self.event_sign.drain();
         }
     }
 
-    fn post(&self, interface: &str) -> Result<&Post> {
-        self.posts.get(interface).ok_or_else(|| {
-            let known: Vec<&str> = self.posts.keys().map(String::as_str).collect();
+    fn device(&self, interface: &str) -> Result<&Device> {
+        self.devices.get(interface).ok_or_else(|| {
+            let known: Vec<&str> = self.devices.keys().map(String::as_str).collect();
             let known = known.join(", ");
-            Error::Misuse(format!(
-                "no driver is set up for the interface {interface}, only for: {known}"
-            ))
+            let interface = interface.to_owned();
+            Misuse::UnknownInterface { interface, known }.into()
         })
     }
 }
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        for post in self.posts.values() {
-            post.shared.is_ending.store(true, Ordering::Release);
-            post.shared.sign.raise();
+        for device in self.devices.values() {
+            device.shared.is_ending.store(true, Ordering::Release);
+            device.shared.sign.raise();
         }
-        for post in self.posts.values_mut() {
-            let thread = post.thread.take();
-            // a thread that panicked has said so
+        for device in self.devices.values_mut() {
+            let thread = device.thread.take();
+            // a panic has been logged
             let _ = thread.map(JoinHandle::join);
         }
     }
@@ -201,44 +209,46 @@ impl Drop for Agent {
 impl Shared {
     fn new(capabilities: Capabilities) -> Result<Self> {
         Ok(Self {
-            keeper: Mutex::new(Keeper::new(capabilities)?),
+            controller: Mutex::new(Controller::new(capabilities)?),
             capabilities,
-            sign: Sign::new().map_err(Error::world("make an event"))?,
+            sign: Sign::new().map_err(Error::world(Task::Event))?,
             is_ending: AtomicBool::new(false),
         })
     }
 
-    /// Nobody holds it while a device works.
-    fn keeper(&self) -> MutexGuard<'_, Keeper> {
-        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Locks the controller. No thread holds the lock while a device works.
+    fn controller(&self) -> MutexGuard<'_, Controller> {
+        self.controller
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a thread has.
+/// State of a thread.
 struct Worker {
     clock: Clock,
     driver: Box<dyn Driver>,
     shared: Arc<Shared>,
-    news: Sign,
+    event_sign: Sign,
 }
 
 impl Worker {
     fn run(mut self) {
         lower_timer_slack();
-        // what it keeps in bounds wants every processor; where that may not be, it is late at times
+        // programs on every processor may compete with it; without the priority, changes are late at times
         let _ = setpriority_process(None, PRIORITY);
         while !self.shared.is_ending.load(Ordering::Acquire) {
             self.shared.sign.lower();
             let now = self.clock.now();
-            let work = self.shared.keeper().poll_work(now);
+            let work = self.shared.controller().poll_work(now);
             let Work::Wait(till) = work else {
                 self.work(work);
-                self.news.raise();
+                self.event_sign.raise();
                 continue;
             };
             let mut watches = [Watch::read(self.shared.sign.as_raw_fd())];
             if wait(self.clock, &mut watches, till).is_err() {
-                // poll fails for want of memory alone; not to spin is all that can be done
+                // poll fails for lack of memory only; the pause avoids a busy loop
                 thread::park_timeout(PAUSE);
             }
             self.shared.sign.drain();
@@ -246,19 +256,19 @@ impl Worker {
         self.end();
     }
 
-    /// Has the device do what is due, and tells the keeper what it answered.
+    /// Has the driver do the work, and passes the result to the controller.
     fn work(&mut self, work: Work) {
         match work {
             Work::Apply(changes) => self.apply(&changes),
             Work::Remove(id) => {
                 let answer = self.driver.remove(id);
                 let now = self.clock.now();
-                self.shared.keeper().handle_removed(now, id, answer);
+                self.shared.controller().handle_removed(now, id, answer);
             }
             Work::Inspect => {
                 let answer = self.driver.inspect();
                 let now = self.clock.now();
-                self.shared.keeper().handle_inspected(now, answer);
+                self.shared.controller().handle_inspected(now, answer);
             }
             Work::Wait(_) => {}
         }
@@ -266,8 +276,8 @@ impl Worker {
 
     fn apply(&mut self, changes: &[(CircuitId, Option<Rate>)]) {
         let circuits: Vec<(Circuit, Option<Rate>)> = {
-            let keeper = self.shared.keeper();
-            let known = |(id, rate): &(_, _)| Some((keeper.circuit(*id)?.clone(), *rate));
+            let controller = self.shared.controller();
+            let known = |(id, rate): &(_, _)| Some((controller.circuit(*id)?.clone(), *rate));
             changes.iter().filter_map(known).collect()
         };
         let changes: Vec<Change<'_>> = circuits
@@ -279,24 +289,21 @@ impl Worker {
             .collect();
         let mut answers = self.driver.apply(&changes).into_iter();
         let now = self.clock.now();
-        let mut keeper = self.shared.keeper();
+        let mut controller = self.shared.controller();
         for change in changes {
-            let answer = answers.next().unwrap_or_else(|| {
-                let why = "it did not answer for every change that it was told".to_owned();
-                Err(Error::Device(why))
-            });
-            keeper.handle_applied(now, change.circuit.id, change.rate, answer);
+            let answer = answers.next().unwrap_or(Err(Error::NoAnswer));
+            controller.handle_applied(now, change.circuit.id, change.rate, answer);
         }
     }
 
-    /// Leaves nothing at the device; one that fails is not asked again.
+    /// Removes all circuits of the device. A failed removal is not repeated.
     fn end(&mut self) {
         let now = self.clock.now();
-        self.shared.keeper().release_all(now);
+        self.shared.controller().release_all(now);
         let mut tries = self.shared.capabilities.entries_max * 2;
         loop {
             let now = self.clock.now();
-            let work = self.shared.keeper().poll_work(now);
+            let work = self.shared.controller().poll_work(now);
             if matches!(work, Work::Wait(_)) || tries == 0 {
                 return;
             }
@@ -306,7 +313,7 @@ impl Worker {
     }
 }
 
-/// Ahead of others, but not of the kernel's own.
+/// Priority above other programs, and below the kernel's own threads.
 const PRIORITY: i32 = -15;
-/// How long a thread rests that cannot wait.
+/// Pause of a thread that cannot wait.
 const PAUSE: Duration = Duration::from_millis(10);

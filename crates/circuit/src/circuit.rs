@@ -1,4 +1,4 @@
-//! What a device is to keep: whose packets, where, and how fast at which times.
+//! Circuit: flow, interface and rates over time that a device enforces.
 
 use std::fmt;
 
@@ -7,21 +7,21 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::flow::Flow;
 
-/// A circuit as it is kept at one device.
+/// Circuit at one device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Circuit {
-    /// What it is called by; its owner's choice, and never used twice at one time.
+    /// Identifier, chosen by the owner and unique among the current circuits.
     pub id: CircuitId,
-    /// Where its packets leave: an interface, or a port of a switch.
+    /// Outgoing interface, or port of a switch.
     pub interface: String,
-    /// Which packets are its own.
+    /// Packets of the circuit.
     pub flow: Flow,
-    /// How fast it is, and when. Neighbours of one rate are one step for a device, which hears of changes only.
+    /// Rates over time. Successive steps of equal rate cause no change at the device.
     #[serde(serialize_with = "write_trc", deserialize_with = "read_trc")]
     pub trc: Trc,
 }
 
-/// The name of a circuit.
+/// Identifier of a circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CircuitId(pub u64);
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_circuit_survives_a_journal() {
+    fn circuit_decodes_to_what_was_encoded() {
         let circuit = Circuit {
             id: CircuitId(u64::MAX),
             interface: "eth0".to_owned(),

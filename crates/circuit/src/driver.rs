@@ -1,4 +1,4 @@
-//! What makes one device keep circuits.
+//! Interface to a device that enforces circuits.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,88 +7,88 @@ use lighthaul_base::Rate;
 use serde::{Deserialize, Serialize};
 
 use crate::circuit::{Circuit, CircuitId};
-use crate::error::{Error, Result};
+use crate::error::{Error, Misuse, Result};
 use crate::flow::Flow;
 
-/// The hands at one device. It has no clock: whoever owns it says what holds from now on.
+/// Driver of one device. It has no clock: its owner calls it at the times of changes.
 ///
-/// Every call answers within a bounded time, and may be made again: what is as asked already is a success.
+/// Every call returns within a bounded time and can be repeated: a change that is in force already succeeds.
 pub trait Driver: fmt::Debug + Send {
-    /// What the device can do, and what that costs; a scheduler grants nothing else.
+    /// Returns the abilities and limits of the device.
     fn capabilities(&self) -> Capabilities;
 
-    /// Gives circuits their rates from now on, in this order, and makes those that are not there; answers for each.
-    /// At no rate a circuit stands but takes no packets, so that these go the ordinary way.
+    /// Sets the rates of circuits in this order, and creates missing circuits. Returns one result for each change.
+    /// A circuit without a rate exists but takes no packets; these are forwarded as all others.
     fn apply(&mut self, changes: &[Change<'_>]) -> Vec<Result<()>>;
 
-    /// Takes a circuit away; the device is as it was before.
+    /// Removes a circuit, and restores the device.
     fn remove(&mut self, id: CircuitId) -> Result<()>;
 
-    /// What stands at the device and carries our mark, read from the device itself.
-    fn inspect(&mut self) -> Result<Vec<Standing>>;
+    /// Returns the circuits at the device that a driver created, read from the device itself.
+    fn inspect(&mut self) -> Result<Vec<InstalledCircuit>>;
 }
 
-/// A circuit and what holds for it from now on.
+/// Change of the rate of a circuit.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
     /// The circuit.
     pub circuit: &'a Circuit,
-    /// Its rate, or none.
+    /// New rate; nothing closes the circuit.
     pub rate: Option<Rate>,
 }
 
-/// A circuit as a device has it.
+/// Circuit as it is configured at a device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
-    /// Its name.
+pub struct InstalledCircuit {
+    /// Identifier.
     pub id: CircuitId,
-    /// What it takes; nothing if it is broken.
+    /// Packets of the circuit; nothing if its configuration is damaged.
     pub flow: Option<Flow>,
-    /// How fast it is; nothing if it takes no packets.
+    /// Rate; nothing if the circuit takes no packets.
     #[serde(with = "bits")]
     pub rate: Option<Rate>,
 }
 
-/// What a device can do.
+/// Abilities and limits of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// The slowest circuit.
+    /// Lowest rate of a circuit.
     pub rate_min: Rate,
-    /// The fastest; all at one time are no faster together.
+    /// Highest rate of a circuit, and of the sum of all.
     pub rate_max: Rate,
-    /// Rates are multiples of this: the channel.
+    /// Granularity of rates: the channel of the device.
     pub granularity: Rate,
-    /// How long after a decrease others may have what it left: the time that the device takes to change.
+    /// Guard time after a decrease, in which the device may still use the old rate.
     pub guard: Duration,
-    /// How many circuits it keeps at one time.
+    /// Maximum number of circuits.
     pub entries_max: usize,
-    /// Whether packets go on while their circuit's rate changes.
+    /// True if packets pass while the rate of their circuit changes.
     pub is_hitless: bool,
-    /// What the device counts of each packet beside its IP packet.
+    /// Bytes of each packet that the device counts in addition to the IP packet.
     pub overhead_bytes: u16,
 }
 
 impl Capabilities {
-    /// Refuses what no device can be.
+    /// Refuses contradictory capabilities.
     pub fn check(&self) -> Result<()> {
-        let wrong = |what: &str| Err(Error::Misuse(format!("a device cannot have {what}")));
+        let wrong = |misuse: Misuse| Err(Error::from(misuse));
         if self.rate_min > self.rate_max {
-            return wrong("a slowest circuit that is faster than its fastest");
+            return wrong(Misuse::RateRange);
         }
         if self.granularity > self.rate_max {
-            return wrong("channels that are faster than its fastest circuit");
+            return wrong(Misuse::Granularity);
         }
         if !(1..=ENTRIES_MAX).contains(&self.entries_max) {
-            return wrong("no circuits at all, or more than 65,000: say how many it keeps");
+            return wrong(Misuse::Entries { max: ENTRIES_MAX });
         }
         if self.guard > GUARD_MAX {
-            return wrong("a guard time above ten minutes");
+            return wrong(Misuse::Guard);
         }
         Ok(())
     }
 
-    /// The rate that the device keeps for `rate`: the next multiple of its granularity below. Nothing where a
-    /// circuit would be too slow, too fast, or have less than was promised by a kilobit a second or more.
+    /// Returns the rate that the device uses for `rate`: the next lower multiple of the granularity. Returns nothing if
+    /// the rate is out of range, or if this is at least a kilobit a second less.
     pub fn fit(&self, rate: Rate) -> Option<Rate> {
         let bits = rate.as_bps();
         let lost = bits % self.granularity.as_bps();
@@ -97,12 +97,12 @@ impl Capabilities {
     }
 }
 
-/// Rates as bits a second, in what programs read and write.
+/// Rates in bits a second, as programs read and write them; zero is none.
 mod bits {
     use lighthaul_base::Rate;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    #[expect(clippy::ref_option, reason = "serde calls it so")]
+    #[expect(clippy::ref_option, reason = "required by serde")]
     pub(super) fn serialize<S: Serializer>(rate: &Option<Rate>, to: S) -> Result<S::Ok, S::Error> {
         rate.map_or(0, Rate::as_bps).serialize(to)
     }
@@ -114,6 +114,6 @@ mod bits {
     }
 }
 
-/// As many as a kernel's class numbers can name, and some for its own.
+/// Limit of the class numbers of a kernel.
 const ENTRIES_MAX: usize = 65_000;
 const GUARD_MAX: Duration = Duration::from_mins(10);

@@ -1,85 +1,264 @@
-//! What goes wrong with circuits, by whose fault it is.
+//! Faults of circuits, each with one text.
 
 use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
 use std::time::Duration;
 
+use lighthaul_base::Rate;
+use lighthaul_base::trc::TrcError;
 use rustix::io::Errno;
 
-/// Why something was not done, in one sentence.
+use crate::circuit::CircuitId;
+
+/// Fault of a request, of a device, of a driver's program, or of the kernel.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// What was asked for cannot be.
-    #[error("{0}")]
-    Misuse(String),
-    /// The request has to wait until another circuit is gone.
-    #[error("{0}")]
-    Busy(String),
-    /// An interface is already shaped by somebody else.
+    /// The request can never succeed.
+    #[error(transparent)]
+    Misuse(#[from] Misuse),
+    /// The request can succeed once another circuit has ended.
+    #[error("{id}: {conflict}")]
+    Busy {
+        /// Requested circuit.
+        id: CircuitId,
+        /// Conflict with other circuits.
+        conflict: Conflict,
+    },
+    /// Another program shapes the interface.
     #[error(
-        "{interface} is shaped by {qdisc}, which is not ours and stays: remove it with `tc qdisc del dev {interface} root` \
-         if nobody needs it, or give circuits another interface"
+        "{interface} is shaped by {qdisc} of another program: remove it with `tc qdisc del dev {interface} root` \
+         if it is not needed, or give circuits another interface"
     )]
     Foreign {
-        /// The interface.
+        /// Interface.
         interface: String,
-        /// What shapes it.
+        /// Queueing discipline of the other program.
         qdisc: String,
     },
-    /// The kernel refused.
-    #[error("cannot {what}: {source}{hint}", hint = hint(*source))]
+    /// A call of the kernel failed.
+    #[error("cannot {task}: {source}{hint}", hint = hint(*source))]
     Kernel {
-        /// What was to be done, to what.
-        what: String,
-        /// Its reason.
+        /// Task of the call.
+        task: Task,
+        /// Error of the kernel.
         source: Errno,
     },
-    /// A program failed.
-    #[error("{program} failed: {why}")]
+    /// The program of a driver failed.
+    #[error("{program} failed: {fault}")]
     Program {
-        /// The program.
+        /// Program.
         program: String,
-        /// What it says, or what is wrong with what it says.
-        why: String,
+        /// Fault of the program.
+        fault: ProgramFault,
     },
-    /// A program did not answer in time.
-    #[error("{program} did not answer within {} s and was killed{tail}", limit.as_secs_f64())]
-    Hung {
-        /// The program.
-        program: String,
-        /// How long it had.
-        limit: Duration,
-        /// What it said last.
-        tail: String,
-    },
-    /// A device said no.
+    /// The device refused a change with this reason.
     #[error("the device refused: {0}")]
     Device(String),
+    /// The driver returned fewer results than changes.
+    #[error("the driver gave no answer for this change")]
+    NoAnswer,
 }
 
-/// What goes wrong here comes back as this.
+/// Request that can never succeed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Misuse {
+    /// The lowest rate of a device is above its highest one.
+    #[error("the slowest circuit of a device cannot be faster than its fastest one")]
+    RateRange,
+    /// The granularity of a device is above its highest rate.
+    #[error("the granularity of a device cannot be above the rate of its fastest circuit")]
+    Granularity,
+    /// A device has no circuits, or too many.
+    #[error("a device must have from 1 to {max} circuits")]
+    Entries {
+        /// Maximum for any device.
+        max: usize,
+    },
+    /// The guard time of a device is too long.
+    #[error("the guard time of a device is at most ten minutes")]
+    Guard,
+    /// The capacity of an interface is out of range.
+    #[error("{interface} cannot carry {capacity}: give its capacity, from {min} to {max}")]
+    Capacity {
+        /// Interface.
+        interface: String,
+        /// Requested capacity.
+        capacity: Rate,
+        /// Lowest capacity.
+        min: Rate,
+        /// Highest capacity.
+        max: Rate,
+    },
+    /// The path of a driver's program is relative.
+    #[error("the path of the driver's program {} is not absolute", .0.display())]
+    RelativeProgram(PathBuf),
+    /// The time limit of a driver's program is zero or too long.
+    #[error("the time limit of a driver's program must be above zero and at most ten minutes")]
+    TimeLimit,
+    /// The agent has no driver for an interface.
+    #[error("no driver is set up for the interface {interface}, only for: {known}")]
+    UnknownInterface {
+        /// Requested interface.
+        interface: String,
+        /// Interfaces with a driver.
+        known: String,
+    },
+    /// The vector of a circuit is not usable.
+    #[error("{id}: {fault}")]
+    Vector {
+        /// Circuit.
+        id: CircuitId,
+        /// Fault of the vector.
+        fault: TrcError,
+    },
+    /// The lease of a circuit has expired already.
+    #[error("{0}: its lease ends before it begins: give it a longer lease")]
+    Lease(CircuitId),
+    /// The device does not support a rate.
+    #[error(
+        "{id}: {interface} cannot keep {rate}: it keeps multiples of {granularity} from {min} to {max}"
+    )]
+    Rate {
+        /// Circuit.
+        id: CircuitId,
+        /// Interface.
+        interface: String,
+        /// Rate of the circuit.
+        rate: Rate,
+        /// Granularity of the device.
+        granularity: Rate,
+        /// Lowest rate of the device.
+        min: Rate,
+        /// Highest rate of the device.
+        max: Rate,
+    },
+    /// The circuit does not exist.
+    #[error("there is no {0} here: it has ended, or was never added")]
+    UnknownCircuit(CircuitId),
+}
+
+/// Conflict of a circuit with others.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Conflict {
+    /// Another circuit has the identifier.
+    #[error("its identifier is taken: wait until that circuit has ended, or use another one")]
+    Identifier,
+    /// The device has its maximum of circuits.
+    #[error("{interface} has {max} circuits already: release one")]
+    Full {
+        /// Interface.
+        interface: String,
+        /// Maximum of the device.
+        max: usize,
+    },
+    /// Another circuit takes the same packets.
+    #[error("{0} takes the same packets at the same time: give one of them other ports")]
+    Packets(CircuitId),
+}
+
+/// Task for which the kernel was called.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Task {
+    /// Open a netlink socket.
+    #[error("ask the kernel about interfaces")]
+    Netlink,
+    /// Read the state of an interface.
+    #[error("look at {0}")]
+    Inspect(String),
+    /// Set up or change a circuit.
+    #[error("keep {id} at {interface}")]
+    Keep {
+        /// Circuit.
+        id: CircuitId,
+        /// Interface.
+        interface: String,
+    },
+    /// Remove a circuit.
+    #[error("remove {id} from {interface}")]
+    Remove {
+        /// Circuit.
+        id: CircuitId,
+        /// Interface.
+        interface: String,
+    },
+    /// Create an event descriptor.
+    #[error("create an event descriptor")]
+    Event,
+    /// Start a thread.
+    #[error("start a thread")]
+    Thread,
+}
+
+/// Fault of a driver's program.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ProgramFault {
+    /// It could not be run.
+    #[error("{why}{tail}")]
+    Run {
+        /// Error of the system.
+        why: String,
+        /// End of its standard error.
+        tail: String,
+    },
+    /// It exited with a failure.
+    #[error("{status}{tail}")]
+    Exit {
+        /// Exit status.
+        status: ExitStatus,
+        /// End of its standard error.
+        tail: String,
+    },
+    /// It exceeded its time limit.
+    #[error("it did not answer within {} s and was killed{tail}", limit.as_secs_f64())]
+    TimedOut {
+        /// Time limit.
+        limit: Duration,
+        /// End of its standard error.
+        tail: String,
+    },
+    /// Its output is too long.
+    #[error("its output is too long{tail}")]
+    Output {
+        /// End of its standard error.
+        tail: String,
+    },
+    /// Its output is not a valid answer.
+    #[error("it answered {begin:?}, which is not a valid answer: {why}")]
+    Malformed {
+        /// Begin of the output.
+        begin: String,
+        /// Fault of the output.
+        why: String,
+    },
+    /// Its answer has no results, or not one for each change.
+    #[error("it gave no answer to the request, or no answer for every change")]
+    NoAnswer,
+}
+
+/// Result of an operation on circuits.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// What `map_err` takes to say what the kernel refused.
-    pub(crate) fn kernel(what: impl Into<String>) -> impl FnOnce(Errno) -> Self {
-        let what = what.into();
-        |source| Self::Kernel { what, source }
+    /// Returns the conversion of an error of the kernel, for `map_err`.
+    pub(crate) fn kernel(task: Task) -> impl FnOnce(Errno) -> Self {
+        |source| Self::Kernel { task, source }
     }
 
-    /// The same for what the standard library asked the kernel for.
-    pub(crate) fn world(what: &str) -> impl FnOnce(io::Error) -> Self {
+    /// Returns the conversion of an error of the standard library, for `map_err`.
+    pub(crate) fn world(task: Task) -> impl FnOnce(io::Error) -> Self {
         move |why| {
             let source = Errno::from_io_error(&why).unwrap_or(Errno::IO);
-            Self::kernel(what)(source)
+            Self::kernel(task)(source)
         }
     }
 }
 
-/// What to do about the commonest reasons.
+/// Returns the remedy for frequent errors of the kernel.
 const fn hint(source: Errno) -> &'static str {
     match source {
-        Errno::PERM | Errno::ACCESS => "; it takes root or CAP_NET_ADMIN in this namespace",
-        Errno::NOENT => "; it takes a kernel with sch_htb and cls_bpf",
+        Errno::PERM | Errno::ACCESS => "; it needs root or CAP_NET_ADMIN in this namespace",
+        Errno::NOENT => "; it needs a kernel with sch_htb and cls_bpf",
         _ => "",
     }
 }

@@ -1,4 +1,4 @@
-//! Which packets a circuit takes, by where they go.
+//! Flows: sets of packets by protocol, target and ports.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,9 +6,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The packets that belong to a circuit: all, or those of a protocol, to a target, to some ports.
+/// Set of packets: all, or those of a protocol, to a target, to some ports.
 ///
-/// People write it as `udp 10.0.0.2/32 5000-5010`, of which each part may be left out, or `all`.
+/// The text format is `udp 10.0.0.2/32 5000-5010`, in which each part is optional, or `all`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Flow {
@@ -17,16 +17,16 @@ pub struct Flow {
     ports: Option<(u16, u16)>,
 }
 
-/// What carries a flow above IP.
+/// Transport protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
-    /// Streams.
+    /// TCP.
     Tcp = 6,
-    /// Datagrams.
+    /// UDP.
     Udp = 17,
 }
 
-/// Addresses that begin alike; what is behind their common bits is zero.
+/// Prefix of IP addresses; the bits behind it are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Prefix {
     address: IpAddr,
@@ -41,8 +41,8 @@ impl Flow {
         ports: None,
     };
 
-    /// Packets of `protocol` to `target` and to ports from the first to the last of `ports`. Ports without a
-    /// protocol are those of TCP and UDP.
+    /// Creates the flow of packets of `protocol` to `target` and to ports from the first to the last of `ports`. Ports
+    /// without a protocol are those of TCP and UDP.
     pub fn new(
         protocol: Option<Protocol>,
         target: Option<Prefix>,
@@ -58,17 +58,17 @@ impl Flow {
         })
     }
 
-    /// What carries it; anything if there is nothing here.
+    /// Returns the protocol; nothing stands for all.
     pub const fn protocol(&self) -> Option<Protocol> {
         self.protocol
     }
 
-    /// Where it goes; anywhere if there is nothing here.
+    /// Returns the target; nothing stands for all.
     pub const fn target(&self) -> Option<Prefix> {
         self.target
     }
 
-    /// Its first and last port at the target.
+    /// Returns the first and the last destination port.
     pub const fn ports(&self) -> Option<(u16, u16)> {
         self.ports
     }
@@ -90,7 +90,7 @@ impl Flow {
         protocol && target && ports
     }
 
-    /// How much it takes in: of two flows that a packet belongs to, the one of less breadth has it.
+    /// Returns the breadth of the flow. A packet of two flows is given to the one with less breadth.
     pub(crate) fn breadth(&self) -> u16 {
         let above = match (self.ports, self.protocol) {
             (Some(_), _) => 0,
@@ -106,7 +106,7 @@ impl Flow {
 }
 
 impl Prefix {
-    /// The addresses whose first `len` bits are those of `address`.
+    /// Creates the prefix with the first `len` bits of `address`.
     pub fn new(address: IpAddr, len: u8) -> Result<Self, NotAFlow> {
         let most = if address.is_ipv4() { 32 } else { 128 };
         if len > most {
@@ -121,7 +121,7 @@ impl Prefix {
         };
         let address = match address {
             IpAddr::V4(address) => {
-                // what is cut off a number of 32 bits has 32 bits
+                // a part of a number of 32 bits has at most 32 bits
                 IpAddr::V4((cut(u32::from(address).into()) as u32).into())
             }
             IpAddr::V6(address) => IpAddr::V6(cut(address.into()).into()),
@@ -129,7 +129,7 @@ impl Prefix {
         Ok(Self { address, len })
     }
 
-    /// Returns true if every address of `other` is one of these.
+    /// Returns true if this prefix contains every address of `other`.
     pub fn contains(&self, other: Self) -> bool {
         let cut = Self::new(other.address, self.len.min(other.len));
         self.address.is_ipv4() == other.address.is_ipv4()
@@ -137,12 +137,12 @@ impl Prefix {
             && cut.is_ok_and(|cut| cut == *self)
     }
 
-    /// Its first address.
+    /// Returns the first address.
     pub const fn address(&self) -> IpAddr {
         self.address
     }
 
-    /// Number of leading bits that its addresses have in common.
+    /// Returns the length in bits.
     pub const fn length(&self) -> u8 {
         self.len
     }
@@ -232,15 +232,15 @@ fn ports(text: &str) -> Result<(u16, u16), NotAFlow> {
     Ok((number(first)?, number(last)?))
 }
 
-/// What was wrong with a flow that somebody wrote.
+/// Fault of the text of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a flow is `all`, or a protocol (tcp, udp), a target address and its ports, as in `udp 10.0.0.2/32 5000-5010`, \
+    "a flow is `all`, or a protocol (tcp, udp), a target address and ports, as in `udp 10.0.0.2/32 5000-5010`; \
      of which some may be left out"
 )]
 pub struct NotAFlow;
 
-/// The bits of the longest address, and one for its kind.
+/// Length of an IPv6 address in bits, and one for the address family.
 const BITS_MAX: u16 = 129;
 
 #[cfg(test)]
@@ -248,7 +248,7 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Any flow.
+    /// Returns any flow.
     pub(crate) fn flows() -> impl Strategy<Value = Flow> {
         let protocol = prop::option::of(prop::sample::select(vec![Protocol::Tcp, Protocol::Udp]));
         let v4 = (any::<u32>(), 0_u8..=32).prop_map(|(bits, len)| (IpAddr::V4(bits.into()), len));
@@ -260,7 +260,7 @@ pub(crate) mod tests {
             .prop_map(|(protocol, target, ports)| Flow::new(protocol, target, ports).unwrap())
     }
 
-    /// Flows of so few addresses and ports that all packets can be tried.
+    /// Returns flows over so few addresses and ports that all packets can be tried.
     fn small_flows() -> impl Strategy<Value = Flow> {
         let protocol = prop::option::of(prop::sample::select(vec![Protocol::Tcp, Protocol::Udp]));
         let target = (0_u32..8, 29_u8..=32)
@@ -287,7 +287,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn flows_read_as_people_write_them() {
+    fn texts_of_flows_are_parsed() {
         for (text, means) in [
             ("all", "all"),
             ("tcp", "tcp"),
@@ -335,7 +335,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_prefix_contains_the_addresses_that_begin_like_it() {
+    fn prefix_contains_the_addresses_with_its_bits() {
         let contains = |one: &str, other: &str| {
             let [one, other]: [Prefix; 2] = [one, other].map(|text| text.parse().unwrap());
             one.contains(other)
@@ -351,7 +351,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn narrower_flows_come_first() {
+    fn narrower_flows_have_less_breadth() {
         let order = [
             "10.0.0.2 5000",
             "10.0.0.2",
@@ -382,14 +382,14 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn a_flow_survives_being_written(flow in flows()) {
+        fn printed_flow_parses_to_the_same_value(flow in flows()) {
             prop_assert_eq!(flow.to_string().parse(), Ok(flow));
             let json = serde_json::to_string(&flow).unwrap();
             prop_assert_eq!(serde_json::from_str::<Flow>(&json).unwrap(), flow);
         }
 
         #[test]
-        fn flows_overlap_as_the_packets_in_them_do(
+        fn flows_overlap_if_they_have_a_packet_in_common(
             one in small_flows(), other in small_flows(),
         ) {
             let shared = packets().any(|packet| has(&one, packet) && has(&other, packet));
@@ -397,7 +397,7 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text: String) {
+        fn any_text_is_parsed_or_refused(text: String) {
             if let Ok(flow) = text.parse::<Flow>() {
                 prop_assert!(flow.breadth() <= 3 * BITS_MAX + 2);
             }

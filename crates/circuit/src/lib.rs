@@ -1,19 +1,19 @@
-//! Floor 3: circuits, from the reservation to the device that keeps them.
+//! Circuits: from the state of a reservation to the devices that enforce it.
 //!
-//! - [`reservation`]: the life of a promise, as NSI has it, and what a journal keeps of it
-//! - [`circuit`]: what a device is to keep; [`flow`]: which packets it takes
-//! - [`driver`]: what makes one device keep circuits; [`linux`]: an interface of this host; [`exec`]: any program;
-//!   [`sim`]: one that is not there
-//! - [`keeper`]: what is due when, as a machine; [`agent`]: the threads that do it
-//! - [`error`]: what goes wrong
+//! - [`reservation`]: states of a reservation as in NSI, and its journal
+//! - [`circuit`]: what a device enforces; [`flow`]: packets of a circuit
+//! - [`driver`]: interface to one device; [`linux`]: an interface of this host; [`exec`]: a program for any device;
+//!   [`sim_device`]: a simulated device
+//! - [`controller`]: schedule of one device as a machine; [`agent`]: one thread for each device
+//! - [`error`]: faults of circuits
 
 pub mod agent;
 pub mod circuit;
+pub mod controller;
 pub mod driver;
 pub mod error;
 pub mod exec;
 pub mod flow;
-pub mod keeper;
 pub mod linux;
 pub mod reservation;
-pub mod sim;
+pub mod sim_device;

@@ -1,111 +1,111 @@
-//! The life of a reservation, as NSI has it (GFD.237): who may do what when, and what a journal keeps of it.
+//! States of a reservation as in NSI (GFD.237), their transitions, and the journal of these.
 //!
 //! ```text
 //! reserved -> committed -> provisioned -> active -> released
 //!     \__________\_____________\____________\_____> terminated | failed
 //! ```
 //!
-//! NSI has three machines for this, of which two can be told apart by who waits for whom. There is one calendar here and
-//! its answer is at once, so that there is one machine; what is released is not provisioned again, since what it
-//! had is free for others at that moment.
+//! NSI has three state machines for this, which mainly separate the waiting for different agents. Here one calendar
+//! answers at once, so one machine is enough. A released reservation cannot be provisioned again, since its
+//! capacity is available to others at once.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A moment of the world's clock, in nanoseconds since 1970: what reservations are written in.
+/// Wall-clock time in nanoseconds since 1970.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct WallTime(pub u64);
 
-/// Where a reservation is in its life.
+/// State of a reservation and the end of its hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
     state: State,
-    /// Who does not commit till then loses it.
+    /// Time at which an uncommitted reservation expires.
     hold_till: WallTime,
 }
 
-/// What a reservation is.
+/// State of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Capacity is held, for a while.
+    /// Capacity is held for a limited time.
     Reserved,
     /// Capacity is promised.
     Committed,
-    /// Devices have its circuits and will change them by themselves.
+    /// Devices have the circuits and will change them on time.
     Provisioned,
-    /// Its circuits carry packets.
+    /// The circuits carry packets.
     Active,
-    /// It is over, early or not; nothing is kept for it.
+    /// The reservation has ended, early or not, and holds nothing.
     Released,
-    /// Somebody called it off, or did not commit in time.
+    /// A user has terminated it, or it was not committed in time. It holds nothing.
     Terminated,
-    /// Something broke, and nothing is kept for it.
+    /// A component has failed. It holds nothing.
     Failed,
 }
 
-/// What somebody does with a reservation.
+/// Operation on a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verb {
-    /// To hold capacity: what every reservation begins with.
+    /// Hold capacity: the first operation of every reservation.
     Reserve,
-    /// To make it larger.
+    /// Increase its size.
     Extend,
-    /// To make it smaller.
+    /// Decrease its size.
     Shrink,
-    /// To give it other times or another path, say out of the way of an outage.
+    /// Change its times or its path, for example because of an outage.
     Move,
-    /// To take up what is held.
+    /// Promise the held capacity.
     Commit,
-    /// To have devices make its circuits.
+    /// Have the devices create the circuits.
     Provision,
-    /// Its first step has begun.
+    /// Note that the first step has begun.
     Activate,
-    /// To leave what is left of it to others.
+    /// Return the rest of its capacity.
     Release,
-    /// To call it off.
+    /// Cancel it.
     Terminate,
-    /// To find that nobody has committed in time.
+    /// Note that it was not committed in time.
     TimeOut,
-    /// To give it up because something broke.
+    /// Note the failure of a component.
     Fail,
 }
 
-/// One line of the journal.
+/// Entry of the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transition {
-    /// When.
+    /// Time of the operation.
     pub at: WallTime,
-    /// What was done.
+    /// Operation.
     pub verb: Verb,
-    /// From which state.
+    /// State before.
     pub from: State,
-    /// To which.
+    /// State after.
     pub to: State,
-    /// By whom: a user, a device, or a clock.
+    /// Actor: a user, a device, or the clock.
     pub who: String,
-    /// Why.
+    /// Reason.
     pub why: String,
 }
 
-/// Who does something, when and why.
+/// Time, actor and reason of an operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Act<'a> {
-    /// When.
+    /// Time.
     pub at: WallTime,
-    /// By whom; no more than [`WHO_MAX`] bytes are kept.
+    /// Actor, cut to [`WHO_MAX`] bytes.
     pub who: &'a str,
-    /// Why; no more than [`WHY_MAX`] bytes are kept.
+    /// Reason, cut to [`WHY_MAX`] bytes.
     pub why: &'a str,
 }
 
 impl Reservation {
-    /// Capacity that is held till `hold_till`.
+    /// Creates a reservation that holds capacity till `hold_till`.
     pub const fn reserve(hold_till: WallTime) -> Self {
         Self {
             state: State::Reserved,
@@ -113,7 +113,7 @@ impl Reservation {
         }
     }
 
-    /// The one that a journal tells of, which says which line is wrong if one does not follow from those before.
+    /// Restores a reservation from its journal. The error names the first entry that does not follow from the earlier ones.
     pub fn replay(hold_till: WallTime, journal: &[Transition]) -> Result<Self, BrokenJournal> {
         let mut reservation = Self::reserve(hold_till);
         for (line, entry) in (1..).zip(journal) {
@@ -130,7 +130,7 @@ impl Reservation {
         Ok(reservation)
     }
 
-    /// Does `verb`, and answers with the line for the journal; what may not be done changes nothing.
+    /// Performs `verb`, and returns the entry for the journal. An illegal operation changes nothing.
     pub fn handle(&mut self, verb: Verb, act: Act<'_>) -> Result<Transition, Illegal> {
         let from = self.state;
         let is_late = act.at >= self.hold_till;
@@ -159,29 +159,29 @@ impl Reservation {
         })
     }
 
-    /// Lets go what was held too long, if it was.
+    /// Ends an expired hold.
     pub fn handle_time(&mut self, now: WallTime) -> Option<Transition> {
         let act = Act {
             at: now,
             who: "clock",
-            why: "nobody committed it in time",
+            why: "it was not committed in time",
         };
         self.handle(Verb::TimeOut, act).ok()
     }
 
-    /// What it is.
+    /// Returns the state.
     pub const fn state(&self) -> State {
         self.state
     }
 
-    /// Till when it is held for who has not committed; nothing if that is past caring.
+    /// Returns the end of the hold, if the reservation is not committed.
     pub fn hold_till(&self) -> Option<WallTime> {
         (self.state == State::Reserved).then_some(self.hold_till)
     }
 }
 
 impl State {
-    /// Every state.
+    /// All states.
     pub const ALL: [Self; 7] = [
         Self::Reserved,
         Self::Committed,
@@ -192,7 +192,7 @@ impl State {
         Self::Failed,
     ];
 
-    /// Whether nothing comes after it, and nothing is kept for it.
+    /// Returns true if no operation is possible any more and nothing is held.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Released | Self::Terminated | Self::Failed)
     }
@@ -211,7 +211,7 @@ impl State {
 }
 
 impl Verb {
-    /// Every verb.
+    /// All operations.
     pub const ALL: [Self; 11] = [
         Self::Reserve,
         Self::Extend,
@@ -226,7 +226,7 @@ impl Verb {
         Self::Fail,
     ];
 
-    /// What was done, as in "extended".
+    /// Returns the past participle, as in "extended".
     pub const fn participle(self) -> &'static str {
         match self {
             Self::Reserve => "reserved",
@@ -250,49 +250,49 @@ impl fmt::Display for State {
     }
 }
 
-/// Why something was not done with a reservation.
+/// Reason why an operation is illegal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Illegal {
-    /// It does not come after what is.
+    /// The state does not allow it.
     #[error("a reservation that is {from} cannot be {}: {}", verb.participle(), advice(*from, *verb))]
     Order {
-        /// What it is.
+        /// State of the reservation.
         from: State,
-        /// What was to be done.
+        /// Refused operation.
         verb: Verb,
     },
-    /// It was held too long.
+    /// The hold has expired.
     #[error(
-        "the hold is over, and what was held is free for others: reserve again, and commit sooner"
+        "the hold has expired and its capacity is free for others: reserve again, and commit sooner"
     )]
     TooLate,
-    /// It is still held.
-    #[error("the hold is not over yet: terminate it if it is not wanted")]
+    /// The hold has not expired.
+    #[error("the hold has not expired yet: terminate it if it is not wanted")]
     TooEarly,
 }
 
-/// A journal that tells what cannot have been.
+/// Journal with an impossible entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "line {line} of the journal does not follow from those before it: restore the store from a copy"
+    "line {line} of the journal does not follow from the lines before it: restore the store from a backup"
 )]
 pub struct BrokenJournal {
-    /// Counted from 1.
+    /// Number of the line, from 1.
     pub line: usize,
 }
 
-/// What would work.
+/// Returns the remedy for a refused operation.
 const fn advice(from: State, verb: Verb) -> &'static str {
     match (from, verb) {
         (from, _) if from.is_final() => "reserve again",
         (State::Reserved | State::Committed, Verb::Release) => "terminate it instead",
         (State::Reserved, _) => "commit it first",
         (State::Committed, Verb::Activate) => "provision it first",
-        _ => "that is behind it",
+        _ => "this operation is done already",
     }
 }
 
-/// The first bytes of `text`, no more than `most` and no half letter.
+/// Returns the longest beginning of `text` with at most `most` bytes and whole characters.
 fn cut(text: &str, most: usize) -> String {
     let end = (0..=text.len().min(most))
         .rev()
@@ -300,9 +300,9 @@ fn cut(text: &str, most: usize) -> String {
     text[..end.unwrap_or(0)].to_owned()
 }
 
-/// The longest name of who did something.
+/// Maximum length of the name of an actor, in bytes.
 pub const WHO_MAX: usize = 256;
-/// The longest reason.
+/// Maximum length of a reason, in bytes.
 pub const WHY_MAX: usize = 1024;
 
 #[cfg(test)]
@@ -320,8 +320,8 @@ mod tests {
         }
     }
 
-    /// Every line is a state, then what each verb makes of it in the order of [`Verb::ALL`]; a dot is a refusal.
-    /// Before the hold is over, a time-out is refused.
+    /// Each row is a state and the result of each operation, in the order of [`Verb::ALL`]. A dot is a refusal.
+    /// Before the end of the hold, a time-out is refused.
     const TABLE: &str = "
         reserved    reserved reserved reserved reserved committed . . . terminated . failed
         committed   . committed committed committed . provisioned . . terminated . failed
@@ -331,7 +331,7 @@ mod tests {
         terminated  . . . . . . . . . . .
         failed      . . . . . . . . . . .";
 
-    /// The name of the state that the table has, or a dot.
+    /// Returns the name of the new state in the table, or a dot.
     fn by_table(from: State, verb: Verb) -> &'static str {
         let mut rows = TABLE.lines().map(str::trim);
         let row = rows.find(|row| row.starts_with(from.name())).unwrap();
@@ -341,7 +341,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_does_what_the_table_says(verbs in prop::collection::vec(prop::sample::select(Verb::ALL.to_vec()), 0..20)) {
+        fn transitions_agree_with_the_table(verbs in prop::collection::vec(prop::sample::select(Verb::ALL.to_vec()), 0..20)) {
             let mut reservation = Reservation::reserve(HOLD);
             let mut journal = Vec::new();
             for verb in verbs {
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_ends_when_it_ends() {
+    fn uncommitted_reservation_expires_at_the_end_of_its_hold() {
         let mut early = Reservation::reserve(HOLD);
         assert_eq!(early.handle_time(WallTime(99)), None);
         assert_eq!(early.hold_till(), Some(HOLD));
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_lies_is_refused_by_its_line() {
+    fn invalid_journal_is_refused_with_its_line() {
         let mut reservation = Reservation::reserve(HOLD);
         let commit = reservation.handle(Verb::Commit, act(1)).unwrap();
         let provision = reservation.handle(Verb::Provision, act(2)).unwrap();
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_would_work() {
+    fn refusal_names_the_remedy() {
         for (from, verb, says) in [
             (
                 State::Released,
@@ -410,7 +410,7 @@ mod tests {
             (State::Committed, Verb::Release, "terminate it instead"),
             (State::Reserved, Verb::Provision, "commit it first"),
             (State::Committed, Verb::Activate, "provision it first"),
-            (State::Active, Verb::Commit, "behind it"),
+            (State::Active, Verb::Commit, "done already"),
         ] {
             let text = Illegal::Order { from, verb }.to_string();
             assert!(text.contains(says), "{text}");
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_words_are_cut_between_letters() {
+    fn long_texts_are_cut_between_characters() {
         let mut reservation = Reservation::reserve(HOLD);
         let long = "é".repeat(5000);
         let act = Act {

@@ -1,4 +1,4 @@
-//! Drivers that are programs: some answer, some fail, some hang.
+//! Drivers that run programs: programs that answer, fail or hang.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeMap;
@@ -9,17 +9,17 @@ use std::time::Duration;
 use lighthaul_base::Rate;
 use lighthaul_circuit::agent::Agent;
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
-use lighthaul_circuit::driver::{Capabilities, Change, Driver, Standing};
-use lighthaul_circuit::error::Error;
+use lighthaul_circuit::controller::Event;
+use lighthaul_circuit::driver::{Capabilities, Change, Driver, InstalledCircuit};
+use lighthaul_circuit::error::{Error, ProgramFault};
 use lighthaul_circuit::exec::Exec;
 use lighthaul_circuit::exec::config::Config;
-use lighthaul_circuit::keeper::Event;
-use lighthaul_circuit::sim::{Sim, Temper};
+use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
 use lighthaul_io::host::clock::Clock;
 
 const CAPABLE: &str = r#"{"capabilities":{"rate_min_bps":1000000,"rate_max_bps":10000000000,"granularity_bps":1000000,"guard_nanos":10000000,"entries_max":96,"is_hitless":false,"overhead_bytes":38}}"#;
 
-/// A shell script as a driver: what it does for each verb; the request is in `$request`.
+/// Returns a shell script as a driver: `body` handles each verb, with the request in `$request`.
 fn script(body: &str, limit: Duration) -> Config {
     let program = format!(
         "request=$(cat); case \"$request\" in *'\"verb\":\"capabilities\"'*) echo '{CAPABLE}'; exit;; esac\n{body}"
@@ -49,14 +49,14 @@ fn scratch(name: &str) -> PathBuf {
 }
 
 #[test]
-fn a_program_hears_json_and_answers_json() {
+fn program_reads_json_and_answers_json() {
     let heard = scratch("heard");
     let body = format!(
         "echo \"$request\" >> {}
          case \"$request\" in
            *'\"verb\":\"apply\"'*) echo '{{\"answers\":[null,\"port 9 is dark\"]}}';;
            *'\"verb\":\"remove\"'*) echo '{{\"answers\":[null]}}';;
-           *) echo '{{\"standing\":[{{\"id\":1,\"flow\":\"udp 10.0.0.2 5000\",\"rate\":5000000}},{{\"id\":2,\"flow\":null,\"rate\":0}}]}}';;
+           *) echo '{{\"circuits\":[{{\"id\":1,\"flow\":\"udp 10.0.0.2 5000\",\"rate\":5000000}},{{\"id\":2,\"flow\":null,\"rate\":0}}]}}';;
          esac",
         heard.display()
     );
@@ -79,7 +79,7 @@ fn a_program_hears_json_and_answers_json() {
     exec.remove(CircuitId(7)).unwrap();
     let standing = exec.inspect().unwrap();
     let flow = Some(one.flow);
-    let first = Standing {
+    let first = InstalledCircuit {
         id: one.id,
         flow,
         rate: Some(Rate::from_mbps(5)),
@@ -88,7 +88,7 @@ fn a_program_hears_json_and_answers_json() {
         standing,
         [
             first,
-            Standing {
+            InstalledCircuit {
                 id: two.id,
                 flow: None,
                 rate: None
@@ -110,7 +110,7 @@ fn a_program_hears_json_and_answers_json() {
 }
 
 #[test]
-fn a_program_says_what_its_device_can_do() {
+fn program_reports_the_capabilities_of_its_device() {
     let expected = Capabilities {
         rate_min: Rate::from_mbps(1),
         rate_max: Rate::from_mbps(10_000),
@@ -124,21 +124,24 @@ fn a_program_says_what_its_device_can_do() {
 }
 
 #[test]
-fn failures_and_nonsense_are_errors_that_say_what_the_program_said() {
+fn failures_and_invalid_answers_are_errors_with_the_output() {
     for (body, says) in [
         (
             "echo 'the switch is off' >&2; exit 3",
-            "exit status: 3; it says: the switch is off",
+            "exit status: 3; its standard error: the switch is off",
         ),
         (
             "yes 'so many words' | head -c 200000 >&2; echo last >&2; exit 1",
             "last",
         ),
         ("echo nonsense", "it answered \"nonsense\\n\""),
-        ("echo '{\"answers\":[null,null]}'", "not for every change"),
-        ("echo '{}'", "not for every change"),
+        (
+            "echo '{\"answers\":[null,null]}'",
+            "no answer for every change",
+        ),
+        ("echo '{}'", "no answer for every change"),
         ("kill -9 $$", "signal: 9"),
-        ("yes", "more than can be an answer"),
+        ("yes", "its output is too long"),
         (
             "exec <&-; echo '{\"answers\":[\"no\"]}'",
             "the device refused: no",
@@ -168,14 +171,14 @@ fn failures_and_nonsense_are_errors_that_say_what_the_program_said() {
     }
 }
 
-/// Reports whether a process runs. An orphan is a zombie until init sees it.
+/// Returns true if a process runs. An orphan is a zombie until init reaps it.
 fn is_alive(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
     stat.is_ok_and(|stat| !stat.contains(") Z "))
 }
 
 #[test]
-fn a_program_that_hangs_is_killed_with_all_it_has_started() {
+fn hanging_program_is_killed_with_its_children() {
     let pids = scratch("pids");
     let body = format!(
         "echo here I stay >&2; sleep 1000 & echo $! $$ > {}; wait",
@@ -184,12 +187,18 @@ fn a_program_that_hangs_is_killed_with_all_it_has_started() {
     let clock = Clock::start();
     let mut exec = Exec::open(clock, script(&body, Duration::from_millis(500))).unwrap();
     let answer = exec.remove(CircuitId(1));
-    let Err(why @ Error::Hung { .. }) = answer else {
+    let Err(
+        why @ Error::Program {
+            fault: ProgramFault::TimedOut { .. },
+            ..
+        },
+    ) = answer
+    else {
         panic!("{answer:?}")
     };
     assert!(
         why.to_string()
-            .contains("within 0.5 s and was killed; it says: here I stay"),
+            .contains("within 0.5 s and was killed; its standard error: here I stay"),
         "{why}"
     );
     let text = fs::read_to_string(&pids).unwrap();
@@ -206,15 +215,15 @@ fn a_program_that_hangs_is_killed_with_all_it_has_started() {
 }
 
 #[test]
-fn a_device_that_hangs_fails_its_own_circuit_and_holds_up_no_other() {
+fn hanging_device_fails_its_own_circuit_and_delays_no_other() {
     let clock = Clock::start();
-    let hangs = "case \"$request\" in *inspect*) echo '{\"standing\":[]}';; *) sleep 1000;; esac";
+    let hangs = "case \"$request\" in *inspect*) echo '{\"circuits\":[]}';; *) sleep 1000;; esac";
     let exec = Exec::open(clock, script(hangs, Duration::from_secs(3))).unwrap();
-    let temper = Temper {
+    let fault_model = FaultModel {
         latency_max: Duration::ZERO,
         fail_ppb: 0,
     };
-    let sim = Sim::new(exec.capabilities(), temper, 1);
+    let sim = SimDevice::new(exec.capabilities(), fault_model, 1);
     let drivers: BTreeMap<String, Box<dyn Driver>> = BTreeMap::from([
         ("bad".to_owned(), Box::new(exec) as _),
         ("good".to_owned(), Box::new(sim.clone()) as _),
@@ -224,7 +233,7 @@ fn a_device_that_hangs_fails_its_own_circuit_and_holds_up_no_other() {
     for (id, interface) in [(1, "bad"), (2, "good")] {
         let circuit = circuit(id, interface);
         let till = circuit.trc.end();
-        agent.take(circuit, till).unwrap();
+        agent.put(circuit, till).unwrap();
     }
     let till = clock.now() + Duration::from_mins(1);
     let mut seen = Vec::new();
@@ -246,7 +255,7 @@ fn a_device_that_hangs_fails_its_own_circuit_and_holds_up_no_other() {
         matches!(
             good[..],
             [
-                Event::Made(CircuitId(2)),
+                Event::Created(CircuitId(2)),
                 Event::Changed {
                     id: CircuitId(2),
                     ..
@@ -260,6 +269,6 @@ fn a_device_that_hangs_fails_its_own_circuit_and_holds_up_no_other() {
     assert_eq!(
         sim.circuits().len(),
         0,
-        "an agent that ends takes its circuits with it"
+        "circuits are removed when the agent is dropped"
     );
 }

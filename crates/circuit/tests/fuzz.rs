@@ -1,6 +1,6 @@
-//! The fuzz targets' bodies on stable: random octets, likely ones, and the inputs kept as seeds.
+//! Fuzz targets on stable Rust: random octets, valid-looking octets, and the inputs of the seed corpus.
 
-#![expect(unreachable_pub, reason = "the bodies belong to a crate of their own")]
+#![expect(unreachable_pub, reason = "the targets belong to another crate")]
 
 use proptest::prelude::*;
 
@@ -11,10 +11,10 @@ mod harmless;
 
 use harmless::{assert_harmless, assert_seeds_harmless};
 
-/// Answers as a program may write them, and as it may get them wrong.
-const ANSWER: &str = r#"\{("answers":\[(null|"no"|0)(,null)?\]|"standing":\[\{"id":[0-9]{1,20},"flow":("all"|"udp 10.0.0.2/3[0-9] 5000-[0-9]{1,6}"|null),"rate":(0|[0-9]{1,20}|null)\}\]|"capabilities":\{"rate_min_bps":[0-9]{1,2},"rate_max_bps":[0-9]{1,20},"granularity_bps":1,"guard_nanos":0,"entries_max":[0-9]{1,4},"is_hitless":(true|false),"overhead_bytes":[0-9]{1,5}\})\}"#;
+/// Answers of a program, valid and invalid ones.
+const ANSWER: &str = r#"\{("answers":\[(null|"no"|0)(,null)?\]|"circuits":\[\{"id":[0-9]{1,20},"flow":("all"|"udp 10.0.0.2/3[0-9] 5000-[0-9]{1,6}"|null),"rate":(0|[0-9]{1,20}|null)\}\]|"capabilities":\{"rate_min_bps":[0-9]{1,2},"rate_max_bps":[0-9]{1,20},"granularity_bps":1,"guard_nanos":0,"entries_max":[0-9]{1,4},"is_hitless":(true|false),"overhead_bytes":[0-9]{1,5}\})\}"#;
 
-/// A message of traffic control with attributes of any kinds.
+/// Returns a message about traffic control with any attributes.
 fn likely_message() -> impl Strategy<Value = Vec<u8>> {
     let kind = prop::sample::select(vec![36_u16, 40, 44, 2, 3]);
     let attribute = (0_u16..8, prop::collection::vec(any::<u8>(), 0..48));
@@ -39,28 +39,28 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn answers_survive_likely_text(text in ANSWER) {
+    fn valid_looking_answers_are_harmless(text in ANSWER) {
         assert_harmless(circuit::answer, text.as_bytes());
     }
 
     #[test]
-    fn answers_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn random_answers_are_harmless(octets in prop::collection::vec(any::<u8>(), 0..200)) {
         assert_harmless(circuit::answer, &octets);
     }
 
     #[test]
-    fn messages_of_the_kernel_survive_likely_ones(messages in prop::collection::vec(likely_message(), 0..4)) {
+    fn valid_looking_kernel_messages_are_harmless(messages in prop::collection::vec(likely_message(), 0..4)) {
         assert_harmless(circuit::netlink, &messages.concat());
     }
 
     #[test]
-    fn messages_of_the_kernel_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn random_kernel_messages_are_harmless(octets in prop::collection::vec(any::<u8>(), 0..200)) {
         assert_harmless(circuit::netlink, &octets);
     }
 }
 
 #[test]
-fn what_the_fuzzer_kept_stays_harmless() {
+fn seed_corpus_is_harmless() {
     assert_seeds_harmless("exec_answer", circuit::answer);
     assert_seeds_harmless("netlink", circuit::netlink);
 }

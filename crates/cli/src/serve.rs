@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use lighthaul_base::seats;
-use lighthaul_daemon::allowed::Allowed;
+use lighthaul_daemon::allowed_keys::AllowedKeys;
 use lighthaul_daemon::serve::{Server, serve_once};
-use lighthaul_daemon::settings::{Limits, Settings, Welcome};
+use lighthaul_daemon::settings::{AccessPolicy, Limits, Settings};
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls;
 use lighthaul_io::fs::ground::Ground;
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
             address: SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 0], 0)),
             identity: Identity::generate(),
             // standard input names the client
-            welcome: Welcome::Listed {
+            access: AccessPolicy::Listed {
                 keys: PathBuf::new(),
                 tokens: PathBuf::new(),
             },
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
             Error::new(Code::Usage, text)
         })?,
         identity,
-        welcome: Welcome::Listed {
+        access: AccessPolicy::Listed {
             keys: allowed.clone(),
             tokens,
         },
@@ -115,7 +115,7 @@ fn limits(args: &ServeLimits) -> Limits {
 /// Refuses lists that cannot be read. What makes no sense in them the server logs when it reads them.
 fn check_lists(paths: &[&Path]) -> Result<(), Error> {
     for path in paths {
-        let read = Allowed::load(path);
+        let read = AllowedKeys::load(path);
         read.map_err(|e| Error::file(Code::Permission, "cannot read", path, &e))?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! From a connection to somebody with a name and rights, or to somebody who was turned away.
+//! Admission of clients: TLS handshake, credentials, and the resulting rights or refusal.
 
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -12,67 +12,67 @@ use lighthaul_session::message::Message;
 use lighthaul_session::secrets::Join;
 use lighthaul_session::session::Session;
 
+use crate::authorizer::NotAllowed;
 use crate::invitation::Invitation;
 use crate::rights::Rights;
 use crate::service::Service;
-use crate::standing::NotAllowed;
 
-/// Somebody who was let in.
+/// Client that was admitted.
 #[derive(Debug)]
-pub(crate) struct Guest {
+pub(crate) struct AdmittedClient {
     pub(crate) session: Session,
-    /// What it may do, as far as that was known when it came.
+    /// Rights at the time of the admission.
     pub(crate) rights: Rights,
-    /// Whose share of the daemon it uses.
+    /// Identity whose share of the daemon the client uses.
     pub(crate) identity: Fingerprint,
-    pub(crate) ticket: Ticket,
+    pub(crate) admitted_by: AdmittedBy,
 }
 
-/// What somebody was let in for.
+/// Reason for the admission of a client.
 #[derive(Debug)]
-pub(crate) enum Ticket {
-    /// Its key, or what it showed besides.
+pub(crate) enum AdmittedBy {
+    /// Its key is listed, or it showed this credential.
     Own(Option<Credential>),
-    /// The word of somebody else.
+    /// An admitted client invited its key.
     Invited(Box<Invitation>),
-    /// The session that it belongs to.
+    /// It belongs to this session.
     Join(Join),
 }
 
-/// Why somebody was not let in.
+/// Reason for the refusal of a client.
 #[derive(Debug)]
 pub(crate) enum NotAdmitted {
-    /// No key was shown: a scanner, a line that broke, somebody who never spoke.
+    /// The client showed no key: a port scanner, a broken connection or a silent client.
     Handshake(Error),
-    /// This key was shown, of which nothing is known.
+    /// The client's key is not listed.
     Unknown(Fingerprint),
-    /// This key was shown, and may not call.
+    /// The client's key is refused with this error.
     Refused(Fingerprint, Error),
 }
 
-/// Shakes hands, and turns away whoever is not welcome.
-pub(crate) fn admit(tcp: TcpStream, service: &Service) -> Result<Guest, NotAdmitted> {
+/// Performs the handshake, and refuses clients that are not allowed.
+pub(crate) fn admit(tcp: TcpStream, service: &Service) -> Result<AdmittedClient, NotAdmitted> {
     let settings = &service.settings;
     let tcp = tcp::with_handshake_timeouts(tcp).map_err(|e| NotAdmitted::Handshake(e.into()))?;
     let mut session = Session::meet(tcp, &settings.identity).map_err(NotAdmitted::Handshake)?;
-    match ticket(&session, service) {
-        Ok((rights, identity, ticket)) => {
+    match admitted_by(&session, service) {
+        Ok((rights, identity, admitted_by)) => {
             session.control.authorize();
-            if let Ticket::Invited(invitation) = &ticket {
+            if let AdmittedBy::Invited(invitation) = &admitted_by {
                 session.halt = Arc::clone(&invitation.halt);
             }
-            Ok(Guest {
+            Ok(AdmittedClient {
                 session,
                 rights,
                 identity,
-                ticket,
+                admitted_by,
             })
         }
         Err(why) => {
             let key = session.peer;
             let is_unknown = why == NotAllowed::Unknown;
-            let error = why.tell(key, service.allow_options());
-            session.give_up_within(&error, FAREWELL);
+            let error = why.to_error(key, service.allow_options());
+            session.give_up_within(&error, CLOSE_TIMEOUT);
             Err(if is_unknown {
                 NotAdmitted::Unknown(key)
             } else {
@@ -82,43 +82,43 @@ pub(crate) fn admit(tcp: TcpStream, service: &Service) -> Result<Guest, NotAdmit
     }
 }
 
-/// What lets the caller in, what it may do and whose share it uses: its key if that is listed, or what it shows first.
-fn ticket(
+/// Returns the client's rights, its identity and the reason for its admission: a listed key, or its first message.
+fn admitted_by(
     session: &Session,
     service: &Service,
-) -> Result<(Rights, Fingerprint, Ticket), NotAllowed> {
-    let (key, judge) = (session.peer, &service.judge);
-    let unknown = match judge.rights(key, None) {
+) -> Result<(Rights, Fingerprint, AdmittedBy), NotAllowed> {
+    let (key, authorizer) = (session.peer, &service.authorizer);
+    let unknown = match authorizer.rights(key, None) {
         Ok((rights, identity)) => {
-            return Ok((service.beneath(rights), identity, Ticket::Own(None)));
+            return Ok((service.beneath(rights), identity, AdmittedBy::Own(None)));
         }
         Err(why) => why,
     };
-    match session.hear_for(PATIENCE) {
+    match session.hear_for(CREDENTIAL_TIMEOUT) {
         Ok(Message::Credential(credential)) => {
-            let (rights, identity) = judge.rights(key, Some(&credential))?;
-            let ticket = Ticket::Own(Some(credential));
-            Ok((service.beneath(rights), identity, ticket))
+            let (rights, identity) = authorizer.rights(key, Some(&credential))?;
+            let admitted_by = AdmittedBy::Own(Some(credential));
+            Ok((service.beneath(rights), identity, admitted_by))
         }
-        // who does not say so cannot be made a guest by somebody who knows its key
+        // without this message, an invitation would also admit clients that know nothing of it
         Ok(Message::Guest) => {
             let invitation = service.invitations.take(key).ok_or(unknown)?;
             let (rights, identity) = (invitation.rights.clone(), invitation.identity);
-            Ok((rights, identity, Ticket::Invited(Box::new(invitation))))
+            Ok((rights, identity, AdmittedBy::Invited(Box::new(invitation))))
         }
-        // its key may have been let in for once
+        // the session may have been admitted by an invitation, which is used up
         Ok(Message::Join(join)) => match service.joins.check(key, &join) {
-            Ok(identity) => Ok((Rights::default(), identity, Ticket::Join(join))),
+            Ok(identity) => Ok((Rights::default(), identity, AdmittedBy::Join(join))),
             Err(_) => Err(unknown),
         },
         _ => Err(unknown),
     }
 }
 
-/// How long a caller whose key is not listed may take to show something else.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a caller that is sent away may take to hear why.
-pub(crate) const FAREWELL: Duration = Duration::from_millis(500);
+/// Time until a client whose key is not listed must have sent another proof.
+const CREDENTIAL_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for the delivery of the reason to a refused client.
+pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
 mod tests {
@@ -133,11 +133,11 @@ mod tests {
     use lighthaul_session::message::Hello;
 
     use super::*;
-    use crate::asked::Asked;
     use crate::serve::Server;
-    use crate::settings::{Limits, Settings, Welcome};
+    use crate::session_request::SessionRequest;
+    use crate::settings::{AccessPolicy, Limits, Settings};
 
-    /// A daemon, and the folder of its lists, which is removed with it.
+    /// A daemon and the directory of its lists, which is removed with it.
     struct Daemon {
         server: Server,
         folder: PathBuf,
@@ -149,12 +149,12 @@ mod tests {
         }
     }
 
-    /// A daemon whose lists have these lines.
+    /// Returns a daemon whose lists have these lines.
     fn daemon(name: &str, keys: &str, tokens: &str) -> Daemon {
         let folder = format!("lighthaul-admission-{name}-{}", std::process::id());
         let folder = env::temp_dir().join(folder);
         fs::create_dir_all(&folder).unwrap();
-        let welcome = Welcome::Listed {
+        let access = AccessPolicy::Listed {
             keys: folder.join("keys"),
             tokens: folder.join("tokens"),
         };
@@ -163,7 +163,7 @@ mod tests {
         let settings = Settings {
             address: (Ipv4Addr::LOCALHOST, 0).into(),
             identity: Identity::generate(),
-            welcome,
+            access,
             root: Some("/srv".into()),
             plain: false,
             relay: true,
@@ -178,12 +178,12 @@ mod tests {
         tls::fingerprint(identity).unwrap()
     }
 
-    /// Calls a daemon and says `first`; returns the caller's side and the daemon's verdict.
+    /// Connects to a daemon and sends `first`. Returns the client's session and the admission.
     fn call(
         daemon: &Daemon,
         identity: &Identity,
         first: &Message,
-    ) -> (Session, Result<Guest, NotAdmitted>) {
+    ) -> (Session, Result<AdmittedClient, NotAdmitted>) {
         let listener = tcp::listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         let port = listener.local_addr().unwrap().port();
         let accept =
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_key_is_told_apart_from_one_whose_rights_have_expired() {
+    fn unknown_key_and_expired_rights_are_refused_with_different_errors() {
         let (unknown, expired) = (Identity::generate(), Identity::generate());
         let line = format!("{} old expires=1\n", key_of(&expired));
         let daemon = daemon("unknown", &line, "");
@@ -220,29 +220,29 @@ mod tests {
     }
 
     #[test]
-    fn listed_key_or_token_lets_in_with_its_rights_beneath_the_root() {
+    fn listed_key_or_token_is_admitted_with_its_rights_beneath_the_root() {
         let (listed, other) = (Identity::generate(), Identity::generate());
         let line = format!("{} lab root=data ro\n", key_of(&listed));
         let token = Fingerprint::of_token("secret");
         let daemon = daemon("listed", &line, &format!("{token} bob special\n"));
         let (_session, admitted) = call(&daemon, &listed, &anything());
-        let guest = admitted.unwrap();
-        assert_eq!(guest.rights.to_string(), "lab root=/srv/data ro");
-        assert_eq!(guest.identity, key_of(&listed));
-        assert!(matches!(guest.ticket, Ticket::Own(None)));
+        let client = admitted.unwrap();
+        assert_eq!(client.rights.to_string(), "lab root=/srv/data ro");
+        assert_eq!(client.identity, key_of(&listed));
+        assert!(matches!(client.admitted_by, AdmittedBy::Own(None)));
         let credential = Credential::Token("secret".to_owned());
         let (_session, admitted) = call(&daemon, &other, &Message::Credential(credential.clone()));
-        let guest = admitted.unwrap();
-        assert_eq!(guest.rights.to_string(), "bob root=/srv special");
-        assert_eq!(guest.identity, token);
-        assert!(matches!(guest.ticket, Ticket::Own(Some(shown)) if shown == credential));
+        let client = admitted.unwrap();
+        assert_eq!(client.rights.to_string(), "bob root=/srv special");
+        assert_eq!(client.identity, token);
+        assert!(matches!(client.admitted_by, AdmittedBy::Own(Some(shown)) if shown == credential));
         let wrong = Message::Credential(Credential::Token("guess".to_owned()));
         let (_session, admitted) = call(&daemon, &other, &wrong);
         assert!(matches!(admitted, Err(NotAdmitted::Refused(..))));
     }
 
     #[test]
-    fn invited_key_is_let_in_once_and_only_if_it_says_so() {
+    fn invited_key_is_admitted_once_and_only_with_a_guest_message() {
         let (host, invited) = (Identity::generate(), Identity::generate());
         let daemon = daemon("invited", &format!("{} host special\n", key_of(&host)), "");
         let (session, admitted) = call(&daemon, &host, &anything());
@@ -250,22 +250,23 @@ mod tests {
         host.session.hear::<Message>().unwrap();
         let (open, key) = (&daemon.server.service().invitations, key_of(&invited));
         thread::scope(|scope| {
-            let hosted = scope
-                .spawn(|| open.host(&host.session, key, asked(), (&host.rights, host.identity)));
-            // the invitation is there once the host hears this
+            let hosted = scope.spawn(|| {
+                open.invite(&host.session, key, request(), (&host.rights, host.identity))
+            });
+            // the invitation is open once the inviting client receives this
             assert!(matches!(session.hear(), Ok(Message::Welcome { .. })));
             let come = || call(&daemon, &invited, &Message::Guest);
             let (_, silent) = call(&daemon, &invited, &anything());
             assert!(matches!(silent, Err(NotAdmitted::Unknown(_))));
             let (_caller, first) = come();
             let first = first.unwrap();
-            assert!(matches!(first.ticket, Ticket::Invited(_)));
+            assert!(matches!(first.admitted_by, AdmittedBy::Invited(_)));
             assert_eq!(
                 (first.rights.name.as_str(), first.identity),
                 ("host", host.identity)
             );
             assert!(matches!(come().1, Err(NotAdmitted::Unknown(_))));
-            // the guest's session ends with that of its host
+            // the invited session ends with that of the inviting client
             drop(session);
             assert!(
                 first
@@ -280,22 +281,22 @@ mod tests {
     }
 
     #[test]
-    fn key_of_a_session_joins_it_with_its_secret_alone() {
+    fn connection_joins_a_session_only_with_its_key_and_secret() {
         let (listed, passer) = (Identity::generate(), Identity::generate());
         let token = Fingerprint::of_token("secret");
         let daemon = daemon("join", "", &format!("{token} bob\n"));
         let credential = Message::Credential(Credential::Token("secret".to_owned()));
         let (session, admitted) = call(&daemon, &listed, &credential);
-        let guest = admitted.unwrap();
+        let client = admitted.unwrap();
         let (_open, _joins) = daemon
             .server
             .service()
             .joins
-            .open(&guest.session, guest.identity);
+            .open(&client.session, client.identity);
         let join = session.secrets.join(3);
         let (_further, admitted) = call(&daemon, &listed, &Message::Join(join));
         let joined = admitted.unwrap();
-        assert!(matches!(joined.ticket, Ticket::Join(shown) if shown == join));
+        assert!(matches!(joined.admitted_by, AdmittedBy::Join(shown) if shown == join));
         assert_eq!((joined.rights, joined.identity), (Rights::default(), token));
         let (_further, admitted) = call(&daemon, &passer, &Message::Join(join));
         assert!(matches!(admitted, Err(NotAdmitted::Unknown(_))));
@@ -305,14 +306,14 @@ mod tests {
         assert!(matches!(admitted, Err(NotAdmitted::Unknown(_))));
     }
 
-    /// The request of an invited caller.
-    fn asked() -> Asked {
+    /// Returns the request of the invited client.
+    fn request() -> SessionRequest {
         let ask = Ask {
             what: What::Network,
             bytes: 1,
             millis: 1,
             rate_bps: None,
         };
-        Asked::of(Hello::about::<measure::Message>(&ask)).unwrap()
+        SessionRequest::of(Hello::about::<measure::Message>(&ask)).unwrap()
     }
 }

@@ -1,30 +1,30 @@
-//! Calling a daemon, or a far side that ssh starts.
+//! Connections to a daemon: directly, through gateways, or to a daemon that ssh starts.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
-use lighthaul_gateway::capture::refusal::Refusal;
-use lighthaul_gateway::entrance::Entrance;
-use lighthaul_gateway::passage::{NoPassage, Passage};
+use lighthaul_gateway::proxy_address::ProxyAddress;
+use lighthaul_gateway::proxy_route::ProxyRoute;
 use lighthaul_gateway::target::{Host, Target};
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::crypto::tls::{self, Side};
 use lighthaul_io::net::tcp;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use lighthaul_session::session::{Call, Session};
 
+use crate::call_error::CallError;
 use crate::greeting::GREETING;
 
-/// Calls the daemon at `host` and `port`. Whether its key is right is for the caller to decide.
+/// Connects to the daemon at `host` and `port`. The caller checks the daemon's key.
 pub fn call(host: &str, port: u16, identity: &Identity) -> Result<Session, Error> {
     Session::start(tcp::connect(host, port)?, Side::Client, identity)
 }
 
-/// The same through gateways, of which the first takes SOCKS5 at `gateway`, for all connections of the session.
+/// Connects through gateways for all connections of the session. The first gateway takes SOCKS5 at `gateway`.
 pub fn call_through(
-    gateway: &Entrance,
+    gateway: &ProxyAddress,
     host: &str,
     port: u16,
     identity: &Identity,
@@ -32,88 +32,63 @@ pub fn call_through(
     Session::start_by(through(gateway, host, port)?, identity)
 }
 
-/// How the daemon at `host` and `port` is called through gateways.
-pub fn through(gateway: &Entrance, host: &str, port: u16) -> Result<Arc<dyn Call>, Error> {
+/// Returns the route through gateways to the daemon at `host` and `port`.
+pub fn through(gateway: &ProxyAddress, host: &str, port: u16) -> Result<Arc<dyn Call>, Error> {
     let named = Host::new(host).filter(|_| port > 0);
-    let host = named.ok_or_else(|| {
-        let text = format!("no gateway takes {host:?} with port {port} for a target");
-        Error::new(Code::Usage, text)
+    let host = named.ok_or_else(|| CallError::Target {
+        host: host.to_owned(),
+        port,
     })?;
-    let passage = Passage {
+    let passage = ProxyRoute {
         gateway: gateway.clone(),
         target: Target { host, port },
     };
     Ok(Arc::new(Through(passage)))
 }
 
-/// Calls a daemon through gateways.
+/// Route to a daemon through gateways.
 #[derive(Debug)]
-struct Through(Passage);
+struct Through(ProxyRoute);
 
 impl Call for Through {
     fn call(&self) -> Result<TcpStream, Error> {
         Ok(tcp::with_handshake_timeouts(
-            self.0.open().map_err(no_passage)?,
+            self.0.open().map_err(CallError::Proxy)?,
         )?)
     }
 }
 
-/// Why no session leads to a daemon, and what to do about it.
-fn no_passage(error: NoPassage) -> Error {
-    let text = error.to_string();
-    let (code, advice) = match error {
-        NoPassage::World(error) => return error.into(),
-        NoPassage::Silent(..) => (Code::Network, ""),
-        NoPassage::Locked(_) | NoPassage::Unknown(_) => (Code::Permission, ""),
-        NoPassage::Foreign(_) => (Code::Protocol, ""),
-        NoPassage::Refused { why, .. } => match why {
-            Refusal::NotAllowed => (Code::Permission, ""),
-            Refusal::Refused => (Code::Network, "; is `lighthaul serve` running there?"),
-            Refusal::Busy | Refusal::Broken | Refusal::Rejected => (
-                Code::Network,
-                "; `lighthaul gateway status` there shows whether they have a link",
-            ),
-            Refusal::Unreachable | Refusal::TimedOut | Refusal::Unresolved => (Code::Network, ""),
-        },
-    };
-    Error::new(code, format!("{text}{advice}"))
-}
-
-/// A far side that ssh started; it ends when this is dropped.
+/// Daemon that ssh started; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Started {
     child: Child,
-    /// Where to call.
+    /// Host to connect to.
     pub host: String,
-    /// On which port.
+    /// Port to connect to.
     pub port: u16,
-    /// Who will answer.
+    /// Key of the daemon.
     pub key: Fingerprint,
 }
 
 impl Drop for Started {
     fn drop(&mut self) {
-        // closing its input tells the far side to end
+        // the end of its standard input ends the remote daemon
         drop(self.child.stdin.take());
         self.child.wait().ok();
     }
 }
 
-/// Starts `remote` (a `lighthaul`) on `host` over ssh, and lets only `identity` call it.
+/// Starts the program `remote` (a `lighthaul`) on `host` over ssh. Only `identity` may connect to it.
 pub fn start_over_ssh(
     ssh: &[String],
     host: &str,
     remote: &str,
     identity: &Identity,
 ) -> Result<Started, Error> {
-    let (program, options) = ssh
-        .split_first()
-        .ok_or_else(|| Error::new(Code::Usage, "the ssh command is empty"))?;
+    let (program, options) = ssh.split_first().ok_or(CallError::NoCommand)?;
     let failed = |error: std::io::Error| {
-        Error::new(
-            Code::Network,
-            format!("{program} could not be started: {error}"),
-        )
+        let program = program.clone();
+        CallError::NotStarted { program, error }
     };
     let mut child = Command::new(program)
         .args(options)
@@ -133,15 +108,12 @@ pub fn start_over_ssh(
     let greeting = output.and_then(read_greeting);
     let (Some((port, key)), address) = (greeting, resolve(ssh, host)) else {
         let status = child.wait().map_err(failed)?;
-        let (code, why) = match status.code() {
-            Some(127) => (Code::Open, format!("{remote} is not installed on {host}")),
-            Some(255) => (
-                Code::Network,
-                format!("ssh could not reach {host} or log in there"),
-            ),
-            _ => (Code::Protocol, format!("{remote} on {host} did not answer")),
-        };
-        return Err(Error::new(code, why));
+        let (remote, host) = (remote.to_owned(), host.to_owned());
+        return Err(Error::from(match status.code() {
+            Some(127) => CallError::NotInstalled { remote, host },
+            Some(255) => CallError::NoLogin { host },
+            _ => CallError::NoGreeting { remote, host },
+        }));
     };
     Ok(Started {
         child,
@@ -151,10 +123,10 @@ pub fn start_over_ssh(
     })
 }
 
-/// The line with which the far side says where it listens.
+/// Reads the line with the port and the key of the remote daemon.
 fn read_greeting(output: ChildStdout) -> Option<(u16, Fingerprint)> {
     let mut lines = BufReader::new(output).lines();
-    // a login shell may say things of its own first
+    // a login shell may print other lines first
     for _ in 0..100 {
         let line = lines.next()?.ok()?;
         let mut words = line.split_whitespace();
@@ -165,7 +137,7 @@ fn read_greeting(output: ChildStdout) -> Option<(u16, Fingerprint)> {
     None
 }
 
-/// The address that ssh's configuration has for `host`.
+/// Returns the address of `host` in the configuration of ssh.
 fn resolve(ssh: &[String], host: &str) -> String {
     let bare = host
         .rsplit_once('@')

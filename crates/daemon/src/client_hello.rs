@@ -1,23 +1,24 @@
-//! The first record of a caller, looked at before anything is spent on it.
+//! Recognition of a TLS `ClientHello`, before any resources are spent on a connection.
 
-/// What the first octets of a caller are.
+/// Kind of the first octets of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientHello {
-    /// The start of a `ClientHello`, which is whole once so many octets are there.
+    /// Start of a `ClientHello`, which is whole at this number of octets.
     Part(usize),
-    /// A whole `ClientHello`.
+    /// Whole `ClientHello`.
     Whole,
-    /// Something else.
+    /// Data of another protocol.
     Foreign,
 }
 
 impl ClientHello {
-    /// Octets that tell how long a `ClientHello` is: a record's header and the kind of its message (RFC 8446, 4 and 5.1).
+    /// Octets that contain the length of a `ClientHello`: the header of a record and the type of its message (RFC 8446,
+    /// 4 and 5.1).
     pub const HEAD: usize = 6;
-    /// The longest `ClientHello` that is waited for, with its header.
+    /// Maximum length of a `ClientHello` with its header.
     pub const LEN_MAX: usize = 4 << 10;
 
-    /// Returns what `octets` are, the first that a caller sent.
+    /// Classifies the first octets of a connection.
     pub fn of(octets: &[u8]) -> Self {
         let start = [HANDSHAKE, LEGACY_MAJOR];
         let known = octets.len().min(start.len());
@@ -48,7 +49,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_hello_is_told_from_its_parts_and_from_anything_else() {
+    fn client_hello_is_distinguished_from_its_parts_and_other_data() {
         let mut hello = vec![22, 3, 1, 0, 200, 1];
         for len in 0..6 {
             assert_eq!(ClientHello::of(&hello[..len]), ClientHello::Part(6));
@@ -64,7 +65,7 @@ mod tests {
         ] {
             assert_eq!(ClientHello::of(foreign), ClientHello::Foreign);
         }
-        // longer than any that we wait for, and empty
+        // longer than the maximum, and empty
         assert_eq!(
             ClientHello::of(&[22, 3, 1, 0x40, 0, 1]),
             ClientHello::Foreign
@@ -74,7 +75,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_waited_for_is_always_more_and_bounded(octets: Vec<u8>) {
+        fn length_to_wait_for_grows_and_is_bounded(octets: Vec<u8>) {
             if let ClientHello::Part(len) = ClientHello::of(&octets) {
                 prop_assert!(len > octets.len() && len <= ClientHello::LEN_MAX);
             }

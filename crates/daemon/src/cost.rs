@@ -1,8 +1,8 @@
-//! The weights of sessions: memory, threads and files of the daemon's host, by request.
+//! Resources that each kind of session uses: memory, threads and files.
 //!
-//! Each figure is the most that such a session can hold, whatever its peer says. The queues of its connection are a part
-//! of it: 1 MiB each way until a request is accepted, then [`Cost::queues`], and an unfinished frame. What a copy is
-//! faster with, memory and open files, it gets as far as there is room beyond the least.
+//! Each figure is the maximum for such a session, whatever its peer sends. It includes an unfinished frame and the queues
+//! of the connection: 1 MiB in each direction until a request is accepted, then [`Cost::queues`]. A copy is faster with
+//! more memory and open files. It gets more than its minimum where resources are free.
 
 use lighthaul_files::verb::Verb;
 use lighthaul_io::control::QueueLimit;
@@ -25,12 +25,12 @@ pub(crate) const NAMES: [&str; RESOURCES] = [
     "open files",
 ];
 
-/// Resources that a session or connection uses.
+/// Resources of a session or connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
     /// Sessions.
     pub(crate) sessions: u64,
-    /// Connections that carry packets besides those of sessions.
+    /// Connections for packets in addition to those of sessions.
     pub(crate) connections: u64,
     /// MiB of memory.
     pub(crate) memory: u64,
@@ -41,13 +41,13 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// A caller that has said nothing yet: its thread, that of its connection, and the one that judges it.
+    /// Client that has sent no request yet: its thread, and those of its connection and of the check of its rights.
     pub(crate) const CALLER: Self = Self {
         sessions: 0,
         connections: 1,
         ..Self::SESSION
     };
-    /// A session that has asked for nothing yet.
+    /// Session without a request.
     pub(crate) const SESSION: Self = Self {
         sessions: 1,
         connections: 0,
@@ -55,7 +55,7 @@ impl Cost {
         threads: 3,
         files: 8,
     };
-    /// A further connection of a session, with 1 MiB each way.
+    /// Further connection of a session, with 1 MiB in each direction.
     pub(crate) const CONNECTION: Self = Self {
         sessions: 0,
         connections: 1,
@@ -64,7 +64,7 @@ impl Cost {
         files: 4 + LANES_MAX as u64,
     };
 
-    /// The least that `request` uses besides, and the most that it has use for.
+    /// Returns the minimum and the maximum that `request` uses in addition to its session.
     pub(crate) fn of(request: &Request) -> (Self, Self) {
         let lanes = lanes();
         let copy = Self {
@@ -97,7 +97,7 @@ impl Cost {
                 more(Self { files, ..copy }, MEMORY_MORE)
             }
             Request::Send { .. } => more(copy, MEMORY_MORE),
-            // which calls, and brings its own further connections
+            // a relay has a connection to the target with further connections
             Request::Relay { .. } => {
                 let joined = 32;
                 let relay = Self {
@@ -114,17 +114,17 @@ impl Cost {
             Request::Stream(wanted) => {
                 let memory = match wanted.kind {
                     Kind::Messages(_) => 64,
-                    // the longest payload, and what is read ahead of it
+                    // the longest payload, and as much read in advance
                     Kind::Objects(_) => 320,
                 };
                 small(memory, 6 + 2 * lanes, 16 + 8 * lanes)
             }
-            // what the link takes for sessions it shares with others of its key
+            // the memory of a link is counted by its key
             Request::Gateway(_) => small(QUEUES, 3, 16),
         }
     }
 
-    /// Memory of a message of `len` octets in this process: a list of empty paths takes 32 times as much, twice.
+    /// Returns the memory of a message of `len` octets: a list of empty paths takes 32 times its length, twice.
     pub(crate) const fn of_message(len: usize) -> Self {
         Self {
             sessions: 0,
@@ -135,7 +135,7 @@ impl Cost {
         }
     }
 
-    /// Limit of the queues of a connection on which `request` is answered.
+    /// Returns the limit of the queues of a connection that serves `request`.
     pub(crate) const fn queues(request: &Request) -> QueueLimit {
         match request {
             Request::Files(_) | Request::Expect { .. } => QueueLimit::Small,
@@ -149,7 +149,7 @@ impl Cost {
         }
     }
 
-    /// Returns this and `other` together.
+    /// Returns the sum of this and `other`.
     pub(crate) const fn plus(self, other: Self) -> Self {
         Self {
             sessions: self.sessions + other.sessions,
@@ -160,7 +160,7 @@ impl Cost {
         }
     }
 
-    /// Returns this, the least, with a part of what is `spare` of each resource, up to `most`.
+    /// Returns this minimum with a part of the `spare` units of each resource, at most `most`.
     pub(crate) fn shared(self, most: Self, spare: impl Fn(usize) -> u64) -> Self {
         let part = |least: u64, most: u64, (resource, kept)| {
             let spare = spare(resource).saturating_sub(kept);
@@ -173,7 +173,7 @@ impl Cost {
         }
     }
 
-    /// As seats count it.
+    /// Returns the units of each resource in the order of the limits.
     pub(crate) const fn uses(self) -> [u64; RESOURCES] {
         [
             self.sessions,
@@ -184,7 +184,7 @@ impl Cost {
         ]
     }
 
-    /// Returns the budget of a copy with this cost, where `least` is the least cost of such a copy.
+    /// Returns the budget of a copy with this cost, where `least` is the minimum cost of such a copy.
     pub(crate) fn budget(self, least: Self) -> Budget {
         let lanes = lanes();
         let memory = (MEMORY_LANE * lanes + self.memory - least.memory) << 20;
@@ -196,27 +196,27 @@ impl Cost {
     }
 }
 
-/// The most that move objects of one copy at a time on this host.
+/// Returns the maximum number of lanes of one copy on this host.
 fn lanes() -> u64 {
     offer::lanes(None, false) as u64
 }
 
-/// Places in [`Cost::uses`].
+/// Indexes into [`Cost::uses`].
 const MEMORY: usize = 2;
 const FILES: usize = 4;
-/// The part of what is spare that one session gets, but for what is kept for sessions that need the least.
+/// One session gets one part in so many of the spare units, without those that are kept for minimum sessions.
 const PART: u64 = 4;
 const MEMORY_KEPT: u64 = 1024;
 const FILES_KEPT: u64 = 4096;
-/// MiB with which a copy is as fast as it gets.
+/// MiB above the minimum that make a copy faster.
 const MEMORY_MORE: u64 = 256;
 /// MiB of a connection's queues with [`QueueLimit::Full`] beyond those of [`QueueLimit::Small`].
 const QUEUES: u64 = 6;
-/// MiB with which a lane moves, though slowly.
+/// Minimum MiB of a lane.
 const MEMORY_LANE: u64 = 4;
-/// Files that a lane of a copy has open at least, and those that it has use for besides: half are data, half journals.
+/// Minimum number of open files of a lane, and the additional number that makes it faster. Half of them are journals.
 const FILES_LANE: u64 = 16;
 const FILES_MORE: u64 = 256;
-/// Folders that are open while a tree is removed, one for each level: by `rm -r`, and by `--delete`.
+/// Directories that are open while a tree is removed, one for each level: by `rm -r`, and by `--delete`.
 const FILES_TO_REMOVE: u64 = 200;
 const FILES_TO_DELETE: u64 = 400;

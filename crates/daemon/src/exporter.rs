@@ -1,10 +1,10 @@
-//! The one page of a daemon: `/metrics` over HTTP/1.1, on one thread that waits for no caller.
+//! HTTP/1.1 server for `/metrics`, on one thread that does not block on any client.
 //!
 //! ```text
-//! accept -> silent -> the request is whole -> the page is written -> closed
+//! accept -> silent -> whole request -> response written -> closed
 //! ```
 //!
-//! Where there is no room, the oldest silent caller of the most crowded site leaves before those that get their page.
+//! If there is no room, the oldest silent connection of the largest site is closed before those with a whole request.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use tracing::debug;
 
 use crate::metrics::Metrics;
 
-/// Answers scrapers at `address` until the process ends. Returns the address where it listens.
+/// Serves scrapers at `address` until the process ends. Returns the address of the listener.
 pub(crate) fn start(address: SocketAddr, metrics: Arc<Metrics>) -> io::Result<SocketAddr> {
     let listener = tcp::listen(address)?;
     listener.set_nonblocking(true)?;
@@ -43,13 +43,13 @@ pub(crate) fn start(address: SocketAddr, metrics: Arc<Metrics>) -> io::Result<So
     Ok(address)
 }
 
-/// Callers of the page.
+/// Connections of scrapers.
 #[derive(Debug)]
 struct Scrapers {
     poller: Poller,
     metrics: Arc<Metrics>,
     clock: Clock,
-    /// By number; a lower number came earlier.
+    /// Connections by number; a lower number came earlier.
     here: BTreeMap<u64, Scraper>,
     next: u64,
 }
@@ -59,9 +59,9 @@ struct Scraper {
     tcp: TcpStream,
     from: IpAddr,
     until: Instant,
-    /// The request, as far as it has arrived.
+    /// Received part of the request.
     request: Vec<u8>,
-    /// What is left of the answer, once the request is whole.
+    /// Rest of the response, once the request is whole.
     answer: Option<Vec<u8>>,
 }
 
@@ -79,15 +79,15 @@ impl Scrapers {
     fn run(mut self, listener: &TcpListener) {
         loop {
             if let Err(error) = self.turn(listener) {
-                debug!("a scraper was not answered: {error}");
-                thread::park_timeout(BREATH);
+                debug!("cannot serve a scraper: {error}");
+                thread::park_timeout(ERROR_PAUSE);
             }
         }
     }
 
     fn turn(&mut self, listener: &TcpListener) -> io::Result<()> {
         let mut result = Ok(());
-        for ready in self.poller.wait(LOOK)? {
+        for ready in self.poller.wait(CHECK_INTERVAL)? {
             if ready.token == LISTENER {
                 result = self.accept(listener);
             } else {
@@ -104,7 +104,7 @@ impl Scrapers {
             match listener.accept() {
                 Ok((tcp, from)) => self.enter(tcp, from.ip()),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // the caller has gone again
+                // the client has closed the connection
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) => return Err(error),
             }
@@ -129,14 +129,14 @@ impl Scrapers {
         let scraper = Scraper {
             tcp,
             from,
-            until: self.clock.now() + PATIENCE,
+            until: self.clock.now() + TIMEOUT,
             request: Vec::new(),
             answer: None,
         };
         self.here.insert(number, scraper);
     }
 
-    /// Returns the caller that leaves for one from `address`, if one has to.
+    /// Returns the connection to close for a new one from `address`, if necessary.
     fn in_the_way(&self, address: IpAddr) -> Option<u64> {
         let host = Prefix::host(address);
         let of_host = || {
@@ -162,7 +162,7 @@ impl Scrapers {
         leaves.map(|(number, _)| *number)
     }
 
-    /// Goes on with a caller from which something has arrived, or that has room for more of its answer.
+    /// Continues with a connection that has sent data, or that has room for more of its response.
     fn attend(&mut self, number: u64) {
         let Some(scraper) = self.here.get_mut(&number) else {
             return;
@@ -175,7 +175,7 @@ impl Scrapers {
                 if !whole {
                     return Ok(false);
                 }
-                scraper.until = now + PATIENCE;
+                scraper.until = now + TIMEOUT;
                 scraper.answer = Some(answer(&scraper.request, &self.metrics)?);
                 self.poller.await_room(&scraper.tcp, number)?;
                 scraper.write()
@@ -187,7 +187,7 @@ impl Scrapers {
                 self.here.remove(&number);
             }
             Err(error) => {
-                debug!("{} was not answered: {error}", scraper.from);
+                debug!("cannot serve the scraper {}: {error}", scraper.from);
                 self.here.remove(&number);
             }
         }
@@ -195,7 +195,8 @@ impl Scrapers {
 }
 
 impl Scraper {
-    /// Reads what has arrived. Returns true once the head of the request is whole, so that closing takes nothing back.
+    /// Reads the received data. Returns true once the head of the request is whole: unread data would reset the
+    /// connection at its end.
     fn read(&mut self) -> io::Result<bool> {
         let mut some = [0; 1024];
         loop {
@@ -215,7 +216,7 @@ impl Scraper {
         }
     }
 
-    /// Writes as much of the answer as TCP takes. Returns true once that is all.
+    /// Writes as much of the response as TCP takes. Returns true at the end.
     fn write(&mut self) -> io::Result<bool> {
         let Some(answer) = &mut self.answer else {
             return Ok(false);
@@ -234,15 +235,18 @@ impl Scraper {
     }
 }
 
-/// Returns the answer to `request`.
+/// Returns the response to `request`.
 fn answer(request: &[u8], metrics: &Metrics) -> io::Result<Vec<u8>> {
     let line = request.split(|octet| *octet == b'\r').next();
     let line = String::from_utf8_lossy(line.unwrap_or_default());
     let mut words = line.split(' ');
     let (status, page) = match (words.next(), words.next()) {
         (Some("GET"), Some("/metrics")) => ("200 OK", metrics.print().map_err(io::Error::other)?),
-        (Some("GET"), Some(_)) => ("404 Not Found", "look at /metrics\n".to_owned()),
-        _ => ("405 Method Not Allowed", "GET /metrics\n".to_owned()),
+        (Some("GET"), Some(_)) => ("404 Not Found", "not found: GET /metrics\n".to_owned()),
+        _ => (
+            "405 Method Not Allowed",
+            "only GET /metrics is supported\n".to_owned(),
+        ),
     };
     let len = page.len();
     let head = format!(
@@ -251,23 +255,23 @@ fn answer(request: &[u8], metrics: &Metrics) -> io::Result<Vec<u8>> {
     Ok((head + &page).into_bytes())
 }
 
-/// Media type of the page.
+/// Media type of the response.
 const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Token of the listener; callers have those above.
+/// Poller token of the listener; connections have higher tokens.
 const LISTENER: u64 = 0;
-/// Callers at a time, and those of one host.
+/// Maximum number of connections, in all and of one host.
 const CALLERS_MAX: usize = 64;
 const HOST_MAX: usize = 16;
-/// Calls that are taken in a row.
+/// Maximum number of connections that are accepted without a pause.
 const CALLS_MAX: usize = 64;
-/// Time that a scraper has for its request, and again for the answer.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Longest wait between checks of [`PATIENCE`].
-const LOOK: Duration = Duration::from_millis(200);
-/// Longest head of a request.
+/// Time for the request, and again for the response.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Longest wait between checks of [`TIMEOUT`].
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
+/// Maximum length of the head of a request.
 const HEAD_MAX: usize = 8 << 10;
-/// Pause after a failure, since the next may come at once.
-const BREATH: Duration = Duration::from_millis(20);
+/// Pause after an error of the listener.
+const ERROR_PAUSE: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {
@@ -275,7 +279,7 @@ mod tests {
 
     use super::*;
 
-    /// Calls the page at `address`, and says `first`.
+    /// Connects to the server at `address`, and sends `first`.
     #[expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
     fn call(address: SocketAddr, first: &[u8]) -> TcpStream {
         let mut tcp = TcpStream::connect(address).unwrap();
@@ -283,7 +287,7 @@ mod tests {
         tcp
     }
 
-    /// Returns the page, and the time that it took.
+    /// Returns the response and the time that it took.
     fn scrape(address: SocketAddr) -> (String, Duration) {
         let clock = Clock::start();
         let mut tcp = call(address, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -298,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_callers_delay_no_scraper() {
+    fn silent_connections_delay_no_scraper() {
         let address = page();
         let mut silent: Vec<_> = (0..HOST_MAX).map(|_| call(address, b"")).collect();
         silent.extend((0..HOST_MAX).map(|_| call(address, b"GET /met")));
@@ -308,7 +312,7 @@ mod tests {
             assert!(page.ends_with("# EOF\n"), "{page}");
             assert!(time < Duration::from_secs(1), "{time:?}");
         }
-        // a caller that said nothing for too long has been sent away
+        // a silent connection is closed after the timeout
         let mut last = silent.pop().unwrap();
         last.set_read_timeout(Some(Duration::from_secs(20)))
             .unwrap();
@@ -316,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_that_do_not_read_their_page_delay_no_scraper() {
+    fn scrapers_that_do_not_read_delay_no_other() {
         let address = page();
         let _deaf: Vec<_> = (0..HOST_MAX)
             .map(|_| call(address, b"GET /metrics HTTP/1.1\r\n\r\n"))
@@ -325,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_callers_of_the_largest_site_leave_first() {
+    fn oldest_silent_connection_of_the_largest_site_is_closed_first() {
         let mut scrapers = Scrapers {
             poller: Poller::new().unwrap(),
             metrics: Arc::new(Metrics::new()),
@@ -339,7 +343,7 @@ mod tests {
             scrapers.here.keys().copied().collect::<Vec<u64>>()
         };
         for nth in 0..CALLERS_MAX as u8 {
-            // sites of two callers, but for one of three
+            // sites of two connections each, and one site of three
             enter([if nth == 9 { 0 } else { nth / 2 }, nth]);
         }
         let here = enter([200, 0]);
@@ -352,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_page_is_answered_in_words() {
+    fn other_requests_get_an_error_status() {
         let address = page();
         for (request, status) in [
             ("GET / HTTP/1.1\r\n\r\n", "404 Not Found"),

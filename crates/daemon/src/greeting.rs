@@ -1,4 +1,4 @@
-//! The line in which a far side that ssh starts says where it listens.
+//! Greeting of a daemon that ssh starts: a line with its port and key on standard output.
 
-/// The word that starts the line in which a far side says where it listens.
+/// First word of the greeting.
 pub(crate) const GREETING: &str = "lighthaul-1";

@@ -1,4 +1,4 @@
-//! Callers whom somebody with rights here has asked to be let in, by the key that they will show.
+//! Invitations: a client with rights has another client admitted, by the key that the other will show.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
@@ -12,77 +12,78 @@ use lighthaul_session::protocol;
 use lighthaul_session::session::{Halt, Session};
 use lighthaul_transfer::watch::Summary;
 
-use crate::asked::Asked;
+use crate::error::Fault;
 use crate::rights::Rights;
+use crate::session_request::SessionRequest;
 
-/// How long a caller may take to come.
-const PATIENCE: Duration = Duration::from_mins(1);
-/// How often a host looks at what became of its caller.
-const LOOK: Duration = Duration::from_millis(200);
-/// How long a caller may take to end once its host has.
-const GRACE: Duration = Duration::from_secs(5);
-/// How often a host hears that we are there, so that nothing between takes the line for dead.
-const ALIVE: Duration = Duration::from_secs(10);
+/// Time until the invited client must have connected.
+const CONNECT_TIMEOUT: Duration = Duration::from_mins(1);
+/// Interval at which the inviting session checks for messages and for the end of the invited session.
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
+/// Time for the end of the invited session after that of the inviting session.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
+/// Interval of keepalive messages to the inviting client, so that no firewall drops the idle connection.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What one caller may do, once, while its host looks on.
+/// Invitation of one client for one request, valid as long as the inviting session.
 #[derive(Debug)]
 pub(crate) struct Invitation {
-    /// What it must ask for.
-    pub(crate) asked: Asked,
-    /// Its host's.
+    /// Request that the invited client must make.
+    pub(crate) request: SessionRequest,
+    /// Rights of the inviting client.
     pub(crate) rights: Rights,
-    /// Whose share of the daemon it uses: its host's.
+    /// Identity of the inviting client, whose share of the daemon is used.
     pub(crate) identity: Fingerprint,
-    /// Ends its session.
+    /// Ends the invited session.
     pub(crate) halt: Arc<Halt>,
-    /// Tells the host when it goes.
-    _here: Sender<()>,
+    /// Signals the end of the invited session when this is dropped.
+    _ended: Sender<()>,
 }
 
-/// The invitations that nobody has come with yet.
+/// Open invitations, by the key of the invited client.
 #[derive(Debug, Default)]
 pub(crate) struct Invitations(Mutex<BTreeMap<Fingerprint, Invitation>>);
 
 impl Invitations {
-    /// The invitation of the holder of `key`, which is used up.
+    /// Returns the invitation of `key`, and removes it.
     pub(crate) fn take(&self, key: Fingerprint) -> Option<Invitation> {
         self.lock().remove(&key)
     }
 
-    /// Lets the holder of `key` in to ask for `asked`, and stays until it has gone; it goes if its host does.
-    pub(crate) fn host(
+    /// Invites the holder of `key` for `request`, and waits until its session has ended. The end of the inviting session
+    /// also ends the invited one.
+    pub(crate) fn invite(
         &self,
         session: &Session,
         key: Fingerprint,
-        asked: Asked,
+        request: SessionRequest,
         (rights, identity): (&Rights, Fingerprint),
     ) -> Result<Summary, Error> {
         let (here, gone) = channel();
         let halt = Arc::<Halt>::default();
         let invitation = Invitation {
-            asked,
+            request,
             rights: rights.clone(),
             identity,
             halt: Arc::clone(&halt),
-            _here: here,
+            _ended: here,
         };
         if self.lock().insert(key, invitation).is_some() {
-            // of two hosts with one caller, at least one lies
+            // two clients cannot invite the same key, since keys are random: one of them copied it
             self.take(key);
-            let text = "somebody else expects the same caller there";
-            return Err(Error::new(Code::Permission, text));
+            return Err(Fault::InvitedTwice.into());
         }
         let result = self.wait(session, key, &gone);
         self.withdraw(key, &halt);
         if let Err(error) = &result {
             halt.stop(error.clone());
-            // who comes again finds nothing of it in its way
-            gone.recv_timeout(GRACE).ok();
+            // a retry must not compete with this session
+            gone.recv_timeout(END_TIMEOUT).ok();
         }
         result.map(|()| Summary::default())
     }
 
-    /// Takes back the invitation that has this halt, if nobody has come with it.
+    /// Removes the invitation with this halt, if it is still open.
     fn withdraw(&self, key: Fingerprint, halt: &Arc<Halt>) {
         let mut open = self.lock();
         if open
@@ -100,24 +101,25 @@ impl Invitations {
         let began = session.clock.now();
         let mut alive = began;
         loop {
-            match session.hear_for::<Message>(LOOK) {
+            match session.hear_for::<Message>(CHECK_INTERVAL) {
                 Err(error) if error.code == Code::TimedOut && !session.was_told() => {}
-                // who leaves when all is over leaves nobody behind
-                Err(_) if gone.recv_timeout(LOOK) == Err(RecvTimeoutError::Disconnected) => {
+                // the inviting client may disconnect once the invited session has ended
+                Err(_)
+                    if gone.recv_timeout(CHECK_INTERVAL) == Err(RecvTimeoutError::Disconnected) =>
+                {
                     return Ok(());
                 }
                 Err(error) => return Err(error),
-                Ok(_) => return Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
+                Ok(_) => return Err(Fault::Unexpected("the end of the session").into()),
             }
             if gone.try_recv() == Err(TryRecvError::Disconnected) {
                 return Ok(());
             }
             let now = session.clock.now();
-            if now.since(began) > PATIENCE && self.lock().contains_key(&key) {
-                let text = "whom you expected did not call within a minute";
-                return Err(Error::new(Code::TimedOut, text));
+            if now.since(began) > CONNECT_TIMEOUT && self.lock().contains_key(&key) {
+                return Err(Fault::NotCalled.into());
             }
-            if now.since(alive) > ALIVE {
+            if now.since(alive) > KEEPALIVE_INTERVAL {
                 alive = now;
                 session.say(&Message::Alive)?;
             }

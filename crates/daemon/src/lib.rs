@@ -1,57 +1,59 @@
-//! Floor 6: introduces the services to each other.
+//! The daemon: serves files and gateway links to clients, and connects to other daemons.
 //!
-//! - [`serve`]: the daemon; [`settings`]: how it serves; `service`: what its sessions share; [`client`]: calling one;
-//!   `greeting`: what a far side says first
-//! - [`known`]: the daemons that a user knows; [`allowed`]: the keys that a daemon knows, and their [`rights`];
-//!   [`statement`]: what an authority signs for a key
-//! - [`gateways`]: links between gateways; [`seen`]: what is to be seen of each; [`links`]: what Prometheus sees of them;
-//!   `link_message`: what two of them say first; `link_table`: those that others have begun
-//! - [`third`]: having one daemon send to another; `relay` and `invitation`: what those two do then
-//! - `porch`, [`client_hello`], `crowd`: callers before their first message; `lobby`: while they shake hands;
-//!   `acquaintances`: who comes first; `admission`: who is let in; `refused`: keys that are not; `joins`: further connections of one that is in
-//! - `hall`, `memory`: everybody's share of sessions, connections and memory;
-//!   `asked`: what is asked for; `request`: its kinds; `caps`: the most of that
-//! - `standing`: what a caller may do, by the lists of `roster`; `warden`: whether it may go on; `tries`: a copy that
-//!   comes again; `sending`: how files are sent; `carry`: streams
+//! - [`serve`]: the server; [`settings`]: its settings; `service`: state that its sessions share
+//! - `accept_queue`, `site_index`, [`client_hello`]: connections before their `ClientHello`; `handshakes`: connections in
+//!   the TLS handshake; `recent_hosts`: hosts that get places first; `refused_keys`: keys that are logged once
+//! - `admission`: authentication and rights of a client; `authorizer`: rights by the lists of `watched_keys`,
+//!   [`allowed_keys`] and [`rights`]; [`statement`]: rights that an authority signed; `rights_monitor`: rights during a session
+//! - `session`: one session; `request` and `session_request`: its request; `request_limits`: bounds of a request;
+//!   `send_settings`, `stream_request`: copies and streams; `joins`: further connections; `attempts`: retries of a copy
+//! - `resource_pool`, `cost`: shares of sessions, connections, memory, threads and files
+//! - [`client`]: calling a daemon; `greeting`: the port of a daemon that ssh starts; [`known_hosts`]: keys of known daemons
+//! - [`third_party`]: copies between two other daemons; `relay` and `invitation`: their two sides
+//! - [`gateway_links`], `link_table`, `link_message`: links between gateways; [`link_status`], [`link_metrics`]: their state
+//! - `probe_router`: datagrams of the shared UDP port; `metrics`, `exporter`: counters and their HTTP server
+//! - `error`: faults of a server; `call_error`: faults of a client that connects
 
-pub mod allowed;
+pub mod allowed_keys;
 pub mod client;
 pub mod client_hello;
-pub mod gateways;
-pub mod known;
-pub mod links;
+pub mod gateway_links;
+pub mod known_hosts;
+pub mod link_metrics;
+pub mod link_status;
 pub mod rights;
-pub mod seen;
 pub mod serve;
 pub mod settings;
 pub mod statement;
-pub mod third;
+pub mod third_party;
 
-mod acquaintances;
+mod accept_queue;
 mod admission;
-mod asked;
-mod caps;
-mod carry;
+mod attempts;
+mod authorizer;
+mod call_error;
 mod cost;
-mod crowd;
-mod dispatch;
+mod error;
 mod exporter;
 mod greeting;
-mod hall;
+mod handshakes;
 mod invitation;
 mod joins;
 mod link_message;
 mod link_table;
-mod lobby;
 mod metrics;
-mod porch;
-mod refused;
+mod probe_router;
+mod recent_hosts;
+mod refused_keys;
 mod relay;
 mod request;
-mod roster;
-mod sending;
+mod request_limits;
+mod resource_pool;
+mod rights_monitor;
+mod send_settings;
 mod service;
 mod session;
-mod standing;
-mod tries;
-mod warden;
+mod session_request;
+mod site_index;
+mod stream_request;
+mod watched_keys;

@@ -1,13 +1,13 @@
-//! What two gateways say to each other about a link, before its pages flow.
+//! Messages between two gateways about a link, before its pages flow.
 
-pub(crate) use lighthaul_gateway::word::Greeting;
+pub(crate) use lighthaul_gateway::messages::Greeting;
 use lighthaul_session::topic::Topic;
 use serde::{Deserialize, Serialize};
 
-/// One message about a link.
+/// Message about a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Message {
-    /// What a side knows of the link, and what it can do.
+    /// State of the link at one gateway, and the parameters that it supports.
     Greeting(Greeting),
 }
 
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn greetings_survive_the_wire() {
+    fn greetings_decode_to_what_was_encoded() {
         for heard in [None, Some(7)] {
             let greeting = Message::Greeting(Greeting {
                 link: [3; 16],

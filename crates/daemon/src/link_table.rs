@@ -1,9 +1,9 @@
-//! Links that other gateways have begun, found again by their caller's key and their name.
+//! Links that other gateways started, by the key of the other gateway and the name of the link.
 //!
-//! A link is in the table from its first connection on. As long as a connection of it is being made or carries it, the link stays;
-//! between connections it stays while it keeps sessions or octets for its peer to come back to. Only a key that
-//! has more than its share loses links to others. Links, their memory and the sessions of programs are shared as
-//! [`lighthaul_base::seats`] has it.
+//! A link is listed from its first connection on. It stays while a connection carries it or is being negotiated.
+//! Between connections it stays while it has sessions, or octets for its peer. Only a key that exceeds its share loses
+//! links to other keys. Links, their memory and the sessions of programs are shared by the rules of
+//! [`lighthaul_base::seats`].
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lighthaul_base::Size;
 use lighthaul_base::seats::{Full, Limits, Seats, Within};
-use lighthaul_gateway::line::Line;
+use lighthaul_gateway::link_handle::LinkHandle;
 use lighthaul_gateway::link_thread;
 use lighthaul_gateway::quota::Quota;
 use lighthaul_gateway::settings::Settings;
@@ -21,14 +21,14 @@ use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::host::poller::raise_open_file_limit;
 use lighthaul_session::error::Error;
 
-use crate::hall::refuse;
+use crate::error::Fault;
 
-/// Key of the gateway that calls, and the name that it gave the link.
+/// Key of the gateway that connects, and the name that it gave to the link.
 pub(crate) type Name = (Fingerprint, [u8; 16]);
-/// Identity whose share of the gateway a link uses (of the key, or of what vouches for it), and its address.
+/// Identity whose share of the gateway the link uses (a key, or the credential that vouches for it), and its address.
 pub(crate) type Caller = (Fingerprint, IpAddr);
 
-/// All links that others have begun.
+/// All links that other gateways started.
 #[derive(Debug)]
 pub(crate) struct LinkTable {
     entries: Mutex<BTreeMap<Name, Entry>>,
@@ -41,42 +41,42 @@ type Shares = Arc<Mutex<Seats<Fingerprint, RESOURCES>>>;
 #[derive(Debug)]
 struct Entry {
     identity: Fingerprint,
-    /// Its part of the limits.
+    /// Share of the limits.
     share: Arc<Share>,
-    /// Nothing until both gateways have agreed on the link.
-    line: Option<Line>,
-    /// Connections of this link that are being made or carry it.
+    /// None until both gateways have agreed on the parameters.
+    handle: Option<LinkHandle>,
+    /// Connections that carry this link or are being negotiated.
     connections: usize,
 }
 
-/// A link's part of the limits, given back when this is dropped.
+/// Share of a link in the limits, which is returned when this is dropped.
 #[derive(Debug)]
 struct Share {
     shares: Shares,
-    /// Counts up from link to link.
+    /// Number of the seat; a later link has a higher one.
     number: u64,
-    /// One, unless it is this gateway's own.
+    /// One for a link of another gateway, zero for one of this gateway.
     links: u64,
-    /// MiB, and sessions for which there is room.
+    /// MiB of memory, and sessions for which places are reserved.
     memory: AtomicU64,
     sessions: AtomicU64,
-    /// Sessions for which room is taken ahead of them.
+    /// Sessions for which places are reserved in advance.
     lease: u64,
 }
 
-/// A connection's hold on its link; the link stays in the table at least as long, unless its key has more than its share.
+/// Hold of a connection on its link, which keeps the link in the table unless its key exceeds its share.
 #[derive(Debug)]
-pub(crate) struct Hold<'a> {
+pub(crate) struct LinkHold<'a> {
     table: &'a LinkTable,
     name: Name,
     share: Arc<Share>,
 }
 
 impl LinkTable {
-    /// Returns a table without a link.
+    /// Creates an empty table.
     pub(crate) fn new(settings: &Settings) -> Self {
         let limits = limits(settings, raise_open_file_limit());
-        // a small number is counted one by one
+        // with a small limit, each place is reserved by itself
         let is_large = limits[SESSIONS].identity >= 64 * LEASE;
         Self {
             entries: Mutex::default(),
@@ -85,8 +85,8 @@ impl LinkTable {
         }
     }
 
-    /// Takes hold of the link `name`, which need not exist yet, for a connection of `caller`.
-    pub(crate) fn hold(&self, name: Name, caller: Caller) -> Result<Hold<'_>, Error> {
+    /// Finds or creates the link `name` for a connection of `caller`.
+    pub(crate) fn hold(&self, name: Name, caller: Caller) -> Result<LinkHold<'_>, Error> {
         let mut entries = self.lock();
         let mut left = retain(&mut entries, |_, entry| !entry.is_unused());
         let held = self.enter(&mut entries, name, caller);
@@ -96,21 +96,21 @@ impl LinkTable {
             share
         });
         end(&left);
-        let share = held.map_err(|full| refuse(NAMES[full.resource], full))?;
-        Ok(Hold {
+        let share = held.map_err(refuse)?;
+        Ok(LinkHold {
             table: self,
             name,
             share,
         })
     }
 
-    /// Counts a connection of a link; answers what the link may use, and the links that have to leave for it.
+    /// Counts a connection of a link. Returns the share of the link, and the links that end for it.
     fn enter(
         &self,
         entries: &mut BTreeMap<Name, Entry>,
         name: Name,
         (identity, from): Caller,
-    ) -> Result<(Arc<Share>, Vec<Line>), Full> {
+    ) -> Result<(Arc<Share>, Vec<LinkHandle>), Full> {
         if let Some(entry) = entries.get_mut(&name) {
             entry.connections += 1;
             return Ok((Arc::clone(&entry.share), Vec::new()));
@@ -118,7 +118,7 @@ impl LinkTable {
         let mut left = Vec::new();
         let take = || lock(&self.shares).take(Some(identity), from, ONE);
         let seated = match take() {
-            // a key at its limit loses a link that is waiting for its connection to come back
+            // a key at its limit loses its oldest link without a connection
             Err(full) if full.within != Within::All => {
                 let waiting = oldest_waiting(entries, identity).ok_or(full)?;
                 left.extend(entries.remove(&waiting).and_then(Entry::leave));
@@ -140,19 +140,19 @@ impl LinkTable {
         let entry = Entry {
             identity,
             share: Arc::clone(&share),
-            line: None,
+            handle: None,
             connections: 1,
         };
         entries.insert(name, entry);
         Ok((share, left))
     }
 
-    /// Leave for a link that this gateway has begun to have sessions of programs here.
-    pub(crate) fn own(&self) -> Arc<dyn Quota> {
+    /// Returns the quota of sessions for a link that this gateway started.
+    pub(crate) fn own_quota(&self) -> Arc<dyn Quota> {
         let seated = lock(&self.shares).take(None, Ipv4Addr::LOCALHOST.into(), [0; RESOURCES]);
         Arc::new(Share {
             shares: Arc::clone(&self.shares),
-            // a seat that uses nothing is never refused
+            // a seat without resources is never refused
             number: seated.map_or(u64::MAX, |seated| seated.number),
             links: 0,
             memory: AtomicU64::new(0),
@@ -161,12 +161,12 @@ impl LinkTable {
         })
     }
 
-    /// Every link and its caller's key.
-    pub(crate) fn all(&self) -> Vec<(Fingerprint, Line)> {
+    /// Returns every link with the key of its peer.
+    pub(crate) fn all(&self) -> Vec<(Fingerprint, LinkHandle)> {
         let entries = self.lock();
         let lines = entries.iter().map(|((peer, _), entry)| (*peer, entry));
         lines
-            .filter_map(|(peer, entry)| Some((peer, entry.line.clone()?)))
+            .filter_map(|(peer, entry)| Some((peer, entry.handle.clone()?)))
             .collect()
     }
 
@@ -175,43 +175,45 @@ impl LinkTable {
     }
 }
 
-impl Hold<'_> {
-    /// Returns the link, if it has begun and not ended.
-    pub(crate) fn line(&self) -> Option<Line> {
+impl LinkHold<'_> {
+    /// Returns the link, if it runs.
+    pub(crate) fn handle(&self) -> Option<LinkHandle> {
         let entries = self.table.lock();
         let entry = entries.get(&self.name);
-        let line = entry.filter(|entry| self.is_of(entry))?.line.clone()?;
-        (!line.is_over()).then_some(line)
+        let handle = entry.filter(|entry| self.is_of(entry))?.handle.clone()?;
+        (!handle.is_over()).then_some(handle)
     }
 
-    /// Returns the link, which begins now if it has not.
-    pub(crate) fn begin(&self, settings: &Arc<Settings>) -> io::Result<Line> {
+    /// Returns the link, and starts it if it does not run.
+    pub(crate) fn begin(&self, settings: &Arc<Settings>) -> io::Result<LinkHandle> {
         let mut entries = self.table.lock();
         let entry = entries
             .get_mut(&self.name)
             .filter(|entry| self.is_of(entry))
-            .ok_or_else(|| io::Error::other("another gateway got its place"))?;
-        if let Some(line) = entry.line.clone().filter(|line| !line.is_over()) {
-            return Ok(line);
+            .ok_or_else(|| {
+                io::Error::other("it was ended to make room for links of other gateways")
+            })?;
+        if let Some(handle) = entry.handle.clone().filter(|handle| !handle.is_over()) {
+            return Ok(handle);
         }
         let memory = self.share.take_memory(settings.memory);
         let settings = Settings {
             memory,
             ..Settings::clone(settings)
         };
-        let line = link_thread::start(Arc::new(settings))?;
-        line.share_sessions(Arc::clone(&self.share) as Arc<dyn Quota>);
-        entry.line = Some(line.clone());
-        Ok(line)
+        let handle = link_thread::start(Arc::new(settings))?;
+        handle.share_sessions(Arc::clone(&self.share) as Arc<dyn Quota>);
+        entry.handle = Some(handle.clone());
+        Ok(handle)
     }
 
-    /// Returns true for the entry that is held, and false for one that replaced it.
+    /// Returns false if another entry has replaced the held one.
     fn is_of(&self, entry: &Entry) -> bool {
         entry.share.number == self.share.number
     }
 }
 
-impl Drop for Hold<'_> {
+impl Drop for LinkHold<'_> {
     fn drop(&mut self) {
         let mut entries = self.table.lock();
         let entry = entries.get_mut(&self.name);
@@ -227,7 +229,7 @@ impl Drop for Hold<'_> {
 }
 
 impl Share {
-    /// Takes half of the memory that its key has left, of `most` for all of its links, beyond the least.
+    /// Takes half of the memory that the key has left, in addition to the minimum. All links of the key have `most`.
     fn take_memory(&self, most: Size) -> Size {
         let mut shares = lock(&self.shares);
         let spare = shares.spare(self.number, MEMORY) + self.memory.load(Relaxed);
@@ -237,7 +239,7 @@ impl Share {
         Size(((MEMORY_MIN + mib) << 20).min(most.0))
     }
 
-    /// Has it use what it says from now on, and so many sessions; answers whether it may.
+    /// Applies the share with this number of sessions. Returns false if the limits do not allow it.
     fn apply(&self, shares: &mut Seats<Fingerprint, RESOURCES>, sessions: u64) -> bool {
         // no link ends for a session of another link
         let more = sessions.saturating_sub(self.sessions.load(Relaxed));
@@ -271,22 +273,22 @@ impl Drop for Share {
 }
 
 impl Entry {
-    /// Gives back the part of the limits; returns the link, whose thread may still hold that.
-    fn leave(self) -> Option<Line> {
+    /// Returns the share to the limits. Returns the link, whose thread may still hold the share.
+    fn leave(self) -> Option<LinkHandle> {
         lock(&self.share.shares).leave(self.share.number);
-        self.line
+        self.handle
     }
 
     fn is_unused(&self) -> bool {
-        let kept = |line: &Line| !line.is_over() && line.status().is_kept();
-        self.connections == 0 && !self.line.as_ref().is_some_and(kept)
+        let kept = |handle: &LinkHandle| !handle.is_over() && handle.status().is_kept();
+        self.connections == 0 && !self.handle.as_ref().is_some_and(kept)
     }
 }
 
-/// Limits of each resource, where this process may have so many files. A session takes a file, or two for a moment.
+/// Returns the limits of each resource for `files` descriptors. A session uses one, and for moments two.
 fn limits(settings: &Settings, files: u64) -> [Limits; RESOURCES] {
     let links = settings.links;
-    // the rest is for connections between gateways, and for who is not let in yet
+    // the rest is for connections between gateways, and for clients that are not admitted yet
     let sessions = files / 8 * 3;
     [
         Limits {
@@ -308,25 +310,28 @@ fn limits(settings: &Settings, files: u64) -> [Limits; RESOURCES] {
     ]
 }
 
-/// Returns the MiB of `memory` that `links` share; the rest is the least that each of them has, so that no link has to
-/// leave for another's memory.
+/// Returns the MiB of `memory` that `links` share in addition to their minimum. No link has to end for the memory of
+/// another one.
 fn beyond_the_least(memory: Size, links: usize) -> u64 {
     let mib = memory.0 >> 20;
     mib - (MEMORY_MIN * links as u64).min(mib / 2)
 }
 
-/// Removes all entries but those to keep; answers the links of the others.
-fn retain(entries: &mut BTreeMap<Name, Entry>, keep: impl Fn(&Name, &Entry) -> bool) -> Vec<Line> {
+/// Removes the entries that `keep` rejects, and returns their links.
+fn retain(
+    entries: &mut BTreeMap<Name, Entry>,
+    keep: impl Fn(&Name, &Entry) -> bool,
+) -> Vec<LinkHandle> {
     let left = entries.extract_if(.., |name, entry| !keep(name, entry));
     left.filter_map(|(_, entry)| entry.leave()).collect()
 }
 
-/// Ends links that left the table. To be called without its lock, since a link's thread may be busy.
-fn end(lines: &[Line]) {
-    lines.iter().for_each(Line::end);
+/// Ends links that left the table. Must be called without its lock, since the thread of a link may be busy.
+fn end(lines: &[LinkHandle]) {
+    lines.iter().for_each(LinkHandle::end);
 }
 
-/// The oldest link of `identity` that has no connection.
+/// Returns the oldest link of `identity` that has no connection.
 fn oldest_waiting(entries: &BTreeMap<Name, Entry>, identity: Fingerprint) -> Option<Name> {
     let own = entries
         .iter()
@@ -340,15 +345,21 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Resources of links: one link, sessions of programs, MiB of memory.
+/// Returns the error of a gateway that gets nothing of the resource that `full` names.
+fn refuse(full: Full) -> Error {
+    let what = NAMES[full.resource];
+    Fault::NoneFree { what, full }.into()
+}
+
+/// Resources of a link: one link, sessions of programs, MiB of memory.
 const RESOURCES: usize = 3;
 const NAMES: [&str; RESOURCES] = ["links", "sessions", "MiB of memory"];
 const ONE: [u64; RESOURCES] = [1, 0, 0];
 const SESSIONS: usize = 1;
 const MEMORY: usize = 2;
-/// MiB; with less, a link has no room for a slab.
+/// Minimum MiB of a link; less has no room for a slab.
 const MEMORY_MIN: u64 = 4;
-/// Sessions for which room is taken at a time where very many are allowed.
+/// Sessions for which places are reserved at a time, if very many are allowed.
 const LEASE: u64 = 64;
 
 #[cfg(test)]
@@ -357,14 +368,14 @@ mod tests {
     use std::time::Duration;
 
     use lighthaul_base::Size;
-    use lighthaul_gateway::allowed::Allowed;
     use lighthaul_gateway::settings::LinkLimits;
+    use lighthaul_gateway::target_rules::TargetRules;
     use lighthaul_io::host::wait::pause;
 
     fn settings() -> Arc<Settings> {
         Arc::new(Settings {
-            allowed: Arc::new(Allowed::default()),
-            direct: Arc::new(Allowed::default()),
+            allowed: Arc::new(TargetRules::default()),
+            direct: Arc::new(TargetRules::default()),
             rate: None,
             booked: false,
             memory: Size(1 << 20),
@@ -397,7 +408,7 @@ mod tests {
         })
     }
 
-    /// A host, each on a network of its own.
+    /// Returns a host in a network of its own.
     fn address(nth: u8) -> IpAddr {
         IpAddr::from([10, 0, nth, 1])
     }
@@ -406,74 +417,74 @@ mod tests {
         (Fingerprint::from_octets([nth; 32]), [nth; 16])
     }
 
-    fn hold(table: &LinkTable, name: Name, from: u8) -> Result<Hold<'_>, Error> {
+    fn hold(table: &LinkTable, name: Name, from: u8) -> Result<LinkHold<'_>, Error> {
         table.hold(name, (name.0, address(from)))
     }
 
-    /// Insists that a line's thread ends soon.
-    fn assert_ends(line: &Line) {
+    /// Asserts that the thread of a link ends soon.
+    fn assert_ends(handle: &LinkHandle) {
         for _ in 0..1000 {
-            if line.is_over() {
+            if handle.is_over() {
                 return;
             }
             pause(Duration::from_millis(5));
         }
-        panic!("the link goes on");
+        panic!("the link still runs");
     }
 
     #[test]
-    fn links_that_are_being_made_do_not_end_each_other() {
+    fn links_in_negotiation_do_not_end_each_other() {
         let (table, settings) = (table(256, 256, 256), settings());
         let holds: Vec<_> = (0..64)
             .map(|nth| {
                 let hold = hold(&table, name(nth), nth).unwrap();
-                let line = hold.begin(&settings).unwrap();
-                (hold, line)
+                let handle = hold.begin(&settings).unwrap();
+                (hold, handle)
             })
             .collect();
-        for (nth, (hold, line)) in holds.iter().enumerate() {
-            // a link that was ended has no answer to this any more
-            line.pause();
-            assert!(!line.is_over() && hold.line().is_some(), "{nth}");
+        for (nth, (hold, handle)) in holds.iter().enumerate() {
+            // fails for a link that was ended
+            handle.detach();
+            assert!(!handle.is_over() && hold.handle().is_some(), "{nth}");
         }
         assert_eq!(table.all().len(), 64);
     }
 
     #[test]
-    fn a_link_that_nothing_holds_any_more_ends() {
+    fn link_ends_with_its_last_hold() {
         let (table, settings) = (table(256, 256, 256), settings());
         let first = hold(&table, name(1), 1).unwrap();
         assert!(
-            first.line().is_none() && table.all().is_empty(),
-            "no thread for a greeting"
+            first.handle().is_none() && table.all().is_empty(),
+            "a greeting starts no thread"
         );
         let again = hold(&table, name(1), 1).unwrap();
-        let line = first.begin(&settings).unwrap();
+        let handle = first.begin(&settings).unwrap();
         assert!(again.begin(&settings).is_ok());
         assert_eq!(table.all().len(), 1, "two connections of one link");
         drop(first);
         assert!(
-            again.line().is_some(),
+            again.handle().is_some(),
             "the other connection still holds it"
         );
         drop(again);
         assert!(table.all().is_empty());
-        assert_ends(&line);
+        assert_ends(&handle);
     }
 
     #[test]
-    fn a_link_that_has_ended_begins_anew() {
+    fn ended_link_can_be_started_again() {
         let (table, settings) = (table(256, 256, 256), settings());
         let first = hold(&table, name(1), 1).unwrap();
-        let line = first.begin(&settings).unwrap();
-        line.end();
-        assert_ends(&line);
-        assert!(first.line().is_none());
+        let handle = first.begin(&settings).unwrap();
+        handle.end();
+        assert_ends(&handle);
+        assert!(first.handle().is_none());
         assert!(!first.begin(&settings).unwrap().is_over());
     }
 
     #[test]
-    fn a_key_and_an_address_have_limits_and_lose_only_links_without_connection() {
+    fn key_and_address_have_limits_and_lose_only_links_without_connection() {
         let table = table(20, 3, 5);
         let mut holds: Vec<_> = (0..3)
             .map(|nth| hold(&table, (name(1).0, [nth; 16]), 1).unwrap())
@@ -482,21 +493,21 @@ mod tests {
         let told = |error: Error| error.text;
         let refused = told(more(1, 3, 2).unwrap_err());
         assert!(refused.contains("your key already holds 3"), "{refused}");
-        assert!(more(1, 0, 1).is_ok(), "it is there already");
+        assert!(more(1, 0, 1).is_ok(), "the link is listed already");
         let _others = [2, 3, 4, 5, 6].map(|key| more(key, 0, 2).unwrap());
         let refused = told(more(7, 0, 2).unwrap_err());
         assert!(
             refused.contains("your address already holds 5"),
             "{refused}"
         );
-        // also where the link of a connection that is gone still has a thread
+        // also if the link of the closed connection still has a thread
         let _line = holds[0].begin(&settings()).unwrap();
         holds.remove(0);
         assert!(more(1, 3, 1).is_ok());
     }
 
     #[test]
-    fn links_of_one_key_share_memory_and_sessions_and_leave_those_of_others_alone() {
+    fn links_of_one_key_share_memory_and_sessions_without_effect_on_other_keys() {
         let limits = Settings {
             memory: Size(256 << 20),
             sessions_max: 300,
@@ -504,7 +515,7 @@ mod tests {
         };
         let table = LinkTable::new(&limits);
         let hold = |key, nth| hold(&table, (name(key).0, [nth; 16]), key).unwrap();
-        let memory = |hold: &Hold<'_>| hold.share.take_memory(limits.memory).0 >> 20;
+        let memory = |hold: &LinkHold<'_>| hold.share.take_memory(limits.memory).0 >> 20;
         let own: Vec<_> = (0..8).map(|nth| hold(1, nth)).collect();
         let gets: Vec<_> = own.iter().map(memory).collect();
         assert_eq!(gets, [68, 36, 20, 12, 8, 6, 5, 5]);
@@ -513,12 +524,12 @@ mod tests {
         assert!(!own[1].share.may_have(101) && own[1].share.may_have(100));
         let other = hold(2, 0);
         assert!(other.share.may_have(300) && memory(&other) == 68);
-        // what is given back is there for others
+        // returned places are available to others
         assert!(own[0].share.may_have(0) && own[1].share.may_have(280));
     }
 
     #[test]
-    fn a_key_with_more_than_its_share_makes_room_for_others() {
+    fn key_above_its_share_loses_links_to_others() {
         let (table, settings) = (table(8, 6, 8), settings());
         let greedy: Vec<_> = (0..6)
             .map(|nth| hold(&table, (name(1).0, [nth; 16]), 1).unwrap())
@@ -531,16 +542,16 @@ mod tests {
         for key in 2..7 {
             honest.push(hold(&table, name(key), key).unwrap());
         }
-        assert_eq!(table.all().len(), 3, "the newest of six have left");
-        for line in &lines[3..] {
-            assert_ends(line);
+        assert_eq!(table.all().len(), 3, "the newest of six have ended");
+        for handle in &lines[3..] {
+            assert_ends(handle);
         }
-        assert!(greedy[5].begin(&settings).is_err() && greedy[0].line().is_some());
+        assert!(greedy[5].begin(&settings).is_err() && greedy[0].handle().is_some());
         let one_more = |key| hold(&table, name(key), key).map(drop);
         assert!(one_more(7).is_ok());
         assert!(
             honest.iter().all(|hold| hold.begin(&settings).is_ok()),
-            "nobody else left"
+            "no other link ended"
         );
         let _seventh = hold(&table, name(7), 7).unwrap();
         let _eighth = hold(&table, name(8), 8).unwrap();
@@ -599,6 +610,6 @@ mod tests {
         assert_eq!(gets[..4], [20, 20, 20, 12]);
         assert!(gets.iter().all(|mib| *mib >= MEMORY_MIN), "{gets:?}");
         assert!(gets.iter().sum::<u64>() <= 128, "{gets:?}");
-        assert_eq!(table.lock().len(), 16, "none had to leave");
+        assert_eq!(table.lock().len(), 16, "no link ended");
     }
 }

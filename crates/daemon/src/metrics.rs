@@ -1,4 +1,4 @@
-//! What a daemon counts, for Prometheus: base units, and `lighthaul_` in front of every name.
+//! Prometheus metrics of a daemon, in base units and with the prefix `lighthaul_`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,102 +12,102 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::gateways::Gateways;
+use crate::gateway_links::GatewayLinks;
 
 /// Counters by one label.
-type By<V> = Family<[(&'static str, V); 1], Counter>;
+type LabeledCounter<V> = Family<[(&'static str, V); 1], Counter>;
 
-/// What a daemon counts.
+/// Metrics of a daemon.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     registry: Registry,
     sessions: Gauge,
-    ended: By<u8>,
-    refused: By<&'static str>,
-    bytes: By<&'static str>,
-    entries: By<&'static str>,
-    failures: By<u8>,
+    ended: LabeledCounter<u8>,
+    refused: LabeledCounter<&'static str>,
+    bytes: LabeledCounter<&'static str>,
+    entries: LabeledCounter<&'static str>,
+    failures: LabeledCounter<u8>,
     rate: Gauge,
-    datagrams: By<&'static str>,
+    datagrams: LabeledCounter<&'static str>,
 }
 
-/// Why somebody was not let in.
+/// Reason for the refusal of a client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refusal {
-    /// The lobby was full.
-    Lobby,
-    /// No key was shown.
+    /// The connection was closed to make room for others.
+    Handshakes,
+    /// The client showed no key.
     Handshake,
-    /// The key may not call.
+    /// The client's key is not allowed.
     Key,
-    /// Too many sessions are running.
+    /// No resources are free for a session.
     Busy,
 }
 
 impl Metrics {
-    /// The counters of a gateway, besides those of whom it serves.
-    pub(crate) fn of_gateway(gateways: Arc<Gateways>) -> Self {
+    /// Creates the metrics of a gateway and its daemon.
+    pub(crate) fn of_gateway(gateways: Arc<GatewayLinks>) -> Self {
         let mut metrics = Self::new();
         let registry = metrics.registry.sub_registry_with_prefix("gateway");
         registry.register_collector(Box::new(gateways));
         metrics
     }
 
-    /// Counters that stand at nothing.
+    /// Creates counters that are zero.
     pub(crate) fn new() -> Self {
         let mut metrics = Self::default();
         let mut registry = Registry::with_prefix("lighthaul");
         let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
-        registry.register("build", "The program", version);
-        registry.register("sessions", "Sessions that run", metrics.sessions.clone());
+        registry.register("build", "Version of the program", version);
+        registry.register("sessions", "Running sessions", metrics.sessions.clone());
         registry.register(
             "sessions_ended",
-            "Sessions that ended, by the exit status of their kind of failure; 0 is success",
+            "Ended sessions by exit status; 0 is success",
             metrics.ended.clone(),
         );
         registry.register(
             "refused",
-            "Callers that were not let in, by reason",
+            "Refused clients by reason",
             metrics.refused.clone(),
         );
         registry.register_with_unit(
             "transferred",
-            "Bytes of objects that have arrived, here (in) or at a caller (out)",
+            "Received bytes of objects: at the daemon (in), at a client (out)",
             Unit::Bytes,
             metrics.bytes.clone(),
         );
         registry.register(
             "entries",
-            "Files, folders and links that were published",
+            "Published files, directories and links",
             metrics.entries.clone(),
         );
         registry.register(
             "entries_failed",
-            "Files that were not published, by exit status",
+            "Files that could not be published, by exit status",
             metrics.failures.clone(),
         );
         registry.register_with_unit(
             "rate",
-            "Sum of the rates at which running transfers send",
+            "Sum of the sending rates of running transfers",
             Unit::Other("bytes_per_second".to_owned()),
             metrics.rate.clone(),
         );
         registry.register(
             "datagrams",
-            "Datagrams: sent, sent again for want of arrival, dropped by a full buffer, of strangers",
+            "Datagrams: sent, retransmitted (resent), dropped by a full buffer (dropped), of other senders (foreign)",
             metrics.datagrams.clone(),
         );
         metrics.registry = registry;
         metrics
     }
 
-    /// So many callers were not let in.
+    /// Counts refused clients.
     pub(crate) fn refuse(&self, why: Refusal, count: u64) {
         if count == 0 {
             return;
         }
         let why = match why {
-            Refusal::Lobby => "lobby",
+            Refusal::Handshakes => "lobby",
             Refusal::Handshake => "handshake",
             Refusal::Key => "key",
             Refusal::Busy => "busy",
@@ -115,7 +115,7 @@ impl Metrics {
         self.refused.get_or_create(&[("reason", why)]).inc_by(count);
     }
 
-    /// A session begins; files move `direction`.
+    /// Starts the counting of a session whose files go in this direction.
     pub(crate) fn meter(&self, direction: &'static str) -> Meter<'_> {
         self.sessions.inc();
         Meter {
@@ -126,7 +126,7 @@ impl Metrics {
         }
     }
 
-    /// All of it, in the words of Prometheus.
+    /// Returns all metrics in the format of `OpenMetrics`.
     pub(crate) fn print(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
@@ -134,7 +134,7 @@ impl Metrics {
     }
 }
 
-/// Counts one session while it runs.
+/// Counters of one running session.
 #[derive(Debug)]
 pub(crate) struct Meter<'a> {
     metrics: &'a Metrics,
@@ -144,11 +144,11 @@ pub(crate) struct Meter<'a> {
 }
 
 impl Meter<'_> {
-    /// Counts what was seen since the last time.
-    pub(crate) fn see(&mut self, sight: &Sight) {
+    /// Counts the progress since the last call.
+    pub(crate) fn observe(&mut self, sight: &Sight) {
         match sight {
             Sight::Started(start) => {
-                // a rate that no link has is a limit that is none, or a lie
+                // a higher rate means no limit, or is a false claim
                 let rate = start.rate_bps.filter(|rate| *rate <= RATE_MAX);
                 let rate = i64::try_from(rate.unwrap_or(0) / 8).unwrap_or(0);
                 self.metrics.rate.inc_by(rate - self.rate);
@@ -166,7 +166,7 @@ impl Meter<'_> {
         }
     }
 
-    /// Counts how it ended.
+    /// Counts the end of the session.
     pub(crate) fn end(&mut self, result: Result<&Summary, Code>) {
         let code = match result {
             Ok(summary) => {
@@ -175,7 +175,7 @@ impl Meter<'_> {
                 let entries = self.metrics.entries.get_or_create(&direction);
                 entries.inc_by(summary.entries);
                 for Failed { code, .. } in &summary.failures {
-                    // what this version does not know is one kind
+                    // unknown codes count as one
                     let code = Code::from_number(*code) as u8;
                     self.metrics.failures.get_or_create(&[("code", code)]).inc();
                 }
@@ -188,7 +188,7 @@ impl Meter<'_> {
 
     fn count(&mut self, mut motion: Motion) {
         if self.direction == "out" {
-            // the caller says what it has received and lost: no more than was sent
+            // the receiver's claims about received and lost datagrams are limited by those that were sent
             motion.buffer_drops = motion.buffer_drops.min(motion.sent);
             motion.foreign = motion.foreign.min(motion.sent);
         }
@@ -215,7 +215,7 @@ impl Drop for Meter<'_> {
     }
 }
 
-/// Highest rate of a session that is counted, in bits a second.
+/// Maximum rate of a session that is counted, in bits a second.
 const RATE_MAX: u64 = 10_000_000_000_000;
 
 #[cfg(test)]
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn claims_of_a_caller_beyond_what_was_moved_are_not_counted() {
+    fn false_claims_of_a_client_are_not_counted() {
         let metrics = Metrics::new();
         let has = |line: &str| {
             let text = metrics.print().unwrap();
@@ -233,7 +233,7 @@ mod tests {
         };
         let mut meters: Vec<_> = (0..8).map(|_| metrics.meter("out")).collect();
         for meter in &mut meters {
-            meter.see(&Sight::Started(Start {
+            meter.observe(&Sight::Started(Start {
                 protocol: "rbudp".to_owned(),
                 rate_bps: Some(u64::MAX),
                 packet_len: 8192,
@@ -241,7 +241,7 @@ mod tests {
                 digest: "none".to_owned(),
                 start_up: std::time::Duration::ZERO,
             }));
-            meter.see(&Sight::Moving(Motion {
+            meter.observe(&Sight::Moving(Motion {
                 sent: 10,
                 buffer_drops: u64::MAX,
                 foreign: 1 << 40,
@@ -286,8 +286,8 @@ mod tests {
             resent,
             ..Motion::default()
         };
-        meter.see(&Sight::Moving(motion(10, 1)));
-        meter.see(&Sight::Moving(motion(30, 1)));
+        meter.observe(&Sight::Moving(motion(10, 1)));
+        meter.observe(&Sight::Moving(motion(30, 1)));
         has("lighthaul_sessions 1");
         has("lighthaul_transferred_bytes_total{direction=\"in\"} 30");
         let summary = Summary {

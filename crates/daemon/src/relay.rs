@@ -1,4 +1,4 @@
-//! Sending to another daemon, for somebody who only looks on.
+//! Sending to another daemon for a client (third-party transfer), which receives progress reports.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::sync_channel;
@@ -21,23 +21,24 @@ use lighthaul_transfer::watch::{Sight, Summary, Watcher};
 use tracing::{debug, info};
 
 use crate::client::call;
-use crate::sending::sending;
+use crate::error::Fault;
+use crate::send_settings::send_settings;
 
-/// How long a target that cannot be reached takes to be given up, whatever is wrong with it: neither the
-/// words nor the time tell a caller what else there is in our network.
-const CALL: Duration = Duration::from_secs(10);
-/// How long the onlooker may take to announce us to the target.
-const PATIENCE: Duration = Duration::from_mins(1);
-/// How often we look whether the onlooker has left.
-const LOOK: Duration = Duration::from_millis(100);
-/// How often the onlooker hears that we are there, also while nothing moves.
-const ALIVE: Duration = Duration::from_secs(10);
-/// How long the onlooker may take to hear how it ended.
-const FAREWELL: Duration = Duration::from_secs(10);
-/// The longest name of a host (RFC 1035, 3.1).
+/// Time until an unreachable target is given up. It and the error are the same for each reason, so that a client learns
+/// nothing about the network of the daemon.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time until the client must have announced the relay to the target.
+const ANNOUNCE_TIMEOUT: Duration = Duration::from_mins(1);
+/// Interval of checks for messages of the client.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+/// Interval of keepalive messages to the client.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// Time for the delivery of the result to the client.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum length of a host name (RFC 1035, 3.1).
 const NAME_MAX: usize = 255;
 
-/// Sends what `finds` has to the target of `relay`, and tells the peer of `session` how it goes.
+/// Sends the files of `finds` to the target of `relay`, and reports to the client of `session`.
 pub(crate) fn run(
     session: &Session,
     (finds, list): (Finds, Option<Heard>),
@@ -47,29 +48,29 @@ pub(crate) fn run(
 ) -> Result<Summary, Error> {
     let heard = session.clock.now();
     if relay.host.len() > NAME_MAX {
-        return Err(Error::new(Code::Usage, "this cannot be sent on"));
+        return Err(Fault::HostName.into());
     }
     let identity = Identity::generate();
     let caller = *tls::fingerprint(&identity)?.octets();
     session.say(&Message::Caller { key: caller })?;
-    let Message::Expected = session.hear_for(PATIENCE)? else {
-        return Err(Error::new(Code::Protocol, "the peer spoke out of turn"));
+    let Message::Expected = session.hear_for(ANNOUNCE_TIMEOUT)? else {
+        return Err(Fault::Unexpected("the announcement to the target").into());
     };
-    let far = reach(session, &relay, identity)?;
-    info!("sending on to {} port {}", relay.host, relay.port);
+    let far = connect(session, &relay, identity)?;
+    info!("sending to {} port {}", relay.host, relay.port);
     let door = Door::Caller(relay.udp);
-    let summary = watched(session, list, &far, || {
+    let summary = monitored(session, list, &far, || {
         far.say(&own::Message::Guest)?;
         let hello_there = relayed(hello, relay.target, options.clone());
         far.say(&own::Message::Hello(hello_there))?;
         let own::Message::Welcome { protocols } = far.hear()? else {
-            return Err(Error::new(Code::Protocol, "the target did not agree"));
+            return Err(Fault::Unexpected("an agreement").into());
         };
         let mut both = |sight: Sight| {
             watcher(sight.clone());
-            show(session, &far, sight);
+            report(session, &far, sight);
         };
-        // a vector begins so long after it was said, which was half a round trip before it was heard
+        // the times of a rate vector count from its creation: half a round trip before it arrived
         let age = session.clock.now().since(heard) + session.rtt / 2;
         if let Some(begins_in) = &mut options.trc_in {
             *begins_in = begins_in.saturating_sub(age.as_nanos() as i64);
@@ -77,7 +78,7 @@ pub(crate) fn run(
         let settings = send::Settings {
             theirs: protocols,
             said: far.clock.now(),
-            ..sending(&far, (hello, options), budget)?
+            ..send_settings(&far, (hello, options), budget)?
         };
         send::send(&far, &door, finds, settings, &mut both)
     });
@@ -89,38 +90,36 @@ pub(crate) fn run(
     summary
 }
 
-/// Calls the target, which must show its key.
-fn reach(session: &Session, relay: &Relay, identity: Identity) -> Result<Session, Error> {
+/// Connects to the target, and checks its key.
+fn connect(session: &Session, relay: &Relay, identity: Identity) -> Result<Session, Error> {
     let (called, answer) = sync_channel(1);
     let (host, port) = (relay.host.clone(), relay.port);
-    let deadline = session.clock.now() + CALL;
+    let deadline = session.clock.now() + CONNECT_TIMEOUT;
     let thread = thread::Builder::new().name("call".into());
     let calling = thread.spawn(move || {
-        // who does not wait any more has given up
+        // after the timeout, no thread waits for the result
         called.send(call(&host, port, &identity)).ok();
     });
-    calling.map_err(|e| Error::new(Code::Io, format!("nobody could be called: {e}")))?;
+    calling.map_err(Fault::Thread)?;
     let key = Fingerprint::from_octets(relay.key);
-    match answer.recv_timeout(CALL) {
+    match answer.recv_timeout(CONNECT_TIMEOUT) {
         Ok(Ok(far)) if far.peer == key => return Ok(far),
-        Ok(Ok(far)) => debug!("{} shows another key, {}", relay.host, far.peer),
+        Ok(Ok(far)) => debug!("{} has another key, {}", relay.host, far.peer),
         Ok(Err(error)) => debug!("{error}"),
         Err(_) => debug!("{} does not answer", relay.host),
     }
     match session.hear_for::<Message>(session.clock.until(deadline)) {
         Err(error) if error.code == Code::TimedOut && !session.was_told() => {}
         Err(error) => return Err(error),
-        Ok(_) => return Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
+        Ok(_) => return Err(Fault::Unexpected("the end of the session").into()),
     }
-    let text = format!(
-        "{} port {} cannot be reached from there, or is not the one that you know",
-        relay.host, relay.port
-    );
-    Err(Error::new(Code::Network, text))
+    let (host, port) = (relay.host.clone(), relay.port);
+    Err(Fault::Unreachable { host, port }.into())
 }
 
-/// Runs `work` with the target, and halts it once the onlooker stops it or leaves; takes in the onlooker's list.
-fn watched<T>(
+/// Runs `work` with the target, and halts it when the client stops it or disconnects. Receives the client's file list
+/// at the same time.
+fn monitored<T>(
     session: &Session,
     mut list: Option<Heard>,
     far: &Session,
@@ -131,16 +130,16 @@ fn watched<T>(
         let mut watch = || -> Result<(), Error> {
             let mut alive = session.clock.now();
             while !done.load(Relaxed) {
-                if session.clock.now().since(alive) > ALIVE {
+                if session.clock.now().since(alive) > KEEPALIVE_INTERVAL {
                     alive = session.clock.now();
                     session.say(&own::Message::Alive).ok();
                 }
                 let ask = || session.say(&Message::Which);
                 let asked = list.as_mut().map_or(Ok(()), |list| list.ask(ask));
-                let heard = asked.and_then(|()| session.hear_for(LOOK));
+                let heard = asked.and_then(|()| session.hear_for(CHECK_INTERVAL));
                 let taken = match (heard, &mut list) {
                     (Ok(Message::Take(page)), Some(list)) => list.take(page),
-                    (Ok(_), _) => Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
+                    (Ok(_), _) => Err(Fault::Unexpected("a part of the file list").into()),
                     (Err(error), _) if error.code == Code::TimedOut && !session.was_told() => {
                         Ok(())
                     }
@@ -151,45 +150,45 @@ fn watched<T>(
             Ok(())
         };
         scope.spawn(move || {
-            if let Err(error) = caught("onlooker", &mut watch) {
+            if let Err(error) = caught("client", &mut watch) {
                 far.halt.stop(error);
             }
         });
-        let _leave = Leave(&done);
+        let _end = EndOnDrop(&done);
         work()
     })
 }
 
-/// Ends the watch over the onlooker, however the work ended.
-struct Leave<'a>(&'a AtomicBool);
+/// Ends the monitoring of the client, however the work ends.
+struct EndOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Leave<'_> {
+impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
     }
 }
 
-/// Shows the onlooker what we see. What is only of the moment is left out when it does not keep up.
-fn show(session: &Session, far: &Session, sight: Sight) {
+/// Reports progress to the client. Reports of one moment are dropped if the client does not keep up.
+fn report(session: &Session, far: &Session, sight: Sight) {
     let passing = matches!(sight, Sight::Moving(_) | Sight::Round { .. });
     while !session.stream.has_room() {
         if passing || far.halt.check().is_err() {
             return;
         }
-        thread::park_timeout(LOOK / 10);
+        thread::park_timeout(CHECK_INTERVAL / 10);
     }
-    // it comes again at the end
+    // failures are sent at the end
     if !matches!(sight, Sight::Failed(_)) {
         session.say(&Message::Seen(sight)).ok();
     }
 }
 
-/// Says how it ended; failures one by one, since there may be any number of them.
+/// Sends the result. Failures have a message each, since their number has no bound.
 fn conclude(session: &Session, summary: &Summary) -> Result<(), Error> {
     for failed in &summary.failures {
         while !session.stream.has_room() {
             session.halt.check()?;
-            thread::park_timeout(LOOK / 10);
+            thread::park_timeout(CHECK_INTERVAL / 10);
         }
         session.say(&Message::Failed(failed.clone()))?;
     }
@@ -198,6 +197,6 @@ fn conclude(session: &Session, summary: &Summary) -> Result<(), Error> {
         ..summary.clone()
     };
     session.say(&Message::Done(done))?;
-    session.control.flush(FAREWELL);
+    session.control.flush(CLOSE_TIMEOUT);
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! Request of a caller, decoded by its topic.
+//! Requests of clients, decoded by their topics.
 
 use lighthaul_files::options::Options;
 use lighthaul_files::verb::{Answer, Verb};
 use lighthaul_session::checkup;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use lighthaul_session::measure::{self, Ask};
 use lighthaul_session::message::Hello;
 use lighthaul_session::topic::Topic;
@@ -12,12 +12,13 @@ use lighthaul_stream::message::Wanted;
 use lighthaul_transfer::message::{self, Target, Way};
 use lighthaul_transfer::relay::{self, Relay};
 
+use crate::error::Fault;
 use crate::link_message::{self, Greeting};
 
-/// A request of any topic that a daemon serves.
+/// Request of any topic that a daemon serves.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Request {
-    /// Take files in.
+    /// Receive files.
     Receive { target: Target, options: Options },
     /// Send the files at these paths.
     Send {
@@ -26,13 +27,13 @@ pub(crate) enum Request {
     },
     /// Take part in a measurement.
     Probe(Ask),
-    /// Do something with files where they are.
+    /// List, create or remove files.
     Files(Verb),
     /// Take part in a checkup.
     Checkup,
-    /// Send files to another daemon, and say how it goes.
+    /// Send files to another daemon, and report the progress.
     Relay { relay: Relay, options: Options },
-    /// Let the holder of the key with this fingerprint in, once, to leave files there.
+    /// Admit the holder of the key with this fingerprint once, to send files here.
     Expect {
         key: [u8; 32],
         target: Target,
@@ -79,14 +80,11 @@ impl Request {
             link_message::Message::NUMBER => {
                 Self::Gateway(hello.request::<link_message::Message>()?)
             }
-            _ => {
-                let text = "the client asks for something that is not known here";
-                return Err(Error::new(Code::Protocol, text));
-            }
+            _ => return Err(Fault::UnknownTopic.into()),
         })
     }
 
-    /// How files are copied, if any are.
+    /// Returns the options of a copy.
     pub(crate) const fn options(&self) -> Option<&Options> {
         match self {
             Self::Receive { options, .. }
@@ -101,7 +99,7 @@ impl Request {
         }
     }
 
-    /// The same, to be bounded.
+    /// Returns the options of a copy, to limit them.
     pub(crate) const fn options_mut(&mut self) -> Option<&mut Options> {
         match self {
             Self::Receive { options, .. }

@@ -1,4 +1,4 @@
-//! What the holder of a key may do, and how people write it.
+//! Rights of the holder of a key, and their text format.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,45 +7,47 @@ use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_transfer::receive::Permit;
 
-/// What somebody who is let in may do.
+use crate::error::Narrowed;
+
+/// Rights of an admitted client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a word of its own")]
 pub struct Rights {
-    /// Whose they are, for the log.
+    /// Name of the client in the log.
     pub name: String,
-    /// The folder that is the whole world to its holder.
+    /// Directory that the client sees as `/`.
     pub root: Option<PathBuf>,
-    /// A folder there that is, in its place, if somebody else than the operator named it.
+    /// Directory beneath `root` that the client sees as `/` instead, if a statement names one.
     pub within: Option<PathBuf>,
-    /// Files may be fetched, but none may be left.
+    /// True if files can be read and not written.
     pub read_only: bool,
-    /// Files may be given to other users and groups.
+    /// True if files can be given to other users and groups.
     pub owners: bool,
-    /// Set-user-ID, set-group-ID and sticky bits and `security.*` and `trusted.*` attributes may be set, and devices,
-    /// FIFOs and sockets replaced or removed; together with `owners` that is as good as root.
+    /// True if set-user-ID, set-group-ID and sticky bits and `security.*` and `trusted.*` attributes can be set, and
+    /// devices, FIFOs and sockets replaced or removed. Together with `owners`, this equals the rights of root.
     pub special: bool,
-    /// Sessions of programs may be sent through the gateway here, to where it lets them go.
+    /// True if sessions of programs can be sent through the gateway, to the targets that it allows.
     pub gateway: bool,
-    /// When they end, in seconds since 1970.
+    /// Time of expiry, in seconds since 1970.
     pub expires: Option<u64>,
 }
 
-/// What makes no sense in the rights that somebody wrote.
+/// Fault of a text of rights.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotRights {
-    /// A quote without its partner.
+    /// A quote is not closed.
     #[error("a quote is not closed")]
     Quote,
-    /// A word that is no option.
+    /// A word is not an option.
     #[error(
-        "\"{0}\" is no option: there are root=DIR, ro, owners, special, gateway and expires=SECONDS"
+        "\"{0}\" is not an option; the options are root=DIR, ro, owners, special, gateway and expires=SECONDS"
     )]
     Option(String),
 }
 
 impl Rights {
-    /// Reads `NAME root=DIR ro owners special gateway expires=SECONDS`, quoted as in a shell. A word that is not understood
-    /// makes the whole line worthless, since it may have meant less.
+    /// Parses `NAME root=DIR ro owners special gateway expires=SECONDS`, quoted as in a shell. An unknown word makes the
+    /// whole line invalid, since it may restrict the rights.
     pub fn parse(text: &str) -> Result<Self, NotRights> {
         let words = shlex::split(text).ok_or(NotRights::Quote)?;
         let mut rights = Self::default();
@@ -66,7 +68,7 @@ impl Rights {
         Ok(rights)
     }
 
-    /// Those of the user as whom the daemon runs, for who started it over ssh: all that the system lets that user do.
+    /// Returns the rights of the user of this process, for a daemon that this user started over ssh.
     pub fn of_user() -> Self {
         Self {
             owners: true,
@@ -75,7 +77,7 @@ impl Rights {
         }
     }
 
-    /// What a statement that claims these rights grants, signed by an authority that may grant no more than its own.
+    /// Returns the rights that a statement with `claimed` rights grants if its authority has these rights.
     pub(crate) fn vouched(self, claimed: Self) -> Self {
         Self {
             root: self.root,
@@ -89,29 +91,23 @@ impl Rights {
         }
     }
 
-    /// Why a session that began with `begun` may not go on with these rights; what it does besides is for who knows
-    /// its request. More rights than before harm nobody.
-    pub(crate) fn narrowed(&self, begun: &Self) -> Option<&'static str> {
+    /// Returns the reason why a session that began with the rights `begun` must end under these rights. The caller checks
+    /// the request itself. Additional rights end no session.
+    pub(crate) fn narrowed(&self, begun: &Self) -> Option<Narrowed> {
         let changes = [
             (
                 self.root != begun.root || self.within != begun.within,
-                "your root there was changed",
+                Narrowed::Root,
             ),
-            (
-                begun.owners && !self.owners,
-                "you may give files to other users there no longer",
-            ),
-            (
-                begun.special && !self.special,
-                "you may set special bits and attributes there no longer",
-            ),
+            (begun.owners && !self.owners, Narrowed::Owners),
+            (begun.special && !self.special, Narrowed::Special),
         ];
         changes
             .into_iter()
             .find_map(|(is_so, why)| is_so.then_some(why))
     }
 
-    /// What files that its holder leaves may be.
+    /// Returns the metadata that received files may have.
     pub(crate) const fn permit(&self) -> Permit {
         Permit {
             owners: self.owners,
@@ -119,12 +115,12 @@ impl Rights {
         }
     }
 
-    /// Whether they still hold at `now`, in seconds since 1970.
+    /// Returns true if the rights hold at `now`, in seconds since 1970.
     pub fn hold_at(&self, now: u64) -> bool {
         self.expires.is_none_or(|end| now < end)
     }
 
-    /// These rights as far as the daemon's own `root` lets them go: a relative root is beneath it.
+    /// Returns these rights beneath the daemon's own `root`. A relative root is a directory of that one.
     #[must_use]
     pub fn beneath(mut self, root: Option<&Path>) -> Self {
         self.root = match (self.root, root) {
@@ -134,7 +130,7 @@ impl Rights {
         self
     }
 
-    /// What its holder may use.
+    /// Opens the directory that the client sees as `/`.
     pub fn ground(&self) -> Result<Ground, Error> {
         let failed = |path: &Path, e| Error::file(Code::Open, "cannot open the root", path, &e);
         let beneath = |path: &Path| Ground::beneath(path).map_err(|e| failed(path, e));
@@ -184,7 +180,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn plain_lines_and_options_are_understood() {
+    fn names_and_options_are_parsed() {
         let plain = Rights::parse("alice").unwrap();
         assert_eq!((plain.name.as_str(), plain.root), ("alice", None));
         assert!(!plain.read_only);
@@ -196,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_word_is_a_name_unless_it_narrows_the_rights() {
+    fn first_word_is_a_name_unless_it_restricts_the_rights() {
         for word in ["owners", "special", "gateway"] {
             let rights = Rights::parse(word).unwrap();
             assert_eq!(rights.name, word);
@@ -208,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_gives_no_rights_at_all() {
+    fn unknown_words_make_the_line_invalid() {
         for text in [
             "a rooot=/x",
             "a read-only",
@@ -221,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relative_root_is_beneath_that_of_the_daemon() {
+    fn relative_root_is_beneath_the_root_of_the_daemon() {
         let at = |own: &str| {
             Rights::parse(&format!("a root={own}"))
                 .unwrap()
@@ -237,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn an_authority_grants_no_more_than_its_own_and_less_is_narrower() {
+    fn authority_grants_at_most_its_own_rights_and_fewer_rights_end_a_session() {
         let all = Rights::parse("a owners special gateway").unwrap();
         let some = Rights::parse("lab root=/l special expires=9").unwrap();
         let granted = some.clone().vouched(all.clone());
@@ -255,14 +251,14 @@ mod tests {
     }
 
     #[test]
-    fn user_of_the_daemon_keeps_the_rights_that_the_system_gives() {
+    fn user_of_the_daemon_has_all_rights_of_the_system() {
         let rights = Rights::of_user();
         assert_eq!(rights.to_string(), "- owners special");
         assert_eq!((rights.root, rights.expires), (None, None));
     }
 
     #[test]
-    fn statement_grants_what_both_it_and_its_authority_allow() {
+    fn statement_grants_rights_that_it_and_its_authority_both_have() {
         let rights = |bits: u32| Rights {
             read_only: bits & 1 > 0,
             owners: bits & 2 > 0,
@@ -292,11 +288,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rights_survive_print_and_parse(name in "[^\0]{0,9}", root in "[^\0]{1,9}", flags: [bool; 4], expires: Option<u64>) {
+        fn printed_rights_parse_to_the_same_value(name in "[^\0]{0,9}", root in "[^\0]{1,9}", flags: [bool; 4], expires: Option<u64>) {
             let [read_only, owners, special, gateway] = flags;
             let rights = Rights { name, root: Some(root.into()), read_only, owners, special, gateway, expires, within: None };
             let read = Rights::parse(&rights.to_string());
-            // a name that is an option, or none, is the only thing that is not kept
+            // only a name that is an option, or empty, changes
             if !rights.name.is_empty() && rights.name != "ro" && !rights.name.contains('=') {
                 prop_assert_eq!(read, Ok(rights));
             }

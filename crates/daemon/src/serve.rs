@@ -1,4 +1,4 @@
-//! The daemon: one TCP and one UDP port of the same number, a thread for every session.
+//! The daemon: one TCP and one UDP port of the same number, and a thread for every session.
 
 use std::io::{self, BufRead};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -9,51 +9,53 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, seats};
+use lighthaul_io::crypto::identity::NotAFingerprint;
 use lighthaul_io::crypto::tls;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
 use lighthaul_io::host::poller::raise_open_file_limit;
 use lighthaul_io::net::tcp;
 use lighthaul_io::net::udp::Udp;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use tracing::{debug, field, info, info_span, warn};
 
-use crate::admission::{FAREWELL, Guest, NotAdmitted, admit};
+use crate::accept_queue::{self, AcceptQueue, Incoming};
+use crate::admission::{AdmittedClient, CLOSE_TIMEOUT, NotAdmitted, admit};
+use crate::attempts::Attempts;
+use crate::authorizer::Authorizer;
 use crate::cost::{Cost, RESOURCES};
-use crate::dispatch::Sessions;
+use crate::error::Fault;
 use crate::exporter;
 use crate::greeting::GREETING;
-use crate::hall::{Hall, Seat};
+use crate::handshakes::{self, Handshakes};
 use crate::invitation::Invitations;
 use crate::joins::Joins;
-use crate::lobby::{self, Lobby};
 use crate::metrics::{Metrics, Refusal};
-use crate::porch::{self, Arrival, Porch};
-use crate::refused::Refused;
+use crate::probe_router::ProbeRouter;
+use crate::refused_keys::RefusedKeys;
+use crate::resource_pool::{Allocation, ResourcePool};
 use crate::service::Service;
-use crate::session::{Attended, attend};
-use crate::settings::{Limits, Settings, Welcome};
-use crate::standing::Judge;
-use crate::tries::Tries;
+use crate::session::{Served, serve_client};
+use crate::settings::{AccessPolicy, Limits, Settings};
 
-/// How often a listener looks whether it is to stop.
-const LISTEN: Duration = Duration::from_millis(200);
-/// How often lists are looked at while nobody calls.
-const LISTS: Duration = Duration::from_secs(1);
-/// Files of a caller that shakes hands.
+/// Interval at which the listener checks for a stop request.
+const ACCEPT_TIMEOUT: Duration = Duration::from_millis(200);
+/// Interval at which the lists of keys are read again while no client connects.
+const LIST_INTERVAL: Duration = Duration::from_secs(1);
+/// Files of a connection in the handshake.
 const FILES_OF_HANDSHAKE: u64 = 8;
-/// Files of the daemon itself: its sockets, lists and log.
+/// Files of the daemon itself: sockets, lists and log.
 const FILES_OWN: u64 = 64;
-/// Files that are kept for sessions that have lost their seats and not ended yet.
-const FILES_LEAVING_MAX: u64 = 4096;
-/// How long sessions get to clean up.
-const GRACE: Duration = Duration::from_secs(10);
+/// Files that are kept for sessions that lost their resources and have not ended yet.
+const FILES_ENDING_MAX: u64 = 4096;
+/// Time for sessions to end after a stop request.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Limits {
-    /// Limits of each resource on a host that lets this process have so many files.
+    /// Returns the limits of each resource for a process that may have `files` open files.
     fn of_resources(&self, files: u64) -> [seats::Limits; RESOURCES] {
-        let kept = FILES_OWN + (files / 16).min(FILES_LEAVING_MAX);
-        let strangers = porch_max(files) + lobby_max(files) * FILES_OF_HANDSHAKE;
+        let kept = FILES_OWN + (files / 16).min(FILES_ENDING_MAX);
+        let strangers = accept_queue_max(files) + handshakes_max(files) * FILES_OF_HANDSHAKE;
         let files = self.files.min(files.saturating_sub(kept + strangers));
         [
             self.sessions,
@@ -65,17 +67,17 @@ impl Limits {
     }
 }
 
-/// Callers that may wait for their turn where this process may have so many files, each with one.
-fn porch_max(files: u64) -> u64 {
-    (files / 8).min(porch::CALLERS_MAX)
+/// Returns the size of the accept queue for a process with `files` open files. Each connection uses one.
+fn accept_queue_max(files: u64) -> u64 {
+    (files / 8).min(accept_queue::CALLERS_MAX)
 }
 
-/// Callers that may shake hands where this process may have so many files.
-fn lobby_max(files: u64) -> u64 {
-    (files / 8 / FILES_OF_HANDSHAKE).clamp(1, lobby::CALLERS_MAX)
+/// Returns the number of handshake slots for a process with `files` open files.
+fn handshakes_max(files: u64) -> u64 {
+    (files / 8 / FILES_OF_HANDSHAKE).clamp(1, handshakes::CALLERS_MAX)
 }
 
-/// A daemon that listens.
+/// Daemon that listens.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -83,49 +85,49 @@ pub struct Server {
     files: u64,
 }
 
-/// How a daemon that serves once ended.
+/// Result of a daemon that serves one session.
 type Ended = Result<(), Error>;
 
 impl Server {
-    /// Listens for TCP and UDP on one port; port 0 takes any that is free for both.
+    /// Listens for TCP and UDP on one port; port 0 takes one that is free for both.
     pub fn listen(settings: Settings) -> io::Result<Self> {
         let (listener, udp) = bind_both(settings.address)?;
-        // a caller may be gone again between the sign that it is there and its being taken
+        // a client may close its connection between the poller's event and `accept`
         listener.set_nonblocking(true)?;
         let metrics = match &settings.gateway {
             Some(gateways) => Metrics::of_gateway(Arc::clone(gateways)),
             None => Metrics::new(),
         };
         let files = raise_open_file_limit();
-        let limits = match (&settings.welcome, &settings.gateway) {
-            // there is one caller, which shares with none
-            (Welcome::Only(_), _) => [seats::Limits::parts_of(u64::MAX); RESOURCES],
-            (Welcome::Listed { .. }, None) => settings.limits.of_resources(files),
+        let limits = match (&settings.access, &settings.gateway) {
+            // the only client shares with none
+            (AccessPolicy::Only(_), _) => [seats::Limits::parts_of(u64::MAX); RESOURCES],
+            (AccessPolicy::Listed { .. }, None) => settings.limits.of_resources(files),
             // most files are for the sessions of programs
-            (Welcome::Listed { .. }, Some(_)) => {
+            (AccessPolicy::Listed { .. }, Some(_)) => {
                 let mut limits = settings.limits;
                 limits.files = limits.files.min(files / 4);
                 limits.of_resources(files)
             }
         };
         let service = Arc::new(Service {
-            judge: Judge::of(&settings.welcome),
+            authorizer: Authorizer::of(&settings.access),
             settings,
-            sessions: Sessions::default(),
+            probes: ProbeRouter::default(),
             metrics: Arc::new(metrics),
             invitations: Invitations::default(),
             joins: Joins::default(),
-            tries: Tries::default(),
-            hall: Hall::new(limits),
-            known: Arc::default(),
-            lobby: Lobby::start(lobby_max(files))?,
-            refused: Refused::default(),
+            attempts: Attempts::default(),
+            pool: ResourcePool::new(limits),
+            recent_hosts: Arc::default(),
+            handshakes: Handshakes::start(handshakes_max(files))?,
+            refused_keys: RefusedKeys::default(),
             clock: Clock::start(),
         });
         let dispatch = Arc::clone(&service);
         thread::Builder::new()
             .name("probes".into())
-            .spawn(move || dispatch.sessions.run(&udp))?;
+            .spawn(move || dispatch.probes.run(&udp))?;
         Ok(Self {
             listener,
             service,
@@ -133,138 +135,154 @@ impl Server {
         })
     }
 
-    /// The address it listens on.
+    /// Returns the address of the listener.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Returns the state that all its sessions share.
+    /// Returns the state that all sessions share.
     #[cfg(test)]
     pub(crate) fn service(&self) -> &Arc<Service> {
         &self.service
     }
 
-    /// Shows `/metrics` at `address` from now on; answers where that is.
+    /// Starts the HTTP server of `/metrics` at `address`. Returns its address.
     pub fn show_metrics(&self, address: SocketAddr) -> io::Result<SocketAddr> {
         exporter::start(address, Arc::clone(&self.service.metrics))
     }
 
-    /// Serves whoever calls, until somebody asks to stop; then sessions tell their callers to come again.
+    /// Serves clients until a stop is requested. Then the sessions end with an error that asks to try again.
     pub fn run(&self) -> io::Result<()> {
         let service = &self.service;
-        let go_on = || !interrupt::is_requested();
-        self.take_callers(&go_on, |arrival| {
-            let (service, from) = (Arc::clone(service), arrival.from);
+        let goes_on = || !interrupt::is_requested();
+        self.accept_clients(&goes_on, |incoming| {
+            let (service, from) = (Arc::clone(service), incoming.from);
             let thread = thread::Builder::new().name("session".into());
-            if let Err(error) = thread.spawn(move || service.serve(arrival)) {
-                warn!("{from} could not be served: {error}");
+            if let Err(error) = thread.spawn(move || service.serve(incoming)) {
+                warn!("cannot serve {from}: {error}");
             }
         })?;
-        let until = service.clock.now() + GRACE;
-        let sessions = || service.hall.taken();
-        info!("stopping, with {} sessions to end", sessions());
+        let until = service.clock.now() + STOP_TIMEOUT;
+        let sessions = || service.pool.allocated();
+        info!("stopping {} sessions", sessions());
         while sessions() > 0 && service.clock.now() < until {
-            thread::park_timeout(LISTEN / 4);
+            thread::park_timeout(ACCEPT_TIMEOUT / 4);
         }
         Ok(())
     }
 
-    /// Has `receive` take everybody who has begun to shake hands, for as long as `go_on` says.
-    fn take_callers(&self, go_on: &dyn Fn() -> bool, receive: impl Fn(Arrival)) -> io::Result<()> {
+    /// Passes connections that may start the handshake to `receive`, while `goes_on` returns true.
+    fn accept_clients(
+        &self,
+        goes_on: &dyn Fn() -> bool,
+        receive: impl Fn(Incoming),
+    ) -> io::Result<()> {
         let service = &self.service;
-        let (lobby, known) = (Arc::clone(&service.lobby), Arc::clone(&service.known));
-        let mut porch = Porch::new(&self.listener, lobby, known, porch_max(self.files))?;
+        let (handshakes, recent_hosts) = (
+            Arc::clone(&service.handshakes),
+            Arc::clone(&service.recent_hosts),
+        );
+        let mut queue = AcceptQueue::new(
+            &self.listener,
+            handshakes,
+            recent_hosts,
+            accept_queue_max(self.files),
+        )?;
         let now = || service.clock.now();
         let mut looked = Instant::ZERO;
-        while go_on() {
-            match porch.wait(&self.listener, LISTEN, now) {
-                Ok(arrivals) => arrivals.into_iter().for_each(&receive),
+        while goes_on() {
+            match queue.wait(&self.listener, ACCEPT_TIMEOUT, now) {
+                Ok(incoming) => incoming.into_iter().for_each(&receive),
                 Err(error) => {
-                    warn!("a call could not be taken: {error}");
-                    thread::park_timeout(LISTEN);
+                    warn!("cannot accept a connection: {error}");
+                    thread::park_timeout(ACCEPT_TIMEOUT);
                 }
             }
-            let gone = porch.gone();
-            service.metrics.refuse(Refusal::Lobby, gone.crowded_out);
-            service.metrics.refuse(Refusal::Handshake, gone.unclear);
-            service.lobby.sweep(now());
-            if now().since(looked) >= LISTS {
+            let dropped = queue.dropped();
+            service.metrics.refuse(Refusal::Handshakes, dropped.evicted);
+            service.metrics.refuse(Refusal::Handshake, dropped.invalid);
+            service.handshakes.sweep(now());
+            if now().since(looked) >= LIST_INTERVAL {
                 looked = now();
-                service.judge.look();
+                service.authorizer.reload();
             }
         }
         Ok(())
     }
 
-    /// Serves the first caller that is welcome, and says when that is over; strangers change nothing.
-    fn run_once(&self, attended: &Arc<AtomicBool>, done: &SyncSender<Ended>) -> Ended {
-        let go_on = || attended.load(Ordering::Relaxed) || !interrupt::is_requested();
-        let taken = self.take_callers(&go_on, |arrival| {
+    /// Serves the first admitted client, and reports its end to `done`. Refused clients have no effect.
+    fn run_once(&self, served: &Arc<AtomicBool>, done: &SyncSender<Ended>) -> Ended {
+        let goes_on = || served.load(Ordering::Relaxed) || !interrupt::is_requested();
+        let taken = self.accept_clients(&goes_on, |incoming| {
             let service = Arc::clone(&self.service);
-            let (attended, done) = (Arc::clone(attended), done.clone());
+            let (served, done) = (Arc::clone(served), done.clone());
             thread::spawn(move || {
-                let Ok(guest) = admit(arrival.tcp, &service) else {
+                let Ok(client) = admit(incoming.tcp, &service) else {
                     return;
                 };
-                drop(arrival.place);
-                let seat = match service.seat(&guest, arrival.from) {
-                    Ok(seat) => seat,
-                    Err(error) => return guest.session.give_up_within(&error, FAREWELL),
+                drop(incoming.slot);
+                let allocation = match service.allocation(&client, incoming.from) {
+                    Ok(allocation) => allocation,
+                    Err(error) => return client.session.give_up_within(&error, CLOSE_TIMEOUT),
                 };
-                attended.store(true, Ordering::Relaxed);
-                // what goes wrong is said to the caller, whose terminal this one's may be
-                if !matches!(attend(guest, seat, &service), Attended::Joined(_)) {
+                served.store(true, Ordering::Relaxed);
+                // errors go to the client only, since both sides may share a terminal
+                if !matches!(
+                    serve_client(client, allocation, &service),
+                    Served::Joined(_)
+                ) {
                     done.send(Ok(())).ok();
                 }
             });
         });
-        taken.map_err(|e| Error::new(Code::Network, format!("no call could be taken: {e}")))?;
+        taken.map_err(Fault::Accept)?;
         Ok(interrupt::check()?)
     }
 }
 
 impl Service {
-    /// One session, from the handshake to the verdict.
-    fn serve(&self, arrival: Arrival) {
-        let Arrival { tcp, from, place } = arrival;
+    /// Serves one session, from the handshake to its end.
+    fn serve(&self, incoming: Incoming) {
+        let Incoming { tcp, from, slot } = incoming;
         let span = info_span!("session", %from, who = field::Empty);
         let _within = span.enter();
-        let guest = match admit(tcp, self) {
-            Ok(guest) => guest,
+        let client = match admit(tcp, self) {
+            Ok(client) => client,
             Err(why) => return self.refuse(why, from),
         };
-        self.known.remember(from.ip(), self.clock.now());
-        span.record("who", &guest.rights.name);
-        let seat = match self.seat(&guest, from) {
-            Ok(seat) => seat,
+        self.recent_hosts.remember(from.ip(), self.clock.now());
+        span.record("who", &client.rights.name);
+        let allocation = match self.allocation(&client, from) {
+            Ok(allocation) => allocation,
             Err(error) => {
                 self.metrics.refuse(Refusal::Busy, 1);
-                // which keeps its place, so that few wait for this at a time
-                guest.session.give_up_within(&error, FAREWELL);
-                warn!("turned away: {error}");
+                // the handshake slot is kept, so that few refused clients wait at a time
+                client.session.give_up_within(&error, CLOSE_TIMEOUT);
+                warn!("refused: {error}");
                 return;
             }
         };
-        drop(place);
-        match attend(guest, seat, self) {
-            Attended::Joined(Ok(())) => debug!("joined a session"),
-            Attended::Ended(Ok(summary)) => {
+        drop(slot);
+        match serve_client(client, allocation, self) {
+            Served::Joined(Ok(())) => debug!("joined a session"),
+            Served::Ended(Ok(summary)) => {
                 let seconds = summary.elapsed.as_secs_f64();
                 let (entries, bytes) = (summary.entries, summary.bytes);
                 info!("{entries} entries, {bytes} bytes in {seconds:.2} s");
             }
-            Attended::Joined(Err(error)) | Attended::Ended(Err(error)) => warn!("{error}"),
+            Served::Joined(Err(error)) | Served::Ended(Err(error)) => warn!("{error}"),
         }
     }
 
-    /// Takes a seat for a caller that has not said yet whether it opens a session or joins one.
-    fn seat(&self, guest: &Guest, from: SocketAddr) -> Result<Seat, Error> {
-        let holder = (guest.identity, from.ip());
-        self.hall.sit(holder, Cost::CALLER, &guest.session.halt)
+    /// Allocates resources for a client that has not sent its request yet.
+    fn allocation(&self, client: &AdmittedClient, from: SocketAddr) -> Result<Allocation, Error> {
+        let holder = (client.identity, from.ip());
+        self.pool
+            .allocate(holder, Cost::CALLER, &client.session.halt)
     }
 
     fn refuse(&self, why: NotAdmitted, from: SocketAddr) {
-        let is_news = |key| self.refused.is_news(key, from.ip(), self.clock.now());
+        let is_new = |key| self.refused_keys.is_new(key, from.ip(), self.clock.now());
         match why {
             NotAdmitted::Handshake(error) => {
                 self.metrics.refuse(Refusal::Handshake, 1);
@@ -272,7 +290,7 @@ impl Service {
             }
             NotAdmitted::Unknown(key) => {
                 self.metrics.refuse(Refusal::Key, 1);
-                if is_news(key) {
+                if is_new(key) {
                     let options = self.allow_options();
                     warn!(
                         "refused unknown key {key} (logged once); `lighthaul allow {options}{key}` lets it in"
@@ -281,7 +299,7 @@ impl Service {
             }
             NotAdmitted::Refused(key, error) => {
                 self.metrics.refuse(Refusal::Key, 1);
-                if is_news(key) {
+                if is_new(key) {
                     warn!("refused key {key} (logged once): {error}");
                 }
             }
@@ -289,50 +307,45 @@ impl Service {
     }
 }
 
-/// Reads from standard input who may call, says on standard output where, and serves one session.
+/// Reads the client's key from standard input, writes the port to standard output, and serves one session.
 pub fn serve_once(mut settings: Settings, out: &mut dyn io::Write) -> Result<(), Error> {
     let mut line = String::new();
-    let said = |e: io::Error| Error::new(Code::Protocol, format!("nobody said who may call: {e}"));
-    io::stdin().lock().read_line(&mut line).map_err(said)?;
-    let caller = line
-        .parse()
-        .map_err(|e| Error::new(Code::Protocol, format!("{e}")))?;
-    settings.welcome = Welcome::Only(caller);
+    let unread = |e: io::Error| Fault::ClientKey(e.to_string());
+    io::stdin().lock().read_line(&mut line).map_err(unread)?;
+    let parsed = line.parse();
+    let client = parsed.map_err(|e: NotAFingerprint| Fault::ClientKey(e.to_string()))?;
+    settings.access = AccessPolicy::Only(client);
     let key = tls::fingerprint(&settings.identity)?;
-    let listening =
-        |e: io::Error| Error::new(Code::Network, format!("no port could be opened: {e}"));
-    let server = Server::listen(settings).map_err(listening)?;
-    let port = server.address().map_err(listening)?.port();
+    let server = Server::listen(settings).map_err(Fault::Listen)?;
+    let port = server.address().map_err(Fault::Listen)?.port();
     writeln!(out, "{GREETING} {port} {key}")
         .and_then(|()| out.flush())
-        .map_err(listening)?;
+        .map_err(Fault::Listen)?;
     let (done, ended) = sync_channel(1);
-    let attended = Arc::new(AtomicBool::new(false));
-    let (hung_up, busy) = (done.clone(), Arc::clone(&attended));
+    let served = Arc::new(AtomicBool::new(false));
+    let (hung_up, busy) = (done.clone(), Arc::clone(&served));
     thread::spawn(move || {
-        if let Err(error) = server.run_once(&attended, &done) {
+        if let Err(error) = server.run_once(&served, &done) {
             done.send(Err(error)).ok();
         }
     });
     thread::spawn(move || {
-        // the caller's end of ssh closes when it is done, or dead
+        // standard input ends when the client's ssh has ended
         io::copy(&mut io::stdin().lock(), &mut io::sink()).ok();
         if busy.load(Ordering::Relaxed) {
-            thread::park_timeout(GRACE);
+            thread::park_timeout(STOP_TIMEOUT);
         }
         hung_up.send(Ok(())).ok();
     });
-    ended
-        .recv()
-        .unwrap_or_else(|_| Err(Error::new(Code::Network, "the session broke down")))
+    ended.recv().unwrap_or_else(|_| Err(Fault::NoResult.into()))
 }
 
-/// A listener and a socket on one port; with port 0, on one that is free for both.
+/// Binds a listener and a UDP socket to one port; port 0 takes one that is free for both.
 fn bind_both(address: SocketAddr) -> io::Result<(TcpListener, Udp)> {
     let mut last = io::Error::other("no port was tried");
     for _ in 0..16 {
         let listener = tcp::listen(address).or_else(|error| {
-            // a kernel without IPv6 has no address that stands for both families
+            // without IPv6 there is no address for both families
             let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
             let any = address.ip() == Ipv6Addr::UNSPECIFIED;
             let no_family = tcp::is_no_family(&error);

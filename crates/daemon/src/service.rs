@@ -1,4 +1,4 @@
-//! What every session of a daemon shares.
+//! State that all sessions of a daemon share.
 
 use std::sync::Arc;
 
@@ -8,54 +8,55 @@ use lighthaul_io::host::interrupt;
 use lighthaul_session::credential::Credential;
 use lighthaul_session::error::{Code, Error};
 
-use crate::acquaintances::Acquaintances;
-use crate::dispatch::Sessions;
-use crate::hall::Hall;
+use crate::attempts::Attempts;
+use crate::authorizer::Authorizer;
+use crate::error::Fault;
+use crate::handshakes::Handshakes;
 use crate::invitation::Invitations;
 use crate::joins::Joins;
-use crate::lobby::Lobby;
 use crate::metrics::Metrics;
-use crate::refused::Refused;
+use crate::probe_router::ProbeRouter;
+use crate::recent_hosts::RecentHosts;
+use crate::refused_keys::RefusedKeys;
+use crate::resource_pool::ResourcePool;
 use crate::rights::Rights;
-use crate::settings::{Settings, Welcome};
-use crate::standing::Judge;
-use crate::tries::Tries;
+use crate::settings::{AccessPolicy, Settings};
 
-/// What every session of a daemon shares.
+/// State that all sessions of a daemon share.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) settings: Settings,
-    pub(crate) sessions: Sessions,
+    pub(crate) probes: ProbeRouter,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) invitations: Invitations,
     pub(crate) joins: Joins,
-    pub(crate) tries: Tries,
-    pub(crate) judge: Judge,
-    pub(crate) hall: Arc<Hall>,
-    pub(crate) known: Arc<Acquaintances>,
-    pub(crate) lobby: Arc<Lobby>,
-    pub(crate) refused: Refused,
+    pub(crate) attempts: Attempts,
+    pub(crate) authorizer: Authorizer,
+    pub(crate) pool: Arc<ResourcePool>,
+    pub(crate) recent_hosts: Arc<RecentHosts>,
+    pub(crate) handshakes: Arc<Handshakes>,
+    pub(crate) refused_keys: RefusedKeys,
     pub(crate) clock: Clock,
 }
 
 impl Service {
-    /// What the holder of `key` may do now, for as long as that is asked.
+    /// Returns the current rights of the holder of `key`.
     pub(crate) fn rights(
         &self,
         key: Fingerprint,
         credential: Option<&Credential>,
     ) -> Result<Rights, Error> {
-        let rights = self.judge.rights(key, credential);
-        let (rights, _) = rights.map_err(|why| why.tell(key, self.allow_options()))?;
+        let rights = self.authorizer.rights(key, credential);
+        let (rights, _) = rights.map_err(|why| why.to_error(key, self.allow_options()))?;
         Ok(self.beneath(rights))
     }
 
-    /// Rights as far as the daemon's own root lets them go.
+    /// Returns `rights` beneath the daemon's own root.
     pub(crate) fn beneath(&self, rights: Rights) -> Rights {
         rights.beneath(self.settings.root.as_deref())
     }
 
-    /// Options of `lighthaul allow` that a caller needs here.
+    /// Returns the options that `lighthaul allow` needs for a client of this daemon.
     pub(crate) const fn allow_options(&self) -> &'static str {
         if self.settings.gateway.is_some() {
             "--gateway "
@@ -64,15 +65,12 @@ impl Service {
         }
     }
 
-    /// Why a session ended, as its caller is to take it: a daemon that is stopped is one to try again.
+    /// Returns the error of a session for its client: the stop of a daemon is a reason to try again.
     pub(crate) fn ended(&self, error: Error) -> Error {
         let is_stopped = error.code == Code::Interrupted && interrupt::is_requested();
-        if !is_stopped || matches!(self.settings.welcome, Welcome::Only(_)) {
+        if !is_stopped || matches!(self.settings.access, AccessPolicy::Only(_)) {
             return error;
         }
-        Error::new(
-            Code::Network,
-            "the daemon there is being stopped; try again in a moment",
-        )
+        Fault::Stopping("daemon").into()
     }
 }

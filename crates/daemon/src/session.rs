@@ -1,4 +1,4 @@
-//! One session of a daemon, from the greeting to the verdict.
+//! One session of a daemon, from the request to the result.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +14,7 @@ use lighthaul_files::walk::Walk;
 use lighthaul_files::work::Scope;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_session::door::Door;
-use lighthaul_session::error::{Code, Error, caught};
+use lighthaul_session::error::{Error, caught};
 use lighthaul_session::message::{Message, VERSION};
 use lighthaul_session::secrets::Join;
 use lighthaul_session::session::Session;
@@ -25,108 +25,117 @@ use lighthaul_transfer::relay::relayed;
 use lighthaul_transfer::watch::{Sight, Summary};
 use lighthaul_transfer::{receive, send};
 
-use crate::admission::{FAREWELL, Guest, Ticket};
-use crate::asked::Asked;
-use crate::carry::carry;
+use crate::admission::{AdmittedBy, AdmittedClient, CLOSE_TIMEOUT};
 use crate::cost::Cost;
-use crate::hall::Seat;
+use crate::error::Fault;
 use crate::link_message::Greeting;
 use crate::metrics::{Meter, Refusal};
 use crate::relay;
 use crate::request::Request;
+use crate::resource_pool::Allocation;
 use crate::rights::Rights;
-use crate::sending::sending;
+use crate::rights_monitor::monitored;
+use crate::send_settings::send_settings;
 use crate::service::Service;
+use crate::session_request::SessionRequest;
 use crate::settings::Settings;
-use crate::warden::guard;
+use crate::stream_request::serve_stream;
 
-/// Probes that wait for a session to look at them.
+/// Maximum number of probes that wait for their session.
 const PROBES_MAX: usize = 64;
 
-/// What came of a caller.
+/// Result of a client's connection.
 #[derive(Debug)]
-pub(crate) enum Attended {
-    /// Its session is over.
+pub(crate) enum Served {
+    /// The session has ended.
     Ended(Result<Summary, Error>),
-    /// It is a further connection of a session, if that has it.
+    /// The connection was handed to its session, or refused.
     Joined(Result<(), Error>),
 }
 
-/// What a caller says first.
+/// First message of a client.
 enum First {
-    Asked(Box<Asked>),
+    Request(Box<SessionRequest>),
     Join(Join),
 }
 
-/// Serves an admitted caller, which is told of a failure, too.
-pub(crate) fn attend(guest: Guest, mut seat: Seat, service: &Service) -> Attended {
+/// Serves an admitted client, and sends it the error of a failed session.
+pub(crate) fn serve_client(
+    client: AdmittedClient,
+    mut allocation: Allocation,
+    service: &Service,
+) -> Served {
     let mut weight = Cost::default();
-    let first = match &guest.ticket {
-        Ticket::Join(join) => Ok(First::Join(*join)),
-        Ticket::Own(_) | Ticket::Invited(_) => understand(&guest.session, |len| {
+    let first = match &client.admitted_by {
+        AdmittedBy::Join(join) => Ok(First::Join(*join)),
+        AdmittedBy::Own(_) | AdmittedBy::Invited(_) => read_first_message(&client.session, |len| {
             weight = Cost::of_message(len);
-            seat.exchange(Cost::CALLER.plus(weight))
+            allocation.replace(Cost::CALLER.plus(weight))
         }),
     };
     let first = match first {
         Ok(first) => first,
         Err(error) => {
-            guest.session.give_up(&error);
-            return Attended::Ended(Err(error));
+            client.session.give_up(&error);
+            return Served::Ended(Err(error));
         }
     };
     let cost = match first {
-        First::Asked(_) => Cost::SESSION.plus(weight),
+        First::Request(_) => Cost::SESSION.plus(weight),
         First::Join(_) => Cost::CONNECTION,
     };
-    if let Err(error) = seat.exchange(cost) {
+    if let Err(error) = allocation.replace(cost) {
         service.metrics.refuse(Refusal::Busy, 1);
-        guest.session.give_up_within(&error, FAREWELL);
-        return Attended::Ended(Err(error));
+        client.session.give_up_within(&error, CLOSE_TIMEOUT);
+        return Served::Ended(Err(error));
     }
     match first {
         First::Join(join) => {
             // held until the connection ends
-            guest.session.control.attach(seat);
-            Attended::Joined(service.joins.hand_over(guest.session, &join))
+            client.session.control.attach(allocation);
+            Served::Joined(service.joins.hand_over(client.session, &join))
         }
-        First::Asked(asked) => Attended::Ended(converse((&guest, seat), &asked, service)),
+        First::Request(request) => {
+            Served::Ended(serve_request((&client, allocation), &request, service))
+        }
     }
 }
 
-/// Does what is asked for, for as long as the caller may have that done.
-fn converse(
-    (guest, mut seat): (&Guest, Seat),
-    asked: &Asked,
+/// Serves a request, as long as the client has the rights to it.
+fn serve_request(
+    (client, mut allocation): (&AdmittedClient, Allocation),
+    request: &SessionRequest,
     service: &Service,
 ) -> Result<Summary, Error> {
-    let (session, ticket) = (&guest.session, &guest.ticket);
-    let judge = || match ticket {
-        Ticket::Own(credential) => {
+    let (session, admitted_by) = (&client.session, &client.admitted_by);
+    let judge = || match admitted_by {
+        AdmittedBy::Own(credential) => {
             let rights = service.rights(session.peer, credential.as_ref())?;
-            check(asked, &rights, ticket, &service.settings)?;
-            let narrowed = rights.narrowed(&guest.rights);
-            narrowed.map_or(Ok(()), |why| Err(Error::new(Code::Permission, why)))
+            check(request, &rights, admitted_by, &service.settings)?;
+            let narrowed = rights.narrowed(&client.rights);
+            narrowed.map_or(Ok(()), |why| Err(Fault::from(why).into()))
         }
-        // the host is looked at, and takes its guest along
-        Ticket::Invited(_) | Ticket::Join(_) => Ok(()),
+        // the rights of the inviting client are checked in its own session
+        AdmittedBy::Invited(_) | AdmittedBy::Join(_) => Ok(()),
     };
-    guard(session, judge, || {
+    monitored(session, judge, || {
         let result = judge().and_then(|()| {
-            check(asked, &guest.rights, ticket, &service.settings)?;
-            let part = direction(&asked.request);
-            let _under_way = match ticket {
-                Ticket::Own(_) => service
-                    .tries
-                    .enter(session, asked.request.options(), part)?,
-                // its host's is the one that counts
-                Ticket::Invited(_) | Ticket::Join(_) => None,
+            check(request, &client.rights, admitted_by, &service.settings)?;
+            let part = direction(&request.request);
+            let _attempt = match admitted_by {
+                AdmittedBy::Own(_) => {
+                    service
+                        .attempts
+                        .enter(session, request.request.options(), part)?
+                }
+                // the attempt of the inviting client counts
+                AdmittedBy::Invited(_) | AdmittedBy::Join(_) => None,
             };
-            let wanted = Cost::of(&asked.request);
-            let budget = seat.extend(wanted)?.budget(wanted.0);
-            session.control.limit_queues(Cost::queues(&asked.request));
+            let wanted = Cost::of(&request.request);
+            let budget = allocation.grow(wanted)?.budget(wanted.0);
+            session.control.limit_queues(Cost::queues(&request.request));
             let mut meter = service.metrics.meter(part);
-            let result = fulfil((guest, budget), asked.clone(), service, &mut meter);
+            let result = run_request((client, budget), request.clone(), service, &mut meter);
             meter.end(result.as_ref().map_err(|error| error.code));
             result
         });
@@ -138,87 +147,70 @@ fn converse(
     })
 }
 
-/// What the caller wants. `weigh` refuses messages that are too long to be decoded here, by their lengths.
+/// Reads the client's request. `weigh` refuses messages by their lengths, before they are decoded.
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "whatever else a peer says is out of turn"
+    reason = "all other messages are unexpected"
 )]
-fn understand(
+fn read_first_message(
     session: &Session,
     mut weigh: impl FnMut(usize) -> Result<(), Error>,
 ) -> Result<First, Error> {
     let mut message = session.hear_if(&mut weigh)?;
     if let Message::Credential(_) = message {
-        // the key alone let it in
+        // the credential was not needed, since the key is listed
         message = session.hear_if(&mut weigh)?;
     }
     match message {
         Message::Hello(hello) if hello.version == VERSION => {
-            Ok(First::Asked(Box::new(Asked::of(hello)?)))
+            Ok(First::Request(Box::new(SessionRequest::of(hello)?)))
         }
         Message::Join(join) => Ok(First::Join(join)),
-        Message::Hello(hello) => {
-            let text = format!("they speak version {VERSION} there, not {}", hello.version);
-            Err(Error::new(Code::Protocol, text))
-        }
-        _ => Err(Error::new(
-            Code::Protocol,
-            "the client did not say what it wants",
-        )),
+        Message::Hello(hello) => Err(Fault::Version(hello.version).into()),
+        _ => Err(Fault::Unexpected("a request").into()),
     }
 }
 
-/// Refuses what the caller may not ask for.
+/// Refuses requests that the client has no right to.
 fn check(
-    asked: &Asked,
+    session_request: &SessionRequest,
     rights: &Rights,
-    ticket: &Ticket,
+    admitted_by: &AdmittedBy,
     settings: &Settings,
 ) -> Result<(), Error> {
-    let refuse = |text: &str| Err(Error::new(Code::Permission, text));
-    let Asked { hello, request } = asked;
-    if let Ticket::Invited(invitation) = ticket
-        && invitation.asked != *asked
+    let refuse = |fault: Fault| Err(fault.into());
+    let SessionRequest { hello, request } = session_request;
+    if let AdmittedBy::Invited(invitation) = admitted_by
+        && invitation.request != *session_request
     {
-        return refuse("you are expected there for something else");
+        return refuse(Fault::OtherRequest);
     }
     match (request, &settings.gateway) {
-        (Request::Gateway(_), None) => {
-            return refuse(
-                "no gateway is there, but a daemon for files: start `lighthaul gateway`",
-            );
-        }
-        (Request::Gateway(_), Some(_)) if !rights.gateway => {
-            return refuse(
-                "your key may not use the gateway there; its operator can change that with `lighthaul allow \
-                 --gateway KEY NAME`",
-            );
-        }
+        (Request::Gateway(_), None) => return refuse(Fault::NotGateway),
+        (Request::Gateway(_), Some(_)) if !rights.gateway => return refuse(Fault::GatewayDenied),
         (Request::Gateway(_) | Request::Probe(_) | Request::Checkup, _) | (_, None) => {}
-        (_, Some(_)) => return refuse("a gateway is there, which has no files"),
+        (_, Some(_)) => return refuse(Fault::OnlyGateway),
     }
     if let Request::Relay { .. } = request
         && !settings.relay
     {
-        return refuse("files are not sent on from there to other daemons (serve --no-relay)");
+        return refuse(Fault::RelayDisabled);
     }
-    // what a measurement sends says nothing
+    // the datagrams of a measurement carry no data
     let measures = matches!(request, Request::Probe(_));
     if hello.plain && !settings.plain && !measures {
-        return refuse("plain packets are refused there; leave out --plain, or serve with --plain");
+        return refuse(Fault::PlainDisabled);
     }
     if let Some(options) = request.options() {
         protocol::asked(&options.protocol)?;
     }
     if rights.read_only && writes(request) {
-        return refuse(
-            "your key may only read there; its operator can change that with `lighthaul allow`",
-        );
+        return refuse(Fault::ReadOnly);
     }
     Ok(())
 }
 
-/// Whether a request changes files here.
+/// Returns true if a request changes files of the daemon.
 const fn writes(request: &Request) -> bool {
     match request {
         Request::Receive { .. } | Request::Expect { .. } => true,
@@ -232,7 +224,7 @@ const fn writes(request: &Request) -> bool {
     }
 }
 
-/// Where files go, as seen from here.
+/// Returns the direction of the files, as seen from the daemon.
 const fn direction(request: &Request) -> &'static str {
     match request {
         Request::Receive { .. } => "in",
@@ -245,41 +237,41 @@ const fn direction(request: &Request) -> &'static str {
     }
 }
 
-fn fulfil(
-    (guest, budget): (&Guest, Budget),
-    asked: Asked,
+fn run_request(
+    (client, budget): (&AdmittedClient, Budget),
+    request: SessionRequest,
     service: &Service,
     meter: &mut Meter<'_>,
 ) -> Result<Summary, Error> {
-    let (session, rights) = (&guest.session, &guest.rights);
+    let (session, rights) = (&client.session, &client.rights);
     if let Request::Expect {
         key,
         target,
         options,
-    } = asked.request
+    } = request.request
     {
         let key = Fingerprint::from_octets(key);
-        let asked = Asked::of(relayed(&asked.hello, target, options))?;
-        let host = (rights, guest.identity);
-        return service.invitations.host(session, key, asked, host);
+        let request = SessionRequest::of(relayed(&request.hello, target, options))?;
+        let host = (rights, client.identity);
+        return service.invitations.invite(session, key, request, host);
     }
     let number = session.secrets.probe_connection();
     let (probes, arrivals) = sync_channel(PROBES_MAX);
     let lock = || {
         service
-            .sessions
+            .probes
             .waiting
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     };
     lock().insert(number, probes);
-    let (_open, joins) = service.joins.open(session, guest.identity);
+    let (_open, joins) = service.joins.open(session, client.identity);
     let door = Door::Called(&arrivals, &joins);
     let result = caught("session", || {
-        if let Request::Gateway(greeting) = &asked.request {
-            return link(guest, &door, greeting, asked.hello.plain, service);
+        if let Request::Gateway(greeting) = &request.request {
+            return link(client, &door, greeting, request.hello.plain, service);
         }
-        work(session, &door, asked, (rights, budget), meter)
+        work(session, &door, request, (rights, budget), meter)
     });
     lock().remove(&number);
     result
@@ -288,11 +280,11 @@ fn fulfil(
 fn work(
     session: &Session,
     door: &Door<'_>,
-    Asked { hello, request }: Asked,
+    SessionRequest { hello, request }: SessionRequest,
     (rights, budget): (&Rights, Budget),
     meter: &mut Meter<'_>,
 ) -> Result<Summary, Error> {
-    let mut watcher = |sight: Sight| meter.see(&sight);
+    let mut watcher = |sight: Sight| meter.observe(&sight);
     let agree = || {
         session.say(&Message::Welcome {
             protocols: protocol::names(),
@@ -346,7 +338,7 @@ fn work(
         Request::Send { paths, options } => {
             let finds = finds(rights, &paths, &options, None)?;
             agree()?;
-            let settings = sending(session, (&hello, options), budget)?;
+            let settings = send_settings(session, (&hello, options), budget)?;
             send::send(session, door, finds, settings, &mut watcher)
         }
         Request::Relay { relay, options } => {
@@ -355,32 +347,31 @@ fn work(
             let hello = (&hello, options);
             relay::run(session, (finds, list), (relay, budget), hello, &mut watcher)
         }
-        Request::Stream(wanted) => carry(session, door, &wanted, &hello, rights),
-        Request::Expect { .. } => Err(Error::new(Code::Usage, "nobody is expected there")),
-        Request::Gateway(_) => Err(Error::new(Code::Usage, "there is no gateway there")),
+        Request::Stream(wanted) => serve_stream(session, door, &wanted, &hello, rights),
+        Request::Expect { .. } | Request::Gateway(_) => Err(Fault::UnknownTopic.into()),
     }
 }
 
 /// Carries sessions of programs for another gateway.
 fn link(
-    guest: &Guest,
+    client: &AdmittedClient,
     door: &Door<'_>,
     greeting: &Greeting,
     plain: bool,
     service: &Service,
 ) -> Result<Summary, Error> {
     let Some(gateway) = &service.settings.gateway else {
-        return Err(Error::new(Code::Usage, "there is no gateway there"));
+        return Err(Fault::NotGateway.into());
     };
-    let session = &guest.session;
+    let session = &client.session;
     session.say(&Message::Welcome {
         protocols: Vec::new(),
     })?;
-    gateway.answer((session, guest.identity), door, greeting, plain)?;
+    gateway.serve((session, client.identity), door, greeting, plain)?;
     Ok(Summary::default())
 }
 
-/// What is to be sent of these paths; a list of what of one of them comes from the receiver, if not as these `names`.
+/// Returns the entries to send. A list of files comes from `names`, or else from the receiver.
 fn finds(
     rights: &Rights,
     paths: &[Vec<u8>],
@@ -401,9 +392,6 @@ fn finds(
             Some(names) => Finds::listed(ground, base, names, options.rules.clone()),
             None => Finds::awaited(ground, base),
         }),
-        _ => Err(Error::new(
-            Code::Usage,
-            "--files-from needs one folder as its source",
-        )),
+        _ => Err(Fault::FilesFrom.into()),
     }
 }

@@ -1,4 +1,4 @@
-//! How to serve: whom, where, and how much.
+//! Settings of a daemon.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,41 +7,41 @@ use std::sync::Arc;
 use lighthaul_base::seats;
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 
-use crate::gateways::Gateways;
+use crate::gateway_links::GatewayLinks;
 
-/// How to serve.
+/// Settings of a daemon.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where to listen, for TCP and UDP.
+    /// Address of the listeners, for TCP and UDP.
     pub address: SocketAddr,
-    /// The daemon's key.
+    /// Key of the daemon.
     pub identity: Identity,
-    /// Who may call.
-    pub welcome: Welcome,
-    /// Paths start here; nothing outside can be named.
+    /// Clients that may call.
+    pub access: AccessPolicy,
+    /// Directory that clients see as `/`.
     pub root: Option<PathBuf>,
-    /// Datagrams may be plain if the client wants that, too.
+    /// True if datagrams may be unencrypted when the client asks for it.
     pub plain: bool,
-    /// Clients may have files sent to other daemons.
+    /// True if clients may have files sent to other daemons.
     pub relay: bool,
-    /// Sessions of programs that come in from other gateways; without one, files are served.
-    pub gateway: Option<Arc<Gateways>>,
-    /// How much callers may use.
+    /// Links of a gateway. A daemon without them serves files.
+    pub gateway: Option<Arc<GatewayLinks>>,
+    /// Resources for clients.
     pub limits: Limits,
 }
 
-/// How much the callers of a daemon may use together and each.
+/// Resources for the clients of a daemon.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Sessions at a time.
+    /// Concurrent sessions.
     pub sessions: seats::Limits,
-    /// Connections that carry packets besides those of sessions (ptcp).
+    /// Connections for packets in addition to those of sessions (ptcp).
     pub connections: seats::Limits,
     /// Bytes of memory.
     pub memory: u64,
     /// Threads.
     pub threads: u64,
-    /// Open files; never more than the system allows, but for what callers use before they are let in.
+    /// Open files; limited by the system, without the files of clients that are not admitted yet.
     pub files: u64,
 }
 
@@ -63,16 +63,16 @@ impl Default for Limits {
     }
 }
 
-/// Who may call.
+/// Clients that may call.
 #[derive(Clone, Debug)]
-pub enum Welcome {
-    /// Whoever these files let in.
+pub enum AccessPolicy {
+    /// Clients in these lists.
     Listed {
-        /// Keys, and authorities that vouch for others.
+        /// List of keys and authorities.
         keys: PathBuf,
-        /// Tokens.
+        /// List of tokens.
         tokens: PathBuf,
     },
-    /// This one alone.
+    /// Only the client with this key.
     Only(Fingerprint),
 }

@@ -1,7 +1,7 @@
-//! What an authority signs for a key: its holder may call, as whom, to do what and until when.
+//! Statements: rights that an authority signed for one key, until a time of expiry.
 //!
-//! The octets are the authority's public key, its signature (Ed25519), and the claim. It is of use to the
-//! holder of the one key that it names, who proves in the TLS handshake to be that.
+//! A statement is the authority's public key, its Ed25519 signature, and the signed claim. Only the holder of the named
+//! key can use it, since the TLS handshake proves the possession of the key.
 
 use data_encoding::BASE64URL_NOPAD;
 use lighthaul_io::crypto::identity::{Fingerprint, Identity, PUBLIC_LEN, SIGNATURE_LEN, is_signed};
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::rights::Rights;
 
-/// Keeps what is signed here from being taken for anything else that the key may sign.
+/// Prefix of the signed octets, so that other signatures of the key are never valid statements.
 const LABEL: &[u8] = b"lighthaul statement 3\0";
 
-/// What is signed.
+/// Signed part of a statement.
 #[expect(clippy::struct_excessive_bools, reason = "each is a right of its own")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Claim {
@@ -26,24 +26,24 @@ struct Claim {
     expires: u64,
 }
 
-/// Why a statement lets nobody in.
+/// Reason why a statement is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotValid {
-    /// The octets make no sense.
-    #[error("it is no statement")]
+    /// The octets are malformed.
+    #[error("it is not a statement")]
     Octets,
     /// The signature is not that of the authority.
     #[error("its signature is wrong")]
     Signature,
-    /// It is about somebody else's key.
+    /// The statement names another key.
     #[error("it was made for another key")]
     Key,
-    /// Its time is over.
+    /// The time of expiry has passed.
     #[error("it has expired")]
     Expired,
 }
 
-/// Says as `authority` that the holder of `key` has `rights`, until `expires` in seconds since 1970.
+/// Signs, as `authority`, a statement with `rights` for `key` that expires at `expires`, in seconds since 1970.
 pub fn sign(authority: &Identity, key: Fingerprint, rights: &Rights, expires: u64) -> Vec<u8> {
     let claim = Claim {
         key: *key.octets(),
@@ -60,8 +60,8 @@ pub fn sign(authority: &Identity, key: Fingerprint, rights: &Rights, expires: u6
     [&authority.public()[..], &signature, &claim].concat()
 }
 
-/// What the statement in `octets` says of the holder of `key` at `now`, and whose word that is. Whether
-/// that word counts is for the caller to decide.
+/// Checks the statement in `octets` of the holder of `key` at `now`. Returns the authority and the claimed rights. The
+/// caller decides if the authority is trusted.
 pub fn read(octets: &[u8], key: Fingerprint, now: u64) -> Result<(Fingerprint, Rights), NotValid> {
     let (authority, rest) = octets
         .split_first_chunk::<PUBLIC_LEN>()
@@ -94,12 +94,12 @@ pub fn read(octets: &[u8], key: Fingerprint, now: u64) -> Result<(Fingerprint, R
     Ok((Fingerprint::of_public(authority), rights))
 }
 
-/// A statement as people pass it on.
+/// Encodes a statement as text.
 pub fn to_text(octets: &[u8]) -> String {
     BASE64URL_NOPAD.encode(octets)
 }
 
-/// The octets of a statement that people passed on.
+/// Decodes a statement from its text.
 pub fn from_text(text: &str) -> Result<Vec<u8>, NotValid> {
     BASE64URL_NOPAD
         .decode(text.trim().as_bytes())
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_statement_says_what_was_signed_for_the_one_key_until_its_end() {
+    fn statement_has_the_signed_rights_for_one_key_until_it_expires() {
         let (authority, key, octets) = signed();
         let octets = from_text(&to_text(&octets)).unwrap();
         let (whose, rights) = read(&octets, key, 99).unwrap();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn no_octet_can_be_changed() {
+    fn changed_statement_is_refused() {
         let (_, key, octets) = signed();
         for at in 0..octets.len() {
             let mut changed = octets.clone();

@@ -1,6 +1,6 @@
-//! The fuzz targets' bodies on stable: random octets, likely ones, and the inputs kept as seeds.
+//! Fuzz targets on stable Rust: random octets, valid-looking octets, and the inputs of the seed corpus.
 
-#![expect(unreachable_pub, reason = "the bodies belong to a crate of their own")]
+#![expect(unreachable_pub, reason = "the targets belong to another crate")]
 
 use proptest::prelude::*;
 
@@ -13,12 +13,12 @@ use harmless::{assert_harmless, assert_seeds_harmless};
 
 proptest! {
     #[test]
-    fn first_octets_survive_anything(octets in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn random_first_octets_are_harmless(octets in prop::collection::vec(any::<u8>(), 0..300)) {
         assert_harmless(daemon::client_hello, &octets);
     }
 
     #[test]
-    fn first_octets_survive_what_begins_as_a_hello(
+    fn octets_that_start_a_client_hello_are_harmless(
         version in 0_u8..5,
         len in prop_oneof![0_u16..9, 4080..4100_u16, any::<u16>()],
         kind in 0_u8..3,
@@ -32,12 +32,12 @@ proptest! {
     }
 
     #[test]
-    fn statements_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn random_statements_are_harmless(octets in prop::collection::vec(any::<u8>(), 0..200)) {
         assert_harmless(daemon::statement, &octets);
     }
 
     #[test]
-    fn statements_survive_likely_claims(
+    fn statements_with_valid_looking_claims_are_harmless(
         name in "[a-zé]{0,9}",
         flags in prop::collection::vec(0_u8..3, 5),
         end: u64,
@@ -45,13 +45,13 @@ proptest! {
         let mut claim = vec![name.len() as u8];
         claim.extend(name.as_bytes());
         claim.extend(&flags);
-        claim.extend(postcard::to_allocvec(&end).expect("a number can be written"));
+        claim.extend(postcard::to_allocvec(&end).expect("a number can be encoded"));
         assert_harmless(daemon::statement, &claim);
     }
 }
 
 #[test]
-fn what_the_fuzzer_kept_stays_harmless() {
+fn seed_corpus_is_harmless() {
     assert_seeds_harmless("client_hello", daemon::client_hello);
     assert_seeds_harmless("statement", daemon::statement);
 }

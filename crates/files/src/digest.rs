@@ -64,40 +64,6 @@ impl Digest {
             Self::None => Kind::None,
         }
     }
-
-    /// What stands for it where it is kept: its kind, and its octets behind zeros.
-    pub fn octets(self) -> [u8; 33] {
-        let mut octets = [0; 33];
-        match self {
-            Self::Crc128(nvme, xz) => {
-                octets[17..25].copy_from_slice(&nvme.to_be_bytes());
-                octets[25..].copy_from_slice(&xz.to_be_bytes());
-            }
-            Self::Blake3(hash) => {
-                octets[0] = 1;
-                octets[1..].copy_from_slice(&hash);
-            }
-            Self::None => octets[0] = 2,
-        }
-        octets
-    }
-
-    /// The digest that these octets stand for.
-    pub fn from_octets(octets: &[u8; 33]) -> Option<Self> {
-        match octets[0] {
-            0 if octets[1..17] == [0; 16] => {
-                let (nvme, xz) = octets[17..].split_first_chunk()?;
-                let xz = xz.first_chunk()?;
-                Some(Self::Crc128(
-                    u64::from_be_bytes(*nvme),
-                    u64::from_be_bytes(*xz),
-                ))
-            }
-            1 => octets[1..].first_chunk().map(|hash| Self::Blake3(*hash)),
-            2 if octets[1..] == [0; 32] => Some(Self::None),
-            _ => None,
-        }
-    }
 }
 
 impl fmt::Display for Digest {
@@ -292,21 +258,6 @@ mod tests {
             let xz = checksum(CrcAlgorithm::Crc64Xz, &bytes);
             prop_assert_eq!(taking.finish(), Some(Digest::Crc128(nvme, xz)));
         }
-    }
-
-    #[test]
-    fn digests_survive_being_kept() {
-        for digest in [
-            Digest::Crc128(1, u64::MAX),
-            Digest::Blake3([7; 32]),
-            Digest::None,
-        ] {
-            assert_eq!(Digest::from_octets(&digest.octets()), Some(digest));
-        }
-        assert_eq!(Digest::from_octets(&[2; 33]), None);
-        let mut odd = Digest::Crc128(1, 2).octets();
-        odd[5] = 1;
-        assert_eq!(Digest::from_octets(&odd), None);
     }
 
     #[test]

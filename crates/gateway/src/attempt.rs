@@ -1,4 +1,4 @@
-//! Calling a target, address by address.
+//! Attempt to connect to a target, address by address.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,36 +11,36 @@ use lighthaul_io::net::tcp::begin_unpaced;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
-use crate::allowed::Allowed;
-use crate::bond::Preface;
 use crate::capture::refusal::Refusal;
-use crate::own::is_own;
-use crate::poll::Poll;
+use crate::epoll::Epoll;
+use crate::local_address::is_local;
+use crate::messages::UNKNOWN_ADDRESS;
+use crate::session_relay::OnwardReply;
 use crate::target::Target;
-use crate::word::NOWHERE;
+use crate::target_rules::TargetRules;
 
-/// A target that is being called.
+/// Attempt to connect to a target.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     target: Target,
     hops: u8,
     until: Instant,
     keepalive: Duration,
-    /// Rules that every address is checked against right before it is called.
-    allowed: Arc<Allowed>,
-    /// Addresses that were not tried yet, the first last.
+    /// Rules for the addresses. Each address is checked immediately before the connection.
+    allowed: Arc<TargetRules>,
+    /// Addresses that were not tried yet, the first one last.
     left: Vec<SocketAddr>,
     socket: Option<Socket>,
-    /// It is called by another gateway, which says how it goes.
-    onward: Option<Preface>,
+    /// Answer of the further gateway that connects to the target instead.
+    onward: Option<OnwardReply>,
 }
 
 impl Attempt {
-    /// A target whose addresses are not known yet, to be reached until then.
+    /// Creates an attempt with a time limit, for a target whose addresses are not known yet.
     pub(crate) fn new(
         (target, hops): (Target, u8),
         until: Instant,
-        (allowed, keepalive): (&Arc<Allowed>, Duration),
+        (allowed, keepalive): (&Arc<TargetRules>, Duration),
     ) -> Self {
         Self {
             target,
@@ -54,11 +54,16 @@ impl Attempt {
         }
     }
 
-    /// It is called by another gateway, which answers on `socket`.
-    pub(crate) fn go_on(&mut self, socket: Socket, poll: &Poll, token: u64) -> Result<(), Refusal> {
+    /// Lets a further gateway connect to the target, which answers on `socket`.
+    pub(crate) fn forward(
+        &mut self,
+        socket: Socket,
+        poll: &Epoll,
+        token: u64,
+    ) -> Result<(), Refusal> {
         poll.add(&socket, token).map_err(|_| Refusal::Broken)?;
         self.socket = Some(socket);
-        self.onward = Some(Preface::default());
+        self.onward = Some(OnwardReply::default());
         Ok(())
     }
 
@@ -66,16 +71,16 @@ impl Attempt {
         &self.target
     }
 
-    /// Gateways that may still be crossed.
+    /// Returns the number of gateways that may still be crossed.
     pub(crate) const fn hops(&self) -> u8 {
         self.hops
     }
 
-    /// Its addresses are known.
+    /// Starts with the resolved addresses.
     pub(crate) fn begin(
         &mut self,
         mut addresses: Vec<SocketAddr>,
-        poll: &Poll,
+        poll: &Epoll,
         token: u64,
     ) -> Result<(), Refusal> {
         addresses.reverse();
@@ -83,11 +88,11 @@ impl Attempt {
         self.next(poll, token, Refusal::Unreachable)
     }
 
-    /// Looks how it goes; answers the connection once there is one, and from where it was called.
-    pub(crate) fn look(
+    /// Checks the attempt. Returns the connection and its local address, once it is established.
+    pub(crate) fn poll(
         &mut self,
         now: Instant,
-        poll: &Poll,
+        poll: &Epoll,
         token: u64,
     ) -> Result<Option<(Socket, SocketAddr)>, Refusal> {
         if now >= self.until {
@@ -111,18 +116,18 @@ impl Attempt {
         if socket.peer_addr().is_err() {
             return Ok(None);
         }
-        look_after(socket, self.keepalive).ok();
+        set_keepalive(socket, self.keepalive).ok();
         let from = socket.local_addr().ok().and_then(|from| from.as_socket());
-        let from = from.unwrap_or(NOWHERE);
+        let from = from.unwrap_or(UNKNOWN_ADDRESS);
         Ok(self.socket.take().map(|socket| (socket, from)))
     }
 
-    /// Calls the next address; if there is none, that is why.
-    fn next(&mut self, poll: &Poll, token: u64, mut why: Refusal) -> Result<(), Refusal> {
+    /// Connects to the next address. Fails with `why` if there is none.
+    fn next(&mut self, poll: &Epoll, token: u64, mut why: Refusal) -> Result<(), Refusal> {
         self.socket = None;
         while let Some(address) = self.left.pop() {
-            if !self.allowed.admits_address(&self.target, address, is_own) {
-                // this host has got the address since the name was looked up
+            if !self.allowed.admits_address(&self.target, address, is_local) {
+                // the address was assigned to this host after its name was resolved
                 why = Refusal::NotAllowed;
                 continue;
             }
@@ -138,7 +143,7 @@ impl Attempt {
     }
 }
 
-fn call(address: SocketAddr, poll: &Poll, token: u64) -> io::Result<Socket> {
+fn call(address: SocketAddr, poll: &Epoll, token: u64) -> io::Result<Socket> {
     let domain = Domain::for_address(address);
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
@@ -151,8 +156,8 @@ fn call(address: SocketAddr, poll: &Poll, token: u64) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Has the kernel ask, now and then, whether the host at the other end is still there, and reset the connection if nobody answers.
-pub(crate) fn look_after(socket: &impl AsFd, keepalive: Duration) -> io::Result<()> {
+/// Enables TCP keepalive: the kernel probes a silent peer, and resets the connection without an answer.
+pub(crate) fn set_keepalive(socket: &impl AsFd, keepalive: Duration) -> io::Result<()> {
     let keepalive = TcpKeepalive::new()
         .with_time(keepalive)
         .with_interval((keepalive / 4).max(KEEPALIVE_MIN))
@@ -162,7 +167,7 @@ pub(crate) fn look_after(socket: &impl AsFd, keepalive: Duration) -> io::Result<
 
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "programs can tell no other reasons apart"
+    reason = "protocols have no other reasons"
 )]
 fn refusal(error: &io::Error) -> Refusal {
     match error.kind() {
@@ -179,40 +184,40 @@ fn is(error: &io::Error, errno: Errno) -> bool {
     Errno::from_io_error(error) == Some(errno)
 }
 
-/// How often somebody is asked who does not answer.
+/// Number of unanswered keepalive probes that reset a connection.
 const KEEPALIVES: u32 = 4;
-/// The kernel counts in seconds.
+/// Minimum interval, since the kernel counts in seconds.
 const KEEPALIVE_MIN: Duration = Duration::from_secs(1);
 
-/// How long a target may take to answer.
+/// Time limit for a target's answer.
 pub(crate) const CONNECT: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Calls a listener on this host under `rule`; answers whether a call came.
+    /// Connects to a listener on this host under `rule`. Returns the result, which must agree with the listener's.
     #[expect(clippy::unwrap_in_result, reason = "the test fails, not the call")]
     fn call_under(rule: &str) -> Result<(), Refusal> {
         let listener = lighthaul_io::net::tcp::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let rule = rule.replace("PORT", &address.port().to_string());
-        let allowed = Arc::new(Allowed::new(vec![rule.parse().unwrap()]));
+        let allowed = Arc::new(TargetRules::new(vec![rule.parse().unwrap()]));
         let target = "example.org:80".parse().unwrap();
         let keepalive = Duration::from_mins(1);
         let mut attempt = Attempt::new((target, 0), Instant::NEVER, (&allowed, keepalive));
-        let begun = attempt.begin(vec![address], &Poll::new().unwrap(), 1);
+        let begun = attempt.begin(vec![address], &Epoll::new().unwrap(), 1);
         assert_eq!(
             listener.accept().is_ok(),
             begun.is_ok(),
-            "no call without leave"
+            "no connection without a rule"
         );
         begun
     }
 
     #[test]
-    fn an_address_is_judged_again_right_before_its_call() {
+    fn address_is_checked_again_immediately_before_the_connection() {
         assert_eq!(call_under("*:*"), Err(Refusal::NotAllowed));
         assert_eq!(call_under("example.org:*"), Err(Refusal::NotAllowed));
         assert_eq!(call_under("127.0.0.0/8:PORT"), Err(Refusal::NotAllowed));

@@ -1,4 +1,4 @@
-//! An element of a cluster: a thread that talks to the others, and tells a link when the channel is its own.
+//! Element of a cluster: a thread that exchanges the token with the other elements, and controls a link by it.
 
 use std::fmt;
 use std::io;
@@ -15,28 +15,29 @@ use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_io::host::interrupt;
 use lighthaul_io::host::wait::{Sign, Watch, pause, wait};
 use lighthaul_io::net::udp::Udp;
+use lighthaul_slabs::token::config::ConfigError;
 use lighthaul_slabs::token::{Config, Element, ElementMessage, Slot};
 use ring::hmac;
 use tracing::{info, warn};
 
-use crate::address::roll::Roll;
-use crate::address::script::View;
-use crate::address::shared::Shared;
+use crate::address::membership::Membership;
+use crate::address::script::ClusterView;
+use crate::address::shared_address::SharedAddress;
 use crate::kernel;
-use crate::line::Line;
+use crate::link_handle::LinkHandle;
 
-/// Who is in a cluster, and what they share.
+/// Settings of a cluster.
 #[derive(Clone)]
 pub struct Settings {
-    /// Where each element listens, in the same order for all of them.
+    /// Addresses of all elements, in the same order at each of them.
     pub members: Vec<SocketAddr>,
-    /// Which of these addresses is ours.
+    /// Address of this element.
     pub listen: SocketAddr,
-    /// What only they know.
+    /// Shared secret of the elements.
     pub secret: Vec<u8>,
-    /// What the channel carries.
+    /// Rate of the channel.
     pub rate: Rate,
-    /// An address that programs find all of them at.
+    /// Shared address of the elements for programs.
     pub address: Option<Ipv4Addr>,
 }
 
@@ -47,73 +48,91 @@ impl fmt::Debug for Settings {
 }
 
 impl Settings {
-    /// How the elements take turns, or why these settings make no cluster.
-    pub fn config(&self) -> Result<Config, String> {
+    /// Returns the configuration of the token, or the fault of these settings.
+    pub fn config(&self) -> Result<Config, SettingsError> {
         let place = self.members.iter().position(|at| *at == self.listen);
         let Some(me) = place else {
-            return Err(format!(
-                "{} is not among the elements: list it where every element lists it",
-                self.listen
-            ));
+            return Err(SettingsError::NotListed(self.listen));
         };
         let first_of = |at: &SocketAddr| self.members.iter().position(|other| other == at);
         let twice = (0..self.members.len()).find(|nth| first_of(&self.members[*nth]) != Some(*nth));
         if let Some(nth) = twice {
-            return Err(format!("{} is listed twice", self.members[nth]));
+            return Err(SettingsError::ListedTwice(self.members[nth]));
         }
         if self.secret.len() < SECRET_MIN {
-            return Err(format!("the secret has fewer than {SECRET_MIN} octets"));
+            return Err(SettingsError::ShortSecret);
         }
         let count = u8::try_from(self.members.len()).unwrap_or(u8::MAX);
         let config = Config::new(count, me as u8);
-        config.check().map_err(|why| why.to_string())?;
+        config.check().map_err(SettingsError::Config)?;
         Ok(config)
     }
 }
 
-/// Takes part in a cluster for as long as it lives.
+/// Fault of the settings of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    /// This element is not listed.
+    #[error("{0} is not among the elements: add it to the list of every element")]
+    NotListed(SocketAddr),
+    /// An element is listed twice.
+    #[error("{0} is listed twice")]
+    ListedTwice(SocketAddr),
+    /// The secret is too short.
+    #[error("the secret has fewer than {SECRET_MIN} octets")]
+    ShortSecret,
+    /// The number of elements is out of range.
+    #[error("{0}")]
+    Config(ConfigError),
+}
+
+/// Membership in a cluster, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Cluster {
     stop: Arc<AtomicBool>,
     phase: Arc<AtomicU8>,
     sign: Sign,
     thread: Option<JoinHandle<()>>,
-    /// Gone only when nothing sends any more.
-    shared: Option<Arc<Shared>>,
+    /// Shared address, which is released after the thread has ended.
+    shared: Option<Arc<SharedAddress>>,
 }
 
-/// Why there is no cluster.
+/// Reason why the cluster cannot be joined.
 #[derive(Debug, thiserror::Error)]
-pub enum NoCluster {
-    /// It cannot listen for the others.
+pub enum ClusterError {
+    /// No UDP socket can be opened.
     #[error("cannot listen on {0}: {1}")]
-    Deaf(SocketAddr, #[source] io::Error),
-    /// The address that all share cannot be had.
+    Listen(SocketAddr, #[source] io::Error),
+    /// The shared address cannot be set up.
     #[error(transparent)]
     Address(#[from] kernel::error::Error),
 }
 
 impl Cluster {
-    /// Joins the cluster; from now on `line` sends when it has the token.
-    pub fn join(settings: &Settings, config: Config, line: Line) -> Result<Self, NoCluster> {
-        let failed = |why: io::Error| NoCluster::Deaf(settings.listen, why);
+    /// Joins the cluster. From now on, the link sends only while this element has the token.
+    pub fn join(
+        settings: &Settings,
+        config: Config,
+        handle: LinkHandle,
+    ) -> Result<Self, ClusterError> {
+        let failed = |why: io::Error| ClusterError::Listen(settings.listen, why);
         let udp = Udp::bind(settings.listen).map_err(failed)?;
         udp.stop_coalescing();
         let sign = Sign::new().map_err(failed)?;
-        let take = |address| Shared::take(address, &settings.members, config.me);
+        let take = |address| SharedAddress::take(address, &settings.members, config.me);
         let shared = settings.address.map(take).transpose()?.map(Arc::new);
         let phase = Arc::<AtomicU8>::default();
-        line.status().watch_wants(sign.clone());
+        handle.status().watch_wants(sign.clone());
         let stop = Arc::<AtomicBool>::default();
-        let clock = line.clock();
+        let clock = handle.clock();
         let worker = Worker {
             element: Element::new(clock.now(), config, unix_nanos()),
-            roll: Roll::new(clock.now(), config.members),
+            membership: Membership::new(clock.now(), config.members),
             shared: shared.clone(),
             phase: Arc::clone(&phase),
-            post: Post::new(settings, udp),
+            socket: ElementSocket::new(settings, udp),
             clock,
-            line,
+            handle,
             rate: settings.rate,
             sign: sign.clone(),
             stop: Arc::clone(&stop),
@@ -136,22 +155,23 @@ impl Cluster {
         })
     }
 
-    /// Has who begins go to others from now on, before doors are closed here; returns when nobody can be at one any more.
+    /// Directs new connections to other elements, before the listeners here are closed. Returns when this is in force.
     pub fn close(&self) {
         if self.shared.is_some() {
             self.phase.store(CLOSING, Relaxed);
-            pause(GRACE);
+            pause(SETTLE_TIME);
         }
     }
 
-    /// Leaves the address to others, once all that sessions said has been brought, or after this time, or when somebody interrupts.
-    pub fn leave(&self, patience: Duration) {
+    /// Releases the shared address once the kernel has delivered all data of sessions, after this time, or at an
+    /// interruption.
+    pub fn leave(&self, timeout: Duration) {
         if let Some(shared) = &self.shared {
-            if !shared.wait_for_connections(patience, || !interrupt::is_requested()) {
-                warn!("programs have not taken all that was said to them");
+            if !shared.wait_for_connections(timeout, || !interrupt::is_requested()) {
+                warn!("programs have not received all of their data");
             }
             self.phase.store(LEAVING, Relaxed);
-            pause(GRACE);
+            pause(SETTLE_TIME);
         }
     }
 }
@@ -166,67 +186,67 @@ impl Drop for Cluster {
     }
 }
 
-/// The thread.
+/// Thread of an element.
 struct Worker {
     element: Element,
-    roll: Roll,
-    shared: Option<Arc<Shared>>,
+    membership: Membership,
+    shared: Option<Arc<SharedAddress>>,
     phase: Arc<AtomicU8>,
-    post: Post,
+    socket: ElementSocket,
     clock: Clock,
-    line: Line,
+    handle: LinkHandle,
     rate: Rate,
     sign: Sign,
     stop: Arc<AtomicBool>,
-    /// The slot that the line knows of.
+    /// Slot that the link follows.
     told: Option<Slot>,
-    /// How often in a row the line had nothing to send.
+    /// Number of consecutive checks at which the link had nothing to send.
     idle: u32,
 }
 
 impl Worker {
     fn run(mut self) {
-        self.line.follow(never(self.rate));
+        self.handle.follow(never(self.rate));
         while !self.stop.load(Relaxed) {
             if let Err(error) = self.turn() {
-                warn!("the other elements cannot be heard: {error}");
-                thread::park_timeout(BREATH);
+                warn!("cannot exchange messages with the other elements: {error}");
+                thread::park_timeout(ERROR_PAUSE);
             }
         }
-        self.line.follow(never(self.rate));
+        self.handle.follow(never(self.rate));
     }
 
     fn turn(&mut self) -> io::Result<()> {
         self.sign.lower();
-        for _ in 0..HEARD_MAX {
-            let Some(words) = self.post.receive()? else {
+        for _ in 0..MESSAGES_MAX {
+            let Some(words) = self.socket.receive()? else {
                 break;
             };
             self.element.handle_message(self.clock.now(), words);
         }
         let now = self.clock.now();
-        // bytes come in pieces: one look that finds none says little
-        let wants = self.line.status().wants();
+        // data come in pieces, so one check without data means little
+        let wants = self.handle.status().wants();
         self.idle = if wants { 0 } else { self.idle + 1 };
-        let is_sure = wants || self.idle >= IDLE_LOOKS;
+        let is_sure = wants || self.idle >= IDLE_CHECKS;
         if is_sure {
             self.element.handle_want(now, wants);
         }
         self.element.handle_timeout(now);
-        self.tell_line();
-        self.tell_shared(now);
+        self.update_link();
+        self.update_shared_address(now);
         while let Some(words) = self.element.poll_message() {
-            self.post.send(&words)?;
+            self.socket.send(&words)?;
         }
-        let look = if self.told.is_some() {
-            self.line.nudge();
-            now + LOOK
+        let next_check = if self.told.is_some() {
+            self.handle.wake();
+            now + CHECK_INTERVAL
         } else {
             Instant::NEVER
         };
-        let until = self.element.poll_timeout().min(look);
+        let until = self.element.poll_timeout().min(next_check);
         let mut watches = [
-            Watch::read(self.post.udp.as_raw_fd()),
+            Watch::read(self.socket.udp.as_raw_fd()),
             Watch::read(self.sign.as_raw_fd()),
         ];
         wait(self.clock, &mut watches, until)?;
@@ -234,8 +254,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Tells the line of a slot that began, grew, or ended before its time.
-    fn tell_line(&mut self) {
+    /// Applies a slot that began, grew, or ended early to the link.
+    fn update_link(&mut self) {
         let slot = self.element.slot();
         if slot == self.told {
             return;
@@ -244,30 +264,30 @@ impl Worker {
         let trc = slot.and_then(|slot| window(slot, self.rate));
         if let (Some(slot), Some(trc)) = (slot, trc) {
             self.count(slot);
-            self.line.follow(trc);
+            self.handle.follow(trc);
         } else if self.told.is_some_and(|told| now < told.till) {
-            self.line.follow(never(self.rate));
+            self.handle.follow(never(self.rate));
         }
         self.told = slot;
     }
 
-    /// Tells who spreads connections who serves, and others whether we do.
-    fn tell_shared(&mut self, now: Instant) {
+    /// Passes the serving elements to the shared address, and its readiness to the other elements.
+    fn update_shared_address(&mut self, now: Instant) {
         let Some(shared) = &self.shared else {
             return;
         };
         let config = *self.element.config();
         for nth in 0..config.members {
             if let Some(serves) = self.element.hears_served(now, nth) {
-                self.roll.hear(now, nth, serves);
+                self.membership.hear(now, nth, serves);
             }
         }
         let phase = self.phase.load(Relaxed);
         let stays = phase != LEAVING;
-        if let Some(others) = self.roll.serving(now) {
+        if let Some(others) = self.membership.serving(now) {
             let serving = if stays { others.and(config.me) } else { others };
             let is_closing = phase != OPEN;
-            shared.tell(View {
+            shared.set_view(ClusterView {
                 serving,
                 is_closing,
             });
@@ -279,21 +299,21 @@ impl Worker {
     fn count(&self, slot: Slot) {
         let from = self.told.map_or(slot.from, |told| told.till.min(slot.till));
         let had = slot.till.since(from.max(slot.from));
-        self.line.status().had_turn(self.element.counts(), had);
+        self.handle.status().had_turn(self.element.counts(), had);
     }
 }
 
-/// Messages with proof that an element said them (HMAC-SHA-256).
-struct Post {
+/// UDP socket for messages with authentication by HMAC-SHA-256.
+struct ElementSocket {
     udp: Udp,
     members: Vec<SocketAddr>,
     key: hmac::Key,
-    /// What the cluster is, so that no message of another one with the same secret is heard.
+    /// Name of the cluster, so that messages of other clusters with the same secret are refused.
     name: Vec<u8>,
     drops: u32,
 }
 
-impl Post {
+impl ElementSocket {
     fn new(settings: &Settings, udp: Udp) -> Self {
         let names: Vec<String> = settings.members.iter().map(ToString::to_string).collect();
         Self {
@@ -312,10 +332,10 @@ impl Post {
             .send(&octets, self.members.get(usize::from(words.to)).copied())
     }
 
-    /// The next message of another element that is there; what is not one is left out.
+    /// Returns the next authentic message of another element.
     fn receive(&mut self) -> io::Result<Option<ElementMessage>> {
         let mut buffer = [0; RECEIVED_MAX];
-        for _ in 0..HEARD_MAX {
+        for _ in 0..MESSAGES_MAX {
             let Some(received) = self.udp.receive_into(&mut buffer, &mut self.drops)? else {
                 return Ok(None);
             };
@@ -338,38 +358,38 @@ impl Post {
     }
 }
 
-/// The vector of a slot.
+/// Returns the rate vector of a slot.
 fn window(slot: Slot, rate: Rate) -> Option<Trc> {
     let Slot { from, till } = slot;
     Trc::new(vec![Step { from, till, rate }]).ok()
 }
 
-/// A vector that is over.
+/// Returns a vector without a rate at any future time.
 fn never(rate: Rate) -> Trc {
     let (from, till) = (Instant::ZERO, Instant::from_nanos(1));
     Trc::new(vec![Step { from, till, rate }]).unwrap_or_else(|_| Trc::steady(rate))
 }
 
-/// Doors are open; they are about to be closed; and others are to have the address.
+/// Phases: listeners are open; they are about to be closed; the address is being released.
 const OPEN: u8 = 0;
 const CLOSING: u8 = 1;
 const LEAVING: u8 = 2;
-/// How long others and the kernel need to do what they were told, and connections that are being made to be there.
-const GRACE: Duration = Duration::from_secs(1);
-/// Octets of a secret, at least.
+/// Time for the other elements and the kernel to apply changes, and for connections in progress.
+const SETTLE_TIME: Duration = Duration::from_secs(1);
+/// Minimum length of a secret, in octets.
 const SECRET_MIN: usize = 16;
-/// Octets of SHA-256.
+/// Length of an HMAC-SHA-256, in octets.
 const PROOF_LEN: usize = 32;
-/// No message has more octets.
+/// Maximum length of a message, in octets.
 const RECEIVED_MAX: usize = 256;
-/// Messages that are heard before anything else is done.
-const HEARD_MAX: usize = 256;
-/// How often it is looked whether the line still has something to send, in its slot.
-const LOOK: Duration = Duration::from_millis(1);
-/// Looks that must find nothing before the channel goes to others.
-const IDLE_LOOKS: u32 = 2;
-/// How long to wait after a failure, since the next may come at once.
-const BREATH: Duration = Duration::from_millis(20);
+/// Maximum number of messages that are handled in one turn.
+const MESSAGES_MAX: usize = 256;
+/// Interval of checks for data to send, during a slot.
+const CHECK_INTERVAL: Duration = Duration::from_millis(1);
+/// Number of checks without data before the channel is passed on.
+const IDLE_CHECKS: u32 = 2;
+/// Pause after an error, which may occur again at once.
+const ERROR_PAUSE: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {
@@ -389,25 +409,36 @@ mod tests {
     }
 
     const HERE: &str = "127.0.0.1:0";
-    const SECRET: &str = "what only elements know";
+    const SECRET: &str = "secret of the elements";
 
     #[test]
-    fn what_is_no_cluster_is_refused() {
+    fn invalid_settings_are_refused() {
         let config = |secret, members: &[&str]| settings(secret, members).config();
         assert_eq!(config(SECRET, &[HERE, "10.0.0.2:1"]), Ok(Config::new(2, 0)));
-        assert!(config("short", &[HERE]).unwrap_err().contains("16"));
+        assert!(
+            config("short", &[HERE])
+                .unwrap_err()
+                .to_string()
+                .contains("16")
+        );
         let twice = config(SECRET, &[HERE, "10.0.0.2:1", "10.0.0.2:1"]);
-        assert!(twice.unwrap_err().contains("twice"));
+        assert!(twice.unwrap_err().to_string().contains("twice"));
         let mut other = settings(SECRET, &[HERE]);
         other.listen = "10.0.0.3:1".parse().unwrap();
-        assert!(other.config().unwrap_err().contains("not among"));
+        assert!(
+            other
+                .config()
+                .unwrap_err()
+                .to_string()
+                .contains("not among")
+        );
     }
 
     #[test]
-    fn only_who_knows_the_secret_of_this_cluster_is_heard() {
-        let post = |secret, members: &[&str]| {
+    fn messages_without_the_secret_of_this_cluster_are_refused() {
+        let socket = |secret, members: &[&str]| {
             let udp = Udp::bind(HERE.parse().unwrap()).unwrap();
-            Post::new(&settings(secret, members), udp)
+            ElementSocket::new(&settings(secret, members), udp)
         };
         let words = ElementMessage {
             from: 1,
@@ -416,10 +447,10 @@ mod tests {
                 generation: Generation(256),
             },
         };
-        let ours = post(SECRET, &[HERE, "10.0.0.2:1"]);
-        let said = |post: &Post| {
+        let ours = socket(SECRET, &[HERE, "10.0.0.2:1"]);
+        let said = |socket: &ElementSocket| {
             let mut octets = words.encode();
-            octets.extend(post.proof(&octets).as_ref());
+            octets.extend(socket.proof(&octets).as_ref());
             octets
         };
         assert_eq!(ours.open(&said(&ours)), Some(words));
@@ -427,10 +458,13 @@ mod tests {
         changed[4] ^= 1;
         assert_eq!(ours.open(&changed), None);
         assert_eq!(
-            ours.open(&said(&post("what others know", &[HERE, "10.0.0.2:1"]))),
+            ours.open(&said(&socket("secret of others", &[HERE, "10.0.0.2:1"]))),
             None
         );
-        assert_eq!(ours.open(&said(&post(SECRET, &[HERE, "10.0.0.3:1"]))), None);
+        assert_eq!(
+            ours.open(&said(&socket(SECRET, &[HERE, "10.0.0.3:1"]))),
+            None
+        );
         assert_eq!(ours.open(&[]), None);
     }
 }

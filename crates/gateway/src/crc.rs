@@ -1,10 +1,10 @@
-//! The CRC-32C of a row of pages, from those of each, which were taken while its bytes were at hand.
+//! CRC-32C of consecutive pages, combined from the CRCs of the pages.
 
 use crc_fast::{CrcAlgorithm, Digest, checksum_combine};
 
 const CRC_32C: CrcAlgorithm = CrcAlgorithm::Crc32Iscsi;
 
-/// The CRC-32C of pieces in a row.
+/// Computes the CRC-32C of consecutive pieces.
 pub(crate) fn crc_of(pieces: impl IntoIterator<Item: AsRef<[u8]>>) -> u32 {
     let mut digest = Digest::new(CRC_32C);
     for piece in pieces {
@@ -13,15 +13,15 @@ pub(crate) fn crc_of(pieces: impl IntoIterator<Item: AsRef<[u8]>>) -> u32 {
     digest.finalize() as u32
 }
 
-/// Joins the CRCs of pages, most of which have the same length: what so many bytes behind it do to a CRC is a linear
-/// map, kept as the images of its 32 bits.
+/// Combines the CRCs of pages, most of which have the same length. The effect of that number of bytes on a CRC is a
+/// linear map, which is stored as the images of its 32 bits.
 #[derive(Clone, Debug)]
-pub(crate) struct Joiner {
+pub(crate) struct CrcJoiner {
     page_len: usize,
     images: [u32; 32],
 }
 
-impl Joiner {
+impl CrcJoiner {
     pub(crate) fn new(page_len: usize) -> Self {
         let image = |bit: usize| checksum_combine(CRC_32C, 1 << bit, 0, page_len as u64) as u32;
         Self {
@@ -30,7 +30,7 @@ impl Joiner {
         }
     }
 
-    /// The CRC of what has the CRC `before` with a page of `len` bytes behind it.
+    /// Returns the CRC of bytes with the CRC `before`, followed by a page of `len` bytes.
     pub(crate) fn join(&self, before: u32, page: u32, len: usize) -> u32 {
         if len != self.page_len {
             return checksum_combine(CRC_32C, before.into(), page.into(), len as u64) as u32;
@@ -48,11 +48,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_row_of_pages_has_the_crc_of_its_bytes(
+        fn combined_crc_is_that_of_all_bytes(
             bytes in prop::collection::vec(any::<u8>(), 0..5000),
             page_len in 1_usize..1000,
         ) {
-            let joiner = Joiner::new(page_len);
+            let joiner = CrcJoiner::new(page_len);
             let joined = bytes.chunks(page_len).fold(0, |before, page| {
                 joiner.join(before, crc_of([page]), page.len())
             });

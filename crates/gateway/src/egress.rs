@@ -1,4 +1,4 @@
-//! Sessions that the other side begins: who their targets are, and the calling of them.
+//! Sessions that the other gateway opens: resolving their targets and connecting to them.
 
 use std::time::Duration;
 
@@ -7,29 +7,29 @@ use lighthaul_slabs::{Link, SessionId};
 use tracing::{debug, info, warn};
 
 use crate::attempt::{Attempt, CONNECT};
-use crate::bond::{self, Onward};
-use crate::call::{Found, Newcomer};
 use crate::capture::refusal::Refusal;
-use crate::hub::Hub;
-use crate::line::Line;
+use crate::command::{NewSession, ResolvedTarget};
+use crate::link_handle::LinkHandle;
+use crate::messages::{self, Opening};
+use crate::multiplexer::Multiplexer;
 use crate::resolve::look_up;
 use crate::session::Session;
+use crate::session_relay::{self, OnwardHandshake};
 use crate::target::Host;
 use crate::window::promise;
-use crate::word::{self, Opening};
 
-impl Hub {
-    /// The other side begins a session.
+impl Multiplexer {
+    /// Handles the opening of a session by the other gateway.
     pub(crate) fn open(&mut self, link: &mut Link, id: SessionId, words: &[u8]) {
         let Ok(Opening { hops, target }) = Opening::decode(words) else {
-            link.answer(id, false, &word::encode_refusal(Refusal::Broken));
+            link.answer(id, false, &messages::encode_refusal(Refusal::Broken));
             return;
         };
         let full = self.is_full();
         let is_known = matches!(target.host, Host::Ip(_));
         if full || !(is_known || self.resolver.ask(id, target.clone())) {
             self.status.refused();
-            link.answer(id, false, &word::encode_refusal(Refusal::Busy));
+            link.answer(id, false, &messages::encode_refusal(Refusal::Busy));
             return;
         }
         debug!("session {id} to {target}");
@@ -47,15 +47,15 @@ impl Hub {
         }
     }
 
-    /// The addresses of a session's target are known.
-    pub(crate) fn call_target(&mut self, link: &mut Link, id: SessionId, found: Found) {
+    /// Handles the resolved addresses of a session's target.
+    pub(crate) fn call_target(&mut self, link: &mut Link, id: SessionId, found: ResolvedTarget) {
         let Some(token) = self.tokens.get(&id).copied() else {
             return;
         };
         let onward = self.settings.onward.clone();
         let begun = match (self.attempts.get_mut(&token), found, onward) {
             (None, ..) => Ok(()),
-            (Some(_), Err(Refusal::NotAllowed), Some(line)) => self.go_on(token, &line),
+            (Some(_), Err(Refusal::NotAllowed), Some(handle)) => self.forward(token, &handle),
             (Some(_), Err(why), _) => Err(why),
             (Some(attempt), Ok(addresses), _) => attempt.begin(addresses, &self.poll, token),
         };
@@ -64,43 +64,44 @@ impl Hub {
         }
     }
 
-    /// A session whose target is not ours to call goes on to a further gateway.
-    fn go_on(&mut self, token: u64, line: &Line) -> Result<(), Refusal> {
+    /// Forwards a session to a further gateway, if this one does not allow its target.
+    fn forward(&mut self, token: u64, handle: &LinkHandle) -> Result<(), Refusal> {
         let (Some(attempt), Some(session)) =
             (self.attempts.get_mut(&token), self.sessions.get_mut(&token))
         else {
             return Ok(());
         };
         let hops = attempt.hops().checked_sub(1).ok_or(Refusal::Unreachable)?;
-        let [(came, ours), (goes, theirs)] = bond::tie().map_err(|_| Refusal::Busy)?;
-        session.tie = Some(ours);
-        line.take(Newcomer {
+        let [(came, ours), (goes, theirs)] =
+            session_relay::relay_pair().map_err(|_| Refusal::Busy)?;
+        session.relay = Some(ours);
+        handle.open_session(NewSession {
             session: Some(session.id),
             socket: goes,
             target: attempt.target().clone(),
-            handshake: Some(Box::new(Onward)),
+            handshake: Some(Box::new(OnwardHandshake)),
             rest: Vec::new(),
             hops,
-            tie: Some(theirs),
-            place: None,
+            relay: Some(theirs),
+            share: None,
         });
-        attempt.go_on(came, &self.poll, token)
+        attempt.forward(came, &self.poll, token)
     }
 
-    /// Looks how calling a session's target goes, if it is being called.
-    pub(crate) fn look_at_attempt(&mut self, link: &mut Link, token: u64, now: Instant) {
+    /// Checks the attempt to connect to a session's target.
+    pub(crate) fn poll_attempt(&mut self, link: &mut Link, token: u64, now: Instant) {
         let Some(attempt) = self.attempts.get_mut(&token) else {
             return;
         };
-        match attempt.look(now, &self.poll, token) {
+        match attempt.poll(now, &self.poll, token) {
             Ok(None) => {}
             Ok(Some((socket, from))) => {
                 self.attempts.remove(&token);
                 if let Some(session) = self.sessions.get_mut(&token) {
-                    link.answer(session.id, true, &word::encode_reached(from));
+                    link.answer(session.id, true, &messages::encode_reached(from));
                     promise(link, session.id);
                     if let Err(error) = session.connect(socket) {
-                        warn!("session {} could not begin: {error}", session.id);
+                        warn!("session {} cannot be connected: {error}", session.id);
                         self.end(link, token, Refusal::Broken);
                     }
                 }
@@ -110,32 +111,32 @@ impl Hub {
         }
     }
 
-    /// A session that the other side began does not go on.
+    /// Refuses a session of the other gateway.
     fn refuse(&mut self, link: &mut Link, token: u64, why: Refusal) {
         if let Some(attempt) = self.attempts.remove(&token) {
             info!("{} was not reached: {why}", attempt.target());
         }
         if let Some(session) = self.remove(link, token) {
             self.status.refused();
-            link.answer(session.id, false, &word::encode_refusal(why));
+            link.answer(session.id, false, &messages::encode_refusal(why));
         }
     }
 
-    /// Looks at all targets that are being called, now and then: some never answer. Gives up memory that has been of no use since.
+    /// Checks all attempts at intervals, since some targets never answer. Frees memory that was not needed since then.
     pub(crate) fn sweep(&mut self, link: &mut Link, now: Instant) {
         if now < self.sweep_at {
             return;
         }
         self.sweep_at = now + SWEEP;
-        self.depot.borrow_mut().shrink();
+        self.pool.borrow_mut().shrink();
         let tokens: Vec<u64> = self.attempts.keys().copied().collect();
         for token in tokens {
-            self.look_at_attempt(link, token, now);
+            self.poll_attempt(link, token, now);
         }
     }
 }
 
-/// How often targets are looked at that do not answer.
+/// Interval of checks of unanswered attempts.
 const SWEEP: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -153,26 +154,26 @@ mod tests {
     use lighthaul_slabs::wire::Control;
 
     use super::*;
-    use crate::allowed::Allowed;
-    use crate::call::calls;
+    use crate::command::command_channel;
     use crate::link_thread;
     use crate::resolve::Resolver;
     use crate::settings::{LinkLimits, Settings};
     use crate::status::Status;
+    use crate::target_rules::TargetRules;
 
-    /// The egress of a link.
+    /// Egress side of a link.
     struct Egress {
-        hub: Hub,
+        multiplexer: Multiplexer,
         link: Link,
         opened: u8,
     }
 
     impl Egress {
-        /// Lets sessions go where these rules say, at most two at a time, and others on through `onward`.
-        fn new(rules: &[String], onward: Option<Line>) -> Self {
+        /// Creates an egress with these rules for at most two sessions. Other targets are forwarded to `onward`.
+        fn new(rules: &[String], onward: Option<LinkHandle>) -> Self {
             let rules = rules.iter().map(|rule| rule.parse().unwrap()).collect();
             let settings = Settings {
-                allowed: Arc::new(Allowed::new(rules)),
+                allowed: Arc::new(TargetRules::new(rules)),
                 direct: Arc::default(),
                 rate: None,
                 booked: false,
@@ -203,33 +204,34 @@ mod tests {
                 pages_max: 16,
                 window: 1 << 20,
             };
-            let (settings, (caller, calls)) = (Arc::new(settings), calls().unwrap());
-            let resolver = Resolver::start(Arc::clone(&settings.allowed), caller).unwrap();
-            let clock = (Clock::start(), calls);
+            let (settings, (sender, commands)) = (Arc::new(settings), command_channel().unwrap());
+            let resolver = Resolver::start(Arc::clone(&settings.allowed), sender).unwrap();
+            let clock = (Clock::start(), commands);
             Self {
-                hub: Hub::new(settings, Arc::<Status>::default(), clock, resolver).unwrap(),
+                multiplexer: Multiplexer::new(settings, Arc::<Status>::default(), clock, resolver)
+                    .unwrap(),
                 link: Link::new(Instant::ZERO, config, None),
                 opened: 0,
             }
         }
 
-        /// The other side begins a session with these words.
+        /// Opens a session of the other gateway with these octets.
         fn begin(&mut self, words: Vec<u8>) {
             self.opened += 1;
-            let (id, now) = (SessionId([self.opened; 16]), self.hub.clock.now());
+            let (id, now) = (SessionId([self.opened; 16]), self.multiplexer.clock.now());
             let opened = Event::Opened(id, words);
-            self.hub.event(&mut self.link, opened, now).unwrap();
+            self.multiplexer.event(&mut self.link, opened, now).unwrap();
         }
 
-        /// The other side asks for a target that may be so many gateways away.
+        /// Opens a session for a target with this number of further gateways.
         fn open(&mut self, target: &str, hops: u8) {
             let target = target.parse().unwrap();
             self.begin(Opening { hops, target }.encode());
         }
 
-        /// Answers so far: whose session, and the address that its target was called from or why it was not.
+        /// Returns the answers so far: the session, and the local address of its connection or the reason of its refusal.
         fn said(&mut self) -> Vec<(u8, Result<SocketAddr, Refusal>)> {
-            let now = self.hub.clock.now();
+            let now = self.multiplexer.clock.now();
             let mut said = Vec::new();
             while let Some(transmit) = self.link.poll_transmit(now) {
                 if let Ok(Control::Answer {
@@ -239,9 +241,9 @@ mod tests {
                 }) = Control::decode(&transmit.octets())
                 {
                     let answer = if accepted {
-                        Ok(word::decode_reached(details).unwrap())
+                        Ok(messages::decode_reached(details).unwrap())
                     } else {
-                        Err(word::decode_refusal(details))
+                        Err(messages::decode_refusal(details))
                     };
                     said.push((session.0[0], answer));
                 }
@@ -249,12 +251,12 @@ mod tests {
             said
         }
 
-        /// The first answer, which may take the kernel or the resolver a while.
+        /// Returns the first answer, for which the kernel or the resolver may need time.
         #[expect(clippy::unwrap_in_result, reason = "the test fails, not the call")]
         fn answer(&mut self) -> Result<SocketAddr, Refusal> {
             for _ in 0..10_000 {
-                let now = self.hub.clock.now();
-                self.hub.tick(&mut self.link, now).unwrap();
+                let now = self.multiplexer.clock.now();
+                self.multiplexer.tick(&mut self.link, now).unwrap();
                 if let Some((session, answer)) = self.said().pop() {
                     assert_eq!(session, self.opened);
                     return answer;
@@ -281,14 +283,17 @@ mod tests {
             assert_eq!(listener.accept().unwrap().1, from);
         }
         assert_eq!(
-            (egress.hub.sessions.len(), egress.hub.attempts.len()),
+            (
+                egress.multiplexer.sessions.len(),
+                egress.multiplexer.attempts.len()
+            ),
             (2, 0)
         );
-        assert_eq!(egress.hub.status.sight().sessions_refused, 0);
+        assert_eq!(egress.multiplexer.status.snapshot().sessions_refused, 0);
     }
 
     #[test]
-    fn session_without_leave_or_without_a_listener_is_refused() {
+    fn session_to_a_forbidden_or_closed_target_is_refused() {
         let (listener, address) = target();
         let mut egress = Egress::new(&[address.to_string()], None);
         drop(listener);
@@ -303,10 +308,13 @@ mod tests {
         egress.begin(vec![0]);
         assert_eq!(egress.said(), [(4, Err(Refusal::Broken))]);
         assert_eq!(
-            (egress.hub.sessions.len(), egress.hub.attempts.len()),
+            (
+                egress.multiplexer.sessions.len(),
+                egress.multiplexer.attempts.len()
+            ),
             (0, 0)
         );
-        assert_eq!(egress.hub.status.sight().sessions_refused, 3);
+        assert_eq!(egress.multiplexer.status.snapshot().sessions_refused, 3);
     }
 
     #[test]
@@ -319,42 +327,45 @@ mod tests {
         egress.open(&address.to_string(), 0);
         assert_eq!(egress.said(), [(3, Err(Refusal::Busy))]);
         let mut draining = Egress::new(&[address.to_string()], None);
-        draining.hub.draining = true;
+        draining.multiplexer.draining = true;
         draining.open(&address.to_string(), 0);
         assert_eq!(draining.said(), [(1, Err(Refusal::Busy))]);
-        assert_eq!(draining.hub.status.sight().sessions_refused, 1);
+        assert_eq!(draining.multiplexer.status.snapshot().sessions_refused, 1);
     }
 
     #[test]
-    fn session_without_leave_goes_on_until_it_has_crossed_its_gateways() {
-        let settings = Egress::new(&[], None).hub.settings;
+    fn session_to_a_forbidden_target_is_forwarded_until_its_hops_are_used_up() {
+        let settings = Egress::new(&[], None).multiplexer.settings;
         let onward = link_thread::start(settings).unwrap();
         let mut egress = Egress::new(&[], Some(onward));
         egress.open("127.0.0.1:1", 1);
-        assert_eq!((egress.said(), egress.hub.attempts.len()), (Vec::new(), 1));
+        assert_eq!(
+            (egress.said(), egress.multiplexer.attempts.len()),
+            (Vec::new(), 1)
+        );
         egress.open("127.0.0.1:1", 0);
         assert_eq!(egress.said(), [(2, Err(Refusal::Unreachable))]);
     }
 
     #[test]
-    fn target_that_does_not_answer_is_given_up_when_next_looked_at() {
+    fn unanswered_attempt_is_given_up_at_the_next_check() {
         let waiting = || {
             let mut egress = Egress::new(&["localhost:1".to_owned()], None);
-            // the answer for a name is heard at the next tick
+            // the addresses of a name arrive with the next tick
             egress.open("localhost:1", 0);
-            let late = egress.hub.clock.now() + CONNECT;
+            let late = egress.multiplexer.clock.now() + CONNECT;
             (egress, late)
         };
         let (mut egress, late) = waiting();
-        egress.hub.sweep_at = late + Duration::from_nanos(1);
-        egress.hub.sweep(&mut egress.link, late);
+        egress.multiplexer.sweep_at = late + Duration::from_nanos(1);
+        egress.multiplexer.sweep(&mut egress.link, late);
         assert_eq!(egress.said(), []);
         for before in [Duration::ZERO, Duration::from_secs(9)] {
             let (mut egress, late) = waiting();
-            egress.hub.sweep_at = late - before;
-            egress.hub.sweep(&mut egress.link, late);
+            egress.multiplexer.sweep_at = late - before;
+            egress.multiplexer.sweep(&mut egress.link, late);
             assert_eq!(egress.said(), [(1, Err(Refusal::TimedOut))]);
-            assert_eq!(egress.hub.sweep_at, late + Duration::from_secs(1));
+            assert_eq!(egress.multiplexer.sweep_at, late + Duration::from_secs(1));
         }
     }
 }

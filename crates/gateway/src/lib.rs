@@ -1,50 +1,53 @@
-//! Floor 3: gateways, which take in what unmodified programs send, and carry it over a long path for them.
+//! Gateways: they accept connections of unmodified programs, and carry them over a long path in slabs.
 //!
-//! - [`target`]: where a program wants to go; [`allowed`]: where an egress lets it go; `reserved`: addresses that take a rule of their own, `own`: such as those of this host
-//! - [`capture`]: how programs get in that know nothing of gateways; [`door`]: where they do;
-//!   [`passage`]: how those do that know of them, [`entrance`]: and of where
-//! - [`mod@line`]: one end of a link; [`link_thread`]: the thread that has it; [`call`]: what that is asked for
-//! - `hub`: all sessions of a link; `traffic`: their bytes between sockets and slabs; `window`: how far they may be ahead; `session`: one of them
-//! - `egress`: sessions whose targets are called here; `attempt`, `resolve`: how; `bond`: sessions that go on to a further gateway; `poll`: which sockets are ready; `depot`: where pages lie
-//! - `streamer`: sessions with targets nearby, which cross no link; `conduit`: one direction of such a session
-//! - [`cluster`]: gateways that share one channel, each in its turn; [`address`]: and one address
-//! - [`kernel`]: how it is told what to do with packets for others
-//! - [`word`]: what gateways say to each other; [`settings`]: what they are told; [`status`]: what they count
-//! - [`quota`]: leave to have sessions; [`shares`]: how many of them each host may have
-//! - [`prefix`], [`ports`]: addresses and ports that belong together
+//! - [`target`]: host and port that a program asks for; [`target_rules`]: targets that an egress gateway allows;
+//!   `reserved`, [`local_address`]: addresses that need a rule of their own
+//! - [`capture`]: proxy protocols and transparent capture; [`proxy_listeners`]: listeners for programs
+//! - [`proxy_route`], [`proxy_address`]: client side of a SOCKS5 proxy
+//! - [`link_thread`]: thread of one end of a link; [`link_handle`]: its handle; [`command`]: its commands
+//! - `multiplexer`: all sessions of a link; `session`: one session; `traffic`: bytes between sockets and slabs;
+//!   `window`: flow control; `page_pool`: memory of pages; `epoll`: ready sockets; `crc`: checksums
+//! - `egress`: sessions to targets; `attempt`, `resolve`: connecting to a target; [`session_relay`]: sessions to a
+//!   further gateway
+//! - `splice_proxy`: sessions with near targets, which cross no link; `splice_pipe`: one direction of such a session
+//! - [`cluster`]: gateways that share a channel by turns; [`address`]: gateways that share an address
+//! - [`kernel`]: configuration of the kernel's packet filter and routes
+//! - [`messages`]: messages between gateways; [`settings`]: settings; [`status`]: counters
+//! - [`quota`]: sessions of several links; [`host_shares`]: sessions of each host
+//! - [`prefix`], [`ports`]: sets of addresses and ports
 
 pub mod address;
-pub mod allowed;
-pub mod call;
 pub mod capture;
 pub mod cluster;
-pub mod door;
-pub mod entrance;
+pub mod command;
+pub mod host_shares;
 pub mod kernel;
-pub mod line;
+pub mod link_handle;
 pub mod link_thread;
-pub mod passage;
+pub mod local_address;
+pub mod messages;
 pub mod ports;
 pub mod prefix;
+pub mod proxy_address;
+pub mod proxy_listeners;
+pub mod proxy_route;
 pub mod quota;
 pub mod settings;
-pub mod shares;
+mod splice_proxy;
 pub mod status;
-mod streamer;
 pub mod target;
-pub mod word;
+pub mod target_rules;
 
 mod attempt;
-pub mod bond;
-mod conduit;
 mod crc;
-mod depot;
 mod egress;
-mod hub;
-mod own;
-mod poll;
+mod epoll;
+mod multiplexer;
+mod page_pool;
 mod reserved;
 mod resolve;
 mod session;
+pub mod session_relay;
+mod splice_pipe;
 mod traffic;
 mod window;

@@ -1,4 +1,4 @@
-//! The thread that has one end of a link with its sessions, whatever becomes of its connections.
+//! Thread of one end of a link, which outlives the connections of the link.
 
 use std::cell::RefCell;
 use std::io;
@@ -19,38 +19,42 @@ use lighthaul_slabs::config::{Config, PAGES_MAX, PAGES_MIN, SLAB_PAGES_MAX};
 use lighthaul_slabs::wire::HEAD_LEN;
 use tracing::{info, warn};
 
-use crate::call::Joint;
-use crate::depot::{Depot, Shelf};
-use crate::hub::{After, Hub};
-use crate::line::Line;
+use crate::command::LinkConnection;
+use crate::link_handle::LinkHandle;
+use crate::multiplexer::{Interruption, Multiplexer};
+use crate::page_pool::{PagePool, PageStore};
 use crate::resolve::Resolver;
 use crate::settings::Settings;
-use crate::streamer::Streamer;
+use crate::splice_proxy::SpliceProxy;
 
-/// Starts a thread for an end that has no connection yet.
-pub fn start(settings: Arc<Settings>) -> io::Result<Line> {
-    let (line, calls) = Line::new()?;
-    let resolver = Resolver::start(Arc::clone(&settings.allowed), line.caller.clone())?;
-    let (status, clock) = (Arc::clone(&line.status), line.clock());
+/// Starts the thread of a link without a connection.
+pub fn start(settings: Arc<Settings>) -> io::Result<LinkHandle> {
+    let (handle, commands) = LinkHandle::new()?;
+    let resolver = Resolver::start(Arc::clone(&settings.allowed), handle.commands.clone())?;
+    let (status, clock) = (Arc::clone(&handle.status), handle.clock());
     thread::Builder::new().name("link".into()).spawn(move || {
-        match Hub::new(settings, Arc::clone(&status), (clock, calls), resolver) {
-            Ok(hub) => Worker { hub, end: None }.run(),
-            Err(error) => warn!("a link could not begin: {error}"),
+        match Multiplexer::new(settings, Arc::clone(&status), (clock, commands), resolver) {
+            Ok(multiplexer) => Worker {
+                multiplexer,
+                end: None,
+            }
+            .run(),
+            Err(error) => warn!("cannot start a link: {error}"),
         }
         status.over();
     })?;
-    Ok(line)
+    Ok(handle)
 }
 
-/// Starts a thread that calls targets from here: no link, and no connection to another gateway.
-pub fn start_direct(settings: Arc<Settings>) -> io::Result<Line> {
-    let (line, calls) = Line::new()?;
-    let resolver = Resolver::start(Arc::clone(&settings.direct), line.caller.clone())?;
-    let status = Arc::clone(&line.status);
-    let streamer = Streamer::new(
+/// Starts a thread that connects to targets directly, without a link and another gateway.
+pub fn start_direct(settings: Arc<Settings>) -> io::Result<LinkHandle> {
+    let (handle, commands) = LinkHandle::new()?;
+    let resolver = Resolver::start(Arc::clone(&settings.direct), handle.commands.clone())?;
+    let status = Arc::clone(&handle.status);
+    let streamer = SpliceProxy::new(
         settings,
         Arc::clone(&status),
-        (line.clock(), calls),
+        (handle.clock(), commands),
         resolver,
     )?;
     thread::Builder::new()
@@ -59,20 +63,20 @@ pub fn start_direct(settings: Arc<Settings>) -> io::Result<Line> {
             streamer.run();
             status.over();
         })?;
-    Ok(line)
+    Ok(handle)
 }
 
-/// The thread.
+/// Thread of a link.
 struct Worker {
-    hub: Hub,
+    multiplexer: Multiplexer,
     end: Option<End>,
 }
 
-/// What outlives a connection.
+/// State that outlives a connection.
 struct End {
     link: Link,
-    shelf: Shelf,
-    /// What its channel carries, unless somebody says so from moment to moment.
+    store: PageStore,
+    /// Rate vector of the channel, unless one is followed.
     trc: Option<Trc>,
 }
 
@@ -80,21 +84,21 @@ impl Worker {
     fn run(mut self) {
         let mut until = Instant::NEVER;
         loop {
-            match self.hub.wait_for_call(until) {
-                None | Some(After::GiveUp) => {
+            match self.multiplexer.wait_for_command(until) {
+                None | Some(Interruption::GiveUp) => {
                     self.give_up();
                     until = Instant::NEVER;
                 }
-                Some(After::Pause(answer)) => {
+                Some(Interruption::Detach(answer)) => {
                     let heard = self.end.as_ref().map(|end| end.link.heard());
                     answer.send(heard).ok();
                 }
-                Some(After::Join(joint)) => {
-                    self.hub.status.refuse(false);
-                    self.serve(*joint);
-                    until = self.hub.clock.now() + self.hub.settings.patience;
+                Some(Interruption::Attach(connection)) => {
+                    self.multiplexer.status.refuse(false);
+                    self.serve(*connection);
+                    until = self.multiplexer.clock.now() + self.multiplexer.settings.patience;
                 }
-                Some(After::End) => {
+                Some(Interruption::End) => {
                     self.give_up();
                     return;
                 }
@@ -102,22 +106,22 @@ impl Worker {
         }
     }
 
-    /// Nobody will come back: all sessions end.
+    /// Ends all sessions and the link.
     fn give_up(&mut self) {
-        self.hub.fail_all();
+        self.multiplexer.fail_all();
         self.end = None;
-        self.hub.status.keep(false);
+        self.multiplexer.status.keep(false);
     }
 
-    /// Runs the link over a connection until that ends.
-    fn serve(&mut self, joint: Joint) {
-        let again = self.end.is_some() && joint.heard.is_some();
+    /// Runs the link over a connection until the connection ends.
+    fn serve(&mut self, connection: LinkConnection) {
+        let again = self.end.is_some() && connection.heard.is_some();
         if !again {
             self.give_up();
         }
-        let ended = joint.ended.clone();
-        let result = self.carry(joint, again);
-        self.hub.status.connected(false, false);
+        let ended = connection.ended.clone();
+        let result = self.carry(connection, again);
+        self.multiplexer.status.connected(false, false);
         match &result {
             Err(Error::PeerMisbehaved(_)) => self.give_up(),
             Err(error) => info!("the connection of a link ended: {error}"),
@@ -128,10 +132,10 @@ impl Worker {
         }
     }
 
-    fn carry(&mut self, joint: Joint, again: bool) -> Result<(), Error> {
-        let now = self.hub.clock.now();
+    fn carry(&mut self, connection: LinkConnection, again: bool) -> Result<(), Error> {
+        let now = self.multiplexer.clock.now();
         if self.end.is_none() {
-            self.begin(&joint, now)?;
+            self.begin(&connection, now)?;
         }
         let Some(end) = &mut self.end else {
             return Ok(());
@@ -139,49 +143,55 @@ impl Worker {
         let misbehaved =
             |why: lighthaul_slabs::PeerMisbehaved| Error::PeerMisbehaved(why.to_string());
         end.link
-            .resume(now, joint.heard.unwrap_or(0))
+            .resume(now, connection.heard.unwrap_or(0))
             .map_err(misbehaved)?;
-        self.hub.status.connected(true, again);
-        let fits = datagram_len(end.link.config().packet_len) <= usize::from(joint.datagram_len);
-        let mut lane = lane(joint, self.hub.clock);
-        // a path that has become narrower carries pages on the stream, which has a rate of its own
+        self.multiplexer.status.connected(true, again);
+        let fits =
+            datagram_len(end.link.config().packet_len) <= usize::from(connection.datagram_len);
+        let mut lane = lane(connection, self.multiplexer.clock);
+        // if the path has become narrower, pages cross the stream, which has a rate of its own
         lane.udp = lane.udp.filter(|_| fits);
-        let booked = || self.hub.trc.clone().or_else(|| end.trc.clone());
-        self.hub.has_datagrams = lane.udp.is_some();
+        let booked = || self.multiplexer.trc.clone().or_else(|| end.trc.clone());
+        self.multiplexer.has_datagrams = lane.udp.is_some();
         let trc = lane.udp.as_ref().and_then(|_| booked());
         end.link.follow(now, trc);
-        run(&mut end.link, &mut lane, &mut end.shelf, &mut self.hub)
+        run(
+            &mut end.link,
+            &mut lane,
+            &mut end.store,
+            &mut self.multiplexer,
+        )
     }
 
-    /// Begins a link that nothing was said on.
-    fn begin(&mut self, joint: &Joint, now: Instant) -> Result<(), Error> {
-        let settings = &self.hub.settings;
-        let config = config(settings, joint);
+    /// Creates the link for its first connection.
+    fn begin(&mut self, connection: &LinkConnection, now: Instant) -> Result<(), Error> {
+        let settings = &self.multiplexer.settings;
+        let config = config(settings, connection);
         config
             .check()
             .map_err(|why| Error::PeerMisbehaved(why.to_string()))?;
-        let steady = || settings.rate.or(joint.rate).map(Trc::steady);
-        let trc = self.hub.trc.clone().or_else(steady);
-        let depot = Depot::new(
+        let steady = || settings.rate.or(connection.rate).map(Trc::steady);
+        let trc = self.multiplexer.trc.clone().or_else(steady);
+        let pool = PagePool::new(
             config.packet_len,
             config.page_len(),
             config.pages_max as usize,
         );
-        self.hub.depot = Rc::new(RefCell::new(depot));
-        self.hub.status.keep(true);
+        self.multiplexer.pool = Rc::new(RefCell::new(pool));
+        self.multiplexer.status.keep(true);
         self.end = Some(End {
             link: Link::new(now, config, trc.clone()),
             trc,
-            shelf: Shelf::new(&self.hub.depot),
+            store: PageStore::new(&self.multiplexer.pool),
         });
         Ok(())
     }
 }
 
-/// What a link is made of that begins with this connection.
-fn config(settings: &Settings, joint: &Joint) -> Config {
+/// Returns the configuration of a link that begins with this connection.
+fn config(settings: &Settings, connection: &LinkConnection) -> Config {
     let around = CONNECTION_LEN + HEAD_LEN + TAG_LEN;
-    let datagram_len = match usize::from(joint.datagram_len) {
+    let datagram_len = match usize::from(connection.datagram_len) {
         0 => DATAGRAM_LEN,
         len => len,
     };
@@ -190,11 +200,11 @@ fn config(settings: &Settings, joint: &Joint) -> Config {
     let pages = |bytes: u64| u32::try_from(bytes / page_len).unwrap_or(u32::MAX);
     Config {
         packet_len,
-        overhead_len: header_len(joint.stream.peer()) + (CONNECTION_LEN + TAG_LEN) as u32,
-        stream: joint.stream.number(),
+        overhead_len: header_len(connection.stream.peer()) + (CONNECTION_LEN + TAG_LEN) as u32,
+        stream: connection.stream.number(),
         burst: settings
             .rate
-            .or(joint.rate)
+            .or(connection.rate)
             .filter(|_| !settings.booked)
             .map(|rate| burst(rate, packet_len)),
         settle: SETTLE,
@@ -203,29 +213,29 @@ fn config(settings: &Settings, joint: &Joint) -> Config {
         slab_pages: pages(settings.slab.0).clamp(1, SLAB_PAGES_MAX),
         age: settings.age,
         pages_max: pages(settings.memory.0 / 2).clamp(PAGES_MIN, PAGES_MAX),
-        window: joint.window.max(page_len as u32),
+        window: connection.window.max(page_len as u32),
     }
 }
 
-/// What leaves at once on a channel that nobody polices, so that a host that is busy for a moment loses nothing of it.
+/// Returns the burst on a channel without a policer, so that a busy host loses none of its time.
 fn burst(rate: Rate, packet_len: u32) -> u32 {
     let bytes = rate.bytes_in(BURST).min(BURST_BYTES_MAX);
     (bytes as u32).max(4 * packet_len)
 }
 
-/// Octets of a datagram with a packet of `packet_len`.
+/// Returns the length of a datagram with a packet of `packet_len`, in octets.
 const fn datagram_len(packet_len: u32) -> usize {
     CONNECTION_LEN + HEAD_LEN + TAG_LEN + packet_len as usize
 }
 
-/// What the machine talks over.
-fn lane(joint: Joint, clock: Clock) -> Lane {
-    let (seal, open) = joint.keys.unzip();
+/// Returns the lane of the machine.
+fn lane(connection: LinkConnection, clock: Clock) -> Lane {
+    let (seal, open) = connection.keys.unzip();
     Lane {
-        udp: joint.udp,
-        stream: joint.stream,
+        udp: connection.udp,
+        stream: connection.stream,
         more: Vec::new(),
-        connection: joint.connection,
+        connection: connection.connection,
         seal,
         open,
         head_len: HEAD_LEN,
@@ -237,16 +247,16 @@ fn lane(joint: Joint, clock: Clock) -> Lane {
     }
 }
 
-/// The longest burst: queues take it.
+/// Maximum burst, which queues can hold.
 const BURST: Duration = Duration::from_millis(4);
 const BURST_BYTES_MAX: u64 = 4 << 20;
-/// How long a datagram may be overtaken.
+/// Time in which a datagram may be overtaken by others.
 const SETTLE: Duration = Duration::from_millis(2);
-/// How often it is said what came.
+/// Interval of acknowledgments.
 const ACK: Duration = Duration::from_millis(10);
-/// How long the other gateway may be silent.
+/// Time for which the other gateway may be silent.
 const SILENCE: Duration = Duration::from_secs(5);
-/// Where no datagram passes, pages cross on the stream in pieces of this size.
+/// Length of the pieces in which pages cross the stream.
 const DATAGRAM_LEN: usize = 8192;
-/// Packets have a multiple of this.
+/// Alignment of packet lengths.
 const ALIGN: usize = 32;

@@ -1,9 +1,9 @@
-//! Ports that belong together.
+//! Ranges of ports.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The ports from the first to the last; none of them is zero.
+/// Range of ports without port zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ports {
     first: u16,
@@ -11,13 +11,13 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Every port.
+    /// All ports.
     pub const ALL: Self = Self {
         first: 1,
         last: u16::MAX,
     };
 
-    /// The ports from `first` to `last`; nothing where those are none.
+    /// Creates the range from `first` to `last`. Returns nothing for an empty range or port zero.
     pub const fn new(first: u16, last: u16) -> Option<Self> {
         if first == 0 || first > last {
             None
@@ -26,17 +26,17 @@ impl Ports {
         }
     }
 
-    /// The lowest of them.
+    /// Returns the lowest port.
     pub const fn first(&self) -> u16 {
         self.first
     }
 
-    /// The highest of them.
+    /// Returns the highest port.
     pub const fn last(&self) -> u16 {
         self.last
     }
 
-    /// Whether `port` is one of them.
+    /// Returns true if the range contains `port`.
     pub const fn contains(&self, port: u16) -> bool {
         self.first <= port && port <= self.last
     }
@@ -67,12 +67,12 @@ impl FromStr for Ports {
     }
 }
 
-/// What was written stands for no ports.
+/// Fault of the text of a range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} stands for no ports: write 443, 1000-2000 or * for all")]
+#[error("{0:?} is not a range of ports: write 443, 1000-2000 or * for all")]
 pub struct NotPorts(String);
 
-/// A number without the sign that `parse` takes.
+/// Parses a number without a sign.
 pub(crate) fn number(text: &str) -> Option<u16> {
     let is_number = text.bytes().all(|octet| octet.is_ascii_digit());
     is_number.then(|| text.parse().ok()).flatten()
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_are_read_and_written() {
+    fn ports_are_parsed_and_printed() {
         for text in ["443", "1000-2000", "*", "1", "65535"] {
             assert_eq!(text.parse::<Ports>().unwrap().to_string(), text);
         }

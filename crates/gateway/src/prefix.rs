@@ -1,13 +1,13 @@
-//! Addresses that begin alike.
+//! Prefixes of IP addresses.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// The addresses whose first bits are those of one; what is behind those bits is zero.
+/// Addresses with the same first bits; all other bits are zero.
 ///
-/// An IPv4 address within IPv6 (`::ffff:10.0.0.1`) is the IPv4 address, here as everywhere in this crate, so that nobody
-/// passes a rule by another spelling.
+/// An IPv4-mapped IPv6 address (`::ffff:10.0.0.1`) is the IPv4 address, here as everywhere in this crate. So another
+/// notation cannot evade a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Prefix {
     address: IpAddr,
@@ -15,7 +15,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// The addresses whose first `len` bits are those of `address`; nothing where it has not so many.
+    /// Creates the prefix with the first `len` bits of `address`. Returns nothing if the address has fewer bits.
     pub fn new(address: IpAddr, len: u8) -> Option<Self> {
         let (address, len) = match (address, address.to_canonical()) {
             (IpAddr::V6(_), mapped @ IpAddr::V4(_)) if len >= MAPPED => (mapped, len - MAPPED),
@@ -37,33 +37,33 @@ impl Prefix {
         Some(Self { address, len })
     }
 
-    /// Its first address.
+    /// Returns the first address.
     pub const fn address(&self) -> IpAddr {
         self.address
     }
 
-    /// How many bits its addresses have in common.
+    /// Returns the length in bits.
     pub const fn bits(&self) -> u8 {
         self.len
     }
 
-    /// Whether it is every address of its family.
+    /// Returns true if the prefix contains every address of its family.
     pub const fn is_all(&self) -> bool {
         self.len == 0
     }
 
-    /// Returns whether it is a single address.
+    /// Returns true if the prefix is a single address.
     pub const fn is_one(&self) -> bool {
         self.len == width(self.address)
     }
 
-    /// Whether `address` is one of them.
+    /// Returns true if the prefix contains `address`.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         Self::new(address, self.len) == Some(*self)
     }
 
-    /// Whether all addresses of `other` are among its own.
+    /// Returns true if the prefix contains all addresses of `other`.
     pub fn covers(&self, other: &Self) -> bool {
         self.len <= other.len && self.contains(other.address)
     }
@@ -89,22 +89,22 @@ impl FromStr for Prefix {
     }
 }
 
-/// What was written is no prefix.
+/// Fault of the text of a prefix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no address or prefix: write it as 10.0.0.0/8 or fd00::/8")]
+#[error("{0:?} is not an address or prefix: write it as 10.0.0.0/8 or fd00::/8")]
 pub struct NotAPrefix(String);
 
 const fn width(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// A number without the sign that `parse` takes.
+/// Parses a number without a sign.
 fn number(text: &str) -> Option<u8> {
     let is_number = text.bytes().all(|octet| octet.is_ascii_digit());
     is_number.then(|| text.parse().ok()).flatten()
 }
 
-/// How many bits come before an IPv4 address within IPv6.
+/// Bits before the IPv4 address in an IPv4-mapped address.
 const MAPPED: u8 = 96;
 
 #[cfg(test)]
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_are_read_and_cut() {
+    fn prefixes_are_parsed_and_masked() {
         for (text, read) in [
             ("10.1.2.3/8", "10.0.0.0/8"),
             ("10.1.2.3", "10.1.2.3/32"),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn families_do_not_mix_but_for_addresses_within_others() {
+    fn families_are_separate_except_for_mapped_addresses() {
         let mapped: IpAddr = "::ffff:10.1.2.3".parse().unwrap();
         assert!(prefix("10.0.0.0/8").contains(mapped));
         assert!(!prefix("::/0").contains(mapped));
@@ -156,7 +156,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_prefix_has_the_addresses_whose_bits_agree(one: u32, flip in 0_u32..32, len in 0_u8..=32) {
+        fn prefix_contains_the_addresses_with_its_bits(one: u32, flip in 0_u32..32, len in 0_u8..=32) {
             let whole = Prefix::new(IpAddr::V4(one.into()), len).unwrap();
             let other = IpAddr::V4((one ^ (1 << (31 - flip))).into());
             prop_assert!(whole.contains(IpAddr::V4(one.into())));
@@ -165,7 +165,7 @@ mod tests {
         }
 
         #[test]
-        fn prefix_of_ipv6_has_the_addresses_whose_bits_agree(one: u128, flip in 0_u32..128, len in 0_u8..=128) {
+        fn prefix_of_ipv6_contains_the_addresses_with_its_bits(one: u128, flip in 0_u32..128, len in 0_u8..=128) {
             let whole = Prefix::new(IpAddr::V6(one.into()), len).unwrap();
             let other = IpAddr::V6((one ^ (1 << (127 - flip))).into());
             prop_assert!(whole.contains(IpAddr::V6(one.into())));

@@ -1,9 +1,9 @@
-//! Leave to have sessions.
+//! Quota of sessions.
 
 use std::fmt::Debug;
 
-/// Leave to have sessions, which links share.
+/// Quota of sessions that several links share.
 pub trait Quota: Debug + Send + Sync {
-    /// Returns true if a link may have so many sessions from now on. A smaller number gives some back.
+    /// Returns true if a link may have `sessions` sessions from now on. A smaller number returns the others.
     fn may_have(&self, sessions: usize) -> bool;
 }

@@ -1,19 +1,19 @@
-//! Addresses that lead back to the gateway's own host or to its cloud provider, in all their spellings.
+//! Addresses that lead to the gateway's own host or its cloud provider, in all notations.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::prefix::Prefix;
 
-/// Returns whether only a rule for this very address may admit it.
+/// Returns true if only a rule for this exact address may allow it.
 ///
-/// These are the addresses of this host (`is_own`), loopback, link-local, unspecified, multicast and broadcast addresses,
-/// cloud metadata services, and IPv6 addresses that carry one of them.
-pub(crate) fn is_reserved(address: IpAddr, is_own: impl Fn(IpAddr) -> bool) -> bool {
+/// These are the addresses of this host (`is_local`), and loopback, link-local, unspecified, multicast and broadcast
+/// addresses. Cloud metadata services and IPv6 addresses that contain one of these are reserved, too.
+pub(crate) fn is_reserved(address: IpAddr, is_local: impl Fn(IpAddr) -> bool) -> bool {
     let address = address.to_canonical();
     let embedded = embedded(address).map(IpAddr::V4);
     std::iter::once(address)
         .chain(embedded)
-        .any(|address| is_special(address) || is_own(address))
+        .any(|address| is_special(address) || is_local(address))
 }
 
 fn is_special(address: IpAddr) -> bool {
@@ -23,7 +23,7 @@ fn is_special(address: IpAddr) -> bool {
         .any(|range| range.contains(address))
 }
 
-/// Returns the IPv4 address to which a translator or tunnel would forward packets for this IPv6 address.
+/// Returns the IPv4 address to which a translator or tunnel forwards packets for this IPv6 address.
 const fn embedded(address: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(address) = address else {
         return None;
@@ -43,7 +43,7 @@ const fn embedded(address: IpAddr) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::from_bits((high as u32) << 16 | low as u32))
 }
 
-/// RFC 6890, RFC 5771, RFC 4291 and RFC 8215, then the metadata services that are not link-local.
+/// Networks of RFC 6890, RFC 5771, RFC 4291 and RFC 8215, then metadata services that are not link-local.
 const SPECIAL: [(IpAddr, u8); 15] = [
     (v4([0, 0, 0, 0]), 8),
     (v4([127, 0, 0, 0]), 8),
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_link_local_and_metadata_are_reserved_in_all_spellings() {
+    fn loopback_link_local_and_metadata_are_reserved_in_all_notations() {
         for address in [
             "0.0.0.0",
             "0.1.2.3",
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbors_of_reserved_addresses_are_free() {
+    fn neighbors_of_reserved_addresses_are_not_reserved() {
         for address in [
             "1.0.0.0",
             "10.0.0.1",
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn own_addresses_are_reserved_in_all_spellings() {
+    fn own_addresses_are_reserved_in_all_notations() {
         let own: IpAddr = "10.1.2.3".parse().unwrap();
         for (address, reserved) in [
             ("10.1.2.3", true),

@@ -1,4 +1,4 @@
-//! Names of targets, looked up in a thread of its own, since the system's resolver blocks.
+//! Resolution of target names, on a thread of its own because the system's resolver blocks.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -7,28 +7,31 @@ use std::thread;
 
 use lighthaul_slabs::SessionId;
 
-use crate::allowed::Allowed;
-use crate::call::{Call, Caller, Found};
 use crate::capture::refusal::Refusal;
-use crate::own::is_own;
+use crate::command::{Command, CommandSender, ResolvedTarget};
+use crate::local_address::is_local;
 use crate::target::{Host, Target};
+use crate::target_rules::TargetRules;
 
-/// Asks for addresses.
+/// Sending side of the resolver's queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Resolver {
     queue: SyncSender<(SessionId, Target)>,
 }
 
 impl Resolver {
-    /// A thread that answers to `caller`.
-    pub(crate) fn start(allowed: Arc<Allowed>, caller: Caller) -> std::io::Result<Self> {
+    /// Starts a resolver that answers to `commands`.
+    pub(crate) fn start(
+        allowed: Arc<TargetRules>,
+        commands: CommandSender,
+    ) -> std::io::Result<Self> {
         let (queue, questions) = sync_channel::<(SessionId, Target)>(QUESTIONS_MAX);
         thread::Builder::new()
             .name("resolver".into())
             .spawn(move || {
                 for (session, target) in questions {
                     let found = look_up(&allowed, &target);
-                    if !caller.call_patiently(Call::Resolved(session, found)) {
+                    if !commands.send(Command::Resolved(session, found)) {
                         return;
                     }
                 }
@@ -36,14 +39,14 @@ impl Resolver {
         Ok(Self { queue })
     }
 
-    /// Asks; answers whether there was room to.
+    /// Queues a question. Returns false if the queue is full.
     pub(crate) fn ask(&self, session: SessionId, target: Target) -> bool {
         self.queue.try_send((session, target)).is_ok()
     }
 }
 
-/// The addresses of a target that may be called.
-pub(crate) fn look_up(allowed: &Allowed, target: &Target) -> Found {
+/// Returns the allowed addresses of a target.
+pub(crate) fn look_up(allowed: &TargetRules, target: &Target) -> ResolvedTarget {
     if !allowed.admits_name(target) {
         return Err(Refusal::NotAllowed);
     }
@@ -57,7 +60,7 @@ pub(crate) fn look_up(allowed: &Allowed, target: &Target) -> Found {
     if found.is_empty() {
         return Err(Refusal::Unresolved);
     }
-    let admitted = |address: &SocketAddr| allowed.admits_address(target, *address, is_own);
+    let admitted = |address: &SocketAddr| allowed.admits_address(target, *address, is_local);
     let found: Vec<SocketAddr> = found.into_iter().filter(admitted).collect();
     if found.is_empty() {
         return Err(Refusal::NotAllowed);
@@ -65,7 +68,7 @@ pub(crate) fn look_up(allowed: &Allowed, target: &Target) -> Found {
     Ok(found)
 }
 
-/// Names that wait to be looked up.
+/// Maximum number of queued names.
 const QUESTIONS_MAX: usize = 1 << 12;
 
 #[cfg(test)]
@@ -73,13 +76,13 @@ mod tests {
     use super::*;
 
     #[expect(clippy::unwrap_in_result, reason = "the test fails, not the look-up")]
-    fn found(rules: &[&str], target: &str) -> Found {
+    fn found(rules: &[&str], target: &str) -> ResolvedTarget {
         let rules = rules.iter().map(|rule| rule.parse().unwrap()).collect();
-        look_up(&Allowed::new(rules), &target.parse().unwrap())
+        look_up(&TargetRules::new(rules), &target.parse().unwrap())
     }
 
     #[test]
-    fn a_name_is_judged_by_the_addresses_it_resolves_to() {
+    fn name_is_admitted_by_its_resolved_addresses() {
         assert_eq!(
             found(&["localhost:80"], "localhost:80"),
             Err(Refusal::NotAllowed)
@@ -102,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn interface_addresses_of_this_host_take_a_rule_of_their_own() {
+    fn interface_addresses_of_this_host_need_a_rule_of_their_own() {
         let own = nix::ifaddrs::getifaddrs().unwrap();
         for ip in own.filter_map(|one| Some(one.address?.as_sockaddr_in()?.ip())) {
             let target = format!("{ip}:80");

@@ -1,4 +1,4 @@
-//! One session in this gateway: the socket of a program, and the bytes that wait on either side of it.
+//! One session at this gateway: the socket of a program or target, and the bytes that wait in both directions.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
@@ -11,73 +11,73 @@ use lighthaul_slabs::SessionId;
 use socket2::Socket;
 use tracing::debug;
 
-use crate::bond::Tie;
-use crate::depot::{Closed, Depot, Page};
-use crate::shares::Place;
+use crate::host_shares::HostShare;
+use crate::page_pool::{Page, PagePool, SealedPage};
+use crate::session_relay::RelayEnd;
 
-/// A session that has a socket.
+/// Session with its socket. "Program" stands for the target at the egress gateway.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) id: SessionId,
-    /// The program, once there is one.
+    /// Socket, once it is connected.
     pub(crate) socket: Option<Socket>,
-    /// The program is another gateway's link, on which the session goes on.
-    pub(crate) tie: Option<Tie>,
-    /// Its part of its host's share, if it is a program's.
-    pub(crate) place: Option<Place>,
-    pub(crate) from_edge: FromEdge,
-    pub(crate) to_edge: ToEdge,
+    /// Relay to another link, if the session continues there.
+    pub(crate) relay: Option<RelayEnd>,
+    /// Share of the program's host, for a program of this side.
+    pub(crate) share: Option<HostShare>,
+    pub(crate) from_program: FromProgram,
+    pub(crate) to_program: ToProgram,
 }
 
-/// What the program says.
+/// Bytes from the program.
 #[derive(Debug)]
-pub(crate) struct FromEdge {
-    /// The socket may have something.
+pub(crate) struct FromProgram {
+    /// True if the socket may have data.
     pub(crate) is_ready: bool,
-    /// A page that is not full; it waits for more while others wait before it.
+    /// Page that is not full. It waits for more bytes while other pages wait before it.
     tail: Option<Page>,
     /// Pages that wait for a slab.
-    pub(crate) waiting: VecDeque<Closed>,
-    /// The lengths of those of which the link does not know.
+    pub(crate) waiting: VecDeque<SealedPage>,
+    /// Lengths of pages that were not supplied to the link yet.
     fresh: Vec<u32>,
     digest: Digest,
-    /// The program has said all.
+    /// True if the program has ended its stream.
     ended: bool,
-    /// The link knows.
+    /// True if the link knows the end.
     pub(crate) told_end: bool,
 }
 
-/// What the program is told.
+/// Bytes for the program.
 #[derive(Debug)]
-pub(crate) struct ToEdge {
-    /// The socket may have room.
+pub(crate) struct ToProgram {
+    /// True if the socket may have room.
     pub(crate) is_ready: bool,
-    /// Pieces that came before their turn, by their offset.
+    /// Pieces that arrived out of order, by offset.
     early: BTreeMap<u64, Piece>,
-    /// Up to where all came.
+    /// Offset up to which all bytes have arrived.
     reached: u64,
     waiting: VecDeque<Page>,
-    /// Bytes of the first of them that the socket has taken.
+    /// Bytes of the first page that were written.
     taken: usize,
     written: u64,
     digest: Digest,
     end: Option<u64>,
-    /// The program was told that this is all.
+    /// True if the program has seen the end.
     shut: bool,
 }
 
-/// A record's bytes.
+/// Bytes of a record.
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) pages: Vec<Page>,
     pub(crate) end: Option<u64>,
 }
 
-/// What came of writing.
+/// Result of writing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Written {
     pub(crate) bytes: u64,
-    /// Pages that are free again.
+    /// Number of freed pages.
     pub(crate) pages: u64,
 }
 
@@ -86,9 +86,9 @@ impl Session {
         Self {
             id,
             socket: None,
-            tie: None,
-            place: None,
-            from_edge: FromEdge {
+            relay: None,
+            share: None,
+            from_program: FromProgram {
                 is_ready: false,
                 tail: None,
                 waiting: VecDeque::new(),
@@ -97,7 +97,7 @@ impl Session {
                 ended: false,
                 told_end: false,
             },
-            to_edge: ToEdge {
+            to_program: ToProgram {
                 is_ready: false,
                 early: BTreeMap::new(),
                 reached: 0,
@@ -111,65 +111,64 @@ impl Session {
         }
     }
 
-    /// There is a program, whose socket does not block. Should this process die, it sees a reset, never an end that
-    /// was none.
+    /// Adds the non-blocking socket of the program. If this process dies, the program sees a reset and not a regular end.
     pub(crate) fn connect(&mut self, socket: Socket) -> io::Result<()> {
-        if self.tie.is_none() {
+        if self.relay.is_none() {
             socket.set_tcp_nodelay(true)?;
             socket.set_linger(Some(Duration::ZERO))?;
-            // what its host has no place for stays here, where it is counted
+            // further bytes stay in this process, where they are counted
             socket.set_tcp_notsent_lowat(UNSENT_BYTES)?;
             pace_where_far(&socket);
         }
         self.socket = Some(socket);
-        self.from_edge.is_ready = true;
-        self.to_edge.is_ready = true;
+        self.from_program.is_ready = true;
+        self.to_program.is_ready = true;
         Ok(())
     }
 
-    /// Whether its program has reset the connection; who reads it hears so anyway.
+    /// Returns true if the program has reset the connection. Reading reports this too.
     pub(crate) fn is_reset(&self) -> bool {
         let error = self.socket.as_ref().map(Socket::take_error);
         matches!(error, Some(Ok(Some(_)) | Err(_)))
     }
 
-    /// Says something to the program before what the other side does.
+    /// Writes to the program before the bytes of the other side.
     pub(crate) fn say(&mut self, octets: &[u8]) {
         if let Some(socket) = &mut self.socket
             && let Err(error) = socket.write_all(octets)
         {
-            debug!("session {} was not answered: {error}", self.id);
+            debug!("cannot answer session {}: {error}", self.id);
         }
     }
 
-    /// Parts with the program in good order: what the kernel still has for it is delivered.
+    /// Closes the socket regularly: the kernel still delivers its buffers.
     pub(crate) fn part(&mut self) {
-        self.tie = None;
+        self.relay = None;
         if let Some(socket) = self.socket.take() {
             socket.set_linger(None).ok();
         }
     }
 
-    /// Whether both directions are over.
+    /// Returns true if both directions have ended.
     pub(crate) fn is_over(&self) -> bool {
-        self.from_edge.told_end && self.from_edge.waiting.is_empty() && self.to_edge.shut
+        self.from_program.told_end && self.from_program.waiting.is_empty() && self.to_program.shut
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // who parted in good order has none
-        if let Some(tie) = &self.tie {
-            tie.sever();
+        // after a regular end, there is no relay
+        if let Some(relay) = &self.relay {
+            relay.abort();
         }
     }
 }
 
-impl FromEdge {
-    /// Takes what came with the handshake.
-    pub(crate) fn begin_with(&mut self, mut octets: &[u8], depot: &mut Depot) {
+impl FromProgram {
+    /// Adds bytes that came with the handshake.
+    pub(crate) fn begin_with(&mut self, mut octets: &[u8], pool: &mut PagePool) {
         while !octets.is_empty() {
-            let mut page = self.tail.take().unwrap_or_else(|| depot.take());
+            let mut page = self.tail.take().unwrap_or_else(|| pool.take());
             let rest = page.rest();
             let count = rest.len().min(octets.len());
             rest[..count].copy_from_slice(&octets[..count]);
@@ -179,18 +178,18 @@ impl FromEdge {
         }
     }
 
-    /// Reads what there is, of at most so many pages; answers how many bytes.
+    /// Reads into at most `pages` pages. Returns the number of bytes.
     pub(crate) fn read(
         &mut self,
         socket: &mut Socket,
-        depot: &mut Depot,
+        pool: &mut PagePool,
         pages: usize,
     ) -> io::Result<u64> {
-        let (mut total, mut pages) = (0, pages.min(depot.room()));
+        let (mut total, mut pages) = (0, pages.min(pool.room()));
         while self.is_ready && !self.ended && (pages > 0 || self.tail.is_some()) {
             let mut fresh: Vec<Page> = self.tail.take().into_iter().collect();
             let more = pages.min(READ_PAGES);
-            fresh.extend((0..more).map(|_| depot.take()));
+            fresh.extend((0..more).map(|_| pool.take()));
             let mut slices: Vec<IoSliceMut<'_>> = fresh
                 .iter_mut()
                 .map(|page| IoSliceMut::new(page.rest()))
@@ -203,7 +202,7 @@ impl FromEdge {
                 left -= count;
                 page.grow(count);
                 if page.len() == 0 {
-                    depot.give_back(page);
+                    pool.give_back(page);
                 } else {
                     pages = pages.saturating_sub(usize::from(page.is_full()));
                     self.keep(page);
@@ -220,7 +219,7 @@ impl FromEdge {
         Ok(total)
     }
 
-    /// The lengths of pages that have become ready for a slab: full ones, and the last, if none waits before it.
+    /// Returns the lengths of pages that are ready for a slab: full ones, and the last one if none waits before it.
     pub(crate) fn supplies(&mut self) -> Vec<u32> {
         if (self.ended || self.waiting.is_empty())
             && let Some(page) = self.tail.take()
@@ -230,20 +229,20 @@ impl FromEdge {
         std::mem::take(&mut self.fresh)
     }
 
-    /// The digest of all, once all was supplied; fails if the other half of the session knows of another.
-    pub(crate) fn end(&mut self, tie: Option<&Tie>) -> io::Result<Option<u64>> {
+    /// Returns the digest of all bytes, once all were supplied. Fails if the other side of a relay has another digest.
+    pub(crate) fn end(&mut self, relay: Option<&RelayEnd>) -> io::Result<Option<u64>> {
         if !self.ended || self.told_end || self.tail.is_some() {
             return Ok(None);
         }
         let digest = self.digest.finalize();
-        if tie.is_some_and(|tie| !tie.agrees(digest)) {
-            return Err(io::Error::other("the session broke off on another link"));
+        if relay.is_some_and(|relay| !relay.matches(digest)) {
+            return Err(io::Error::other("the session failed on another link"));
         }
         self.told_end = true;
         Ok(Some(digest))
     }
 
-    /// All pages that wait; nobody will send them.
+    /// Removes all waiting pages, which will not be sent.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Page> {
         let waiting = self.waiting.drain(..).map(|closed| closed.page);
         waiting.chain(self.tail.take())
@@ -264,9 +263,9 @@ impl FromEdge {
     }
 }
 
-impl ToEdge {
-    /// Takes a piece that came, be it before its turn; answers how many pages are free again.
-    pub(crate) fn take(&mut self, offset: u64, piece: Piece, depot: &mut Depot) -> u64 {
+impl ToProgram {
+    /// Adds a piece, in order or not. Returns the number of freed pages.
+    pub(crate) fn take(&mut self, offset: u64, piece: Piece, pool: &mut PagePool) -> u64 {
         let mut emptied = 0;
         self.early.insert(offset, piece);
         while let Some(piece) = self.early.remove(&self.reached) {
@@ -274,16 +273,16 @@ impl ToEdge {
                 self.reached += page.len() as u64;
                 self.digest.update(page.bytes());
                 self.waiting.push_back(page);
-                emptied += self.merge(depot);
+                emptied += self.merge(pool);
             }
             self.end = piece.end.or(self.end);
         }
         emptied
     }
 
-    /// Moves the last page's bytes to the one before if they fit there, so that many small pieces for a program that does not read
-    /// take no more memory than few large ones; answers how many pages that freed.
-    fn merge(&mut self, depot: &mut Depot) -> u64 {
+    /// Moves the last page's bytes to the page before if they fit, so that small pieces take no more memory than large
+    /// ones. Returns the number of freed pages.
+    fn merge(&mut self, pool: &mut PagePool) -> u64 {
         let mut last_two = self.waiting.iter_mut().rev();
         let (Some(last), Some(before)) = (last_two.next(), last_two.next()) else {
             return 0;
@@ -295,27 +294,27 @@ impl ToEdge {
         rest[..last.len()].copy_from_slice(last.bytes());
         before.grow(last.len());
         if let Some(last) = self.waiting.pop_back() {
-            depot.recycle(last);
+            pool.recycle(last);
         }
         1
     }
 
-    /// Bytes that the socket has taken.
+    /// Returns the number of bytes that were written.
     pub(crate) const fn written(&self) -> u64 {
         self.written
     }
 
-    /// Whether the program has taken all that came in order.
+    /// Returns true if the program has taken all bytes that arrived in order.
     pub(crate) fn is_drained(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Writes what the socket takes; shuts it when that was all.
+    /// Writes as much as the socket takes, and shuts it down at the end.
     pub(crate) fn write(
         &mut self,
         socket: &mut Socket,
-        depot: &mut Depot,
-        tie: Option<&Tie>,
+        pool: &mut PagePool,
+        relay: Option<&RelayEnd>,
     ) -> io::Result<Written> {
         let mut done = Written::default();
         while self.is_ready && !self.waiting.is_empty() {
@@ -331,7 +330,7 @@ impl ToEdge {
             match socket.write_vectored(&slices[..count]) {
                 Ok(bytes) => {
                     done.bytes += bytes as u64;
-                    done.pages += self.pass(bytes, depot);
+                    done.pages += self.pass(bytes, pool);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_ready = false,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -342,34 +341,34 @@ impl ToEdge {
         if self.waiting.is_empty() && !self.shut && self.end.is_some() {
             self.shut = true;
             let digest = self.compare()?;
-            if let Some(tie) = tie {
-                tie.finish(digest);
+            if let Some(relay) = relay {
+                relay.finish(digest);
             }
             socket.shutdown(Shutdown::Write)?;
         }
         Ok(done)
     }
 
-    /// All pages that wait; nobody will read them.
+    /// Removes all waiting pages, which will not be read.
     pub(crate) fn drain(&mut self) -> Vec<Page> {
         let early = std::mem::take(&mut self.early);
         let early = early.into_values().flat_map(|piece| piece.pages);
         self.waiting.drain(..).chain(early).collect()
     }
 
-    /// Whether what was said on the other side is what came.
+    /// Compares the digests of both ends of the session.
     fn compare(&self) -> io::Result<u64> {
         let digest = self.digest.finalize();
         if self.end == Some(digest) {
             return Ok(digest);
         }
         Err(io::Error::other(
-            "what came is not what was sent: the digests of the two ends differ",
+            "the received bytes differ from those that were sent",
         ))
     }
 
-    /// The socket has taken so many bytes; answers how many pages that freed.
-    fn pass(&mut self, bytes: usize, depot: &mut Depot) -> u64 {
+    /// Counts written bytes. Returns the number of freed pages.
+    fn pass(&mut self, bytes: usize, pool: &mut PagePool) -> u64 {
         self.taken += bytes;
         let mut pages = 0;
         while let Some(page) = self.waiting.front()
@@ -377,7 +376,7 @@ impl ToEdge {
         {
             self.taken -= page.len();
             if let Some(page) = self.waiting.pop_front() {
-                depot.recycle(page);
+                pool.recycle(page);
             }
             pages += 1;
         }
@@ -385,8 +384,8 @@ impl ToEdge {
     }
 }
 
-/// Bytes that the kernel holds for a program besides those on their way.
+/// Maximum number of unsent bytes in the kernel, in addition to those in flight.
 const UNSENT_BYTES: u32 = 256 << 10;
-/// Pages that one call reads into, and writes from: about a megabyte.
+/// Maximum number of pages of one call: about a megabyte.
 const READ_PAGES: usize = 16;
 const WRITE_PAGES: usize = 16;

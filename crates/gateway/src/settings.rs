@@ -1,57 +1,58 @@
-//! What a gateway is told.
+//! Settings of a gateway.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::{Rate, Size};
 
-use crate::allowed::Allowed;
-use crate::line::Line;
+use crate::link_handle::LinkHandle;
+use crate::target_rules::TargetRules;
 
-/// How a gateway works.
+/// Settings of a gateway.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where sessions from the other side may go.
-    pub allowed: Arc<Allowed>,
-    /// Targets that are near: they are called from here, and sessions with them cross no link.
-    pub direct: Arc<Allowed>,
-    /// What the channel to the other side carries; what a probe finds, if nothing.
+    /// Targets that sessions of other gateways may reach.
+    pub allowed: Arc<TargetRules>,
+    /// Near targets: this gateway connects to them itself, and their sessions cross no link.
+    pub direct: Arc<TargetRules>,
+    /// Rate of the channel to the other gateway; measured if none is set.
     pub rate: Option<Rate>,
-    /// The channel is booked: it carries what [`Line::follow`](crate::line::Line::follow) is told, and a policer takes bursts of a millisecond.
+    /// True for a booked channel: its rate follows [`LinkHandle::follow`](crate::link_handle::LinkHandle::follow), and a
+    /// policer allows bursts of a millisecond.
     pub booked: bool,
-    /// Memory for all links of one key: half of it for what comes, half for what leaves.
+    /// Memory for all links of one key: half of it in each direction.
     pub memory: Size,
-    /// A slab has at most so much.
+    /// Maximum size of a slab.
     pub slab: Size,
-    /// How long bytes wait for a slab to fill while the channel is idle.
+    /// Maximum time for which bytes wait for a slab to fill while the channel is idle.
     pub age: Duration,
-    /// How long sessions outlive their connection.
+    /// Time for which sessions outlive their connection.
     pub patience: Duration,
-    /// How long a program or target may be silent before its host is asked whether it is still there.
+    /// Idle time after which TCP keepalive probes a program or target.
     pub keepalive: Duration,
-    /// Sessions at a time of one link, of all links of one key, and of all programs that come in here.
+    /// Maximum number of sessions of a link, of all links of one key, and of all programs of this gateway.
     pub sessions_max: usize,
-    /// Links that other gateways may begin.
+    /// Limits of links that other gateways start.
     pub links: LinkLimits,
-    /// Where sessions of other gateways go on whose target is not allowed here.
-    pub onward: Option<Line>,
+    /// Link for sessions of other gateways whose targets are not allowed here.
+    pub onward: Option<LinkHandle>,
 }
 
-/// Most links that other gateways may have here at a time.
+/// Maximum number of links that other gateways may have at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkLimits {
-    /// Of all of them together.
+    /// Maximum of all gateways together.
     pub all: usize,
-    /// Of those with one key.
+    /// Maximum of one key.
     pub key: usize,
-    /// Of those at one address: of IPv4, or a /64 of IPv6.
+    /// Maximum of one IPv4 address, or one IPv6 /64.
     pub address: usize,
-    /// Memory of all of them together.
+    /// Memory of all links together.
     pub memory: Size,
 }
 
 impl Settings {
-    /// Whether the channel's rate has to be found out.
+    /// Returns true if the rate of the channel must be measured.
     pub const fn measures(&self) -> bool {
         self.rate.is_none() && !self.booked
     }

@@ -1,4 +1,4 @@
-//! What a link counts, for those who look.
+//! Counters and state of a link, for other threads.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -7,10 +7,10 @@ use std::time::Duration;
 use lighthaul_io::host::wait::Sign;
 use lighthaul_slabs::Link;
 
-use crate::depot::Depot;
+use crate::page_pool::PagePool;
 use crate::quota::Quota;
 
-/// The counters of one link.
+/// Counters and state of a link.
 #[derive(Debug, Default)]
 pub struct Status {
     sessions: AtomicUsize,
@@ -34,67 +34,67 @@ pub struct Status {
     tokens_made: AtomicU64,
     turns_nanos: AtomicU64,
     wants: AtomicBool,
-    /// Raised when there is something to send again.
+    /// Raised when data wait again.
     waker: OnceLock<Sign>,
     over: AtomicBool,
-    /// Whether there is a link to go on with.
+    /// True if a peer that reconnects finds its link.
     kept: AtomicBool,
     refused_by_peer: AtomicBool,
-    /// Leave to have sessions, if other links share it.
+    /// Quota of sessions that the link shares with others.
     quota: OnceLock<Arc<dyn Quota>>,
 }
 
-/// What they say at one moment.
+/// Counters at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sight {
-    /// Sessions now.
+pub struct LinkSnapshot {
+    /// Current sessions.
     pub sessions: u64,
-    /// Sessions that ended in good order.
+    /// Sessions that ended regularly.
     pub sessions_ended: u64,
-    /// Sessions that were not begun, for want of a target, of leave or of room.
+    /// Sessions that were refused because of their target, of a rule or of a limit.
     pub sessions_refused: u64,
     /// Sessions that ended in a reset, or with their link.
     pub sessions_broken: u64,
-    /// Bytes that programs have said.
+    /// Bytes read from programs.
     pub read: u64,
-    /// Bytes that programs were told.
+    /// Bytes written to programs.
     pub wrote: u64,
-    /// Slabs formed.
+    /// Formed slabs.
     pub slabs_sent: u64,
-    /// Of these, slabs of which the other side has not said that it keeps them.
+    /// Slabs of which the other side has not taken custody.
     pub slabs_held: u64,
-    /// Datagrams sent.
+    /// Sent datagrams.
     pub datagrams_sent: u64,
-    /// Of these, those that were sent again.
+    /// Retransmitted datagrams, which are also counted as sent.
     pub datagrams_resent: u64,
-    /// Datagrams received.
+    /// Received datagrams.
     pub datagrams_received: u64,
-    /// Bytes of memory that what leaves takes.
+    /// Bytes of memory for outgoing pages.
     pub memory_out: u64,
-    /// Bytes of memory that what came takes until it has gone on.
+    /// Bytes of memory for incoming pages.
     pub memory_in: u64,
-    /// Pages that the other side still has a place for.
+    /// Pages that the other side has room for.
     pub credit: u64,
-    /// What the channel carries now, in bits a second; zero in a gap, or if it has no limit.
+    /// Current rate of the channel in bits a second; zero in a gap, or without a limit.
     pub rate_bps: u64,
-    /// Whether there is a connection.
+    /// True if there is a connection.
     pub connected: bool,
-    /// Whether the other gateway refuses this one.
+    /// True if the other gateway refuses this one.
     pub refused: bool,
-    /// Connections but the first.
+    /// Connections after the first one.
     pub reconnections: u64,
-    /// How often the token of its cluster was taken.
+    /// Number of times that this element received the token of its cluster.
     pub tokens_taken: u64,
-    /// How often it was made anew here, since it was lost.
+    /// Number of times that this element created the token after a loss.
     pub tokens_made: u64,
-    /// For how long the channel was this gateway's, of those of its cluster.
+    /// Time for which this element held the token.
     pub turns: Duration,
 }
 
 impl Status {
-    /// What they say now.
-    pub fn sight(&self) -> Sight {
-        Sight {
+    /// Returns the current counters.
+    pub fn snapshot(&self) -> LinkSnapshot {
+        LinkSnapshot {
             sessions: self.sessions.load(Relaxed) as u64,
             sessions_ended: self.sessions_ended.load(Relaxed),
             sessions_refused: self.sessions_refused.load(Relaxed),
@@ -119,17 +119,17 @@ impl Status {
         }
     }
 
-    /// Whether something waits for the channel.
+    /// Returns true if data wait for the channel.
     pub(crate) fn wants(&self) -> bool {
         self.wants.load(Relaxed)
     }
 
-    /// Has a sign raised whenever that begins.
+    /// Sets the sign that is raised when data begin to wait.
     pub(crate) fn watch_wants(&self, sign: Sign) {
         self.waker.set(sign).ok();
     }
 
-    /// Something waits for the channel, or nothing does.
+    /// Notes that data wait for the channel, or that none do.
     pub(crate) fn want(&self, wants: bool) {
         let wanted = self.wants.swap(wants, Relaxed);
         if wants
@@ -149,12 +149,12 @@ impl Status {
         }
     }
 
-    /// Counts its sessions together with those of other links; to be called before there are any.
+    /// Counts the sessions together with those of other links. Must be called before there are any.
     pub(crate) fn share(&self, quota: Arc<dyn Quota>) {
         self.quota.set(quota).ok();
     }
 
-    /// Returns true if there may be so many sessions, where `most` is the limit of this link alone.
+    /// Returns true if there may be `count` sessions, where `most` is the limit of this link alone.
     pub(crate) fn may_have(&self, count: usize, most: usize) -> bool {
         count <= most && self.quota.get().is_none_or(|quota| quota.may_have(count))
     }
@@ -171,7 +171,7 @@ impl Status {
         self.sessions_broken.fetch_add(count, Relaxed);
     }
 
-    /// The link is over for good.
+    /// Notes that the link has ended.
     pub(crate) fn over(&self) {
         self.over.store(true, Relaxed);
     }
@@ -180,17 +180,17 @@ impl Status {
         self.over.load(Relaxed)
     }
 
-    /// There is a link to go on with from now on, or none.
+    /// Notes that there is a link to resume, or none.
     pub(crate) fn keep(&self, is: bool) {
         self.kept.store(is, Relaxed);
     }
 
-    /// Returns whether a peer that connects again finds its link.
+    /// Returns true if a peer that reconnects finds its link.
     pub fn is_kept(&self) -> bool {
         self.kept.load(Relaxed)
     }
 
-    /// The other gateway refuses this one, or does no longer.
+    /// Notes that the other gateway refuses this one, or not any more.
     pub(crate) fn refuse(&self, is: bool) {
         self.refused_by_peer.store(is, Relaxed);
     }
@@ -215,14 +215,14 @@ impl Status {
         }
     }
 
-    /// The cluster's token has been taken and made so often, and the channel is this gateway's for so much longer.
+    /// Notes the numbers of received and created tokens, and adds time for which this element holds the channel.
     pub(crate) fn had_turn(&self, (taken, made): (u64, u64), more: Duration) {
         self.tokens_taken.store(taken, Relaxed);
         self.tokens_made.store(made, Relaxed);
         self.turns_nanos.fetch_add(more.as_nanos() as u64, Relaxed);
     }
 
-    pub(crate) fn look(&self, link: &Link, depot: &Depot) {
+    pub(crate) fn look(&self, link: &Link, pool: &PagePool) {
         let sender = link.sender();
         self.slabs_sent.store(sender.next_slab(), Relaxed);
         self.slabs_held.store(sender.held_slabs(), Relaxed);
@@ -232,7 +232,7 @@ impl Status {
         self.datagrams_received.store(received, Relaxed);
         let page_len = u64::from(link.config().page_len());
         self.memory_out
-            .store(depot.held() as u64 * page_len, Relaxed);
+            .store(pool.held() as u64 * page_len, Relaxed);
         let receiver = link.receiver();
         let taken = u64::from(link.config().pages_max).saturating_sub(receiver.room());
         self.memory_in.store(taken * page_len, Relaxed);
@@ -248,7 +248,7 @@ mod tests {
 
     use super::*;
 
-    /// Leave to have five sessions, and the numbers that were asked for.
+    /// Quota of five sessions, which records the requested numbers.
     #[derive(Debug, Default)]
     struct Five(Mutex<Vec<usize>>);
 
@@ -260,17 +260,17 @@ mod tests {
     }
 
     #[test]
-    fn a_link_asks_for_more_sessions_and_gives_back_those_that_ended() {
+    fn link_asks_for_more_sessions_and_returns_ended_ones() {
         let (quota, status) = (Arc::<Five>::default(), Status::default());
         assert!(
             status.may_have(9, 9) && !status.may_have(9, 8),
-            "a limit of its own"
+            "the link has a limit of its own"
         );
         status.share(Arc::clone(&quota) as Arc<dyn Quota>);
         assert!(status.may_have(5, 9) && !status.may_have(6, 9) && !status.may_have(5, 4));
         for count in [3, 5, 2] {
             status.sessions(count);
-            assert_eq!(status.sight().sessions, count as u64);
+            assert_eq!(status.snapshot().sessions, count as u64);
         }
         assert_eq!(*quota.0.lock().unwrap(), [5, 6, 2]);
     }

@@ -1,4 +1,4 @@
-//! Where a program wants to go.
+//! Target of a session: a host and a TCP port.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -8,26 +8,26 @@ use lighthaul_base::codec::{Malformed, Reader};
 
 use crate::ports::number;
 
-/// A host and a TCP port of it.
+/// Host and TCP port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Target {
-    /// The host.
+    /// Host.
     pub host: Host,
-    /// The port, never zero.
+    /// Port, never zero.
     pub port: u16,
 }
 
-/// A host as a program names it; made by `parse`, `from` or [`Target::read`], which let nothing else through.
+/// Host as a program names it. `parse`, `from` and [`Target::read`] refuse invalid ones.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Host {
-    /// In small letters, and not an address in disguise; the egress finds out its addresses.
+    /// Name in lower case that is not an address. The egress gateway resolves it.
     Name(String),
-    /// Never an IPv4 address within IPv6.
+    /// Address, never an IPv4-mapped IPv6 address.
     Ip(IpAddr),
 }
 
 impl Target {
-    /// Appends it as [`Self::read`] reads it: the address of a SOCKS5 request (RFC 1928, section 5).
+    /// Appends the address in the format of a SOCKS5 request (RFC 1928, section 5).
     pub fn put(&self, out: &mut Vec<u8>) {
         match &self.host {
             Host::Name(name) => {
@@ -47,7 +47,7 @@ impl Target {
         out.extend(self.port.to_be_bytes());
     }
 
-    /// Reads what [`Self::put`] or a SOCKS5 client wrote.
+    /// Reads the format of [`Self::put`].
     pub fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let host = match reader.u8()? {
             V4 => Host::from(IpAddr::from(reader.array::<4>()?)),
@@ -65,7 +65,7 @@ impl Target {
         }
     }
 
-    /// How many octets it has that begin as `octets` do; nothing where that many do not say.
+    /// Returns the length of the address that begins with `octets`, or nothing if they are too few.
     pub(crate) fn read_len(octets: &[u8]) -> Option<Result<usize, Malformed>> {
         let host = match *octets.first()? {
             V4 => 4,
@@ -113,7 +113,7 @@ impl FromStr for Target {
 }
 
 impl Host {
-    /// The host that `text` names: an IPv4 or IPv6 address without brackets, or a name; nothing where it is neither.
+    /// Returns the host with this name, or with this IPv4 or IPv6 address without brackets.
     ///
     /// Names that end in a number are refused, since resolvers take `127.1` and `0x7f000001` for addresses.
     pub fn new(text: &str) -> Option<Self> {
@@ -139,12 +139,12 @@ impl fmt::Display for Host {
     }
 }
 
-/// What was written is no target.
+/// Fault of the text of a target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no target: write example.org:443, 10.0.0.1:443 or [fd00::1]:443")]
+#[error("{0:?} is not a target: write example.org:443, 10.0.0.1:443 or [fd00::1]:443")]
 pub struct NotATarget(String);
 
-/// What stands in brackets, as IPv6 addresses do before ports.
+/// Returns the text between brackets, which enclose IPv6 addresses before ports.
 pub(crate) fn bracketed(text: &str) -> Option<&str> {
     text.strip_prefix('[')?.strip_suffix(']')
 }
@@ -161,7 +161,7 @@ fn is_name(text: &str) -> bool {
     text.len() <= NAME_MAX && name.split('.').all(is_label) && !is_number(last)
 }
 
-/// Whether a resolver might take a label for the end of an IPv4 address.
+/// Returns true if a resolver may take the label for the end of an IPv4 address.
 fn is_number(label: &str) -> bool {
     let hex = label
         .strip_prefix("0x")
@@ -170,11 +170,11 @@ fn is_number(label: &str) -> bool {
         || label.bytes().all(|octet| octet.is_ascii_digit())
 }
 
-/// Kinds of addresses, as RFC 1928 numbers them.
+/// Address types of RFC 1928.
 const V4: u8 = 1;
 const NAME: u8 = 3;
 const V6: u8 = 4;
-/// What one octet can count.
+/// Maximum number in one octet.
 const NAME_MAX: usize = 255;
 /// RFC 1035, section 2.3.4.
 const LABEL_MAX: usize = 63;
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_read_and_written() {
+    fn targets_are_parsed_and_printed() {
         for text in [
             "[::1]:80",
             "example.org:443",
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_target_is_refused() {
+    fn invalid_targets_are_refused() {
         for text in [
             "",
             "example.org",
@@ -241,7 +241,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_target_survives_the_wire(text in "([a-z]{1,9}|[0-9a-f:]{2,9}|[a-z]\\.[0-9]{1,3})", port in 1_u16.., ip: u128) {
+        fn targets_decode_to_what_was_encoded(text in "([a-z]{1,9}|[0-9a-f:]{2,9}|[a-z]\\.[0-9]{1,3})", port in 1_u16.., ip: u128) {
             let host = Host::new(&text).unwrap_or_else(|| IpAddr::V6(ip.into()).into());
             let target = Target { host, port };
             let mut out = Vec::new();
@@ -254,7 +254,7 @@ mod tests {
         }
 
         #[test]
-        fn any_octets_read_without_panic(octets in prop::collection::vec(any::<u8>(), 0..40)) {
+        fn any_octets_are_decoded_without_panic(octets in prop::collection::vec(any::<u8>(), 0..40)) {
             if let Ok(target) = Target::read(&mut Reader::new(&octets)) {
                 prop_assert_eq!(target.to_string().parse(), Ok(target));
             }

@@ -1,4 +1,4 @@
-//! Bytes between sockets and the link: who is read from, who is written to, what becomes a slab.
+//! Bytes between sockets and the link: reading, writing and forming slabs.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use lighthaul_slabs::{Link, Plan};
 use tracing::debug;
 
 use crate::capture::refusal::Refusal;
-use crate::depot::Depot;
-use crate::hub::Hub;
+use crate::multiplexer::Multiplexer;
+use crate::page_pool::PagePool;
 use crate::window::widen;
 
-impl Hub {
-    /// Looks at all sessions that something has happened to, for a moment.
+impl Multiplexer {
+    /// Serves the sessions with pending work, for at most one turn.
     pub(crate) fn pump(&mut self, link: &mut Link, now: Instant) {
         let until = now + TURN;
         while let Some(token) = self.busy.pop_first() {
@@ -23,11 +23,11 @@ impl Hub {
             }
         }
         if !self.busy.is_empty() {
-            self.come_back();
+            self.wake();
         }
     }
 
-    /// Writes what came for a session, and reads what its program says.
+    /// Writes received bytes to the socket of a session, and reads from it.
     fn serve(&mut self, link: &mut Link, token: u64) {
         let Some(session) = self.sessions.get_mut(&token) else {
             return;
@@ -35,36 +35,36 @@ impl Hub {
         let Some(socket) = &mut session.socket else {
             return;
         };
-        let mut depot = self.depot.borrow_mut();
+        let mut pool = self.pool.borrow_mut();
         let id = session.id;
         let written = session
-            .to_edge
-            .write(socket, &mut depot, session.tie.as_ref());
+            .to_program
+            .write(socket, &mut pool, session.relay.as_ref());
         let mut result = written.map(|written| {
             link.free(written.pages);
             self.status.wrote(written.bytes);
             if written.bytes > 0 {
-                widen(link, id, &session.to_edge);
+                widen(link, id, &session.to_program);
             }
         });
-        if result.is_ok() && session.from_edge.is_ready {
-            let waiting = session.from_edge.waiting.len();
-            let fair = room(link, &depot).saturating_sub(waiting).min(TURN_PAGES);
+        if result.is_ok() && session.from_program.is_ready {
+            let waiting = session.from_program.waiting.len();
+            let fair = room(link, &pool).saturating_sub(waiting).min(TURN_PAGES);
             let gap = link.flow(id).map_or(0, Flow::gap);
             let wanted = gap.div_ceil(link.config().page_len().into()) as usize;
             let pages = fair.min(wanted);
-            let read = session.from_edge.read(socket, &mut depot, pages);
+            let read = session.from_program.read(socket, &mut pool, pages);
             result = read.map(|bytes| self.status.read(bytes));
-            // who has said all that the other side has a place for is looked at again when it has more
-            if session.from_edge.is_ready && wanted > pages {
+            // a program that has filled its window is read again when the window grows
+            if session.from_program.is_ready && wanted > pages {
                 if pages < TURN_PAGES {
-                    self.starved.insert(token);
+                    self.blocked.insert(token);
                 } else {
                     self.busy.insert(token);
                 }
             }
         }
-        drop(depot);
+        drop(pool);
         if let Err(error) = result {
             debug!("session {id} ended: {error}");
             self.end(link, token, Refusal::Broken);
@@ -73,16 +73,16 @@ impl Hub {
         self.supply(link, token);
     }
 
-    /// Tells the link what waits for a slab; lets a session go that is over.
+    /// Supplies the link with full pages. Removes a session that has ended.
     fn supply(&mut self, link: &mut Link, token: u64) {
         let Some(session) = self.sessions.get_mut(&token) else {
             return;
         };
         let now = self.clock.now();
-        for len in session.from_edge.supplies() {
+        for len in session.from_program.supplies() {
             link.supply(now, session.id, len);
         }
-        match session.from_edge.end(session.tie.as_ref()) {
+        match session.from_program.end(session.relay.as_ref()) {
             Ok(Some(digest)) => link.finish(session.id, digest),
             Ok(None) => {}
             Err(error) => {
@@ -100,7 +100,7 @@ impl Hub {
         }
     }
 
-    /// Forms and sends what is ripe.
+    /// Forms and sends the slabs that are due.
     pub(crate) fn launch(&mut self, link: &mut Link, now: Instant) {
         while let Some(plan) = link.form(now) {
             let crcs = self.load(&plan);
@@ -113,46 +113,46 @@ impl Hub {
             for token in sessions {
                 self.supply(link, token);
             }
-            self.busy.append(&mut self.starved);
+            self.busy.append(&mut self.blocked);
         }
         if !self.busy.is_empty() {
-            self.come_back();
+            self.wake();
         }
     }
 
-    /// Moves the pages of a slab to where the driver finds them; answers the CRC of each run.
+    /// Moves the pages of a slab to the pool's queue for sending. Returns the CRC of each run.
     fn load(&mut self, plan: &Plan) -> Vec<u32> {
-        let mut depot = self.depot.borrow_mut();
+        let mut pool = self.pool.borrow_mut();
         let mut crcs = Vec::with_capacity(plan.runs.len());
         for (id, run) in &plan.runs {
             let token = self.tokens.get(id);
             let session = token.and_then(|token| self.sessions.get_mut(token));
-            let waiting = session.map(|session| &mut session.from_edge.waiting);
+            let waiting = session.map(|session| &mut session.from_program.waiting);
             let pages = waiting
                 .into_iter()
                 .flat_map(|waiting| waiting.drain(..run.lens.len()));
-            crcs.push(depot.launch(pages));
+            crcs.push(pool.launch(pages));
         }
         crcs
     }
 }
 
-/// How many pages may wait for the channel besides those that do: what it carries in a moment, so that programs feel its rate
-/// soon; all there is memory for while it carries nothing.
-fn room(link: &Link, depot: &Depot) -> usize {
+/// Returns the number of pages that may be read in addition to the waiting ones. It is the load of the channel for a
+/// moment, so that programs feel its rate soon. While the channel has no rate, only memory limits it.
+fn room(link: &Link, pool: &PagePool) -> usize {
     let waiting = link.waiting_pages() as usize;
     let Some(rate) = link.sender().rate() else {
-        return depot.room();
+        return pool.room();
     };
     let config = link.config();
     let ahead = rate.bytes_in(AHEAD) / u64::from(config.page_len());
     let most = ahead.max(2 * u64::from(config.slab_pages)) as usize;
-    most.saturating_sub(waiting).min(depot.room())
+    most.saturating_sub(waiting).min(pool.room())
 }
 
-/// How much of the channel's time waits for it.
+/// Time of the channel for which pages are read ahead.
 const AHEAD: Duration = Duration::from_millis(100);
-/// For how long sessions are looked at before datagrams get their turn.
+/// Time for which sessions are served before datagrams get their turn.
 const TURN: Duration = Duration::from_millis(1);
-/// Pages that one session may be read from at a time: about 2 MB.
+/// Maximum number of pages that are read from one session in a turn: about 2 MB.
 const TURN_PAGES: usize = 32;

@@ -1,6 +1,6 @@
-//! The fuzz targets' bodies on stable: random octets, likely ones, and the inputs kept as seeds.
+//! Fuzz targets on stable Rust: random octets, valid-looking octets, and the inputs of the seed corpus.
 
-#![expect(unreachable_pub, reason = "the bodies belong to a crate of their own")]
+#![expect(unreachable_pub, reason = "the targets belong to another crate")]
 
 use proptest::prelude::*;
 
@@ -11,16 +11,18 @@ mod harmless;
 
 use harmless::{Body, assert_harmless, assert_seeds_harmless};
 
-const TARGETS: [(&str, Body); 6] = [
+const TARGETS: [(&str, Body); 8] = [
     ("address_arp", gateway::arp),
+    ("address_sockets", gateway::sockets),
     ("capture_socks", gateway::socks),
     ("capture_connect", gateway::connect),
     ("target", gateway::target),
-    ("allowed", gateway::allowed),
-    ("word", gateway::word),
+    ("target_rules", gateway::target_rules),
+    ("local_address", gateway::local_address),
+    ("messages", gateway::messages),
 ];
 
-/// Whole conversations of SOCKS5, most of them right.
+/// Returns SOCKS5 conversations, most of them valid.
 fn socks() -> impl Strategy<Value = Vec<u8>> {
     let greeting = prop_oneof![
         Just(b"\x05\x01\0".to_vec()),
@@ -46,7 +48,7 @@ fn socks() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// Requests of HTTP, most of them right.
+/// Returns HTTP requests, most of them valid.
 fn requests() -> impl Strategy<Value = String> {
     "[\u{0}-\u{20}](\r\n)?(CONNECT|GET) (a\\.b:443|\\[::1\\]:[0-9]{0,5}|[!-~]{0,9}) HTTP/1\\.[0-2]\r?\n\
      ((Host|Content-Length|Proxy-Authorization): (0|x|Basic YWxpY2U6c2VjcmV0)\r?\n){0,3}\r?\n[ -~]{0,9}"
@@ -54,50 +56,61 @@ fn requests() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn handshakes_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn random_handshakes_are_harmless(octets in prop::collection::vec(any::<u8>(), 0..400)) {
         assert_harmless(gateway::socks, &octets);
         assert_harmless(gateway::connect, &octets);
         assert_harmless(gateway::target, &octets);
-        assert_harmless(gateway::word, &octets);
+        assert_harmless(gateway::messages, &octets);
         assert_harmless(gateway::arp, &octets);
     }
 
     #[test]
-    fn words_of_gateways_survive(hops: u8, kind in 1_u8..5, rest in prop::collection::vec(any::<u8>(), 0..40)) {
-        assert_harmless(gateway::word, &[&[hops, kind], &rest[..]].concat());
-        assert_harmless(gateway::word, &[&[kind], &rest[..]].concat());
+    fn valid_looking_messages_are_harmless(hops: u8, kind in 1_u8..5, rest in prop::collection::vec(any::<u8>(), 0..40)) {
+        assert_harmless(gateway::messages, &[&[hops, kind], &rest[..]].concat());
+        assert_harmless(gateway::messages, &[&[kind], &rest[..]].concat());
     }
 
     #[test]
-    fn socks_is_the_same_however_it_is_cut(octets in socks()) {
+    fn socks_does_not_depend_on_the_pieces(octets in socks()) {
         assert_harmless(gateway::socks, &octets);
     }
 
     #[test]
-    fn requests_are_the_same_however_they_are_cut(text in requests()) {
+    fn requests_do_not_depend_on_the_pieces(text in requests()) {
         assert_harmless(gateway::connect, text.as_bytes());
     }
 
     #[test]
-    fn targets_survive_any_name(name in "[0-9a-zA-Z.x:_-]{0,20}", port: u16) {
+    fn random_targets_are_harmless(name in "[0-9a-zA-Z.x:_-]{0,20}", port: u16) {
         let octets = [&[3, name.len() as u8][..], name.as_bytes(), &port.to_be_bytes()].concat();
         assert_harmless(gateway::target, &octets);
     }
 
     #[test]
-    fn frames_survive(kind in 0_u8..3, rest in prop::collection::vec(any::<u8>(), 0..40)) {
+    fn random_frames_are_harmless(kind in 0_u8..3, rest in prop::collection::vec(any::<u8>(), 0..40)) {
         let head = [&[0; 12][..], &[8, 6, 0, 1, 8, 0, 6, 4, 0, kind]].concat();
         assert_harmless(gateway::arp, &[head, rest].concat());
     }
 
     #[test]
-    fn rules_survive_any_text(text in "\\PC{0,30}|[0-9a-f.:*\\[\\]/-]{0,30}") {
-        assert_harmless(gateway::allowed, text.as_bytes());
+    fn random_answers_about_routes_are_harmless(kind in prop::sample::select(vec![2_u16, 24, 26]), rest in prop::collection::vec(any::<u8>(), 0..40)) {
+        assert_harmless(gateway::local_address, &rest);
+        assert_harmless(gateway::local_address, &[&[0; 4][..], &kind.to_ne_bytes(), &rest].concat());
+    }
+
+    #[test]
+    fn random_lists_of_sockets_are_harmless(text in "\\PC{0,60}| [0-9]{1,3}: [0-9A-Fa-f]{0,33}:[0-9A-F]{4} [0-9A-F]{8}:[0-9A-F]{4} [0-9A-F]{0,3}( .{0,9})?") {
+        assert_harmless(gateway::sockets, text.as_bytes());
+    }
+
+    #[test]
+    fn random_rules_are_harmless(text in "\\PC{0,30}|[0-9a-f.:*\\[\\]/-]{0,30}") {
+        assert_harmless(gateway::target_rules, text.as_bytes());
     }
 }
 
 #[test]
-fn what_the_fuzzer_kept_stays_harmless() {
+fn seed_corpus_is_harmless() {
     for (target, body) in TARGETS {
         assert_seeds_harmless(target, body);
     }

@@ -12,7 +12,8 @@ mod io;
 
 use harmless::{Body, assert_harmless, assert_seeds_harmless};
 
-const TARGETS: [(&str, Body); 4] = [
+const TARGETS: [(&str, Body); 5] = [
+    ("crypto_tls", io::record),
     ("frame", io::frame),
     ("fingerprint", io::fingerprint),
     ("probe", io::probe),
@@ -55,6 +56,13 @@ proptest! {
     #[test]
     fn fingerprint_parser_survives_random_octets(octets in prop::collection::vec(any::<u8>(), 0..100)) {
         assert_harmless(io::fingerprint, &octets);
+    }
+
+    #[test]
+    fn tls_records_end_where_their_lengths_say(lens in prop::collection::vec(0_u16..40, 0..8), rest in prop::collection::vec(any::<u8>(), 0..60)) {
+        let record = |len: u16| [&[22, 3, 3][..], &len.to_be_bytes(), &vec![7; len.into()]].concat();
+        let records: Vec<u8> = lens.into_iter().flat_map(record).collect();
+        assert_harmless(io::record, &[records, rest].concat());
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! Linkage of a program file: the ELF format of the System V ABI, chapters 4 and 5.
 
-use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 
@@ -17,7 +16,7 @@ pub(crate) struct Elf {
 
 impl Elf {
     /// Reads a file; nothing if it is something else.
-    pub(crate) fn read(file: &File) -> io::Result<Option<Self>> {
+    pub(crate) fn read(file: &impl FileExt) -> io::Result<Option<Self>> {
         let mut head = [0; HEAD];
         let len = read_some(file, &mut head, 0)?;
         if len < HEAD_NARROW || !head.starts_with(b"\x7fELF") {
@@ -77,7 +76,7 @@ impl Form {
     }
 
     /// Reads a part of the file, of at most [`PART_MAX`] octets.
-    fn part(self, file: &File, (offset, len): (&[u8], &[u8])) -> io::Result<Vec<u8>> {
+    fn part(self, file: &impl FileExt, (offset, len): (&[u8], &[u8])) -> io::Result<Vec<u8>> {
         let len = usize::try_from(self.number(len)).unwrap_or(PART_MAX);
         let mut part = vec![0; len.min(PART_MAX)];
         let len = read_some(file, &mut part, self.number(offset))?;
@@ -86,7 +85,7 @@ impl Form {
     }
 
     /// Returns true if a section of the file is from Go, by its name.
-    fn has_go_section(self, file: &File, head: &[u8; HEAD]) -> io::Result<bool> {
+    fn has_go_section(self, file: &impl FileExt, head: &[u8; HEAD]) -> io::Result<bool> {
         let (offset, size, names) = if self.is_wide {
             (&head[40..48], &head[58..60], &head[62..64])
         } else {
@@ -107,7 +106,7 @@ impl Form {
     }
 
     /// Returns true if a note of the segment is from Go.
-    fn has_go_note(self, file: &File, segment: &[u8; SEGMENT]) -> io::Result<bool> {
+    fn has_go_note(self, file: &impl FileExt, segment: &[u8; SEGMENT]) -> io::Result<bool> {
         let notes = if self.is_wide {
             (&segment[8..16], &segment[32..40])
         } else {
@@ -129,7 +128,7 @@ impl Form {
 }
 
 /// Reads what there is, up to the room's end.
-fn read_some(file: &File, room: &mut [u8], offset: u64) -> io::Result<usize> {
+fn read_some(file: &impl FileExt, room: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < room.len() {
         match file.read_at(&mut room[filled..], offset.saturating_add(filled as u64)) {
@@ -165,7 +164,7 @@ const GO_SECTION: &[u8] = b".go.buildinfo";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use std::fs::{self, File};
     use std::path::Path;
 
     use proptest::prelude::*;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use lighthaul_daemon::client::{call, call_through};
-use lighthaul_daemon::known::{self, Known};
-use lighthaul_gateway::entrance::Entrance;
+use lighthaul_daemon::known_hosts::{self, KeyCheck};
+use lighthaul_gateway::proxy_address::ProxyAddress;
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_session::credential::Credential;
 use lighthaul_session::error::{Code, Error};
@@ -21,7 +21,7 @@ use crate::place::PORT;
 /// `--strict` or a token forbids it.
 pub fn dial(
     far: &Daemon,
-    through: Option<&Entrance>,
+    through: Option<&ProxyAddress>,
     host: &str,
     port: u16,
 ) -> Result<Session, Error> {
@@ -39,7 +39,7 @@ pub fn dial(
 
 /// Returns a session with the process that listens at `host` and `port`, through a gateway if there is one.
 pub fn connect(
-    through: Option<&Entrance>,
+    through: Option<&ProxyAddress>,
     host: &str,
     port: u16,
     identity: &Identity,
@@ -60,26 +60,26 @@ pub fn load_key(path: &Path) -> Result<Identity, Error> {
 fn check(far: &Daemon, strict: bool, name: &str, shown: Fingerprint) -> Result<(), Error> {
     let known = judge(far.pin.as_deref(), strict, name, shown)?;
     let text = match known {
-        Known::Same => return Ok(()),
-        Known::New if !strict => {
+        KeyCheck::Matches => return Ok(()),
+        KeyCheck::New if !strict => {
             say(&format!(
                 "lighthaul: {name} is unknown here; its key {shown} is trusted from now on"
             ));
             return Ok(());
         }
-        Known::New => format!(
+        KeyCheck::New => format!(
             "{name} shows the key {shown}, which is not known here: compare it with `lighthaul \
              key --host` there, then accept it with `lighthaul trust {name} {shown}`"
         ),
-        Known::Other(known) if far.pin.is_some() => format!(
+        KeyCheck::Changed(known) if far.pin.is_some() => format!(
             "{name} shows the key {shown}, but --pin says {known}: another host may be answering in its place, or --pin is wrong; compare \
              with `lighthaul key --host` there"
         ),
-        Known::Other(known) => format!(
+        KeyCheck::Changed(known) => format!(
             "{name} shows the key {shown}, but {known} is expected: another host may be answering in its place; \
              if its key has changed, accept it with `lighthaul trust --replace {name} {shown}`"
         ),
-        Known::Unclear(nth) => return Err(unclear(&paths::known_hosts(), nth, name)),
+        KeyCheck::Malformed(nth) => return Err(unclear(&paths::known_hosts(), nth, name)),
     };
     Err(Error::new(Code::Permission, text))
 }
@@ -99,17 +99,21 @@ pub fn judge(
     strict: bool,
     name: &str,
     shown: Fingerprint,
-) -> Result<Known, Error> {
+) -> Result<KeyCheck, Error> {
     if let Some(pin) = pin {
         return match pin.parse() {
-            Ok(pin) if pin == shown => Ok(Known::Same),
-            Ok(pin) => Ok(Known::Other(pin)),
+            Ok(pin) if pin == shown => Ok(KeyCheck::Matches),
+            Ok(pin) => Ok(KeyCheck::Changed(pin)),
             Err(e) => Err(Error::new(Code::Usage, format!("{e}"))),
         };
     }
     let path = paths::known_hosts();
-    let look = if strict { known::look } else { known::meet };
-    look(&path, name, shown).map_err(|e| {
+    let lookup = if strict {
+        known_hosts::lookup
+    } else {
+        known_hosts::lookup_or_add
+    };
+    lookup(&path, name, shown).map_err(|e| {
         let what = "cannot keep known keys (give this one with --pin instead) in";
         Error::file(Code::Permission, what, &path, &e)
     })

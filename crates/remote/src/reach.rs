@@ -1,7 +1,7 @@
 //! Reaching the far side of a place: a daemon, or a program that ssh starts there.
 
 use lighthaul_daemon::client::{Started, start_over_ssh};
-use lighthaul_gateway::entrance::Entrance;
+use lighthaul_gateway::proxy_address::ProxyAddress;
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{Hello, Message};
@@ -20,7 +20,7 @@ pub struct Route {
     /// Program that ssh starts there.
     pub program: String,
     /// Gateway on the way.
-    pub gateway: Option<Entrance>,
+    pub gateway: Option<ProxyAddress>,
     /// Daemon to call, for places behind one.
     pub daemon: Daemon,
 }

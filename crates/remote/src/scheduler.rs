@@ -5,7 +5,7 @@ use std::{env, fs};
 
 use lighthaul_booking::client::{Client, ClientError};
 use lighthaul_booking::https::ServerTrust;
-use lighthaul_daemon::known;
+use lighthaul_daemon::known_hosts::KeyCheck;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_session::error::{Code, Error};
 
@@ -49,16 +49,16 @@ fn host(url: &str) -> Result<String, Error> {
 /// Checks the key that the scheduler `name` shows. A token is sent to it, so the key must be known already.
 fn check(pin: Option<&str>, name: &str, shown: Fingerprint) -> Result<(), String> {
     match judge(pin, true, name, shown).map_err(|error| error.text)? {
-        known::Known::Same => Ok(()),
-        known::Known::New => Err(format!(
+        KeyCheck::Matches => Ok(()),
+        KeyCheck::New => Err(format!(
             "it shows the key {shown}, which is not known here: compare it with `lighthaul key --host` there, then \
              accept it with `lighthaul trust {name} {shown}`"
         )),
-        known::Known::Other(expected) => Err(format!(
+        KeyCheck::Changed(expected) => Err(format!(
             "it shows the key {shown}, but {expected} is expected: another host may be answering in its place; if its key has changed, \
              accept it with `lighthaul trust --replace {name} {shown}`"
         )),
-        known::Known::Unclear(nth) => Err(unclear(&paths::known_hosts(), nth, name).text),
+        KeyCheck::Malformed(nth) => Err(unclear(&paths::known_hosts(), nth, name).text),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Detection of source files that decode octets or text from outside.
 
 use crate::sources::Source;
-use crate::tokens::tokens;
+use crate::tokens::{after_group, tokens};
 
 /// Reports whether a file decodes. Recognizes calls over several lines, with type arguments,
 /// through an import, or passed as a function.
@@ -21,7 +21,8 @@ fn is_reader(tokens: &[&str], at: usize) -> bool {
         .flatten();
     match named {
         "from_bytes" | "take_from_bytes" => !owner.is_some_and(|owner| PLAIN.contains(&owner)),
-        "from_slice" | "from_reader" | "DeflateDecoder" | "httparse" => true,
+        "from_slice" | "from_reader" | "DeflateDecoder" | "httparse" | "from_be_bytes"
+        | "from_le_bytes" | "from_ne_bytes" => true,
         "from_str" => owner.is_some_and(|owner| FORMATS.contains(&owner)),
         "parse" => owner.is_some_and(|owner| PARSERS.contains(&owner)),
         "decode" => behind == Some("."),
@@ -29,17 +30,46 @@ fn is_reader(tokens: &[&str], at: usize) -> bool {
     }
 }
 
-/// Reports whether a function that decodes is defined at this token: `decode...`, `parse...` of
-/// octets, or a function of another name that makes its type from octets.
+/// Reports whether a function that decodes is defined at this token: `decode...`; `parse...` or
+/// `from_str` of octets or text; `read` or `read_...` of octets; `read` that may make its type
+/// from something; one that takes a `Reader`; or one of another name that makes its type from octets.
 fn is_function(tokens: &[&str], at: usize) -> bool {
     let (Some(&"fn"), Some(name)) = (tokens.get(at), tokens.get(at + 1)) else {
         return false;
     };
-    let mut parameters = tokens[at..].iter().take_while(|token| **token != ")");
-    let takes_octets = parameters.any(|token| *token == "u8");
+    let function = &tokens[at..];
+    let Some(open) = function.iter().position(|token| *token == "(") else {
+        return false;
+    };
+    let close = after_group(function, open);
+    let parameters = function.get(open + 1..close - 1).unwrap_or_default();
+    let octets = takes_octets(parameters);
+    let text = parameters.contains(&"str");
+    let parses = name.starts_with("parse") || *name == "from_str";
+    let reads = *name == "read" || name.starts_with("read_");
     name.starts_with("decode")
-        || (name.starts_with("parse") && takes_octets)
-        || (*name != "new" && makes_itself_from_octets(&tokens[at..]))
+        || (parses && (octets || text))
+        || (reads && octets)
+        || (*name == "read" && takes_value(parameters) && may_make_itself(&function[close..]))
+        || parameters.windows(2).any(|pair| pair == ["Reader", "<"])
+        || (*name != "new" && makes_itself_from_octets(function))
+}
+
+/// Reports whether parameters have octets in them that are not filled by the function.
+fn takes_octets(parameters: &[&str]) -> bool {
+    let is_filled = |nth: usize| {
+        let kind = parameters[..nth].iter().rposition(|token| *token == ":");
+        let kind = &parameters[kind.map_or(0, |colon| colon + 1)..];
+        let mut kind = kind.iter().filter(|token| !token.starts_with('\''));
+        [kind.next(), kind.next()] == [Some(&"&"), Some(&"mut")] && kind.next() != Some(&"&")
+    };
+    let mut octets = (0..parameters.len()).filter(|nth| parameters[*nth] == "u8");
+    octets.any(|nth| !is_filled(nth))
+}
+
+/// Reports whether parameters are more than the function's own object.
+fn takes_value(parameters: &[&str]) -> bool {
+    parameters.contains(&":")
 }
 
 /// Reports whether a function takes a slice of octets first, and returns `Self`, alone or inside
@@ -53,9 +83,22 @@ fn makes_itself_from_octets(tokens: &[&str]) -> bool {
     if !first.eq([":", "&", "[", "u8", "]"].iter()) {
         return false;
     }
-    let result = tokens.iter().skip_while(|token| **token != ")");
-    let mut result = result.take_while(until(&["{", ";"]));
-    result.any(|token| *token == "Self")
+    let behind = tokens.iter().position(|token| *token == ")");
+    behind.is_some_and(|behind| makes_itself(&tokens[behind..]))
+}
+
+/// Reports whether `Self` is returned inside a type that stands for failure, too.
+fn may_make_itself(tokens: &[&str]) -> bool {
+    makes_itself(tokens) && tokens.get(2) != Some(&"Self")
+}
+
+/// Reports whether `Self` is returned, alone or inside another type. The tokens begin behind the
+/// parameters.
+fn makes_itself(tokens: &[&str]) -> bool {
+    let result = tokens
+        .iter()
+        .take_while(|token| **token != "{" && **token != ";");
+    result.into_iter().any(|token| *token == "Self")
 }
 
 /// Types whose `from_bytes` accepts any octets unchanged.
@@ -94,6 +137,17 @@ mod tests {
             "flate2::read::DeflateDecoder::new(packed)",
             "pub fn of(octets: &[u8]) -> Self {",
             "fn read(text: &'a [u8], more: bool) -> Option<(Self, &'a [u8])> {",
+            "fn parse(text: &str) -> Vec<u8> {",
+            "pub fn parse_step(nth: usize, from: &'a str) -> Option<Step> {",
+            "fn from_str(text: &str) -> Result<Self, NotARule> {",
+            "fn read(reply: &[u8]) -> io::Result<bool> {",
+            "fn read(&mut self, mut text: &[u8]) {",
+            "fn read_step(kind: u8, rest: &mut &[u8]) -> Option<u32> {",
+            "fn read(read: &dyn Fn(u64, usize) -> Vec<u8>) -> Option<Self> {",
+            "fn read<T>(file: &T) -> io::Result<Option<Self>> {",
+            "fn record(reader: &mut Reader<'_>) -> Result<Record, Malformed> {",
+            "len.map(u32::from_be_bytes)",
+            "u16::from_ne_bytes([octets[0], octets[1]])",
         ] {
             assert!(is_found(text), "{text}");
         }
@@ -109,7 +163,14 @@ mod tests {
             "let x = 1; // postcard::from_bytes(octets)",
             "u32::from_str(word)",
             "head.copy_from_slice(octets)",
-            "fn parse(text: &str) -> Vec<u8> {",
+            "fn parse(&self, nth: usize) -> Vec<u8> {",
+            "fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {",
+            "fn read_some(from: &File, into: &mut Vec<u8>) -> io::Result<bool> {",
+            "fn read(from: &Path, xattrs: &mut Vec<(Vec<u8>, Vec<u8>)>) -> io::Result<()> {",
+            "pub const fn read(fd: RawFd) -> Self {",
+            "fn read() -> Option<Self> {",
+            "fn read(&self) -> Option<Self> {",
+            "fn ready(octets: &[u8]) -> bool {",
             "pub fn new(octets: &[u8]) -> Self {",
             "fn with(mut self, value: &[u8]) -> Self {",
             "fn ring(cipher: Cipher, secret: &[u8]) -> Self {",

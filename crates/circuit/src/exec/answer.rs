@@ -1,33 +1,33 @@
-//! What a driver's program answers, which is believed no further than it makes sense.
+//! Answers of a driver's program, which are checked before use.
 
 use std::time::Duration;
 
 use lighthaul_base::Rate;
 use serde::Deserialize;
 
-use crate::driver::{Capabilities, Standing};
+use crate::driver::{Capabilities, InstalledCircuit};
 use crate::error::{Error, Result};
 
-/// An answer, whatever was asked.
+/// Answer to any request.
 #[derive(Debug, Deserialize)]
 pub struct Answer {
-    capabilities: Option<SaidCapabilities>,
+    capabilities: Option<JsonCapabilities>,
     answers: Option<Vec<Option<String>>>,
-    standing: Option<Vec<Standing>>,
+    circuits: Option<Vec<InstalledCircuit>>,
 }
 
 impl Answer {
-    /// Reads an answer; the error says what is wrong with its JSON.
+    /// Parses an answer.
     pub fn parse(octets: &[u8]) -> std::result::Result<Self, serde_json::Error> {
         serde_json::from_slice(octets)
     }
 
-    /// What the device can do, if that is said, and no rate is zero.
+    /// Returns the capabilities, if the answer has them and no rate is zero.
     pub fn capabilities(&self) -> Option<Capabilities> {
         self.capabilities.as_ref()?.read()
     }
 
-    /// What became of so many changes, if just that is said.
+    /// Returns the results of `count` changes, if the answer has that number of them.
     pub fn results(&self, count: usize) -> Option<Vec<Result<()>>> {
         let answers = self.answers.as_ref()?;
         let result = |why: &Option<String>| match why {
@@ -37,16 +37,16 @@ impl Answer {
         (answers.len() == count).then(|| answers.iter().map(result).collect())
     }
 
-    /// Which circuits stand, if that is said, and they are no more than there may be.
-    pub fn standing(&self, most: usize) -> Option<Vec<Standing>> {
-        let standing = self.standing.as_ref()?;
-        (standing.len() <= most).then(|| standing.clone())
+    /// Returns the circuits at the device, if the answer has at most `most` of them.
+    pub fn circuits(&self, most: usize) -> Option<Vec<InstalledCircuit>> {
+        let circuits = self.circuits.as_ref()?;
+        (circuits.len() <= most).then(|| circuits.clone())
     }
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SaidCapabilities {
+struct JsonCapabilities {
     rate_min_bps: u64,
     rate_max_bps: u64,
     granularity_bps: u64,
@@ -56,7 +56,7 @@ struct SaidCapabilities {
     overhead_bytes: u16,
 }
 
-impl SaidCapabilities {
+impl JsonCapabilities {
     fn read(&self) -> Option<Capabilities> {
         Some(Capabilities {
             rate_min: Rate::from_bps(self.rate_min_bps)?,

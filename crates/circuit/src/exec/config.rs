@@ -1,33 +1,29 @@
-//! The program of a driver.
+//! Configuration of a driver's program.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::error::{Error, Result};
+use crate::error::{Misuse, Result};
 
-/// Which program, and how long it may take.
+/// Program and its time limit.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The program.
+    /// Absolute path of the program.
     pub program: PathBuf,
-    /// What is said to it before the request.
+    /// Arguments.
     pub arguments: Vec<String>,
-    /// How long it may take to answer.
+    /// Time limit for an answer.
     pub limit: Duration,
 }
 
 impl Config {
-    /// Refuses what cannot be.
+    /// Refuses a relative path and an unreasonable time limit.
     pub fn check(&self) -> Result<()> {
         if !self.program.is_absolute() {
-            return Err(Error::Misuse(format!(
-                "the driver's program is {}: say where it is from the root on",
-                self.program.display()
-            )));
+            return Err(Misuse::RelativeProgram(self.program.clone()).into());
         }
         if self.limit.is_zero() || self.limit > LIMIT_MAX {
-            let why = "a driver's program has at least a moment and at most ten minutes to answer";
-            return Err(Error::Misuse(why.to_owned()));
+            return Err(Misuse::TimeLimit.into());
         }
         Ok(())
     }

@@ -1,34 +1,34 @@
-//! The driver that runs a program, and what both say to each other.
+//! Driver that runs a program, and the protocol between both.
 //!
-//! The program is started anew for each request, gets it on its standard input, and answers on its standard output:
+//! The program is started for each request, reads it from standard input, and writes an answer to standard output:
 //!
 //! ```text
 //! {"version":1,"verb":"capabilities"}
 //!     {"capabilities":{"rate_min_bps":1000000,"rate_max_bps":10000000000,"granularity_bps":1000000,
 //!      "guard_nanos":10000000,"entries_max":96,"is_hitless":false,"overhead_bytes":38}}
 //! {"version":1,"verb":"apply","changes":[{"id":7,"interface":"1/1/3","flow":"udp 10.0.0.2/32 5000-5000","rate_bps":0}]}
-//!     {"answers":[null]}     or a sentence that says why not, for each change
+//!     {"answers":[null]}     or the reason of a failure, for each change
 //! {"version":1,"verb":"remove","id":7}
 //!     {"answers":[null]}
 //! {"version":1,"verb":"inspect"}
-//!     {"standing":[{"id":7,"flow":"udp 10.0.0.2/32 5000-5000","rate":0}]}
+//!     {"circuits":[{"id":7,"flow":"udp 10.0.0.2/32 5000-5000","rate":0}]}
 //! ```
 //!
-//! A rate of zero is a circuit that stands but takes no packets. What is asked for and is so already is a success.
+//! A rate of zero is a circuit that exists but takes no packets. A request that is in force already succeeds.
 
 use lighthaul_base::Rate;
 use lighthaul_io::host::clock::Clock;
 use serde::Serialize;
 
 use crate::circuit::CircuitId;
-use crate::driver::{Capabilities, Change, Driver, Standing};
-use crate::error::{Error, Result};
+use crate::driver::{Capabilities, Change, Driver, InstalledCircuit};
+use crate::error::{Error, ProgramFault, Result};
 use crate::exec::answer::Answer;
 use crate::exec::config::Config;
 use crate::exec::program;
 use crate::flow::Flow;
 
-/// Keeps circuits at a device that a program knows.
+/// Driver of a device that a program controls.
 #[derive(Debug)]
 pub struct Exec {
     config: Config,
@@ -37,11 +37,13 @@ pub struct Exec {
 }
 
 impl Exec {
-    /// Asks the program what its device can do.
+    /// Starts the driver with the capabilities that the program reports.
     pub fn open(clock: Clock, config: Config) -> Result<Self> {
         config.check()?;
         let answer = run(clock, &config, &Request::Capabilities)?;
-        let capabilities = answer.capabilities().ok_or_else(|| nonsense(&config))?;
+        let capabilities = answer
+            .capabilities()
+            .ok_or_else(|| missing_answer(&config))?;
         capabilities.check()?;
         Ok(Self {
             config,
@@ -54,10 +56,10 @@ impl Exec {
         run(self.clock, &self.config, request)
     }
 
-    /// The program's answers to so many changes.
+    /// Returns the program's results of `count` changes.
     fn answers(&self, request: &Request<'_>, count: usize) -> Result<Vec<Result<()>>> {
         let results = self.ask(request)?.results(count);
-        results.ok_or_else(|| nonsense(&self.config))
+        results.ok_or_else(|| missing_answer(&self.config))
     }
 }
 
@@ -67,17 +69,17 @@ impl Driver for Exec {
     }
 
     fn apply(&mut self, changes: &[Change<'_>]) -> Vec<Result<()>> {
-        let said = changes.iter().map(|change| SaidChange {
+        let json = changes.iter().map(|change| JsonChange {
             id: change.circuit.id,
             interface: &change.circuit.interface,
             flow: change.circuit.flow,
             rate_bps: change.rate.map_or(0, Rate::as_bps),
         });
         let request = Request::Apply {
-            changes: said.collect(),
+            changes: json.collect(),
         };
         self.answers(&request, changes.len()).unwrap_or_else(|why| {
-            // whatever went wrong, it went wrong for all of them
+            // the failure is that of every change
             vec![Err(why); changes.len()]
         })
     }
@@ -87,10 +89,10 @@ impl Driver for Exec {
         answers.into_iter().collect()
     }
 
-    fn inspect(&mut self) -> Result<Vec<Standing>> {
+    fn inspect(&mut self) -> Result<Vec<InstalledCircuit>> {
         let answer = self.ask(&Request::Inspect)?;
-        let standing = answer.standing(self.capabilities.entries_max);
-        standing.ok_or_else(|| nonsense(&self.config))
+        let circuits = answer.circuits(self.capabilities.entries_max);
+        circuits.ok_or_else(|| missing_answer(&self.config))
     }
 }
 
@@ -98,7 +100,7 @@ impl Driver for Exec {
 #[serde(tag = "verb", rename_all = "snake_case")]
 enum Request<'a> {
     Capabilities,
-    Apply { changes: Vec<SaidChange<'a>> },
+    Apply { changes: Vec<JsonChange<'a>> },
     Remove { id: CircuitId },
     Inspect,
 }
@@ -111,7 +113,7 @@ struct Versioned<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct SaidChange<'a> {
+struct JsonChange<'a> {
     id: CircuitId,
     interface: &'a str,
     flow: Flow,
@@ -123,27 +125,31 @@ fn run(clock: Clock, config: &Config, request: &Request<'_>) -> Result<Answer> {
         version: VERSION,
         request,
     };
-    let failed = |why: String| Error::Program {
+    let failed = |fault: ProgramFault| Error::Program {
         program: config.program.display().to_string(),
-        why,
+        fault,
     };
-    let said = serde_json::to_vec(&said).map_err(|why| failed(why.to_string()))?;
+    let said = serde_json::to_vec(&said).map_err(|why| {
+        failed(ProgramFault::Run {
+            why: why.to_string(),
+            tail: String::new(),
+        })
+    })?;
     let answer = program::run(clock, config, &said)?;
     Answer::parse(&answer).map_err(|why| {
         let begin = String::from_utf8_lossy(&answer[..answer.len().min(SHOWN)]).into_owned();
-        failed(format!(
-            "it answered {begin:?}, which is not what was asked for: {why}"
-        ))
+        let why = why.to_string();
+        failed(ProgramFault::Malformed { begin, why })
     })
 }
 
-fn nonsense(config: &Config) -> Error {
+fn missing_answer(config: &Config) -> Error {
     Error::Program {
         program: config.program.display().to_string(),
-        why: "it did not answer what was asked, or not for every change".to_owned(),
+        fault: ProgramFault::NoAnswer,
     }
 }
 
 const VERSION: u32 = 1;
-/// How much of an answer an error shows.
+/// Maximum length of an answer in an error, in bytes.
 const SHOWN: usize = 200;

@@ -1,7 +1,7 @@
-//! Devices that a program speaks for: it reads one JSON object and writes one.
+//! Devices that a program controls: it reads a JSON object and writes one.
 //!
-//! - [`config`]: which program; [`driver`]: the driver, and what is said; [`answer`]: what is answered
-//! - `program`: running a program that may hang
+//! - [`config`]: the program; [`driver`]: the driver and its protocol; [`answer`]: answers
+//! - `program`: running a program with limits
 
 pub mod answer;
 pub mod config;

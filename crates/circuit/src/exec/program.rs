@@ -1,4 +1,4 @@
-//! Running a program that may hang, with all that it starts, in bounded time and memory.
+//! Running a program with limits of time and memory.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -11,39 +11,41 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::{Watch, wait};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ProgramFault, Result};
 use crate::exec::config::Config;
 
-/// Gives `input` to the program and returns what it said; kills it, with all in its group, when its time is over.
+/// Passes `input` to the program, and returns its output. After the time limit, its process group is killed.
 pub(super) fn run(clock: Clock, config: &Config, input: &[u8]) -> Result<Vec<u8>> {
     let program = config.program.display().to_string();
-    let failed = |why: String| Error::Program {
+    let failed = |fault: ProgramFault| Error::Program {
         program: program.clone(),
-        why,
+        fault,
     };
-    let mut running = Running::start(clock, config).map_err(|why| failed(why.to_string()))?;
+    let not_run = |why: io::Error, tail: String| {
+        let why = why.to_string();
+        failed(ProgramFault::Run { why, tail })
+    };
+    let mut running = Running::start(clock, config).map_err(|why| not_run(why, String::new()))?;
     let ended = running.talk(clock.now() + config.limit, input);
     let tail = running.tail();
+    let limit = config.limit;
     match ended {
         Ok(Some(status)) if status.success() => Ok(std::mem::take(&mut running.output)),
-        Ok(Some(status)) => Err(failed(format!("{status}{tail}"))),
-        Ok(None) => Err(Error::Hung {
-            program,
-            limit: config.limit,
-            tail,
-        }),
-        Err(why) => Err(failed(format!("{why}{tail}"))),
+        Ok(Some(status)) => Err(failed(ProgramFault::Exit { status, tail })),
+        Ok(None) if running.output.len() > OUTPUT_MAX => Err(failed(ProgramFault::Output { tail })),
+        Ok(None) => Err(failed(ProgramFault::TimedOut { limit, tail })),
+        Err(why) => Err(not_run(why, tail)),
     }
 }
 
-/// A program while it runs; it does not outlive this.
+/// Running program, which is killed when this is dropped.
 struct Running {
     clock: Clock,
     child: Child,
-    /// Its number may be another's by now.
+    /// True after the end, when another process may have the same number.
     has_ended: bool,
     output: Vec<u8>,
-    /// The end of what it complained of.
+    /// Last part of its standard error.
     complaint: Vec<u8>,
 }
 
@@ -52,7 +54,7 @@ impl Running {
         let mut command = Command::new(&config.program);
         command
             .args(&config.arguments)
-            // what this process knows by its environment is none of its business
+            // the environment of this process may contain secrets
             .env_clear()
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
             .process_group(0)
@@ -68,7 +70,8 @@ impl Running {
         })
     }
 
-    /// Writes and reads till both its outputs are closed and it has ended; nothing if that lasts too long.
+    /// Writes and reads until both outputs are closed and the program has ended. Returns nothing after the time limit, or
+    /// if the output is too long.
     fn talk(&mut self, till: Instant, input: &[u8]) -> io::Result<Option<ExitStatus>> {
         let (mut to, mut from, mut complaints) = (
             self.child.stdin.take(),
@@ -106,7 +109,7 @@ impl Running {
                 from = None;
             }
             if self.output.len() > OUTPUT_MAX {
-                return Err(io::Error::other("it said more than can be an answer"));
+                return Ok(None);
             }
             if read_some(&mut complaints, &mut self.complaint)? {
                 complaints = None;
@@ -117,7 +120,7 @@ impl Running {
         self.wait_end(till)
     }
 
-    /// Waits for its end, which is near when it has closed its outputs.
+    /// Waits for the end, which follows soon after the outputs are closed.
     fn wait_end(&mut self, till: Instant) -> io::Result<Option<ExitStatus>> {
         loop {
             if let Some(status) = self.child.try_wait()? {
@@ -138,25 +141,25 @@ impl Running {
         if words.is_empty() {
             String::new()
         } else {
-            format!("; it says: {}", words.join(" "))
+            format!("; its standard error: {}", words.join(" "))
         }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // as long as the child is not waited for, nobody else has the number of its group
+        // until the child is waited for, no other group can have its number
         if !self.has_ended
             && let Some(group) = Pid::from_raw(self.child.id().cast_signed())
         {
             let _ = kill_process_group(group, Signal::KILL);
-            // one that sleeps in the kernel dies when it wakes
+            // a process in an uninterruptible call dies later
             let _ = self.wait_end(self.clock.now() + LAST_WAIT);
         }
     }
 }
 
-/// Writes what goes; answers whether there is nothing more to write, or nobody who reads.
+/// Writes as much as possible. Returns true after the last octet, or if the program has closed its input.
 fn write_some(to: &mut Option<impl Write>, left: &mut &[u8]) -> io::Result<bool> {
     let Some(pipe) = to else { return Ok(false) };
     match pipe.write(left) {
@@ -169,7 +172,7 @@ fn write_some(to: &mut Option<impl Write>, left: &mut &[u8]) -> io::Result<bool>
     }
 }
 
-/// Reads what is there; answers whether that was the end.
+/// Reads the available octets. Returns true at the end.
 fn read_some(from: &mut Option<impl Read>, into: &mut Vec<u8>) -> io::Result<bool> {
     let Some(pipe) = from else { return Ok(false) };
     let mut room = [0; 1 << 14];
@@ -190,9 +193,9 @@ fn wait_more(why: io::Error) -> io::Result<bool> {
     if is_early { Ok(false) } else { Err(why) }
 }
 
-/// More than a device's circuits take.
+/// Maximum length of the output, far above that of an answer.
 const OUTPUT_MAX: usize = 16 << 20;
-/// How much of its complaints is kept.
+/// Maximum length of the kept standard error.
 const TAIL: usize = 1024;
 const LOOK: Duration = Duration::from_millis(1);
 const LAST_WAIT: Duration = Duration::from_millis(200);

@@ -1,4 +1,4 @@
-//! HTB's disciplines and classes as the kernel has them (`linux/pkt_sched.h`).
+//! HTB queueing disciplines and classes in the kernel's format (`linux/pkt_sched.h`).
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use lighthaul_base::Rate;
 
 use crate::linux::message::{Attributes, Message, word};
 
-/// The rates of a class: what it has, and up to what it may borrow.
+/// Rates of a class: the guaranteed one, and the ceiling with borrowed bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Class {
     pub(crate) rate: Rate,
     pub(crate) ceil: Rate,
-    /// Who borrows first; zero is first.
+    /// Priority in borrowing; zero is the highest.
     pub(crate) priority: u32,
 }
 
 impl Class {
-    /// A class that gets this rate and no more.
+    /// Returns a class with this rate that borrows nothing.
     pub(crate) const fn fixed(rate: Rate) -> Self {
         Self {
             rate,
@@ -25,7 +25,7 @@ impl Class {
         }
     }
 
-    /// Adds its attributes to a message.
+    /// Adds the attributes of the class to a message.
     pub(crate) fn write(self, message: Message) -> Message {
         let parameters = [
             ratespec(self.rate),
@@ -49,7 +49,7 @@ impl Class {
             })
     }
 
-    /// The rate of a class as the kernel says it.
+    /// Returns the rate of a class.
     pub(crate) fn read_rate(attributes: Attributes<'_>) -> Option<Rate> {
         let options = attributes.nest(TCA_OPTIONS)?;
         let short = word(options.find(TCA_HTB_PARMS)?, RATE_AT)?;
@@ -59,10 +59,10 @@ impl Class {
     }
 }
 
-/// Adds to a message what makes a discipline that puts everything in the class of this number that nobody else takes.
+/// Adds the attributes of a queueing discipline to a message. Unclassified packets use the class `default`.
 pub(crate) fn write_discipline(message: Message, default: u32) -> Message {
     const VERSION: u32 = 3;
-    // it gives quanta to classes that have none of their own
+    // the quantum of a class is its rate divided by this, unless the class sets it
     const RATE_TO_QUANTUM: u32 = 10;
     let globals = numbers(&[VERSION, RATE_TO_QUANTUM, default, 0, 0]);
     message
@@ -70,22 +70,22 @@ pub(crate) fn write_discipline(message: Message, default: u32) -> Message {
         .with_nest(TCA_OPTIONS, |inner| inner.with(TCA_HTB_INIT, &globals))
 }
 
-/// The number of the class that gets what nobody else takes.
+/// Returns the number of the default class.
 pub(crate) fn read_default(attributes: Attributes<'_>) -> Option<u32> {
     let is_ours = attributes.text(TCA_KIND) == Some(KIND);
     let globals = attributes.nest(TCA_OPTIONS)?.find(TCA_HTB_INIT)?;
     word(globals, 8).filter(|_| is_ours)
 }
 
-/// `struct tc_ratespec`; the kernel needs no table where it is told the link layer.
+/// Encodes `struct tc_ratespec`. With a link layer, the kernel needs no rate table.
 fn ratespec(rate: Rate) -> Vec<u8> {
     const ETHERNET: u8 = 1;
     let short = u32::try_from(octets_a_second(rate)).unwrap_or(u32::MAX);
     [&[0, ETHERNET, 0, 0, 0, 0, 0, 0][..], &short.to_ne_bytes()].concat()
 }
 
-/// How long a class may send at once after it was idle, in the kernel's ticks: a millisecond, but a few packets.
-/// HTB's own default, one packet, loses a tenth at a gigabit a second, where its timer is too coarse for it.
+/// Returns the burst of a class in ticks of the kernel: a millisecond, and at least a few packets. HTB's own default of
+/// one packet loses a tenth at a gigabit a second, since its timer is too coarse.
 fn burst(rate: Rate) -> u32 {
     const TICK_NANOS: u128 = 64;
     let time = rate.time_for(PACKETS_BYTES).max(Duration::from_millis(1));
@@ -110,9 +110,9 @@ const TCA_HTB_PARMS: u16 = 1;
 const TCA_HTB_INIT: u16 = 2;
 const TCA_HTB_RATE64: u16 = 6;
 const TCA_HTB_CEIL64: u16 = 7;
-/// Where the rate lies in `struct tc_htb_opt`.
+/// Offset of the rate in `struct tc_htb_opt`.
 const RATE_AT: usize = 8;
-/// How many bytes one borrower gets before the next; the kernel warns of what it finds for itself.
+/// Bytes that a class sends before the next one borrows. The kernel warns of the values that it computes itself.
 const QUANTUM: u32 = 60_000;
-/// What fits at once at any rate.
+/// Minimum burst at any rate, in bytes.
 const PACKETS_BYTES: u64 = 4096;

@@ -1,38 +1,38 @@
-//! How rtnetlink's messages about traffic control are written: `struct nlmsghdr`, `struct tcmsg`, attributes.
+//! Encoding of rtnetlink messages about traffic control: `struct nlmsghdr`, `struct tcmsg`, attributes.
 
-/// What a message is about: `struct tcmsg` of rtnetlink(7) without its family.
+/// Object of a message: `struct tcmsg` of rtnetlink(7) without its family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Subject {
-    /// The interface.
+    /// Index of the interface.
     pub(crate) index: u32,
-    /// The discipline, class or filter.
+    /// Handle of the discipline, class or filter.
     pub(crate) handle: u32,
-    /// What it hangs on.
+    /// Parent.
     pub(crate) parent: u32,
-    /// Of a filter its order and the kind of packets, of a class its discipline.
+    /// Priority and protocol of a filter; discipline of a class.
     pub(crate) info: u32,
 }
 
-/// A message to the kernel.
+/// Message to the kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     octets: Vec<u8>,
 }
 
 impl Message {
-    /// A message of this kind, to which attributes are added.
+    /// Creates a message of this kind without attributes.
     pub(crate) fn new(kind: u16, flags: u16, subject: Subject) -> Self {
         let mut octets = vec![0; HEAD];
         octets[4..6].copy_from_slice(&kind.to_ne_bytes());
         octets[6..8].copy_from_slice(&(flags | NLM_F_REQUEST).to_ne_bytes());
-        // the family, and three octets that are not used
+        // the family and three unused octets
         octets.extend([0; 4]);
         let numbers = [subject.index, subject.handle, subject.parent, subject.info];
         octets.extend(numbers.iter().flat_map(|number| number.to_ne_bytes()));
         Self { octets }
     }
 
-    /// With one more attribute.
+    /// Adds an attribute.
     #[must_use]
     pub(crate) fn with(mut self, kind: u16, value: &[u8]) -> Self {
         let len = (ATTRIBUTE + value.len()) as u16;
@@ -43,13 +43,13 @@ impl Message {
         self
     }
 
-    /// With an attribute that is a word.
+    /// Adds a text attribute.
     #[must_use]
     pub(crate) fn with_text(self, kind: u16, text: &str) -> Self {
         self.with(kind, &[text.as_bytes(), &[0]].concat())
     }
 
-    /// With an attribute that has the attributes in it that `inner` adds.
+    /// Adds an attribute that contains the attributes of `inner`.
     #[must_use]
     pub(crate) fn with_nest(mut self, kind: u16, inner: impl FnOnce(Self) -> Self) -> Self {
         let start = self.octets.len();
@@ -59,7 +59,7 @@ impl Message {
         self
     }
 
-    /// Its octets, with its length and this number.
+    /// Encodes the message with its length and this sequence number.
     pub(crate) fn octets(&self, number: u32) -> Vec<u8> {
         let mut octets = self.octets.clone();
         let len = octets.len() as u32;
@@ -69,7 +69,7 @@ impl Message {
     }
 }
 
-/// A message from the kernel.
+/// Message from the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reply<'a> {
     pub(crate) kind: u16,
@@ -79,7 +79,7 @@ pub(crate) struct Reply<'a> {
 }
 
 impl<'a> Reply<'a> {
-    /// The messages in what was received at once.
+    /// Splits received octets into messages.
     pub(crate) fn all(mut octets: &'a [u8]) -> impl Iterator<Item = Self> {
         std::iter::from_fn(move || {
             let len = word(octets, 0)? as usize;
@@ -97,12 +97,12 @@ impl<'a> Reply<'a> {
         })
     }
 
-    /// The number of the error that it says; zero is none.
+    /// Returns the error number; zero is success.
     pub(crate) fn error(&self) -> i32 {
         word(self.body, 0).map_or(0, u32::cast_signed)
     }
 
-    /// What it is about.
+    /// Returns the object.
     pub(crate) fn subject(&self) -> Option<Subject> {
         Some(Subject {
             index: word(self.body, 4)?,
@@ -112,23 +112,23 @@ impl<'a> Reply<'a> {
         })
     }
 
-    /// Its attributes.
+    /// Returns the attributes.
     pub(crate) fn attributes(&self) -> Attributes<'a> {
         Attributes(self.body.get(SUBJECT..).unwrap_or_default())
     }
 }
 
-/// Attributes in a row.
+/// Sequence of attributes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attributes<'a>(&'a [u8]);
 
 impl<'a> Attributes<'a> {
-    /// The value of the first of this kind.
+    /// Returns the value of the first attribute of this kind.
     pub(crate) fn find(self, kind: u16) -> Option<&'a [u8]> {
         let mut octets = self.0;
         loop {
             let len = usize::from(half(octets, 0)?);
-            // the two highest bits of a kind are flags
+            // the two highest bits of the kind are flags
             let found = half(octets, 2)? & 0x3fff;
             let value = octets.get(ATTRIBUTE..len)?;
             if found == kind {
@@ -138,12 +138,12 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// The attributes in the first of this kind.
+    /// Returns the attributes in the first attribute of this kind.
     pub(crate) fn nest(self, kind: u16) -> Option<Self> {
         self.find(kind).map(Self)
     }
 
-    /// The word that the first of this kind is.
+    /// Returns the text of the first attribute of this kind.
     pub(crate) fn text(self, kind: u16) -> Option<&'a str> {
         let octets = self.find(kind)?;
         let octets = octets.strip_suffix(&[0]).unwrap_or(octets);
@@ -151,7 +151,7 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// The number of 32 bits at `at`.
+/// Decodes the 32-bit number at `at`.
 pub(crate) fn word(octets: &[u8], at: usize) -> Option<u32> {
     let octets = octets.get(at..at + 4)?;
     octets.try_into().ok().map(u32::from_ne_bytes)
@@ -162,7 +162,7 @@ fn half(octets: &[u8], at: usize) -> Option<u16> {
     octets.try_into().ok().map(u16::from_ne_bytes)
 }
 
-/// The lengths of `struct nlmsghdr`, `struct tcmsg`, and an attribute's head.
+/// Lengths of `struct nlmsghdr`, of `struct tcmsg`, and of the header of an attribute.
 const HEAD: usize = 16;
 const SUBJECT: usize = 20;
 const ATTRIBUTE: usize = 4;
@@ -174,7 +174,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn messages_decode_to_what_was_encoded() {
         let subject = Subject {
             index: 1,
             handle: 2,
@@ -199,7 +199,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_octets_make_it_panic_or_stay(octets in prop::collection::vec(prop_oneof![0_u8..24, any::<u8>()], 0..200), kind in 0_u16..20) {
+        fn any_octets_are_decoded_without_panic_or_endless_loop(octets in prop::collection::vec(prop_oneof![0_u8..24, any::<u8>()], 0..200), kind in 0_u16..20) {
             for reply in Reply::all(&octets).take(100) {
                 let found = reply.attributes().nest(kind).and_then(|inner| inner.find(1));
                 prop_assert!(found.is_none_or(|found| found.len() < octets.len()));

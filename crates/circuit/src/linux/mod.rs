@@ -1,20 +1,20 @@
-//! Interfaces of this host, shaped by the kernel's HTB over rtnetlink.
+//! Driver for interfaces of this host, by the kernel's HTB over rtnetlink.
 //!
-//! `rustix`, which the house has anyway, opens the socket; the crates for rtnetlink have no HTB, and the dozen
-//! attributes that it takes are fewer lines than such a crate is packages.
+//! The socket is opened with `rustix`. The existing crates for rtnetlink do not support HTB, which needs only a dozen
+//! attributes.
 //!
 //! - [`shaper`]: the driver
-//! - [`dump`]: what the kernel says of an interface
-//! - `program`: which packets belong to a circuit, as the kernel's filter reads it
-//! - `htb`: classes and their rates, as the kernel has them
-//! - `netlink`: asking the kernel; `message`: how questions and answers are written
+//! - [`tc_object`]: traffic-control objects of an interface
+//! - `filter`: BPF program that selects the packets of a circuit
+//! - `htb`: classes and their rates
+//! - `netlink`: requests to the kernel; `message`: their encoding
 
-pub mod dump;
 pub mod shaper;
+pub mod tc_object;
 
+mod filter;
 mod htb;
 mod message;
 mod netlink;
-mod program;
 
 pub use shaper::Shaper;

@@ -1,4 +1,4 @@
-//! Asking the kernel over rtnetlink, several questions in one call.
+//! Requests to the kernel over rtnetlink, several in one call.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use rustix::net::{
 
 use crate::linux::message::{Message, Reply};
 
-/// A connection to the kernel of the namespace that it was opened in.
+/// Connection to the kernel of a network namespace.
 #[derive(Debug)]
 pub(crate) struct Netlink {
     fd: OwnedFd,
@@ -24,9 +24,9 @@ pub(crate) struct Netlink {
 impl Netlink {
     pub(crate) fn open() -> io::Result<Self> {
         let family = AddressFamily::NETLINK;
-        // the protocol that is zero is NETLINK_ROUTE
+        // protocol zero is NETLINK_ROUTE
         let fd = socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
-        // nobody but the kernel is heard
+        // only messages of the kernel are received
         connect(&fd, &SocketAddrNetlink::new(0, 0))?;
         set_socket_timeout(&fd, Timeout::Recv, Some(PATIENCE))?;
         set_socket_timeout(&fd, Timeout::Send, Some(PATIENCE))?;
@@ -37,19 +37,19 @@ impl Netlink {
         })
     }
 
-    /// The number of the interface of this name.
+    /// Returns the index of the interface with this name.
     pub(crate) fn index_of(&self, name: &str) -> io::Result<u32> {
         netdevice::name_to_index(&self.fd, name)
     }
 
-    /// Has the kernel do all of `messages` in order; answers for each.
+    /// Sends `messages` in order. Returns one result for each.
     pub(crate) fn ask(&mut self, messages: &[Message]) -> Vec<io::Result<()>> {
         let mut answers = Vec::with_capacity(messages.len());
         for some in messages.chunks(AT_ONCE) {
             match self.ask_some(some) {
                 Ok(more) => answers.extend(more),
                 Err(why) => {
-                    // what became of these and the rest is not known
+                    // after an error of the socket, the results of the rest are unknown
                     answers.resize(messages.len(), Err(why));
                     break;
                 }
@@ -76,7 +76,7 @@ impl Netlink {
         Ok(answers.into_iter().flatten().collect())
     }
 
-    /// Shows every reply to a question for many to `see`; begins anew if something changed meanwhile.
+    /// Passes each reply of a dump request to `see`. A dump that was interrupted by a change is repeated.
     pub(crate) fn dump<T>(
         &mut self,
         message: &Message,
@@ -124,7 +124,7 @@ impl Netlink {
             octets.extend(message.octets(self.number));
         }
         let sent = send(&self.fd, &octets, SendFlags::empty())?;
-        assert_eq!(sent, octets.len(), "netlink takes all or nothing");
+        assert_eq!(sent, octets.len(), "netlink accepts whole messages only");
         Ok(())
     }
 }
@@ -137,14 +137,14 @@ fn result(error: i32) -> io::Result<()> {
     }
 }
 
-/// How long the kernel may be busy with somebody else's changes.
+/// Time for which the kernel may be busy with changes of other programs.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// So many answers fit in a socket's buffer.
+/// Number of requests whose answers fit in the buffer of a socket.
 const AT_ONCE: usize = 64;
-/// Larger than any message that the kernel puts together.
+/// Size of the receive buffer, above that of any message of the kernel.
 const ROOM: usize = 1 << 16;
 const TRIES: usize = 10;
-/// More than an interface has classes.
+/// Maximum number of replies, above the number of classes of an interface.
 const SEEN_MAX: usize = 1 << 17;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;

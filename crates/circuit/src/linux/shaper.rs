@@ -1,15 +1,15 @@
-//! The driver of one interface: HTB classes that circuits have for themselves, and filters that lead to them.
+//! Driver of one interface: an HTB class for each circuit, and a filter that classifies its packets.
 //!
 //! ```text
-//! interface -- 4c48: htb -- 4c48:1 the capacity -+- 4c48:ffff the rest: borrows what nobody uses
-//!                                                +- 4c48:2    a circuit, its rate and no more
+//! interface -- 4c48: htb -- 4c48:1 the capacity -+- 4c48:ffff the rest: borrows unused bandwidth
+//!                                                +- 4c48:2    a circuit with its rate
 //!                                                +- 4c48:3    a circuit that takes no packets now
 //! ```
 //!
-//! The handle `4c48:` is our mark, and so is what stands in a filter (`program`). A class is made at
-//! commit; at a boundary only its rate changes, in place, and a filter where a circuit opens or closes. What waits
-//! in a class that closes leaves with the rest. The kernel has no timers for this: what nobody changes stays as it
-//! is.
+//! The handle `4c48:` and a mark in each filter (`filter`) identify objects of this driver. A class is created when a
+//! circuit is set up. A change of the rate updates the class in place, and opens or closes the filter if necessary.
+//! Packets that wait in a class that closes are sent as part of the rest. The kernel has no timers for this, so
+//! an unchanged class keeps its rate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,77 +18,81 @@ use lighthaul_base::Rate;
 use rustix::io;
 
 use crate::circuit::CircuitId;
-use crate::driver::{Capabilities, Change, Driver, Standing};
-use crate::error::{Error, Result};
+use crate::driver::{Capabilities, Change, Driver, InstalledCircuit};
+use crate::error::{Error, Misuse, Result, Task};
 use crate::flow::Flow;
-use crate::linux::dump::{RTM_NEWQDISC, RTM_NEWTCLASS, RTM_NEWTFILTER, Said, TCA_BPF_OPS};
+use crate::linux::filter::Label;
 use crate::linux::htb::{self, Class, TCA_KIND, TCA_OPTIONS};
 use crate::linux::message::{Message, Subject};
 use crate::linux::netlink::Netlink;
-use crate::linux::program::Label;
+use crate::linux::tc_object::{RTM_NEWQDISC, RTM_NEWTCLASS, RTM_NEWTFILTER, TCA_BPF_OPS, TcObject};
 
-/// Keeps circuits at an interface of the namespace that it was opened in.
+/// Driver of an interface in the network namespace in which it was opened.
 #[derive(Debug)]
 pub struct Shaper {
     netlink: Netlink,
     interface: String,
     index: u32,
-    /// What the interface carries; all circuits and the rest share it.
+    /// Capacity of the interface, shared by all circuits and the rest.
     capacity: Rate,
-    /// Whether our discipline is there.
+    /// True if the queueing discipline of this driver is installed.
     is_ours: bool,
-    stands: BTreeMap<CircuitId, Stands>,
+    circuits: BTreeMap<CircuitId, KernelCircuit>,
 }
 
-/// A circuit as it was told to the kernel, or found there.
+/// Circuit in the kernel.
 #[derive(Clone, Copy, Debug)]
-struct Stands {
-    /// The lower half of its class's number, and its filter's.
+struct KernelCircuit {
+    /// Minor number of the class and the filter.
     minor: u16,
-    /// Nothing if it is not as we made it.
+    /// Flow; nothing if class or filter are damaged.
     flow: Option<Flow>,
     rate: Option<Rate>,
     priority: u16,
 }
 
 impl Shaper {
-    /// Takes the interface for circuits, unless somebody else shapes it already. Nothing changes before the first
-    /// circuit, and after the last the interface is as it was.
+    /// Opens the interface, unless another program shapes it. It is changed with the first circuit, and restored
+    /// after the last one.
     pub fn open(interface: &str, capacity: Rate) -> Result<Self> {
         if !(RATE_MIN..=RATE_MAX).contains(&capacity) {
-            return Err(Error::Misuse(format!(
-                "{interface} cannot carry {capacity}: say what it carries, from {RATE_MIN} to {RATE_MAX}"
-            )));
+            let misuse = Misuse::Capacity {
+                interface: interface.to_owned(),
+                capacity,
+                min: RATE_MIN,
+                max: RATE_MAX,
+            };
+            return Err(misuse.into());
         }
         let mut shaper = Self {
-            netlink: Netlink::open().map_err(Error::kernel("ask the kernel about interfaces"))?,
+            netlink: Netlink::open().map_err(Error::kernel(Task::Netlink))?,
             interface: interface.to_owned(),
             index: 0,
             capacity,
             is_ours: false,
-            stands: BTreeMap::new(),
+            circuits: BTreeMap::new(),
         };
-        shaper.look()?;
+        shaper.refresh()?;
         Ok(shaper)
     }
 
-    /// Learns what stands at the interface.
-    fn look(&mut self) -> Result<()> {
-        let what = format!("look at {}", self.interface);
+    /// Reads the current circuits of the interface.
+    fn refresh(&mut self) -> Result<()> {
+        let task = Task::Inspect(self.interface.clone());
         let index = self.netlink.index_of(&self.interface);
-        self.index = index.map_err(Error::kernel(what.clone()))?;
-        self.is_ours = self.look_at_root()?;
-        self.stands.clear();
+        self.index = index.map_err(Error::kernel(task.clone()))?;
+        self.is_ours = self.check_root()?;
+        self.circuits.clear();
         if !self.is_ours {
             return Ok(());
         }
-        let rates = self.classes().map_err(Error::kernel(what.clone()))?;
-        let filters = self.filters().map_err(Error::kernel(what))?;
+        let rates = self.classes().map_err(Error::kernel(task.clone()))?;
+        let filters = self.filters().map_err(Error::kernel(task))?;
         for filter in filters {
-            let Said::Filter {
+            let TcObject::Filter {
                 minor,
                 priority,
-                circuit,
+                circuit: id,
                 flow,
                 is_open,
             } = filter
@@ -96,34 +100,38 @@ impl Shaper {
                 continue;
             };
             let rate = rates.get(&minor).copied();
-            let stands = Stands {
+            let circuit = KernelCircuit {
                 minor,
                 flow: flow.filter(|_| rate.is_some()),
                 rate: rate.filter(|_| is_open),
                 priority,
             };
-            self.stands.insert(circuit, stands);
+            self.circuits.insert(id, circuit);
         }
         Ok(())
     }
 
-    /// Whether the discipline at the root is ours; refuses another that somebody put there.
-    fn look_at_root(&mut self) -> Result<bool> {
+    /// Returns true if the root discipline is that of this driver. Fails for one of another program.
+    fn check_root(&mut self) -> Result<bool> {
         let index = self.index;
         let all = Message::new(RTM_GETQDISC, NLM_F_DUMP, self.subject(0, 0));
-        let roots = self.netlink.dump(&all, |reply| match Said::of(&reply)? {
-            Said::Discipline {
-                interface,
-                handle,
-                parent: ROOT,
-                kind,
-                rest,
-            } if interface == index => Some((handle, kind, rest)),
-            Said::Discipline { .. } | Said::Class { .. } | Said::Filter { .. } => None,
-        });
-        let what = format!("look at {}", self.interface);
-        let roots = roots.map_err(Error::kernel(what))?;
-        // what the kernel puts there by itself has no handle
+        let roots = self
+            .netlink
+            .dump(&all, |reply| match TcObject::of(&reply)? {
+                TcObject::Discipline {
+                    interface,
+                    handle,
+                    parent: ROOT,
+                    kind,
+                    rest,
+                } if interface == index => Some((handle, kind, rest)),
+                TcObject::Discipline { .. } | TcObject::Class { .. } | TcObject::Filter { .. } => {
+                    None
+                }
+            });
+        let task = Task::Inspect(self.interface.clone());
+        let roots = roots.map_err(Error::kernel(task))?;
+        // default disciplines of the kernel have no handle
         match roots.into_iter().find(|(handle, ..)| *handle != 0) {
             None => Ok(false),
             Some((MAJOR, _, Some(REST))) => Ok(true),
@@ -134,25 +142,27 @@ impl Shaper {
         }
     }
 
-    /// The rates of our classes.
+    /// Returns the rates of the classes.
     fn classes(&mut self) -> io::Result<BTreeMap<u16, Rate>> {
         let all = Message::new(RTM_GETTCLASS, NLM_F_DUMP, self.subject(0, 0));
-        let classes = self.netlink.dump(&all, |reply| match Said::of(&reply)? {
-            Said::Class { minor, rate } => Some((minor, rate)),
-            Said::Discipline { .. } | Said::Filter { .. } => None,
-        });
+        let classes = self
+            .netlink
+            .dump(&all, |reply| match TcObject::of(&reply)? {
+                TcObject::Class { minor, rate } => Some((minor, rate)),
+                TcObject::Discipline { .. } | TcObject::Filter { .. } => None,
+            });
         Ok(classes?.into_iter().collect())
     }
 
-    /// The filters that carry our mark.
-    fn filters(&mut self) -> io::Result<Vec<Said>> {
+    /// Returns the filters with our mark.
+    fn filters(&mut self) -> io::Result<Vec<TcObject>> {
         let all = Message::new(RTM_GETTFILTER, NLM_F_DUMP, self.subject(0, MAJOR));
-        self.netlink.dump(&all, |reply| Said::of(&reply))
+        self.netlink.dump(&all, |reply| TcObject::of(&reply))
     }
 
-    /// Has the kernel do all changes; answers with the first refusal of each.
-    fn tell(&mut self, changes: &[Change<'_>]) -> Vec<io::Result<()>> {
-        if let Err(why) = self.take_over() {
+    /// Sends all changes to the kernel. Returns the first error of each.
+    fn send(&mut self, changes: &[Change<'_>]) -> Vec<io::Result<()>> {
+        if let Err(why) = self.install_root() {
             return vec![Err(why); changes.len()];
         }
         let mut minors = self.free_minors();
@@ -160,10 +170,10 @@ impl Shaper {
         let mut owners = Vec::new();
         let mut after = Vec::new();
         for (nth, change) in changes.iter().enumerate() {
-            let (stands, some) = self.plan(change, &mut minors);
+            let (circuit, some) = self.plan(change, &mut minors);
             owners.extend(some.iter().map(|_| nth));
             messages.extend(some);
-            after.push(stands);
+            after.push(circuit);
         }
         let mut answers: Vec<io::Result<()>> = vec![Ok(()); changes.len()];
         for (nth, answer) in owners.into_iter().zip(self.netlink.ask(&messages)) {
@@ -171,25 +181,25 @@ impl Shaper {
                 answers[nth] = answer;
             }
         }
-        for ((change, stands), answer) in changes.iter().zip(after).zip(&answers) {
+        for ((change, circuit), answer) in changes.iter().zip(after).zip(&answers) {
             if answer.is_ok() {
-                self.stands.insert(change.circuit.id, stands);
+                self.circuits.insert(change.circuit.id, circuit);
             }
         }
         answers
     }
 
-    /// How a circuit stands after a change, and what the kernel is told for that.
+    /// Returns the state of a circuit after a change, and the messages for it.
     fn plan(
         &self,
         change: &Change<'_>,
         minors: &mut impl Iterator<Item = u16>,
-    ) -> (Stands, Vec<Message>) {
+    ) -> (KernelCircuit, Vec<Message>) {
         let flow = change.circuit.flow;
-        let before = self.stands.get(&change.circuit.id);
+        let before = self.circuits.get(&change.circuit.id);
         let minor = before.map(|before| before.minor);
-        let stands = Stands {
-            // there are more numbers than entries
+        let circuit = KernelCircuit {
+            // there are more numbers than circuits
             minor: minor.or_else(|| minors.next()).unwrap_or(u16::MAX - 1),
             flow: Some(flow),
             rate: change.rate,
@@ -205,22 +215,22 @@ impl Shaper {
         if let Some(before) = before.filter(|_| whole.is_none()) {
             messages.push(self.filter(RTM_DELTFILTER, 0, before));
         }
-        let class = self.class(stands.minor, change.rate);
+        let class = self.class(circuit.minor, change.rate);
         let filter = || {
-            let message = self.filter(RTM_NEWTFILTER, NLM_F_CREATE, &stands);
-            write_filter(message, &label, MAJOR | u32::from(stands.minor))
+            let message = self.filter(RTM_NEWTFILTER, NLM_F_CREATE, &circuit);
+            write_filter(message, &label, MAJOR | u32::from(circuit.minor))
         };
         match whole {
             Some(before) if before.rate.is_some() == change.rate.is_some() => messages.push(class),
-            // nothing goes in any more before what is in it loses its rate
+            // first the filter closes, then the class loses its rate
             Some(_) if change.rate.is_none() => messages.extend([filter(), class]),
             _ => messages.extend([class, filter()]),
         }
-        (stands, messages)
+        (circuit, messages)
     }
 
-    /// Puts our discipline at the root, with the classes that are always there.
-    fn take_over(&mut self) -> io::Result<()> {
+    /// Installs the root discipline with the classes for the capacity and the rest.
+    fn install_root(&mut self) -> io::Result<()> {
         if self.is_ours {
             return Ok(());
         }
@@ -256,8 +266,8 @@ impl Shaper {
         Ok(())
     }
 
-    /// Makes or changes the class of a circuit. One that takes no packets keeps the smallest rate, and what still waits
-    /// in it borrows from what nobody uses.
+    /// Returns the message that creates or changes the class of a circuit. A closed class keeps the lowest rate, and its
+    /// remaining packets borrow unused bandwidth.
     fn class(&self, minor: u16, rate: Option<Rate>) -> Message {
         let subject = self.subject(MAJOR | u32::from(minor), MAJOR | WHOLE);
         let message = Message::new(RTM_NEWTCLASS, NLM_F_ACK | NLM_F_CREATE, subject);
@@ -269,11 +279,11 @@ impl Shaper {
         rate.map_or(closed, Class::fixed).write(message)
     }
 
-    /// A message about a circuit's filter.
-    fn filter(&self, kind: u16, flags: u16, stands: &Stands) -> Message {
+    /// Returns a message about the filter of a circuit.
+    fn filter(&self, kind: u16, flags: u16, circuit: &KernelCircuit) -> Message {
         let subject = Subject {
-            info: u32::from(stands.priority) << 16 | ANY_PACKET,
-            ..self.subject(stands.minor.into(), MAJOR)
+            info: u32::from(circuit.priority) << 16 | ANY_PACKET,
+            ..self.subject(circuit.minor.into(), MAJOR)
         };
         Message::new(kind, NLM_F_ACK | flags, subject).with_text(TCA_KIND, "bpf")
     }
@@ -287,14 +297,22 @@ impl Shaper {
         }
     }
 
-    /// Numbers that no circuit has; a class that was left without a filter when somebody was killed is used again.
+    /// Returns unused minor numbers. A class without a filter, left by a killed process, is used again.
     fn free_minors(&self) -> impl Iterator<Item = u16> + use<> {
-        let taken: BTreeSet<u16> = self.stands.values().map(|stands| stands.minor).collect();
+        let taken: BTreeSet<u16> = self
+            .circuits
+            .values()
+            .map(|circuit| circuit.minor)
+            .collect();
         (MINOR_FIRST..MINOR_LAST).filter(move |minor| !taken.contains(minor))
     }
 
     fn refusal(&self, circuit: CircuitId) -> impl FnOnce(io::Errno) -> Error {
-        Error::kernel(format!("keep {circuit} at {}", self.interface))
+        let interface = self.interface.clone();
+        Error::kernel(Task::Keep {
+            id: circuit,
+            interface,
+        })
     }
 }
 
@@ -312,20 +330,20 @@ impl Driver for Shaper {
     }
 
     fn apply(&mut self, changes: &[Change<'_>]) -> Vec<Result<()>> {
-        let mut answers = self.tell(changes);
+        let mut answers = self.send(changes);
         let failed: Vec<usize> = (0..changes.len())
             .filter(|nth| answers[*nth].is_err())
             .collect();
-        // somebody may have changed the interface beneath us: look again, once
+        // another program may have changed the interface: read it again, once
         if !failed.is_empty() {
-            if let Err(why) = self.look() {
+            if let Err(why) = self.refresh() {
                 let answers = answers.into_iter();
                 return answers
                     .map(|answer| answer.map_err(|_| why.clone()))
                     .collect();
             }
             let again: Vec<Change<'_>> = failed.iter().map(|nth| changes[*nth]).collect();
-            for (nth, answer) in failed.into_iter().zip(self.tell(&again)) {
+            for (nth, answer) in failed.into_iter().zip(self.send(&again)) {
                 answers[nth] = answer;
             }
         }
@@ -336,46 +354,47 @@ impl Driver for Shaper {
     }
 
     fn remove(&mut self, id: CircuitId) -> Result<()> {
-        let Some(stands) = self.stands.get(&id).copied() else {
+        let Some(circuit) = self.circuits.get(&id).copied() else {
             return Ok(());
         };
-        let messages = if self.stands.len() == 1 {
+        let messages = if self.circuits.len() == 1 {
             let root = self.subject(MAJOR, ROOT);
             vec![Message::new(RTM_DELQDISC, NLM_F_ACK, root)]
         } else {
-            let class = self.subject(MAJOR | u32::from(stands.minor), 0);
+            let class = self.subject(MAJOR | u32::from(circuit.minor), 0);
             vec![
-                self.filter(RTM_DELTFILTER, 0, &stands),
+                self.filter(RTM_DELTFILTER, 0, &circuit),
                 Message::new(RTM_DELTCLASS, NLM_F_ACK, class),
             ]
         };
         let answers = self.netlink.ask(&messages);
         let Err(why) = answers.into_iter().collect::<io::Result<()>>() else {
-            self.is_ours = self.stands.len() > 1;
-            self.stands.remove(&id);
+            self.is_ours = self.circuits.len() > 1;
+            self.circuits.remove(&id);
             return Ok(());
         };
-        // somebody else may have taken it away
-        self.look()?;
-        if self.stands.contains_key(&id) {
-            let what = format!("take {id} from {}", self.interface);
-            return Err(Error::kernel(what)(why));
+        // another program may have removed it
+        self.refresh()?;
+        if self.circuits.contains_key(&id) {
+            let interface = self.interface.clone();
+            let task = Task::Remove { id, interface };
+            return Err(Error::kernel(task)(why));
         }
         Ok(())
     }
 
-    fn inspect(&mut self) -> Result<Vec<Standing>> {
-        self.look()?;
-        let standing = self.stands.iter().map(|(id, stands)| Standing {
+    fn inspect(&mut self) -> Result<Vec<InstalledCircuit>> {
+        self.refresh()?;
+        let standing = self.circuits.iter().map(|(id, circuit)| InstalledCircuit {
             id: *id,
-            flow: stands.flow,
-            rate: stands.rate,
+            flow: circuit.flow,
+            rate: circuit.rate,
         });
         Ok(standing.collect())
     }
 }
 
-/// Adds what a filter is: the program of `label`, leading to `class`.
+/// Adds the program of `label`, which classifies into `class`.
 fn write_filter(message: Message, label: &Label, class: u32) -> Message {
     let program = label.write();
     let steps = (program.len() / PROGRAM_STEP) as u16;
@@ -387,30 +406,30 @@ fn write_filter(message: Message, label: &Label, class: u32) -> Message {
     })
 }
 
-/// The upper half of our numbers, "LH".
+/// Major number of all objects, "LH".
 const MAJOR: u32 = 0x4c48_0000;
-/// The class that has the interface's capacity, and the one of the rest.
+/// Class of the capacity, and class of the rest.
 const WHOLE: u32 = 1;
 const REST: u32 = 0xffff;
 const MINOR_FIRST: u16 = 2;
 const MINOR_LAST: u16 = 0xfffe;
-/// Every filter is asked in turn for every packet.
+/// Maximum number of circuits, since the filters are tried one after the other for each packet.
 const CIRCUITS_MAX: usize = 1024;
-/// What the rest always gets. In a slower class one train of 64 KiB would wait for minutes behind another.
+/// Guaranteed rate of the rest. In a slower class, a batch of 64 KiB would wait for minutes behind another one.
 const RATE_MIN: Rate = Rate::from_mbps(1);
-/// The kernel counts octets in 64 bits, and multiplies them.
+/// Maximum rate: the kernel counts octets in 64 bits, and multiplies them.
 const RATE_MAX: Rate = Rate::from_mbps(10_000_000);
-/// The kernel counts octets.
+/// Granularity of rates: the kernel counts octets.
 const GRANULARITY: Rate = match Rate::from_bps(8) {
     Some(rate) => rate,
     None => Rate::UNLIMITED,
 };
-/// The head of Ethernet; preamble, check sum and gap are not counted.
+/// Length of the Ethernet header; preamble, check sum and gap are not counted.
 const ETHERNET_BYTES: u16 = 14;
 const PROGRAM_STEP: usize = 8;
 
 const ROOT: u32 = u32::MAX;
-/// `ETH_P_ALL` as it lies on the wire.
+/// `ETH_P_ALL` in network byte order.
 const ANY_PACKET: u32 = 3_u16.to_be() as u32;
 const RTM_DELQDISC: u16 = 37;
 const RTM_GETQDISC: u16 = 38;

@@ -4,19 +4,24 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
-use lighthaul_circuit::agent::{Agent, Wanted};
+use lighthaul_circuit::agent::{Agent, LeasedCircuit};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
+use lighthaul_circuit::controller::{Ending, Event};
 use lighthaul_circuit::driver::Driver;
-use lighthaul_circuit::keeper::{Ending, Event};
 use lighthaul_io::host::clock::Clock;
 
-use crate::stage::{INTERFACE, Stage, circuit};
+use crate::testbed::{INTERFACE, Testbed, circuit};
 use crate::traffic::Traffic;
 
-/// An agent at the stage's interface, with circuits whose leases last as long as their vectors.
-pub(crate) fn start(stage: &Stage, clock: Clock, capacity: u64, circuits: Vec<Circuit>) -> Agent {
-    let driver: Box<dyn Driver> = Box::new(stage.shaper(capacity).unwrap());
-    let wanted = circuits.into_iter().map(|circuit| Wanted {
+/// Starts an agent at the testbed's interface. The leases of its circuits last as long as their vectors.
+pub(crate) fn start(
+    testbed: &Testbed,
+    clock: Clock,
+    capacity: u64,
+    circuits: Vec<Circuit>,
+) -> Agent {
+    let driver: Box<dyn Driver> = Box::new(testbed.shaper(capacity).unwrap());
+    let wanted = circuits.into_iter().map(|circuit| LeasedCircuit {
         lease_till: circuit.trc.end(),
         circuit,
     });
@@ -26,7 +31,7 @@ pub(crate) fn start(stage: &Stage, clock: Clock, capacity: u64, circuits: Vec<Ci
     agent
 }
 
-/// Its events till this one, which comes before a minute is over.
+/// Returns the events until this one, which must come within a minute.
 pub(crate) fn events_till(
     agent: &Agent,
     clock: Clock,
@@ -41,58 +46,57 @@ pub(crate) fn events_till(
             return events;
         }
     }
-    panic!("it never came: {events:?}");
+    panic!("the event did not come: {events:?}");
 }
 
-/// How late each change was.
+/// Returns the delay of each change.
 pub(crate) fn lateness(events: &[Event]) -> Vec<Duration> {
     let late = events.iter().filter_map(|event| match event {
         Event::Changed { due, at, .. } => Some(at.since(*due)),
-        Event::Made(_)
+        Event::Created(_)
         | Event::Ended(..)
         | Event::Failed(..)
-        | Event::Mended(_)
-        | Event::Cleared(_)
-        | Event::Blind(_)
-        | Event::Lost(_) => None,
+        | Event::Repaired(_)
+        | Event::StaleRemoved(_)
+        | Event::InspectFailed(_)
+        | Event::Overflow(_) => None,
     });
     late.collect()
 }
 
 #[test]
-fn a_stream_follows_its_vector_while_it_flows() {
-    let Some(stage) = Stage::alone("a_stream_follows_its_vector_while_it_flows") else {
+fn stream_follows_the_vector_of_its_circuit() {
+    let Some(testbed) = Testbed::alone("stream_follows_the_vector_of_its_circuit") else {
         return;
     };
     let clock = Clock::start();
     let vector = circuit(5001, "1s-2s 100M, 2s-3s 300M, 3s-4s 50M");
-    let agent = start(&stage, clock, 500, vec![vector]);
-    let made = events_till(&agent, clock, |event| matches!(event, Event::Made(_)));
-    assert_eq!(made, [Event::Made(CircuitId(5001))]);
+    let agent = start(&testbed, clock, 500, vec![vector]);
+    let made = events_till(&agent, clock, |event| matches!(event, Event::Created(_)));
+    assert_eq!(made, [Event::Created(CircuitId(5001))]);
     let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
-    let arrivals = Traffic::start(&stage, clock, "10.9.0.2:5001").end(clock, at(5000));
+    let arrivals = Traffic::start(&testbed, clock, "10.9.0.2:5001").end(clock, at(5000));
     let events = events_till(&agent, clock, |event| {
-        matches!(event, Event::Ended(_, Ending::Over))
+        matches!(event, Event::Ended(_, Ending::Completed))
     });
     for (from, till, mbps) in [(1200, 2000, 100.0), (2200, 3000, 300.0), (3300, 4000, 50.0)] {
         let goodput = arrivals.mbps(at(from), at(till));
         println!("{from}-{till} ms, {mbps} Mb/s: {goodput:.1}");
         assert!((0.85..1.0).contains(&(goodput / mbps)), "{from} {goodput}");
     }
-    // with the last circuit its discipline is gone
+    // the queueing discipline is removed with the last circuit
     assert!(arrivals.mbps(at(4300), at(5000)) > 510.0);
     println!("late: {:?}", lateness(&events));
 }
 
 #[test]
-fn hundreds_of_boundaries_hold_and_how_late_they_are_is_said() {
-    let Some(stage) = Stage::alone("hundreds_of_boundaries_hold_and_how_late_they_are_is_said")
-    else {
+fn hundreds_of_changes_are_made_on_time() {
+    let Some(testbed) = Testbed::alone("hundreds_of_changes_are_made_on_time") else {
         return;
     };
     let clock = Clock::start();
     let ports = [5001, 5002, 5003];
-    // each has a third, a sixth and a half of the time, in turn
+    // in turn, each has a third, a sixth and a half of the time
     let vector = |turn: u64| {
         let steps = (0..100).map(|n| {
             let (from, mbps) = (200 + 20 * n, [100, 200, 300][((n + turn) % 3) as usize]);
@@ -103,7 +107,7 @@ fn hundreds_of_boundaries_hold_and_how_late_they_are_is_said() {
     let circuits = (0..)
         .zip(ports)
         .map(|(turn, port)| circuit(port, &vector(turn)));
-    let agent = start(&stage, clock, 600, circuits.collect());
+    let agent = start(&testbed, clock, 600, circuits.collect());
     let mut events = Vec::new();
     for _ in ports {
         events.extend(events_till(&agent, clock, |event| {
@@ -124,18 +128,18 @@ fn hundreds_of_boundaries_hold_and_how_late_they_are_is_said() {
             .collect();
         expected.push(0);
         let passed_over = assert_follows(&events, CircuitId(port), &expected);
-        println!("{port}: {passed_over} boundaries were passed over");
+        println!("{port}: {passed_over} changes were skipped");
     }
     drop(agent);
     assert!(
-        !stage
+        !testbed
             .tc(&format!("qdisc show dev {INTERFACE}"))
             .contains("htb")
     );
 }
 
-/// The circuit had each of these rates, 20 ms apart from 200 ms on, but for those whose time was over when the agent came;
-/// answers how many that were.
+/// Asserts that the circuit had these rates, 20 ms apart from 200 ms on. Rates whose time was over when the agent came
+/// are skipped; returns their number.
 fn assert_follows(events: &[Event], circuit: CircuitId, expected: &[u64]) -> usize {
     let boundary = |nth: usize| Instant::from_nanos(200_000_000 + 20_000_000 * nth as u64);
     let (mut next, mut passed_over, mut last) = (0, 0, (Instant::ZERO, u64::MAX));
@@ -151,9 +155,9 @@ fn assert_follows(events: &[Event], circuit: CircuitId, expected: &[u64]) -> usi
         let due_next = due_next.expect("changes are due at boundaries, in order");
         if due_next > next {
             let (at, rate) = last;
-            // The change before came too late for them, or the agent found its rate in force again.
+            // the previous change came too late for them, or the agent found its rate in force
             let is_explained = boundary(due_next - 1) <= at || expected[due_next - 1] == rate;
-            // Otherwise the machine did not run the agent in time.
+            // otherwise the machine did not schedule the agent in time
             overslept += usize::from(!is_explained);
             passed_over += due_next - next;
             next = due_next;
@@ -174,8 +178,8 @@ fn assert_follows(events: &[Event], circuit: CircuitId, expected: &[u64]) -> usi
 }
 
 #[test]
-fn an_agent_that_ends_takes_its_circuits_with_it() {
-    let Some(stage) = Stage::start("an_agent_that_ends_takes_its_circuits_with_it") else {
+fn circuits_are_removed_when_the_agent_is_dropped() {
+    let Some(testbed) = Testbed::start("circuits_are_removed_when_the_agent_is_dropped") else {
         return;
     };
     let clock = Clock::start();
@@ -183,11 +187,11 @@ fn an_agent_that_ends_takes_its_circuits_with_it() {
         circuit(5001, "0s-999s 100M"),
         circuit(5002, "500s-999s 100M"),
     ];
-    let agent = start(&stage, clock, 500, circuits);
+    let agent = start(&testbed, clock, 500, circuits);
     events_till(&agent, clock, |event| {
         matches!(event, Event::Changed { .. })
     });
-    let why = agent.take(
+    let why = agent.put(
         Circuit {
             interface: "eth9".to_owned(),
             ..circuit(1, "0s-999s 1M")
@@ -198,13 +202,13 @@ fn an_agent_that_ends_takes_its_circuits_with_it() {
     assert!(why.contains("eth9") && why.contains(INTERFACE), "{why}");
     assert_eq!(agent.circuits().len(), 2);
     assert!(
-        stage
+        testbed
             .tc(&format!("qdisc show dev {INTERFACE}"))
             .contains("htb")
     );
     drop(agent);
     assert!(
-        !stage
+        !testbed
             .tc(&format!("qdisc show dev {INTERFACE}"))
             .contains("htb")
     );

@@ -1,4 +1,4 @@
-//! An agent that is killed, and the next one.
+//! An agent that is killed, and its successor.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -6,19 +6,19 @@ use std::process::{Command, Stdio};
 
 use lighthaul_base::Rate;
 use lighthaul_circuit::circuit::CircuitId;
+use lighthaul_circuit::controller::Event;
 use lighthaul_circuit::driver::Driver;
-use lighthaul_circuit::keeper::Event;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::namespace::Namespace;
 
 use crate::agent::{events_till, start};
-use crate::stage::{INTERFACE, Stage, circuit};
+use crate::testbed::{INTERFACE, Testbed, circuit};
 
-/// Where the process that is killed finds its host.
+/// Environment variable with the namespace of the process that is killed.
 const HOST: &str = "LIGHTHAUL_TEST_HOST";
 
 #[test]
-#[ignore = "it is the program that the other test kills"]
+#[ignore = "program that the other test kills"]
 fn holder() {
     let Ok(host) = std::env::var(HOST) else {
         return;
@@ -37,7 +37,7 @@ fn holder() {
     for port in [5001, 5002, 5003] {
         let circuit = circuit(port, "0s-999s 100M");
         let till = circuit.trc.end();
-        agent.take(circuit, till).unwrap();
+        agent.put(circuit, till).unwrap();
     }
     for _ in 0..3 {
         events_till(&agent, clock, |event| {
@@ -45,21 +45,21 @@ fn holder() {
         });
     }
     io::stdout().write_all(b"\nready\n").unwrap();
-    // till somebody kills it
+    // until it is killed
     io::stdin().read_to_end(&mut Vec::new()).unwrap();
     drop(agent);
     panic!("it was not killed");
 }
 
 #[test]
-fn circuits_survive_kill_9_and_the_next_agent_puts_them_right() {
-    let Some(stage) = Stage::start("circuits_survive_kill_9_and_the_next_agent_puts_them_right")
+fn circuits_survive_kill_9_and_the_next_agent_corrects_them() {
+    let Some(testbed) = Testbed::start("circuits_survive_kill_9_and_the_next_agent_corrects_them")
     else {
         return;
     };
     let mut holder = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kill::holder", "--ignored", "--nocapture"])
-        .env(HOST, stage.left.path())
+        .env(HOST, testbed.left.path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -68,8 +68,8 @@ fn circuits_survive_kill_9_and_the_next_agent_puts_them_right() {
     let is_ready = lines.any(|line| line.is_ok_and(|line| line == "ready"));
     holder.kill().unwrap();
     holder.wait().unwrap();
-    assert!(is_ready, "the holder held nothing");
-    let mut look = stage.shaper(1000).unwrap();
+    assert!(is_ready, "the agent has not created its circuits");
+    let mut look = testbed.shaper(1000).unwrap();
     let left: Vec<CircuitId> = look
         .inspect()
         .unwrap()
@@ -84,7 +84,7 @@ fn circuits_survive_kill_9_and_the_next_agent_puts_them_right() {
         .iter()
         .map(|(port, rate)| circuit(*port, &format!("0s-999s {rate}")))
         .collect();
-    let agent = start(&stage, clock, 1000, wanted);
+    let agent = start(&testbed, clock, 1000, wanted);
     let events = events_till(&agent, clock, |event| {
         matches!(
             event,
@@ -95,7 +95,7 @@ fn circuits_survive_kill_9_and_the_next_agent_puts_them_right() {
         )
     });
     assert!(
-        events.contains(&Event::Cleared(CircuitId(5003))),
+        events.contains(&Event::StaleRemoved(CircuitId(5003))),
         "{events:?}"
     );
     let is_first = |event: &Event| {
@@ -104,12 +104,12 @@ fn circuits_survive_kill_9_and_the_next_agent_puts_them_right() {
             Event::Changed {
                 id: CircuitId(5001),
                 ..
-            } | Event::Made(CircuitId(5001))
+            } | Event::Created(CircuitId(5001))
         )
     };
     assert!(
         !events.iter().any(is_first),
-        "what was right is left alone: {events:?}"
+        "correct circuits are not changed: {events:?}"
     );
     let now: Vec<_> = look
         .inspect()

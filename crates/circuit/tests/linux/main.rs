@@ -1,4 +1,4 @@
-//! Circuits at real interfaces: each test makes two namespaces and a veth between them, and needs root; without it, it
+//! Circuits at real interfaces. Each test creates two namespaces with a veth link, and needs root; without it, the test
 //! is skipped by name.
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
@@ -7,5 +7,5 @@ mod agent;
 mod kill;
 mod many;
 mod shaper;
-mod stage;
+mod testbed;
 mod traffic;

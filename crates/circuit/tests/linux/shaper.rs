@@ -1,25 +1,25 @@
-//! The driver by itself: rates, filters, and an interface that is left as it was.
+//! The driver alone: rates, filters, and the restored interface.
 
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
-use lighthaul_circuit::driver::{Change, Driver, Standing};
+use lighthaul_circuit::driver::{Change, Driver, InstalledCircuit};
 use lighthaul_circuit::error::Error;
 use lighthaul_io::host::clock::Clock;
 
-use crate::stage::{INTERFACE, Stage, apply, circuit};
+use crate::testbed::{INTERFACE, Testbed, apply, circuit};
 use crate::traffic::{Arrivals, Traffic};
 
-/// Of a TCP stream on Ethernet 1448 bytes of 1514 are goodput; some is lost to a busy machine.
+/// Share of goodput: 1448 of 1514 bytes of a TCP stream on Ethernet, less the losses of a busy machine.
 const GOODPUT: std::ops::Range<f64> = 0.87..0.97;
 
-/// Sends to all of these for two seconds, and returns the Mb/s of each, without the first half second.
-fn send(stage: &Stage, targets: &[&str]) -> Vec<f64> {
+/// Sends to all of these for two seconds. Returns the rate of each in Mb/s, without the first half second.
+fn send(testbed: &Testbed, targets: &[&str]) -> Vec<f64> {
     let clock = Clock::start();
     let mut streams = Vec::new();
     for target in targets {
-        streams.push(Traffic::start(stage, clock, target));
+        streams.push(Traffic::start(testbed, clock, target));
     }
     let begin = clock.now();
     let [from, till] = [500, 2000].map(|millis| begin + Duration::from_millis(millis));
@@ -34,41 +34,44 @@ fn send(stage: &Stage, targets: &[&str]) -> Vec<f64> {
 }
 
 #[test]
-fn circuits_keep_their_rates_beside_each_other_and_the_rest() {
-    let Some(stage) = Stage::alone("circuits_keep_their_rates_beside_each_other_and_the_rest")
+fn circuits_have_their_rates_in_addition_to_other_traffic() {
+    let Some(testbed) = Testbed::alone("circuits_have_their_rates_in_addition_to_other_traffic")
     else {
         return;
     };
-    let mut shaper = stage.shaper(400).unwrap();
+    let mut shaper = testbed.shaper(400).unwrap();
     apply(&mut shaper, &circuit(5001, "0s-9s 1G"), 250).unwrap();
     apply(&mut shaper, &circuit(5002, "0s-9s 1G"), 100).unwrap();
-    let rates = send(&stage, &["10.9.0.2:5001", "10.9.0.2:5002", "10.9.0.2:6000"]);
+    let rates = send(
+        &testbed,
+        &["10.9.0.2:5001", "10.9.0.2:5002", "10.9.0.2:6000"],
+    );
     println!("250, 100, the rest of 400 Mb/s: {rates:.1?}");
     assert!(GOODPUT.contains(&(rates[0] / 250.0)), "{rates:?}");
     assert!(GOODPUT.contains(&(rates[1] / 100.0)), "{rates:?}");
     assert!((0.5..1.1).contains(&(rates[2] / 50.0)), "{rates:?}");
-    // what circuits do not use, the rest borrows; a circuit borrows nothing
-    let rest = send(&stage, &["10.9.0.2:6000"]);
+    // other traffic borrows unused bandwidth; a circuit borrows none
+    let rest = send(&testbed, &["10.9.0.2:6000"]);
     println!("the rest alone: {rest:.1?}");
     assert!(GOODPUT.contains(&(rest[0] / 400.0)), "{rest:?}");
-    let alone = send(&stage, &["10.9.0.2:5002"]);
+    let alone = send(&testbed, &["10.9.0.2:5002"]);
     assert!(GOODPUT.contains(&(alone[0] / 100.0)), "{alone:?}");
 }
 
 #[test]
-fn a_circuit_without_a_rate_leaves_its_packets_to_the_rest() {
-    let Some(stage) = Stage::alone("a_circuit_without_a_rate_leaves_its_packets_to_the_rest")
+fn packets_of_a_closed_circuit_are_sent_as_other_traffic() {
+    let Some(testbed) = Testbed::alone("packets_of_a_closed_circuit_are_sent_as_other_traffic")
     else {
         return;
     };
-    let mut shaper = stage.shaper(200).unwrap();
+    let mut shaper = testbed.shaper(200).unwrap();
     let wanted = circuit(5001, "0s-9s 1G");
     apply(&mut shaper, &wanted, 0).unwrap();
-    let closed = send(&stage, &["10.9.0.2:5001"]);
+    let closed = send(&testbed, &["10.9.0.2:5001"]);
     apply(&mut shaper, &wanted, 50).unwrap();
-    let open = send(&stage, &["10.9.0.2:5001"]);
+    let open = send(&testbed, &["10.9.0.2:5001"]);
     apply(&mut shaper, &wanted, 0).unwrap();
-    let again = send(&stage, &["10.9.0.2:5001"]);
+    let again = send(&testbed, &["10.9.0.2:5001"]);
     println!("closed, 50, closed of 200 Mb/s: {closed:.1?} {open:.1?} {again:.1?}");
     assert!(GOODPUT.contains(&(closed[0] / 200.0)), "{closed:?}");
     assert!(GOODPUT.contains(&(open[0] / 50.0)), "{open:?}");
@@ -76,11 +79,11 @@ fn a_circuit_without_a_rate_leaves_its_packets_to_the_rest() {
 }
 
 #[test]
-fn flows_of_every_kind_find_their_circuit_in_the_kernel() {
-    let Some(stage) = Stage::start("flows_of_every_kind_find_their_circuit_in_the_kernel") else {
+fn kernel_classifies_flows_of_every_kind() {
+    let Some(testbed) = Testbed::start("kernel_classifies_flows_of_every_kind") else {
         return;
     };
-    let mut shaper = stage.shaper(1000).unwrap();
+    let mut shaper = testbed.shaper(1000).unwrap();
     let flows = [
         "tcp fd09::2/128 5001-5009",
         "fd09::/64",
@@ -103,7 +106,7 @@ fn flows_of_every_kind_find_their_circuit_in_the_kernel() {
         "10.9.0.2:6000",
         "10.9.0.2:7000",
     ];
-    let rates = send(&stage, &all);
+    let rates = send(&testbed, &all);
     println!("20, 40, 60, 80, 100 Mb/s: {rates:.1?}");
     for (nth, rate) in rates.iter().enumerate() {
         let part = rate / (20.0 * (nth as f64 + 1.0));
@@ -112,8 +115,8 @@ fn flows_of_every_kind_find_their_circuit_in_the_kernel() {
 }
 
 #[test]
-fn the_last_circuit_leaves_the_interface_as_it_was() {
-    let Some(stage) = Stage::start("the_last_circuit_leaves_the_interface_as_it_was") else {
+fn interface_is_restored_after_the_last_circuit() {
+    let Some(testbed) = Testbed::start("interface_is_restored_after_the_last_circuit") else {
         return;
     };
     let shown = || {
@@ -121,18 +124,18 @@ fn the_last_circuit_leaves_the_interface_as_it_was() {
             format!("qdisc show dev {INTERFACE}"),
             format!("class show dev {INTERFACE}"),
         ]
-        .map(|words| stage.tc(&words))
+        .map(|words| testbed.tc(&words))
     };
     let before = shown();
-    let mut shaper = stage.shaper(1000).unwrap();
+    let mut shaper = testbed.shaper(1000).unwrap();
     assert_eq!(shown(), before, "to open an interface changes nothing");
     let circuits = [5001, 5002, 5003].map(|port| circuit(port, "0s-9s 1G"));
     for circuit in &circuits {
         apply(&mut shaper, circuit, 10).unwrap();
     }
     assert!(shown()[0].contains("htb 4c48: root"), "{:?}", shown());
-    // a rate that does not fit in 32 bits of octets, and bursts of a millisecond
-    let mut fast = stage.shaper(100_000).unwrap();
+    // a rate above 32 bits of octets, and bursts of a millisecond
+    let mut fast = testbed.shaper(100_000).unwrap();
     apply(&mut fast, &circuits[0], 40_000).unwrap();
     let classes = &shown()[1];
     assert!(
@@ -150,16 +153,16 @@ fn the_last_circuit_leaves_the_interface_as_it_was() {
 }
 
 #[test]
-fn what_somebody_else_has_set_up_stays() {
-    let Some(stage) = Stage::start("what_somebody_else_has_set_up_stays") else {
+fn shaping_of_another_program_is_kept() {
+    let Some(testbed) = Testbed::start("shaping_of_another_program_is_kept") else {
         return;
     };
     let show = format!("qdisc show dev {INTERFACE}");
-    let mut early = stage.shaper(1000).unwrap();
-    stage.tc(&format!(
+    let mut early = testbed.shaper(1000).unwrap();
+    testbed.tc(&format!(
         "qdisc add dev {INTERFACE} root handle 7: pfifo limit 77"
     ));
-    let theirs = stage.tc(&show);
+    let theirs = testbed.tc(&show);
     let refused = |why: Error| {
         let text = why.to_string();
         assert!(
@@ -167,24 +170,24 @@ fn what_somebody_else_has_set_up_stays() {
             "{text}"
         );
     };
-    refused(stage.shaper(1000).unwrap_err());
+    refused(testbed.shaper(1000).unwrap_err());
     refused(apply(&mut early, &circuit(5001, "0s-9s 1G"), 10).unwrap_err());
     refused(early.inspect().unwrap_err());
-    assert_eq!(stage.tc(&show), theirs);
-    // another HTB is not ours either, whatever it is called
-    stage.tc(&format!("qdisc del dev {INTERFACE} root"));
-    stage.tc(&format!(
+    assert_eq!(testbed.tc(&show), theirs);
+    // an HTB of another program, even with the same handle
+    testbed.tc(&format!("qdisc del dev {INTERFACE} root"));
+    testbed.tc(&format!(
         "qdisc add dev {INTERFACE} root handle 4c48: htb default 3"
     ));
-    assert!(matches!(stage.shaper(1000), Err(Error::Foreign { .. })));
+    assert!(matches!(testbed.shaper(1000), Err(Error::Foreign { .. })));
 }
 
 #[test]
-fn what_is_read_back_is_what_was_told() {
-    let Some(stage) = Stage::start("what_is_read_back_is_what_was_told") else {
+fn inspection_returns_the_applied_circuits() {
+    let Some(testbed) = Testbed::start("inspection_returns_the_applied_circuits") else {
         return;
     };
-    let mut shaper = stage.shaper(100_000).unwrap();
+    let mut shaper = testbed.shaper(100_000).unwrap();
     let mut expected = Vec::new();
     for (port, mbps) in [
         (5001, 1),
@@ -196,27 +199,27 @@ fn what_is_read_back_is_what_was_told() {
         let circuit = circuit(port, "0s-9s 1G");
         apply(&mut shaper, &circuit, mbps).unwrap();
         let rate = Rate::from_bps(mbps * 1_000_000);
-        expected.push(Standing {
+        expected.push(InstalledCircuit {
             id: circuit.id,
             flow: Some(circuit.flow),
             rate,
         });
     }
-    let mut other = stage.shaper(100_000).unwrap();
+    let mut other = testbed.shaper(100_000).unwrap();
     assert_eq!(other.inspect().unwrap(), expected);
-    // somebody takes away one filter: whoever looks sees it, and a change makes it anew
-    stage.tc(&format!(
+    // a filter that was removed by another program is noticed, and restored by a change
+    testbed.tc(&format!(
         "filter del dev {INTERFACE} parent 4c48: pref 1 handle 0x2 bpf"
     ));
     assert_eq!(shaper.inspect().unwrap(), expected[1..]);
     apply(&mut shaper, &circuit(5001, "0s-9s 1G"), 2).unwrap();
     expected[0].rate = Some(Rate::from_mbps(2));
     assert_eq!(other.inspect().unwrap(), expected);
-    stage.tc(&format!("qdisc del dev {INTERFACE} root"));
+    testbed.tc(&format!("qdisc del dev {INTERFACE} root"));
     assert_eq!(other.inspect().unwrap(), []);
-    // a change finds out by itself, and makes it anew
+    // a change notices it, and creates it again
     apply(&mut shaper, &circuit(5003, "0s-9s 1G"), 444).unwrap();
-    let third = Standing {
+    let third = InstalledCircuit {
         rate: Some(Rate::from_mbps(444)),
         ..expected[2].clone()
     };
@@ -224,17 +227,17 @@ fn what_is_read_back_is_what_was_told() {
 }
 
 #[test]
-fn an_interface_that_is_not_there_is_named() {
-    let Some(stage) = Stage::start("an_interface_that_is_not_there_is_named") else {
+fn missing_interface_is_named() {
+    let Some(testbed) = Testbed::start("missing_interface_is_named") else {
         return;
     };
-    let open = |name: &str| stage.open(name, 1000);
+    let open = |name: &str| testbed.open(name, 1000);
     let why = open("nowhere0").unwrap_err().to_string();
     assert!(why.contains("nowhere0"), "{why}");
     assert!(open(&"x".repeat(300)).is_err());
     assert!(open("a\0b").is_err());
-    let mut shaper = stage.shaper(1000).unwrap();
-    crate::stage::run(&stage.left, "ip", &format!("link del {INTERFACE}"));
+    let mut shaper = testbed.shaper(1000).unwrap();
+    crate::testbed::run(&testbed.left, "ip", &format!("link del {INTERFACE}"));
     let why = apply(&mut shaper, &circuit(5001, "0s-9s 1G"), 1)
         .unwrap_err()
         .to_string();
@@ -242,11 +245,11 @@ fn an_interface_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_boundary_for_many_is_told_in_few_calls() {
-    let Some(stage) = Stage::alone("a_boundary_for_many_is_told_in_few_calls") else {
+fn changes_of_many_circuits_are_sent_in_few_calls() {
+    let Some(testbed) = Testbed::alone("changes_of_many_circuits_are_sent_in_few_calls") else {
         return;
     };
-    let mut shaper = stage.shaper(10_000).unwrap();
+    let mut shaper = testbed.shaper(10_000).unwrap();
     let circuits: Vec<Circuit> = (0..100).map(|n| circuit(5000 + n, "0s-9s 1G")).collect();
     let change = |mbps: u64| {
         let rate = Rate::from_bps(mbps * 1_000_000);

@@ -1,4 +1,4 @@
-//! Streams that send as fast as they can, and how fast that was.
+//! TCP streams that send as fast as possible, and their rates.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,25 +11,25 @@ use lighthaul_base::Instant;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::wait;
 
-use crate::stage::Stage;
+use crate::testbed::Testbed;
 
-/// A stream from the left host to the right one.
+/// Stream from the left host to the right one.
 #[derive(Debug)]
 pub(crate) struct Traffic {
     is_over: Arc<AtomicBool>,
     threads: Option<(JoinHandle<()>, JoinHandle<Arrivals>)>,
 }
 
-/// How many bytes had arrived when.
+/// Numbers of received bytes over time.
 #[derive(Debug)]
 pub(crate) struct Arrivals(Vec<(Instant, u64)>);
 
 impl Traffic {
-    /// Begins to send to an address of the right host.
-    pub(crate) fn start(stage: &Stage, clock: Clock, target: &str) -> Self {
+    /// Starts to send to an address of the right host.
+    pub(crate) fn start(testbed: &Testbed, clock: Clock, target: &str) -> Self {
         let target: SocketAddr = target.parse().unwrap();
-        let listener = stage.right.within(|| TcpListener::bind(target)).unwrap();
-        let mut to = stage.left.within(|| TcpStream::connect(target)).unwrap();
+        let listener = testbed.right.within(|| TcpListener::bind(target)).unwrap();
+        let mut to = testbed.left.within(|| TcpStream::connect(target)).unwrap();
         let mut from = listener.accept().unwrap().0;
         to.set_write_timeout(Some(PATIENCE)).unwrap();
         from.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -38,7 +38,7 @@ impl Traffic {
         let sender = thread::spawn(move || {
             let block = vec![0; 1 << 16];
             while !over.load(Ordering::Relaxed) {
-                // a circuit that is slow is no failure
+                // a slow circuit is not a failure
                 let _ = to.write(&block);
             }
         });
@@ -59,7 +59,7 @@ impl Traffic {
         }
     }
 
-    /// Ends it at `at` and returns what arrived.
+    /// Stops at `at` and returns the received bytes.
     pub(crate) fn end(mut self, clock: Clock, at: Instant) -> Arrivals {
         wait(clock, &mut [], at).unwrap();
         self.is_over.store(true, Ordering::Relaxed);
@@ -71,7 +71,7 @@ impl Traffic {
 }
 
 impl Arrivals {
-    /// Goodput in Mb/s between two moments.
+    /// Returns the goodput in Mb/s between two moments.
     pub(crate) fn mbps(&self, from: Instant, till: Instant) -> f64 {
         let bytes = |at| {
             let before = self.0.partition_point(|(when, _)| *when <= at);
@@ -81,5 +81,5 @@ impl Arrivals {
     }
 }
 
-/// How long a thread may not see that all is over.
+/// Longest delay until a thread notices the end.
 const PATIENCE: Duration = Duration::from_millis(100);

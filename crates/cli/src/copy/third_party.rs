@@ -2,7 +2,7 @@
 
 use std::env;
 
-use lighthaul_daemon::third::{self, End};
+use lighthaul_daemon::third_party::{self, Daemon};
 use lighthaul_remote::place::{PORT, Place};
 use lighthaul_remote::reach::reach;
 use lighthaul_session::error::{Code, Error};
@@ -49,16 +49,16 @@ pub(crate) fn copy(
     };
     let hello = hello::<relay::Message>(args, &asked);
     let called = [from, target].map(name);
-    let source = End {
+    let source = Daemon {
         session: &here.session,
         name: &called[0],
     };
-    let target = End {
+    let target = Daemon {
         session: &there.session,
         name: &called[1],
     };
     let hello = (&hello, &options);
-    third::copy([source, target], (relay, names), hello, &mut |sight| {
+    third_party::copy([source, target], (relay, names), hello, &mut |sight| {
         printer.watch(sight);
     })
 }

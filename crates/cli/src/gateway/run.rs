@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use lighthaul_base::Size;
-use lighthaul_daemon::settings::{self as daemon, Welcome};
-use lighthaul_gateway::allowed::Allowed;
+use lighthaul_daemon::settings::{self as daemon, AccessPolicy};
+use lighthaul_gateway::link_thread;
 use lighthaul_gateway::capture::credentials::Credentials;
 use lighthaul_gateway::capture::settings::Transparent;
 use lighthaul_gateway::cluster;
@@ -65,7 +65,7 @@ fn settings(args: &Gateway) -> Result<Settings, Error> {
 }
 
 fn links(args: &Gateway) -> Result<LinkSettings, Error> {
-    let allowed = Allowed::new(args.allow.clone());
+    let allowed = TargetRules::new(args.allow.clone());
     let least = Size(MEMORY_MIN);
     if args.memory < least {
         let text = format!(
@@ -76,7 +76,7 @@ fn links(args: &Gateway) -> Result<LinkSettings, Error> {
     }
     Ok(LinkSettings {
         allowed: Arc::new(allowed),
-        direct: Arc::new(Allowed::new(args.direct.clone())),
+        direct: Arc::new(TargetRules::new(args.direct.clone())),
         rate: args.rate,
         booked: args.booked.book,
         memory: args.memory,
@@ -164,7 +164,7 @@ fn server(args: &Gateway, address: SocketAddr) -> Result<daemon::Settings, Error
     Ok(daemon::Settings {
         address,
         identity: load_key(&key)?,
-        welcome: Welcome::Listed {
+        access: AccessPolicy::Listed {
             keys: args.allowed.clone().unwrap_or_else(paths::allowed_keys),
             tokens: paths::tokens(),
         },

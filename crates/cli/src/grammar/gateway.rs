@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use lighthaul_base::{Rate, Size, duration};
-use lighthaul_gateway::allowed::Rule;
-use lighthaul_gateway::entrance::Entrance;
 use lighthaul_gateway::ports::Ports;
 use lighthaul_gateway::prefix::Prefix;
+use lighthaul_gateway::proxy_address::ProxyAddress;
+use lighthaul_gateway::target_rules::TargetRule;
 
 use crate::grammar::booking::SchedulerArgs;
 use crate::grammar::output::{LogArgs, OutputArgs};
@@ -65,7 +65,7 @@ pub(crate) struct Gateway {
         help_heading = "Programs",
         hide_short_help = true
     )]
-    pub(crate) direct: Vec<Rule>,
+    pub(crate) direct: Vec<TargetRule>,
     /// Other gateway, as in gateway.example.org:4810
     ///
     /// Further addresses of the same gateway are used when the first path fails.
@@ -88,7 +88,7 @@ pub(crate) struct Gateway {
         value_delimiter = ',',
         help_heading = "Network"
     )]
-    pub(crate) allow: Vec<Rule>,
+    pub(crate) allow: Vec<TargetRule>,
     /// Rate of the channel with headers [default: measured]
     #[arg(long, value_name = "RATE", help_heading = "Network")]
     pub(crate) rate: Option<Rate>,
@@ -113,12 +113,12 @@ pub(crate) struct Gateway {
         value_name = "ADDR",
         value_delimiter = ',',
         requires = "peer",
-        value_parser = Secret::<Entrance>::new(),
+        value_parser = Secret::<ProxyAddress>::new(),
         hide_env_values = true,
         help_heading = "Network",
         hide_short_help = true
     )]
-    pub(crate) via: Vec<Entrance>,
+    pub(crate) via: Vec<ProxyAddress>,
     #[command(flatten)]
     pub(crate) far: DaemonArgs,
     #[command(flatten)]

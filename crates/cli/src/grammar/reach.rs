@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lighthaul_gateway::entrance::Entrance;
+use lighthaul_gateway::proxy_address::ProxyAddress;
 use lighthaul_remote::daemon::Daemon;
 use lighthaul_remote::reach::Route;
 
@@ -62,10 +62,10 @@ pub(crate) struct GatewayArgs {
         long,
         value_name = "ADDR",
         env = "LIGHTHAUL_GATEWAY",
-        value_parser = Secret::<Entrance>::new(),
+        value_parser = Secret::<ProxyAddress>::new(),
         hide_env_values = true
     )]
-    pub(crate) gateway: Option<Entrance>,
+    pub(crate) gateway: Option<ProxyAddress>,
 }
 
 impl GatewayArgs {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::str::FromStr;
 
 use clap::Args;
-use lighthaul_gateway::entrance::Entrance;
+use lighthaul_gateway::proxy_address::ProxyAddress;
 use lighthaul_gateway::target::Host;
 
 use super::secret::Secret;
@@ -57,9 +57,9 @@ impl FromStr for Socks {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let entrance = text.parse::<Entrance>();
+        let entrance = text.parse::<ProxyAddress>();
         // programs may be too young for names to be resolved when the library reads this
-        if entrance.is_ok_and(|entrance| matches!(entrance.place.host, Host::Ip(_))) {
+        if entrance.is_ok_and(|entrance| matches!(entrance.address.host, Host::Ip(_))) {
             return Ok(Self(text.to_owned()));
         }
         Err("write an address as 10.0.0.1:1080, or NAME:PASSWORD@10.0.0.1:1080")

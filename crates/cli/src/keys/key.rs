@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use lighthaul_daemon::known::Known;
-use lighthaul_daemon::{allowed, known};
+use lighthaul_daemon::known_hosts::KeyCheck;
+use lighthaul_daemon::{allowed_keys, known_hosts};
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls;
 use lighthaul_remote::dial::{load_key, unclear};
@@ -49,14 +49,14 @@ fn existing_key(path: &Path) -> Result<Identity, Error> {
 pub(crate) fn allow(args: &Allow) -> Result<(), Error> {
     let path = args.allowed.clone().unwrap_or_else(paths::allowed_keys);
     let rights = rights(&args.name, &args.rights);
-    allowed::allow(&path, fingerprint(&args.key)?, &rights)
+    allowed_keys::allow(&path, fingerprint(&args.key)?, &rights)
         .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))
 }
 
 /// Lists a key among those that may not call.
 pub(crate) fn deny(args: &Deny) -> Result<(), Error> {
     let path = args.allowed.clone().unwrap_or_else(paths::allowed_keys);
-    allowed::deny(&path, fingerprint(&args.key)?, &args.why)
+    allowed_keys::deny(&path, fingerprint(&args.key)?, &args.why)
         .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))
 }
 
@@ -64,19 +64,19 @@ pub(crate) fn deny(args: &Deny) -> Result<(), Error> {
 pub(crate) fn trust(args: &Trust) -> Result<(), Error> {
     let path = paths::known_hosts();
     let key = fingerprint(&args.key)?;
-    let known = known::accept(&path, &args.host, key, args.replace)
+    let known = known_hosts::accept(&path, &args.host, key, args.replace)
         .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))?;
     let host = &args.host;
     match known {
-        Known::New | Known::Same => Ok(()),
-        Known::Other(other) if args.replace => {
+        KeyCheck::New | KeyCheck::Matches => Ok(()),
+        KeyCheck::Changed(other) if args.replace => {
             say(&format!(
                 "lighthaul: {host} had the key {other}, and has {key} from now on"
             ));
             Ok(())
         }
-        Known::Unclear(nth) => Err(unclear(&path, nth, host)),
-        Known::Other(other) => {
+        KeyCheck::Malformed(nth) => Err(unclear(&path, nth, host)),
+        KeyCheck::Changed(other) => {
             let text = format!(
                 "{host} is known by {other} already: compare {key} with `lighthaul key --host` there, then add --replace"
             );

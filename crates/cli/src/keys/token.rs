@@ -3,7 +3,7 @@
 use lighthaul_booking::books::{Principal, Role};
 use lighthaul_booking::identity::tokens;
 use lighthaul_booking::identity::tokens::Entry;
-use lighthaul_daemon::{allowed, statement};
+use lighthaul_daemon::{allowed_keys, statement};
 use lighthaul_io::crypto::identity;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_remote::dial::load_key;
@@ -22,7 +22,7 @@ pub(crate) fn token(args: &Token) -> Result<(), Error> {
     }
     let path = args.tokens.clone().unwrap_or_else(paths::tokens);
     let rights = rights(&args.name, &args.rights);
-    allowed::allow(&path, Fingerprint::of_token(&token), &rights)
+    allowed_keys::allow(&path, Fingerprint::of_token(&token), &rights)
         .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))?;
     print(&token);
     Ok(())

@@ -256,7 +256,7 @@ fn invalid_shared_address_is_refused() {
             "through doors that listen everywhere, as --socks 0.0.0.0:1080",
         );
     }
-    refused("0.0.0.0:0", 1, "127.0.0.1 is at lo, which is no network");
+    refused("0.0.0.0:0", 1, "127.0.0.1 is at lo, which has no network");
 }
 
 /// A program that gets its word back.

@@ -206,7 +206,7 @@ fn statement_admits_its_key_with_the_rights_of_its_authority() {
         .assert_failed(13, "it has expired");
     it.statement("other-authority", "stranger", &[]);
     it.copy(&shown, "n", false)
-        .assert_failed(13, "no authority there");
+        .assert_failed(13, "not an authority there");
     // who signs is not thereby let in, and who is denied stays out
     it.statement("authority", "stranger", &[]);
     let key = it.line(&["key", "--key", it.far.near.at("stranger").to_str().unwrap()]);
@@ -216,6 +216,6 @@ fn statement_admits_its_key_with_the_rights_of_its_authority() {
         .assert_failed(13, "your key is not allowed there");
     fs::write(&statement, "no statement").unwrap();
     it.copy(&shown, "n", false)
-        .assert_failed(13, "it is no statement");
+        .assert_failed(13, "it is not a statement");
     assert!(fs::read_dir(target.join("other")).unwrap().next().is_none());
 }

@@ -104,7 +104,7 @@ fn key_has_exactly_its_granted_rights() {
 
     grant(&["--expires", "0s"]).assert_succeeded();
     far.run(&[], &[file, &at("late")])
-        .assert_failed(13, "what lets you in there has expired");
+        .assert_failed(13, "your rights there have expired");
     // a malformed line admits no key
     std::fs::write(far.near.allowed(), format!("{key} tester rot=/\n")).unwrap();
     far.run(&[], &[file, &at("odd")])
@@ -114,7 +114,7 @@ fn key_has_exactly_its_granted_rights() {
     far.run(&[], &[file, &at("denied")])
         .assert_failed(13, "your key is not allowed there");
     assert_eq!(names(&world), ["there", "x"]);
-    far.daemon.says("what lets you in there has expired");
+    far.daemon.says("your rights there have expired");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn denied_or_expired_key_ends_running_sessions() {
         let place = far.place("x");
         let mut copy = Running::start(far.copy(&options, &[file.to_str().unwrap(), &place]));
         copy.prints("\"type\":\"progress\"");
-        let mut words = "what lets you in there has expired";
+        let mut words = "your rights there have expired";
         if !expires {
             words = "your key is not allowed there";
             let mut deny = far.near.lighthaul(&["deny", &key, "left us", "--allowed"]);
@@ -241,7 +241,7 @@ fn malformed_line_is_logged_at_start() {
         .arg("--allowed")
         .arg(near.allowed());
     let mut daemon = Running::start(serve);
-    let line = daemon.says("lets nobody in");
+    let line = daemon.says("no key in this line may call");
     assert!(line.contains("line 2") && line.contains("rot=/x"), "{line}");
     daemon.says("listening on");
 }

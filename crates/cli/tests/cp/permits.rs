@@ -178,7 +178,7 @@ fn malformed_line_in_a_reloaded_list_is_logged_and_refuses_its_key() {
     let mut far = Far::start("spoiled", &[]);
     let listed = fs::read_to_string(far.near.allowed()).unwrap();
     fs::write(far.near.allowed(), listed.replace("tester", "tester rot=/")).unwrap();
-    let line = far.daemon.says("lets nobody in by line 1");
+    let line = far.daemon.says("line 1: ");
     assert!(line.contains("rot=/"), "{line}");
     let file = far.near.file("x", 10);
     far.push(&[], &[&file], "x")

@@ -476,7 +476,7 @@ request=$(cat)
 printf '%s\n' "$request" >> '{}'
 case "$request" in
 *'"verb":"capabilities"'*) echo '{{"capabilities":{{"rate_min_bps":1000000,"rate_max_bps":1000000000,"granularity_bps":1000000,"guard_nanos":0,"entries_max":96,"is_hitless":true,"overhead_bytes":0}}}}';;
-*'"verb":"inspect"'*) echo '{{"standing":[]}}';;
+*'"verb":"inspect"'*) echo '{{"circuits":[]}}';;
 *) printf '%s' "$request" | grep -o '"id":' | sed 's/.*/null/' | paste -s -d, | sed 's/.*/{{"answers":[&]}}/';;
 esac
 "#,

@@ -38,7 +38,7 @@ fn damage(pair: &Pair) {
 fn damaged_slabs_are_retransmitted() {
     let plain = ["--plain"];
     if let Some(mut pair) = carry_damaged("damaged_slabs_are_retransmitted", &plain) {
-        pair.ingress.says("came damaged, and comes again");
+        pair.ingress.says("was damaged and is sent again");
     }
 }
 

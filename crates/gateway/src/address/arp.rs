@@ -1,24 +1,24 @@
-//! What is said of the address: requests for it, and answers (RFC 826), and announcements of who has it now (RFC 5227, section 3).
-//! Each is a whole frame of Ethernet.
+//! ARP messages: requests and answers (RFC 826), and announcements of an address (RFC 5227, section 3).
+//! Each is a whole Ethernet frame.
 
 use std::net::Ipv4Addr;
 
-/// The address of an interface in its network.
+/// Ethernet address of an interface.
 pub type Mac = [u8; 6];
 
-/// Who asks for an address.
+/// Request for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Its interface.
+    /// Ethernet address of the sender.
     pub mac: Mac,
-    /// Its own address; none if it only probes (RFC 5227).
+    /// IPv4 address of the sender; unspecified in a probe (RFC 5227).
     pub address: Ipv4Addr,
-    /// What it asks for.
+    /// Requested address.
     pub wanted: Ipv4Addr,
 }
 
 impl Request {
-    /// What a frame asks for; nothing if it is no request. What is behind it pads short frames.
+    /// Decodes a frame; returns nothing for other frames. Padding of short frames is ignored.
     pub fn decode(frame: &[u8]) -> Option<Self> {
         let message: &[u8; LEN] = frame.get(HEAD..)?.first_chunk()?;
         if frame[12..HEAD] != ETHERTYPE || message[..6] != KINDS || message[6..8] != REQUEST {
@@ -35,7 +35,7 @@ impl Request {
         })
     }
 
-    /// The frame that says: it is `mac` that has what is wanted.
+    /// Returns the answer: `mac` has the requested address.
     pub fn answer(&self, mac: Mac) -> [u8; FRAME_LEN] {
         frame(
             self.mac,
@@ -46,7 +46,7 @@ impl Request {
     }
 }
 
-/// The frame that tells everybody: it is `mac` that has `address` now.
+/// Returns the broadcast frame that announces `address` at `mac`.
 pub fn announcement(mac: Mac, address: Ipv4Addr) -> [u8; FRAME_LEN] {
     frame(EVERYBODY, REQUEST, (mac, address), ([0; 6], address))
 }
@@ -78,17 +78,17 @@ fn frame(
     frame
 }
 
-/// Octets of a frame's head: to whom, from whom, and of what kind.
+/// Length of an Ethernet header, in octets.
 const HEAD: usize = 14;
-/// Octets of a message.
+/// Length of an ARP message, in octets.
 const LEN: usize = 28;
-/// Octets of both.
+/// Length of a frame, in octets.
 pub const FRAME_LEN: usize = HEAD + LEN;
-/// Addresses of Ethernet for addresses of IPv4, and how long both are.
+/// Types and lengths of Ethernet and IPv4 addresses.
 const KINDS: [u8; 6] = [0, 1, 8, 0, 6, 4];
 const REQUEST: [u8; 2] = [0, 1];
 const REPLY: [u8; 2] = [0, 2];
-/// What a frame's head calls them.
+/// Ethernet type of ARP.
 const ETHERTYPE: [u8; 2] = [8, 6];
 const EVERYBODY: Mac = [0xff; 6];
 
@@ -100,7 +100,7 @@ mod tests {
     const ASKED: Mac = [2, 0, 0, 0, 0, 2];
 
     #[test]
-    fn a_request_is_answered_to_who_asked() {
+    fn request_is_answered_to_its_sender() {
         let (asking, wanted) = (Ipv4Addr::new(10, 0, 0, 7), Ipv4Addr::new(10, 0, 0, 100));
         let mut asked = frame(EVERYBODY, REQUEST, (ASKING, asking), ([0; 6], wanted)).to_vec();
         let request = Request::decode(&asked).unwrap();
@@ -121,7 +121,7 @@ mod tests {
             &[10, 0, 0, 7],
         ];
         assert_eq!(answer[..], expected.concat());
-        assert_eq!(Request::decode(&answer), None, "an answer is no request");
+        assert_eq!(Request::decode(&answer), None, "an answer is not a request");
         // short frames are padded
         asked.extend([0; 18]);
         assert_eq!(Request::decode(&asked), Some(request));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn an_announcement_asks_everybody_for_ones_own_address() {
+    fn announcement_is_a_broadcast_request_for_the_own_address() {
         let address = Ipv4Addr::new(10, 0, 0, 100);
         let frame = announcement(ASKED, address);
         assert_eq!(frame[..6], EVERYBODY);

@@ -1,24 +1,26 @@
-//! One address for all elements of a cluster, and programs' connections spread over them.
+//! Shared address of all elements of a cluster, and the distribution of connections over the elements.
 //!
-//! All elements have the address; one, the first that serves, answers for it (ARP, RFC 826), as the active router of VRRP does (RFC 9568).
-//! What comes for the address goes on to the element that a hash of where the connection comes from says, so that this one answers the program directly.
+//! All elements have the address. The first one that serves answers for it (ARP, RFC 826), as the active router of
+//! VRRP does (RFC 9568). It forwards packets to the element that a hash of their source selects. That element answers
+//! the program directly.
 //!
-//! Nobody remembers connections. The hash gives a bucket, and each bucket has all elements in an order that never changes; new connections are for the
-//! first that serves. An element that has no socket for what it gets hands it to the next one in that order. So connections go on where they
-//! are when elements die and return, when another one answers, and when an element lets nobody in any more because it is to be stopped.
-//! Who returns serves, and is sent anything, only when its rules are in force; who leaves says so, and hands on for a while what still comes.
+//! No element remembers connections. The hash gives a bucket, and each bucket has a fixed order of all elements. New
+//! connections belong to the first one that serves. An element without a socket for a packet passes the packet to the
+//! next one in that order. So connections continue when elements die and return, when another one answers, and
+//! when an element is being stopped. A returning element serves once its rules are in force. A leaving one announces
+//! it, and still forwards packets for a while.
 //!
-//! Fragments are not carried, which TCP does not make, and a packet has lost one of its hops for each element that it crossed.
+//! Fragments are not forwarded; TCP does not create them. Each forwarding decrements the hop limit of a packet.
 //!
-//! - [`spread`]: that order; [`roll`]: who serves; [`script`]: how the kernel is told
-//! - [`arp`]: what is said of the address, `port`: and where; [`shared`]: the thread that says it
-//! - `sockets`: what the kernel still has to bring
+//! - [`distribution`]: order of elements; [`membership`]: serving elements; [`script`]: rules of the kernel
+//! - [`arp`]: messages about the address; `arp_socket`: their socket; [`shared_address`]: the thread that sends them
+//! - [`sockets`]: sockets that the kernel still has
 
 pub mod arp;
-pub mod roll;
+pub mod distribution;
+pub mod membership;
 pub mod script;
-pub mod shared;
-pub mod spread;
+pub mod shared_address;
+pub mod sockets;
 
-mod port;
-mod sockets;
+mod arp_socket;

@@ -1,37 +1,37 @@
-//! What an element does with packets for the shared address, in the words of nftables.
+//! Rules for packets of the shared address, in the language of nftables.
 
 use std::net::Ipv4Addr;
 
-use crate::address::spread::{BUCKETS, Elements, Spread};
+use crate::address::distribution::{BUCKETS, Distribution, ElementSet};
 
-/// The address, who has it, and where.
+/// Shared address and its elements.
 #[derive(Clone, Debug)]
-pub(super) struct Cast {
+pub(super) struct AddressConfig {
     pub(super) address: Ipv4Addr,
-    /// The elements' own addresses.
+    /// Own addresses of the elements.
     pub(super) members: Vec<Ipv4Addr>,
     pub(super) me: u8,
-    /// Our interface in their network.
+    /// Interface of this element in their network.
     pub(super) device: String,
 }
 
-/// How things are.
+/// State of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct View {
-    /// Who takes a part of the connections.
-    pub serving: Elements,
-    /// Our doors are about to be closed: who begins goes to others.
+pub struct ClusterView {
+    /// Elements that take connections.
+    pub serving: ElementSet,
+    /// True if the listeners here are about to be closed, so that new connections go to other elements.
     pub is_closing: bool,
 }
 
-/// The names of our tables, by family; the first is always there.
+/// Tables by family; the first one always exists.
 pub(super) const TABLES: [[&str; 2]; 3] = [
     ["arp", "lighthaul_address"],
     ["netdev", "lighthaul_address"],
     ["ip", "lighthaul_address"],
 ];
 
-/// A transaction that puts nothing in the place of our tables, if there are any.
+/// Returns a transaction that removes the tables, if they exist.
 pub(super) fn clear() -> String {
     let table = |[family, name]: [&str; 2]| {
         format!("table {family} {name}\ndelete table {family} {name}\n")
@@ -39,25 +39,27 @@ pub(super) fn clear() -> String {
     TABLES.map(table).concat()
 }
 
-/// A transaction that puts rules for this in the place of our tables.
-pub(super) fn script(cast: &Cast, view: View) -> String {
-    let spread = Spread::new(cast.members.len() as u8, view.serving);
-    let other = |nth: Option<u8>| nth.filter(|nth| *nth != cast.me);
-    let away = verdicts(|bucket| other(spread.owner(bucket)).map(|nth| format!("to{nth}")));
+/// Returns a transaction that replaces the tables by the rules for this state.
+pub(super) fn script(config: &AddressConfig, view: ClusterView) -> String {
+    let distribution = Distribution::new(config.members.len() as u8, view.serving);
+    let other = |nth: Option<u8>| nth.filter(|nth| *nth != config.me);
+    let away = verdicts(|bucket| other(distribution.owner(bucket)).map(|nth| format!("to{nth}")));
     let on = verdicts(|bucket| {
-        let next = spread.next(bucket, cast.me).map(|nth| format!("to{nth}"));
-        let back = other(spread.owner(bucket)).map(|nth| format!("back{nth}"));
+        let next = distribution
+            .next(bucket, config.me)
+            .map(|nth| format!("to{nth}"));
+        let back = other(distribution.owner(bucket)).map(|nth| format!("back{nth}"));
         next.or(back)
     });
-    let netdev = away.map_or_else(String::new, |away| netdev(cast, view, &away));
-    let ip = on.map_or_else(String::new, |on| ip(cast, view, &on));
-    [clear(), arp(cast), netdev, ip].concat()
+    let netdev = away.map_or_else(String::new, |away| netdev(config, view, &away));
+    let ip = on.map_or_else(String::new, |on| ip(config, view, &on));
+    [clear(), arp(config), netdev, ip].concat()
 }
 
-/// Whoever asks for the address is answered by this process, so that nobody is once it is gone. And who asks for others in the
-/// name of the address would be taken for the one that answers for it.
-fn arp(cast: &Cast) -> String {
-    let (address, own) = (cast.address, cast.members[usize::from(cast.me)]);
+/// Returns the ARP rules. Requests for the shared address are answered by this process only, and not after its end.
+/// Requests of this host carry its own address as sender, since receivers would learn the shared one from them.
+fn arp(config: &AddressConfig) -> String {
+    let (address, own) = (config.address, config.members[usize::from(config.me)]);
     format!(
         "table arp lighthaul_address {{
             chain asked {{
@@ -72,13 +74,14 @@ fn arp(cast: &Cast) -> String {
     )
 }
 
-/// What arrives for the address, and comes from no element, goes to whom it belongs; whoever answers for the address just now, programs may
-/// send it to any element for a while. A fragment has no port to tell by.
-fn netdev(cast: &Cast, view: View, away: &str) -> String {
-    let Cast {
+/// Returns the rules that forward arriving packets to the element of their bucket. Packets of other elements are not
+/// forwarded again. Any element may receive packets for a while after another one begins to answer. Fragments have
+/// no ports, and are left alone.
+fn netdev(config: &AddressConfig, view: ClusterView, away: &str) -> String {
+    let AddressConfig {
         address, device, ..
-    } = cast;
-    let ways = chains(cast, view, "to", |to| {
+    } = config;
+    let ways = chains(config, view, "to", |to| {
         format!("ip dscp set {HANDED_ON} fwd ip to {to} device \"{device}\"")
     });
     format!(
@@ -92,20 +95,20 @@ fn netdev(cast: &Cast, view: View, away: &str) -> String {
     )
 }
 
-/// What belongs to no socket here goes on to the next; before connections are captured. A door is a socket for who begins, and for
-/// nobody else. The last one hands back to the first, whose kernel says what is to be said: that there is no such connection, or
-/// that there is one after all, which it had no memory to remember (SYN cookies, RFC 4987). What an error of the path is about (RFC 1191)
-/// is not to be seen from outside, so that all get it.
-fn ip(cast: &Cast, view: View, on: &str) -> String {
-    let Cast {
+/// Returns the rules that pass on packets without a socket, before connections are captured. A listener counts as a
+/// socket for new connections only. The last element passes packets back to the first, whose kernel answers them: by
+/// a reset, or by accepting a SYN cookie (RFC 4987). The connection of an ICMP error (RFC 1191) is not visible to these
+/// rules, so all elements receive it.
+fn ip(config: &AddressConfig, view: ClusterView, on: &str) -> String {
+    let AddressConfig {
         address, device, ..
-    } = cast;
+    } = config;
     let hand = |mark: &'static str| {
         move |to| format!("ip dscp set {mark} dup to {to} device \"{device}\"\ndrop")
     };
-    let ways = chains(cast, view, "to", hand(HANDED_ON));
-    let back = chains(cast, view, "back", hand(HANDED_BACK));
-    let others = others(cast, view);
+    let ways = chains(config, view, "to", hand(HANDED_ON));
+    let back = chains(config, view, "back", hand(HANDED_BACK));
+    let others = others(config, view);
     let told: Vec<String> = others
         .map(|(_, to)| format!("dup to {to} device \"{device}\""))
         .collect();
@@ -140,40 +143,45 @@ fn ip(cast: &Cast, view: View, on: &str) -> String {
     )
 }
 
-/// The other elements that serve.
-fn others(cast: &Cast, view: View) -> impl Iterator<Item = (u8, Ipv4Addr)> + '_ {
-    let others = (0..).zip(cast.members.iter().copied());
-    others.filter(move |(nth, _)| *nth != cast.me && view.serving.contains(*nth))
+/// Returns the other elements that serve.
+fn others(config: &AddressConfig, view: ClusterView) -> impl Iterator<Item = (u8, Ipv4Addr)> + '_ {
+    let others = (0..).zip(config.members.iter().copied());
+    others.filter(move |(nth, _)| *nth != config.me && view.serving.contains(*nth))
 }
 
-/// A chain for each other element that serves.
-fn chains(cast: &Cast, view: View, name: &str, rule: impl Fn(Ipv4Addr) -> String) -> String {
+/// Returns a chain for each other element that serves.
+fn chains(
+    config: &AddressConfig,
+    view: ClusterView,
+    name: &str,
+    rule: impl Fn(Ipv4Addr) -> String,
+) -> String {
     let chain = |(nth, to)| format!("chain {name}{nth} {{\n{}\n}}\n", rule(to));
-    let chains: Vec<String> = others(cast, view).map(chain).collect();
+    let chains: Vec<String> = others(config, view).map(chain).collect();
     chains.concat()
 }
 
-/// Which chain a bucket goes to; nothing if none goes anywhere.
+/// Returns the map from buckets to chains; nothing if it is empty.
 fn verdicts(to: impl Fn(u16) -> Option<String>) -> Option<String> {
     let verdict = |bucket| to(bucket).map(|chain| format!("{bucket} : goto {chain}"));
     let verdicts: Vec<String> = (0..BUCKETS).filter_map(verdict).collect();
     (!verdicts.is_empty()).then(|| verdicts.join(", "))
 }
 
-/// The bucket of a packet; all elements must get the same.
+/// Bucket of a packet; must be equal at all elements.
 const HASH: &str = "jhash ip saddr . tcp sport mod 256 seed 0x6c68";
-/// What marks packets that came by another element, so that they are not spread again: two of the code points that are for local
-/// use (RFC 2474, section 6). A program that marks its own packets so stays with whom it reaches first.
+/// Mark of packets that another element forwarded, so that they are not distributed again. It is a code point for local
+/// use (RFC 2474, section 6). Packets of a program with this mark stay at the element that receives them.
 const HANDED_ON: &str = "0x2b";
-/// The same, where nobody knew them.
+/// Mark of packets that were passed back, also a code point for local use.
 const HANDED_BACK: &str = "0x2f";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn cast(me: u8) -> Cast {
-        Cast {
+    fn config(me: u8) -> AddressConfig {
+        AddressConfig {
             address: Ipv4Addr::new(10, 0, 0, 100),
             members: (1..4).map(|nth| Ipv4Addr::new(10, 0, 0, nth)).collect(),
             me,
@@ -181,34 +189,34 @@ mod tests {
         }
     }
 
-    fn view(these: &[u8]) -> View {
+    fn view(these: &[u8]) -> ClusterView {
         let these = these.iter();
-        View {
-            serving: these.fold(Elements::default(), |all, nth| all.and(*nth)),
+        ClusterView {
+            serving: these.fold(ElementSet::default(), |all, nth| all.and(*nth)),
             is_closing: false,
         }
     }
 
     #[test]
-    fn all_spread_and_hand_on_but_nobody_to_who_does_not_serve() {
+    fn elements_forward_packets_to_serving_elements_only() {
         assert!(HASH.contains(&format!("mod {BUCKETS} ")));
         for me in 0..3 {
-            let whole = script(&cast(me), view(&[0, 1, 2]));
+            let whole = script(&config(me), view(&[0, 1, 2]));
             assert!(whole.starts_with(&clear()));
-            // one for who is told of errors, one for each way on, and one for each way back
+            // one for the receivers of errors, one for each element forward, and one for each back
             assert_eq!(whole.matches("fwd ip to").count(), 2);
             assert_eq!(whole.matches("dup to").count(), 6);
         }
-        let two = script(&cast(1), view(&[1, 2]));
+        let two = script(&config(1), view(&[1, 2]));
         assert!(two.contains("fwd ip to 10.0.0.3") && !two.contains("10.0.0.1 "));
-        let alone = script(&cast(2), view(&[2]));
+        let alone = script(&config(2), view(&[2]));
         assert!(!alone.contains("fwd") && !alone.contains("dup") && alone.contains("drop"));
-        // who leaves has no part, and gives away what still comes
-        let leaving = script(&cast(2), view(&[0, 1]));
+        // a leaving element has no share, and forwards its packets
+        let leaving = script(&config(2), view(&[0, 1]));
         assert_eq!(leaving.matches(": goto ").count(), 2 * usize::from(BUCKETS));
         let mut closing = view(&[0, 1, 2]);
-        assert!(script(&cast(0), closing).contains("!= syn socket wildcard"));
+        assert!(script(&config(0), closing).contains("!= syn socket wildcard"));
         closing.is_closing = true;
-        assert!(!script(&cast(0), closing).contains("!= syn"));
+        assert!(!script(&config(0), closing).contains("!= syn"));
     }
 }

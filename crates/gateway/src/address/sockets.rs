@@ -1,13 +1,13 @@
-//! Which sockets the kernel still has at an address, whether or not somebody holds them.
+//! Sockets of an address in the kernel, also those that no process holds.
 
 use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
 
-/// Whether there is a connection with `address` at our end that has something to say.
+/// Returns true if the kernel has a connection of `address` with data to deliver.
 pub(super) fn has_any(address: Ipv4Addr) -> io::Result<bool> {
     let v4 = fs::read_to_string("/proc/thread-self/net/tcp")?;
-    // a kernel may know no IPv6
+    // the kernel may not support IPv6
     let v6 = fs::read_to_string("/proc/thread-self/net/tcp6").unwrap_or_default();
     let lines = v4.lines().chain(v6.lines()).skip(1);
     Ok(lines
@@ -15,12 +15,12 @@ pub(super) fn has_any(address: Ipv4Addr) -> io::Result<bool> {
         .any(|(at, state)| at == address && !QUIET.contains(&state)))
 }
 
-/// The local address of a socket, if it is one of IPv4, and the socket's state (`proc_net_tcp` of the kernel's documentation).
-fn parse(line: &str) -> Option<(Ipv4Addr, u8)> {
+/// Returns the local IPv4 address and the state of a socket (`proc_net_tcp` in the documentation of the kernel).
+pub fn parse(line: &str) -> Option<(Ipv4Addr, u8)> {
     let mut fields = line.split_whitespace().skip(1);
     let (local, state) = (fields.next()?, fields.nth(1)?);
     let (address, _port) = local.split_once(':')?;
-    // one of IPv6 ends with the one of IPv4 that it may stand for
+    // a mapped IPv6 address ends with the IPv4 address
     let word = u32::from_str_radix(address.get(address.len().checked_sub(8)?..)?, 16).ok()?;
     let address = Ipv4Addr::from(word.to_ne_bytes());
     Some((address, u8::from_str_radix(state, 16).ok()?))
@@ -37,12 +37,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_is_seen_as_long_as_there_is_one() {
-        // nobody else is there
+    fn connection_is_found_while_it_exists() {
+        // no other process uses this address
         let address = Ipv4Addr::new(127, 83, 17, 5);
         assert!(!has_any(address).unwrap());
         let listener = TcpListener::bind((address, 0)).unwrap();
-        assert!(!has_any(address).unwrap(), "a door is no connection");
+        assert!(!has_any(address).unwrap(), "a listener is not a connection");
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let far = listener.accept().unwrap();
         assert!(has_any(address).unwrap());
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_both_families_are_read() {
+    fn lines_of_both_families_are_parsed() {
         let v4 = "   0: 0100007F:1538 00000000:0000 0A 00000000:00000000 00:00000000";
         assert_eq!(parse(v4), Some((Ipv4Addr::LOCALHOST, 10)));
         let v6 =

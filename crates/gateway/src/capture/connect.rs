@@ -8,31 +8,31 @@ use data_encoding::BASE64;
 use httparse::{EMPTY_HEADER, Header, Request};
 
 use crate::capture::credentials::Credentials;
-use crate::capture::handshake::{Handshake, Progress};
+use crate::capture::handshake::{Handshake, HandshakeFault, Progress};
 use crate::capture::refusal::Refusal;
 use crate::target::Target;
 
-/// The gateway's side of a request to be connected.
+/// Server side of an HTTP CONNECT request.
 #[derive(Clone, Debug)]
 pub struct Connect {
     credentials: Option<Credentials>,
-    /// The head of the request, as far as it came.
+    /// Received part of the request's head.
     came: Vec<u8>,
-    /// How much of it has been searched for its end.
+    /// Length of the part that was searched for the end of the head.
     searched: usize,
     is_over: bool,
 }
 
-/// An answer that is not a connection.
-struct No {
+/// Response that refuses the connection.
+struct ErrorResponse {
     status: &'static str,
-    /// Lines of the head, each with its end.
+    /// Header lines, each with its end.
     lines: &'static str,
-    why: &'static str,
+    why: HandshakeFault,
 }
 
 impl Connect {
-    /// One for a program that has just connected; where there are `credentials`, it has to say them.
+    /// Creates a handshake. With `credentials`, the program must send them.
     pub const fn new(credentials: Option<Credentials>) -> Self {
         Self {
             credentials,
@@ -42,9 +42,9 @@ impl Connect {
         }
     }
 
-    /// Where the head ends, as soon as an empty line says so.
+    /// Returns the end of the head, once its empty line has arrived.
     fn end(&mut self) -> Option<usize> {
-        // lines that are empty may come first: RFC 9112, section 2.2
+        // empty lines may precede the request: RFC 9112, section 2.2
         let start = self.came.iter().position(|octet| !is_line_end(*octet))?;
         let from = self.searched.max(start);
         let ends = self.came[from..].iter().enumerate();
@@ -60,7 +60,7 @@ impl Connect {
         end
     }
 
-    fn judge(&self, head: &[u8]) -> Result<Target, No> {
+    fn judge(&self, head: &[u8]) -> Result<Target, ErrorResponse> {
         let mut headers = [EMPTY_HEADER; HEADERS_MAX];
         let mut request = Request::new(&mut headers);
         match request.parse(head) {
@@ -78,12 +78,15 @@ impl Connect {
             return Err(CONTENT);
         }
         if !self.admits(request.headers) {
-            return Err(LOCKED);
+            let is_missing = values(request.headers, "proxy-authorization")
+                .next()
+                .is_none();
+            return Err(if is_missing { NO_CREDENTIALS } else { LOCKED });
         }
         Target::from_str(request.path.unwrap_or_default()).map_err(|_| NO_TARGET)
     }
 
-    /// Whether the program says the credentials: RFC 7617, section 2.
+    /// Returns true if the program sent the credentials, or needs none: RFC 7617, section 2.
     fn admits(&self, headers: &[Header<'_>]) -> bool {
         let Some(credentials) = &self.credentials else {
             return true;
@@ -102,7 +105,7 @@ impl Connect {
             && credentials.admits(user, password.unwrap_or_default())
     }
 
-    fn refuse(&mut self, no: &No) -> Progress {
+    fn refuse(&mut self, no: &ErrorResponse) -> Progress {
         self.is_over = true;
         self.came.clear();
         Progress::refused(no.reply(), no.why)
@@ -112,7 +115,7 @@ impl Connect {
 impl Handshake for Connect {
     fn take(&mut self, octets: &[u8]) -> Progress {
         if self.is_over {
-            return Progress::refused(Vec::new(), "octets came behind the end of the handshake");
+            return Progress::refused(Vec::new(), HandshakeFault::AfterEnd);
         }
         self.came.extend_from_slice(octets);
         if let Some(no) = self.came.first().and_then(|first| foreign(*first)) {
@@ -138,12 +141,12 @@ impl Handshake for Connect {
 
     fn answer(&self, outcome: Result<SocketAddr, Refusal>) -> Vec<u8> {
         let Err(refusal) = outcome else {
-            // no length, no coding: what follows is the tunnel
+            // no length and no coding, since the tunnel follows
             return b"HTTP/1.1 200 Connection established\r\n\r\n".to_vec();
         };
         let (status, reason) = refusal.status();
         let later = match refusal {
-            Refusal::Busy => "Retry-After: 1\r\n",
+            Refusal::Busy => "Retry-Interruption: 1\r\n",
             Refusal::NotAllowed
             | Refusal::Unreachable
             | Refusal::Refused
@@ -157,12 +160,12 @@ impl Handshake for Connect {
     }
 }
 
-impl No {
+impl ErrorResponse {
     fn reply(&self) -> Vec<u8> {
         if self.status.is_empty() {
             return Vec::new();
         }
-        reply(self.status, self.lines, self.why)
+        reply(self.status, self.lines, &self.why.to_string())
     }
 }
 
@@ -172,8 +175,8 @@ fn reply(status: &str, lines: &str, why: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status}\r\n{lines}{common}Content-Length: {len}\r\n\r\n{why}\n").into_bytes()
 }
 
-/// Somebody who speaks something else.
-const fn foreign(first: u8) -> Option<No> {
+/// Returns the response to another protocol.
+const fn foreign(first: u8) -> Option<ErrorResponse> {
     match first {
         4 | 5 => Some(SOCKS),
         0x16 => Some(TLS),
@@ -185,7 +188,7 @@ const fn is_line_end(octet: u8) -> bool {
     matches!(octet, b'\r' | b'\n')
 }
 
-/// The values of all headers of this name.
+/// Returns the values of all headers with this name.
 fn values<'a>(headers: &'a [Header<'a>], name: &'a str) -> impl Iterator<Item = &'a [u8]> {
     headers
         .iter()
@@ -193,60 +196,64 @@ fn values<'a>(headers: &'a [Header<'a>], name: &'a str) -> impl Iterator<Item = 
         .map(|header| header.value)
 }
 
-/// Whether something belongs to the request that a gateway might take for the tunnel's octets.
+/// Returns true if the request has content, which could be taken for octets of the tunnel.
 fn has_content(headers: &[Header<'_>]) -> bool {
     values(headers, "transfer-encoding").next().is_some()
         || values(headers, "content-length").any(|value| value != b"0")
 }
 
-/// More than programs say.
+/// Limits far above those of real programs.
 const HEAD_MAX: usize = 16 << 10;
 const HEADERS_MAX: usize = 100;
 
-const TOO_LARGE: No = No {
+const TOO_LARGE: ErrorResponse = ErrorResponse {
     status: "431 Request Header Fields Too Large",
     lines: "",
-    why: "the request's head is larger than 16 KiB or has more than 100 lines",
+    why: HandshakeFault::LongHead,
 };
-const MALFORMED: No = No {
+const MALFORMED: ErrorResponse = ErrorResponse {
     status: "400 Bad Request",
     lines: "",
-    why: "this is no request of HTTP/1.1",
+    why: HandshakeFault::NotHttp,
 };
-const NOT_CONNECT: No = No {
+const NOT_CONNECT: ErrorResponse = ErrorResponse {
     status: "405 Method Not Allowed",
     lines: "Allow: CONNECT\r\n",
-    why: "this gateway takes CONNECT alone: for plain HTTP have the program use it by SOCKS5",
+    why: HandshakeFault::NotConnect,
 };
-const NO_HOST: No = No {
+const NO_HOST: ErrorResponse = ErrorResponse {
     status: "400 Bad Request",
     lines: "",
-    why: "a request of HTTP/1.1 has one Host line",
+    why: HandshakeFault::HostHeader,
 };
-const CONTENT: No = No {
+const CONTENT: ErrorResponse = ErrorResponse {
     status: "400 Bad Request",
     lines: "",
-    why: "a CONNECT request has no content",
+    why: HandshakeFault::Content,
 };
-const LOCKED: No = No {
+const LOCKED: ErrorResponse = ErrorResponse {
     status: "407 Proxy Authentication Required",
     lines: "Proxy-Authenticate: Basic realm=\"lighthaul gateway\", charset=\"UTF-8\"\r\n",
-    why: "this gateway asks for a name and a password, and these are not they",
+    why: HandshakeFault::WrongCredentials,
 };
-const NO_TARGET: No = No {
+const NO_CREDENTIALS: ErrorResponse = ErrorResponse {
+    why: HandshakeFault::NoCredentials,
+    ..LOCKED
+};
+const NO_TARGET: ErrorResponse = ErrorResponse {
     status: "400 Bad Request",
     lines: "",
-    why: "CONNECT takes a host and a port, as in example.org:443",
+    why: HandshakeFault::ConnectTarget,
 };
-const SOCKS: No = No {
+const SOCKS: ErrorResponse = ErrorResponse {
     status: "",
     lines: "",
-    why: "the program speaks SOCKS: have it use HTTP CONNECT, or the port for SOCKS5",
+    why: HandshakeFault::SpeaksSocks,
 };
-const TLS: No = No {
+const TLS: ErrorResponse = ErrorResponse {
     status: "",
     lines: "",
-    why: "the program speaks TLS to the gateway: have it use http:// for the proxy, not https://",
+    why: HandshakeFault::SpeaksTls,
 };
 
 #[cfg(test)]
@@ -254,7 +261,7 @@ mod tests {
     use super::*;
 
     fn locked() -> Connect {
-        // of which "alice:secret" is the Base64
+        // the Base64 below encodes "alice:secret"
         Connect::new(Some("alice:secret".parse().unwrap()))
     }
 
@@ -270,12 +277,12 @@ mod tests {
         let Progress::Refused { reply, why } = progress else {
             panic!("not refused: {request:?}: {progress:?}");
         };
-        assert!(!why.is_empty());
+        assert!(!why.to_string().is_empty());
         String::from_utf8(reply).unwrap()
     }
 
     #[test]
-    fn a_program_says_where_it_wants_to_go() {
+    fn request_names_the_target() {
         for (request, target, rest) in [
             (
                 "CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n",
@@ -309,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_to_connect_is_told_why() {
+    fn other_requests_get_an_error_response() {
         for (request, status) in [
             (
                 "GET http://example.org/ HTTP/1.1\r\nHost: example.org\r\n\r\n",
@@ -350,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_bounded() {
+    fn head_of_a_request_is_limited() {
         let long = format!(
             "CONNECT example.org:443 HTTP/1.0\r\nX: {}",
             "a".repeat(HEAD_MAX)
@@ -363,7 +370,7 @@ mod tests {
             "X: y\r\n".repeat(HEADERS_MAX + 1)
         );
         assert!(refused(Connect::new(None), &many).starts_with("HTTP/1.1 431 "));
-        // what is behind it is not
+        // octets after the head are not limited
         let mut connect = Connect::new(None);
         let rest = "a".repeat(2 * HEAD_MAX);
         let octets = format!("CONNECT a:1 HTTP/1.0\r\n\r\n{rest}");
@@ -374,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_to_say_a_password_gets_nowhere_without() {
+    fn missing_or_wrong_credentials_are_refused() {
         let request = |line: &str| format!("CONNECT example.org:443 HTTP/1.0\r\n{line}\r\n");
         for line in [
             "",
@@ -396,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_has_a_status() {
+    fn each_refusal_has_a_status() {
         for refusal in Refusal::ALL {
             let reply = String::from_utf8(Connect::new(None).answer(Err(refusal))).unwrap();
             let (head, body) = reply.split_once("\r\n\r\n").unwrap();

@@ -1,11 +1,11 @@
-//! Who may ask a gateway: a name and a password, where it wants any.
+//! Name and password that a gateway asks for.
 
 use std::fmt;
 use std::str::FromStr;
 
 use subtle::ConstantTimeEq;
 
-/// The name and the password that programs have to say.
+/// Name and password of programs.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     user: String,
@@ -13,7 +13,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Both have 1 to 255 octets, and the name no colon: what SOCKS5 and HTTP can say.
+    /// Creates credentials. Both parts have 1 to 255 octets, and the name no colon, as SOCKS5 and HTTP require.
     pub fn new(user: &str, password: &str) -> Result<Self, NoCredentials> {
         let fits = |text: &str| (1..=PART_MAX).contains(&text.len());
         if !fits(user) || !fits(password) || user.contains(':') {
@@ -25,7 +25,7 @@ impl Credentials {
         })
     }
 
-    /// Appends what a program says of them over SOCKS5: section 2 of RFC 1929.
+    /// Appends the request of SOCKS5 with these credentials: section 2 of RFC 1929.
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         out.push(VERSION);
         for part in [&self.user, &self.password] {
@@ -34,7 +34,7 @@ impl Credentials {
         }
     }
 
-    /// Whether these are they; that takes as long whatever is wrong with them.
+    /// Returns true if the name and the password are equal. The comparison takes constant time.
     pub(crate) fn admits(&self, user: &[u8], password: &[u8]) -> bool {
         let same = padded(self.user.as_bytes()).ct_eq(&padded(user))
             & padded(self.password.as_bytes()).ct_eq(&padded(password));
@@ -59,12 +59,12 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// What was written are no credentials; what it was is nobody's business.
+/// Fault of the text of credentials. The text is not shown, since it may contain a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("these are no credentials: write NAME:PASSWORD, each of 1 to 255 octets")]
+#[error("these are not credentials: write NAME:PASSWORD, each of 1 to 255 octets")]
 pub struct NoCredentials;
 
-/// Octets in a room that all fit in, so that comparing tells nothing of their length. What does not fit is nobody's.
+/// Pads octets to a fixed length, so that the comparison reveals no length. Longer octets are never equal to valid ones.
 fn padded(octets: &[u8]) -> [u8; PART_MAX + 2] {
     let mut room = [0; PART_MAX + 2];
     let kept = octets.len().min(PART_MAX);
@@ -76,7 +76,7 @@ fn padded(octets: &[u8]) -> [u8; PART_MAX + 2] {
 
 /// RFC 1929, section 2.
 const PART_MAX: usize = 255;
-/// The same.
+/// Version of the request: RFC 1929, section 2.
 pub(crate) const VERSION: u8 = 1;
 
 #[cfg(test)]
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_very_same_are_admitted() {
+    fn only_equal_credentials_are_admitted() {
         let credentials: Credentials = "alice:se:cret".parse().unwrap();
         for (user, password, is_admitted) in [
             ("alice", "se:cret", true),

@@ -1,9 +1,9 @@
-//! How programs get in that know nothing of gateways.
+//! Connections of programs that know nothing of gateways, and proxy protocols.
 //!
-//! - [`socks`]: SOCKS5; [`connect`]: HTTP CONNECT: two ways to say where one wants to go, each a [`handshake`]
-//! - [`refusal`]: why somebody cannot go there; [`credentials`]: who may ask
-//! - [`transparent`]: connections that were meant for somebody else; [`rules`]: what has the kernel hand them over;
-//!   [`settings`]: which; `script`: in which words
+//! - [`socks`]: SOCKS5; [`connect`]: HTTP CONNECT; both are a [`handshake`]
+//! - [`refusal`]: reasons of a refused session; [`credentials`]: name and password
+//! - [`transparent`]: redirected connections; [`rules`]: rules of the kernel that redirect them;
+//!   [`settings`]: selection of connections; `script`: rules in the language of nftables
 
 pub mod connect;
 pub mod credentials;

@@ -1,38 +1,38 @@
-//! Why somebody cannot go where they want.
+//! Reasons for the refusal of a session.
 
-/// The reasons that programs can tell apart.
+/// Reasons for a refusal that protocols can express.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// No rule of the egress lets anybody go there.
+    /// No rule of the egress gateway allows the target.
     #[error("the gateway does not allow this target; its operator can, with --allow")]
     NotAllowed,
-    /// No path leads there.
+    /// There is no route to the target.
     #[error("there is no path from the gateway to the target")]
     Unreachable,
-    /// Nobody listens there.
+    /// No program listens at the target.
     #[error("the target refused the connection")]
     Refused,
-    /// Nobody answered.
+    /// The target did not answer.
     #[error("the target did not answer in time")]
     TimedOut,
-    /// Nobody knows the name.
+    /// The name does not exist.
     #[error("the target's name cannot be resolved at the gateway")]
     Unresolved,
     /// There are too many sessions.
     #[error("the gateway has no room for another session; try again later")]
     Busy,
-    /// The gateway near the target lets this gateway carry nothing.
+    /// The other gateway refuses links of this one.
     #[error(
         "the other gateway refuses this one; the log and `lighthaul gateway status` here say so"
     )]
     Rejected,
-    /// Something went wrong between here and there.
+    /// The connection failed on its way.
     #[error("the gateways could not carry the connection")]
     Broken,
 }
 
 impl Refusal {
-    /// Every one of them.
+    /// All reasons.
     pub const ALL: [Self; 8] = [
         Self::NotAllowed,
         Self::Unreachable,
@@ -44,7 +44,7 @@ impl Refusal {
         Self::Rejected,
     ];
 
-    /// The reply of SOCKS5 (RFC 1928, section 6).
+    /// Returns the reply of SOCKS5 (RFC 1928, section 6).
     pub(crate) const fn reply(self) -> u8 {
         match self {
             Self::Busy | Self::Broken | Self::Rejected => 1,
@@ -56,7 +56,7 @@ impl Refusal {
         }
     }
 
-    /// What a reply of SOCKS5 that is no success says, to whom it came.
+    /// Returns the reason for an unsuccessful reply of SOCKS5.
     pub(crate) const fn of_reply(reply: u8) -> Self {
         match reply {
             2 => Self::NotAllowed,
@@ -68,7 +68,7 @@ impl Refusal {
         }
     }
 
-    /// The status of HTTP, and what `Proxy-Status` calls the reason (RFC 9209, section 2.3).
+    /// Returns the HTTP status, and the error type of `Proxy-Status` (RFC 9209, section 2.3).
     pub(crate) const fn status(self) -> (&'static str, &'static str) {
         match self {
             Self::NotAllowed => ("403 Forbidden", "destination_ip_prohibited"),

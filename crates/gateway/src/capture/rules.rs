@@ -1,47 +1,47 @@
-//! What has the kernel hand over connections that are meant for others: TPROXY for those that arrive, and
+//! Rules by which the kernel redirects connections to the gateway: TPROXY for arriving connections, and
 //! redirection for those of programs on this host.
 //!
-//! All of it carries a mark of ours: the table of nftables its name, rules and routes the number of our protocol. So what
-//! a gateway that was killed has left is found and removed by the next one, whatever that one was told to capture. Until
-//! then, what arrives goes its ordinary way, since nobody listens; what programs of this host send is refused.
+//! All rules carry a mark: the name of the nftables table, and the protocol number of routing rules and routes. So the
+//! next gateway finds and removes rules of a killed one, whatever they capture. Until then, arriving connections are
+//! forwarded as usual because there is no listener, and those of programs on this host are refused.
 
 use std::path::Path;
 
-use crate::capture::script::{CLEAR, Way, script};
+use crate::capture::script::{CLEAR, Redirect, script};
 use crate::capture::settings::Transparent;
 use crate::capture::transparent::Listeners;
-use crate::kernel::claim::Claim;
-use crate::kernel::error::Error;
+use crate::kernel::error::{Error, Exclusive, Task};
+use crate::kernel::namespace_lock::NamespaceLock;
 use crate::kernel::tools::{IP, NFT};
 
-/// Rules that are in force as long as this lives, in the network namespace of the thread that made them; there it has to
-/// be dropped, too.
+/// Installed rules, which are removed when this is dropped, in the network namespace of the thread that installed them.
+/// They must be dropped in that namespace.
 #[derive(Debug)]
 pub struct Rules {
     is_gone: bool,
-    _claim: Claim,
+    _lock: NamespaceLock,
 }
 
 impl Rules {
-    /// Has the kernel hand over connections to `listeners`; what an earlier gateway has left is removed.
+    /// Installs rules that redirect connections to `listeners`. Rules of an earlier gateway are removed.
     pub fn install(capture: &Transparent, listeners: &Listeners) -> Result<Self, Error> {
         capture.check()?;
-        let ways = listeners.ways()?;
+        let redirects = listeners.redirects()?;
         let rules = Self {
             is_gone: false,
-            _claim: Claim::make(CLAIM, "captures connections")?,
+            _lock: NamespaceLock::take(LOCK, Exclusive::Capture)?,
         };
         clear()?;
         if capture.arriving {
-            for way in &ways {
-                keep_here(capture, *way)?;
+            for redirect in &redirects {
+                route_to_this_host(capture, *redirect)?;
             }
         }
-        NFT.run("capture connections", &["-f", "-"], &script(capture, &ways))?;
+        NFT.run(Task::Capture, &["-f", "-"], &script(capture, &redirects))?;
         Ok(rules)
     }
 
-    /// Removes them, and says what is left if that fails; dropping them does the same and says nothing.
+    /// Removes the rules, and reports a failure. Dropping the rules does not report it.
     pub fn remove(mut self) -> Result<(), Error> {
         self.is_gone = true;
         clear()
@@ -56,23 +56,23 @@ impl Drop for Rules {
     }
 }
 
-/// Sends marked packets to this host, whoever they are for.
-fn keep_here(capture: &Transparent, way: Way) -> Result<(), Error> {
-    let what = "keep captured packets on this host";
-    let family = if way.is_v6 { "-6" } else { "-4" };
+/// Routes marked packets to this host, for any destination.
+fn route_to_this_host(capture: &Transparent, redirect: Redirect) -> Result<(), Error> {
+    let task = Task::RouteCaptured;
+    let family = if redirect.is_v6 { "-6" } else { "-4" };
     let (mark, table) = (capture.mark.to_string(), capture.table.to_string());
     let route = [
         "local", "default", "dev", "lo", "table", &table, "proto", PROTOCOL,
     ];
-    IP.run(what, &[&[family, "route", "add"][..], &route].concat(), "")?;
+    IP.run(task, &[&[family, "route", "add"][..], &route].concat(), "")?;
     let rule = ["fwmark", &mark, "lookup", &table, "protocol", PROTOCOL];
-    IP.run(what, &[&[family, "rule", "add"][..], &rule].concat(), "")
+    IP.run(task, &[&[family, "rule", "add"][..], &rule].concat(), "")
 }
 
-/// Removes everything of ours, whoever left it; first what sends packets into the rest. All is tried.
+/// Removes all rules of any gateway, first those that direct packets to the others. A failure does not stop it.
 fn clear() -> Result<(), Error> {
-    let what = "remove what captures connections";
-    let mut outcome = NFT.run(what, &["-f", "-"], CLEAR);
+    let task = Task::RemoveCapture;
+    let mut outcome = NFT.run(task, &["-f", "-"], CLEAR);
     for family in ["-4", "-6"] {
         if family == "-6" && !has_v6() {
             continue;
@@ -81,18 +81,18 @@ fn clear() -> Result<(), Error> {
             [family, "rule", "flush", "protocol", PROTOCOL].as_slice(),
             &[family, "route", "flush", "table", "all", "proto", PROTOCOL],
         ] {
-            let removed = IP.run(what, words, "");
+            let removed = IP.run(task, words, "");
             outcome = outcome.and(removed);
         }
     }
     outcome
 }
 
-/// Whether the kernel knows IPv6.
+/// Returns true if the kernel supports IPv6.
 fn has_v6() -> bool {
     Path::new("/proc/net/if_inet6").exists()
 }
 
-/// "l": the number of those who made a rule or a route, as `rt_protos` of iproute2 has them.
+/// Protocol number of routing rules and routes ("l"), as in `rt_protos` of iproute2.
 const PROTOCOL: &str = "108";
-const CLAIM: &str = "lighthaul-transparent";
+const LOCK: &str = "lighthaul-transparent";

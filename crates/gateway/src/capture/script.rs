@@ -1,4 +1,4 @@
-//! What is to be captured, in the words of nftables.
+//! Rules for captured connections in the language of nftables.
 
 use std::fmt::Write;
 
@@ -6,72 +6,72 @@ use crate::capture::settings::Transparent;
 use crate::ports::Ports;
 use crate::prefix::Prefix;
 
-/// A family of addresses, and the port that captured connections of it are handed to.
+/// Address family and port of a listener for redirected connections.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
+pub(super) struct Redirect {
     pub(super) is_v6: bool,
     pub(super) port: u16,
 }
 
-/// A transaction that puts nothing in the place of our table, if there is one.
+/// Transaction that removes the table, if it exists.
 pub(super) const CLEAR: &str = "table inet lighthaul\ndelete table inet lighthaul\n";
 
-/// A transaction that puts rules for this in the place of our table.
-pub(super) fn script(capture: &Transparent, ways: &[Way]) -> String {
+/// Returns a transaction that replaces the table by the rules for these connections.
+pub(super) fn script(capture: &Transparent, redirects: &[Redirect]) -> String {
     let mut chains = String::new();
     if capture.arriving {
         chains.push_str(
             "\tchain prerouting {\n\t\ttype filter hook prerouting priority -150; policy accept;\n",
         );
-        // who calls this host itself means it
+        // connections to this host itself are not redirected
         chains.push_str("\t\tfib daddr type local return\n");
         let device = capture.device.as_ref();
         let from = device.map_or_else(String::new, |device| format!("iifname \"{device}\" "));
-        let to = |way: &Way| {
-            let (family, loopback) = if way.is_v6 {
+        let to = |redirect: &Redirect| {
+            let (family, loopback) = if redirect.is_v6 {
                 ("ip6", "[::1]")
             } else {
                 ("ip", "127.0.0.1")
             };
-            let (port, mark) = (way.port, capture.mark);
+            let (port, mark) = (redirect.port, capture.mark);
             format!("tproxy {family} to {loopback}:{port} meta mark set {mark:#x} accept")
         };
-        put_rules(&mut chains, capture, ways, &from, to);
+        put_rules(&mut chains, capture, redirects, &from, to);
     }
     if !capture.users.is_empty() {
         chains
             .push_str("\tchain output {\n\t\ttype nat hook output priority -100; policy accept;\n");
         chains.push_str("\t\tfib daddr type local return\n");
         let from = format!("meta skuid {} ", set(&capture.users));
-        put_rules(&mut chains, capture, ways, &from, |way| {
-            format!("redirect to :{}", way.port)
+        put_rules(&mut chains, capture, redirects, &from, |redirect| {
+            format!("redirect to :{}", redirect.port)
         });
     }
     format!("{CLEAR}table inet lighthaul {{\n{chains}}}\n")
 }
 
-/// A line for each family, and the end of the chain.
+/// Writes a rule for each family, and the end of the chain.
 fn put_rules(
     chains: &mut String,
     capture: &Transparent,
-    ways: &[Way],
+    redirects: &[Redirect],
     from: &str,
-    to: impl Fn(&Way) -> String,
+    to: impl Fn(&Redirect) -> String,
 ) {
     let ports = match merged(&capture.ports).as_slice() {
         [] | [Ports::ALL] => "meta l4proto tcp".to_owned(),
         ports => format!("tcp dport {}", set(ports)),
     };
-    for way in ways {
-        if let Some(targets) = targets(&capture.prefixes, way.is_v6) {
+    for redirect in redirects {
+        if let Some(targets) = targets(&capture.prefixes, redirect.is_v6) {
             // writing to a string cannot fail
-            let _ = writeln!(chains, "\t\t{from}{targets} {ports} {}", to(way));
+            let _ = writeln!(chains, "\t\t{from}{targets} {ports} {}", to(redirect));
         }
     }
     chains.push_str("\t}\n");
 }
 
-/// What says that a packet goes where it is to be captured; nothing if no packet of the family does.
+/// Returns the match for captured destinations; nothing if the family has none.
 fn targets(prefixes: &[Prefix], is_v6: bool) -> Option<String> {
     let (family, all) = if is_v6 {
         ("ip6", "meta nfproto ipv6")
@@ -85,7 +85,7 @@ fn targets(prefixes: &[Prefix], is_v6: bool) -> Option<String> {
     if prefixes.is_empty() || own.iter().any(|prefix| prefix.is_all()) {
         return Some(all.to_owned());
     }
-    // nft takes no intervals that overlap
+    // nft refuses overlapping intervals
     let mut kept: Vec<&Prefix> = own
         .iter()
         .filter(|inner| {
@@ -99,7 +99,7 @@ fn targets(prefixes: &[Prefix], is_v6: bool) -> Option<String> {
     (!kept.is_empty()).then(|| format!("{family} daddr {}", set(&kept)))
 }
 
-/// The same ports, none of them twice.
+/// Returns the same ports without overlaps.
 fn merged(ports: &[Ports]) -> Vec<Ports> {
     let mut ports = ports.to_vec();
     ports.sort();
@@ -125,12 +125,12 @@ fn set(members: &[impl ToString]) -> String {
 mod tests {
     use super::*;
 
-    const WAYS: [Way; 2] = [
-        Way {
+    const WAYS: [Redirect; 2] = [
+        Redirect {
             is_v6: false,
             port: 4000,
         },
-        Way {
+        Redirect {
             is_v6: true,
             port: 6000,
         },
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_arrives_is_captured_if_nothing_else_is_said() {
+    fn default_settings_capture_all_arriving_connections() {
         let expected = [
             "meta nfproto ipv4 meta l4proto tcp tproxy ip to 127.0.0.1:4000 meta mark set 0x6c68 accept",
             "meta nfproto ipv6 meta l4proto tcp tproxy ip6 to [::1]:6000 meta mark set 0x6c68 accept",
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_ports_and_devices_are_told_apart() {
+    fn targets_ports_and_devices_limit_the_capture() {
         let capture = Transparent {
             device: Some("eth1".to_owned()),
             prefixes: ["10.0.0.0/8", "10.1.0.0/16", "10.0.0.0/8"]
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_of_some_users_are_captured_on_their_way_out() {
+    fn outgoing_connections_of_some_users_are_captured() {
         let capture = Transparent {
             arriving: false,
             users: vec![1001, 1002],

@@ -1,25 +1,25 @@
-//! What is to be captured.
+//! Settings of the transparent capture.
 
-use crate::kernel::error::Error;
+use crate::kernel::error::{Error, Misuse};
 use crate::ports::Ports;
 use crate::prefix::Prefix;
 
-/// What is to be captured.
+/// Selection of the connections to capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transparent {
-    /// Whether connections of other hosts are captured that come through this one.
+    /// True if forwarded connections of other hosts are captured.
     pub arriving: bool,
-    /// The interface where they arrive; any if there is nothing here.
+    /// Interface where they arrive; none for all.
     pub device: Option<String>,
-    /// The users of this host whose connections are captured, by number.
+    /// User IDs whose connections are captured on this host.
     pub users: Vec<u32>,
-    /// Where captured connections go to; anywhere if there is nothing here.
+    /// Destinations of captured connections; empty for all.
     pub prefixes: Vec<Prefix>,
-    /// The ports that they go to; any if there is nothing here.
+    /// Destination ports of captured connections; empty for all.
     pub ports: Vec<Ports>,
-    /// What captured packets are marked with.
+    /// Packet mark of captured connections.
     pub mark: u32,
-    /// The routing table that keeps them on this host.
+    /// Routing table that delivers them to this host.
     pub table: u32,
 }
 
@@ -38,43 +38,35 @@ impl Default for Transparent {
 }
 
 impl Transparent {
-    /// Refuses what cannot be captured.
+    /// Refuses invalid settings.
     pub(super) fn check(&self) -> Result<(), Error> {
-        let wrong = |text: String| Err(Error::Misuse(text));
+        let wrong = |misuse: Misuse| Err(misuse.into());
         if !self.arriving && self.users.is_empty() {
-            return wrong(
-                "nothing is to be captured: say what arrives, or whose programs".to_owned(),
-            );
+            return wrong(Misuse::NothingSelected);
         }
         if let Some(device) = self.device.as_ref().filter(|device| !is_device(device)) {
-            return wrong(format!(
-                "{device:?} is no name of an interface: `ip link` lists them"
-            ));
+            return wrong(Misuse::Device(device.clone()));
         }
         let own = rustix::process::geteuid().as_raw();
         if self.users.contains(&own) {
-            return wrong(format!(
-                "the gateway runs as user {own} itself, and would capture what it sends: run it as another user"
-            ));
+            return wrong(Misuse::OwnUser(own));
         }
         if self.mark == 0 || matches!(self.table, 0 | 253..=255) {
-            return wrong(
-                "a mark is not 0, and a table not one of the system's (0, 253 to 255)".to_owned(),
-            );
+            return wrong(Misuse::Reserved);
         }
         Ok(())
     }
 }
 
-/// A name that can stand in a rule, and that an interface can have.
+/// Returns true for a valid interface name that needs no quotes in a rule.
 fn is_device(name: &str) -> bool {
     let is_fine = |octet: u8| octet.is_ascii_alphanumeric() || b"._-@".contains(&octet);
     (1..=DEVICE_MAX).contains(&name.len()) && name.bytes().all(is_fine)
 }
 
-/// "lh": the mark, and the number of the table.
+/// Default mark and table number, "lh".
 const MARK: u32 = 0x6c68;
-/// `IFNAMSIZ` without its end.
+/// `IFNAMSIZ` without the terminating zero.
 const DEVICE_MAX: usize = 15;
 
 #[cfg(test)]
@@ -86,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_captured_is_refused() {
+    fn invalid_settings_are_refused() {
         let base = Transparent::default;
         let own = rustix::process::geteuid().as_raw();
         for (capture, word) in [
@@ -95,36 +87,36 @@ mod tests {
                     arriving: false,
                     ..base()
                 },
-                "nothing is to be captured",
+                "nothing is selected",
             ),
             (
                 Transparent {
                     device: Some("a\"; drop".to_owned()),
                     ..base()
                 },
-                "no name of an interface",
+                "not the name of an interface",
             ),
             (
                 Transparent {
                     device: Some(String::new()),
                     ..base()
                 },
-                "no name of an interface",
+                "not the name of an interface",
             ),
             (
                 Transparent {
                     users: vec![own],
                     ..base()
                 },
-                "itself",
+                "its own connections",
             ),
-            (Transparent { mark: 0, ..base() }, "a mark"),
+            (Transparent { mark: 0, ..base() }, "the mark"),
             (
                 Transparent {
                     table: 254,
                     ..base()
                 },
-                "a table",
+                "the table",
             ),
         ] {
             assert!(complaint(&capture).contains(word), "{capture:?}");

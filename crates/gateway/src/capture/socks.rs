@@ -1,4 +1,4 @@
-//! SOCKS5 as RFC 1928 has it, with the names and passwords of RFC 1929.
+//! SOCKS5 (RFC 1928) with names and passwords (RFC 1929).
 
 use std::mem;
 use std::net::SocketAddr;
@@ -6,18 +6,18 @@ use std::net::SocketAddr;
 use lighthaul_base::codec::Reader;
 
 use crate::capture::credentials::{Credentials, VERSION as PASSWORD_VERSION};
-use crate::capture::handshake::{Handshake, Progress};
+use crate::capture::handshake::{Handshake, HandshakeFault, Progress};
 use crate::capture::refusal::Refusal;
 use crate::target::Target;
 
-/// The gateway's side of a SOCKS5 handshake.
+/// Server side of a SOCKS5 handshake.
 #[derive(Clone, Debug)]
 pub struct Socks {
     credentials: Option<Credentials>,
     step: Step,
-    /// What came and has not been understood yet; never more than a message and what was handed in last.
+    /// Received octets that were not handled yet: at most one message and the last piece.
     came: Vec<u8>,
-    /// Replies to earlier messages that go before the answer, where a program sent all at once.
+    /// Replies to earlier messages of a program that sent all messages at once.
     owed: Vec<u8>,
 }
 
@@ -29,7 +29,7 @@ enum Step {
     Over,
 }
 
-/// What one message leads to.
+/// Result of one message.
 enum Next {
     Short,
     Goes {
@@ -43,12 +43,12 @@ enum Next {
     },
     Refused {
         reply: Vec<u8>,
-        why: String,
+        why: HandshakeFault,
     },
 }
 
 impl Socks {
-    /// One for a program that has just connected; where there are `credentials`, it has to say them.
+    /// Creates a handshake. With `credentials`, the program must send them.
     pub const fn new(credentials: Option<Credentials>) -> Self {
         Self {
             credentials,
@@ -63,12 +63,12 @@ impl Socks {
             Step::Greeting => self.greeting(),
             Step::Password => self.password(),
             Step::Request => request(&self.came),
-            Step::Over => Some(refuse(&[], "octets came behind the end of the handshake")),
+            Step::Over => Some(refuse(&[], HandshakeFault::AfterEnd)),
         };
         next.unwrap_or(Next::Short)
     }
 
-    /// Version and methods: section 3 of RFC 1928.
+    /// Handles the version and the methods: section 3 of RFC 1928.
     fn greeting(&self) -> Option<Next> {
         let version = *self.came.first()?;
         if version != VERSION {
@@ -85,22 +85,17 @@ impl Socks {
             return Some(Next::Goes { reply, step, len });
         }
         let why = match self.credentials {
-            Some(_) => "the program says no name and password, which this gateway asks for",
-            None => {
-                "the program insists on a method that this gateway has not; it asks for no password"
-            }
+            Some(_) => HandshakeFault::NoCredentials,
+            None => HandshakeFault::NoMethod,
         };
         Some(refuse(&[VERSION, NO_METHOD], why))
     }
 
-    /// Name and password: section 2 of RFC 1929.
+    /// Handles the name and the password: section 2 of RFC 1929.
     fn password(&self) -> Option<Next> {
         let version = *self.came.first()?;
         if version != PASSWORD_VERSION {
-            return Some(refuse(
-                &[],
-                "the program's password is not as RFC 1929 has it",
-            ));
+            return Some(refuse(&[], HandshakeFault::PasswordRequest));
         }
         let behind_user = 2 + usize::from(*self.came.get(1)?);
         let len = behind_user + 1 + usize::from(*self.came.get(behind_user)?);
@@ -113,10 +108,7 @@ impl Socks {
                 let step = Step::Request;
                 Next::Goes { reply, step, len }
             } else {
-                refuse(
-                    &[PASSWORD_VERSION, 1],
-                    "the program's name or password is wrong",
-                )
+                refuse(&[PASSWORD_VERSION, 1], HandshakeFault::WrongCredentials)
             },
         )
     }
@@ -168,19 +160,19 @@ impl Handshake for Socks {
     }
 }
 
-/// A request: section 4 of RFC 1928. It is read to its end before it is refused, since what closes with octets unread
-/// takes its last reply along.
+/// Handles a request: section 4 of RFC 1928. The whole request is read before a refusal, since closing a connection with
+/// unread octets would discard the reply.
 fn request(came: &[u8]) -> Option<Next> {
     let version = *came.first()?;
     if version != VERSION {
-        return Some(refuse(&[], "the program's request is not of SOCKS5"));
+        return Some(refuse(&[], HandshakeFault::RequestVersion));
     }
     let command = *came.get(1)?;
     let address = came.get(3..)?;
     let Ok(len) = Target::read_len(address)? else {
         return Some(refuse(
             &failure(NO_SUCH_ADDRESS),
-            "the program's address is of no kind that SOCKS5 has",
+            HandshakeFault::AddressType,
         ));
     };
     let address = address.get(..len)?;
@@ -191,52 +183,40 @@ fn request(came: &[u8]) -> Option<Next> {
         },
         (CONNECT, Err(_)) => {
             let reply = failure(Refusal::Unresolved.reply());
-            refuse(
-                &reply,
-                "the program wants to go where no name or port can lead",
-            )
+            refuse(&reply, HandshakeFault::InvalidTarget)
         }
-        (BIND, _) => refuse(
-            &failure(NO_SUCH_COMMAND),
-            "the program wants to be called (BIND): gateways only call",
-        ),
-        (UDP, _) => refuse(
-            &failure(NO_SUCH_COMMAND),
-            "the program wants to send UDP: gateways carry TCP alone",
-        ),
+        (BIND, _) => refuse(&failure(NO_SUCH_COMMAND), HandshakeFault::Bind),
+        (UDP, _) => refuse(&failure(NO_SUCH_COMMAND), HandshakeFault::Udp),
         (command, _) => refuse(
             &failure(NO_SUCH_COMMAND),
-            &format!("SOCKS5 has no command {command}"),
+            HandshakeFault::UnknownCommand(command),
         ),
     })
 }
 
-/// Somebody who speaks something else, and what to do about it.
+/// Returns the refusal of another protocol, with the remedy.
 fn foreign(first: u8) -> Next {
     match first {
-        4 => refuse(&NOT_SOCKS4, "the program speaks SOCKS4: have it use SOCKS5"),
-        b'A'..=b'Z' => refuse(
-            &[],
-            "the program speaks HTTP: have it use SOCKS5, or the port for HTTP CONNECT",
-        ),
-        _ => refuse(&[], "the program does not speak SOCKS5"),
+        4 => refuse(&NOT_SOCKS4, HandshakeFault::SpeaksSocks4),
+        b'A'..=b'Z' => refuse(&[], HandshakeFault::SpeaksHttp),
+        _ => refuse(&[], HandshakeFault::NotSocks),
     }
 }
 
-fn refuse(reply: &[u8], why: &str) -> Next {
+fn refuse(reply: &[u8], why: HandshakeFault) -> Next {
     Next::Refused {
         reply: reply.to_vec(),
-        why: why.to_owned(),
+        why,
     }
 }
 
-/// A reply that says no: section 6 of RFC 1928.
+/// Returns an unsuccessful reply: section 6 of RFC 1928.
 const fn failure(reply: u8) -> [u8; 10] {
     [VERSION, reply, 0, 1, 0, 0, 0, 0, 0, 0]
 }
 
 const VERSION: u8 = 5;
-/// Methods, of which the last says that none will do.
+/// Methods; the last one refuses all offered ones.
 const FREE: u8 = 0;
 const BY_PASSWORD: u8 = 2;
 const NO_METHOD: u8 = 0xff;
@@ -244,10 +224,10 @@ const NO_METHOD: u8 = 0xff;
 const CONNECT: u8 = 1;
 const BIND: u8 = 2;
 const UDP: u8 = 3;
-/// Replies that have to do with SOCKS5 alone.
+/// Replies without a [`Refusal`].
 const NO_SUCH_COMMAND: u8 = 7;
 const NO_SUCH_ADDRESS: u8 = 8;
-/// How SOCKS4 says no.
+/// Unsuccessful reply of SOCKS4.
 const NOT_SOCKS4: [u8; 8] = [0, 91, 0, 0, 0, 0, 0, 0];
 
 #[cfg(test)]
@@ -278,11 +258,11 @@ mod tests {
         let Progress::Refused { reply, why } = progress else {
             panic!("not refused: {progress:?}");
         };
-        (reply, why)
+        (reply, why.to_string())
     }
 
     #[test]
-    fn a_program_says_where_it_wants_to_go() {
+    fn request_names_the_target() {
         let mut socks = Socks::new(None);
         assert_eq!(socks.take(&GREETING), more(&[5, 0]));
         assert_eq!(socks.take(&REQUEST), wants("203.0.113.7:5001", b""));
@@ -301,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_all_at_once_is_answered_all_at_once() {
+    fn messages_in_one_piece_are_answered_in_one_piece() {
         let mut socks = Socks::new(None);
         let octets = [&GREETING[..], &REQUEST, b"GET /"].concat();
         assert_eq!(socks.take(&octets), wants("203.0.113.7:5001", b"GET /"));
@@ -310,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_to_say_a_password_gets_nowhere_without() {
+    fn missing_or_wrong_credentials_are_refused() {
         let mut socks = locked();
         assert_eq!(socks.take(&[5, 2, 0, 2]), more(&[5, 2]));
         assert_eq!(socks.take(b"\x01\x05alice\x06secret"), more(&[1, 0]));
@@ -325,17 +305,17 @@ mod tests {
     }
 
     #[test]
-    fn only_connections_can_be_had() {
+    fn only_connect_is_supported() {
         for (request, reply, word) in [
             (&[5, 2, 0, 1, 1, 2, 3, 4, 0, 80][..], 7, "BIND"),
             (&[5, 3, 0, 1, 0, 0, 0, 0, 0, 0], 7, "UDP"),
             (&[5, 9, 0, 1, 1, 2, 3, 4, 0, 80], 7, "command 9"),
-            (&[5, 1, 0, 2, 1, 2, 3, 4, 0, 80], 8, "no kind"),
-            (&[5, 1, 0, 1, 1, 2, 3, 4, 0, 0], 4, "no name or port"),
+            (&[5, 1, 0, 2, 1, 2, 3, 4, 0, 80], 8, "no type"),
+            (&[5, 1, 0, 1, 1, 2, 3, 4, 0, 0], 4, "invalid name or port"),
             (
                 &[5, 1, 0, 3, 3, b'a', b' ', b'b', 0, 80],
                 4,
-                "no name or port",
+                "invalid name or port",
             ),
         ] {
             let mut socks = Socks::new(None);
@@ -347,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn other_tongues_are_told_apart() {
+    fn other_protocols_are_recognized() {
         for (first, word) in [
             (4, "SOCKS4"),
             (b'C', "HTTP"),
@@ -361,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_has_a_reply() {
+    fn each_refusal_has_a_reply() {
         let replies = Refusal::ALL.map(|refusal| Socks::new(None).answer(Err(refusal))[1]);
         assert_eq!(replies, [2, 3, 5, 6, 4, 1, 1, 1]);
     }

@@ -1,4 +1,4 @@
-//! Connections that were meant for somebody else, and for whom.
+//! Redirected connections and their original destinations.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -7,50 +7,50 @@ use lighthaul_io::net::tcp::begin_unpaced;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use crate::capture::script::Way;
-use crate::kernel::error::Error;
+use crate::capture::script::Redirect;
+use crate::kernel::error::{Error, Task};
 use crate::target::Target;
 
-/// Where the kernel hands captured connections over: at the loopback addresses, so that no other host can call.
+/// Listeners to which the kernel redirects connections. They have loopback addresses, so other hosts cannot connect.
 #[derive(Debug)]
 pub struct Listeners {
-    /// Those over IPv4.
+    /// Listener for IPv4.
     pub v4: TcpListener,
-    /// Those over IPv6, if the kernel has that.
+    /// Listener for IPv6, if the kernel supports it.
     pub v6: Option<TcpListener>,
 }
 
 impl Listeners {
-    /// Opens them at free ports; they do not block.
+    /// Opens non-blocking listeners on free ports.
     pub fn open() -> Result<Self, Error> {
-        let v4 = listen(Ipv4Addr::LOCALHOST.into()).map_err(Error::world(WHAT))?;
+        let v4 = listen(Ipv4Addr::LOCALHOST.into()).map_err(Error::world(Task::Listen))?;
         let v6 = match listen(Ipv6Addr::LOCALHOST.into()) {
             Ok(listener) => Some(listener),
             Err(why) if is(&why, &[Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL]) => None,
-            Err(why) => return Err(Error::world(WHAT)(why)),
+            Err(why) => return Err(Error::world(Task::Listen)(why)),
         };
         Ok(Self { v4, v6 })
     }
 
-    /// The families that are captured, and where.
-    pub(super) fn ways(&self) -> Result<Vec<Way>, Error> {
-        let way = |listener: &TcpListener| {
-            let address = listener.local_addr().map_err(Error::world(WHAT))?;
-            Ok(Way {
+    /// Returns the address families that are captured, with the ports of their listeners.
+    pub(super) fn redirects(&self) -> Result<Vec<Redirect>, Error> {
+        let redirect = |listener: &TcpListener| {
+            let address = listener.local_addr().map_err(Error::world(Task::Listen))?;
+            Ok(Redirect {
                 is_v6: address.is_ipv6(),
                 port: address.port(),
             })
         };
         let v6 = self.v6.iter();
-        std::iter::once(&self.v4).chain(v6).map(way).collect()
+        std::iter::once(&self.v4).chain(v6).map(redirect).collect()
     }
 }
 
-/// Where an accepted connection was meant to go; nothing if somebody called the listener itself, who is to be sent away.
+/// Returns the original destination of an accepted connection, or nothing for a direct connection to the listener.
 pub fn wanted(stream: &TcpStream) -> io::Result<Option<Target>> {
     let here = stream.local_addr()?;
     if !here.ip().is_loopback() {
-        // TPROXY leaves the packets as they were
+        // TPROXY does not change the packets
         return Ok(Some(here.into()));
     }
     let socket = SockRef::from(stream);
@@ -64,7 +64,7 @@ pub fn wanted(stream: &TcpStream) -> io::Result<Option<Target>> {
             let meant = meant.as_socket().filter(|meant| *meant != here);
             Ok(meant.map(Target::from))
         }
-        // nobody keeps track of it, so nobody redirected it
+        // a connection without tracking was not redirected
         Err(why) if is(&why, &[Errno::NOENT, Errno::NOPROTOOPT]) => Ok(None),
         Err(why) => Err(why),
     }
@@ -81,7 +81,7 @@ fn listen(address: IpAddr) -> io::Result<TcpListener> {
         socket.set_only_v6(true)?;
     }
     socket.set_nonblocking(true)?;
-    // first, since who may bind to anything is not told that a family is switched off here
+    // before the transparent option, which would hide that the address family is disabled
     socket.bind(&address.into())?;
     if address.is_ipv6() {
         socket.set_ip_transparent_v6(true)?;
@@ -97,6 +97,5 @@ fn is(why: &io::Error, errors: &[Errno]) -> bool {
     Errno::from_io_error(why).is_some_and(|why| errors.contains(&why))
 }
 
-const WHAT: &str = "take connections that are meant for others";
-/// How many may wait to be taken; the kernel cuts it to what it allows.
+/// Length of the accept queue; the kernel limits it.
 const WAITING_MAX: i32 = 4096;

@@ -1,8 +1,8 @@
-//! How the kernel is told what to do with packets that are not ours alone, and what goes wrong with that.
+//! Configuration of the kernel's packet filter and routes, which all programs of a namespace share.
 //!
-//! - `tools`: the programs that tell it; `claim`: who may; [`error`]: what goes wrong
+//! - `tools`: the programs that configure the kernel; `namespace_lock`: exclusive use; [`error`]: faults
 
 pub mod error;
 
-pub(crate) mod claim;
+pub(crate) mod namespace_lock;
 pub(crate) mod tools;

@@ -1,47 +1,47 @@
-//! The programs that tell the kernel what to do with packets.
+//! Programs that configure the kernel.
 
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
 
-use crate::kernel::error::Error;
+use crate::kernel::error::{Error, Task};
 
-/// A program and the package that it comes with.
+/// Program and its package.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tool {
     name: &'static str,
     package: &'static str,
 }
 
-/// Rules about packets, in one transaction.
+/// Packet filter rules, in one transaction.
 pub(crate) const NFT: Tool = Tool {
     name: "nft",
     package: "nftables",
 };
-/// Routes, and which of them a packet takes.
+/// Addresses, routes and routing rules.
 pub(crate) const IP: Tool = Tool {
     name: "ip",
     package: "iproute2",
 };
 
 impl Tool {
-    /// Has it do `what` with these words and this input.
-    pub(crate) fn run(self, what: &'static str, words: &[&str], input: &str) -> Result<(), Error> {
+    /// Runs the program for `task`, with these arguments and this input.
+    pub(crate) fn run(self, task: Task, words: &[&str], input: &str) -> Result<(), Error> {
         let tool = self.name;
         let failed = |source: io::Error| {
             if source.kind() == io::ErrorKind::NotFound {
                 let package = self.package;
                 Error::NoTool {
-                    what,
+                    task,
                     tool,
                     package,
                 }
             } else {
-                Error::World { what, source }
+                Error::World { task, source }
             }
         };
         let mut child = Command::new(tool)
             .args(words)
-            // what this process has there is none of its business
+            // the environment of this process may contain secrets
             .env_clear()
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
             .stdin(Stdio::piped())
@@ -50,7 +50,7 @@ impl Tool {
             .spawn()
             .map_err(failed)?;
         if let Some(mut pipe) = child.stdin.take() {
-            // who does not read to the end says why
+            // a program that does not read all of its input reports why
             pipe.write_all(input.as_bytes()).ok();
         }
         let output = child.wait_with_output().map_err(failed)?;
@@ -61,13 +61,13 @@ impl Tool {
         let why: Vec<&str> = why.split_whitespace().take(WORDS_MAX).collect();
         let why = why.join(" ");
         if why.contains("Operation not permitted") {
-            return Err(Error::NotPermitted(what.to_owned()));
+            return Err(Error::NotPermitted(task));
         }
-        Err(Error::Tool { what, tool, why })
+        Err(Error::Tool { task, tool, why })
     }
 }
 
-/// As much of a complaint as fits a line of a log.
+/// Maximum number of words of an error in a log line.
 const WORDS_MAX: usize = 60;
 
 #[cfg(test)]
@@ -75,12 +75,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_that_is_missing_is_named_with_its_package() {
+    fn missing_program_is_named_with_its_package() {
         let tool = Tool {
             name: "no-such-tool",
             package: "some-package",
         };
-        let why = tool.run("try", &[], "").unwrap_err().to_string();
+        let why = tool.run(Task::Capture, &[], "").unwrap_err().to_string();
         assert!(
             why.contains("no-such-tool, which is not installed"),
             "{why}"
@@ -89,13 +89,20 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_fails_is_quoted() {
+    fn error_of_a_failed_program_is_reported() {
         let tool = Tool {
             name: "sh",
             package: "dash",
         };
-        let fail = |words: &str| tool.run("try", &["-c", words], "").unwrap_err().to_string();
-        assert_eq!(fail("echo a  b >&2; exit 1"), "cannot try: sh says: a b");
-        assert!(fail("echo Operation not permitted >&2; exit 1").contains("takes root"));
+        let fail = |words: &str| {
+            tool.run(Task::Capture, &["-c", words], "")
+                .unwrap_err()
+                .to_string()
+        };
+        assert_eq!(
+            fail("echo a  b >&2; exit 1"),
+            "cannot capture connections: sh failed: a b"
+        );
+        assert!(fail("echo Operation not permitted >&2; exit 1").contains("needs root"));
     }
 }

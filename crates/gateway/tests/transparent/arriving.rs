@@ -3,7 +3,7 @@
 use lighthaul_gateway::capture::settings::Transparent;
 use lighthaul_gateway::kernel::error::Error;
 
-use crate::stage::{SERVER, Stage, call, greet, hear};
+use crate::testbed::{SERVER, Testbed, call, greet, hear};
 
 fn port_5001() -> Transparent {
     Transparent {
@@ -17,81 +17,85 @@ fn port_5001() -> Transparent {
 }
 
 #[test]
-fn a_connection_that_arrives_is_captured_with_its_target() {
-    let Some(stage) = Stage::start("a_connection_that_arrives_is_captured_with_its_target") else {
+fn arriving_connection_is_captured_with_its_target() {
+    let Some(testbed) = Testbed::start("arriving_connection_is_captured_with_its_target") else {
         return;
     };
-    let before = stage.told();
-    let (listeners, rules) = stage.capture(&port_5001());
-    assert_ne!(stage.told(), before);
-    let stream = call(&stage.client, &format!("{}:5001", SERVER[0]));
+    let before = testbed.kernel_rules();
+    let (listeners, rules) = testbed.capture(&port_5001());
+    assert_ne!(testbed.kernel_rules(), before);
+    let stream = call(&testbed.client, &format!("{}:5001", SERVER[0]));
     assert_eq!(
         greet(&listeners.v4),
         Some("203.0.113.7:5001".parse().unwrap())
     );
     hear(stream);
-    let v6 = listeners.v6.as_ref().expect("the stage has IPv6");
-    let stream = call(&stage.client, &format!("[{}]:5001", SERVER[1]));
+    let v6 = listeners.v6.as_ref().expect("the testbed has IPv6");
+    let stream = call(&testbed.client, &format!("[{}]:5001", SERVER[1]));
     assert_eq!(greet(v6), Some("[fd03::7]:5001".parse().unwrap()));
     hear(stream);
 
-    stage.remove(rules);
-    assert_eq!(stage.told(), before);
-    let server = stage.serve("203.0.113.7:5001");
-    let stream = call(&stage.client, "203.0.113.7:5001");
+    testbed.remove(rules);
+    assert_eq!(testbed.kernel_rules(), before);
+    let server = testbed.serve("203.0.113.7:5001");
+    let stream = call(&testbed.client, "203.0.113.7:5001");
     greet(&server);
     hear(stream);
 }
 
 #[test]
-fn what_is_not_to_be_captured_goes_its_way() {
-    let Some(stage) = Stage::start("what_is_not_to_be_captured_goes_its_way") else {
+fn other_connections_are_forwarded() {
+    let Some(testbed) = Testbed::start("other_connections_are_forwarded") else {
         return;
     };
-    let (_listeners, rules) = stage.capture(&port_5001());
+    let (_listeners, rules) = testbed.capture(&port_5001());
     for address in ["203.0.113.7:5002", "[fd03::7]:5002", "10.2.0.2:5001"] {
-        let server = stage.serve(address);
-        let stream = call(&stage.client, address);
+        let server = testbed.serve(address);
+        let stream = call(&testbed.client, address);
         greet(&server);
         hear(stream);
     }
-    stage.remove(rules);
+    testbed.remove(rules);
 }
 
 #[test]
-fn who_calls_the_gateway_itself_reaches_it_though_everything_is_captured() {
+fn connections_to_the_gateway_itself_are_not_captured() {
     let name = "who_calls_the_gateway_itself_reaches_it_though_everything_is_captured";
-    let Some(stage) = Stage::start(name) else {
+    let Some(testbed) = Testbed::start(name) else {
         return;
     };
-    let (listeners, rules) = stage.capture(&Transparent::default());
-    let own = stage
+    let (listeners, rules) = testbed.capture(&Transparent::default());
+    let own = testbed
         .gateway
         .within(|| std::net::TcpListener::bind("10.1.0.1:22"))
         .unwrap();
-    let stream = call(&stage.client, "10.1.0.1:22");
+    let stream = call(&testbed.client, "10.1.0.1:22");
     greet(&own);
     hear(stream);
-    let stream = call(&stage.client, "198.51.100.1:1");
+    let stream = call(&testbed.client, "198.51.100.1:1");
     assert_eq!(
         greet(&listeners.v4),
         Some("198.51.100.1:1".parse().unwrap())
     );
     hear(stream);
-    stage.remove(rules);
+    testbed.remove(rules);
 }
 
 #[test]
-fn a_second_gateway_is_refused_while_the_first_lives() {
-    let Some(stage) = Stage::start("a_second_gateway_is_refused_while_the_first_lives") else {
+fn second_gateway_is_refused_while_the_first_runs() {
+    let Some(testbed) = Testbed::start("second_gateway_is_refused_while_the_first_runs") else {
         return;
     };
-    let (listeners, rules) = stage.capture(&port_5001());
-    let told = stage.told();
-    let second = stage.install(&port_5001(), &listeners);
+    let (listeners, rules) = testbed.capture(&port_5001());
+    let rules_before = testbed.kernel_rules();
+    let second = testbed.install(&port_5001(), &listeners);
     assert!(matches!(second, Err(Error::Occupied(_))), "{second:?}");
-    assert_eq!(stage.told(), told, "the first goes on");
-    stage.remove(rules);
-    let rules = stage.install(&port_5001(), &listeners).unwrap();
-    stage.remove(rules);
+    assert_eq!(
+        testbed.kernel_rules(),
+        rules_before,
+        "the rules of the first are unchanged"
+    );
+    testbed.remove(rules);
+    let rules = testbed.install(&port_5001(), &listeners).unwrap();
+    testbed.remove(rules);
 }

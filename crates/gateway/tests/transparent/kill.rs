@@ -1,4 +1,4 @@
-//! A gateway that is killed, and the next one.
+//! A gateway that is killed, and its successor.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -9,9 +9,9 @@ use lighthaul_gateway::capture::settings::Transparent;
 use lighthaul_gateway::capture::transparent::Listeners;
 use lighthaul_io::host::namespace::Namespace;
 
-use crate::stage::{Stage, call, greet, hear};
+use crate::testbed::{Testbed, call, greet, hear};
 
-/// Where the process that is killed finds its host.
+/// Environment variable with the namespace of the process that is killed.
 const HOST: &str = "LIGHTHAUL_TEST_HOST";
 
 #[test]
@@ -29,21 +29,22 @@ fn holder() {
     };
     let rules = Rules::install(&capture, &listeners).unwrap();
     io::stdout().write_all(b"\nready\n").unwrap();
-    // till somebody kills it
+    // until it is killed
     io::stdin().read_to_end(&mut Vec::new()).unwrap();
     drop(rules);
     panic!("it was not killed");
 }
 
 #[test]
-fn what_a_killed_gateway_left_is_removed_by_the_next_one() {
-    let Some(stage) = Stage::start("what_a_killed_gateway_left_is_removed_by_the_next_one") else {
+fn rules_of_a_killed_gateway_are_removed_by_the_next_one() {
+    let Some(testbed) = Testbed::start("rules_of_a_killed_gateway_are_removed_by_the_next_one")
+    else {
         return;
     };
-    let before = stage.told();
+    let before = testbed.kernel_rules();
     let mut holder = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kill::holder", "--ignored", "--nocapture"])
-        .env(HOST, stage.gateway.path())
+        .env(HOST, testbed.gateway.path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -52,12 +53,16 @@ fn what_a_killed_gateway_left_is_removed_by_the_next_one() {
     let is_ready = lines.any(|line| line.is_ok_and(|line| line == "ready"));
     holder.kill().unwrap();
     holder.wait().unwrap();
-    assert!(is_ready, "the holder held nothing");
-    assert_ne!(stage.told(), before, "the kernel was told to capture");
+    assert!(is_ready, "the gateway has not installed its rules");
+    assert_ne!(
+        testbed.kernel_rules(),
+        before,
+        "the kernel has rules of capture"
+    );
 
-    // what arrives goes its way where nobody listens
-    let server = stage.serve("203.0.113.7:5001");
-    let stream = call(&stage.client, "203.0.113.7:5001");
+    // connections are forwarded where no program listens
+    let server = testbed.serve("203.0.113.7:5001");
+    let stream = call(&testbed.client, "203.0.113.7:5001");
     greet(&server);
     hear(stream);
 
@@ -67,13 +72,13 @@ fn what_a_killed_gateway_left_is_removed_by_the_next_one() {
         table: 78,
         ..Transparent::default()
     };
-    let (listeners, rules) = stage.capture(&capture);
-    let stream = call(&stage.client, "203.0.113.7:5001");
+    let (listeners, rules) = testbed.capture(&capture);
+    let stream = call(&testbed.client, "203.0.113.7:5001");
     assert_eq!(
         greet(&listeners.v4),
         Some("203.0.113.7:5001".parse().unwrap())
     );
     hear(stream);
-    stage.remove(rules);
-    assert_eq!(stage.told(), before);
+    testbed.remove(rules);
+    assert_eq!(testbed.kernel_rules(), before);
 }

@@ -6,57 +6,61 @@ use std::process::{Command, Stdio};
 
 use lighthaul_gateway::capture::settings::Transparent;
 
-use crate::stage::{Stage, call, greet, hear};
+use crate::testbed::{Testbed, call, greet, hear};
 
-/// Nobody.
+/// The user `nobody`.
 const USER: u32 = 65534;
 
 #[test]
-fn programs_of_a_user_are_captured_and_others_are_not() {
-    let Some(stage) = Stage::start("programs_of_a_user_are_captured_and_others_are_not") else {
+fn connections_of_a_user_are_captured_and_others_are_not() {
+    let Some(testbed) = Testbed::start("connections_of_a_user_are_captured_and_others_are_not")
+    else {
         return;
     };
-    let before = stage.told();
+    let before = testbed.kernel_rules();
     let capture = Transparent {
         arriving: false,
         users: vec![USER],
         ..Transparent::default()
     };
-    let (listeners, rules) = stage.capture(&capture);
-    let child = stage.gateway.within(|| reader("203.0.113.7/5001")).unwrap();
+    let (listeners, rules) = testbed.capture(&capture);
+    let child = testbed
+        .gateway
+        .within(|| reader("203.0.113.7/5001"))
+        .unwrap();
     assert_eq!(
         greet(&listeners.v4),
         Some("203.0.113.7:5001".parse().unwrap())
     );
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.stdout, b"hello");
-    let child = stage.gateway.within(|| reader("fd03::7/5001")).unwrap();
-    let v6 = listeners.v6.as_ref().expect("the stage has IPv6");
+    let child = testbed.gateway.within(|| reader("fd03::7/5001")).unwrap();
+    let v6 = listeners.v6.as_ref().expect("the testbed has IPv6");
     assert_eq!(greet(v6), Some("[fd03::7]:5001".parse().unwrap()));
     assert_eq!(child.wait_with_output().unwrap().stdout, b"hello");
 
-    let server = stage.serve("203.0.113.7:5001");
-    let stream = call(&stage.gateway, "203.0.113.7:5001");
+    let server = testbed.serve("203.0.113.7:5001");
+    let stream = call(&testbed.gateway, "203.0.113.7:5001");
     greet(&server);
     hear(stream);
-    stage.remove(rules);
-    assert_eq!(stage.told(), before);
+    testbed.remove(rules);
+    assert_eq!(testbed.kernel_rules(), before);
 }
 
 #[test]
-fn who_calls_the_listener_itself_wants_nothing() {
-    let Some(stage) = Stage::start("who_calls_the_listener_itself_wants_nothing") else {
+fn direct_connection_to_the_listener_has_no_target() {
+    let Some(testbed) = Testbed::start("direct_connection_to_the_listener_has_no_target") else {
         return;
     };
-    let (listeners, rules) = stage.capture(&Transparent::default());
+    let (listeners, rules) = testbed.capture(&Transparent::default());
     let address = listeners.v4.local_addr().unwrap();
-    let stream = call(&stage.gateway, &address.to_string());
+    let stream = call(&testbed.gateway, &address.to_string());
     assert_eq!(greet(&listeners.v4), None);
     hear(stream);
-    stage.remove(rules);
+    testbed.remove(rules);
 }
 
-/// A program that shows what it hears from a host and port, in bash's words.
+/// Starts bash, which prints the data from a host and port.
 fn reader(place: &str) -> io::Result<std::process::Child> {
     Command::new("bash")
         .args(["-c", &format!("exec 3<>/dev/tcp/{place}; cat <&3")])

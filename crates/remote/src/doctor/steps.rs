@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_daemon::client::through;
-use lighthaul_daemon::known::Known;
-use lighthaul_gateway::entrance::Entrance;
+use lighthaul_daemon::known_hosts::KeyCheck;
+use lighthaul_gateway::proxy_address::ProxyAddress;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::crypto::tls::Side;
 use lighthaul_io::net::dial::{dial, resolve};
@@ -37,7 +37,7 @@ pub struct Doctor {
     /// Rate of the copies to come, in place of the rate that the path is measured at.
     pub rate: Option<Rate>,
     /// Gateway on the way.
-    pub gateway: Option<Entrance>,
+    pub gateway: Option<ProxyAddress>,
     /// Identity of the daemon, and credentials for it.
     pub daemon: Daemon,
 }
@@ -112,7 +112,7 @@ impl Steps<'_> {
     }
 
     /// Returns a connection through the gateway.
-    fn gateway(&mut self, gateway: &Entrance) -> Result<Option<TcpStream>, Error> {
+    fn gateway(&mut self, gateway: &ProxyAddress) -> Result<Option<TcpStream>, Error> {
         let (host, port) = (&self.host, self.port);
         match through(gateway, host, port)?.call() {
             Ok(tcp) => {
@@ -184,11 +184,11 @@ impl Steps<'_> {
     fn key(&mut self, shown: Fingerprint) -> Result<Option<bool>, Error> {
         let name = name(&self.host, self.port);
         match judge(self.doctor.daemon.pin.as_deref(), true, &name, shown)? {
-            Known::Same => {
+            KeyCheck::Matches => {
                 self.report.fine("key", "it is the known key");
                 Ok(Some(true))
             }
-            Known::Other(known) => {
+            KeyCheck::Changed(known) => {
                 let text = format!("it shows {shown}, but {known} is expected");
                 let advice = format!(
                     "another host may be answering in its place; if its key has changed, `lighthaul trust --replace {name} {shown}`"
@@ -196,8 +196,8 @@ impl Steps<'_> {
                 self.report.fail(Code::Permission, "key", &text, &advice);
                 Ok(None)
             }
-            Known::Unclear(nth) => Err(unclear(&paths::known_hosts(), nth, &name)),
-            Known::New => {
+            KeyCheck::Malformed(nth) => Err(unclear(&paths::known_hosts(), nth, &name)),
+            KeyCheck::New => {
                 let text = format!("it shows {shown}, which is not known here");
                 let advice = format!(
                     "compare it with `lighthaul key --host` there, then `lighthaul trust {name} {shown}`"

@@ -7,7 +7,7 @@ use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
 use lighthaul_booking::client::Client;
 use lighthaul_booking::json::{Bps, Bytes, NewReservation, Reservation, Timestamp};
-use lighthaul_gateway::line::Line;
+use lighthaul_gateway::link_handle::LinkHandle;
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_io::host::interrupt;
 use lighthaul_remote::scheduler::{failed, reach};
@@ -17,7 +17,7 @@ use tracing::{info, warn};
 use super::settings::Booked;
 
 /// Books for a line, in a thread of its own, until the process stops.
-pub(super) fn start(booked: &Booked, line: Line) -> Result<(), Error> {
+pub(super) fn start(booked: &Booked, line: LinkHandle) -> Result<(), Error> {
     let client = reach(&booked.scheduler)?;
     let (ahead, _) = client.clock_offset().map_err(failed)?;
     let compare_at = line.clock().now() + COMPARE;
@@ -55,7 +55,7 @@ struct Booker {
     compare_at: Instant,
     /// Fields of every request.
     request: NewReservation,
-    line: Line,
+    line: LinkHandle,
     windows: Vec<Window>,
     /// Bytes that programs had said when it was last looked, and how many they say in a second.
     read: u64,
@@ -90,14 +90,14 @@ impl Booker {
     /// Books, or gives back, as the backlog asks for.
     fn look(&mut self) {
         let now = self.line.clock().now();
-        let sight = self.line.status().sight();
-        let said = sight.read.saturating_sub(self.read);
-        self.read = sight.read;
+        let counters = self.line.status().snapshot();
+        let said = counters.read.saturating_sub(self.read);
+        self.read = counters.read;
         let speed = said.saturating_mul(1000) / LOOK.as_millis() as u64;
         // what a moment says counts for an eighth
         self.speed = (self.speed * 7 + speed) / 8;
         self.windows.retain(|window| window.end() > now);
-        let backlog = sight.memory_out;
+        let backlog = counters.memory_out;
         if backlog == 0 {
             let since = *self.idle_since.get_or_insert(now);
             if now >= since + IDLE && !self.windows.is_empty() {

@@ -1,24 +1,24 @@
 //! A gateway as an element of a cluster.
 
-use lighthaul_gateway::cluster::{Cluster, NoCluster};
+use lighthaul_gateway::cluster::{Cluster, ClusterError};
 use lighthaul_gateway::kernel::error::Error as Kernel;
-use lighthaul_gateway::line::Line;
+use lighthaul_gateway::link_handle::LinkHandle;
 use lighthaul_session::error::{Code, Error};
 
 use super::settings::Peer;
 
 /// Joins the cluster that there may be, whose elements let `line` send in its turn.
-pub(super) fn join(peer: &Peer, line: &Line) -> Result<Option<Cluster>, Error> {
+pub(super) fn join(peer: &Peer, line: &LinkHandle) -> Result<Option<Cluster>, Error> {
     let Some(settings) = &peer.cluster else {
         return Ok(None);
     };
     let unclear = |why| Error::new(Code::Usage, format!("--cluster: {why}"));
     let config = settings.config().map_err(unclear)?;
-    let starting = |why: NoCluster| {
+    let starting = |why: ClusterError| {
         let (option, code) = match &why {
-            NoCluster::Deaf(..) => ("--cluster", Code::Network),
-            NoCluster::Address(Kernel::Misuse(_)) => ("--cluster-address", Code::Usage),
-            NoCluster::Address(_) => ("--cluster-address", Code::Permission),
+            ClusterError::Listen(..) => ("--cluster", Code::Network),
+            ClusterError::Address(Kernel::Misuse(_)) => ("--cluster-address", Code::Usage),
+            ClusterError::Address(_) => ("--cluster-address", Code::Permission),
         };
         Error::new(code, format!("{option}: {why}"))
     };

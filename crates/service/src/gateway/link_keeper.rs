@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use lighthaul_daemon::gateways::Outgoing;
-use lighthaul_gateway::entrance::Entrance;
+use lighthaul_daemon::gateway_links::OutgoingLink;
+use lighthaul_gateway::proxy_address::ProxyAddress;
 use lighthaul_gateway::target::Target;
 use lighthaul_io::crypto::identity::random_octets;
 use lighthaul_io::host::interrupt;
@@ -23,7 +23,7 @@ use super::settings::Peer;
 /// Connects again and again.
 pub(super) struct LinkKeeper {
     far: Daemon,
-    outgoing: Arc<Outgoing>,
+    outgoing: Arc<OutgoingLink>,
     /// True if a connection has carried the link since the last look.
     carried: AtomicBool,
 }
@@ -44,12 +44,14 @@ struct Way {
     host: String,
     port: u16,
     /// Through a gateway beside this one.
-    via: Option<Entrance>,
+    via: Option<ProxyAddress>,
 }
 
 impl LinkKeeper {
     /// Keeps the link in a thread of its own, until the process stops.
-    pub(super) fn start(peer: Peer, outgoing: Arc<Outgoing>) -> Result<JoinHandle<()>, Error> {
+    pub(super) fn start(peer: Peer,
+        outgoing: Arc<OutgoingLink>,
+    ) -> Result<JoinHandle<()>, Error> {
         let ways = ways(&peer.addresses, &peer.via)?;
         let far = peer.daemon;
         let carried = AtomicBool::new(false);
@@ -82,14 +84,14 @@ impl LinkKeeper {
                 Err(_) => {}
             }
             if failures.iter().all(PathFailures::is_refusal) {
-                self.outgoing.line.refuse();
+                self.outgoing.handle.refuse();
             }
             pause(failures[at].pause());
         }
     }
 
     fn is_over(&self) -> bool {
-        interrupt::is_requested() || interrupt::is_ending() && self.outgoing.line.is_over()
+        interrupt::is_requested() || interrupt::is_ending() && self.outgoing.handle.is_over()
     }
 
     /// One connection to the other gateway, until it ends.
@@ -161,7 +163,7 @@ impl PathFailures {
     }
 
     /// Returns the time until the next attempt: soon after a connection has ended, and twice as long after each failure.
-    /// Gateways that lost their peer at the same moment do not come back at the same moment.
+    /// GatewayLinks that lost their peer at the same moment do not come back at the same moment.
     fn pause(&self) -> Duration {
         let longest = if self.is_refusal {
             REFUSED_PAUSE
@@ -185,7 +187,7 @@ impl Way {
 }
 
 /// All ways there are: those from here first.
-fn ways(peers: &[String], via: &[Entrance]) -> Result<Vec<Way>, Error> {
+fn ways(peers: &[String], via: &[ProxyAddress]) -> Result<Vec<Way>, Error> {
     let from_here = std::iter::once(None);
     let through = via.iter().cloned().map(Some);
     let mut ways = Vec::new();

@@ -5,24 +5,26 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use lighthaul_gateway::capture::rules::Rules;
 use lighthaul_gateway::capture::settings::Transparent;
 use lighthaul_gateway::capture::transparent::Listeners as CaptureListeners;
-use lighthaul_gateway::door::{Door, Doors, Kind, Ways, listen};
-use lighthaul_gateway::shares::Shares;
+use lighthaul_gateway::host_shares::HostShares;
+use lighthaul_gateway::proxy_listeners::{
+    ProxyListener, ProxyListeners, ProxyProtocol, Routes, listen,
+};
 use lighthaul_session::error::{Code, Error};
 use tracing::{info, warn};
 
 use super::settings::{Listeners, Peer};
 
-/// Doors, and what leads to them; closed by [`ProgramListeners::close`].
+/// ProxyListeners, and what leads to them; closed by [`ProgramListeners::close`].
 #[derive(Debug)]
 pub(super) struct ProgramListeners {
     rules: Option<Rules>,
-    doors: Option<Doors>,
+    doors: Option<ProxyListeners>,
 }
 
 impl ProgramListeners {
     /// Lets programs in wherever they may come, by one of `ways`. Without a server for other gateways there must be a
     /// listener.
-    pub(super) fn open(peer: &Peer, ways: Ways, is_served: bool) -> Result<Self, Error> {
+    pub(super) fn open(peer: &Peer, ways: Routes, is_served: bool) -> Result<Self, Error> {
         let settings = &peer.listeners;
         let mut doors = doors(settings, peer.shared_address())?;
         let mut rules = None;
@@ -36,8 +38,8 @@ impl ProgramListeners {
             return Err(Error::new(Code::Usage, text));
         }
         let failed = |e| Error::new(Code::Network, format!("cannot accept programs: {e}"));
-        let shares = Shares::new(settings.sessions as u64);
-        let doors = Doors::open(doors, ways, shares, settings.keepalive).map_err(failed)?;
+        let shares = HostShares::new(settings.sessions as u64);
+        let doors = ProxyListeners::open(doors, ways, shares, settings.keepalive).map_err(failed)?;
         let doors = Some(doors);
         Ok(Self { rules, doors })
     }
@@ -53,10 +55,10 @@ impl ProgramListeners {
     }
 }
 
-fn doors(settings: &Listeners, shared: Option<Ipv4Addr>) -> Result<Vec<Door>, Error> {
+fn doors(settings: &Listeners, shared: Option<Ipv4Addr>) -> Result<Vec<ProxyListener>, Error> {
     let credentials = &settings.credentials;
     let mut doors = Vec::new();
-    let mut add = |address: &SocketAddr, kind: Kind, what: &str| {
+    let mut add = |address: &SocketAddr, kind: ProxyProtocol, what: &str| {
         if let Some(shared) = shared.filter(|shared| address.ip() == *shared) {
             return Err(only_everywhere(shared));
         }
@@ -64,20 +66,24 @@ fn doors(settings: &Listeners, shared: Option<Ipv4Addr>) -> Result<Vec<Door>, Er
         let listener = listen(*address).map_err(failed)?;
         let here = listener.local_addr().map_err(failed)?;
         info!("{what} at {here}");
-        doors.push(Door { listener, kind });
+        doors.push(ProxyListener { listener, kind });
         Ok::<_, Error>(())
     };
     for address in &settings.socks {
-        add(address, Kind::Socks(credentials.clone()), "SOCKS5")?;
+        add(address, ProxyProtocol::Socks(credentials.clone()), "SOCKS5")?;
     }
     for address in &settings.connect {
-        add(address, Kind::Connect(credentials.clone()), "HTTP CONNECT")?;
+        add(
+            address,
+            ProxyProtocol::Connect(credentials.clone()),
+            "HTTP CONNECT",
+        )?;
     }
     for (address, target) in &settings.forward {
         let what = format!("the way to {target}");
-        add(address, Kind::Forward(target.clone()), &what)?;
+        add(address, ProxyProtocol::Forward(target.clone()), &what)?;
     }
-    let everywhere = |door: &Door| {
+    let everywhere = |door: &ProxyListener| {
         door.listener
             .local_addr()
             .is_ok_and(|at| at.ip().is_unspecified())
@@ -97,16 +103,16 @@ fn only_everywhere(shared: Ipv4Addr) -> Error {
 }
 
 /// Has the kernel hand over connections that are meant for others. Who comes before the doors are open waits.
-fn capture(wanted: &Transparent) -> Result<(Vec<Door>, Rules), Error> {
+fn capture(wanted: &Transparent) -> Result<(Vec<ProxyListener>, Rules), Error> {
     let failed = |e: lighthaul_gateway::kernel::error::Error| {
         Error::new(Code::Permission, format!("--transparent: {e}"))
     };
     let listeners = CaptureListeners::open().map_err(failed)?;
     let rules = Rules::install(wanted, &listeners).map_err(failed)?;
     info!("connections that are meant for others are captured");
-    let door = |listener: TcpListener| Door {
+    let door = |listener: TcpListener| ProxyListener {
         listener,
-        kind: Kind::Transparent,
+        kind: ProxyProtocol::Transparent,
     };
     let doors = std::iter::once(listeners.v4).chain(listeners.v6).map(door);
     Ok((doors.collect(), rules))

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_daemon::gateways::{Gateways, Outgoing};
-use lighthaul_daemon::links;
+use lighthaul_daemon::gateway_links::{GatewayLinks, OutgoingLink};
+use lighthaul_daemon::link_metrics;
 use lighthaul_daemon::serve::Server;
-use lighthaul_daemon::settings::{self as daemon, Welcome};
-use lighthaul_gateway::door::Ways;
+use lighthaul_daemon::settings::{self as daemon, AccessPolicy};
+use lighthaul_gateway::proxy_listeners::Routes;
 use lighthaul_gateway::link_thread;
 use lighthaul_gateway::settings::Settings as LinkSettings;
 use lighthaul_io::crypto::tls;
@@ -34,14 +34,14 @@ pub fn run(settings: Settings) -> Result<(), Error> {
         None => None,
     };
     // sessions for other targets continue there
-    links.onward = outgoing.as_ref().map(|(outgoing, _)| outgoing.line.clone());
-    let gateways = Arc::new(Gateways::new(Arc::new(links)));
+    links.onward = outgoing.as_ref().map(|(outgoing, _)| outgoing.handle.clone());
+    let gateways = Arc::new(GatewayLinks::new(Arc::new(links)));
     let mut entrance = None;
     let mut cluster = None;
     if let Some((outgoing, peer)) = &outgoing {
-        let line = &outgoing.line;
+        let line = &outgoing.handle;
         if let Some(address) = peer.addresses.first() {
-            gateways.include(address, line.clone());
+            gateways.add_outgoing(address, line.clone());
         }
         if let Some(booked) = &peer.booked {
             booker::start(booked, line.clone())?;
@@ -58,7 +58,7 @@ pub fn run(settings: Settings) -> Result<(), Error> {
     if let Some(address) = settings.metrics {
         let at = match &server {
             Some(server) => server.show_metrics(address),
-            None => links::export(address, &gateways),
+            None => link_metrics::export(address, &gateways),
         };
         tell_metrics(address, at)?;
     }
@@ -97,29 +97,29 @@ pub fn run(settings: Settings) -> Result<(), Error> {
 }
 
 /// Begins the link to the other gateway.
-fn begin(peer: &Peer, settings: &LinkSettings) -> Result<Arc<Outgoing>, Error> {
+fn begin(peer: &Peer, settings: &LinkSettings) -> Result<Arc<OutgoingLink>, Error> {
     let settings = Arc::new(settings.clone());
-    let outgoing = Outgoing::new(settings, peer.plain).map_err(|e| starting(&e))?;
+    let outgoing = OutgoingLink::new(settings, peer.plain).map_err(|e| starting(&e))?;
     Ok(Arc::new(outgoing))
 }
 
 /// Returns the ways of sessions: over the link, or directly where that is shorter.
-fn ways(peer: &Peer, outgoing: &Outgoing, gateways: &Gateways) -> Result<Ways, Error> {
-    let mut ways = Ways {
-        link: outgoing.line.clone(),
+fn ways(peer: &Peer, outgoing: &OutgoingLink, gateways: &GatewayLinks) -> Result<Routes, Error> {
+    let mut ways = Routes {
+        link: outgoing.handle.clone(),
         direct: None,
     };
     if peer.is_bypassed {
         let settings = gateways.settings();
         let line = link_thread::start_direct(Arc::clone(settings)).map_err(|e| starting(&e))?;
-        gateways.include("direct", line.clone());
+        gateways.add_outgoing("direct", line.clone());
         ways.direct = Some((Arc::clone(&settings.direct), line));
     }
     Ok(ways)
 }
 
 /// Shows how the gateway is, if there is a place for that.
-fn show(path: &Path, gateways: &Arc<Gateways>) -> Option<StatusSocket> {
+fn show(path: &Path, gateways: &Arc<GatewayLinks>) -> Option<StatusSocket> {
     match StatusSocket::open(path, gateways) {
         Ok(board) => Some(board),
         Err(error) => {
@@ -133,13 +133,13 @@ fn show(path: &Path, gateways: &Arc<Gateways>) -> Option<StatusSocket> {
 }
 
 /// Waits until the last session is over or the patience ends. Returns true if no session is left.
-fn drain(gateways: &Gateways) -> bool {
+fn drain(gateways: &GatewayLinks) -> bool {
     gateways.drain();
     let left = || {
         gateways
             .links()
             .iter()
-            .map(|link| link.sight.sessions)
+            .map(|link| link.counters.sessions)
             .sum::<u64>()
     };
     info!(
@@ -159,12 +159,12 @@ fn drain(gateways: &Gateways) -> bool {
 }
 
 /// Listens for other gateways.
-fn serve(settings: daemon::Settings, gateways: &Arc<Gateways>) -> Result<Server, Error> {
+fn serve(settings: daemon::Settings, gateways: &Arc<GatewayLinks>) -> Result<Server, Error> {
     let address = settings.address;
     let listening = |e| Error::new(Code::Network, format!("cannot listen on {address}: {e}"));
     let key = tls::fingerprint(&settings.identity)?;
     info!("this gateway's key is {key}");
-    if let Welcome::Listed { keys, .. } = &settings.welcome {
+    if let AccessPolicy::Listed { keys, .. } = &settings.access {
         info!("gateways with keys in {} may call", keys.display());
     }
     let server = Server::listen(daemon::Settings {

@@ -8,7 +8,7 @@ use lighthaul_base::Rate;
 use lighthaul_daemon::settings as daemon;
 use lighthaul_gateway::capture::credentials::Credentials;
 use lighthaul_gateway::capture::settings::Transparent;
-use lighthaul_gateway::entrance::Entrance;
+use lighthaul_gateway::proxy_address::ProxyAddress;
 use lighthaul_gateway::target::Target;
 use lighthaul_gateway::{cluster, settings as gateway};
 use lighthaul_remote::daemon::Daemon;
@@ -34,8 +34,8 @@ pub struct Settings {
 pub struct Peer {
     /// Its addresses, each HOST or HOST:PORT.
     pub addresses: Vec<String>,
-    /// Gateways beside this one, through which it is also reached.
-    pub via: Vec<Entrance>,
+    /// GatewayLinks beside this one, through which it is also reached.
+    pub via: Vec<ProxyAddress>,
     /// Its identity, and credentials for it.
     pub daemon: Daemon,
     /// True if datagrams of the link may be unencrypted.

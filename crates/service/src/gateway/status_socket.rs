@@ -8,8 +8,8 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use lighthaul_base::Instant;
-use lighthaul_daemon::gateways::Gateways;
-use lighthaul_daemon::seen::Seen;
+use lighthaul_daemon::gateway_links::GatewayLinks;
+use lighthaul_daemon::link_status::LinkStatus;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::pause;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ pub(super) struct StatusSocket {
 
 impl StatusSocket {
     /// Shows the links of `gateways` at `path`, in place of what a gateway left there that is gone.
-    pub(super) fn open(path: &Path, gateways: &Arc<Gateways>) -> io::Result<Self> {
+    pub(super) fn open(path: &Path, gateways: &Arc<GatewayLinks>) -> io::Result<Self> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
@@ -67,7 +67,7 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     }
 }
 
-fn tell(mut stream: UnixStream, gateways: &Gateways) -> io::Result<()> {
+fn tell(mut stream: UnixStream, gateways: &GatewayLinks) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let links: Vec<Value> = gateways.links().iter().map(link).collect();
     let event = json!({"v": 1, "type": "gateway", "links": links});
@@ -75,32 +75,32 @@ fn tell(mut stream: UnixStream, gateways: &Gateways) -> io::Result<()> {
 }
 
 /// A link in words of JSON.
-fn link(seen: &Seen) -> Value {
-    let sight = &seen.sight;
+fn link(seen: &LinkStatus) -> Value {
+    let counters = &seen.counters;
     json!({
         "peer": seen.peer,
         "side": seen.side(),
-        "connected": sight.connected,
-        "refused": sight.refused,
-        "reconnections": sight.reconnections,
-        "sessions": sight.sessions,
-        "sessions_ended": sight.sessions_ended,
-        "sessions_refused": sight.sessions_refused,
-        "sessions_reset": sight.sessions_broken,
-        "bytes_out": sight.read,
-        "bytes_in": sight.wrote,
-        "memory_out_bytes": sight.memory_out,
-        "memory_in_bytes": sight.memory_in,
-        "slabs": sight.slabs_sent,
-        "slabs_held": sight.slabs_held,
-        "credit_pages": sight.credit,
-        "datagrams_sent": sight.datagrams_sent,
-        "datagrams_resent": sight.datagrams_resent,
-        "datagrams_received": sight.datagrams_received,
-        "rate_bps": sight.rate_bps,
-        "tokens_taken": sight.tokens_taken,
-        "tokens_made": sight.tokens_made,
-        "turns_s": sight.turns.as_secs_f64(),
+        "connected": counters.connected,
+        "refused": counters.refused,
+        "reconnections": counters.reconnections,
+        "sessions": counters.sessions,
+        "sessions_ended": counters.sessions_ended,
+        "sessions_refused": counters.sessions_refused,
+        "sessions_reset": counters.sessions_broken,
+        "bytes_out": counters.read,
+        "bytes_in": counters.wrote,
+        "memory_out_bytes": counters.memory_out,
+        "memory_in_bytes": counters.memory_in,
+        "slabs": counters.slabs_sent,
+        "slabs_held": counters.slabs_held,
+        "credit_pages": counters.credit,
+        "datagrams_sent": counters.datagrams_sent,
+        "datagrams_resent": counters.datagrams_resent,
+        "datagrams_received": counters.datagrams_received,
+        "rate_bps": counters.rate_bps,
+        "tokens_taken": counters.tokens_taken,
+        "tokens_made": counters.tokens_made,
+        "turns_s": counters.turns.as_secs_f64(),
     })
 }
 

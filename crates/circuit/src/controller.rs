@@ -1,0 +1,513 @@
+//! Controller of the circuits of one device: a machine that decides which change is due.
+//!
+//! Steps of vectors end and begin at the same instants. All decreases come first. The increases follow once the device
+//! has confirmed the last decrease and its guard time is over. So the capacity is never exceeded; section 3.4 of the
+//! VBLS paper leaves this to "timer-based triggers". Circuits are created and removed, and the device inspected, when
+//! no change is due.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use lighthaul_base::{Instant, Rate};
+
+use crate::circuit::{Circuit, CircuitId};
+use crate::driver::{Capabilities, InstalledCircuit};
+use crate::error::{Conflict, Error, Misuse, Result};
+
+/// Circuits of one device, and their state at the device.
+#[derive(Debug)]
+pub struct Controller {
+    capabilities: Capabilities,
+    entries: BTreeMap<CircuitId, Entry>,
+    /// Circuits at the device that are not wanted.
+    stale: Vec<CircuitId>,
+    /// True after the first inspection of the device.
+    was_inspected: bool,
+    inspect_at: Instant,
+    /// End of the guard time, before which no rate is increased.
+    guard_till: Instant,
+    /// Time of the last call of [`Controller::poll_work`].
+    asked_at: Instant,
+    events: VecDeque<Event>,
+    overflow: u64,
+}
+
+/// Next call of the driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Set these rates of circuits.
+    Apply(Vec<(CircuitId, Option<Rate>)>),
+    /// Remove this circuit.
+    Remove(CircuitId),
+    /// Inspect the device.
+    Inspect,
+    /// Wait until this time.
+    Wait(Instant),
+}
+
+/// Event of a circuit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The circuit exists at the device, and takes no packets yet.
+    Created(CircuitId),
+    /// The rate has changed.
+    Changed {
+        /// The circuit.
+        id: CircuitId,
+        /// New rate.
+        rate: Option<Rate>,
+        /// Time at which the change was due.
+        due: Instant,
+        /// Time at which the device confirmed the change.
+        at: Instant,
+    },
+    /// The circuit was removed as planned.
+    Ended(CircuitId, Ending),
+    /// The circuit failed. Its remains are removed from the device as soon as possible.
+    Failed(CircuitId, String),
+    /// The device had another rate or flow than set, and is being corrected.
+    Repaired(CircuitId),
+    /// A circuit of an earlier agent that is not wanted was removed.
+    StaleRemoved(CircuitId),
+    /// The device cannot be inspected.
+    InspectFailed(String),
+    /// This number of events was dropped because the queue was full.
+    Overflow(u64),
+}
+
+/// Reason for the planned end of a circuit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Its vector has ended.
+    Completed,
+    /// Its lease has expired.
+    Expired,
+    /// Its owner has released it.
+    Released,
+}
+
+#[derive(Debug)]
+struct Entry {
+    circuit: Circuit,
+    /// End of the lease, after which the circuit has no rate.
+    lease_till: Instant,
+    installed: Installed,
+    /// Time at which the next change is due.
+    due: Instant,
+    /// Pending increase and its earliest time. That time is the end of the guard time of earlier decreases, and is not
+    /// postponed by later ones.
+    raise: Option<(Option<Rate>, Instant)>,
+    stage: Stage,
+}
+
+/// State of a circuit at the device, as far as known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Installed {
+    Nothing,
+    Rate(Option<Rate>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Kept,
+    Ending(Ending),
+    /// The failure was reported. The circuit is removed at this time, and later if that fails.
+    Failed(Instant),
+}
+
+impl Controller {
+    /// Creates the controller of a device with these capabilities. Its first work is an inspection.
+    pub fn new(capabilities: Capabilities) -> Result<Self> {
+        capabilities.check()?;
+        Ok(Self {
+            capabilities,
+            entries: BTreeMap::new(),
+            stale: Vec::new(),
+            was_inspected: false,
+            inspect_at: Instant::ZERO,
+            guard_till: Instant::ZERO,
+            asked_at: Instant::ZERO,
+            events: VecDeque::new(),
+            overflow: 0,
+        })
+    }
+
+    /// Adds `circuit` until `lease_till`, or replaces the vector of an existing circuit.
+    pub fn put(&mut self, now: Instant, circuit: Circuit, lease_till: Instant) -> Result<()> {
+        self.check(now, &circuit, lease_till)?;
+        let known = self.entries.get(&circuit.id);
+        let installed = known.map_or(Installed::Nothing, |known| known.installed);
+        let raise = known.and_then(|known| known.raise);
+        let entry = Entry {
+            lease_till,
+            installed,
+            due: now,
+            raise,
+            stage: Stage::Kept,
+            circuit,
+        };
+        self.entries.insert(entry.circuit.id, entry);
+        Ok(())
+    }
+
+    /// Extends the lease of a circuit to `till`. The circuit ends earlier if its vector does.
+    pub fn renew(&mut self, now: Instant, id: CircuitId, till: Instant) -> Result<()> {
+        let entry = self.kept(id)?;
+        if till <= now {
+            return Err(Misuse::Lease(id).into());
+        }
+        entry.lease_till = till;
+        entry.due = entry.due.min(entry.next_change(now));
+        Ok(())
+    }
+
+    /// Releases a circuit now.
+    pub fn release(&mut self, now: Instant, id: CircuitId) -> Result<()> {
+        let entry = self.kept(id)?;
+        entry.stage = Stage::Ending(Ending::Released);
+        entry.due = now;
+        Ok(())
+    }
+
+    /// Releases every circuit now.
+    pub fn release_all(&mut self, now: Instant) {
+        let kept: Vec<CircuitId> = self.circuits().map(|(circuit, _)| circuit.id).collect();
+        for id in kept {
+            // cannot fail for a kept circuit
+            let _ = self.release(now, id);
+        }
+    }
+
+    /// Returns the kept circuits with the ends of their leases.
+    pub fn circuits(&self) -> impl Iterator<Item = (&Circuit, Instant)> {
+        let kept = self.entries.values();
+        let kept = kept.filter(|entry| entry.stage == Stage::Kept);
+        kept.map(|entry| (&entry.circuit, entry.lease_till))
+    }
+
+    /// Returns a circuit that is kept or being removed.
+    pub fn circuit(&self, id: CircuitId) -> Option<&Circuit> {
+        self.entries.get(&id).map(|entry| &entry.circuit)
+    }
+
+    /// Returns the work that is due at `now`.
+    pub fn poll_work(&mut self, now: Instant) -> Work {
+        self.asked_at = now;
+        if !self.was_inspected && self.inspect_at <= now {
+            return Work::Inspect;
+        }
+        self.end_finished(now);
+        let down = self.changes(now, |installed, wanted| wanted < installed);
+        if !down.is_empty() {
+            return Work::Apply(down);
+        }
+        // a circuit that could not be decreased is removed before others get its rate
+        if let Some(id) = self.first(|entry| matches!(entry.stage, Stage::Failed(at) if at <= now))
+        {
+            return Work::Remove(id);
+        }
+        let up = self.changes(now, |installed, wanted| wanted > installed);
+        let (up, guard_till) = self.ready_increases(now, up);
+        if !up.is_empty() {
+            return Work::Apply(up);
+        }
+        let till = self.next_change(now).min(guard_till);
+        let leaving = self.first(|entry| matches!(entry.stage, Stage::Ending(_)));
+        if let Some(id) = leaving.or_else(|| self.stale.first().copied()) {
+            return Work::Remove(id);
+        }
+        let is_unmade =
+            |entry: &Entry| entry.installed == Installed::Nothing && entry.stage == Stage::Kept;
+        if let Some(id) = self.first(is_unmade) {
+            return Work::Apply(vec![(id, None)]);
+        }
+        if self.inspect_at <= now && now + INSPECT_TIME <= till {
+            return Work::Inspect;
+        }
+        // without enough time before the next change, the inspection follows that change
+        let inspect_at = if self.inspect_at <= now {
+            till
+        } else {
+            self.inspect_at
+        };
+        Work::Wait(till.min(inspect_at))
+    }
+
+    /// Handles the result of a change.
+    pub fn handle_applied(
+        &mut self,
+        now: Instant,
+        id: CircuitId,
+        rate: Option<Rate>,
+        answer: Result<()>,
+    ) {
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
+        let event = match answer {
+            Ok(()) => {
+                let before = std::mem::replace(&mut entry.installed, Installed::Rate(rate));
+                entry.raise = None;
+                if let Installed::Rate(before) = before {
+                    if rate < before {
+                        self.guard_till = now + self.capabilities.guard;
+                    }
+                    let (due, at) = (entry.due, now);
+                    entry.due = entry.next_change(self.asked_at);
+                    Event::Changed { id, rate, due, at }
+                } else {
+                    let has_begun = entry.circuit.trc.rate_at(self.asked_at).is_some();
+                    if !has_begun {
+                        entry.due = entry.next_change(self.asked_at);
+                    }
+                    Event::Created(id)
+                }
+            }
+            Err(why) => entry.fail(now, &why),
+        };
+        self.push_event(event);
+    }
+
+    /// Handles the result of a removal.
+    pub fn handle_removed(&mut self, now: Instant, id: CircuitId, answer: Result<()>) {
+        let Some(entry) = self.entries.get_mut(&id) else {
+            // the next inspection finds the circuit again if it was not removed
+            self.stale.retain(|stranger| *stranger != id);
+            if answer.is_ok() {
+                self.push_event(Event::StaleRemoved(id));
+            }
+            return;
+        };
+        match (answer, entry.stage) {
+            (Ok(()), stage) => {
+                self.entries.remove(&id);
+                if let Stage::Ending(ending) = stage {
+                    self.push_event(Event::Ended(id, ending));
+                }
+            }
+            (Err(_), Stage::Failed(_)) => entry.stage = Stage::Failed(now + RETRY),
+            (Err(why), _) => {
+                let event = entry.fail(now + RETRY, &why);
+                self.push_event(event);
+            }
+        }
+    }
+
+    /// Handles the result of an inspection: circuits that differ are set again.
+    pub fn handle_inspected(&mut self, now: Instant, answer: Result<Vec<InstalledCircuit>>) {
+        self.was_inspected = true;
+        let standing = match answer {
+            Ok(standing) => standing,
+            Err(why) => {
+                self.inspect_at = now + RETRY;
+                self.push_event(Event::InspectFailed(why.to_string()));
+                return;
+            }
+        };
+        self.inspect_at = now + INSPECT_INTERVAL;
+        let mut found: BTreeMap<CircuitId, &InstalledCircuit> = standing
+            .iter()
+            .map(|standing| (standing.id, standing))
+            .collect();
+        let mut repaired = Vec::new();
+        for (id, entry) in &mut self.entries {
+            let truth = match found.remove(id) {
+                Some(found) if found.flow == Some(entry.circuit.flow) => {
+                    Installed::Rate(found.rate)
+                }
+                Some(_) | None => Installed::Nothing,
+            };
+            if entry.installed != truth && entry.stage == Stage::Kept {
+                if entry.installed != Installed::Nothing {
+                    repaired.push(*id);
+                }
+                entry.due = now;
+                entry.installed = truth;
+            }
+        }
+        self.stale = found.into_keys().collect();
+        for id in repaired {
+            self.push_event(Event::Repaired(id));
+        }
+    }
+
+    /// Returns the next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        if self.overflow > 0 {
+            return Some(Event::Overflow(std::mem::take(&mut self.overflow)));
+        }
+        self.events.pop_front()
+    }
+
+    /// Refuses circuits that the device cannot enforce, or not in addition to the others.
+    fn check(&self, now: Instant, circuit: &Circuit, lease_till: Instant) -> Result<()> {
+        let id = circuit.id;
+        let busy = |conflict: Conflict| Err(Error::Busy { id, conflict });
+        if let Err(fault) = circuit.trc.check_ahead(now) {
+            return Err(Misuse::Vector { id, fault }.into());
+        }
+        if lease_till <= now {
+            return Err(Misuse::Lease(id).into());
+        }
+        let mut rates = circuit.trc.steps().iter().map(|step| step.rate);
+        let can = &self.capabilities;
+        if let Some(rate) = rates.find(|rate| can.fit(*rate).is_none()) {
+            let misuse = Misuse::Rate {
+                id,
+                interface: circuit.interface.clone(),
+                rate,
+                granularity: can.granularity,
+                min: can.rate_min,
+                max: can.rate_max,
+            };
+            return Err(misuse.into());
+        }
+        let known = self.entries.get(&id);
+        if known
+            .is_some_and(|known| known.stage != Stage::Kept || known.circuit.flow != circuit.flow)
+        {
+            return busy(Conflict::Identifier);
+        }
+        // ending circuits are removed before new ones are created
+        if known.is_none() && self.circuits().count() >= can.entries_max {
+            let interface = circuit.interface.clone();
+            let max = can.entries_max;
+            return busy(Conflict::Full { interface, max });
+        }
+        let other = self
+            .entries
+            .values()
+            .find(|entry| entry.conflicts_with(circuit));
+        if let Some(other) = other {
+            return busy(Conflict::Packets(other.circuit.id));
+        }
+        Ok(())
+    }
+
+    fn kept(&mut self, id: CircuitId) -> Result<&mut Entry> {
+        let entry = self.entries.get_mut(&id);
+        entry
+            .filter(|entry| entry.stage == Stage::Kept)
+            .ok_or_else(|| Misuse::UnknownCircuit(id).into())
+    }
+
+    fn end_finished(&mut self, now: Instant) {
+        for entry in self.entries.values_mut() {
+            if entry.stage != Stage::Kept || now < entry.end() {
+                continue;
+            }
+            let is_over = entry.circuit.trc.end() <= now;
+            let ending = if is_over {
+                Ending::Completed
+            } else {
+                Ending::Expired
+            };
+            entry.stage = Stage::Ending(ending);
+            entry.due = entry.end();
+        }
+    }
+
+    /// Returns the circuits whose installed and wanted rates satisfy `is_it`, with the wanted rates at `now`.
+    fn changes(
+        &self,
+        now: Instant,
+        is_it: impl Fn(Option<Rate>, Option<Rate>) -> bool,
+    ) -> Vec<(CircuitId, Option<Rate>)> {
+        let changes = self.entries.iter().filter_map(|(id, entry)| {
+            let Installed::Rate(installed) = entry.installed else {
+                return None;
+            };
+            let wanted = match entry.stage {
+                Stage::Kept => {
+                    let rate = entry.circuit.trc.rate_at(now);
+                    rate.and_then(|rate| self.capabilities.fit(rate))
+                }
+                Stage::Ending(_) => None,
+                Stage::Failed(_) => return None,
+            };
+            is_it(installed, wanted).then_some((*id, wanted))
+        });
+        changes.collect()
+    }
+
+    /// Returns the increases whose guard time is over, and the earliest time of the others.
+    fn ready_increases(
+        &mut self,
+        now: Instant,
+        mut up: Vec<(CircuitId, Option<Rate>)>,
+    ) -> (Vec<(CircuitId, Option<Rate>)>, Instant) {
+        let mut next = Instant::NEVER;
+        let guard_till = self.guard_till;
+        up.retain(|(id, wanted)| {
+            let Some(entry) = self.entries.get_mut(id) else {
+                return false;
+            };
+            let same = entry.raise.filter(|(raised, _)| raised == wanted);
+            let raise = same.unwrap_or((*wanted, guard_till));
+            entry.raise = Some(raise);
+            if raise.1 > now {
+                next = next.min(raise.1);
+            }
+            raise.1 <= now
+        });
+        (up, next)
+    }
+
+    /// Returns the time of the next change, without increases in their guard time.
+    fn next_change(&self, now: Instant) -> Instant {
+        let kept = self.entries.values().map(|entry| match entry.stage {
+            Stage::Kept => entry.next_change(now),
+            Stage::Ending(_) => Instant::NEVER,
+            Stage::Failed(at) => at,
+        });
+        kept.min().unwrap_or(Instant::NEVER)
+    }
+
+    fn first(&self, is_it: impl Fn(&Entry) -> bool) -> Option<CircuitId> {
+        let found = self.entries.iter().find(|(_, entry)| is_it(entry));
+        found.map(|(id, _)| *id)
+    }
+
+    fn push_event(&mut self, event: Event) {
+        if self.events.len() < EVENTS_MAX {
+            self.events.push_back(event);
+        } else {
+            self.overflow += 1;
+        }
+    }
+}
+
+impl Entry {
+    /// Returns the end of the vector or of the lease.
+    fn end(&self) -> Instant {
+        self.circuit.trc.end().min(self.lease_till)
+    }
+
+    /// Returns the time of the next change of the rate.
+    fn next_change(&self, now: Instant) -> Instant {
+        let change = self.circuit.trc.next_change(now);
+        change.unwrap_or(Instant::NEVER).min(self.end())
+    }
+
+    /// Returns true if both have packets in common at the same time.
+    fn conflicts_with(&self, other: &Circuit) -> bool {
+        let mine = &self.circuit;
+        let meet = mine.trc.start() < other.trc.end() && other.trc.start() < mine.trc.end();
+        mine.id != other.id && mine.flow.overlaps(&other.flow) && meet && self.stage == Stage::Kept
+    }
+
+    /// Marks the circuit as failed, to be removed at `at`.
+    fn fail(&mut self, at: Instant, why: &Error) -> Event {
+        self.stage = Stage::Failed(at);
+        Event::Failed(self.circuit.id, why.to_string())
+    }
+}
+
+/// Maximum number of queued events.
+pub const EVENTS_MAX: usize = 16_384;
+/// Time that an inspection of a device with many circuits may take before the next change.
+const INSPECT_TIME: Duration = Duration::from_millis(250);
+/// Interval of inspections.
+const INSPECT_INTERVAL: Duration = Duration::from_secs(30);
+/// Delay before a failed call is repeated.
+const RETRY: Duration = Duration::from_secs(10);

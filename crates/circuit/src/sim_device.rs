@@ -1,0 +1,142 @@
+//! Simulated device with latencies and failures from a seed.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lighthaul_base::{Rate, Rng};
+
+use crate::circuit::CircuitId;
+use crate::driver::{Capabilities, Change, Driver, InstalledCircuit};
+use crate::error::{Error, Result};
+
+/// Simulated device. Clones share its state, so that a test can inspect a device that an agent owns.
+#[derive(Clone, Debug)]
+pub struct SimDevice {
+    device: Arc<Mutex<Device>>,
+}
+
+/// Latencies and failures of a simulated device.
+#[derive(Clone, Copy, Debug)]
+pub struct FaultModel {
+    /// Maximum latency of a call.
+    pub latency_max: Duration,
+    /// Failing calls in a thousand million.
+    pub fail_ppb: u64,
+}
+
+#[derive(Debug)]
+struct Device {
+    capabilities: Capabilities,
+    fault_model: FaultModel,
+    rng: Rng,
+    circuits: BTreeMap<CircuitId, InstalledCircuit>,
+    took: Duration,
+}
+
+impl SimDevice {
+    /// Creates a device without circuits.
+    pub fn new(capabilities: Capabilities, fault_model: FaultModel, seed: u64) -> Self {
+        let device = Device {
+            capabilities,
+            fault_model,
+            rng: Rng::new(seed),
+            circuits: BTreeMap::new(),
+            took: Duration::ZERO,
+        };
+        Self {
+            device: Arc::new(Mutex::new(device)),
+        }
+    }
+
+    /// Sets the latencies and failures of further calls.
+    pub fn set_fault_model(&self, fault_model: FaultModel) {
+        self.device().fault_model = fault_model;
+    }
+
+    /// Returns the latency of the last call, which a simulation adds to its virtual time.
+    pub fn latency(&self) -> Duration {
+        self.device().took
+    }
+
+    /// Returns the circuits of the device, without a call that could fail.
+    pub fn circuits(&self) -> BTreeMap<CircuitId, InstalledCircuit> {
+        self.device().circuits.clone()
+    }
+
+    /// Installs or changes a circuit without a call of the driver.
+    pub fn install(&self, circuit: InstalledCircuit) {
+        self.device().circuits.insert(circuit.id, circuit);
+    }
+
+    fn device(&self) -> MutexGuard<'_, Device> {
+        self.device.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Driver for SimDevice {
+    fn capabilities(&self) -> Capabilities {
+        self.device().capabilities
+    }
+
+    fn apply(&mut self, changes: &[Change<'_>]) -> Vec<Result<()>> {
+        let mut device = self.device();
+        device.begin();
+        changes.iter().map(|change| device.change(change)).collect()
+    }
+
+    fn remove(&mut self, id: CircuitId) -> Result<()> {
+        let mut device = self.device();
+        device.begin();
+        device.fail_sometimes()?;
+        device.circuits.remove(&id);
+        Ok(())
+    }
+
+    fn inspect(&mut self) -> Result<Vec<InstalledCircuit>> {
+        let mut device = self.device();
+        device.begin();
+        device.fail_sometimes()?;
+        Ok(device.circuits.values().cloned().collect())
+    }
+}
+
+impl Device {
+    fn begin(&mut self) {
+        let most = self.fault_model.latency_max.as_nanos() as u64;
+        self.took = Duration::from_nanos(self.rng.below(most.saturating_add(1)));
+    }
+
+    fn fail_sometimes(&mut self) -> Result<()> {
+        if self.rng.chance_ppb(self.fault_model.fail_ppb) {
+            return Err(Error::Device(
+                "the call failed as its seed requires".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, change: &Change<'_>) -> Result<()> {
+        self.fail_sometimes()?;
+        let id = change.circuit.id;
+        if !self.circuits.contains_key(&id) && self.circuits.len() >= self.capabilities.entries_max
+        {
+            return Err(Error::Device("it has its maximum of circuits".to_owned()));
+        }
+        let others = self.circuits.values().filter(|other| other.id != id);
+        let others: u64 = others
+            .filter_map(|other| other.rate.map(Rate::as_bps))
+            .sum();
+        let all = others + change.rate.map_or(0, Rate::as_bps);
+        if all > self.capabilities.rate_max.as_bps() {
+            return Err(Error::Device("the sum of all rates is too high".to_owned()));
+        }
+        let standing = InstalledCircuit {
+            id,
+            flow: Some(change.circuit.flow),
+            rate: change.rate,
+        };
+        self.circuits.insert(id, standing);
+        Ok(())
+    }
+}

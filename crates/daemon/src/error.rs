@@ -1,0 +1,197 @@
+//! Faults of requests, sessions and links that a daemon or a relaying client ends.
+//!
+//! Each fault has one text and one exit status, wherever it occurs. "There" is the host of the daemon, since the client
+//! shows the text to its user.
+
+use std::io;
+use std::path::PathBuf;
+
+use lighthaul_base::seats::Full;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::VERSION;
+
+/// Fault that ends a request, a session or a link.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Fault {
+    /// A message arrived instead of the one that is named.
+    #[error("the peer sent an unexpected message instead of {0}")]
+    Unexpected(&'static str),
+    /// The client has another version of the protocol.
+    #[error(
+        "the daemon there speaks version {VERSION}, not {0}; install the same version on both sides"
+    )]
+    Version(u16),
+    /// The request belongs to a topic that this daemon does not serve.
+    #[error("the request is not known there; install the same version on both sides")]
+    UnknownTopic,
+    /// The invitation of the client is for another request.
+    #[error("your invitation there is for another request")]
+    OtherRequest,
+    /// The daemon serves files, not links of gateways.
+    #[error("a daemon for files is there, not a gateway; start `lighthaul gateway` there")]
+    NotGateway,
+    /// The daemon serves links of gateways, not files.
+    #[error("a gateway is there, not a daemon for files; start `lighthaul serve` there")]
+    OnlyGateway,
+    /// The key has no right to the gateway.
+    #[error(
+        "your key may not use the gateway there; its operator can change that with `lighthaul allow --gateway KEY NAME`"
+    )]
+    GatewayDenied,
+    /// The daemon runs with `--no-relay`.
+    #[error("the daemon there sends no files to other daemons (serve --no-relay)")]
+    RelayDisabled,
+    /// The daemon runs without `--plain`.
+    #[error("plain packets are refused there; leave out --plain, or serve with --plain")]
+    PlainDisabled,
+    /// The key may not write.
+    #[error("your key may only read there; its operator can change that with `lighthaul allow`")]
+    ReadOnly,
+    /// The key may not use devices.
+    #[error(
+        "{} is a device, which your key may not use there; its operator can change that with `lighthaul allow --special`",
+        .0.display()
+    )]
+    Device(PathBuf),
+    /// The rights of the key were reduced during the session.
+    #[error(transparent)]
+    Narrowed(#[from] Narrowed),
+    /// Two clients invite one key.
+    #[error("another client has announced the same key there")]
+    InvitedTwice,
+    /// The proof of a further connection is wrong, or its session has ended.
+    #[error("no session there is yours to join")]
+    NoSession,
+    /// A list of files has several base directories.
+    #[error("--files-from needs one folder as its source")]
+    FilesFrom,
+    /// The rate is zero.
+    #[error("a rate of zero sends nothing")]
+    ZeroRate,
+    /// The timetable of a rate limit is malformed.
+    #[error("{text}: {why}")]
+    Timetable {
+        /// Text of the timetable.
+        text: String,
+        /// Fault of the text.
+        why: String,
+    },
+    /// The name of the target is too long for a host name.
+    #[error("the host name of the target has more than 255 octets")]
+    HostName,
+    /// An earlier attempt of the same copy still runs.
+    #[error("an earlier attempt of this copy has not ended there yet; try again in a moment")]
+    EarlierAttempt,
+    /// The invited client did not connect.
+    #[error("the announced client did not connect within a minute")]
+    NotCalled,
+    /// The source of a copy sent nothing.
+    #[error("the daemon sent nothing for a minute")]
+    Silent,
+    /// No units of a resource are free.
+    #[error("no {what} are free there: {full}; try again later")]
+    NoneFree {
+        /// Name of the resource.
+        what: &'static str,
+        /// Limit that was reached.
+        full: Full,
+    },
+    /// The resources of the session went to another client.
+    #[error(
+        "all resources are in use there and other clients wait: the newest session of the key with the largest share \
+         was ended; try again later"
+    )]
+    Revoked,
+    /// A newer attempt of the same copy replaced the session.
+    #[error("a newer attempt of the same copy has replaced this one")]
+    Replaced,
+    /// The daemon or gateway is being stopped.
+    #[error("the {0} there is being stopped; try again in a moment")]
+    Stopping(&'static str),
+    /// The thread of a link cannot be started.
+    #[error("cannot start a link: {0}")]
+    LinkStart(io::Error),
+    /// The link ended before its connection.
+    #[error("the link has ended")]
+    LinkEnded,
+    /// The target of a relay is not reachable, or is another host.
+    #[error("{host} port {port} cannot be reached from there, or is not the one that you know")]
+    Unreachable {
+        /// Host name of the target.
+        host: String,
+        /// Port of the target.
+        port: u16,
+    },
+    /// A thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+    /// Standard input does not begin with the key of the client.
+    #[error("cannot read the key of the client from standard input: {0}")]
+    ClientKey(String),
+    /// No port can be opened.
+    #[error("cannot listen on a port: {0}")]
+    Listen(io::Error),
+    /// The listener failed.
+    #[error("cannot accept a connection: {0}")]
+    Accept(io::Error),
+    /// The thread of the only session is gone.
+    #[error("the session ended without a result")]
+    NoResult,
+}
+
+/// Reduction of rights during a session that used them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Narrowed {
+    /// The root is another directory.
+    #[error("your root there was changed")]
+    Root,
+    /// The right `owners` was removed.
+    #[error("your right to give files to other users there was removed")]
+    Owners,
+    /// The right `special` was removed.
+    #[error("your right to set special bits and attributes there was removed")]
+    Special,
+}
+
+impl Fault {
+    /// Returns the exit status.
+    const fn code(&self) -> Code {
+        match self {
+            Self::Unexpected(_) | Self::Version(_) | Self::UnknownTopic | Self::ClientKey(_) => {
+                Code::Protocol
+            }
+            Self::OtherRequest
+            | Self::NotGateway
+            | Self::OnlyGateway
+            | Self::GatewayDenied
+            | Self::RelayDisabled
+            | Self::PlainDisabled
+            | Self::ReadOnly
+            | Self::Device(_)
+            | Self::Narrowed(_)
+            | Self::InvitedTwice
+            | Self::NoSession => Code::Permission,
+            Self::FilesFrom | Self::ZeroRate | Self::Timetable { .. } | Self::HostName => {
+                Code::Usage
+            }
+            Self::EarlierAttempt | Self::NotCalled | Self::Silent => Code::TimedOut,
+            Self::NoneFree { .. }
+            | Self::Revoked
+            | Self::Replaced
+            | Self::Stopping(_)
+            | Self::LinkStart(_)
+            | Self::LinkEnded
+            | Self::Unreachable { .. }
+            | Self::Listen(_)
+            | Self::Accept(_)
+            | Self::NoResult => Code::Network,
+            Self::Thread(_) => Code::Io,
+        }
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        Self::new(fault.code(), fault.to_string())
+    }
+}

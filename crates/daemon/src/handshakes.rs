@@ -1,0 +1,352 @@
+//! Connections in the TLS handshake: one thread each, limited in number and time.
+//!
+//! They come from the accept queue, where they wait for a slot. A part of the slots is reserved for recent hosts. If
+//! the other slots are full, a connection that has had a second is closed for a new one.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Shutdown, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_base::prefix::Prefix;
+use lighthaul_io::host::wait::Sign;
+
+/// Maximum number of connections in the handshake.
+pub(crate) const CALLERS_MAX: u64 = 128;
+/// One part in so many slots is reserved for recent hosts.
+const RESERVED_PART: usize = 4;
+/// One part in so many slots is the share of one new host. Hosts behind one address translator share it.
+const HOST_PART: usize = 8;
+/// Time for the whole handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time after which a connection of a new host may be closed for another. A handshake over a long path fits.
+const KEEP_MIN: Duration = Duration::from_secs(1);
+
+/// Connections in the TLS handshake.
+#[derive(Debug)]
+pub(crate) struct Handshakes {
+    callers: Mutex<Callers>,
+    /// Raised when a slot is free again.
+    slot_freed: Sign,
+}
+
+#[derive(Debug)]
+struct Callers {
+    most: usize,
+    /// Handshakes by number; a lower number began earlier.
+    here: BTreeMap<u64, Handshake>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Handshake {
+    places: [Prefix; 3],
+    tcp: TcpStream,
+    since: Instant,
+    is_recent: bool,
+}
+
+/// Slot of one handshake, which is free again when this is dropped.
+#[derive(Debug)]
+pub(crate) struct HandshakeSlot {
+    handshakes: Arc<Handshakes>,
+    number: u64,
+}
+
+impl Drop for HandshakeSlot {
+    fn drop(&mut self) {
+        self.handshakes.lock().here.remove(&self.number);
+        self.handshakes.slot_freed.raise();
+    }
+}
+
+impl Handshakes {
+    /// Creates `most` free slots.
+    pub(crate) fn start(most: u64) -> io::Result<Arc<Self>> {
+        Ok(Arc::new(Self {
+            callers: Mutex::new(Callers {
+                most: usize::try_from(most).unwrap_or(usize::MAX),
+                here: BTreeMap::new(),
+                next: 0,
+            }),
+            slot_freed: Sign::new()?,
+        }))
+    }
+
+    /// Takes a slot for a connection from `address`, if one is free or can be freed.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        tcp: &TcpStream,
+        address: IpAddr,
+        is_recent: bool,
+        now: Instant,
+    ) -> Option<HandshakeSlot> {
+        let caller = Handshake {
+            places: Prefix::all(address),
+            tcp: tcp.try_clone().ok()?,
+            since: now,
+            is_recent,
+        };
+        let mut callers = self.lock();
+        if !callers.has_room(&caller) {
+            let oldest = callers.evicted_by(&caller)?;
+            let oldest = callers.here.remove(&oldest)?;
+            oldest.tcp.shutdown(Shutdown::Both).ok();
+        }
+        let number = callers.next;
+        callers.next += 1;
+        callers.here.insert(number, caller);
+        drop(callers);
+        let handshakes = Arc::clone(self);
+        Some(HandshakeSlot { handshakes, number })
+    }
+
+    /// Closes connections that exceed [`HANDSHAKE_TIMEOUT`].
+    pub(crate) fn sweep(&self, now: Instant) {
+        for caller in self.lock().here.values() {
+            if now.since(caller.since) < HANDSHAKE_TIMEOUT {
+                break;
+            }
+            caller.tcp.shutdown(Shutdown::Both).ok();
+        }
+    }
+
+    /// Returns the number of handshakes with the site of `address`.
+    pub(crate) fn count(&self, address: IpAddr) -> usize {
+        let [_, _, site] = Prefix::all(address);
+        let callers = self.lock();
+        let here = callers.here.values();
+        here.filter(|caller| caller.places.contains(&site)).count()
+    }
+
+    /// Returns the sign that is raised when a slot is free again.
+    pub(crate) const fn slot_freed(&self) -> &Sign {
+        &self.slot_freed
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Callers> {
+        self.callers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Callers {
+    fn has_room(&self, newcomer: &Handshake) -> bool {
+        if newcomer.is_recent || self.here.len() >= self.most {
+            return self.here.len() < self.most;
+        }
+        let strangers = || self.here.values().filter(|caller| !caller.is_recent);
+        let host = newcomer.places[0];
+        let of_host = strangers().filter(|caller| caller.places[0] == host);
+        strangers().count() < self.most - self.most / RESERVED_PART
+            && of_host.count() < self.host_max()
+    }
+
+    fn host_max(&self) -> usize {
+        (self.most / HOST_PART).max(1)
+    }
+
+    /// Returns the handshake to close for `newcomer`: the oldest of a new host that has had its time. If the host of
+    /// `newcomer` has its whole share, it is one of that host, else one of the largest sites.
+    fn evicted_by(&self, newcomer: &Handshake) -> Option<u64> {
+        let strangers = || self.here.iter().filter(|(_, caller)| !caller.is_recent);
+        let is_of = |caller: &Handshake| caller.places[0] == newcomer.places[0];
+        let of_host = || strangers().filter(|(_, caller)| is_of(caller));
+        let oldest = if !newcomer.is_recent && of_host().count() >= self.host_max() {
+            of_host().next()
+        } else {
+            let mut sites: BTreeMap<Prefix, usize> = BTreeMap::new();
+            for (_, caller) in strangers() {
+                *sites.entry(caller.places[2]).or_default() += 1;
+            }
+            let largest = sites.values().max()?;
+            strangers().find(|(_, caller)| sites.get(&caller.places[2]) == Some(largest))
+        };
+        let (number, caller) = oldest?;
+        let has_had_time = newcomer.since.since(caller.since) >= KEEP_MIN;
+        (newcomer.is_recent || has_had_time).then_some(*number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    use super::*;
+
+    const MOST: usize = CALLERS_MAX as usize;
+    const HOST_MAX: usize = MOST / HOST_PART;
+
+    /// Returns both ends of a connection.
+    #[expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        near.set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        (near, listener.accept().unwrap().0)
+    }
+
+    /// Returns true if the other end has neither sent data nor closed the connection.
+    fn is_open(near: &TcpStream) -> bool {
+        near.set_nonblocking(true).unwrap();
+        let seen = near.peek(&mut [0]).map_err(|error| error.kind());
+        near.set_nonblocking(false).unwrap();
+        seen == Err(io::ErrorKind::WouldBlock)
+    }
+
+    fn address(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn one_address_cannot_take_all_slots() {
+        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
+        let (_near, tcp) = pair();
+        let enter = |last, now| handshakes.begin(&tcp, address(last), false, at(now));
+        let here: Vec<_> = (0..50).filter_map(|_| enter(1, 0)).collect();
+        assert_eq!(here.len(), HOST_MAX);
+        assert!(enter(2, 0).is_some());
+        handshakes.slot_freed.lower();
+        drop(here);
+        assert!(
+            handshakes.slot_freed.is_up() && enter(1, 0).is_some(),
+            "freed slots are available"
+        );
+    }
+
+    #[test]
+    fn oldest_handshake_is_closed_for_a_new_one() {
+        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
+        let (mut near, tcp) = pair();
+        let (_other, more) = pair();
+        let _first = handshakes.begin(&tcp, address(1), false, at(0)).unwrap();
+        let enter = |now| handshakes.begin(&more, address(1), false, at(now));
+        let _others: Vec<_> = (1..HOST_MAX).map(|_| enter(10).unwrap()).collect();
+        assert!(enter(999).is_none());
+        let _late = enter(1000).unwrap();
+        assert_eq!(near.read(&mut [0]).unwrap(), 0, "the first was closed");
+        assert_eq!(handshakes.lock().here.len(), HOST_MAX);
+    }
+
+    #[test]
+    fn new_hosts_are_limited_and_recent_hosts_always_get_slots() {
+        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
+        let (_near, tcp) = pair();
+        let enter = |last, is_recent| handshakes.begin(&tcp, address(last), is_recent, at(0));
+        let mut here = Vec::new();
+        here.extend((0..=255).filter_map(|last| enter(last, false)));
+        assert_eq!(here.len(), MOST - MOST / RESERVED_PART);
+        // first the reserved slots, then those of new hosts
+        for _ in 0..MOST {
+            here.push(enter(7, true).unwrap());
+        }
+        assert_eq!(handshakes.lock().here.len(), MOST);
+        assert!(enter(7, true).is_none() && enter(8, false).is_none());
+        assert_eq!(handshakes.count(address(1)), MOST);
+    }
+
+    #[test]
+    fn handshakes_time_out() {
+        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
+        let ((mut near, tcp), (mut other, more)) = (pair(), pair());
+        let _old = handshakes.begin(&tcp, address(1), false, at(0)).unwrap();
+        let _new = handshakes
+            .begin(&more, address(1), false, at(5000))
+            .unwrap();
+        handshakes.sweep(at(10_000));
+        assert_eq!(near.read(&mut [0]).unwrap(), 0);
+        assert!(is_open(&other), "a later connection stays open");
+        handshakes.sweep(at(15_000));
+        assert_eq!(other.read(&mut [0]).unwrap(), 0);
+    }
+
+    #[test]
+    fn handshake_within_its_time_stays_open() {
+        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
+        let (near, tcp) = pair();
+        let _place = handshakes.begin(&tcp, address(1), false, at(0)).unwrap();
+        handshakes.sweep(at(9999));
+        assert!(is_open(&near));
+    }
+
+    #[test]
+    fn recent_hosts_take_the_reserved_slots_first() {
+        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
+        let (_near, tcp) = pair();
+        let enter = |last, is_recent| {
+            handshakes
+                .begin(&tcp, address(last), is_recent, at(0))
+                .unwrap()
+        };
+        let strangers: Vec<_> = (0..96).map(|last| enter(last, false)).collect();
+        let known: Vec<_> = (0..32).map(|_| enter(7, true)).collect();
+        let here = |slot: &HandshakeSlot| handshakes.lock().here.contains_key(&slot.number);
+        assert!(strangers.iter().chain(&known).all(here));
+        let _late = enter(7, true);
+        assert!(!here(&strangers[0]) && strangers[1..].iter().all(here));
+    }
+
+    #[test]
+    fn host_with_its_whole_share_replaces_a_handshake_of_its_own() {
+        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
+        let (_near, tcp) = pair();
+        let enter = |last, millis| handshakes.begin(&tcp, address(last), false, at(millis));
+        // earlier handshakes, from a host of the same site and from one of a larger site
+        let mut others: Vec<_> = (0..15).map(|_| enter(2, 0).unwrap()).collect();
+        let far = |_| handshakes.begin(&tcp, [10, 9, 0, 1].into(), false, at(0));
+        others.extend((0..16).filter_map(far));
+        let own: Vec<_> = (0..16).map(|_| enter(1, 10).unwrap()).collect();
+        assert!(enter(1, 1009).is_none(), "the first has not had its second");
+        let _late = enter(1, 1010).unwrap();
+        let here = |slot: &HandshakeSlot| handshakes.lock().here.contains_key(&slot.number);
+        assert!(!here(&own[0]) && own[1..].iter().chain(&others).all(here));
+    }
+
+    #[test]
+    fn full_slots_are_freed_at_the_largest_site() {
+        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
+        let (_near, tcp) = pair();
+        let enter = |third: u8, last: u8, is_recent, millis| {
+            let address = [10, 0, third, last].into();
+            handshakes.begin(&tcp, address, is_recent, at(millis))
+        };
+        // sites with 16, 48 and 32 new hosts, the largest neither first nor last, and recent hosts in the reserved slots
+        let mut here = Vec::new();
+        for (third, last) in [(1, 0), (3, 0), (2, 0), (2, 1), (2, 2), (3, 1)] {
+            here.extend((0..16).filter_map(|_| enter(third, last, false, 0)));
+        }
+        here.extend((0..32).filter_map(|_| enter(1, 0, true, 0)));
+        assert_eq!(here.len() as u64, CALLERS_MAX);
+        let is_gone = |slot: &&HandshakeSlot| !handshakes.lock().here.contains_key(&slot.number);
+        let gone = || -> Vec<u64> { here.iter().filter(is_gone).map(|p| p.number).collect() };
+        let _known = enter(1, 0, true, 0).unwrap();
+        assert_eq!(gone(), [32]);
+        let _stranger = enter(4, 0, false, 1000).unwrap();
+        assert_eq!(gone(), [32, 33]);
+    }
+
+    #[test]
+    fn oldest_handshake_is_closed_among_sites_of_equal_size() {
+        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
+        let (_near, tcp) = pair();
+        let enter = |site: u8, millis| {
+            handshakes
+                .begin(&tcp, [10, site, 0, 1].into(), false, at(millis))
+                .unwrap()
+        };
+        // the highest address comes in the middle of as many sites as there are slots
+        let first: Vec<_> = (0..48).map(|nth| enter(nth, 0)).collect();
+        let high = enter(255, 1500);
+        let rest: Vec<_> = (48..95).map(|nth| enter(nth, 1500)).collect();
+        let here = |slot: &HandshakeSlot| handshakes.lock().here.contains_key(&slot.number);
+        let _late: Vec<_> = (100..148).map(|nth| enter(nth, 2000)).collect();
+        assert!(!first.iter().any(here) && here(&high) && rest.iter().all(here));
+    }
+}

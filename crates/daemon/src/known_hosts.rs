@@ -1,0 +1,134 @@
+//! List of known daemons: a text file with a fingerprint and a name on each line.
+
+use std::path::Path;
+use std::{fs, io};
+
+use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_io::fs::durable;
+
+/// Result of the comparison of a daemon's key with the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyCheck {
+    /// The key is the listed one.
+    Matches,
+    /// Another key is listed.
+    Changed(Fingerprint),
+    /// No key is listed.
+    New,
+    /// The line with this number, from 1, lists the daemon with a malformed key.
+    Malformed(usize),
+}
+
+/// Compares the key of the daemon `name` with the list at `path`.
+pub fn lookup(path: &Path, name: &str, key: Fingerprint) -> io::Result<KeyCheck> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(judge(&text, name, key)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(KeyCheck::New),
+        Err(error) => Err(error),
+    }
+}
+
+/// Compares the key of the daemon `name` with the list at `path`, and adds it if none is listed. Concurrent calls add
+/// one key, and compare the others with it.
+pub fn lookup_or_add(path: &Path, name: &str, key: Fingerprint) -> io::Result<KeyCheck> {
+    let known = lookup(path, name, key)?;
+    if known != KeyCheck::New {
+        return Ok(known);
+    }
+    durable::edit(path, |old| {
+        let text = text(old)?;
+        let known = judge(&text, name, key);
+        let new = (known == KeyCheck::New).then(|| text.clone() + &line(&text, name, key));
+        Ok((new.map(String::into_bytes), known))
+    })
+}
+
+/// Lists `key` for the daemon `name` in the list at `path`, and returns the state before. Another or a malformed key
+/// stays unless `replace` is true.
+pub fn accept(path: &Path, name: &str, key: Fingerprint, replace: bool) -> io::Result<KeyCheck> {
+    durable::edit(path, |old| {
+        let text = text(old)?;
+        let known = judge(&text, name, key);
+        let stays = match known {
+            KeyCheck::Matches => true,
+            KeyCheck::Changed(_) | KeyCheck::Malformed(_) => !replace,
+            KeyCheck::New => false,
+        };
+        if stays {
+            return Ok((None, known));
+        }
+        let is_other =
+            |line: &&str| entry(line).is_none_or(|(_, other)| !other.eq_ignore_ascii_case(name));
+        let others = text.lines().filter(is_other);
+        let mut kept: String = others.flat_map(|line| [line, "\n"]).collect();
+        kept.push_str(&line(&kept, name, key));
+        Ok((Some(kept.into_bytes()), known))
+    })
+}
+
+/// Decodes the text of a file that may be missing.
+fn text(octets: Option<Vec<u8>>) -> io::Result<String> {
+    let text = String::from_utf8(octets.unwrap_or_default());
+    text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+fn judge(text: &str, name: &str, key: Fingerprint) -> KeyCheck {
+    let lines = text.lines().zip(1..);
+    let about = lines.filter_map(|(line, nth)| Some((entry(line)?, nth)));
+    let mut first = KeyCheck::New;
+    for ((said, _), nth) in about.filter(|((_, other), _)| other.eq_ignore_ascii_case(name)) {
+        match said {
+            Some(said) if said == key => return KeyCheck::Matches,
+            // a malformed line counts, so that a new key is not learned for its host
+            None if !matches!(first, KeyCheck::Malformed(_)) => first = KeyCheck::Malformed(nth),
+            Some(said) if first == KeyCheck::New => first = KeyCheck::Changed(said),
+            Some(_) | None => {}
+        }
+    }
+    first
+}
+
+/// Returns the key, if it is valid, and the name in a line; a comment has none.
+fn entry(line: &str) -> Option<(Option<Fingerprint>, &str)> {
+    let line = line.trim();
+    if line.starts_with('#') {
+        return None;
+    }
+    let (key, name) = line.split_once(char::is_whitespace)?;
+    Some((key.parse().ok(), name.trim()))
+}
+
+/// Returns the line to append to `text`.
+fn line(text: &str, name: &str, key: Fingerprint) -> String {
+    let end = if text.is_empty() || text.ends_with('\n') {
+        ""
+    } else {
+        "\n"
+    };
+    format!("{end}{key} {name}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(digit: &str) -> Fingerprint {
+        format!("sha256:{}", digit.repeat(64)).parse().unwrap()
+    }
+
+    #[test]
+    fn listed_key_matches_and_another_key_is_a_change() {
+        let text = format!("# mine\n{} Host\nnonsense\n{} b:99", key("1"), key("2"));
+        assert_eq!(judge(&text, "host", key("1")), KeyCheck::Matches);
+        assert_eq!(judge(&text, "host", key("2")), KeyCheck::Changed(key("1")));
+        assert_eq!(judge(&text, "b:99", key("2")), KeyCheck::Matches);
+        assert_eq!(judge(&text, "b", key("2")), KeyCheck::New);
+        // a malformed line does not make its host an unknown one
+        let odd = format!("sha256:12 host\n{text}");
+        assert_eq!(judge(&odd, "host", key("9")), KeyCheck::Malformed(1));
+        assert_eq!(judge(&odd, "host", key("1")), KeyCheck::Matches);
+        let more = format!("{text}{}", line(&text, "b", key("3")));
+        assert_eq!(judge(&more, "b", key("3")), KeyCheck::Matches);
+        assert_eq!(judge(&more, "b:99", key("2")), KeyCheck::Matches);
+    }
+}

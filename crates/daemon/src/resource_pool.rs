@@ -1,0 +1,192 @@
+//! Resources of a daemon, shared between clients by the rules of [`lighthaul_base::seats`].
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lighthaul_base::seats::{Full, Limits, Seats};
+use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_session::error::Error;
+use lighthaul_session::session::Halt;
+
+use crate::cost::{Cost, NAMES, RESOURCES};
+use crate::error::Fault;
+
+/// Resources of a daemon and their users.
+#[derive(Debug)]
+pub(crate) struct ResourcePool(Mutex<Held>);
+
+#[derive(Debug)]
+struct Held {
+    seats: Seats<Fingerprint, RESOURCES>,
+    /// Halts of the users, which end their sessions.
+    halts: BTreeMap<u64, Arc<Halt>>,
+}
+
+/// Resources of one client, which are free again when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Allocation {
+    pool: Arc<ResourcePool>,
+    number: u64,
+    cost: Cost,
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        let mut held = self.pool.lock();
+        held.seats.leave(self.number);
+        held.halts.remove(&self.number);
+    }
+}
+
+impl Allocation {
+    /// Replaces the resources of the client by `cost`. After an error they are as before.
+    pub(crate) fn replace(&mut self, cost: Cost) -> Result<(), Error> {
+        self.pool.lock().reuse(self.number, cost)?;
+        self.cost = cost;
+        Ok(())
+    }
+
+    /// Adds at least `least` and at most `most` to the resources of the client. Returns the added part.
+    pub(crate) fn grow(&mut self, (least, most): (Cost, Cost)) -> Result<Cost, Error> {
+        let mut held = self.pool.lock();
+        // other sessions may be ended for the minimum, but not for more
+        held.reuse(self.number, self.cost.plus(least))?;
+        let gets = least.shared(most, |resource| held.seats.spare(self.number, resource));
+        held.reuse(self.number, self.cost.plus(gets))?;
+        self.cost = self.cost.plus(gets);
+        Ok(gets)
+    }
+}
+
+impl Held {
+    fn reuse(&mut self, number: u64, cost: Cost) -> Result<(), Error> {
+        let left = self.seats.reuse(number, cost.uses()).map_err(refuse)?;
+        self.revoke(&left);
+        Ok(())
+    }
+
+    /// Ends the sessions whose resources went to others.
+    fn revoke(&mut self, left: &[u64]) {
+        for halt in left.iter().filter_map(|number| self.halts.remove(number)) {
+            halt.stop(Fault::Revoked.into());
+        }
+    }
+}
+
+impl ResourcePool {
+    /// Creates a pool with these limits of each resource.
+    pub(crate) fn new(limits: [Limits; RESOURCES]) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Held {
+            seats: Seats::new(limits),
+            halts: BTreeMap::new(),
+        })))
+    }
+
+    /// Allocates `cost` for a client of `identity` at `address`. If necessary, the newest session of the identity with the
+    /// largest share is ended by its halt.
+    pub(crate) fn allocate(
+        self: &Arc<Self>,
+        (identity, address): (Fingerprint, IpAddr),
+        cost: Cost,
+        halt: &Arc<Halt>,
+    ) -> Result<Allocation, Error> {
+        let mut held = self.lock();
+        let seated = held.seats.take(Some(identity), address, cost.uses());
+        let seated = seated.map_err(refuse)?;
+        held.revoke(&seated.revoked);
+        held.halts.insert(seated.number, Arc::clone(halt));
+        drop(held);
+        Ok(Allocation {
+            pool: Arc::clone(self),
+            number: seated.number,
+            cost,
+        })
+    }
+
+    /// Returns the number of allocations.
+    pub(crate) fn allocated(&self) -> usize {
+        self.lock().seats.taken()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the error of a client that gets nothing of the resource that `full` names.
+fn refuse(full: Full) -> Error {
+    let what = NAMES[full.resource];
+    Fault::NoneFree { what, full }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use lighthaul_session::error::Code;
+
+    use super::*;
+
+    fn pool(files: u64) -> Arc<ResourcePool> {
+        let few = Limits {
+            all: 4,
+            identity: 4,
+            host: 4,
+            site: 4,
+        };
+        let much = Limits::parts_of(1 << 20);
+        ResourcePool::new([few, much, much, much, Limits::parts_of(files)])
+    }
+
+    fn allocate(
+        pool: &Arc<ResourcePool>,
+        digit: u8,
+        halt: &Arc<Halt>,
+    ) -> Result<Allocation, Error> {
+        let key = Fingerprint::from_octets([digit; 32]);
+        pool.allocate((key, [10, 0, 0, digit].into()), Cost::SESSION, halt)
+    }
+
+    #[test]
+    fn newest_session_of_the_largest_share_ends_for_a_new_identity() {
+        let pool = pool(1 << 20);
+        let halts: Vec<_> = (0..4).map(|_| Arc::<Halt>::default()).collect();
+        let seats: Vec<_> = halts
+            .iter()
+            .map(|halt| allocate(&pool, 1, halt).unwrap())
+            .collect();
+        let error = allocate(&pool, 1, &Arc::default()).unwrap_err();
+        assert!(error.text.contains("your key already holds 4"), "{error}");
+        let newcomer = allocate(&pool, 2, &Arc::default()).unwrap();
+        assert_eq!(halts[3].check().unwrap_err().code, Code::Network);
+        assert!(halts[..3].iter().all(|halt| halt.check().is_ok()));
+        // the revoked allocation is not returned twice
+        drop(seats);
+        assert_eq!(pool.allocated(), 1);
+        drop(newcomer);
+        assert_eq!((pool.allocated(), pool.lock().halts.len()), (0, 0));
+    }
+
+    #[test]
+    fn session_gets_its_minimum_or_an_error_and_more_where_resources_are_free() {
+        let pool = pool(80_000);
+        let files = |least, most| {
+            let cost = |files| Cost {
+                files,
+                ..Cost::default()
+            };
+            (cost(least), cost(most))
+        };
+        let mut seats = [1, 1, 2].map(|digit| allocate(&pool, digit, &Arc::default()).unwrap());
+        assert_eq!(seats[0].grow(files(100, 500)).unwrap().files, 500);
+        assert_eq!(seats[1].grow(files(30_000, 80_000)).unwrap().files, 31_347);
+        let error = seats[0].grow(files(20_000, 20_000)).unwrap_err();
+        assert!(
+            error
+                .text
+                .starts_with("no open files are free there: your key already holds 40000"),
+            "{error}"
+        );
+        // another identity is not affected
+        assert_eq!(seats[2].grow(files(20_000, 20_000)).unwrap().files, 20_000);
+    }
+}

@@ -1,0 +1,58 @@
+//! Streams between a client and a pipe or file of the daemon.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use lighthaul_base::Rate;
+use lighthaul_io::fs::ground::Ground;
+use lighthaul_session::door::Door;
+use lighthaul_session::error::Error;
+use lighthaul_session::message::{Hello, Message};
+use lighthaul_session::session::Session;
+use lighthaul_stream as stream;
+use lighthaul_stream::message::Wanted;
+use lighthaul_transfer::watch::Summary;
+
+use crate::error::Fault;
+use crate::rights::Rights;
+
+/// Carries a stream between a client and a pipe or file.
+pub(crate) fn serve_stream(
+    session: &Session,
+    door: &Door<'_>,
+    wanted: &Wanted,
+    hello: &Hello,
+    rights: &Rights,
+) -> Result<Summary, Error> {
+    let path = PathBuf::from(OsStr::from_bytes(&wanted.path));
+    let ground = rights.ground()?;
+    if !rights.special && is_device(&ground, &path) {
+        return Err(Fault::Device(path).into());
+    }
+    let file = stream::end::open(&ground, &path, wanted.to)?;
+    session.say(&Message::Welcome {
+        protocols: Vec::new(),
+    })?;
+    let settings = stream::run::Settings {
+        plain: hello.plain,
+        rate: hello.rate_bps.and_then(Rate::from_bps),
+    };
+    let report = if wanted.to {
+        stream::run::receive(session, door, wanted, file, settings)?
+    } else {
+        stream::run::send(session, door, wanted, file, settings)?
+    };
+    Ok(Summary {
+        entries: report.delivered,
+        bytes: report.bytes,
+        ..Summary::default()
+    })
+}
+
+/// Returns true if a block or character device is at `path`.
+fn is_device(ground: &Ground, path: &Path) -> bool {
+    let found = ground.parent(path).ok().flatten();
+    let kind = found.and_then(|(folder, name)| folder.look(name).ok());
+    kind.is_some_and(|meta| meta.kind.is_block_device() || meta.kind.is_char_device())
+}

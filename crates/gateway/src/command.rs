@@ -1,0 +1,151 @@
+//! Commands to the thread of a link.
+
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+use lighthaul_base::{Rate, Trc};
+use lighthaul_io::control::{Control, Stream};
+use lighthaul_io::crypto::seal::Key;
+use lighthaul_io::error::Error;
+use lighthaul_io::host::wait::Sign;
+use lighthaul_io::net::udp::Udp;
+use lighthaul_slabs::SessionId;
+use socket2::Socket;
+
+use crate::capture::handshake::Handshake;
+use crate::capture::refusal::Refusal;
+use crate::host_shares::HostShare;
+use crate::session::Session;
+use crate::session_relay::RelayEnd;
+use crate::target::Target;
+
+/// Connection of a program that asks for a target.
+#[derive(Debug)]
+pub struct NewSession {
+    /// Identifier, if an earlier gateway has set one.
+    pub session: Option<SessionId>,
+    /// Non-blocking socket of the program.
+    pub socket: Socket,
+    /// Requested target.
+    pub target: Target,
+    /// Handshake that sends the result; none for a captured program, which takes itself for connected.
+    pub handshake: Option<Box<dyn Handshake>>,
+    /// Bytes that followed the handshake.
+    pub rest: Vec<u8>,
+    /// Number of gateways that the session may still cross.
+    pub hops: u8,
+    /// Other side of the relay, for a session of another link.
+    pub relay: Option<RelayEnd>,
+    /// Share of the program's host, if it is a program of this side.
+    pub share: Option<HostShare>,
+}
+
+/// Authenticated connection between two gateways.
+#[derive(Debug)]
+pub struct LinkConnection {
+    /// Keeps the connection open.
+    pub control: Control,
+    /// Stream of control messages.
+    pub stream: Stream,
+    /// Socket for pages, if datagrams arrive.
+    pub udp: Option<Udp>,
+    /// Number in datagrams and control messages of this side.
+    pub connection: u64,
+    /// Keys that seal and open datagrams; none for unencrypted ones.
+    pub keys: Option<(Key, Key)>,
+    /// Measured rate of the channel.
+    pub rate: Option<Rate>,
+    /// Length of the longest datagram that arrives, without its UDP header.
+    pub datagram_len: u16,
+    /// Bytes that a session may send before it needs more window, as agreed.
+    pub window: u32,
+    /// Number of messages that the peer has received on this link; none if the link is new on either side.
+    pub heard: Option<u64>,
+    /// Receives the error with which the connection ended.
+    pub ended: SyncSender<Error>,
+}
+
+/// Allowed addresses of a target, or the reason why there are none.
+pub(crate) type ResolvedTarget = Result<Vec<SocketAddr>, Refusal>;
+
+/// Command to the thread of a link.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Open(Box<NewSession>),
+    /// The addresses of a session's target were resolved, or not.
+    Resolved(SessionId, ResolvedTarget),
+    /// Leave the connection, and report the number of received messages; none if there is no link.
+    Detach(SyncSender<Option<u64>>),
+    Attach(Box<LinkConnection>),
+    /// Follow this rate vector on all connections.
+    Follow(Trc),
+    /// End the sessions and refuse new ones until there is a connection: the other gateway refuses this one.
+    Refuse,
+    /// End at once, with all sessions.
+    End,
+    /// Accept no further sessions, and end with the last one.
+    Drain,
+}
+
+/// Receiving side of the commands.
+#[derive(Debug)]
+pub(crate) struct CommandQueue {
+    pub(crate) queue: Receiver<Command>,
+    pub(crate) sign: Sign,
+}
+
+/// Sending side of the commands.
+#[derive(Clone, Debug)]
+pub(crate) struct CommandSender {
+    queue: SyncSender<Command>,
+    sign: Sign,
+}
+
+impl CommandSender {
+    /// Sends a command, or returns it if the thread has ended or the queue is full.
+    pub(crate) fn try_send(&self, command: Command) -> Result<(), Command> {
+        let result = self.queue.try_send(command).map_err(|error| match error {
+            TrySendError::Full(call) | TrySendError::Disconnected(call) => call,
+        });
+        self.sign.raise();
+        result
+    }
+
+    /// Wakes the thread.
+    pub(crate) fn wake(&self) {
+        self.sign.raise();
+    }
+
+    /// Sends a command, and waits for room. Returns false if the thread has ended.
+    pub(crate) fn send(&self, command: Command) -> bool {
+        let sent = self.queue.send(command).is_ok();
+        self.sign.raise();
+        sent
+    }
+}
+
+/// Creates a queue of commands.
+pub(crate) fn command_channel() -> std::io::Result<(CommandSender, CommandQueue)> {
+    let (queue, incoming) = sync_channel(COMMANDS_MAX);
+    let sign = Sign::new()?;
+    let calls = CommandQueue {
+        queue: incoming,
+        sign: sign.clone(),
+    };
+    Ok((CommandSender { queue, sign }, calls))
+}
+
+/// Refuses a session: by an answer of its handshake, or by a reset if it has none.
+pub(crate) fn refuse_session(new_session: NewSession, why: Refusal) {
+    let mut session = Session::new(SessionId([0; 16]));
+    session.relay = new_session.relay;
+    if session.connect(new_session.socket).is_ok()
+        && let Some(handshake) = new_session.handshake
+    {
+        session.say(&handshake.answer(Err(why)));
+        session.part();
+    }
+}
+
+/// Maximum number of queued commands; further sessions are refused.
+const COMMANDS_MAX: usize = 1 << 10;

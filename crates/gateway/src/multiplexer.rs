@@ -1,0 +1,575 @@
+//! All sessions of one link at this gateway: between the sockets of programs and targets, and the machine of the link.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
+use std::os::fd::{AsRawFd, RawFd};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TryRecvError};
+use std::time::Duration;
+
+use lighthaul_base::{Instant, Trc};
+use lighthaul_io::crypto::identity::random_octets;
+use lighthaul_io::drive::{Next, Owner};
+use lighthaul_io::error::Error;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::{Watch, wait};
+use lighthaul_slabs::receiver::Whole;
+use lighthaul_slabs::sender::Part;
+use lighthaul_slabs::{Event, Link, SessionId};
+use socket2::Socket;
+use tracing::{debug, info, warn};
+
+use crate::attempt::{Attempt, CONNECT};
+use crate::capture::handshake::Handshake;
+use crate::capture::refusal::Refusal;
+use crate::command::{
+    Command, CommandQueue, LinkConnection, NewSession, ResolvedTarget, refuse_session,
+};
+use crate::crc::crc_of;
+use crate::epoll::Epoll;
+use crate::host_shares::HostShare;
+use crate::messages::{self, Opening, UNKNOWN_ADDRESS};
+use crate::page_pool::{Page, PagePool};
+use crate::resolve::Resolver;
+use crate::session::{Piece, Session};
+use crate::settings::Settings;
+use crate::status::Status;
+use crate::target::Target;
+use crate::window::promise;
+
+/// Session of a program that waits for the answer of the other gateway.
+#[derive(Debug)]
+struct Awaiting {
+    target: Target,
+    /// Handshake that sends the answer; none for a captured program, which takes itself for connected.
+    handshake: Option<Box<dyn Handshake>>,
+}
+
+/// Sessions of a link, their sockets, and their memory.
+#[derive(Debug)]
+pub(crate) struct Multiplexer {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) clock: Clock,
+    pub(crate) status: Arc<Status>,
+    pub(crate) pool: Rc<RefCell<PagePool>>,
+    pub(crate) sessions: BTreeMap<u64, Session>,
+    pub(crate) tokens: BTreeMap<SessionId, u64>,
+    last_token: u64,
+    /// Sessions of programs that wait for the answer of the other gateway.
+    awaiting: BTreeMap<u64, Awaiting>,
+    /// Sessions of the other gateway whose targets are being connected.
+    pub(crate) attempts: BTreeMap<u64, Attempt>,
+    /// Time of the next check of attempts without events.
+    pub(crate) sweep_at: Instant,
+    /// Addresses that were resolved while there was no connection.
+    found: Vec<(SessionId, ResolvedTarget)>,
+    /// Sessions with pending work.
+    pub(crate) busy: BTreeSet<u64>,
+    /// Sessions that wait for room to read.
+    pub(crate) blocked: BTreeSet<u64>,
+    pub(crate) poll: Epoll,
+    commands: CommandQueue,
+    pub(crate) resolver: Resolver,
+    /// Reason to leave the connection as soon as possible.
+    pub(crate) interruption: Option<Interruption>,
+    pub(crate) draining: bool,
+    /// Sessions that were opened while there was no connection, with the time.
+    waiting: VecDeque<(Instant, NewSession)>,
+    /// Rates of a booked channel over time.
+    pub(crate) trc: Option<Trc>,
+    /// True if datagrams arrive. Without datagrams, pages cross the TCP connection, which has a rate of its own.
+    pub(crate) has_datagrams: bool,
+}
+
+/// Reason for the thread to leave the connection.
+#[derive(Debug)]
+pub(crate) enum Interruption {
+    /// Report the number of received messages, to reconnect.
+    Detach(SyncSender<Option<u64>>),
+    /// Use a new connection.
+    Attach(Box<LinkConnection>),
+    /// End all sessions, but not the thread.
+    GiveUp,
+    /// End the thread: there are no sessions, and there will be none.
+    End,
+}
+
+impl Multiplexer {
+    pub(crate) fn new(
+        settings: Arc<Settings>,
+        status: Arc<Status>,
+        (clock, commands): (Clock, CommandQueue),
+        resolver: Resolver,
+    ) -> std::io::Result<Self> {
+        let poll = Epoll::new()?;
+        poll.add(&commands.sign, SIGN)?;
+        Ok(Self {
+            settings,
+            clock,
+            status,
+            pool: Rc::new(RefCell::new(PagePool::new(1, 1, 0))),
+            sessions: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            last_token: 0,
+            awaiting: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+            sweep_at: Instant::ZERO,
+            found: Vec::new(),
+            busy: BTreeSet::new(),
+            blocked: BTreeSet::new(),
+            poll,
+            commands,
+            resolver,
+            interruption: None,
+            draining: false,
+            waiting: VecDeque::new(),
+            trc: None,
+            has_datagrams: false,
+        })
+    }
+
+    /// Waits for a command while there is no connection. Returns nothing at `until`.
+    pub(crate) fn wait_for_command(&mut self, until: Instant) -> Option<Interruption> {
+        loop {
+            if let Some(after) = self.interruption.take() {
+                return Some(after);
+            }
+            if self.draining && self.sessions.is_empty() {
+                return Some(Interruption::End);
+            }
+            match self.commands.queue.try_recv() {
+                Ok(Command::Detach(answer)) => return Some(Interruption::Detach(answer)),
+                Ok(Command::Attach(connection)) => return Some(Interruption::Attach(connection)),
+                Ok(Command::Follow(trc)) => self.trc = Some(trc),
+                Ok(Command::Drain) => {
+                    self.draining = true;
+                    self.requeue();
+                }
+                Ok(Command::Refuse) => {
+                    self.status.refuse(true);
+                    self.requeue();
+                    return Some(Interruption::GiveUp);
+                }
+                Ok(Command::End) => {
+                    self.draining = true;
+                    self.requeue();
+                    return Some(Interruption::End);
+                }
+                Ok(Command::Open(new_session)) => self.enqueue(*new_session),
+                Ok(Command::Resolved(id, found)) => self.found.push((id, found)),
+                Err(TryRecvError::Disconnected) => return Some(Interruption::End),
+                Err(TryRecvError::Empty) => {
+                    if self.clock.now() >= until {
+                        return None;
+                    }
+                    let mut watches = [Watch::read(self.commands.sign.as_raw_fd())];
+                    self.expire_waiting();
+                    let look = until.min(self.clock.now() + LOOK);
+                    if wait(self.clock, &mut watches, look).is_err() {
+                        return None;
+                    }
+                    self.commands.sign.lower();
+                }
+            }
+        }
+    }
+
+    /// Keeps a new session until there is a connection, or refuses it.
+    fn enqueue(&mut self, new_session: NewSession) {
+        let why = if self.status.is_refused() {
+            Refusal::Rejected
+        } else {
+            Refusal::Busy
+        };
+        let host = |new_session: &NewSession| new_session.share.as_ref().map(HostShare::host);
+        let from = host(&new_session);
+        let others = self.waiting.iter().filter(|(_, other)| host(other) == from);
+        let is_full = self.waiting.len() >= WAITING_MAX || others.count() >= WAITING_HOST_MAX;
+        if !is_full && !self.draining && why == Refusal::Busy {
+            self.waiting.push_back((self.clock.now(), new_session));
+        } else {
+            self.status.refused();
+            refuse_session(new_session, why);
+        }
+    }
+
+    /// Refuses waiting sessions that may not wait any longer.
+    fn requeue(&mut self) {
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        waiting.for_each(|(_, new_session)| self.enqueue(new_session));
+    }
+
+    /// Refuses sessions that have waited for a connection too long.
+    fn expire_waiting(&mut self) {
+        let late = self.clock.now();
+        while let Some((_, new_session)) = self
+            .waiting
+            .pop_front_if(|(since, _)| *since + CONNECT <= late)
+        {
+            self.status.refused();
+            refuse_session(new_session, Refusal::Broken);
+        }
+    }
+
+    /// Ends all sessions at once. Their programs see a reset.
+    pub(crate) fn fail_all(&mut self) {
+        let count = self.sessions.len();
+        if count > 0 {
+            warn!("{count} sessions ended with their link");
+            self.status.broke(count as u64);
+        }
+        for (token, awaiting) in std::mem::take(&mut self.awaiting) {
+            let Some(handshake) = awaiting.handshake else {
+                continue;
+            };
+            if let Some(session) = self.sessions.get_mut(&token) {
+                session.say(&handshake.answer(Err(Refusal::Broken)));
+                session.part();
+            }
+        }
+        self.sessions.clear();
+        self.tokens.clear();
+        self.attempts.clear();
+        self.found.clear();
+        self.busy.clear();
+        self.blocked.clear();
+        self.status.sessions(0);
+    }
+
+    /// Opens a session for a program.
+    fn open_session(&mut self, link: &mut Link, new_session: NewSession) {
+        if self.is_full() {
+            self.status.refused();
+            refuse_session(new_session, Refusal::Busy);
+            return;
+        }
+        let NewSession {
+            session,
+            socket,
+            target,
+            handshake,
+            rest,
+            hops,
+            relay,
+            share,
+        } = new_session;
+        // a session that crosses several gateways keeps its identifier, unless it crosses this one twice
+        let free = |id: &SessionId| !self.tokens.contains_key(id);
+        let id = session
+            .filter(free)
+            .unwrap_or_else(|| SessionId(random_octets()));
+        debug!("session {id} to {target}");
+        let words = Opening {
+            hops,
+            target: target.clone(),
+        };
+        link.open(id, &words.encode());
+        promise(link, id);
+        let mut session = Session::new(id);
+        session.relay = relay;
+        session.share = share;
+        session
+            .from_program
+            .begin_with(&rest, &mut self.pool.borrow_mut());
+        let token = self.enter(session);
+        self.awaiting.insert(token, Awaiting { target, handshake });
+        self.connect(link, token, socket);
+    }
+
+    /// Returns true if no further session may begin.
+    pub(crate) fn is_full(&self) -> bool {
+        let count = self.sessions.len() + 1;
+        self.draining || !self.status.may_have(count, self.settings.sessions_max)
+    }
+
+    /// Returns the token of a session.
+    pub(crate) fn token(&self, id: SessionId) -> Option<u64> {
+        self.tokens.get(&id).copied()
+    }
+
+    /// Wakes the thread at once.
+    pub(crate) fn wake(&self) {
+        self.commands.sign.raise();
+    }
+
+    /// Adds a session, and returns its token.
+    pub(crate) fn enter(&mut self, session: Session) -> u64 {
+        self.last_token += 1;
+        self.tokens.insert(session.id, self.last_token);
+        self.sessions.insert(self.last_token, session);
+        self.status.sessions(self.sessions.len());
+        self.last_token
+    }
+
+    /// Adds the socket of a session.
+    fn connect(&mut self, link: &mut Link, token: u64, socket: Socket) {
+        let watched = self.poll.add(&socket, token);
+        let Some(session) = self.sessions.get_mut(&token) else {
+            return;
+        };
+        match watched.and_then(|()| session.connect(socket)) {
+            Ok(()) => {
+                self.busy.insert(token);
+            }
+            Err(error) => {
+                warn!("session {} cannot be connected: {error}", session.id);
+                self.end(link, token, Refusal::Broken);
+            }
+        }
+    }
+
+    /// Ends a session at once on both sides.
+    pub(crate) fn end(&mut self, link: &mut Link, token: u64, why: Refusal) {
+        if let Some(session) = self.remove(link, token) {
+            self.status.broke(1);
+            link.reset(session.id, &messages::encode_refusal(why));
+        }
+    }
+
+    /// Removes a session, and frees its memory.
+    pub(crate) fn remove(&mut self, link: &mut Link, token: u64) -> Option<Session> {
+        let mut session = self.sessions.remove(&token)?;
+        self.tokens.remove(&session.id);
+        self.attempts.remove(&token);
+        self.awaiting.remove(&token);
+        self.busy.remove(&token);
+        self.blocked.remove(&token);
+        self.status.sessions(self.sessions.len());
+        let mut pool = self.pool.borrow_mut();
+        for page in session.from_program.drain() {
+            pool.give_back(page);
+        }
+        let pages = session.to_program.drain();
+        link.free(pages.len() as u64);
+        for page in pages {
+            pool.recycle(page);
+        }
+        drop(pool);
+        Some(session)
+    }
+
+    /// Handles the answer of the other gateway.
+    fn answered(&mut self, link: &mut Link, id: SessionId, accepted: bool, words: &[u8]) {
+        let Some(token) = self.tokens.get(&id).copied() else {
+            return;
+        };
+        let outcome = if accepted {
+            Ok(messages::decode_reached(words).unwrap_or(UNKNOWN_ADDRESS))
+        } else {
+            Err(messages::decode_refusal(words))
+        };
+        let (target, handshake) = match self.awaiting.remove(&token) {
+            Some(awaiting) => (Some(awaiting.target), awaiting.handshake),
+            None => (None, None),
+        };
+        if let Some(handshake) = handshake
+            && let Some(session) = self.sessions.get_mut(&token)
+        {
+            session.say(&handshake.answer(outcome));
+            if outcome.is_err() {
+                session.part();
+            }
+        }
+        if let Err(why) = outcome {
+            let target = target.map_or_else(String::new, |target| format!(" to {target}"));
+            info!("session {id}{target} was refused: {why}");
+            self.status.refused();
+            self.remove(link, token);
+        }
+    }
+
+    /// Passes a complete record to its program, if its checksum is right.
+    fn take(&mut self, link: &mut Link, whole: &Whole) {
+        let Part { record, pages } = &whole.part;
+        let count = pages.end - pages.start;
+        let mut pool = self.pool.borrow_mut();
+        let collected = pool.collect(pages.clone(), record.len);
+        if crc_of(collected.iter().map(Page::bytes)) != record.crc {
+            warn!(
+                "a part of slab {} was damaged and is sent again",
+                whole.slab
+            );
+            pool.restore(pages.start, collected);
+            link.judge(whole, false);
+            return;
+        }
+        link.judge(whole, true);
+        pool.forget_below(link.receiver().first_page());
+        let token = self.tokens.get(&record.session).copied();
+        let session = token.and_then(|token| self.sessions.get_mut(&token));
+        let Some(session) = session else {
+            // the session has ended meanwhile
+            for page in collected {
+                pool.recycle(page);
+            }
+            link.free(count);
+            return;
+        };
+        let piece = Piece {
+            pages: collected,
+            end: record.end,
+        };
+        let emptied = session.to_program.take(record.offset, piece, &mut pool);
+        link.free(emptied);
+        self.busy.extend(token);
+    }
+
+    /// Frees the pages of which the other gateway has custody.
+    fn release_pages(&mut self, parts: &[Part]) {
+        let mut pool = self.pool.borrow_mut();
+        let ranges = parts.iter().map(|part| part.pages.clone());
+        ranges
+            .filter(|pages: &Range<u64>| !pages.is_empty())
+            .for_each(|pages| pool.release(pages));
+        drop(pool);
+        self.busy.append(&mut self.blocked);
+    }
+
+    /// Handles the commands of other threads.
+    fn handle_commands(&mut self, link: &mut Link) {
+        self.commands.sign.lower();
+        for (id, found) in std::mem::take(&mut self.found) {
+            self.call_target(link, id, found);
+        }
+        while let Some((_, new_session)) = self.waiting.pop_front() {
+            self.open_session(link, new_session);
+        }
+        while self.interruption.is_none() {
+            match self.commands.queue.try_recv() {
+                Ok(Command::Open(new_session)) => self.open_session(link, *new_session),
+                Ok(Command::Resolved(id, found)) => self.call_target(link, id, found),
+                Ok(Command::Detach(answer)) => {
+                    self.interruption = Some(Interruption::Detach(answer));
+                }
+                Ok(Command::Attach(connection)) => {
+                    self.interruption = Some(Interruption::Attach(connection));
+                }
+                Ok(Command::Follow(trc)) => {
+                    let followed = self.has_datagrams.then(|| trc.clone());
+                    link.follow(self.clock.now(), followed);
+                    self.trc = Some(trc);
+                }
+                Ok(Command::Drain) => self.draining = true,
+                Ok(Command::Refuse) => {
+                    self.status.refuse(true);
+                    self.interruption = Some(Interruption::GiveUp);
+                }
+                Ok(Command::End) => {
+                    self.draining = true;
+                    self.interruption = Some(Interruption::End);
+                }
+                Err(_) => break,
+            }
+        }
+    }
+
+    /// Reports to the cluster if datagrams wait for the channel. Pages on the TCP connection do not count.
+    fn report_demand(&self, link: &Link) {
+        self.status
+            .want(self.has_datagrams && link.sender().has_more());
+    }
+
+    fn poll_sockets(&mut self, link: &mut Link, now: Instant) -> Result<(), Error> {
+        let failed = |error| Error::world("waiting for sockets", error);
+        for ready in self.poll.ready().map_err(failed)? {
+            self.poll_attempt(link, ready.token, now);
+            let session = self.sessions.get(&ready.token);
+            if ready.broken && session.is_some_and(Session::is_reset) {
+                self.end(link, ready.token, Refusal::Broken);
+            }
+            if let Some(session) = self.sessions.get_mut(&ready.token) {
+                session.from_program.is_ready |= ready.readable;
+                session.to_program.is_ready |= ready.writable;
+                self.busy.insert(ready.token);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns an error if the connection must be left.
+    fn check(&self) -> Result<(), Error> {
+        match &self.interruption {
+            None => Ok(()),
+            Some(Interruption::End) => Err(Error::Network("the gateway has been stopped".into())),
+            Some(_) => Err(Error::Network("the link is reconnected".into())),
+        }
+    }
+}
+
+impl Owner<Link> for Multiplexer {
+    fn event(&mut self, link: &mut Link, event: Event, now: Instant) -> Result<Next, Error> {
+        match event {
+            Event::Opened(id, words) => self.open(link, id, &words),
+            Event::Answered(id, accepted, words) => self.answered(link, id, accepted, &words),
+            Event::Reset(id, words) => {
+                if let Some(token) = self.tokens.get(&id).copied() {
+                    debug!(
+                        "session {id} was reset: {}",
+                        messages::decode_refusal(&words)
+                    );
+                    self.status.broke(1);
+                    self.remove(link, token);
+                }
+            }
+            Event::Whole(whole) => self.take(link, &whole),
+            Event::Kept(parts) => self.release_pages(&parts),
+            Event::Widened(id) => self.busy.extend(self.tokens.get(&id)),
+            Event::Ripe => {
+                self.launch(link, now);
+                self.report_demand(link);
+            }
+            Event::Dark => {
+                warn!(
+                    "no datagram reaches the other gateway: all bytes cross the TCP connection from now on"
+                );
+                self.has_datagrams = false;
+                return Ok(Next::Divert);
+            }
+            Event::Silent => {
+                return Err(Error::TimedOut(
+                    "the other gateway was silent for some seconds".into(),
+                ));
+            }
+            Event::Spent => {
+                return Err(Error::TimedOut(
+                    "the connection to the other gateway has used up its numbers, and is replaced"
+                        .into(),
+                ));
+            }
+            Event::Failed(why) => return Err(Error::PeerMisbehaved(why.to_string())),
+        }
+        self.pump(link, now);
+        self.check()?;
+        Ok(Next::Continue)
+    }
+
+    fn tick(&mut self, link: &mut Link, now: Instant) -> Result<Next, Error> {
+        self.poll_sockets(link, now)?;
+        self.handle_commands(link);
+        self.sweep(link, now);
+        self.pump(link, now);
+        self.launch(link, now);
+        self.status.look(link, &self.pool.borrow());
+        self.report_demand(link);
+        if self.draining && self.sessions.is_empty() && link.sessions() == 0 {
+            self.interruption = Some(Interruption::End);
+        }
+        self.check()?;
+        Ok(Next::Continue)
+    }
+
+    fn sign(&self) -> Option<RawFd> {
+        Some(self.poll.as_raw_fd())
+    }
+}
+
+/// Epoll token of the command queue.
+const SIGN: u64 = u64::MAX;
+/// Maximum number of sessions that wait for a connection.
+const WAITING_MAX: usize = 1 << 10;
+/// Maximum number of these of one host.
+const WAITING_HOST_MAX: usize = WAITING_MAX / 4 * 3;
+/// Interval of checks without a connection.
+const LOOK: Duration = Duration::from_secs(1);

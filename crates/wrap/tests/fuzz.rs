@@ -1,0 +1,24 @@
+//! The fuzz targets' bodies on stable: random octets, likely ones, and the inputs kept as seeds.
+
+#![expect(unreachable_pub, reason = "the bodies belong to a crate of their own")]
+
+use proptest::prelude::*;
+
+#[path = "../../../fuzz/harmless.rs"]
+mod harmless;
+#[path = "../../../fuzz/src/wrap.rs"]
+mod wrap;
+
+use harmless::{assert_harmless, assert_seeds_harmless};
+
+proptest! {
+    #[test]
+    fn program_files_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..400)) {
+        assert_harmless(wrap::elf, &octets);
+    }
+}
+
+#[test]
+fn inputs_of_the_fuzzer_stay_harmless() {
+    assert_seeds_harmless("elf", wrap::elf);
+}

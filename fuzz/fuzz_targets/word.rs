@@ -1,4 +1,0 @@
-//! See `lighthaul_fuzz::gateway::word`.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| lighthaul_fuzz::gateway::word(octets));
