@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Scheduler) -> Result<(), Error> {
         insecure: args.insecure,
         authenticator: authenticator(&args.welcome)?,
         books,
-        questions_per_second: args.questions_max,
+        requests_per_second: args.questions_max,
         limits: Limits {
             connections: args.connections_max,
             connections_each: args.connections_each,
