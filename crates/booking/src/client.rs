@@ -70,7 +70,7 @@ impl Client {
     /// Returns a client of the scheduler at `url`, which must be `known`.
     pub fn new(url: &str, known: ServerTrust, token: Option<String>) -> Result<Self, ClientError> {
         let url = url.trim_end_matches('/').to_owned();
-        match HttpsClient::new(known, PATIENCE) {
+        match HttpsClient::new(known, TIMEOUT) {
             Ok(caller) => Ok(Self { caller, url, token }),
             Err(why) => Err(ClientError::Network {
                 url,
@@ -163,7 +163,7 @@ impl Client {
             Method::DELETE,
             &format!("/v1/reservations/{id}"),
             None,
-            &because(why),
+            &reason(why),
         )
     }
 
@@ -196,7 +196,7 @@ impl Client {
             Method::DELETE,
             &format!("/v1/outages/{id}"),
             None,
-            &because(""),
+            &reason(""),
         )
     }
 
@@ -259,7 +259,7 @@ impl Client {
             Method::POST,
             &format!("/v1/reservations/{id}/{verb}"),
             None,
-            &because(why),
+            &reason(why),
         )
     }
 
@@ -348,7 +348,7 @@ impl Client {
     }
 }
 
-fn because(why: &str) -> Reason {
+fn reason(why: &str) -> Reason {
     Reason {
         why: why.to_owned(),
     }
@@ -368,6 +368,6 @@ fn percent(text: &str) -> String {
 }
 
 /// Timeout of a response.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum length of a response: the calendar of a busy month.
 const BODY_MAX: u64 = 64 << 20;

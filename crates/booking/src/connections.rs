@@ -27,7 +27,7 @@ pub struct Limits {
     pub connections_each: usize,
     /// Timeout for the head and the body of a request, and for the client to read a part of a
     /// response.
-    pub patience: Duration,
+    pub time_limit: Duration,
     /// Memory for responses in bytes.
     pub answers_bytes: usize,
 }
@@ -38,7 +38,7 @@ impl Default for Limits {
         Self {
             connections: 1024,
             connections_each: 64,
-            patience: Duration::from_secs(10),
+            time_limit: Duration::from_secs(10),
             answers_bytes: 64 << 20,
         }
     }

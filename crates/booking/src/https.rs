@@ -64,7 +64,7 @@ pub(crate) struct HttpsClient {
 
 impl HttpsClient {
     /// Returns a client of servers that are `known`, with a timeout for each response.
-    pub(crate) fn new(known: ServerTrust, patience: Duration) -> Result<Self, rustls::Error> {
+    pub(crate) fn new(known: ServerTrust, time_limit: Duration) -> Result<Self, rustls::Error> {
         let refused = Arc::new(Mutex::new(None));
         let verifier = Verifier::new(known, Arc::clone(&refused));
         let config = ClientConfig::builder_with_provider(provider())
@@ -74,9 +74,9 @@ impl HttpsClient {
             .with_no_client_auth();
         let connector = TcpConnector::default().chain(Tls(Arc::new(config)));
         let settings = Agent::config_builder()
-            .timeout_connect(Some(patience))
-            .timeout_send_request(Some(patience))
-            .timeout_recv_response(Some(patience))
+            .timeout_connect(Some(time_limit))
+            .timeout_send_request(Some(time_limit))
+            .timeout_recv_response(Some(time_limit))
             // problems come with an error status, and a token must not follow redirects
             .http_status_as_error(false)
             .max_redirects(0)

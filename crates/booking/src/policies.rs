@@ -95,7 +95,7 @@ impl PolicyFile {
         }
         let (policies, fault) = match &*self.read {
             Ok(text) => self.take(text),
-            Err(why) => (None, Some(self.stays(why))),
+            Err(why) => (None, Some(self.not_applied(why))),
         };
         if let Some(fault) = self.new_fault(fault) {
             error!("{fault}");
@@ -114,7 +114,7 @@ impl PolicyFile {
             Err(why) => why.to_string(),
         };
         let Some((policies, barred)) = parse_each(text, &self.usual) else {
-            return (None, Some(self.stays(&why)));
+            return (None, Some(self.not_applied(&why)));
         };
         let barred = barred.join(", ");
         let fault = format!(
@@ -123,7 +123,7 @@ impl PolicyFile {
         (Some(policies), Some(fault))
     }
 
-    fn stays(&self, why: &str) -> String {
+    fn not_applied(&self, why: &str) -> String {
         let place = self.file.path().display();
         format!("policy file {place} is not applied, the previous policies stay in force: {why}")
     }

@@ -47,7 +47,7 @@ pub struct Settings {
     /// Reservations.
     pub books: Arc<Books>,
     /// Maximum number of requests a second of each name.
-    pub questions_per_second: u32,
+    pub requests_per_second: u32,
     /// Limits on connections.
     pub limits: Limits,
     /// Other instances that are trusted.
@@ -88,7 +88,7 @@ impl Server {
         let state = ApiState::new(
             settings.books,
             settings.authenticator,
-            settings.questions_per_second,
+            settings.requests_per_second,
         );
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)
@@ -270,13 +270,13 @@ async fn serve_connection(
     router: Router,
 ) {
     tcp.set_nodelay(true).ok();
-    let patience = connection.limits().patience;
+    let time_limit = connection.limits().time_limit;
     let line = Peer(peer.ip(), Arc::clone(connection));
     let router = router.layer(Extension(line));
     let Some(tls) = tls else {
         return serve_http(tcp, connection, router).await;
     };
-    match timeout(patience, tls.accept(tcp)).await {
+    match timeout(time_limit, tls.accept(tcp)).await {
         Ok(Ok(stream)) => serve_http(stream, connection, router).await,
         Ok(Err(why)) => debug!("{peer} does not speak TLS: {why}"),
         Err(_) => debug!("{peer} did not finish the TLS handshake in time"),
@@ -290,11 +290,11 @@ async fn serve_http(
     router: Router,
 ) {
     let service = TowerToHyperService::new(router);
-    let patience = connection.limits().patience;
-    let stream = WriteTimeout::new(stream, Arc::clone(connection), patience);
+    let time_limit = connection.limits().time_limit;
+    let stream = WriteTimeout::new(stream, Arc::clone(connection), time_limit);
     let conversation = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(patience)
+        .header_read_timeout(time_limit)
         .max_buf_size(HEAD_MAX)
         .serve_connection(TokioIo::new(stream), service);
     if let Err(why) = conversation.await {

@@ -16,18 +16,18 @@ use crate::connections::Connection;
 pub(crate) struct WriteTimeout<S> {
     stream: S,
     connection: Arc<Connection>,
-    patience: Duration,
+    time_limit: Duration,
     /// Runs while the peer reads nothing.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> WriteTimeout<S> {
-    /// Wraps a stream; each write may wait for `patience`.
-    pub(crate) const fn new(stream: S, connection: Arc<Connection>, patience: Duration) -> Self {
+    /// Wraps a stream; each write may wait for `time_limit`.
+    pub(crate) const fn new(stream: S, connection: Arc<Connection>, time_limit: Duration) -> Self {
         Self {
             stream,
             connection,
-            patience,
+            time_limit,
             timer: None,
         }
     }
@@ -43,8 +43,10 @@ impl<S> WriteTimeout<S> {
             self.connection.progress();
             return poll;
         }
-        let patience = self.patience;
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(patience)));
+        let time_limit = self.time_limit;
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(sleep(time_limit)));
         ready!(timer.as_mut().poll(context));
         self.connection.note_stuck();
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))

@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 #[expect(dead_code, reason = "used by other tests")]
-#[path = "books/shelf.rs"]
-mod shelf;
+#[path = "books/shared_store.rs"]
+mod shared_store;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ use lighthaul_circuit::flow::Flow;
 use lighthaul_circuit::reservation::State;
 use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
 use lighthaul_io::host::clock::unix_nanos;
-use shelf::Shelf;
+use shared_store::SharedStore;
 
 /// `LIGHTHAUL_GRANTED_CASES` sets the number of requests; `.ci/run` makes 100,000.
 #[test]
@@ -38,22 +38,22 @@ fn every_granted_circuit_is_provisioned_on_a_healthy_device() {
     let wanted = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let cases = wanted("LIGHTHAUL_GRANTED_CASES").unwrap_or(CASES);
     let first = wanted("LIGHTHAUL_GRANTED_SEED").unwrap_or_else(unix_nanos);
-    let (mut tally, mut nth) = (Tally::default(), 0);
-    while tally.requests < cases {
+    let (mut outcomes, mut nth) = (Outcomes::default(), 0);
+    while outcomes.requests < cases {
         let seed = first.wrapping_add(nth);
         nth += 1;
         println!("LIGHTHAUL_GRANTED_SEED={seed}");
-        Scene::new(seed).play(&mut tally);
+        Scene::new(seed).play(&mut outcomes);
     }
-    println!("{nth} worlds: {tally:?}");
-    assert!(tally.provisioned > cases / 10, "{tally:?}");
-    assert!(tally.overlaps > cases / 200, "{tally:?}");
-    assert!(tally.foreign > cases / 50, "{tally:?}");
+    println!("{nth} worlds: {outcomes:?}");
+    assert!(outcomes.provisioned > cases / 10, "{outcomes:?}");
+    assert!(outcomes.overlaps > cases / 200, "{outcomes:?}");
+    assert!(outcomes.foreign > cases / 50, "{outcomes:?}");
 }
 
 /// Counts of outcomes, which must all occur.
 #[derive(Debug, Default)]
-struct Tally {
+struct Outcomes {
     requests: u64,
     granted: u64,
     overlaps: u64,
@@ -90,12 +90,15 @@ impl Scene {
             (name.clone(), driver)
         });
         let topology = with_device_limits(topology, &drivers.collect()).unwrap();
-        let shelf = Shelf::default();
-        shelf.elect("one");
+        let shared_store = SharedStore::default();
+        shared_store.elect("one");
         let clock = Arc::clone(&now);
-        let books = Books::open(shelf.hand("one"), topology, config(&mut rng), move || {
-            Timestamp(clock.load(Ordering::Relaxed))
-        });
+        let books = Books::open(
+            shared_store.handle("one"),
+            topology,
+            config(&mut rng),
+            move || Timestamp(clock.load(Ordering::Relaxed)),
+        );
         let books = Arc::new(books.unwrap());
         let devices = Devices::new(&sims, &now);
         let updater = CircuitUpdater::new(Arc::clone(&books), devices, Timestamp(BEGIN));
@@ -111,20 +114,20 @@ impl Scene {
         }
     }
 
-    fn play(mut self, tally: &mut Tally) {
+    fn play(mut self, outcomes: &mut Outcomes) {
         for _ in 0..STEPS {
-            self.act(tally);
+            self.act(outcomes);
             self.settle();
-            self.check(tally);
+            self.check(outcomes);
             if self.rng.below(5) == 0 {
                 let seconds = 1 + self.rng.below(6);
-                self.pass(seconds, tally);
+                self.pass(seconds, outcomes);
             }
         }
-        self.pass(HORIZON, tally);
+        self.pass(HORIZON, outcomes);
     }
 
-    fn act(&mut self, tally: &mut Tally) {
+    fn act(&mut self, outcomes: &mut Outcomes) {
         match self.rng.below(12) {
             0 => self.change(|books, principal, id| books.release(principal, id, "").map(drop)),
             1 => self.change(|books, principal, id| books.terminate(principal, id, "").map(drop)),
@@ -137,7 +140,7 @@ impl Scene {
                 self.change(|books, principal, id| books.shrink(principal, id, &resize).map(drop));
             }
             4 if self.rng.below(4) == 0 => self.outage(),
-            _ => self.reserve(tally),
+            _ => self.reserve(outcomes),
         }
     }
 
@@ -178,20 +181,20 @@ impl Scene {
         }
     }
 
-    fn reserve(&mut self, tally: &mut Tally) {
-        tally.requests += 1;
+    fn reserve(&mut self, outcomes: &mut Outcomes) {
+        outcomes.requests += 1;
         let principal = self.principal();
         let mut new = self.request();
         let is_foreign = principal.role == Role::User && !is_own(&principal, &new);
         match self.books.reserve(&principal, &new, None) {
             Ok(granted) => {
                 assert!(!is_foreign, "seed {}: {principal:?} {new:?}", self.seed);
-                tally.granted += 1;
+                outcomes.granted += 1;
                 self.live.push(granted.id);
             }
-            Err(Error::Policy(_)) => tally.foreign += u64::from(is_foreign),
+            Err(Error::Policy(_)) => outcomes.foreign += u64::from(is_foreign),
             Err(Error::Overlap(why)) => {
-                tally.overlaps += 1;
+                outcomes.overlaps += 1;
                 // the suggested start is granted
                 let OverlapError::Packets {
                     free: Some(free), ..
@@ -270,12 +273,12 @@ impl Scene {
     }
 
     /// Advances the time, and checks all promises at each step.
-    fn pass(&mut self, seconds: u64, tally: &mut Tally) {
+    fn pass(&mut self, seconds: u64, outcomes: &mut Outcomes) {
         for _ in 0..seconds {
             self.now.fetch_add(SECOND, Ordering::Relaxed);
             self.books.tick().unwrap();
             self.settle();
-            self.check(tally);
+            self.check(outcomes);
         }
     }
 
@@ -288,7 +291,7 @@ impl Scene {
         self.updater.update().unwrap();
     }
 
-    fn check(&mut self, tally: &mut Tally) {
+    fn check(&mut self, outcomes: &mut Outcomes) {
         let all = self.books.list(&operator(), &Filter::default(), (0, 1000));
         let all = all.unwrap().items;
         for one in &all {
@@ -332,7 +335,7 @@ impl Scene {
                 self.updater.devices().circuits()
             );
             assert_eq!(one.state, State::Active, "seed {}", self.seed);
-            tally.provisioned += 1;
+            outcomes.provisioned += 1;
         }
     }
 

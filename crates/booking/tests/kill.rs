@@ -33,10 +33,10 @@ fn killed_scheduler_loses_no_answer_and_books_nothing_twice() {
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kill-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let file = folder.join("books.sqlite");
-    let mut told = Told::default();
+    let mut reports = Reports::default();
     for round in 0..ROUNDS {
         let booker = Booker::start(&file, rng.below(u64::MAX));
-        booker.run_for(Duration::from_micros(rng.below(120_000)), &mut told);
+        booker.run_for(Duration::from_micros(rng.below(120_000)), &mut reports);
         let books = open(&file);
         let all = every_one(&books);
         assert!(
@@ -44,12 +44,12 @@ fn killed_scheduler_loses_no_answer_and_books_nothing_twice() {
             "round {round}, seed {seed}"
         );
         let found: BTreeMap<u64, &Reservation> = all.iter().map(|one| (one.id, one)).collect();
-        for (id, answered) in &told.answered {
+        for (id, answered) in &reports.answered {
             let kept = found.get(id).copied();
-            if told.leaving.contains(id) {
+            if reports.leaving.contains(id) {
                 let is_released = kept.is_some_and(|kept| kept.state == State::Released);
                 assert!(
-                    is_released || !told.left.contains(id),
+                    is_released || !reports.left.contains(id),
                     "round {round}, seed {seed}"
                 );
             } else {
@@ -58,7 +58,7 @@ fn killed_scheduler_loses_no_answer_and_books_nothing_twice() {
         }
         // at most one booking of each round was stored without an answer
         assert!(
-            all.len() <= told.answered.len() + round + 1,
+            all.len() <= reports.answered.len() + round + 1,
             "round {round}, seed {seed}"
         );
         let before = books.snapshot().unwrap();
@@ -74,10 +74,10 @@ fn killed_scheduler_loses_no_answer_and_books_nothing_twice() {
     }
     println!(
         "{} answers, {} releases in {ROUNDS} kills",
-        told.answered.len(),
-        told.left.len()
+        reports.answered.len(),
+        reports.left.len()
     );
-    assert!(told.answered.len() > ROUNDS, "too few for a test");
+    assert!(reports.answered.len() > ROUNDS, "too few for a test");
     fs::remove_dir_all(folder).unwrap();
 }
 
@@ -133,7 +133,7 @@ fn restored_books_are_refused_after_a_kill_or_a_stop() {
         for (file, copy) in &files {
             fs::copy(file, copy).unwrap();
         }
-        pair.go_on();
+        pair.run();
         pair.wait_for("one more");
         pair.end(end);
         let config = || Config {
@@ -193,7 +193,7 @@ enum End {
 struct OneAndOneMore {
     child: Child,
     said: BufReader<ChildStdout>,
-    told: Option<ChildStdin>,
+    reports: Option<ChildStdin>,
 }
 
 impl OneAndOneMore {
@@ -204,7 +204,7 @@ impl OneAndOneMore {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         Self {
             said: BufReader::new(child.stdout.take().unwrap()),
-            told: child.stdin.take(),
+            reports: child.stdin.take(),
             child,
         }
     }
@@ -221,13 +221,17 @@ impl OneAndOneMore {
         }
     }
 
-    fn go_on(&mut self) {
-        self.told.as_mut().unwrap().write_all(b"go on\n").unwrap();
+    fn run(&mut self) {
+        self.reports
+            .as_mut()
+            .unwrap()
+            .write_all(b"go on\n")
+            .unwrap();
     }
 
     fn end(mut self, end: End) {
         match end {
-            End::Stop => drop(self.told.take()),
+            End::Stop => drop(self.reports.take()),
             End::Kill => self.child.kill().unwrap(),
             End::Terminate => {
                 let id = self.child.id().to_string();
@@ -241,14 +245,14 @@ impl OneAndOneMore {
 
 /// Reports of bookers.
 #[derive(Default)]
-struct Told {
+struct Reports {
     answered: BTreeMap<u64, Reservation>,
     leaving: BTreeSet<u64>,
     left: BTreeSet<u64>,
 }
 
-impl Told {
-    fn hear(&mut self, line: &str) {
+impl Reports {
+    fn add(&mut self, line: &str) {
         let (word, rest) = line.trim_end().split_once(' ').unwrap_or_default();
         match word {
             "booked" => {
@@ -299,7 +303,7 @@ impl Booker {
     }
 
     /// Kills the process this long after its first report, or after this time without a report.
-    fn run_for(mut self, time: Duration, told: &mut Told) {
+    fn run_for(mut self, time: Duration, reports: &mut Reports) {
         let clock = Clock::start();
         let mut till = clock.now() + Duration::from_secs(20);
         let mut has_begun = false;
@@ -307,11 +311,11 @@ impl Booker {
             if !has_begun && line.starts_with("booked") {
                 (has_begun, till) = (true, clock.now() + time);
             }
-            told.hear(&line);
+            reports.add(&line);
         }
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        self.lines.iter().for_each(|line| told.hear(&line));
+        self.lines.iter().for_each(|line| reports.add(&line));
     }
 }
 

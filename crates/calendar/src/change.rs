@@ -123,7 +123,7 @@ impl Calendar {
         }
         let end = match need {
             Need::Size { .. } => booking.grant.end_of(need.work()),
-            Need::Hold(time) => booking.grant.start() + booking.grant.path.lasting(time),
+            Need::Hold(time) => booking.grant.start() + booking.grant.path.hold_time(time),
         };
         let end = self.config.slot_from(end);
         if end <= now {
@@ -282,7 +282,7 @@ impl Calendar {
                     Goal::Carry(work) => Goal::Carry(booking.grant.left(work)),
                     Goal::Fixed(work) => Goal::Fixed(booking.grant.left(work)),
                     Goal::Hold(time) => {
-                        Goal::Hold((was.start() + was.path.lasting(time)).since(now))
+                        Goal::Hold((was.start() + was.path.hold_time(time)).since(now))
                     }
                 };
                 vec![Arc::clone(&was.path)]

@@ -86,7 +86,7 @@ impl Path {
     }
 
     /// Returns how long capacity is held in order to carry data for `time`.
-    pub(crate) fn lasting(&self, time: Duration) -> Duration {
+    pub(crate) fn hold_time(&self, time: Duration) -> Duration {
         time.saturating_add(Duration::from_nanos(self.guard))
     }
 
@@ -100,7 +100,7 @@ impl Path {
 pub fn shortest(topology: &Topology, from: NodeId, to: NodeId, most: usize) -> Vec<Arc<Path>> {
     let mut found: Vec<Vec<LinkId>> = Vec::new();
     let mut candidates = BTreeSet::new();
-    candidates.extend(cheapest(topology, from, to, &Banned::default()));
+    candidates.extend(cheapest(topology, from, to, &Excluded::default()));
     while let Some((_, _, links)) = candidates.pop_first() {
         found.push(links);
         if found.len() >= most {
@@ -119,7 +119,7 @@ type Ranked = (u64, usize, Vec<LinkId>);
 
 /// Nodes and links that a search must avoid.
 #[derive(Default)]
-struct Banned {
+struct Excluded {
     nodes: BTreeSet<NodeId>,
     links: BTreeSet<LinkId>,
 }
@@ -129,40 +129,40 @@ fn deviations(topology: &Topology, found: &[Vec<LinkId>], to: NodeId) -> Vec<Ran
     let Some(last) = found.last() else {
         return Vec::new();
     };
-    let mut banned = Banned::default();
+    let mut excluded = Excluded::default();
     let mut paths = Vec::new();
     for (nth, link) in last.iter().enumerate() {
         let (root, spur) = (&last[..nth], topology.ends(*link).0);
         let with_root = found.iter().filter(|path| path.starts_with(root));
-        banned.links = with_root
+        excluded.links = with_root
             .filter_map(|path| path.get(nth).copied())
             .collect();
-        if let Some((_, _, rest)) = cheapest(topology, spur, to, &banned) {
+        if let Some((_, _, rest)) = cheapest(topology, spur, to, &excluded) {
             let links = [root, &rest].concat();
             paths.push((cost(topology, &links), links.len(), links));
         }
-        banned.nodes.insert(spur);
+        excluded.nodes.insert(spur);
     }
     paths
 }
 
 /// Returns the cheapest path (Dijkstra 1959). The choice among equally cheap ones is deterministic.
-fn cheapest(topology: &Topology, from: NodeId, to: NodeId, banned: &Banned) -> Option<Ranked> {
+fn cheapest(topology: &Topology, from: NodeId, to: NodeId, excluded: &Excluded) -> Option<Ranked> {
     let mut reached: BTreeMap<NodeId, (u64, usize, Option<LinkId>)> = BTreeMap::new();
     let mut next = BTreeSet::new();
     reached.insert(from, (0, 0, None));
     next.insert((0, 0, from));
     while let Some((cost, hops, node)) = next.pop_first() {
         if node == to {
-            let links = trail(topology, &reached, to);
+            let links = links_to(topology, &reached, to);
             return (!links.is_empty()).then_some((cost, hops, links));
         }
         let links = topology.out(node).iter();
-        for link in links.filter(|link| !banned.links.contains(link)) {
+        for link in links.filter(|link| !excluded.links.contains(link)) {
             let (_, other) = topology.ends(*link);
             let (cost, hops) = (cost + price(topology, *link), hops + 1);
             let known = reached.get(&other).map(|known| (known.0, known.1));
-            if banned.nodes.contains(&other) || known.is_some_and(|known| known <= (cost, hops)) {
+            if excluded.nodes.contains(&other) || known.is_some_and(|known| known <= (cost, hops)) {
                 continue;
             }
             if let Some((cost, hops)) = known {
@@ -176,7 +176,7 @@ fn cheapest(topology: &Topology, from: NodeId, to: NodeId, banned: &Banned) -> O
 }
 
 /// Returns the links that lead to the end of a search.
-fn trail(
+fn links_to(
     topology: &Topology,
     reached: &BTreeMap<NodeId, (u64, usize, Option<LinkId>)>,
     to: NodeId,

@@ -151,7 +151,7 @@ impl<'a> Planner<'a> {
     /// Returns the capacity of an owner on a path from a time on.
     pub(crate) fn view(&self, owner: Owner, path: &Path, at: Instant) -> View<'a> {
         let mut legs = Vec::with_capacity(path.links().len() + 2);
-        legs.extend(self.limit.map(|RateLimit { left, less }| Leg::Beyond {
+        legs.extend(self.limit.map(|RateLimit { left, less }| Leg::Reduced {
             left: left.cursor(at),
             less,
         }));
@@ -189,30 +189,31 @@ impl<'a> Planner<'a> {
                 fbls::earliest(
                     &mut view,
                     search.most,
-                    self.long(&search, time, path),
+                    self.hold_time(&search, time, path),
                     search.till,
                 )
                 .ok_or(far)?;
                 vbls::fill(&mut view, &limits, work)
             }
             Goal::Hold(time) => {
-                let long = self.long(&search, time, path);
-                let from = fbls::earliest(&mut view, search.least, long, search.till).ok_or(far)?;
-                limits.till = from + long;
+                let hold_time = self.hold_time(&search, time, path);
+                let from =
+                    fbls::earliest(&mut view, search.least, hold_time, search.till).ok_or(far)?;
+                limits.till = from + hold_time;
                 vbls::hold(&mut view, &limits)
             }
         }
     }
 
     /// Returns how long capacity is held in order to carry data for `time`, rounded up to slots.
-    fn long(&self, search: &Search, time: Duration, path: &Path) -> Duration {
-        let long = if search.rate_before == 0 {
-            path.lasting(time)
+    fn hold_time(&self, search: &Search, time: Duration, path: &Path) -> Duration {
+        let hold_time = if search.rate_before == 0 {
+            path.hold_time(time)
         } else {
             time
         };
         self.config
-            .slot_from(Instant::ZERO + long)
+            .slot_from(Instant::ZERO + hold_time)
             .since(Instant::ZERO)
     }
 }

@@ -28,7 +28,7 @@ pub(crate) enum Leg<'a> {
         others: u64,
     },
     /// A capacity function minus a constant.
-    Beyond { left: Cursor<'a>, less: u64 },
+    Reduced { left: Cursor<'a>, less: u64 },
 }
 
 impl<'a> View<'a> {
@@ -99,7 +99,7 @@ impl Leg<'_> {
             Self::Shared { open, left, others } => {
                 open.free() + left.free().saturating_sub(*others)
             }
-            Self::Beyond { left, less } => left.free().saturating_sub(*less),
+            Self::Reduced { left, less } => left.free().saturating_sub(*less),
         }
     }
 
@@ -107,7 +107,7 @@ impl Leg<'_> {
         match self {
             Self::Plain(cursor) => cursor.till(),
             Self::Shared { open, left, .. } => open.till().min(left.till()),
-            Self::Beyond { left, .. } => left.till(),
+            Self::Reduced { left, .. } => left.till(),
         }
     }
 
@@ -118,7 +118,7 @@ impl Leg<'_> {
                 open.seek(at);
                 left.seek(at);
             }
-            Self::Beyond { left, .. } => left.seek(at),
+            Self::Reduced { left, .. } => left.seek(at),
         }
     }
 
@@ -126,8 +126,8 @@ impl Leg<'_> {
         match self {
             Self::Plain(cursor) => cursor.next_at_least(bps),
             Self::Shared { .. } => self.next(|free| free >= bps),
-            Self::Beyond { left, .. } if bps == 0 => left.now(),
-            Self::Beyond { left, less } => less
+            Self::Reduced { left, .. } if bps == 0 => left.now(),
+            Self::Reduced { left, less } => less
                 .checked_add(bps)
                 .map_or(Instant::NEVER, |bps| left.next_at_least(bps)),
         }
@@ -137,8 +137,8 @@ impl Leg<'_> {
         match self {
             Self::Plain(cursor) => cursor.next_below(bps),
             Self::Shared { .. } => self.next(|free| free < bps),
-            Self::Beyond { .. } if bps == 0 => Instant::NEVER,
-            Self::Beyond { left, less } => less
+            Self::Reduced { .. } if bps == 0 => Instant::NEVER,
+            Self::Reduced { left, less } => less
                 .checked_add(bps)
                 .map_or_else(|| left.now(), |bps| left.next_below(bps)),
         }
@@ -156,7 +156,7 @@ impl Leg<'_> {
             leg.seek(till);
         }
         match leg {
-            Self::Plain(cursor) | Self::Beyond { left: cursor, .. } => cursor.now(),
+            Self::Plain(cursor) | Self::Reduced { left: cursor, .. } => cursor.now(),
             Self::Shared { open, .. } => open.now(),
         }
     }
@@ -179,7 +179,7 @@ mod tests {
         left.take(at(5), at(9), 4);
         // takes more than the limit has
         left.take(at(9), at(12), 30);
-        let leg = Leg::Beyond {
+        let leg = Leg::Reduced {
             left: left.cursor(at(0)),
             less,
         };

@@ -72,7 +72,7 @@ pub struct Settings {
     /// Credentials of clients.
     pub access: Access,
     /// Limit of searches for a path in a second.
-    pub questions_per_second: u32,
+    pub requests_per_second: u32,
     /// Limits of connections.
     pub limits: Limits,
 }
@@ -112,7 +112,7 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
         insecure: settings.insecure,
         authenticator: authenticator(&settings.access)?,
         books,
-        questions_per_second: settings.questions_per_second,
+        requests_per_second: settings.questions_per_second,
         limits: settings.limits,
         peers: peers(key),
         circuits,
@@ -394,7 +394,7 @@ mod tests {
                 tokens: PathBuf::new(),
                 issuer: None,
             },
-            questions_per_second: 1,
+            requests_per_second: 1,
             limits: Limits::default(),
         }
     }

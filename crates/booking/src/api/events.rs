@@ -49,7 +49,7 @@ async fn listen(
     let listener = Listener {
         state,
         credential: credential(&headers),
-        judged: Instant::now(),
+        checked: Instant::now(),
         principal,
         after,
         changes,
@@ -71,7 +71,7 @@ struct Listener {
     /// Credential of the request.
     credential: Option<String>,
     /// Time at which the credential was last checked.
-    judged: Instant,
+    checked: Instant,
     /// Identity and role at that time.
     principal: Principal,
     /// Number of the last event that was examined.
@@ -88,7 +88,7 @@ impl Listener {
     /// [`LONGEST`], if the books cannot be read, or if the credential is no longer valid.
     async fn next(&mut self) -> Option<sse::Event> {
         while Instant::now() < self.till {
-            self.judge().await?;
+            self.check_credential().await?;
             if let Some(event) = self.waiting.pop_front() {
                 return write(&event);
             }
@@ -110,8 +110,8 @@ impl Listener {
 
     /// Checks the credential again after [`LOOK`], so that changed roles and expired tokens take
     /// effect.
-    async fn judge(&mut self) -> Option<()> {
-        if self.judged.elapsed() < LOOK {
+    async fn check_credential(&mut self) -> Option<()> {
+        if self.checked.elapsed() < LOOK {
             return Some(());
         }
         let principal = self
@@ -119,7 +119,7 @@ impl Listener {
             .authenticate(self.credential.clone())
             .await
             .ok()?;
-        self.judged = Instant::now();
+        self.checked = Instant::now();
         if principal.name != self.principal.name {
             return None;
         }

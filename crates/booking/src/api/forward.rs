@@ -21,7 +21,7 @@ pub(crate) type Forwarder = Option<HttpsClient>;
 
 /// Returns a client for instances that are `known`.
 pub(crate) fn forwarder(known: ServerTrust) -> Result<Forwarder, rustls::Error> {
-    HttpsClient::new(known, PATIENCE).map(Some)
+    HttpsClient::new(known, TIMEOUT).map(Some)
 }
 
 /// Answers a request, or forwards it to the writer. A forwarded request is not forwarded again, so
@@ -36,9 +36,9 @@ pub(crate) async fn answer(
     }
     let once = request.headers().contains_key(FORWARDED);
     let (parts, body) = request.into_parts();
-    let patience = parts.extensions.get::<Peer>();
-    let patience = patience.map_or(PATIENCE, |Peer(_, line)| line.limits().patience);
-    let body = timeout(patience, read(body)).await;
+    let time_limit = parts.extensions.get::<Peer>();
+    let time_limit = time_limit.map_or(TIMEOUT, |Peer(_, line)| line.limits().time_limit);
+    let body = timeout(time_limit, read(body)).await;
     let body = body.map_err(|_| ApiError::timed_out())??;
     let Some(caller) = forwarder.filter(|_| !once) else {
         let request = Request::from_parts(parts, Body::from(body));
@@ -120,7 +120,7 @@ fn ask(caller: &HttpsClient, request: Asked<Vec<u8>>, url: &str) -> Result<Respo
 }
 
 const FORWARDED: HeaderName = HeaderName::from_static("lighthaul-forwarded");
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum length of a request body.
 pub(crate) const BODY_MAX: usize = 64 << 10;
 /// Maximum number of bytes that are read of a longer body.

@@ -52,7 +52,7 @@ async fn links(
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
-struct Window {
+struct RangeQuery {
     /// Start [default: now]
     #[param(value_type = Option<String>)]
     from: Option<Timestamp>,
@@ -62,13 +62,13 @@ struct Window {
 }
 
 /// Get the free and the booked capacity of a link
-#[utoipa::path(get, path = "/v1/links/{name}/calendar", params(("name" = String, Path, description = "Name of the link"), Window),
+#[utoipa::path(get, path = "/v1/links/{name}/calendar", params(("name" = String, Path, description = "Name of the link"), RangeQuery),
     responses((status = 200, description = "Free and booked capacity", body = CalendarView), ApiError), security(("bearer" = [])))]
 async fn calendar(
     State(state): State<ApiState>,
     Authenticated(principal): Authenticated,
     FromHead(Path(name)): FromHead<Path<String>>,
-    FromHead(Query(window)): FromHead<Query<Window>>,
+    FromHead(Query(window)): FromHead<Query<RangeQuery>>,
 ) -> Result<Json<CalendarView>, ApiError> {
     let from = window.from.unwrap_or_else(ApiState::now);
     let till = window.till.unwrap_or_else(|| (from.instant() + DAY).into());

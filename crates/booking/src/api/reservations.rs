@@ -65,7 +65,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
-struct Wanted {
+struct ListQuery {
     /// Owner of the reservations; only operators may list those of others
     owner: Option<String>,
     /// State of the reservations, as in committed
@@ -78,22 +78,22 @@ struct Wanted {
 }
 
 /// List reservations in the order of their numbers
-#[utoipa::path(get, path = "/v1/reservations", operation_id = "list_reservations", params(Wanted),
+#[utoipa::path(get, path = "/v1/reservations", operation_id = "list_reservations", params(ListQuery),
     responses((status = 200, description = "A part of the list", body = Page<Reservation>), ApiError), security(("bearer" = [])))]
 async fn list(
     State(state): State<ApiState>,
     Authenticated(principal): Authenticated,
-    FromHead(Query(wanted)): FromHead<Query<Wanted>>,
+    FromHead(Query(query)): FromHead<Query<ListQuery>>,
 ) -> Answer<Page<Reservation>> {
-    let limit = wanted.limit.unwrap_or(100);
+    let limit = query.limit.unwrap_or(100);
     if !(1..=PAGE_MAX).contains(&limit) {
         return Err(ApiError::unreadable(&InvalidInput::Limit(PAGE_MAX)));
     }
     let filter = Filter {
-        owner: wanted.owner,
-        state: wanted.state,
+        owner: query.owner,
+        state: query.state,
     };
-    let part = (wanted.after.unwrap_or(0), limit);
+    let part = (query.after.unwrap_or(0), limit);
     let page = state.with_books(move |books| books.list(&principal, &filter, part));
     Ok(Json(page.await?))
 }

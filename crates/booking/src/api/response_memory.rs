@@ -123,7 +123,7 @@ impl ResponseMemory {
                 freed.await;
             }
         };
-        timeout(PATIENCE, slot).await.ok()
+        timeout(TIMEOUT, slot).await.ok()
     }
 
     fn lock(&self) -> MutexGuard<'_, Shares> {
@@ -173,7 +173,7 @@ const SMALL: u64 = 16 << 10;
 /// Bytes that are written at once.
 const PART: usize = 16 << 10;
 /// Maximum time that a response waits for memory.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {

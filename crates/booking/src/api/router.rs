@@ -89,7 +89,7 @@ impl Modify for Bearer {
 
 /// Ends a request that takes too long. An event stream has begun by then and is not affected.
 async fn in_time(request: Request, next: Next) -> Response {
-    let answered = timeout(PATIENCE, next.run(request)).await;
+    let answered = timeout(TIMEOUT, next.run(request)).await;
     answered.unwrap_or_else(|_| ApiError::timed_out().into_response())
 }
 
@@ -134,4 +134,4 @@ fn known(method: &Method) -> &'static str {
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);

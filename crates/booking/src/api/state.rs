@@ -104,13 +104,13 @@ impl ApiState {
     ) -> std::result::Result<Principal, ApiError> {
         let state = Arc::clone(&self.0);
         let now = unix_nanos() / 1_000_000_000;
-        let judged = spawn_blocking(move || {
+        let authenticated = spawn_blocking(move || {
             state
                 .authenticator
                 .authenticate(authorization.as_deref(), now)
         });
-        match judged.await {
-            Ok(judged) => judged.map_err(ApiError::from),
+        match authenticated.await {
+            Ok(authenticated) => authenticated.map_err(ApiError::from),
             Err(_) => Err(ApiError::fault()),
         }
     }

@@ -124,8 +124,7 @@ impl Conflicts<'_> {
 }
 
 impl Conflict {
-    /// Returns the error with the packets and the time of the conflict, and the first start at which
-    /// the packets are free, if it is known.
+    /// Returns the error of a conflict. `free` is the first start without a conflict, if it is known.
     pub(super) fn refusal(&self, flow: &FlowAt, free: Option<Timestamp>) -> OverlapError {
         OverlapError::Packets {
             id: self.id,

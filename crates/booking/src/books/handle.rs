@@ -259,7 +259,7 @@ impl Books {
 
     /// Makes changes that are due. Returns the time of the next call, at most one second ahead.
     pub fn tick(&self) -> Result<Timestamp> {
-        let due = self.look_after();
+        let due = self.run_due();
         let mut status = self.status_lock();
         status.at = (self.clock)();
         status.why = due.as_ref().err().map(ToString::to_string);
@@ -281,7 +281,7 @@ impl Books {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn look_after(&self) -> Result<Timestamp> {
+    fn run_due(&self) -> Result<Timestamp> {
         match self.change(|_, _| Ok(())) {
             Ok(()) => {}
             Err(Error::OtherWriter { .. }) => self.read(|_, _| Ok(()))?,

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn owner_with_most_loses_its_oldest_first() {
+    fn oldest_entries_of_the_owner_with_most_are_deleted_first() {
         let mut shares = MemoryShares::default();
         shares.add("ada", (Timestamp(1), 1), 10);
         for nth in 2..6 {

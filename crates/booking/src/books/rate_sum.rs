@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn peak_is_found_wherever_it_is() {
+    fn peak_is_found_at_any_time() {
         let own = [step(10, 20, 5), step(20, 30, 2)];
         let peak = |others: &[Step]| of(others).peak(&own);
         assert_eq!(peak(&[]), (5, 0));
@@ -95,7 +95,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn peak_is_that_of_an_array(
+        fn peak_matches_an_array(
             others in prop::collection::vec((0_u64..60, 1_u64..20, 1_u64..9), 0..40), own in (0_u64..60, 1_u64..20, 1_u64..9),
         ) {
             let others: Vec<Step> = others.iter().map(|(from, len, bps)| step(*from, from + len, *bps)).collect();
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_reservations_of_512_steps_are_compared_in_no_time() {
+    fn thousand_reservations_of_512_steps_are_compared_quickly() {
         let reservation = |nth: u64| -> Vec<Step> {
             let steps = 0..512;
             let steps = steps.map(|part| step(part * 4000 + nth, part * 4000 + nth + 2000, 1));

@@ -48,7 +48,7 @@ impl SyncedLedger {
         &mut self,
         act: impl FnOnce(&mut Ledger, Timestamp) -> Result<T>,
     ) -> Result<T> {
-        self.lead()?;
+        self.become_writer()?;
         let now = self.now;
         self.is_stale = true;
         self.ledger.tick(now)?;
@@ -97,7 +97,7 @@ impl SyncedLedger {
     }
 
     /// Makes this instance the writer, with an up-to-date ledger.
-    fn lead(&mut self) -> Result<()> {
+    fn become_writer(&mut self) -> Result<()> {
         let was_writer = std::mem::take(&mut self.is_writer);
         if let Writer::Other(url) = self.store.elect()? {
             return Err(Error::OtherWriter { url });

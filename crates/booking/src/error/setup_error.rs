@@ -90,7 +90,7 @@ pub enum TopologyFileError {
     /// The link has no capacity.
     #[error("link {0} has no capacity: give it one, or all that have none with --link-capacity")]
     NoCapacity(String),
-    /// The file is not GraphML.
+    /// The file is not `GraphML`.
     #[error("the file is not GraphML: {0}")]
     NotGraphml(String),
     /// Two nodes have this identifier.

@@ -41,7 +41,7 @@ impl Keys {
     pub fn fixed(set: &[u8]) -> Result<Self, serde_json::Error> {
         let set: Set = serde_json::from_slice(set)?;
         let kept = KeyCache {
-            keys: set.good().collect(),
+            keys: set.supported().collect(),
             ..KeyCache::default()
         };
         Ok(Self {
@@ -66,7 +66,7 @@ impl Keys {
         };
         // other callers do not wait for this one: tokens with invented key names would delay them
         // all
-        if self.kept().asks(now, kid) {
+        if self.kept().should_fetch(now, kid) {
             match fetch(agent, url) {
                 Ok(keys) => {
                     let mut kept = self.kept();
@@ -89,21 +89,21 @@ fn fetch(agent: &Agent, url: &str) -> Result<Vec<Jwk>, ureq::Error> {
     let mut response = agent.get(url).call()?;
     let body = response.body_mut().with_config().limit(BYTES_MAX);
     let set: Set = body.read_json()?;
-    Ok(set.good().collect())
+    Ok(set.supported().collect())
 }
 
 impl KeyCache {
     /// Returns true if the caller should fetch the keys. Other callers then do not for a while.
-    fn asks(&mut self, now: u64, kid: Option<&str>) -> bool {
+    fn should_fetch(&mut self, now: u64, kid: Option<&str>) -> bool {
         let is = |kid: &str| self.keys.iter().any(|key| key.kid.as_deref() == Some(kid));
         let wanted = age(self.fetched, now) >= FRESH || !kid.is_none_or(is);
         let has_some = age(self.fetched, now) < STALE;
         let pause = if has_some { PAUSE } else { PAUSE_WITHOUT };
-        let asks = wanted && age(self.tried, now) >= pause;
-        if asks {
+        let should_fetch = wanted && age(self.tried, now) >= pause;
+        if should_fetch {
             self.tried = Some(now);
         }
-        asks
+        should_fetch
     }
 }
 
@@ -119,7 +119,7 @@ struct Set {
 
 impl Set {
     /// Returns the keys with a supported algorithm.
-    fn good(self) -> impl Iterator<Item = Jwk> {
+    fn supported(self) -> impl Iterator<Item = Jwk> {
         let keys = self.keys.into_iter();
         keys.filter(|key| key.algorithm().is_some()).take(KEYS_MAX)
     }
@@ -283,9 +283,9 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_asked_for_in_time_and_not_too_often() {
+    fn keys_are_fetched_when_due_and_not_too_often() {
         let day = 1000 + STALE;
-        // times of the fetch, the last try and the question, and the key that the token names
+        // times of the last success, the last attempt and the request, and the key that the token names
         for (fetched, tried, now, kid, asks) in [
             (None, None, 0, None, true),
             (None, Some(1000), 1002, Some("k"), false),
@@ -311,9 +311,9 @@ mod tests {
                 fetched,
             };
             let about = format!("fetched {fetched:?}, tried {tried:?}, {kid:?} at {now}");
-            assert_eq!(kept.asks(now, kid), asks, "{about}");
+            assert_eq!(kept.should_fetch(now, kid), asks, "{about}");
             assert_eq!(kept.tried, if asks { Some(now) } else { tried }, "{about}");
-            assert!(!kept.asks(now, kid), "asked again at once: {about}");
+            assert!(!kept.should_fetch(now, kid), "asked again at once: {about}");
         }
     }
 }

@@ -13,7 +13,7 @@ use super::sqlite::check_format;
 use super::tls::Server;
 use crate::error::{Error, Result, ServerFault, SetupError, StoreError};
 
-/// PostgreSQL server that keeps the reservations.
+/// `PostgreSQL` server that keeps the reservations.
 ///
 /// The holder of an advisory lock is the writer. It writes over the connection that holds the lock,
 /// so that a writer that has lost the lock cannot write. The connection is encrypted if the URL has
@@ -43,7 +43,7 @@ impl Postgres {
             );
         }
         let config = &mut server.config;
-        config.connect_timeout(PATIENCE).tcp_user_timeout(PATIENCE);
+        config.connect_timeout(TIMEOUT).tcp_user_timeout(TIMEOUT);
         config.keepalives(true).keepalives_idle(PROBE_AFTER);
         config
             .keepalives_interval(PROBE_EVERY)
@@ -87,7 +87,7 @@ impl Store for Postgres {
         self.with("find the writer at", |connection| {
             if connection.is_writer {
                 // an instance without connection to the server learns it here
-                return connection.client.is_valid(PATIENCE).map(|()| Writer::This);
+                return connection.client.is_valid(TIMEOUT).map(|()| Writer::This);
             }
             let row = connection
                 .client
@@ -201,7 +201,7 @@ impl std::fmt::Debug for Connection {
 /// Returns the connection settings of the server. Its keepalive probes detect a client whose host
 /// has failed, so that its lock is released soon after [`PROBE_AFTER`].
 fn options() -> String {
-    let limit = PATIENCE.as_millis();
+    let limit = TIMEOUT.as_millis();
     let (after, every) = (PROBE_AFTER.as_secs(), PROBE_EVERY.as_secs());
     format!(
         "-c statement_timeout={limit} -c lock_timeout={limit} -c idle_in_transaction_session_timeout={limit} \
@@ -305,4 +305,4 @@ const PROBE_AFTER: Duration = Duration::from_secs(3);
 const PROBE_EVERY: Duration = Duration::from_secs(2);
 const PROBES: u32 = 3;
 /// Timeout of each action.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);

@@ -11,7 +11,7 @@ use super::contract::{Position, Store, Writer};
 use super::sql;
 use crate::error::{Error, Result, SqliteFault, StoreError};
 
-/// SQLite file, which is locked while it is open.
+/// `SQLite` file, which is locked while it is open.
 #[derive(Debug)]
 pub struct Sqlite {
     path: PathBuf,

@@ -1,4 +1,4 @@
-//! Encryption settings in the URL of a PostgreSQL server, some of which its crate does not support.
+//! Encryption settings in the URL of a `PostgreSQL` server, some of which its crate does not support.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::error::DatabaseUrlError;
 
-/// PostgreSQL server, and the encryption of its connections, if any.
+/// `PostgreSQL` server, and the encryption of its connections, if any.
 pub(super) struct Server {
     pub(super) config: Config,
     pub(super) tls: Option<MakeRustlsConnect>,

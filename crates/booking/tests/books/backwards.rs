@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 use lighthaul_booking::books::Config;
 use lighthaul_booking::store::sqlite::Sqlite;
 
-use crate::shelf::Shelf;
+use crate::shared_store::SharedStore;
 use crate::world::{BEGIN, World, ada, all_for, open};
 
 fn says_backwards<T: std::fmt::Debug>(answer: lighthaul_booking::Result<T>) {
@@ -19,24 +19,24 @@ fn says_backwards<T: std::fmt::Debug>(answer: lighthaul_booking::Result<T>) {
 
 #[test]
 fn older_store_is_refused_by_every_instance_that_has_seen_more() {
-    let shelf = Shelf::default();
-    shelf.elect("one");
+    let shared_store = SharedStore::default();
+    shared_store.elect("one");
     let now = Arc::new(AtomicU64::new(BEGIN));
-    let one = open(shelf.hand("one"), Config::default(), &now).unwrap();
-    let two = open(shelf.hand("two"), Config::default(), &now).unwrap();
+    let one = open(shared_store.handle("one"), Config::default(), &now).unwrap();
+    let two = open(shared_store.handle("two"), Config::default(), &now).unwrap();
     one.reserve(&ada(), &all_for(1), None).unwrap();
-    let lagging = shelf.copy();
+    let lagging = shared_store.copy();
     let lost = one.reserve(&ada(), &all_for(1), None).unwrap();
     assert_eq!(two.get(&ada(), lost.id).unwrap(), lost);
-    shelf.restore(&lagging);
+    shared_store.restore(&lagging);
     // an instance that has seen nothing accepts it, and continues beyond the others
-    shelf.elect("three");
-    let three = open(shelf.hand("three"), Config::default(), &now).unwrap();
+    shared_store.elect("three");
+    let three = open(shared_store.handle("three"), Config::default(), &now).unwrap();
     for _ in 0..5 {
         three.reserve(&ada(), &all_for(1), None).unwrap();
     }
     says_backwards(two.get(&ada(), lost.id));
-    shelf.elect("one");
+    shared_store.elect("one");
     says_backwards(one.reserve(&ada(), &all_for(1), None));
     says_backwards(one.tick());
     assert!(one.status().why.unwrap().contains("went backwards"));
@@ -44,18 +44,18 @@ fn older_store_is_refused_by_every_instance_that_has_seen_more() {
 
 #[test]
 fn alternating_writers_have_one_history() {
-    let shelf = Shelf::default();
-    shelf.elect("one");
+    let shared_store = SharedStore::default();
+    shared_store.elect("one");
     let now = Arc::new(AtomicU64::new(BEGIN));
-    let one = open(shelf.hand("one"), Config::default(), &now).unwrap();
-    let two = open(shelf.hand("two"), Config::default(), &now).unwrap();
+    let one = open(shared_store.handle("one"), Config::default(), &now).unwrap();
+    let two = open(shared_store.handle("two"), Config::default(), &now).unwrap();
     for nth in 0..6 {
         let (name, writer) = if nth % 2 == 0 {
             ("one", &one)
         } else {
             ("two", &two)
         };
-        shelf.elect(name);
+        shared_store.elect(name);
         let made = writer.reserve(&ada(), &all_for(1), None).unwrap();
         for books in [&one, &two] {
             books.tick().unwrap();

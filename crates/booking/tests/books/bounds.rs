@@ -247,7 +247,7 @@ fn settings_out_of_range_are_refused() {
         }),
         ("hold of", |config| config.hold = Duration::ZERO),
         ("quota window", |config| {
-            config.window = Duration::from_mins(1)
+            config.window = Duration::from_mins(1);
         }),
         ("events to keep", |config| config.events_max = 0),
     ];

@@ -11,7 +11,7 @@ use lighthaul_booking::store::Writer;
 use lighthaul_circuit::reservation::State;
 use proptest::prelude::*;
 
-use crate::shelf::{Fault, Shelf};
+use crate::shared_store::{Fault, SharedStore};
 use crate::world::{
     SECOND, SECONDS_WORTH, World, ada, all_for, ben, device, fixed_for, held_for, link,
     most_at_once, open, operator,
@@ -19,18 +19,18 @@ use crate::world::{
 
 #[test]
 fn failed_write_changes_nothing() {
-    let shelf = Shelf::default();
-    shelf.elect("one");
-    let world = World::on(shelf.hand("one"), Config::default());
+    let shared_store = SharedStore::default();
+    shared_store.elect("one");
+    let world = World::on(shared_store.handle("one"), Config::default());
     let first = world.books.reserve(&ada(), &all_for(10), None).unwrap();
     let before = world.calendar();
-    shelf.fail(Fault::Before);
+    shared_store.fail(Fault::Before);
     assert!(matches!(
         world.books.reserve(&ada(), &all_for(10), None),
         Err(Error::Store(_))
     ));
     assert_eq!(world.calendar(), before);
-    shelf.fail(Fault::Before);
+    shared_store.fail(Fault::Before);
     assert!(world.books.release(&ada(), first.id, "").is_err());
     assert_eq!(world.books.get(&ada(), first.id).unwrap(), first);
     assert_eq!(
@@ -45,10 +45,10 @@ fn failed_write_changes_nothing() {
 
 #[test]
 fn stored_booking_without_answer_is_returned_for_the_same_key() {
-    let shelf = Shelf::default();
-    shelf.elect("one");
-    let world = World::on(shelf.hand("one"), Config::default());
-    shelf.fail(Fault::Behind);
+    let shared_store = SharedStore::default();
+    shared_store.elect("one");
+    let world = World::on(shared_store.handle("one"), Config::default());
+    shared_store.fail(Fault::Behind);
     assert!(matches!(
         world.books.reserve(&ada(), &all_for(10), Some("k")),
         Err(Error::Store(_))
@@ -68,10 +68,10 @@ fn stored_booking_without_answer_is_returned_for_the_same_key() {
 
 #[test]
 fn reader_answers_queries_and_replaces_the_writer() {
-    let shelf = Shelf::default();
-    shelf.elect("one");
-    let one = World::on(shelf.hand("one"), Config::default());
-    let two = open(shelf.hand("two"), Config::default(), &one.now).unwrap();
+    let shared_store = SharedStore::default();
+    shared_store.elect("one");
+    let one = World::on(shared_store.handle("one"), Config::default());
+    let two = open(shared_store.handle("two"), Config::default(), &one.now).unwrap();
     let first = one.books.reserve(&ada(), &all_for(10), Some("k")).unwrap();
     assert_eq!(two.get(&ada(), first.id).unwrap(), first);
     assert_eq!(
@@ -82,7 +82,7 @@ fn reader_answers_queries_and_replaces_the_writer() {
         Err(Error::OtherWriter { url }) => assert_eq!(url, "one"),
         answer => panic!("{answer:?}"),
     }
-    shelf.elect("two");
+    shared_store.elect("two");
     assert!(matches!(
         one.books.reserve(&ada(), &all_for(1), None),
         Err(Error::OtherWriter { .. })
@@ -105,10 +105,10 @@ fn reader_answers_queries_and_replaces_the_writer() {
 
 #[test]
 fn status_has_the_writer_the_time_and_the_failure() {
-    let shelf = Shelf::default();
-    shelf.elect("one");
-    let one = World::on(shelf.hand("one"), Config::default());
-    let two = open(shelf.hand("two"), Config::default(), &one.now).unwrap();
+    let shared_store = SharedStore::default();
+    shared_store.elect("one");
+    let one = World::on(shared_store.handle("one"), Config::default());
+    let two = open(shared_store.handle("two"), Config::default(), &one.now).unwrap();
     let of = |books: &Books| {
         let status = books.status();
         (status.writer, status.at, status.why.is_some())
@@ -120,11 +120,11 @@ fn status_has_the_writer_the_time_and_the_failure() {
     assert_eq!(two.writer().unwrap(), Writer::Other("one".to_owned()));
     one.pass(5);
     assert_eq!(of(&one.books), (None, World::at(5), false));
-    shelf.fail(Fault::Away);
+    shared_store.fail(Fault::Away);
     assert!(two.tick().is_err() && two.writer().is_err());
     assert_eq!(of(&two), (other, World::at(5), true));
-    shelf.heal();
-    shelf.elect("two");
+    shared_store.heal();
+    shared_store.elect("two");
     two.tick().unwrap();
     assert_eq!(of(&two), (None, World::at(5), false));
     assert_eq!(two.circuits().unwrap(), Some(Vec::new()));
@@ -135,10 +135,10 @@ fn status_has_the_writer_the_time_and_the_failure() {
 
 #[test]
 fn listeners_are_called_for_changes_of_all_instances() {
-    let shelf = Shelf::default();
-    shelf.elect("one");
-    let one = World::on(shelf.hand("one"), Config::default());
-    let two = open(shelf.hand("two"), Config::default(), &one.now).unwrap();
+    let shared_store = SharedStore::default();
+    shared_store.elect("one");
+    let one = World::on(shared_store.handle("one"), Config::default());
+    let two = open(shared_store.handle("two"), Config::default(), &one.now).unwrap();
     let heard = Arc::new(AtomicU64::new(0));
     for books in [&one.books, &two] {
         let heard = Arc::clone(&heard);
@@ -159,10 +159,10 @@ fn listeners_are_called_for_changes_of_all_instances() {
 
 #[test]
 fn late_reader_learns_that_an_outage_was_canceled() {
-    let shelf = Shelf::default();
-    shelf.elect("one");
-    let one = World::on(shelf.hand("one"), Config::default());
-    let two = open(shelf.hand("two"), Config::default(), &one.now).unwrap();
+    let shared_store = SharedStore::default();
+    shared_store.elect("one");
+    let one = World::on(shared_store.handle("one"), Config::default());
+    let two = open(shared_store.handle("two"), Config::default(), &one.now).unwrap();
     let outage = NewOutage {
         link: "link".into(),
         from: Some(World::at(1000)),
@@ -189,9 +189,9 @@ fn late_reader_learns_that_an_outage_was_canceled() {
 
 #[test]
 fn reservations_beyond_a_reduced_capacity_fail_and_others_stay() {
-    let shelf = Shelf::default();
-    shelf.elect("one");
-    let world = World::on(shelf.hand("one"), Config::default());
+    let shared_store = SharedStore::default();
+    shared_store.elect("one");
+    let world = World::on(shared_store.handle("one"), Config::default());
     let wide = world.books.reserve(&ada(), &all_for(10), None).unwrap().id;
     let narrow = NewReservation {
         rate_max: Some("100Mb/s".parse().unwrap()),
@@ -200,7 +200,13 @@ fn reservations_beyond_a_reduced_capacity_fail_and_others_stay() {
     let narrow = world.books.reserve(&ada(), &narrow, None).unwrap();
     let now = Arc::clone(&world.now);
     let clock = move || Timestamp(now.load(Ordering::Relaxed));
-    let slower = Books::open(shelf.hand("one"), link(500), Config::default(), clock).unwrap();
+    let slower = Books::open(
+        shared_store.handle("one"),
+        link(500),
+        Config::default(),
+        clock,
+    )
+    .unwrap();
     let failed = slower.get(&ada(), wide).unwrap();
     assert_eq!(failed.state, State::Failed);
     assert!(
@@ -214,9 +220,9 @@ fn reservations_beyond_a_reduced_capacity_fail_and_others_stay() {
 
 #[test]
 fn topology_without_booked_links_is_refused() {
-    let shelf = Shelf::default();
-    shelf.elect("one");
-    let world = World::on(shelf.hand("one"), Config::default());
+    let shared_store = SharedStore::default();
+    shared_store.elect("one");
+    let world = World::on(shared_store.handle("one"), Config::default());
     let kept = world.books.reserve(&ada(), &all_for(10), None).unwrap();
     let other = || {
         let link = lighthaul_calendar::Link {
@@ -235,7 +241,12 @@ fn topology_without_booked_links_is_refused() {
         move || Timestamp(now.load(Ordering::Relaxed))
     };
     for name in ["one", "two"] {
-        let opened = Books::open(shelf.hand(name), other(), Config::default(), clock());
+        let opened = Books::open(
+            shared_store.handle(name),
+            other(),
+            Config::default(),
+            clock(),
+        );
         let why = opened.unwrap_err().to_string();
         assert!(
             why.contains("the topology lacks host b, link link"),
@@ -246,12 +257,18 @@ fn topology_without_booked_links_is_refused() {
             "{why}"
         );
     }
-    let again = open(shelf.hand("one"), Config::default(), &world.now).unwrap();
+    let again = open(shared_store.handle("one"), Config::default(), &world.now).unwrap();
     assert_eq!(again.get(&ada(), kept.id).unwrap().steps, kept.steps);
     // ended reservations need no links
     drop(again);
     world.now.fetch_add(100 * SECOND, Ordering::Relaxed);
-    let new = Books::open(shelf.hand("one"), other(), Config::default(), clock()).unwrap();
+    let new = Books::open(
+        shared_store.handle("one"),
+        other(),
+        Config::default(),
+        clock(),
+    )
+    .unwrap();
     assert_eq!(new.get(&ada(), kept.id).unwrap().state, State::Released);
 }
 
@@ -260,15 +277,15 @@ proptest! {
 
     #[test]
     fn random_actions_never_overbook_and_instances_agree(seed: u64) {
-        let shelf = Shelf::default();
-        shelf.elect("one");
-        let world = World::on(shelf.hand("one"), Config::default());
-        let two = open(shelf.hand("two"), Config::default(), &world.now).unwrap();
+        let shared_store = SharedStore::default();
+        shared_store.elect("one");
+        let world = World::on(shared_store.handle("one"), Config::default());
+        let two = open(shared_store.handle("two"), Config::default(), &world.now).unwrap();
         let mut rng = Rng::new(seed);
         for _ in 0..60 {
             match rng.below(12) {
-                0 => shelf.fail(Fault::Before),
-                1 => shelf.fail(Fault::Behind),
+                0 => shared_store.fail(Fault::Before),
+                1 => shared_store.fail(Fault::Behind),
                 _ => {}
             }
             // the result does not matter here
@@ -281,12 +298,12 @@ proptest! {
                 two.tick().unwrap();
             }
         }
-        shelf.heal();
+        shared_store.heal();
         world.books.tick().unwrap();
         let all = world.books.list(&operator(), &Filter::default(), (0, 1000)).unwrap().items;
         prop_assert!(most_at_once(&all) <= 1_000_000_000, "seed {seed}");
         let now = Timestamp(world.now.load(Ordering::Relaxed)).instant();
-        let again = open(shelf.hand("one"), Config::default(), &world.now).unwrap();
+        let again = open(shared_store.handle("one"), Config::default(), &world.now).unwrap();
         for books in [&two, &again] {
             let mut calendar = books.snapshot().unwrap();
             calendar.forget(now);

@@ -274,9 +274,9 @@ fn journal_has_creation_resizes_and_moves() {
     let moved = world.books.get(&ada(), id).unwrap();
     let lines = moved.journal.iter().filter(|line| line.from == line.to);
     let lines: Vec<_> = lines.collect();
-    let told = lines.iter().map(|line| (line.verb, line.who.as_str()));
+    let reports = lines.iter().map(|line| (line.verb, line.who.as_str()));
     assert_eq!(
-        told.collect::<Vec<_>>(),
+        reports.collect::<Vec<_>>(),
         [
             (Verb::Reserve, "ada"),
             (Verb::Extend, "ada"),

@@ -9,5 +9,5 @@ mod kept;
 mod life;
 mod moved;
 mod rate_limits;
-mod shelf;
+mod shared_store;
 mod world;

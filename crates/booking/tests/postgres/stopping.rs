@@ -17,8 +17,8 @@ fn stopped_scheduler_ends_without_a_panic() {
     let mut instance = Instance::start_with(&server, &folder.0, stderr);
     assert!(instance.client().health().is_ok());
     let id = instance.child.id().to_string();
-    let told = Command::new("kill").args(["-TERM", &id]).status().unwrap();
-    assert!(told.success());
+    let reports = Command::new("kill").args(["-TERM", &id]).status().unwrap();
+    assert!(reports.success());
     let ended = instance.child.wait().unwrap();
     let said = fs::read_to_string(&log).unwrap();
     assert!(ended.success(), "{ended}: {said}");

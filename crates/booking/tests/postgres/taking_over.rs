@@ -39,7 +39,7 @@ fn killed_writer_is_replaced_without_lost_or_double_bookings() {
     let folder = Folder::make("taking-over");
     let mut writer = Instance::start(&server, &folder.0);
     let mut reader = Instance::start(&server, &folder.0);
-    let mut told = Told::default();
+    let mut reports = Reports::default();
     for round in 0..ROUNDS {
         let place = format!("round {round}, seed {seed}");
         assert_eq!(
@@ -49,20 +49,20 @@ fn killed_writer_is_replaced_without_lost_or_double_bookings() {
         );
         let kill_after = Duration::from_micros(rng.below(150_000));
         let asker = Asker::new(&reader.url, rng.below(u64::MAX));
-        told.hear(asker.go_on_past(|| writer.kill_after(kill_after)));
+        reports.add(asker.run_past(|| writer.kill_after(kill_after)));
         let client = reader.client();
         assert_eq!(client.health().unwrap().writer, None, "{place}");
-        told.compare(&every_one(&client), &place);
+        reports.compare(&every_one(&client), &place);
         // the killed instance restarts as a reader
         writer = std::mem::replace(&mut reader, Instance::start(&server, &folder.0));
-        told.compare(&every_one(&reader.client()), &place);
+        reports.compare(&every_one(&reader.client()), &place);
     }
     println!(
         "{} reservations, {} releases in {ROUNDS} kills",
-        told.booked.len(),
-        told.left.len()
+        reports.booked.len(),
+        reports.left.len()
     );
-    assert!(told.booked.len() > ROUNDS, "too few for a test");
+    assert!(reports.booked.len() > ROUNDS, "too few for a test");
 }
 
 /// Process that the test above kills: a scheduler.
@@ -96,7 +96,7 @@ fn instance() {
             issuer: None,
         },
         books: Arc::new(books.unwrap()),
-        questions_per_second: 100_000,
+        requests_per_second: 100_000,
         limits: lighthaul_booking::connections::Limits::default(),
         peers: ServerTrust::certificate(),
         circuits: None,
@@ -207,12 +207,12 @@ impl Asker {
     }
 
     /// Sends requests from before until after `kill`.
-    fn go_on_past(&self, kill: impl FnOnce()) -> Answers {
+    fn run_past(&self, kill: impl FnOnce()) -> Answers {
         let (answered, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
         thread::scope(|scope| {
-            let asking = scope.spawn(|| self.go_on(&answered, &is_over));
+            let asking = scope.spawn(|| self.run(&answered, &is_over));
             let clock = Clock::start();
-            while answered.load(Ordering::Relaxed) == 0 && clock.now() < Instant::ZERO + PATIENCE {
+            while answered.load(Ordering::Relaxed) == 0 && clock.now() < Instant::ZERO + TIMEOUT {
                 thread::park_timeout(Duration::from_millis(1));
             }
             kill();
@@ -221,7 +221,7 @@ impl Asker {
         })
     }
 
-    fn go_on(&self, answered: &AtomicU64, is_over: &AtomicBool) -> Answers {
+    fn run(&self, answered: &AtomicU64, is_over: &AtomicBool) -> Answers {
         let mut rng = Rng::new(self.seed);
         let mut answers = Answers::default();
         let mut mine = Vec::new();
@@ -273,7 +273,7 @@ impl Asker {
     fn till_answered(&self, path: &str, body: &str, key: &str) -> (u16, String) {
         let clock = Clock::start();
         let mut last = String::new();
-        while clock.now() < Instant::ZERO + PATIENCE {
+        while clock.now() < Instant::ZERO + TIMEOUT {
             let request = self.agent.post(format!("{}{path}", self.url));
             let request = request
                 .header("Authorization", format!("Bearer {TOKEN}"))
@@ -295,13 +295,13 @@ impl Asker {
 
 /// Answers of all rounds.
 #[derive(Default)]
-struct Told {
+struct Reports {
     booked: Vec<Reservation>,
     left: BTreeSet<u64>,
 }
 
-impl Told {
-    fn hear(&mut self, answers: Answers) {
+impl Reports {
+    fn add(&mut self, answers: Answers) {
         self.booked.extend(answers.booked);
         self.left.extend(answers.left);
     }
@@ -366,7 +366,7 @@ impl Drop for Folder {
 const ROUNDS: usize = 20;
 /// Requests after a kill.
 const MORE: u32 = 4;
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 const TOKEN: &str = "a token";
 const READY: &str = "listening";
 const STORE: &str = "LIGHTHAUL_TEST_STORE";

@@ -72,7 +72,7 @@ fn server_without_tls_is_refused_if_tls_is_required() {
     Postgres::open(&url("disable"), "").unwrap();
 }
 
-/// Returns PEM as OpenSSL reads it.
+/// Returns PEM as `OpenSSL` reads it.
 fn pem(label: &str, octets: &[u8]) -> String {
     let text = data_encoding::BASE64.encode(octets);
     let lines: Vec<_> = text

@@ -2,11 +2,11 @@
 
 use lighthaul_booking::client::Filter;
 
-use crate::stage::{Setup, Stage, ahead, bytes};
+use crate::test_server::{Setup, TestServer, ahead, bytes};
 
 /// Asserts that the books are empty.
-fn assert_balanced(stage: &Stage) {
-    let olga = stage.client("olga");
+fn assert_balanced(test_server: &TestServer) {
+    let olga = test_server.client("olga");
     let all = olga.reservations(&Filter::default(), None).unwrap();
     assert_eq!(all.items, []);
     for link in ["a-b", "b-c", "d-a"] {
@@ -172,10 +172,10 @@ const IMPOSSIBLE: [(&str, u16, &str, &str); 27] = [
 
 #[test]
 fn impossible_request_is_refused_with_a_remedy() {
-    let stage = Stage::new();
+    let test_server = TestServer::new();
     for (body, status, kind, says) in IMPOSSIBLE {
         for path in ["/v1/reservations", "/v1/quotes"] {
-            let problem = stage.problem("POST", path, "ada", body);
+            let problem = test_server.problem("POST", path, "ada", body);
             assert_eq!(problem.status, status, "{body}: {problem:?}");
             assert_eq!(
                 problem.kind,
@@ -185,19 +185,19 @@ fn impossible_request_is_refused_with_a_remedy() {
             assert!(problem.detail.contains(says), "{body}: {problem:?}");
         }
     }
-    assert_balanced(&stage);
+    assert_balanced(&test_server);
 }
 
 #[test]
 fn missed_deadline_gets_a_counter_offer() {
-    let stage = Stage::new();
+    let test_server = TestServer::new();
     let start = ahead(600);
     let by = lighthaul_booking::json::Timestamp(start.0 + 1_000_000_000);
     let body = format!(
         r#"{{"from": "a", "to": "c", "size": 250000000, "margin_percent": 0, "rate_max": "500Mb/s",
                            "start": "{start}", "by": "{by}"}}"#
     );
-    let problem = stage.problem("POST", "/v1/reservations", "ada", &body);
+    let problem = test_server.problem("POST", "/v1/reservations", "ada", &body);
     assert_eq!(
         (problem.status, problem.kind.as_str()),
         (409, "urn:lighthaul:problem:late")
@@ -213,20 +213,20 @@ fn missed_deadline_gets_a_counter_offer() {
         "{}",
         problem.detail
     );
-    assert_balanced(&stage);
+    assert_balanced(&test_server);
 }
 
 #[test]
 fn request_without_valid_token_is_refused() {
-    let stage = Stage::new();
+    let test_server = TestServer::new();
     for token in ["", "eve", "old", "a.b.c", "ada ada"] {
-        let problem = stage.problem("GET", "/v1/reservations", token, "");
+        let problem = test_server.problem("GET", "/v1/reservations", token, "");
         assert_eq!(
             (problem.status, problem.kind.as_str()),
             (401, "urn:lighthaul:problem:unauthorized"),
             "{token}"
         );
-        let (_, head, _) = stage.raw("GET", "/v1/reservations", token, "");
+        let (_, head, _) = test_server.raw("GET", "/v1/reservations", token, "");
         assert!(
             head.to_lowercase().contains("www-authenticate: bearer"),
             "{head}"
@@ -234,14 +234,16 @@ fn request_without_valid_token_is_refused() {
     }
     let long = "x".repeat(20_000);
     assert_eq!(
-        stage.problem("GET", "/v1/reservations", &long, "").status,
+        test_server
+            .problem("GET", "/v1/reservations", &long, "")
+            .status,
         401
     );
 }
 
 #[test]
 fn unknown_path_and_parameter_get_a_problem() {
-    let stage = Stage::new();
+    let test_server = TestServer::new();
     for (method, path, status) in [
         ("GET", "/v1/reservations/1", 404),
         ("GET", "/v1/reservations/x", 400),
@@ -259,7 +261,7 @@ fn unknown_path_and_parameter_get_a_problem() {
         ("GET", "/v1/nothing", 404),
         ("PUT", "/v1/reservations", 405),
     ] {
-        let problem = stage.problem(method, path, "ada", "");
+        let problem = test_server.problem(method, path, "ada", "");
         assert_eq!(problem.status, status, "{method} {path}: {problem:?}");
         assert!(!problem.detail.is_empty() && !problem.title.is_empty());
         for says in ["u64", "usize", "serialize"] {
@@ -270,32 +272,35 @@ fn unknown_path_and_parameter_get_a_problem() {
 
 #[test]
 fn calendar_of_the_past_is_refused() {
-    let stage = Stage::new();
+    let test_server = TestServer::new();
     let path = "/v1/links/a-b/calendar?from=1971-01-01T00:00:00Z";
-    let problem = stage.problem("GET", path, "ada", "");
+    let problem = test_server.problem("GET", path, "ada", "");
     let says = "the calendar keeps no past: ask for times from 20";
     assert!(problem.detail.contains(says), "{problem:?}");
     // a request from a moment ago is answered from now on
     let now = ahead(0);
-    let calendar = stage.client("ada").calendar("a-b", now, ahead(60)).unwrap();
+    let calendar = test_server
+        .client("ada")
+        .calendar("a-b", now, ahead(60))
+        .unwrap();
     assert!(calendar.free[0].from >= now, "{calendar:?}");
 }
 
 #[test]
 fn too_long_body_is_refused() {
-    let stage = Stage::new();
+    let test_server = TestServer::new();
     for length in [70_000, 5_000_000] {
         let body = format!(r#"{{"from": "{}"}}"#, "a".repeat(length));
-        let problem = stage.problem("POST", "/v1/reservations", "ada", &body);
+        let problem = test_server.problem("POST", "/v1/reservations", "ada", &body);
         assert_eq!(problem.status, 413, "{problem:?}");
         assert!(problem.detail.contains("65536 bytes"), "{problem:?}");
     }
-    assert_balanced(&stage);
+    assert_balanced(&test_server);
 }
 
 #[test]
 fn body_of_another_media_type_is_refused() {
-    let stage = Stage::new();
+    let test_server = TestServer::new();
     for (kind, status) in [
         ("text/plain", 415),
         ("application/x-www-form-urlencoded", 415),
@@ -303,18 +308,18 @@ fn body_of_another_media_type_is_refused() {
         ("application/json; charset=utf-8", 422),
         ("Application/JSON", 422),
     ] {
-        let (answered, _, body) = stage.raw_as(kind, ("POST", "/v1/quotes"), "ada", "{}");
+        let (answered, _, body) = test_server.raw_as(kind, ("POST", "/v1/quotes"), "ada", "{}");
         assert_eq!(answered, status, "{kind}: {body}");
     }
 }
 
 #[test]
 fn rate_limit_of_one_identity_does_not_affect_others() {
-    let stage = Stage::of(Setup {
-        questions_per_second: 2,
+    let test_server = TestServer::of(Setup {
+        requests_per_second: 2,
         ..Setup::default()
     });
-    let ask = |token: &str| stage.raw("GET", "/v1/topology", token, "");
+    let ask = |token: &str| test_server.raw("GET", "/v1/topology", token, "");
     let answers: Vec<_> = (0..10).map(|_| ask("ada")).collect();
     let refused: Vec<_> = answers
         .iter()
@@ -338,10 +343,12 @@ fn rate_limit_of_one_identity_does_not_affect_others() {
 
 #[test]
 fn silent_connections_do_not_block_others() {
-    let stage = Stage::new();
+    let test_server = TestServer::new();
     let mut silent = Vec::new();
-    silent.resize_with(200, || std::net::TcpStream::connect(stage.address).unwrap());
-    assert!(stage.client("ada").reserve(&bytes(1)).is_ok());
+    silent.resize_with(200, || {
+        std::net::TcpStream::connect(test_server.address).unwrap()
+    });
+    assert!(test_server.client("ada").reserve(&bytes(1)).is_ok());
     drop(silent);
 }
 
@@ -349,17 +356,17 @@ fn silent_connections_do_not_block_others() {
 fn quota_error_names_the_limit() {
     let mut setup = Setup::default();
     setup.config.policy.quota.reservations = 2;
-    let stage = Stage::of(setup);
-    let ada = stage.client("ada");
+    let test_server = TestServer::of(setup);
+    let ada = test_server.client("ada");
     let made: Vec<_> = (0..2)
         .map(|_| ada.reserve(&bytes(1_000_000_000_000)).unwrap())
         .collect();
-    let problem = crate::stage::problem(ada.reserve(&bytes(1)));
+    let problem = crate::test_server::problem(ada.reserve(&bytes(1)));
     assert_eq!(
         (problem.status, problem.kind.as_str()),
         (403, "urn:lighthaul:problem:quota")
     );
-    assert!(stage.client("bob").reserve(&bytes(1)).is_ok());
+    assert!(test_server.client("bob").reserve(&bytes(1)).is_ok());
     ada.cancel(made[0].id, "").unwrap();
     assert!(ada.reserve(&bytes(1)).is_ok());
 }

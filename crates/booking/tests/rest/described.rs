@@ -7,7 +7,7 @@ use lighthaul_booking::json::NewReservation;
 use lighthaul_circuit::reservation::State;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, ahead, bytes};
+use crate::test_server::{TestServer, ahead, bytes};
 
 fn document() -> Value {
     serde_json::to_value(openapi()).unwrap()
@@ -128,7 +128,10 @@ fn description_conforms_to_openapi() {
     }
     for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
         for (field, about) in schema["properties"].as_object().into_iter().flatten() {
-            assert!(is_described(about), "{name}.{field} is not told: {about}");
+            assert!(
+                is_described(about),
+                "{name}.{field} is not reports: {about}"
+            );
         }
     }
     let priority = &document["components"]["schemas"]["NewReservation"]["properties"]["priority"];
@@ -137,18 +140,18 @@ fn description_conforms_to_openapi() {
 
 /// Returns true if a field has a description, also within alternatives or behind a reference.
 fn is_described(about: &Value) -> bool {
-    let told = |about: &Value| about["description"].is_string();
+    let reports = |about: &Value| about["description"].is_string();
     let mut several = about["oneOf"].as_array().into_iter().flatten();
-    told(about) || several.any(told)
+    reports(about) || several.any(reports)
 }
 
 #[test]
 fn every_answer_matches_the_description() {
-    let stage = Stage::new();
-    let (_, _, served) = stage.raw("GET", "/openapi.json", "", "");
+    let test_server = TestServer::new();
+    let (_, _, served) = test_server.raw("GET", "/openapi.json", "", "");
     let served: Value = serde_json::from_str(&served).unwrap();
     assert_eq!(served, document());
-    let ada = stage.client("ada");
+    let ada = test_server.client("ada");
     let request = NewReservation {
         start: Some(ahead(600)),
         ..bytes(1_000_000)
@@ -186,7 +189,7 @@ fn every_answer_matches_the_description() {
         ("POST", "/v1/reservations", "eve", wanted, 401),
     ] {
         let at = path.replace("{id}", &id.to_string());
-        let (got, _, text) = stage.raw(method, &at, token, body);
+        let (got, _, text) = test_server.raw(method, &at, token, body);
         assert_eq!(got, status, "{method} {path}: {text}");
         let value: Value =
             serde_json::from_str(&text).unwrap_or_else(|e| panic!("{path}: {text}: {e}"));
@@ -200,10 +203,13 @@ fn every_answer_matches_the_description() {
 
 #[test]
 fn metrics_are_in_prometheus_format() {
-    let stage = Stage::new();
-    stage.client("ada").reserve(&bytes(1_000_000)).unwrap();
-    stage.problem("GET", "/v1/reservations", "eve", "");
-    let (status, head, page) = stage.raw("GET", "/metrics", "", "");
+    let test_server = TestServer::new();
+    test_server
+        .client("ada")
+        .reserve(&bytes(1_000_000))
+        .unwrap();
+    test_server.problem("GET", "/v1/reservations", "eve", "");
+    let (status, head, page) = test_server.raw("GET", "/metrics", "", "");
     assert_eq!(status, 200);
     assert!(head.contains("openmetrics-text"), "{head}");
     for line in [

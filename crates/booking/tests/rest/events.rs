@@ -12,15 +12,15 @@ use lighthaul_circuit::reservation::State;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 
-use crate::stage::{Stage, ahead, bytes};
+use crate::test_server::{TestServer, ahead, bytes};
 
 #[test]
 fn events_arrive_in_order_and_continue_after_a_reconnect() {
-    let stage = Stage::new();
+    let test_server = TestServer::new();
     let (ada, bob, olga) = (
-        stage.client("ada"),
-        stage.client("bob"),
-        stage.client("olga"),
+        test_server.client("ada"),
+        test_server.client("bob"),
+        test_server.client("olga"),
     );
     let request = NewReservation {
         start: Some(ahead(600)),
@@ -64,9 +64,12 @@ fn events_arrive_in_order_and_continue_after_a_reconnect() {
 
 #[test]
 fn stream_has_the_format_of_server_sent_events() {
-    let stage = Stage::new();
-    stage.client("ada").reserve(&bytes(1_000_000)).unwrap();
-    let mut tcp = TcpStream::connect(stage.address).unwrap();
+    let test_server = TestServer::new();
+    test_server
+        .client("ada")
+        .reserve(&bytes(1_000_000))
+        .unwrap();
+    let mut tcp = TcpStream::connect(test_server.address).unwrap();
     let head = "GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ada\r\nLast-Event-ID: 0\r\n\r\n";
     tcp.write_all(head.as_bytes()).unwrap();
     tcp.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -85,13 +88,13 @@ fn stream_has_the_format_of_server_sent_events() {
     for line in ["\nid: ", "\nevent: reserved", "\ndata: {"] {
         assert!(text.replace('\r', "").contains(line), "{line}: {text}");
     }
-    let (status, _, _) = stage.raw("GET", "/v1/events", "ada\r\nLast-Event-ID: x", "");
+    let (status, _, _) = test_server.raw("GET", "/v1/events", "ada\r\nLast-Event-ID: x", "");
     assert_eq!(status, 400);
 }
 
 /// Rewrites the line of `token` in the token file with `change` behind the hash, or removes it.
-fn relist(stage: &Stage, token: &str, change: Option<&str>) {
-    let path = stage.folder.join("tokens");
+fn relist(test_server: &TestServer, token: &str, change: Option<&str>) {
+    let path = test_server.folder.join("tokens");
     let hash = Fingerprint::of_token(token).to_string();
     let text = fs::read_to_string(&path).unwrap();
     let others = text.lines().filter(|line| !line.starts_with(&hash));
@@ -102,8 +105,8 @@ fn relist(stage: &Stage, token: &str, change: Option<&str>) {
 }
 
 /// Opens a stream of all events of `token`.
-fn listen(stage: &Stage, token: &str) -> TcpStream {
-    let mut tcp = TcpStream::connect(stage.address).unwrap();
+fn listen(test_server: &TestServer, token: &str) -> TcpStream {
+    let mut tcp = TcpStream::connect(test_server.address).unwrap();
     tcp.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let head = format!(
         "GET /v1/events HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {token}\r\nLast-Event-ID: 0\r\n\r\n"
@@ -145,10 +148,10 @@ fn stream_ends_when_its_token_is_removed_renamed_or_expires() {
             Some(format!("mia {role} expires={soon}")),
             Some(format!("mia {role} nonsense")),
         ] {
-            let stage = Stage::new();
-            relist(&stage, "mia", Some(&format!("mia {role}")));
-            let mut stream = listen(&stage, "mia");
-            relist(&stage, "mia", change.as_deref());
+            let test_server = TestServer::new();
+            relist(&test_server, "mia", Some(&format!("mia {role}")));
+            let mut stream = listen(&test_server, "mia");
+            relist(&test_server, "mia", change.as_deref());
             assert!(ends(&mut stream), "{role}, {change:?}");
         }
     }
@@ -157,9 +160,9 @@ fn stream_ends_when_its_token_is_removed_renamed_or_expires() {
 #[test]
 fn operator_demoted_to_user_receives_no_events_of_others() {
     for role in ["operator", "admin"] {
-        let stage = Stage::new();
-        relist(&stage, "mia", Some(&format!("mia {role}")));
-        let (mia, bob) = (stage.client("mia"), stage.client("bob"));
+        let test_server = TestServer::new();
+        relist(&test_server, "mia", Some(&format!("mia {role}")));
+        let (mia, bob) = (test_server.client("mia"), test_server.client("bob"));
         let request = NewReservation {
             start: Some(ahead(600)),
             ..bytes(1_000_000)
@@ -167,7 +170,7 @@ fn operator_demoted_to_user_receives_no_events_of_others() {
         let mut heard = mia.events(0).unwrap().map(Result::unwrap);
         let others = bob.reserve(&request).unwrap();
         assert_eq!(heard.next().unwrap().reservation.id, others.id);
-        relist(&stage, "mia", Some("mia user"));
+        relist(&test_server, "mia", Some("mia user"));
         let is_narrowed = (0..100).any(|_| {
             bob.reserve(&request).unwrap();
             let own = mia.reserve(&request).unwrap();
@@ -185,15 +188,15 @@ fn operator_demoted_to_user_receives_no_events_of_others() {
 
 #[test]
 fn stream_of_an_unchanged_token_continues() {
-    let stage = Stage::new();
-    let ada = stage.client("ada");
+    let test_server = TestServer::new();
+    let ada = test_server.client("ada");
     let mut heard = ada.events(0).unwrap().map(Result::unwrap);
     let request = NewReservation {
         start: Some(ahead(600)),
         ..bytes(1_000_000)
     };
     for _ in 0..4 {
-        relist(&stage, "bob", Some("bob user"));
+        relist(&test_server, "bob", Some("bob user"));
         thread::sleep(Duration::from_millis(700));
         let made = ada.reserve(&request).unwrap();
         assert_eq!(heard.next().unwrap().reservation.id, made.id);

@@ -7,7 +7,7 @@ use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking::store::{Batch, Position, Store, Writer};
 use lighthaul_circuit::reservation::State;
 
-use crate::stage::{Setup, Stage, bytes, problem};
+use crate::test_server::{Setup, TestServer, bytes, problem};
 
 /// Store that two instances share. The one without the URL of another is the writer.
 #[derive(Clone, Debug)]
@@ -36,9 +36,9 @@ impl Shared {
         self.store.lock().unwrap()
     }
 
-    fn stage(self) -> Stage {
+    fn test_server(self) -> TestServer {
         let store: Option<Box<dyn Store>> = Some(Box::new(self));
-        Stage::of(Setup {
+        TestServer::of(Setup {
             store,
             ..Setup::default()
         })
@@ -79,8 +79,8 @@ impl Store for Shared {
 #[test]
 fn changes_are_forwarded_to_the_writer_and_visible_everywhere() {
     let shared = Shared::new();
-    let writer = shared.clone().stage();
-    let reader = shared.follower(writer.url()).stage();
+    let writer = shared.clone().test_server();
+    let reader = shared.follower(writer.url()).test_server();
     let ada = reader.client("ada");
     assert_eq!(ada.health().unwrap().writer, Some(writer.url()));
     let made = ada.reserve(&bytes(1_000_000)).unwrap();
@@ -95,14 +95,14 @@ fn changes_are_forwarded_to_the_writer_and_visible_everywhere() {
 
 #[test]
 fn unreachable_writer_is_reported() {
-    let stage = Shared::new()
+    let test_server = Shared::new()
         .follower("http://127.0.0.1:1".to_owned())
-        .stage();
-    let away = problem(stage.client("ada").reserve(&bytes(1)));
+        .test_server();
+    let away = problem(test_server.client("ada").reserve(&bytes(1)));
     assert_eq!(
         (away.status, away.kind.as_str()),
         (503, "urn:lighthaul:problem:unavailable")
     );
     assert!(away.detail.contains("http://127.0.0.1:1"), "{away:?}");
-    assert!(stage.client("ada").topology().is_ok());
+    assert!(test_server.client("ada").topology().is_ok());
 }

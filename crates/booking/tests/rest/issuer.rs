@@ -14,15 +14,15 @@ use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
 
-use crate::stage::{Setup, Stage, bytes};
+use crate::test_server::{Setup, TestServer, bytes};
 
 /// Issuer on loopback that can change its keys.
-struct House {
+struct FakeIssuer {
     address: SocketAddr,
     keys: Arc<Mutex<Vec<Value>>>,
 }
 
-impl House {
+impl FakeIssuer {
     fn new() -> Self {
         Self::at(TcpListener::bind("127.0.0.1:0").unwrap())
     }
@@ -63,13 +63,13 @@ impl House {
             .push(json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": x}));
     }
 
-    fn stage(&self) -> Stage {
-        stage(self.address)
+    fn test_server(&self) -> TestServer {
+        test_server(self.address)
     }
 }
 
 /// Returns a scheduler that trusts the issuer at `address`.
-fn stage(address: SocketAddr) -> Stage {
+fn test_server(address: SocketAddr) -> TestServer {
     let issuer = Issuer {
         name: "https://idp.example.org/".to_owned(),
         audiences: vec!["lighthaul".to_owned()],
@@ -78,7 +78,7 @@ fn stage(address: SocketAddr) -> Stage {
         admins: None,
     };
     let keys = Keys::new(fetcher().unwrap(), format!("http://{address}/jwks"));
-    Stage::of(Setup {
+    TestServer::of(Setup {
         issuer: Some((issuer, keys)),
         ..Setup::default()
     })
@@ -108,15 +108,15 @@ fn keys_are_fetched_again_soon_after_the_issuer_recovers() {
         .unwrap()
         .local_addr()
         .unwrap();
-    let stage = stage(address);
+    let test_server = test_server(address);
     let pair = pair();
     let ada = token(&pair, "one", now(), "");
-    let ask = || stage.raw("GET", "/v1/reservations", &ada, "");
+    let ask = || test_server.raw("GET", "/v1/reservations", &ada, "");
     let (status, head, _) = ask();
     assert_eq!(status, 503, "{head}");
     assert!(head.to_lowercase().contains("retry-after: 5"), "{head}");
-    let house = House::at(TcpListener::bind(address).unwrap());
-    house.show("one", &pair);
+    let issuer_server = FakeIssuer::at(TcpListener::bind(address).unwrap());
+    issuer_server.show("one", &pair);
     let answered = (0..100).any(|_| {
         thread::park_timeout(std::time::Duration::from_millis(100));
         ask().0 == 200
@@ -130,17 +130,20 @@ fn now() -> u64 {
 
 #[test]
 fn only_valid_tokens_of_the_issuer_may_book() {
-    let house = House::new();
-    let pair = house.key("one");
-    let stage = house.stage();
-    let made = stage
+    let issuer_server = FakeIssuer::new();
+    let pair = issuer_server.key("one");
+    let test_server = issuer_server.test_server();
+    let made = test_server
         .client(&token(&pair, "one", now(), "openid"))
         .reserve(&bytes(1_000_000))
         .unwrap();
     assert_eq!(made.owner, "ada@idp.example.org");
     // a local identity with the same name
-    assert_eq!(stage.client("ada").reserve(&bytes(1)).unwrap().owner, "ada");
-    let operator = stage.client(&token(&pair, "one", now(), "openid operate"));
+    assert_eq!(
+        test_server.client("ada").reserve(&bytes(1)).unwrap().owner,
+        "ada"
+    );
+    let operator = test_server.client(&token(&pair, "one", now(), "openid operate"));
     assert_eq!(
         operator
             .reservations(&Filter::default(), None)
@@ -149,7 +152,7 @@ fn only_valid_tokens_of_the_issuer_may_book() {
             .len(),
         2
     );
-    let forger = House::new().key("one");
+    let forger = FakeIssuer::new().key("one");
     for (token, says) in [
         (
             token(&forger, "one", now(), "operate"),
@@ -165,7 +168,7 @@ fn only_valid_tokens_of_the_issuer_may_book() {
             "not by a key of the issuer",
         ),
     ] {
-        let problem = stage.problem("GET", "/v1/reservations", &token, "");
+        let problem = test_server.problem("GET", "/v1/reservations", &token, "");
         assert_eq!(problem.status, 401);
         assert!(problem.detail.contains(says), "{problem:?}");
     }
@@ -173,11 +176,11 @@ fn only_valid_tokens_of_the_issuer_may_book() {
 
 #[test]
 fn unreachable_issuer_blocks_its_tokens_but_not_others() {
-    let house = House::new();
-    let pair = house.key("one");
+    let issuer_server = FakeIssuer::new();
+    let pair = issuer_server.key("one");
     // port 1 has no listener
-    let stage = stage(SocketAddr::from(([127, 0, 0, 1], 1)));
-    let problem = stage.problem(
+    let test_server = test_server(SocketAddr::from(([127, 0, 0, 1], 1)));
+    let problem = test_server.problem(
         "GET",
         "/v1/reservations",
         &token(&pair, "one", now(), ""),
@@ -188,5 +191,5 @@ fn unreachable_issuer_blocks_its_tokens_but_not_others() {
         problem.detail.contains("are not available yet"),
         "{problem:?}"
     );
-    assert!(stage.client("ada").topology().is_ok());
+    assert!(test_server.client("ada").topology().is_ok());
 }

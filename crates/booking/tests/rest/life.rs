@@ -4,12 +4,12 @@ use lighthaul_booking::client::Filter;
 use lighthaul_booking::json::{Bytes, Change, NewOutage, NewReservation, Provision};
 use lighthaul_circuit::reservation::State;
 
-use crate::stage::{Stage, ahead, bytes, problem};
+use crate::test_server::{TestServer, ahead, bytes, problem};
 
 #[test]
 fn reservation_is_held_committed_provisioned_and_released() {
-    let stage = Stage::new();
-    let ada = stage.client("ada");
+    let test_server = TestServer::new();
+    let ada = test_server.client("ada");
     let request = NewReservation {
         provision: Provision::Manual,
         start: Some(ahead(3600)),
@@ -35,13 +35,13 @@ fn reservation_is_held_committed_provisioned_and_released() {
     assert_eq!(ada.provision(id, "").unwrap().state, State::Provisioned);
     let released = ada.release(id, "done early").unwrap();
     assert_eq!(released.state, State::Released);
-    let told: Vec<_> = released
+    let reports: Vec<_> = released
         .journal
         .iter()
         .map(|line| (line.to, line.who.as_str(), line.why.as_str()))
         .collect();
-    assert_eq!(told[1], (State::Committed, "ada", "it is needed"));
-    assert_eq!(told[3], (State::Released, "ada", "done early"));
+    assert_eq!(reports[1], (State::Committed, "ada", "it is needed"));
+    assert_eq!(reports[3], (State::Released, "ada", "done early"));
     assert_eq!(ada.reservation(id).unwrap(), released);
     let late = problem(ada.commit(id, ""));
     assert_eq!(
@@ -53,10 +53,10 @@ fn reservation_is_held_committed_provisioned_and_released() {
 
 #[test]
 fn uncommitted_reservation_expires() {
-    let mut setup = crate::stage::Setup::default();
+    let mut setup = crate::test_server::Setup::default();
     setup.config.hold = std::time::Duration::from_secs(1);
-    let stage = Stage::of(setup);
-    let ada = stage.client("ada");
+    let test_server = TestServer::of(setup);
+    let ada = test_server.client("ada");
     let held = ada
         .reserve(&NewReservation {
             start: Some(ahead(600)),
@@ -84,8 +84,8 @@ fn uncommitted_reservation_expires() {
 
 #[test]
 fn quote_equals_the_later_grant_and_books_nothing() {
-    let stage = Stage::new();
-    let ada = stage.client("ada");
+    let test_server = TestServer::new();
+    let ada = test_server.client("ada");
     let request = NewReservation {
         start: Some(ahead(600)),
         ..bytes(1_250_000_000)
@@ -104,11 +104,11 @@ fn quote_equals_the_later_grant_and_books_nothing() {
 
 #[test]
 fn same_key_and_body_get_the_same_answer() {
-    let stage = Stage::new();
+    let test_server = TestServer::new();
     let ask = |body: &str| {
         let path = "/v1/reservations";
         let key = "ada\r\nIdempotency-Key: k-1";
-        stage.raw("POST", path, key, body)
+        test_server.raw("POST", path, key, body)
     };
     let body = r#"{"from": "a", "to": "c", "size": "1GB"}"#;
     let (first, again) = (ask(body), ask(body));
@@ -121,7 +121,7 @@ fn same_key_and_body_get_the_same_answer() {
         "{}",
         other.2
     );
-    let count = stage
+    let count = test_server
         .client("ada")
         .reservations(&Filter::default(), None)
         .unwrap()
@@ -130,18 +130,18 @@ fn same_key_and_body_get_the_same_answer() {
     assert_eq!(count, 1);
     // keys of other owners are independent
     let path = "/v1/reservations";
-    let bobs = stage.raw("POST", path, "bob\r\nIdempotency-Key: k-1", body);
+    let bobs = test_server.raw("POST", path, "bob\r\nIdempotency-Key: k-1", body);
     assert_eq!(bobs.0, 201);
     assert_ne!(bobs.2, first.2);
 }
 
 #[test]
 fn list_has_pages_without_gaps_and_only_own_reservations() {
-    let stage = Stage::new();
+    let test_server = TestServer::new();
     let (ada, bob, olga) = (
-        stage.client("ada"),
-        stage.client("bob"),
-        stage.client("olga"),
+        test_server.client("ada"),
+        test_server.client("bob"),
+        test_server.client("olga"),
     );
     let mut made = Vec::new();
     for nth in 0..7 {
@@ -151,7 +151,7 @@ fn list_has_pages_without_gaps_and_only_own_reservations() {
     let mut seen = Vec::new();
     let mut after = 0;
     loop {
-        let (status, _, body) = stage.raw(
+        let (status, _, body) = test_server.raw(
             "GET",
             &format!("/v1/reservations?limit=2&after={after}"),
             "olga",
@@ -205,14 +205,14 @@ fn list_has_pages_without_gaps_and_only_own_reservations() {
         olga.cancel(made[0], "by order").unwrap().state,
         State::Terminated
     );
-    let (status, _, _) = stage.raw("GET", "/v1/reservations?limit=0", "ada", "");
+    let (status, _, _) = test_server.raw("GET", "/v1/reservations?limit=0", "ada", "");
     assert_eq!(status, 400);
 }
 
 #[test]
 fn reservation_can_be_extended_and_shrunk() {
-    let stage = Stage::new();
-    let ada = stage.client("ada");
+    let test_server = TestServer::new();
+    let ada = test_server.client("ada");
     let request = NewReservation {
         start: Some(ahead(600)),
         commit: true,
@@ -233,8 +233,8 @@ fn reservation_can_be_extended_and_shrunk() {
 
 #[test]
 fn outage_moves_reservations_and_needs_an_operator() {
-    let stage = Stage::new();
-    let (ada, olga) = (stage.client("ada"), stage.client("olga"));
+    let test_server = TestServer::new();
+    let (ada, olga) = (test_server.client("ada"), test_server.client("olga"));
     let request = NewReservation {
         start: Some(ahead(600)),
         commit: true,
@@ -258,8 +258,8 @@ fn outage_moves_reservations_and_needs_an_operator() {
 
 #[test]
 fn clock_offset_is_measured() {
-    let stage = Stage::new();
-    let (ahead, error) = stage.client("ada").clock_offset().unwrap();
+    let test_server = TestServer::new();
+    let (ahead, error) = test_server.client("ada").clock_offset().unwrap();
     assert!(
         ahead.unsigned_abs() <= error + 1_000_000,
         "{ahead} ns, to {error} ns"

@@ -9,6 +9,6 @@ mod forward;
 mod issuer;
 mod life;
 mod race;
-mod stage;
 mod strangers;
+mod test_server;
 mod tls;

@@ -4,11 +4,11 @@ use std::thread;
 
 use lighthaul_booking::json::NewReservation;
 
-use crate::stage::{Stage, ahead, bytes, problem};
+use crate::test_server::{TestServer, ahead, bytes, problem};
 
 #[test]
 fn last_capacity_is_booked_once_and_the_other_client_gets_an_offer() {
-    let stage = Stage::new();
+    let test_server = TestServer::new();
     for round in 0..10 {
         // the whole link for a second, which only one client can get
         let start = ahead(1000 + round * 10);
@@ -19,7 +19,7 @@ fn last_capacity_is_booked_once_and_the_other_client_gets_an_offer() {
             commit: true,
             ..bytes(125_000_000)
         };
-        let clients = ["ada", "bob"].map(|name| stage.client(name));
+        let clients = ["ada", "bob"].map(|name| test_server.client(name));
         let results = thread::scope(|scope| {
             let asked = clients
                 .each_ref()
@@ -48,7 +48,10 @@ fn last_capacity_is_booked_once_and_the_other_client_gets_an_offer() {
             clients[0].reserve(&later).unwrap().promised_end,
             offer.earliest_end.unwrap()
         );
-        let calendar = stage.client("olga").calendar("a-b", start, by).unwrap();
+        let calendar = test_server
+            .client("olga")
+            .calendar("a-b", start, by)
+            .unwrap();
         let sum: u64 = calendar.allocations.iter().map(|part| part.bps).sum();
         assert_eq!(
             (sum, calendar.free.len(), calendar.free[0].bps),

@@ -4,19 +4,19 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::stage::Stage;
+use crate::test_server::TestServer;
 
 /// Returns the number of series that Prometheus reads.
-fn series(stage: &Stage) -> usize {
-    let (status, _, text) = stage.raw("GET", "/metrics", "ada", "");
+fn series(test_server: &TestServer) -> usize {
+    let (status, _, text) = test_server.raw("GET", "/metrics", "ada", "");
     assert_eq!(status, 200);
     text.lines().filter(|line| !line.starts_with('#')).count()
 }
 
 #[test]
 fn unknown_methods_do_not_add_metric_series() {
-    let stage = Stage::new();
-    let mut tcp = TcpStream::connect(stage.address).unwrap();
+    let test_server = TestServer::new();
+    let mut tcp = TcpStream::connect(test_server.address).unwrap();
     tcp.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     // an authenticated client is not paced
     let mut ask = |method: &str| {
@@ -34,10 +34,10 @@ fn unknown_methods_do_not_add_metric_series() {
     };
     ask("GET");
     ask("ODD");
-    series(&stage);
-    let before = series(&stage);
+    series(&test_server);
+    let before = series(&test_server);
     (0..1000).for_each(|nth| ask(&format!("ODD{nth}")));
-    assert_eq!(series(&stage), before);
+    assert_eq!(series(&test_server), before);
 }
 
 /// Returns true if the body of an answer is complete.

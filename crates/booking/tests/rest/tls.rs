@@ -8,9 +8,9 @@ use lighthaul_booking::https::ServerTrust;
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::crypto::tls::fingerprint;
 
-use crate::stage::{Setup, Stage, bytes};
+use crate::test_server::{Setup, TestServer, bytes};
 
-fn pinned(stage: &Stage, expected: Fingerprint) -> Client {
+fn pinned(test_server: &TestServer, expected: Fingerprint) -> Client {
     let known = ServerTrust {
         by_certificate: false,
         by_key: Box::new(move |shown| {
@@ -19,27 +19,34 @@ fn pinned(stage: &Stage, expected: Fingerprint) -> Client {
                 .ok_or_else(|| format!("it shows {shown}"))
         }),
     };
-    Client::new(&stage.url(), known, Some("ada".to_owned())).unwrap()
+    Client::new(&test_server.url(), known, Some("ada".to_owned())).unwrap()
 }
 
 #[test]
 fn client_trusts_only_the_pinned_key() {
     let identity = Identity::generate();
     let key = fingerprint(&identity).unwrap();
-    let stage = Stage::of(Setup {
+    let test_server = TestServer::of(Setup {
         certificate: ServerCertificate::SelfSigned(identity),
         ..Setup::default()
     });
-    let made = pinned(&stage, key).reserve(&bytes(1_000_000)).unwrap();
-    assert_eq!(pinned(&stage, key).reservation(made.id).unwrap(), made);
+    let made = pinned(&test_server, key)
+        .reserve(&bytes(1_000_000))
+        .unwrap();
+    assert_eq!(
+        pinned(&test_server, key).reservation(made.id).unwrap(),
+        made
+    );
     let other = fingerprint(&Identity::generate()).unwrap();
-    let failure = pinned(&stage, other).reservation(made.id).unwrap_err();
+    let failure = pinned(&test_server, other)
+        .reservation(made.id)
+        .unwrap_err();
     assert!(
         matches!(&failure, ClientError::Untrusted { why, .. } if why.contains(&key.to_string())),
         "{failure}"
     );
     // the certificate is self-signed
-    let failure = stage.client("ada").reservation(made.id).unwrap_err();
+    let failure = test_server.client("ada").reservation(made.id).unwrap_err();
     assert!(
         failure.to_string().contains("not signed by an authority"),
         "{failure}"
@@ -62,11 +69,18 @@ fn certificate_is_read_from_files() {
     std::fs::write(&key, pem("PRIVATE KEY", &pair.serialize_der())).unwrap();
     let expected = Fingerprint::of(rcgen::PublicKeyData::subject_public_key_info(&pair).as_slice());
     let certificate_files = ServerCertificate::Files { chain, key };
-    let stage = Stage::of(Setup {
+    let test_server = TestServer::of(Setup {
         certificate: certificate_files,
         ..Setup::default()
     });
-    assert_eq!(pinned(&stage, expected).topology().unwrap().links.len(), 5);
+    assert_eq!(
+        pinned(&test_server, expected)
+            .topology()
+            .unwrap()
+            .links
+            .len(),
+        5
+    );
     std::fs::remove_dir_all(folder).unwrap();
 }
 
@@ -78,9 +92,12 @@ fn plain_http_is_refused_on_a_network() {
     use lighthaul_booking::serve::{Server, Settings};
     use lighthaul_booking::store::sqlite::Sqlite;
     let store = Box::new(Sqlite::in_memory().unwrap());
-    let books = Books::open(store, crate::stage::topology(), Config::default(), || {
-        Timestamp(1)
-    })
+    let books = Books::open(
+        store,
+        crate::test_server::topology(),
+        Config::default(),
+        || Timestamp(1),
+    )
     .unwrap();
     let settings = Settings {
         listen: SocketAddr::from(([0, 0, 0, 0], 0)),
@@ -91,7 +108,7 @@ fn plain_http_is_refused_on_a_network() {
             issuer: None,
         },
         books: std::sync::Arc::new(books),
-        questions_per_second: 1,
+        requests_per_second: 1,
         limits: lighthaul_booking::connections::Limits::default(),
         peers: ServerTrust::certificate(),
         circuits: None,

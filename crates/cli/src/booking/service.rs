@@ -43,7 +43,7 @@ fn settings(args: &Scheduler) -> Result<Settings, Error> {
         insecure: args.insecure,
         key,
         access: access(&args.welcome),
-        questions_per_second: args.questions_max,
+        requests_per_second: args.questions_max,
         limits: Limits {
             connections: args.connections_max,
             connections_each: args.connections_each,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lighthaul_base::Size;
 use lighthaul_daemon::settings::{self as daemon, AccessPolicy};
-use lighthaul_gateway::link_thread;
+use lighthaul_gateway::target_rules::TargetRules;
 use lighthaul_gateway::capture::credentials::Credentials;
 use lighthaul_gateway::capture::settings::Transparent;
 use lighthaul_gateway::cluster;

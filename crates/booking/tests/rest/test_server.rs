@@ -26,7 +26,7 @@ use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::host::clock::unix_nanos;
 
 /// Scheduler with three hosts in a row and one that only sends. It ends with the test.
-pub(crate) struct Stage {
+pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
     pub(crate) folder: PathBuf,
     pub(crate) scheme: &'static str,
@@ -37,7 +37,7 @@ pub(crate) struct Setup {
     pub(crate) certificate: ServerCertificate,
     pub(crate) config: Config,
     pub(crate) issuer: Option<(Issuer, Keys)>,
-    pub(crate) questions_per_second: u32,
+    pub(crate) requests_per_second: u32,
     pub(crate) store: Option<Box<dyn Store>>,
     pub(crate) limits: Limits,
 }
@@ -48,14 +48,14 @@ impl Default for Setup {
             certificate: ServerCertificate::Plain,
             config: Config::default(),
             issuer: None,
-            questions_per_second: 10_000,
+            requests_per_second: 10_000,
             store: None,
             limits: Limits::default(),
         }
     }
 }
 
-impl Stage {
+impl TestServer {
     /// Starts a scheduler with default settings.
     pub(crate) fn new() -> Self {
         Self::of(Setup::default())
@@ -111,7 +111,7 @@ impl Stage {
                 issuer: setup.issuer,
             },
             books: Arc::new(books.unwrap()),
-            questions_per_second: setup.questions_per_second,
+            requests_per_second: setup.requests_per_second,
             limits: setup.limits,
             peers: ServerTrust::certificate(),
             circuits: None,
@@ -196,7 +196,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for TestServer {
     fn drop(&mut self) {
         fs::remove_dir_all(&self.folder).ok();
     }

@@ -8,15 +8,15 @@ use lighthaul_booking::store::{Batch, Document, DocumentKind, Position, Store, W
 
 /// State that all instances share.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Shelf {
+pub(crate) struct SharedStore {
     kept: Arc<Mutex<Kept>>,
 }
 
 /// View of one instance.
 #[derive(Debug)]
-pub(crate) struct Hand {
+pub(crate) struct StoreHandle {
     name: &'static str,
-    shelf: Shelf,
+    shared_store: SharedStore,
 }
 
 /// Failure of the next write.
@@ -26,7 +26,7 @@ pub(crate) enum Fault {
     Before,
     /// The batch is stored, but the call fails.
     Behind,
-    /// Elections fail until [`Shelf::heal`] is called.
+    /// Elections fail until [`SharedStore::heal`] is called.
     Away,
 }
 
@@ -40,12 +40,12 @@ struct Kept {
     events: BTreeMap<u64, String>,
 }
 
-impl Shelf {
+impl SharedStore {
     /// Returns the view of an instance, which may write if its name is `writer`.
-    pub(crate) fn hand(&self, name: &'static str) -> Box<dyn Store> {
-        Box::new(Hand {
+    pub(crate) fn handle(&self, name: &'static str) -> Box<dyn Store> {
+        Box::new(StoreHandle {
             name,
-            shelf: self.clone(),
+            shared_store: self.clone(),
         })
     }
 
@@ -83,12 +83,12 @@ impl Shelf {
     }
 }
 
-impl Store for Hand {
+impl Store for StoreHandle {
     fn elect(&mut self) -> Result<Writer> {
-        if self.shelf.kept().fault == Some(Fault::Away) {
+        if self.shared_store.kept().fault == Some(Fault::Away) {
             return Err(failed("find the writer at").into());
         }
-        let writer = self.shelf.kept().writer;
+        let writer = self.shared_store.kept().writer;
         let is_here = writer == self.name;
         Ok(if is_here {
             Writer::This
@@ -98,7 +98,7 @@ impl Store for Hand {
     }
 
     fn append(&mut self, after: u64, batch: &Batch) -> Result<()> {
-        let mut kept = self.shelf.kept();
+        let mut kept = self.shared_store.kept();
         let fault = kept.fault.take();
         let broken = || Err(failed("write to").into());
         if fault == Some(Fault::Before) || kept.seq != after || kept.writer != self.name {
@@ -116,7 +116,7 @@ impl Store for Hand {
     }
 
     fn position(&mut self) -> Result<Position> {
-        let kept = self.shelf.kept();
+        let kept = self.shared_store.kept();
         let epoch = kept.epochs.last().map(|(epoch, _)| epoch.clone());
         Ok(Position {
             epoch: epoch.unwrap_or_default(),
@@ -125,7 +125,7 @@ impl Store for Hand {
     }
 
     fn epoch_end(&mut self, epoch: &str) -> Result<Option<u64>> {
-        let kept = self.shelf.kept();
+        let kept = self.shared_store.kept();
         let mut epochs = kept.epochs.iter();
         let found = epochs.find(|(name, _)| name == epoch);
         let next = epochs.next().map_or(kept.seq, |(_, seq)| *seq);
@@ -133,14 +133,14 @@ impl Store for Hand {
     }
 
     fn begin_epoch(&mut self, epoch: &str) -> Result<()> {
-        let mut kept = self.shelf.kept();
+        let mut kept = self.shared_store.kept();
         let seq = kept.seq;
         kept.epochs.push((epoch.to_owned(), seq));
         Ok(())
     }
 
     fn changes(&mut self, after: u64) -> Result<Batch> {
-        let kept = self.shelf.kept();
+        let kept = self.shared_store.kept();
         let behind = kept.documents.iter().filter(|(_, (seq, _))| *seq > after);
         let documents = behind
             .map(|((kind, id), (_, doc))| Document::new(*kind, id.clone(), Some(doc.clone())));
@@ -152,7 +152,7 @@ impl Store for Hand {
     }
 
     fn events(&mut self, after: u64, most: usize) -> Result<Vec<(u64, String)>> {
-        let kept = self.shelf.kept();
+        let kept = self.shared_store.kept();
         let behind = kept.events.range(after + 1..).take(most);
         Ok(behind.map(|(seq, doc)| (*seq, doc.clone())).collect())
     }
