@@ -17,7 +17,7 @@ use tracing::{info, warn};
 
 use crate::grammar::gateway::{CaptureArgs, Gateway};
 
-/// ProxyListeners, and what leads to them; closed by [`ProgramListeners::close`].
+/// Listeners for programs, and the rules that lead to them; closed by [`ProgramListeners::close`].
 #[derive(Debug)]
 pub(super) struct ProgramListeners {
     rules: Option<Rules>,
