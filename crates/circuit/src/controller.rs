@@ -272,7 +272,7 @@ impl Controller {
     pub fn handle_removed(&mut self, now: Instant, id: CircuitId, answer: Result<()>) {
         let Some(entry) = self.entries.get_mut(&id) else {
             // the next inspection finds the circuit again if it was not removed
-            self.stale.retain(|stranger| *stranger != id);
+            self.stale.retain(|circuit| *circuit != id);
             if answer.is_ok() {
                 self.push_event(Event::StaleRemoved(id));
             }

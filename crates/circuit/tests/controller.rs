@@ -452,18 +452,18 @@ fn dropped_events_are_counted() {
     let steps: Vec<String> = (0..4000)
         .map(|n| format!("{}ms-{}ms {}M", n, n + 1, n % 2 + 1))
         .collect();
-    let mut told = 0;
+    let mut count_of_events = 0;
     for id in 1..=10 {
         world.put(circuit(id, &steps.join(",")));
     }
     while let next = world.controller.poll_work(world.now)
-        && told < 50_000
+        && count_of_events < 50_000
     {
         match next {
             Work::Wait(Instant::NEVER) => break,
             Work::Wait(next) => world.now = world.now.max(next),
             work @ (Work::Apply(_) | Work::Remove(_) | Work::Inspect) => {
-                told += 1;
+                count_of_events += 1;
                 world.work(work);
             }
         }
@@ -589,8 +589,8 @@ proptest! {
         }
         world.run(at(30_000));
         for circuit in &circuits {
-            let told = world.events.iter().filter(|event| matches!(event, Event::Ended(id, _) | Event::Failed(id, _) if *id == circuit.id));
-            prop_assert_eq!(told.count(), 1, "{} is told its end once", circuit.id);
+            let ends = world.events.iter().filter(|event| matches!(event, Event::Ended(id, _) | Event::Failed(id, _) if *id == circuit.id));
+            prop_assert_eq!(ends.count(), 1, "{} has one final event", circuit.id);
         }
         // once the device works again, the remains are removed
         world.device.set_fault_model(FaultModel { latency_max: Duration::ZERO, fail_ppb: 0 });

@@ -50,7 +50,7 @@ fn scratch(name: &str) -> PathBuf {
 
 #[test]
 fn program_reads_json_and_answers_json() {
-    let heard = scratch("heard");
+    let requests = scratch("requests");
     let body = format!(
         "echo \"$request\" >> {}
          case \"$request\" in
@@ -58,7 +58,7 @@ fn program_reads_json_and_answers_json() {
            *'\"verb\":\"remove\"'*) echo '{{\"answers\":[null]}}';;
            *) echo '{{\"circuits\":[{{\"id\":1,\"flow\":\"udp 10.0.0.2 5000\",\"rate\":5000000}},{{\"id\":2,\"flow\":null,\"rate\":0}}]}}';;
          esac",
-        heard.display()
+        requests.display()
     );
     let mut exec = open(&body);
     let [one, two] = [circuit(1, "1/1/3"), circuit(2, "1/1/9")];
@@ -95,8 +95,8 @@ fn program_reads_json_and_answers_json() {
             }
         ]
     );
-    let text = fs::read_to_string(&heard).unwrap();
-    fs::remove_file(&heard).unwrap();
+    let text = fs::read_to_string(&requests).unwrap();
+    fs::remove_file(&requests).unwrap();
     let flow = r#""flow":"udp 10.0.0.2/32 5000-5000""#;
     let changes = format!(
         r#"[{{"id":1,"interface":"1/1/3",{flow},"rate_bps":5000000}},{{"id":2,"interface":"1/1/9",{flow},"rate_bps":0}}]"#

@@ -24,13 +24,13 @@ use crate::recent_hosts::RecentHosts;
 use crate::site_index::SiteIndex;
 
 /// Maximum number of connections in the queue.
-pub(crate) const CALLERS_MAX: u64 = 2048;
+pub(crate) const CONNECTIONS_MAX: u64 = 2048;
 /// Maximum number of connections of one host. Hosts behind one address translator count as one.
 const HOST_MAX: usize = 256;
 /// Time until a connection must have sent its `ClientHello`.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of connections that are accepted without a pause.
-const CALLS_MAX: usize = 256;
+const ACCEPTS_MAX: usize = 256;
 /// Maximum number of connections that try to get a handshake slot in one turn.
 const STARTS_MAX: usize = 64;
 /// Poller tokens of the listener and of the freed handshake slots; connections have higher tokens.
@@ -44,7 +44,7 @@ pub(crate) struct AcceptQueue {
     handshakes: Arc<Handshakes>,
     recent_hosts: Arc<RecentHosts>,
     /// Connections by number; a lower number came earlier.
-    here: BTreeMap<u64, Pending>,
+    waiting: BTreeMap<u64, Pending>,
     next: u64,
     most: usize,
     /// Connections by class ([`Pending::class`]); a lower class is evicted first.
@@ -108,7 +108,7 @@ impl AcceptQueue {
             poller,
             handshakes,
             recent_hosts,
-            here: BTreeMap::new(),
+            waiting: BTreeMap::new(),
             next: SLOT_FREED + 1,
             most: usize::try_from(most.max(1)).unwrap_or(usize::MAX),
             sites: Default::default(),
@@ -128,7 +128,7 @@ impl AcceptQueue {
         let mut result = Ok(());
         for ready in self.poller.wait(timeout)? {
             match ready.token {
-                LISTENER => result = self.take_calls(listener, now()),
+                LISTENER => result = self.accept(listener, now()),
                 SLOT_FREED => {
                     self.handshakes.slot_freed().lower();
                     self.handshakes.slot_freed().drain();
@@ -150,8 +150,8 @@ impl AcceptQueue {
         std::mem::take(&mut self.dropped)
     }
 
-    fn take_calls(&mut self, listener: &TcpListener, now: Instant) -> io::Result<()> {
-        for _ in 0..CALLS_MAX {
+    fn accept(&mut self, listener: &TcpListener, now: Instant) -> io::Result<()> {
+        for _ in 0..ACCEPTS_MAX {
             match listener.accept() {
                 Ok((tcp, from)) => self.enter(tcp, from, now),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -168,7 +168,7 @@ impl AcceptQueue {
         if let Some(oldest) = self.hosts.oldest_of(Prefix::host(from.ip()), HOST_MAX) {
             self.evict(oldest);
         }
-        if self.here.len() >= self.most {
+        if self.waiting.len() >= self.most {
             // a new host is never preferred to a recent one
             let sites = if is_recent { 4 } else { 2 };
             let mut sites = self.sites[..sites].iter();
@@ -187,7 +187,7 @@ impl AcceptQueue {
         if watched.is_err() {
             return;
         }
-        let caller = Pending {
+        let connection = Pending {
             tcp,
             from,
             since: now,
@@ -195,8 +195,8 @@ impl AcceptQueue {
             is_ready: false,
         };
         self.hosts.add(Prefix::host(from.ip()), number);
-        self.sites[caller.class()].add(caller.site(), number);
-        self.here.insert(number, caller);
+        self.sites[connection.class()].add(connection.site(), number);
+        self.waiting.insert(number, connection);
     }
 
     fn evict(&mut self, number: u64) {
@@ -204,33 +204,34 @@ impl AcceptQueue {
     }
 
     fn leave(&mut self, number: u64) -> Option<Pending> {
-        let caller = self.here.remove(&number)?;
+        let connection = self.waiting.remove(&number)?;
         self.ready.remove(&number);
-        self.hosts.remove(Prefix::host(caller.from.ip()), number);
-        self.sites[caller.class()].remove(caller.site(), number);
-        Some(caller)
+        self.hosts
+            .remove(Prefix::host(connection.from.ip()), number);
+        self.sites[connection.class()].remove(connection.site(), number);
+        Some(connection)
     }
 
     /// Checks the octets that a connection has sent so far.
     fn look(&mut self, ready: Ready) {
-        let Some(caller) = self.here.get_mut(&ready.token) else {
+        let Some(connection) = self.waiting.get_mut(&ready.token) else {
             return;
         };
         let mut octets = [0; ClientHello::LEN_MAX];
-        let sent = caller.tcp.peek(&mut octets).unwrap_or(0);
+        let sent = connection.tcp.peek(&mut octets).unwrap_or(0);
         let stays = match ClientHello::of(&octets[..sent]) {
             ClientHello::Foreign => false,
             ClientHello::Part(len) => {
-                !ready.has_ended && tcp::await_octets(&caller.tcp, len).is_ok()
+                !ready.has_ended && tcp::await_octets(&connection.tcp, len).is_ok()
             }
             ClientHello::Whole => {
-                let (class, site) = (caller.class(), caller.site());
-                caller.is_ready = true;
+                let (class, site) = (connection.class(), connection.site());
+                connection.is_ready = true;
                 self.ready.insert(ready.token);
                 self.sites[class].remove(site, ready.token);
-                self.sites[caller.class()].add(site, ready.token);
+                self.sites[connection.class()].add(site, ready.token);
                 // further octets belong to the handshake
-                self.poller.remove(&caller.tcp).is_ok()
+                self.poller.remove(&connection.tcp).is_ok()
             }
         };
         if !stays {
@@ -241,8 +242,8 @@ impl AcceptQueue {
 
     /// Closes connections that exceed [`HELLO_TIMEOUT`].
     fn sweep(&mut self, now: Instant) {
-        while let Some((&number, caller)) = self.here.first_key_value() {
-            if now.since(caller.since) < HELLO_TIMEOUT {
+        while let Some((&number, connection)) = self.waiting.first_key_value() {
+            if now.since(connection.since) < HELLO_TIMEOUT {
                 break;
             }
             self.dropped.invalid += 1;
@@ -254,19 +255,24 @@ impl AcceptQueue {
     /// the fewest running handshakes.
     fn start_handshakes(&mut self, now: Instant) -> Vec<Incoming> {
         let turn = |number: &u64| {
-            let caller = self.here.get(number)?;
-            let inside = self.handshakes.count(caller.from.ip());
-            Some((!caller.is_recent, inside, *number))
+            let connection = self.waiting.get(number)?;
+            let inside = self.handshakes.count(connection.from.ip());
+            Some((!connection.is_recent, inside, *number))
         };
         let mut turns: Vec<_> = self.ready.iter().filter_map(turn).collect();
         turns.sort_unstable();
         let mut incoming = Vec::new();
         for (_, _, number) in turns.into_iter().take(STARTS_MAX) {
-            let Some(caller) = self.here.get(&number) else {
+            let Some(connection) = self.waiting.get(&number) else {
                 continue;
             };
             let handshakes = &self.handshakes;
-            let slot = handshakes.begin(&caller.tcp, caller.from.ip(), caller.is_recent, now);
+            let slot = handshakes.begin(
+                &connection.tcp,
+                connection.from.ip(),
+                connection.is_recent,
+                now,
+            );
             let Some(slot) = slot else { continue };
             let Some(Pending { tcp, from, .. }) = self.leave(number) else {
                 continue;
@@ -315,7 +321,7 @@ mod tests {
         let (mut queue, listener, clock) = queue(99);
         let mut wait = || {
             let incoming = queue.wait(&listener, Duration::from_millis(300), || clock.now());
-            (incoming.unwrap().len(), queue.here.len())
+            (incoming.unwrap().len(), queue.waiting.len())
         };
         let (_silent, mut slow, mut foreign) = (call(&listener), call(&listener), call(&listener));
         assert_eq!(wait(), (0, 3));
@@ -341,14 +347,18 @@ mod tests {
             calls.push(call(&listener));
             queue.enter(listener.accept().unwrap().0, from(site, host), now);
         }
-        let here: Vec<_> = queue.here.values().map(|caller| caller.from).collect();
+        let waiting: Vec<_> = queue
+            .waiting
+            .values()
+            .map(|connection| connection.from)
+            .collect();
         // the largest site lost its oldest connection, then one of the single ones was closed
-        assert_eq!(here[0], from(9, 9));
+        assert_eq!(waiting[0], from(9, 9));
         assert!(
-            !here.contains(&from(1, 1)) && here.contains(&from(4, 1)),
-            "{here:?}"
+            !waiting.contains(&from(1, 1)) && waiting.contains(&from(4, 1)),
+            "{waiting:?}"
         );
-        assert_eq!((here.len(), queue.dropped().evicted), (4, 2));
+        assert_eq!((waiting.len(), queue.dropped().evicted), (4, 2));
         // a recent host evicts new hosts, and a new host evicts no recent one
         for _ in 0..4 {
             calls.push(call(&listener));
@@ -356,7 +366,12 @@ mod tests {
         }
         calls.push(call(&listener));
         queue.enter(listener.accept().unwrap().0, from(5, 5), now);
-        assert!(queue.here.values().all(|caller| caller.from == from(9, 9)));
+        assert!(
+            queue
+                .waiting
+                .values()
+                .all(|connection| connection.from == from(9, 9))
+        );
     }
 
     #[test]
@@ -382,7 +397,10 @@ mod tests {
         let from: Vec<_> = incoming.unwrap().iter().map(|one| one.from.ip()).collect();
         assert_eq!(from, [IpAddr::from([250, 0, 0, 1])]);
         // the oldest connections were closed
-        let left = queue.here.values().map(|caller| caller.from.ip());
+        let left = queue
+            .waiting
+            .values()
+            .map(|connection| connection.from.ip());
         let left: Vec<_> = left.collect();
         assert_eq!(left[0], IpAddr::from([10, 0, 57, 1]), "{left:?}");
         assert_eq!(left.len(), 63);
@@ -390,16 +408,16 @@ mod tests {
 
     #[test]
     fn connections_time_out_and_one_host_is_limited() {
-        let (mut queue, listener, _clock) = queue(CALLERS_MAX);
+        let (mut queue, listener, _clock) = queue(CONNECTIONS_MAX);
         let from = SocketAddr::from(([10, 0, 0, 1], 1));
         let mut calls = Vec::new();
         for _ in 0..HOST_MAX + 3 {
             calls.push(call(&listener));
             queue.enter(listener.accept().unwrap().0, from, Instant::ZERO);
         }
-        assert_eq!(queue.here.len(), HOST_MAX);
+        assert_eq!(queue.waiting.len(), HOST_MAX);
         queue.sweep(Instant::ZERO + HELLO_TIMEOUT);
-        assert!(queue.here.is_empty() && queue.hosts.count(Prefix::host(from.ip())) == 0);
+        assert!(queue.waiting.is_empty() && queue.hosts.count(Prefix::host(from.ip())) == 0);
         assert!(
             queue
                 .sites

@@ -210,13 +210,13 @@ mod tests {
         let daemon = daemon("unknown", &line, "");
         let (session, admitted) = call(&daemon, &unknown, &anything());
         assert!(matches!(admitted, Err(NotAdmitted::Unknown(key)) if key == key_of(&unknown)));
-        let told = session.hear::<Message>().unwrap_err();
-        assert_eq!(told.code, Code::Permission);
-        assert!(told.text.contains("lighthaul allow"), "{told}");
+        let error = session.hear::<Message>().unwrap_err();
+        assert_eq!(error.code, Code::Permission);
+        assert!(error.text.contains("lighthaul allow"), "{error}");
         let (session, admitted) = call(&daemon, &expired, &anything());
         assert!(matches!(admitted, Err(NotAdmitted::Refused(key, _)) if key == key_of(&expired)));
-        let told = session.hear::<Message>().unwrap_err();
-        assert!(told.text.contains("expired"), "{told}");
+        let error = session.hear::<Message>().unwrap_err();
+        assert!(error.text.contains("expired"), "{error}");
     }
 
     #[test]

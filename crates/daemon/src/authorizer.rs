@@ -45,7 +45,9 @@ pub(crate) enum NotAllowed {
     #[error("the signer of your statement is not an authority there")]
     UnknownAuthority,
     /// A list of keys or tokens cannot be read.
-    #[error("the list of allowed keys cannot be read there; its operator has to repair it")]
+    #[error(
+        "the list of allowed keys cannot be read there; the daemon's operator has to repair it"
+    )]
     Unreadable,
 }
 
@@ -125,7 +127,7 @@ impl NotAllowed {
     pub(crate) fn to_error(self, key: Fingerprint, options: &str) -> Error {
         let remedy = match self {
             Self::Unknown => {
-                format!("; its operator can add it with `lighthaul allow {options}{key}`")
+                format!("; the daemon's operator can add it with `lighthaul allow {options}{key}`")
             }
             Self::Expired
             | Self::UnknownToken

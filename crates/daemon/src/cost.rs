@@ -42,7 +42,7 @@ pub(crate) struct Cost {
 
 impl Cost {
     /// Client that has sent no request yet: its thread, and those of its connection and of the check of its rights.
-    pub(crate) const CALLER: Self = Self {
+    pub(crate) const CLIENT: Self = Self {
         sessions: 0,
         connections: 1,
         ..Self::SESSION

@@ -35,7 +35,7 @@ pub(crate) enum Fault {
     OnlyGateway,
     /// The key has no right to the gateway.
     #[error(
-        "your key may not use the gateway there; its operator can change that with `lighthaul allow --gateway KEY NAME`"
+        "your key may not use the gateway there; the gateway's operator can change that with `lighthaul allow --gateway KEY NAME`"
     )]
     GatewayDenied,
     /// The daemon runs with `--no-relay`.
@@ -45,11 +45,13 @@ pub(crate) enum Fault {
     #[error("plain packets are refused there; leave out --plain, or serve with --plain")]
     PlainDisabled,
     /// The key may not write.
-    #[error("your key may only read there; its operator can change that with `lighthaul allow`")]
+    #[error(
+        "your key may only read there; the daemon's operator can change that with `lighthaul allow`"
+    )]
     ReadOnly,
     /// The key may not use devices.
     #[error(
-        "{} is a device, which your key may not use there; its operator can change that with `lighthaul allow --special`",
+        "{} is a device, which your key may not use there; the daemon's operator can change that with `lighthaul allow --special`",
         .0.display()
     )]
     Device(PathBuf),

@@ -91,7 +91,7 @@ impl Scrapers {
             if ready.token == LISTENER {
                 result = self.accept(listener);
             } else {
-                self.attend(ready.token);
+                self.serve(ready.token);
             }
         }
         let now = self.clock.now();
@@ -100,7 +100,7 @@ impl Scrapers {
     }
 
     fn accept(&mut self, listener: &TcpListener) -> io::Result<()> {
-        for _ in 0..CALLS_MAX {
+        for _ in 0..ACCEPTS_MAX {
             match listener.accept() {
                 Ok((tcp, from)) => self.enter(tcp, from.ip()),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -154,7 +154,7 @@ impl Scrapers {
         };
         let leaves = if of_host().count() >= HOST_MAX {
             of_host().min_by_key(order)
-        } else if self.here.len() >= CALLERS_MAX {
+        } else if self.here.len() >= SCRAPERS_MAX {
             self.here.iter().min_by_key(order)
         } else {
             None
@@ -163,7 +163,7 @@ impl Scrapers {
     }
 
     /// Continues with a connection that has sent data, or that has room for more of its response.
-    fn attend(&mut self, number: u64) {
+    fn serve(&mut self, number: u64) {
         let Some(scraper) = self.here.get_mut(&number) else {
             return;
         };
@@ -260,10 +260,10 @@ const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// Poller token of the listener; connections have higher tokens.
 const LISTENER: u64 = 0;
 /// Maximum number of connections, in all and of one host.
-const CALLERS_MAX: usize = 64;
+const SCRAPERS_MAX: usize = 64;
 const HOST_MAX: usize = 16;
 /// Maximum number of connections that are accepted without a pause.
-const CALLS_MAX: usize = 64;
+const ACCEPTS_MAX: usize = 64;
 /// Time for the request, and again for the response.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Longest wait between checks of [`TIMEOUT`].
@@ -342,12 +342,12 @@ mod tests {
             scrapers.enter(call(address, b""), [10, 0, site, host].into());
             scrapers.here.keys().copied().collect::<Vec<u64>>()
         };
-        for nth in 0..CALLERS_MAX as u8 {
+        for nth in 0..SCRAPERS_MAX as u8 {
             // sites of two connections each, and one site of three
             enter([if nth == 9 { 0 } else { nth / 2 }, nth]);
         }
         let here = enter([200, 0]);
-        assert!(!here.contains(&1) && here.len() == CALLERS_MAX, "{here:?}");
+        assert!(!here.contains(&1) && here.len() == SCRAPERS_MAX, "{here:?}");
         for _ in 0..HOST_MAX {
             enter([200, 0]);
         }

@@ -97,12 +97,12 @@ impl GatewayLinks {
         if known.is_none() && self.draining.load(Ordering::Relaxed) {
             return Err(Fault::Stopping("gateway").into());
         }
-        let heard = known
+        let received = known
             .and_then(|handle| handle.detach())
-            .filter(|_| greeting.heard.is_some());
+            .filter(|_| greeting.received.is_some());
         let mut path = explore(session, door, false, 1)?;
         let Message::Greeting(theirs) = path.listen(session)?;
-        let rate = if heard.is_none() && self.settings.measures() {
+        let rate = if received.is_none() && self.settings.measures() {
             path.measure(session)?
         } else {
             None
@@ -111,18 +111,18 @@ impl GatewayLinks {
         // both gateways use the same length, whichever is shorter
         let datagram_len = theirs.datagram_len.min(path.both_ways_len as u16);
         let ours = Greeting {
-            heard,
+            received,
             window,
             datagram_len,
             ..theirs
         };
         session.say(&Message::Greeting(ours))?;
-        let heard = theirs.heard.filter(|_| heard.is_some());
+        let received = theirs.received.filter(|_| received.is_some());
         let agreed = Agreed {
             rate,
             window,
             datagram_len,
-            heard,
+            received,
             plain,
         };
         // a peer that has only sent a greeting costs no thread
@@ -193,10 +193,10 @@ impl OutgoingLink {
 
     /// Carries the link over a connection to the other gateway until that ends. Calls `begun` once the link works.
     pub fn run(&self, session: &Session, begun: impl FnOnce()) -> Result<(), Error> {
-        let heard = self.handle.detach();
+        let received = self.handle.detach();
         let mut greeting = Greeting {
             link: self.name,
-            heard,
+            received,
             window: WINDOW,
             datagram_len: 0,
         };
@@ -208,7 +208,7 @@ impl OutgoingLink {
             return Err(Fault::Unexpected("an agreement").into());
         };
         let mut path = explore(session, &Door::Caller(true), true, 1)?;
-        let rate = if heard.is_none() && self.settings.measures() {
+        let rate = if received.is_none() && self.settings.measures() {
             path.measure(session)?
         } else {
             None
@@ -220,7 +220,7 @@ impl OutgoingLink {
             rate,
             window: theirs.window.min(WINDOW),
             datagram_len: theirs.datagram_len.min(greeting.datagram_len),
-            heard: theirs.heard.filter(|_| heard.is_some()),
+            received: theirs.received.filter(|_| received.is_some()),
             plain: self.plain,
         };
         begun();
@@ -234,7 +234,7 @@ struct Agreed {
     window: u32,
     /// Length of the longest datagram that passes in both directions; zero if none does.
     datagram_len: u16,
-    heard: Option<u64>,
+    received: Option<u64>,
     plain: bool,
 }
 
@@ -258,7 +258,7 @@ fn carry(session: &Session, handle: &LinkHandle, path: Path, agreed: &Agreed) ->
         rate: agreed.rate.map(|rate| rate.scaled(MARGIN.0, MARGIN.1)),
         datagram_len,
         window: agreed.window,
-        heard: agreed.heard,
+        received: agreed.received,
         ended,
     };
     let how = match (&connection.udp, agreed.plain) {

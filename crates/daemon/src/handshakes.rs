@@ -14,7 +14,7 @@ use lighthaul_base::prefix::Prefix;
 use lighthaul_io::host::wait::Sign;
 
 /// Maximum number of connections in the handshake.
-pub(crate) const CALLERS_MAX: u64 = 128;
+pub(crate) const HANDSHAKES_MAX: u64 = 128;
 /// One part in so many slots is reserved for recent hosts.
 const RESERVED_PART: usize = 4;
 /// One part in so many slots is the share of one new host. Hosts behind one address translator share it.
@@ -27,13 +27,13 @@ const KEEP_MIN: Duration = Duration::from_secs(1);
 /// Connections in the TLS handshake.
 #[derive(Debug)]
 pub(crate) struct Handshakes {
-    callers: Mutex<Callers>,
+    handshakes: Mutex<Running>,
     /// Raised when a slot is free again.
     slot_freed: Sign,
 }
 
 #[derive(Debug)]
-struct Callers {
+struct Running {
     most: usize,
     /// Handshakes by number; a lower number began earlier.
     here: BTreeMap<u64, Handshake>,
@@ -66,7 +66,7 @@ impl Handshakes {
     /// Creates `most` free slots.
     pub(crate) fn start(most: u64) -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
-            callers: Mutex::new(Callers {
+            handshakes: Mutex::new(Running {
                 most: usize::try_from(most).unwrap_or(usize::MAX),
                 here: BTreeMap::new(),
                 next: 0,
@@ -83,42 +83,43 @@ impl Handshakes {
         is_recent: bool,
         now: Instant,
     ) -> Option<HandshakeSlot> {
-        let caller = Handshake {
+        let handshake = Handshake {
             places: Prefix::all(address),
             tcp: tcp.try_clone().ok()?,
             since: now,
             is_recent,
         };
-        let mut callers = self.lock();
-        if !callers.has_room(&caller) {
-            let oldest = callers.evicted_by(&caller)?;
-            let oldest = callers.here.remove(&oldest)?;
+        let mut handshakes = self.lock();
+        if !handshakes.has_room(&handshake) {
+            let oldest = handshakes.evicted_by(&handshake)?;
+            let oldest = handshakes.here.remove(&oldest)?;
             oldest.tcp.shutdown(Shutdown::Both).ok();
         }
-        let number = callers.next;
-        callers.next += 1;
-        callers.here.insert(number, caller);
-        drop(callers);
+        let number = handshakes.next;
+        handshakes.next += 1;
+        handshakes.here.insert(number, handshake);
+        drop(handshakes);
         let handshakes = Arc::clone(self);
         Some(HandshakeSlot { handshakes, number })
     }
 
     /// Closes connections that exceed [`HANDSHAKE_TIMEOUT`].
     pub(crate) fn sweep(&self, now: Instant) {
-        for caller in self.lock().here.values() {
-            if now.since(caller.since) < HANDSHAKE_TIMEOUT {
+        for handshake in self.lock().here.values() {
+            if now.since(handshake.since) < HANDSHAKE_TIMEOUT {
                 break;
             }
-            caller.tcp.shutdown(Shutdown::Both).ok();
+            handshake.tcp.shutdown(Shutdown::Both).ok();
         }
     }
 
     /// Returns the number of handshakes with the site of `address`.
     pub(crate) fn count(&self, address: IpAddr) -> usize {
         let [_, _, site] = Prefix::all(address);
-        let callers = self.lock();
-        let here = callers.here.values();
-        here.filter(|caller| caller.places.contains(&site)).count()
+        let handshakes = self.lock();
+        let here = handshakes.here.values();
+        here.filter(|handshake| handshake.places.contains(&site))
+            .count()
     }
 
     /// Returns the sign that is raised when a slot is free again.
@@ -126,20 +127,22 @@ impl Handshakes {
         &self.slot_freed
     }
 
-    fn lock(&self) -> MutexGuard<'_, Callers> {
-        self.callers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Running> {
+        self.handshakes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Callers {
+impl Running {
     fn has_room(&self, newcomer: &Handshake) -> bool {
         if newcomer.is_recent || self.here.len() >= self.most {
             return self.here.len() < self.most;
         }
-        let strangers = || self.here.values().filter(|caller| !caller.is_recent);
+        let new_hosts = || self.here.values().filter(|handshake| !handshake.is_recent);
         let host = newcomer.places[0];
-        let of_host = strangers().filter(|caller| caller.places[0] == host);
-        strangers().count() < self.most - self.most / RESERVED_PART
+        let of_host = new_hosts().filter(|handshake| handshake.places[0] == host);
+        new_hosts().count() < self.most - self.most / RESERVED_PART
             && of_host.count() < self.host_max()
     }
 
@@ -150,21 +153,25 @@ impl Callers {
     /// Returns the handshake to close for `newcomer`: the oldest of a new host that has had its time. If the host of
     /// `newcomer` has its whole share, it is one of that host, else one of the largest sites.
     fn evicted_by(&self, newcomer: &Handshake) -> Option<u64> {
-        let strangers = || self.here.iter().filter(|(_, caller)| !caller.is_recent);
-        let is_of = |caller: &Handshake| caller.places[0] == newcomer.places[0];
-        let of_host = || strangers().filter(|(_, caller)| is_of(caller));
+        let new_hosts = || {
+            self.here
+                .iter()
+                .filter(|(_, handshake)| !handshake.is_recent)
+        };
+        let is_of = |handshake: &Handshake| handshake.places[0] == newcomer.places[0];
+        let of_host = || new_hosts().filter(|(_, handshake)| is_of(handshake));
         let oldest = if !newcomer.is_recent && of_host().count() >= self.host_max() {
             of_host().next()
         } else {
             let mut sites: BTreeMap<Prefix, usize> = BTreeMap::new();
-            for (_, caller) in strangers() {
-                *sites.entry(caller.places[2]).or_default() += 1;
+            for (_, handshake) in new_hosts() {
+                *sites.entry(handshake.places[2]).or_default() += 1;
             }
             let largest = sites.values().max()?;
-            strangers().find(|(_, caller)| sites.get(&caller.places[2]) == Some(largest))
+            new_hosts().find(|(_, handshake)| sites.get(&handshake.places[2]) == Some(largest))
         };
-        let (number, caller) = oldest?;
-        let has_had_time = newcomer.since.since(caller.since) >= KEEP_MIN;
+        let (number, handshake) = oldest?;
+        let has_had_time = newcomer.since.since(handshake.since) >= KEEP_MIN;
         (newcomer.is_recent || has_had_time).then_some(*number)
     }
 }
@@ -176,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    const MOST: usize = CALLERS_MAX as usize;
+    const MOST: usize = HANDSHAKES_MAX as usize;
     const HOST_MAX: usize = MOST / HOST_PART;
 
     /// Returns both ends of a connection.
@@ -207,7 +214,7 @@ mod tests {
 
     #[test]
     fn one_address_cannot_take_all_slots() {
-        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
+        let handshakes = Handshakes::start(HANDSHAKES_MAX).unwrap();
         let (_near, tcp) = pair();
         let enter = |last, now| handshakes.begin(&tcp, address(last), false, at(now));
         let here: Vec<_> = (0..50).filter_map(|_| enter(1, 0)).collect();
@@ -223,7 +230,7 @@ mod tests {
 
     #[test]
     fn oldest_handshake_is_closed_for_a_new_one() {
-        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
+        let handshakes = Handshakes::start(HANDSHAKES_MAX).unwrap();
         let (mut near, tcp) = pair();
         let (_other, more) = pair();
         let _first = handshakes.begin(&tcp, address(1), false, at(0)).unwrap();
@@ -237,7 +244,7 @@ mod tests {
 
     #[test]
     fn new_hosts_are_limited_and_recent_hosts_always_get_slots() {
-        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
+        let handshakes = Handshakes::start(HANDSHAKES_MAX).unwrap();
         let (_near, tcp) = pair();
         let enter = |last, is_recent| handshakes.begin(&tcp, address(last), is_recent, at(0));
         let mut here = Vec::new();
@@ -254,7 +261,7 @@ mod tests {
 
     #[test]
     fn handshakes_time_out() {
-        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
+        let handshakes = Handshakes::start(HANDSHAKES_MAX).unwrap();
         let ((mut near, tcp), (mut other, more)) = (pair(), pair());
         let _old = handshakes.begin(&tcp, address(1), false, at(0)).unwrap();
         let _new = handshakes
@@ -269,7 +276,7 @@ mod tests {
 
     #[test]
     fn handshake_within_its_time_stays_open() {
-        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
+        let handshakes = Handshakes::start(HANDSHAKES_MAX).unwrap();
         let (near, tcp) = pair();
         let _place = handshakes.begin(&tcp, address(1), false, at(0)).unwrap();
         handshakes.sweep(at(9999));
@@ -278,24 +285,24 @@ mod tests {
 
     #[test]
     fn recent_hosts_take_the_reserved_slots_first() {
-        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
+        let handshakes = Handshakes::start(HANDSHAKES_MAX).unwrap();
         let (_near, tcp) = pair();
         let enter = |last, is_recent| {
             handshakes
                 .begin(&tcp, address(last), is_recent, at(0))
                 .unwrap()
         };
-        let strangers: Vec<_> = (0..96).map(|last| enter(last, false)).collect();
+        let new_hosts: Vec<_> = (0..96).map(|last| enter(last, false)).collect();
         let known: Vec<_> = (0..32).map(|_| enter(7, true)).collect();
         let here = |slot: &HandshakeSlot| handshakes.lock().here.contains_key(&slot.number);
-        assert!(strangers.iter().chain(&known).all(here));
+        assert!(new_hosts.iter().chain(&known).all(here));
         let _late = enter(7, true);
-        assert!(!here(&strangers[0]) && strangers[1..].iter().all(here));
+        assert!(!here(&new_hosts[0]) && new_hosts[1..].iter().all(here));
     }
 
     #[test]
     fn host_with_its_whole_share_replaces_a_handshake_of_its_own() {
-        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
+        let handshakes = Handshakes::start(HANDSHAKES_MAX).unwrap();
         let (_near, tcp) = pair();
         let enter = |last, millis| handshakes.begin(&tcp, address(last), false, at(millis));
         // earlier handshakes, from a host of the same site and from one of a larger site
@@ -311,7 +318,7 @@ mod tests {
 
     #[test]
     fn full_slots_are_freed_at_the_largest_site() {
-        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
+        let handshakes = Handshakes::start(HANDSHAKES_MAX).unwrap();
         let (_near, tcp) = pair();
         let enter = |third: u8, last: u8, is_recent, millis| {
             let address = [10, 0, third, last].into();
@@ -323,7 +330,7 @@ mod tests {
             here.extend((0..16).filter_map(|_| enter(third, last, false, 0)));
         }
         here.extend((0..32).filter_map(|_| enter(1, 0, true, 0)));
-        assert_eq!(here.len() as u64, CALLERS_MAX);
+        assert_eq!(here.len() as u64, HANDSHAKES_MAX);
         let is_gone = |slot: &&HandshakeSlot| !handshakes.lock().here.contains_key(&slot.number);
         let gone = || -> Vec<u64> { here.iter().filter(is_gone).map(|p| p.number).collect() };
         let _known = enter(1, 0, true, 0).unwrap();
@@ -334,7 +341,7 @@ mod tests {
 
     #[test]
     fn oldest_handshake_is_closed_among_sites_of_equal_size() {
-        let handshakes = Handshakes::start(CALLERS_MAX).unwrap();
+        let handshakes = Handshakes::start(HANDSHAKES_MAX).unwrap();
         let (_near, tcp) = pair();
         let enter = |site: u8, millis| {
             handshakes

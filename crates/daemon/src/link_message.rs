@@ -22,10 +22,10 @@ mod tests {
 
     #[test]
     fn greetings_decode_to_what_was_encoded() {
-        for heard in [None, Some(7)] {
+        for received in [None, Some(7)] {
             let greeting = Message::Greeting(Greeting {
                 link: [3; 16],
-                heard,
+                received,
                 window: 1 << 20,
                 datagram_len: 1472,
             });

@@ -490,12 +490,12 @@ mod tests {
             .map(|nth| hold(&table, (name(1).0, [nth; 16]), 1).unwrap())
             .collect();
         let more = |key, nth, from| hold(&table, (name(key).0, [nth; 16]), from);
-        let told = |error: Error| error.text;
-        let refused = told(more(1, 3, 2).unwrap_err());
+        let text = |error: Error| error.text;
+        let refused = text(more(1, 3, 2).unwrap_err());
         assert!(refused.contains("your key already holds 3"), "{refused}");
         assert!(more(1, 0, 1).is_ok(), "the link is listed already");
         let _others = [2, 3, 4, 5, 6].map(|key| more(key, 0, 2).unwrap());
-        let refused = told(more(7, 0, 2).unwrap_err());
+        let refused = text(more(7, 0, 2).unwrap_err());
         assert!(
             refused.contains("your address already holds 5"),
             "{refused}"

@@ -35,7 +35,7 @@ pub(crate) struct Metrics {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refusal {
     /// The connection was closed to make room for others.
-    Handshakes,
+    Evicted,
     /// The client showed no key.
     Handshake,
     /// The client's key is not allowed.
@@ -107,7 +107,7 @@ impl Metrics {
             return;
         }
         let why = match why {
-            Refusal::Handshakes => "lobby",
+            Refusal::Evicted => "evicted",
             Refusal::Handshake => "handshake",
             Refusal::Key => "key",
             Refusal::Busy => "busy",

@@ -55,8 +55,8 @@ impl Limits {
     /// Returns the limits of each resource for a process that may have `files` open files.
     fn of_resources(&self, files: u64) -> [seats::Limits; RESOURCES] {
         let kept = FILES_OWN + (files / 16).min(FILES_ENDING_MAX);
-        let strangers = accept_queue_max(files) + handshakes_max(files) * FILES_OF_HANDSHAKE;
-        let files = self.files.min(files.saturating_sub(kept + strangers));
+        let unauthenticated = accept_queue_max(files) + handshakes_max(files) * FILES_OF_HANDSHAKE;
+        let files = self.files.min(files.saturating_sub(kept + unauthenticated));
         [
             self.sessions,
             self.connections,
@@ -69,12 +69,12 @@ impl Limits {
 
 /// Returns the size of the accept queue for a process with `files` open files. Each connection uses one.
 fn accept_queue_max(files: u64) -> u64 {
-    (files / 8).min(accept_queue::CALLERS_MAX)
+    (files / 8).min(accept_queue::CONNECTIONS_MAX)
 }
 
 /// Returns the number of handshake slots for a process with `files` open files.
 fn handshakes_max(files: u64) -> u64 {
-    (files / 8 / FILES_OF_HANDSHAKE).clamp(1, handshakes::CALLERS_MAX)
+    (files / 8 / FILES_OF_HANDSHAKE).clamp(1, handshakes::HANDSHAKES_MAX)
 }
 
 /// Daemon that listens.
@@ -199,7 +199,7 @@ impl Server {
                 }
             }
             let dropped = queue.dropped();
-            service.metrics.refuse(Refusal::Handshakes, dropped.evicted);
+            service.metrics.refuse(Refusal::Evicted, dropped.evicted);
             service.metrics.refuse(Refusal::Handshake, dropped.invalid);
             service.handshakes.sweep(now());
             if now().since(looked) >= LIST_INTERVAL {
@@ -244,14 +244,14 @@ impl Service {
     /// Serves one session, from the handshake to its end.
     fn serve(&self, incoming: Incoming) {
         let Incoming { tcp, from, slot } = incoming;
-        let span = info_span!("session", %from, who = field::Empty);
+        let span = info_span!("session", %from, client = field::Empty);
         let _within = span.enter();
         let client = match admit(tcp, self) {
             Ok(client) => client,
             Err(why) => return self.refuse(why, from),
         };
         self.recent_hosts.remember(from.ip(), self.clock.now());
-        span.record("who", &client.rights.name);
+        span.record("client", &client.rights.name);
         let allocation = match self.allocation(&client, from) {
             Ok(allocation) => allocation,
             Err(error) => {
@@ -278,7 +278,7 @@ impl Service {
     fn allocation(&self, client: &AdmittedClient, from: SocketAddr) -> Result<Allocation, Error> {
         let holder = (client.identity, from.ip());
         self.pool
-            .allocate(holder, Cost::CALLER, &client.session.halt)
+            .allocate(holder, Cost::CLIENT, &client.session.halt)
     }
 
     fn refuse(&self, why: NotAdmitted, from: SocketAddr) {

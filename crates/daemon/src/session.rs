@@ -70,7 +70,7 @@ pub(crate) fn serve_client(
         AdmittedBy::Join(join) => Ok(First::Join(*join)),
         AdmittedBy::Own(_) | AdmittedBy::Invited(_) => read_first_message(&client.session, |len| {
             weight = Cost::of_message(len);
-            allocation.replace(Cost::CALLER.plus(weight))
+            allocation.replace(Cost::CLIENT.plus(weight))
         }),
     };
     let first = match first {

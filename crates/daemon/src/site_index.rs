@@ -17,36 +17,36 @@ pub(crate) struct SiteIndex {
 /// with the older connection has the higher rank.
 type Rank = (usize, Reverse<u64>, Prefix);
 
-fn rank(site: Prefix, callers: &BTreeSet<u64>) -> Option<Rank> {
-    let oldest = callers.first()?;
-    Some((callers.len(), Reverse(*oldest), site))
+fn rank(site: Prefix, connections: &BTreeSet<u64>) -> Option<Rank> {
+    let oldest = connections.first()?;
+    Some((connections.len(), Reverse(*oldest), site))
 }
 
 impl SiteIndex {
     /// Adds connection `number` from `site`.
     pub(crate) fn add(&mut self, site: Prefix, number: u64) {
-        let callers = self.sites.entry(site).or_default();
-        if let Some(before) = rank(site, callers) {
+        let connections = self.sites.entry(site).or_default();
+        if let Some(before) = rank(site, connections) {
             self.ranks.remove(&before);
         }
-        callers.insert(number);
-        self.ranks.extend(rank(site, callers));
+        connections.insert(number);
+        self.ranks.extend(rank(site, connections));
     }
 
     /// Removes connection `number` from `site`. Returns false if it was not listed.
     pub(crate) fn remove(&mut self, site: Prefix, number: u64) -> bool {
-        let Some(callers) = self.sites.get_mut(&site) else {
+        let Some(connections) = self.sites.get_mut(&site) else {
             return false;
         };
-        let before = rank(site, callers);
-        if !callers.remove(&number) {
+        let before = rank(site, connections);
+        if !connections.remove(&number) {
             return false;
         }
         if let Some(before) = before {
             self.ranks.remove(&before);
         }
-        self.ranks.extend(rank(site, callers));
-        if callers.is_empty() {
+        self.ranks.extend(rank(site, connections));
+        if connections.is_empty() {
             self.sites.remove(&site);
         }
         true
@@ -60,8 +60,11 @@ impl SiteIndex {
 
     /// Returns the oldest connection of `site`, if the site has at least `count`.
     pub(crate) fn oldest_of(&self, site: Prefix, count: usize) -> Option<u64> {
-        let callers = self.sites.get(&site)?;
-        callers.first().filter(|_| callers.len() >= count).copied()
+        let connections = self.sites.get(&site)?;
+        connections
+            .first()
+            .filter(|_| connections.len() >= count)
+            .copied()
     }
 
     /// Returns the number of connections of `site`.

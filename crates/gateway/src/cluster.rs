@@ -136,7 +136,7 @@ impl Cluster {
             rate: settings.rate,
             sign: sign.clone(),
             stop: Arc::clone(&stop),
-            told: None,
+            applied: None,
             idle: 0,
         };
         let builder = thread::Builder::new().name("cluster".into());
@@ -199,7 +199,7 @@ struct Worker {
     sign: Sign,
     stop: Arc<AtomicBool>,
     /// Slot that the link follows.
-    told: Option<Slot>,
+    applied: Option<Slot>,
     /// Number of consecutive checks at which the link had nothing to send.
     idle: u32,
 }
@@ -238,7 +238,7 @@ impl Worker {
         while let Some(words) = self.element.poll_message() {
             self.socket.send(&words)?;
         }
-        let next_check = if self.told.is_some() {
+        let next_check = if self.applied.is_some() {
             self.handle.wake();
             now + CHECK_INTERVAL
         } else {
@@ -257,7 +257,7 @@ impl Worker {
     /// Applies a slot that began, grew, or ended early to the link.
     fn update_link(&mut self) {
         let slot = self.element.slot();
-        if slot == self.told {
+        if slot == self.applied {
             return;
         }
         let now = self.clock.now();
@@ -265,10 +265,10 @@ impl Worker {
         if let (Some(slot), Some(trc)) = (slot, trc) {
             self.count(slot);
             self.handle.follow(trc);
-        } else if self.told.is_some_and(|told| now < told.till) {
+        } else if self.applied.is_some_and(|applied| now < applied.till) {
             self.handle.follow(never(self.rate));
         }
-        self.told = slot;
+        self.applied = slot;
     }
 
     /// Passes the serving elements to the shared address, and its readiness to the other elements.
@@ -297,7 +297,9 @@ impl Worker {
     }
 
     fn count(&self, slot: Slot) {
-        let from = self.told.map_or(slot.from, |told| told.till.min(slot.till));
+        let from = self
+            .applied
+            .map_or(slot.from, |applied| applied.till.min(slot.till));
         let had = slot.till.since(from.max(slot.from));
         self.handle.status().had_turn(self.element.counts(), had);
     }

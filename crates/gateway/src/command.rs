@@ -60,7 +60,7 @@ pub struct LinkConnection {
     /// Bytes that a session may send before it needs more window, as agreed.
     pub window: u32,
     /// Number of messages that the peer has received on this link; none if the link is new on either side.
-    pub heard: Option<u64>,
+    pub received: Option<u64>,
     /// Receives the error with which the connection ended.
     pub ended: SyncSender<Error>,
 }

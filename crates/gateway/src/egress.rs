@@ -41,7 +41,7 @@ impl Multiplexer {
             until,
             (&self.settings.allowed, self.settings.keepalive),
         );
-        self.attempts.insert(token, attempt);
+        self.starting.attempts.insert(token, attempt);
         if let Some(found) = found {
             self.call_target(link, id, found);
         }
@@ -49,11 +49,11 @@ impl Multiplexer {
 
     /// Handles the resolved addresses of a session's target.
     pub(crate) fn call_target(&mut self, link: &mut Link, id: SessionId, found: ResolvedTarget) {
-        let Some(token) = self.tokens.get(&id).copied() else {
+        let Some(token) = self.sessions.token(id) else {
             return;
         };
         let onward = self.settings.onward.clone();
-        let begun = match (self.attempts.get_mut(&token), found, onward) {
+        let begun = match (self.starting.attempts.get_mut(&token), found, onward) {
             (None, ..) => Ok(()),
             (Some(_), Err(Refusal::NotAllowed), Some(handle)) => self.forward(token, &handle),
             (Some(_), Err(why), _) => Err(why),
@@ -66,9 +66,10 @@ impl Multiplexer {
 
     /// Forwards a session to a further gateway, if this one does not allow its target.
     fn forward(&mut self, token: u64, handle: &LinkHandle) -> Result<(), Refusal> {
-        let (Some(attempt), Some(session)) =
-            (self.attempts.get_mut(&token), self.sessions.get_mut(&token))
-        else {
+        let (Some(attempt), Some(session)) = (
+            self.starting.attempts.get_mut(&token),
+            self.sessions.entries.get_mut(&token),
+        ) else {
             return Ok(());
         };
         let hops = attempt.hops().checked_sub(1).ok_or(Refusal::Unreachable)?;
@@ -90,14 +91,14 @@ impl Multiplexer {
 
     /// Checks the attempt to connect to a session's target.
     pub(crate) fn poll_attempt(&mut self, link: &mut Link, token: u64, now: Instant) {
-        let Some(attempt) = self.attempts.get_mut(&token) else {
+        let Some(attempt) = self.starting.attempts.get_mut(&token) else {
             return;
         };
         match attempt.poll(now, &self.poll, token) {
             Ok(None) => {}
             Ok(Some((socket, from))) => {
-                self.attempts.remove(&token);
-                if let Some(session) = self.sessions.get_mut(&token) {
+                self.starting.attempts.remove(&token);
+                if let Some(session) = self.sessions.entries.get_mut(&token) {
                     link.answer(session.id, true, &messages::encode_reached(from));
                     promise(link, session.id);
                     if let Err(error) = session.connect(socket) {
@@ -105,7 +106,7 @@ impl Multiplexer {
                         self.end(link, token, Refusal::Broken);
                     }
                 }
-                self.busy.insert(token);
+                self.sessions.busy.insert(token);
             }
             Err(why) => self.refuse(link, token, why),
         }
@@ -113,7 +114,7 @@ impl Multiplexer {
 
     /// Refuses a session of the other gateway.
     fn refuse(&mut self, link: &mut Link, token: u64, why: Refusal) {
-        if let Some(attempt) = self.attempts.remove(&token) {
+        if let Some(attempt) = self.starting.attempts.remove(&token) {
             info!("{} was not reached: {why}", attempt.target());
         }
         if let Some(session) = self.remove(link, token) {
@@ -124,12 +125,12 @@ impl Multiplexer {
 
     /// Checks all attempts at intervals, since some targets never answer. Frees memory that was not needed since then.
     pub(crate) fn sweep(&mut self, link: &mut Link, now: Instant) {
-        if now < self.sweep_at {
+        if now < self.starting.check_at {
             return;
         }
-        self.sweep_at = now + SWEEP;
+        self.starting.check_at = now + SWEEP;
         self.pool.borrow_mut().shrink();
-        let tokens: Vec<u64> = self.attempts.keys().copied().collect();
+        let tokens: Vec<u64> = self.starting.attempts.keys().copied().collect();
         for token in tokens {
             self.poll_attempt(link, token, now);
         }
@@ -284,8 +285,8 @@ mod tests {
         }
         assert_eq!(
             (
-                egress.multiplexer.sessions.len(),
-                egress.multiplexer.attempts.len()
+                egress.multiplexer.sessions.entries.len(),
+                egress.multiplexer.starting.attempts.len()
             ),
             (2, 0)
         );
@@ -309,8 +310,8 @@ mod tests {
         assert_eq!(egress.said(), [(4, Err(Refusal::Broken))]);
         assert_eq!(
             (
-                egress.multiplexer.sessions.len(),
-                egress.multiplexer.attempts.len()
+                egress.multiplexer.sessions.entries.len(),
+                egress.multiplexer.starting.attempts.len()
             ),
             (0, 0)
         );
@@ -327,7 +328,7 @@ mod tests {
         egress.open(&address.to_string(), 0);
         assert_eq!(egress.said(), [(3, Err(Refusal::Busy))]);
         let mut draining = Egress::new(&[address.to_string()], None);
-        draining.multiplexer.draining = true;
+        draining.multiplexer.control.draining = true;
         draining.open(&address.to_string(), 0);
         assert_eq!(draining.said(), [(1, Err(Refusal::Busy))]);
         assert_eq!(draining.multiplexer.status.snapshot().sessions_refused, 1);
@@ -340,7 +341,7 @@ mod tests {
         let mut egress = Egress::new(&[], Some(onward));
         egress.open("127.0.0.1:1", 1);
         assert_eq!(
-            (egress.said(), egress.multiplexer.attempts.len()),
+            (egress.said(), egress.multiplexer.starting.attempts.len()),
             (Vec::new(), 1)
         );
         egress.open("127.0.0.1:1", 0);
@@ -357,15 +358,18 @@ mod tests {
             (egress, late)
         };
         let (mut egress, late) = waiting();
-        egress.multiplexer.sweep_at = late + Duration::from_nanos(1);
+        egress.multiplexer.starting.check_at = late + Duration::from_nanos(1);
         egress.multiplexer.sweep(&mut egress.link, late);
         assert_eq!(egress.said(), []);
         for before in [Duration::ZERO, Duration::from_secs(9)] {
             let (mut egress, late) = waiting();
-            egress.multiplexer.sweep_at = late - before;
+            egress.multiplexer.starting.check_at = late - before;
             egress.multiplexer.sweep(&mut egress.link, late);
             assert_eq!(egress.said(), [(1, Err(Refusal::TimedOut))]);
-            assert_eq!(egress.multiplexer.sweep_at, late + Duration::from_secs(1));
+            assert_eq!(
+                egress.multiplexer.starting.check_at,
+                late + Duration::from_secs(1)
+            );
         }
     }
 }

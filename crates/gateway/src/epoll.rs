@@ -51,15 +51,15 @@ impl Epoll {
         };
         let mut events = [MaybeUninit::uninit(); READY_MAX];
         let (ready, _) = epoll::wait(&self.fd, &mut events[..], Some(&now))?;
-        let gone = Flags::HUP | Flags::ERR;
+        let failed = Flags::HUP | Flags::ERR;
         Ok(ready
             .iter()
             .map(|event| {
                 let (data, flags) = (event.data, event.flags);
                 Ready {
                     token: data.u64(),
-                    readable: flags.intersects(Flags::IN | Flags::RDHUP | gone),
-                    writable: flags.intersects(Flags::OUT | gone),
+                    readable: flags.intersects(Flags::IN | Flags::RDHUP | failed),
+                    writable: flags.intersects(Flags::OUT | failed),
                     broken: flags.contains(Flags::ERR),
                 }
             })

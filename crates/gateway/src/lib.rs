@@ -5,7 +5,8 @@
 //! - [`capture`]: proxy protocols and transparent capture; [`proxy_listeners`]: listeners for programs
 //! - [`proxy_route`], [`proxy_address`]: client side of a SOCKS5 proxy
 //! - [`link_thread`]: thread of one end of a link; [`link_handle`]: its handle; [`command`]: its commands
-//! - `multiplexer`: all sessions of a link; `session`: one session; `traffic`: bytes between sockets and slabs;
+//! - `multiplexer`: all sessions of a link; `session`: one session; `session_table`, `starting_sessions`: their tables;
+//!   `traffic`: bytes between sockets and slabs;
 //!   `window`: flow control; `page_pool`: memory of pages; `epoll`: ready sockets; `crc`: checksums
 //! - `egress`: sessions to targets; `attempt`, `resolve`: connecting to a target; [`session_relay`]: sessions to a
 //!   further gateway
@@ -48,6 +49,8 @@ mod reserved;
 mod resolve;
 mod session;
 pub mod session_relay;
+mod session_table;
 mod splice_pipe;
+mod starting_sessions;
 mod traffic;
 mod window;

@@ -51,11 +51,11 @@ impl LinkHandle {
 
     /// Leaves the current connection. Returns the number of received messages, or nothing if there is no link to resume.
     pub fn detach(&self) -> Option<u64> {
-        let (answer, heard) = sync_channel(1);
+        let (answer, received) = sync_channel(1);
         if !self.commands.send(Command::Detach(answer)) {
             return None;
         }
-        heard.recv().ok().flatten()
+        received.recv().ok().flatten()
     }
 
     /// Gives the link a new connection. Returns false if the thread has ended.

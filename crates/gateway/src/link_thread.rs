@@ -51,16 +51,16 @@ pub fn start_direct(settings: Arc<Settings>) -> io::Result<LinkHandle> {
     let (handle, commands) = LinkHandle::new()?;
     let resolver = Resolver::start(Arc::clone(&settings.direct), handle.commands.clone())?;
     let status = Arc::clone(&handle.status);
-    let streamer = SpliceProxy::new(
+    let proxy = SpliceProxy::new(
         settings,
         Arc::clone(&status),
         (handle.clock(), commands),
         resolver,
     )?;
     thread::Builder::new()
-        .name("streamer".into())
+        .name("direct".into())
         .spawn(move || {
-            streamer.run();
+            proxy.run();
             status.over();
         })?;
     Ok(handle)
@@ -90,8 +90,8 @@ impl Worker {
                     until = Instant::NEVER;
                 }
                 Some(Interruption::Detach(answer)) => {
-                    let heard = self.end.as_ref().map(|end| end.link.heard());
-                    answer.send(heard).ok();
+                    let received = self.end.as_ref().map(|end| end.link.heard());
+                    answer.send(received).ok();
                 }
                 Some(Interruption::Attach(connection)) => {
                     self.multiplexer.status.refuse(false);
@@ -115,7 +115,7 @@ impl Worker {
 
     /// Runs the link over a connection until the connection ends.
     fn serve(&mut self, connection: LinkConnection) {
-        let again = self.end.is_some() && connection.heard.is_some();
+        let again = self.end.is_some() && connection.received.is_some();
         if !again {
             self.give_up();
         }
@@ -143,7 +143,7 @@ impl Worker {
         let misbehaved =
             |why: lighthaul_slabs::PeerMisbehaved| Error::PeerMisbehaved(why.to_string());
         end.link
-            .resume(now, connection.heard.unwrap_or(0))
+            .resume(now, connection.received.unwrap_or(0))
             .map_err(misbehaved)?;
         self.multiplexer.status.connected(true, again);
         let fits =
@@ -151,8 +151,14 @@ impl Worker {
         let mut lane = lane(connection, self.multiplexer.clock);
         // if the path has become narrower, pages cross the stream, which has a rate of its own
         lane.udp = lane.udp.filter(|_| fits);
-        let booked = || self.multiplexer.trc.clone().or_else(|| end.trc.clone());
-        self.multiplexer.has_datagrams = lane.udp.is_some();
+        let booked = || {
+            self.multiplexer
+                .channel
+                .trc
+                .clone()
+                .or_else(|| end.trc.clone())
+        };
+        self.multiplexer.channel.has_datagrams = lane.udp.is_some();
         let trc = lane.udp.as_ref().and_then(|_| booked());
         end.link.follow(now, trc);
         run(
@@ -171,7 +177,7 @@ impl Worker {
             .check()
             .map_err(|why| Error::PeerMisbehaved(why.to_string()))?;
         let steady = || settings.rate.or(connection.rate).map(Trc::steady);
-        let trc = self.multiplexer.trc.clone().or_else(steady);
+        let trc = self.multiplexer.channel.trc.clone().or_else(steady);
         let pool = PagePool::new(
             config.packet_len,
             config.page_len(),

@@ -17,7 +17,7 @@ pub struct Greeting {
     /// Name of the link, chosen by the gateway that started it. The answer repeats it.
     pub link: [u8; 16],
     /// Number of messages that were received on the link; none if the link is new.
-    pub heard: Option<u64>,
+    pub received: Option<u64>,
     /// Bytes that a session may send before it needs more window.
     pub window: u32,
     /// Length of the longest datagram that arrived, without its UDP header.

@@ -1,7 +1,6 @@
 //! All sessions of one link at this gateway: between the sockets of programs and targets, and the machine of the link.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::rc::Rc;
@@ -21,31 +20,19 @@ use lighthaul_slabs::{Event, Link, SessionId};
 use socket2::Socket;
 use tracing::{debug, info, warn};
 
-use crate::attempt::{Attempt, CONNECT};
-use crate::capture::handshake::Handshake;
 use crate::capture::refusal::Refusal;
-use crate::command::{
-    Command, CommandQueue, LinkConnection, NewSession, ResolvedTarget, refuse_session,
-};
+use crate::command::{Command, CommandQueue, LinkConnection, NewSession, refuse_session};
 use crate::crc::crc_of;
 use crate::epoll::Epoll;
-use crate::host_shares::HostShare;
 use crate::messages::{self, Opening, UNKNOWN_ADDRESS};
 use crate::page_pool::{Page, PagePool};
 use crate::resolve::Resolver;
 use crate::session::{Piece, Session};
+use crate::session_table::SessionTable;
 use crate::settings::Settings;
+use crate::starting_sessions::{Awaiting, StartingSessions};
 use crate::status::Status;
-use crate::target::Target;
 use crate::window::promise;
-
-/// Session of a program that waits for the answer of the other gateway.
-#[derive(Debug)]
-struct Awaiting {
-    target: Target,
-    /// Handshake that sends the answer; none for a captured program, which takes itself for connected.
-    handshake: Option<Box<dyn Handshake>>,
-}
 
 /// Sessions of a link, their sockets, and their memory.
 #[derive(Debug)]
@@ -54,33 +41,31 @@ pub(crate) struct Multiplexer {
     pub(crate) clock: Clock,
     pub(crate) status: Arc<Status>,
     pub(crate) pool: Rc<RefCell<PagePool>>,
-    pub(crate) sessions: BTreeMap<u64, Session>,
-    pub(crate) tokens: BTreeMap<SessionId, u64>,
-    last_token: u64,
-    /// Sessions of programs that wait for the answer of the other gateway.
-    awaiting: BTreeMap<u64, Awaiting>,
-    /// Sessions of the other gateway whose targets are being connected.
-    pub(crate) attempts: BTreeMap<u64, Attempt>,
-    /// Time of the next check of attempts without events.
-    pub(crate) sweep_at: Instant,
-    /// Addresses that were resolved while there was no connection.
-    found: Vec<(SessionId, ResolvedTarget)>,
-    /// Sessions with pending work.
-    pub(crate) busy: BTreeSet<u64>,
-    /// Sessions that wait for room to read.
-    pub(crate) blocked: BTreeSet<u64>,
     pub(crate) poll: Epoll,
-    commands: CommandQueue,
     pub(crate) resolver: Resolver,
-    /// Reason to leave the connection as soon as possible.
-    pub(crate) interruption: Option<Interruption>,
-    pub(crate) draining: bool,
-    /// Sessions that were opened while there was no connection, with the time.
-    waiting: VecDeque<(Instant, NewSession)>,
+    pub(crate) sessions: SessionTable,
+    pub(crate) starting: StartingSessions,
+    pub(crate) channel: Channel,
+    pub(crate) control: ThreadControl,
+}
+
+/// State of the channel to the other gateway.
+#[derive(Debug, Default)]
+pub(crate) struct Channel {
     /// Rates of a booked channel over time.
     pub(crate) trc: Option<Trc>,
     /// True if datagrams arrive. Without datagrams, pages cross the TCP connection, which has a rate of its own.
     pub(crate) has_datagrams: bool,
+}
+
+/// Requests of other threads to this one.
+#[derive(Debug)]
+pub(crate) struct ThreadControl {
+    commands: CommandQueue,
+    /// Reason to leave the connection as soon as possible.
+    interruption: Option<Interruption>,
+    /// True if no further sessions are accepted.
+    pub(crate) draining: bool,
 }
 
 /// Reason for the thread to leave the connection.
@@ -110,41 +95,34 @@ impl Multiplexer {
             clock,
             status,
             pool: Rc::new(RefCell::new(PagePool::new(1, 1, 0))),
-            sessions: BTreeMap::new(),
-            tokens: BTreeMap::new(),
-            last_token: 0,
-            awaiting: BTreeMap::new(),
-            attempts: BTreeMap::new(),
-            sweep_at: Instant::ZERO,
-            found: Vec::new(),
-            busy: BTreeSet::new(),
-            blocked: BTreeSet::new(),
             poll,
-            commands,
             resolver,
-            interruption: None,
-            draining: false,
-            waiting: VecDeque::new(),
-            trc: None,
-            has_datagrams: false,
+            sessions: SessionTable::default(),
+            starting: StartingSessions::default(),
+            channel: Channel::default(),
+            control: ThreadControl {
+                commands,
+                interruption: None,
+                draining: false,
+            },
         })
     }
 
     /// Waits for a command while there is no connection. Returns nothing at `until`.
     pub(crate) fn wait_for_command(&mut self, until: Instant) -> Option<Interruption> {
         loop {
-            if let Some(after) = self.interruption.take() {
+            if let Some(after) = self.control.interruption.take() {
                 return Some(after);
             }
-            if self.draining && self.sessions.is_empty() {
+            if self.control.draining && self.sessions.entries.is_empty() {
                 return Some(Interruption::End);
             }
-            match self.commands.queue.try_recv() {
+            match self.control.commands.queue.try_recv() {
                 Ok(Command::Detach(answer)) => return Some(Interruption::Detach(answer)),
                 Ok(Command::Attach(connection)) => return Some(Interruption::Attach(connection)),
-                Ok(Command::Follow(trc)) => self.trc = Some(trc),
+                Ok(Command::Follow(trc)) => self.channel.trc = Some(trc),
                 Ok(Command::Drain) => {
-                    self.draining = true;
+                    self.control.draining = true;
                     self.requeue();
                 }
                 Ok(Command::Refuse) => {
@@ -153,24 +131,24 @@ impl Multiplexer {
                     return Some(Interruption::GiveUp);
                 }
                 Ok(Command::End) => {
-                    self.draining = true;
+                    self.control.draining = true;
                     self.requeue();
                     return Some(Interruption::End);
                 }
                 Ok(Command::Open(new_session)) => self.enqueue(*new_session),
-                Ok(Command::Resolved(id, found)) => self.found.push((id, found)),
+                Ok(Command::Resolved(id, found)) => self.starting.resolved.push((id, found)),
                 Err(TryRecvError::Disconnected) => return Some(Interruption::End),
                 Err(TryRecvError::Empty) => {
                     if self.clock.now() >= until {
                         return None;
                     }
-                    let mut watches = [Watch::read(self.commands.sign.as_raw_fd())];
+                    let mut watches = [Watch::read(self.control.commands.sign.as_raw_fd())];
                     self.expire_waiting();
-                    let look = until.min(self.clock.now() + LOOK);
-                    if wait(self.clock, &mut watches, look).is_err() {
+                    let next_check = until.min(self.clock.now() + CHECK_INTERVAL);
+                    if wait(self.clock, &mut watches, next_check).is_err() {
                         return None;
                     }
-                    self.commands.sign.lower();
+                    self.control.commands.sign.lower();
                 }
             }
         }
@@ -183,12 +161,11 @@ impl Multiplexer {
         } else {
             Refusal::Busy
         };
-        let host = |new_session: &NewSession| new_session.share.as_ref().map(HostShare::host);
-        let from = host(&new_session);
-        let others = self.waiting.iter().filter(|(_, other)| host(other) == from);
-        let is_full = self.waiting.len() >= WAITING_MAX || others.count() >= WAITING_HOST_MAX;
-        if !is_full && !self.draining && why == Refusal::Busy {
-            self.waiting.push_back((self.clock.now(), new_session));
+        let has_room = self.starting.has_room(&new_session);
+        if has_room && !self.control.draining && why == Refusal::Busy {
+            self.starting
+                .queue
+                .push_back((self.clock.now(), new_session));
         } else {
             self.status.refused();
             refuse_session(new_session, why);
@@ -197,17 +174,14 @@ impl Multiplexer {
 
     /// Refuses waiting sessions that may not wait any longer.
     fn requeue(&mut self) {
-        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        let waiting = std::mem::take(&mut self.starting.queue).into_iter();
         waiting.for_each(|(_, new_session)| self.enqueue(new_session));
     }
 
     /// Refuses sessions that have waited for a connection too long.
     fn expire_waiting(&mut self) {
-        let late = self.clock.now();
-        while let Some((_, new_session)) = self
-            .waiting
-            .pop_front_if(|(since, _)| *since + CONNECT <= late)
-        {
+        let now = self.clock.now();
+        while let Some(new_session) = self.starting.pop_expired(now) {
             self.status.refused();
             refuse_session(new_session, Refusal::Broken);
         }
@@ -215,26 +189,23 @@ impl Multiplexer {
 
     /// Ends all sessions at once. Their programs see a reset.
     pub(crate) fn fail_all(&mut self) {
-        let count = self.sessions.len();
+        let count = self.sessions.entries.len();
         if count > 0 {
             warn!("{count} sessions ended with their link");
             self.status.broke(count as u64);
         }
-        for (token, awaiting) in std::mem::take(&mut self.awaiting) {
+        for (token, awaiting) in std::mem::take(&mut self.starting.awaiting) {
             let Some(handshake) = awaiting.handshake else {
                 continue;
             };
-            if let Some(session) = self.sessions.get_mut(&token) {
+            if let Some(session) = self.sessions.entries.get_mut(&token) {
                 session.say(&handshake.answer(Err(Refusal::Broken)));
                 session.part();
             }
         }
         self.sessions.clear();
-        self.tokens.clear();
-        self.attempts.clear();
-        self.found.clear();
-        self.busy.clear();
-        self.blocked.clear();
+        self.starting.attempts.clear();
+        self.starting.resolved.clear();
         self.status.sessions(0);
     }
 
@@ -256,7 +227,7 @@ impl Multiplexer {
             share,
         } = new_session;
         // a session that crosses several gateways keeps its identifier, unless it crosses this one twice
-        let free = |id: &SessionId| !self.tokens.contains_key(id);
+        let free = |id: &SessionId| self.sessions.token(*id).is_none();
         let id = session
             .filter(free)
             .unwrap_or_else(|| SessionId(random_octets()));
@@ -274,44 +245,39 @@ impl Multiplexer {
             .from_program
             .begin_with(&rest, &mut self.pool.borrow_mut());
         let token = self.enter(session);
-        self.awaiting.insert(token, Awaiting { target, handshake });
+        self.starting
+            .awaiting
+            .insert(token, Awaiting { target, handshake });
         self.connect(link, token, socket);
     }
 
     /// Returns true if no further session may begin.
     pub(crate) fn is_full(&self) -> bool {
-        let count = self.sessions.len() + 1;
-        self.draining || !self.status.may_have(count, self.settings.sessions_max)
-    }
-
-    /// Returns the token of a session.
-    pub(crate) fn token(&self, id: SessionId) -> Option<u64> {
-        self.tokens.get(&id).copied()
+        let count = self.sessions.entries.len() + 1;
+        self.control.draining || !self.status.may_have(count, self.settings.sessions_max)
     }
 
     /// Wakes the thread at once.
     pub(crate) fn wake(&self) {
-        self.commands.sign.raise();
+        self.control.commands.sign.raise();
     }
 
     /// Adds a session, and returns its token.
     pub(crate) fn enter(&mut self, session: Session) -> u64 {
-        self.last_token += 1;
-        self.tokens.insert(session.id, self.last_token);
-        self.sessions.insert(self.last_token, session);
-        self.status.sessions(self.sessions.len());
-        self.last_token
+        let token = self.sessions.insert(session);
+        self.status.sessions(self.sessions.entries.len());
+        token
     }
 
     /// Adds the socket of a session.
     fn connect(&mut self, link: &mut Link, token: u64, socket: Socket) {
         let watched = self.poll.add(&socket, token);
-        let Some(session) = self.sessions.get_mut(&token) else {
+        let Some(session) = self.sessions.entries.get_mut(&token) else {
             return;
         };
         match watched.and_then(|()| session.connect(socket)) {
             Ok(()) => {
-                self.busy.insert(token);
+                self.sessions.busy.insert(token);
             }
             Err(error) => {
                 warn!("session {} cannot be connected: {error}", session.id);
@@ -330,13 +296,9 @@ impl Multiplexer {
 
     /// Removes a session, and frees its memory.
     pub(crate) fn remove(&mut self, link: &mut Link, token: u64) -> Option<Session> {
-        let mut session = self.sessions.remove(&token)?;
-        self.tokens.remove(&session.id);
-        self.attempts.remove(&token);
-        self.awaiting.remove(&token);
-        self.busy.remove(&token);
-        self.blocked.remove(&token);
-        self.status.sessions(self.sessions.len());
+        let mut session = self.sessions.remove(token)?;
+        self.starting.remove(token);
+        self.status.sessions(self.sessions.entries.len());
         let mut pool = self.pool.borrow_mut();
         for page in session.from_program.drain() {
             pool.give_back(page);
@@ -352,7 +314,7 @@ impl Multiplexer {
 
     /// Handles the answer of the other gateway.
     fn answered(&mut self, link: &mut Link, id: SessionId, accepted: bool, words: &[u8]) {
-        let Some(token) = self.tokens.get(&id).copied() else {
+        let Some(token) = self.sessions.token(id) else {
             return;
         };
         let outcome = if accepted {
@@ -360,12 +322,12 @@ impl Multiplexer {
         } else {
             Err(messages::decode_refusal(words))
         };
-        let (target, handshake) = match self.awaiting.remove(&token) {
+        let (target, handshake) = match self.starting.awaiting.remove(&token) {
             Some(awaiting) => (Some(awaiting.target), awaiting.handshake),
             None => (None, None),
         };
         if let Some(handshake) = handshake
-            && let Some(session) = self.sessions.get_mut(&token)
+            && let Some(session) = self.sessions.entries.get_mut(&token)
         {
             session.say(&handshake.answer(outcome));
             if outcome.is_err() {
@@ -397,8 +359,8 @@ impl Multiplexer {
         }
         link.judge(whole, true);
         pool.forget_below(link.receiver().first_page());
-        let token = self.tokens.get(&record.session).copied();
-        let session = token.and_then(|token| self.sessions.get_mut(&token));
+        let token = self.sessions.token(record.session);
+        let session = token.and_then(|token| self.sessions.entries.get_mut(&token));
         let Some(session) = session else {
             // the session has ended meanwhile
             for page in collected {
@@ -413,7 +375,7 @@ impl Multiplexer {
         };
         let emptied = session.to_program.take(record.offset, piece, &mut pool);
         link.free(emptied);
-        self.busy.extend(token);
+        self.sessions.busy.extend(token);
     }
 
     /// Frees the pages of which the other gateway has custody.
@@ -424,41 +386,41 @@ impl Multiplexer {
             .filter(|pages: &Range<u64>| !pages.is_empty())
             .for_each(|pages| pool.release(pages));
         drop(pool);
-        self.busy.append(&mut self.blocked);
+        self.sessions.unblock();
     }
 
     /// Handles the commands of other threads.
     fn handle_commands(&mut self, link: &mut Link) {
-        self.commands.sign.lower();
-        for (id, found) in std::mem::take(&mut self.found) {
+        self.control.commands.sign.lower();
+        for (id, found) in std::mem::take(&mut self.starting.resolved) {
             self.call_target(link, id, found);
         }
-        while let Some((_, new_session)) = self.waiting.pop_front() {
+        while let Some((_, new_session)) = self.starting.queue.pop_front() {
             self.open_session(link, new_session);
         }
-        while self.interruption.is_none() {
-            match self.commands.queue.try_recv() {
+        while self.control.interruption.is_none() {
+            match self.control.commands.queue.try_recv() {
                 Ok(Command::Open(new_session)) => self.open_session(link, *new_session),
                 Ok(Command::Resolved(id, found)) => self.call_target(link, id, found),
                 Ok(Command::Detach(answer)) => {
-                    self.interruption = Some(Interruption::Detach(answer));
+                    self.control.interruption = Some(Interruption::Detach(answer));
                 }
                 Ok(Command::Attach(connection)) => {
-                    self.interruption = Some(Interruption::Attach(connection));
+                    self.control.interruption = Some(Interruption::Attach(connection));
                 }
                 Ok(Command::Follow(trc)) => {
-                    let followed = self.has_datagrams.then(|| trc.clone());
+                    let followed = self.channel.has_datagrams.then(|| trc.clone());
                     link.follow(self.clock.now(), followed);
-                    self.trc = Some(trc);
+                    self.channel.trc = Some(trc);
                 }
-                Ok(Command::Drain) => self.draining = true,
+                Ok(Command::Drain) => self.control.draining = true,
                 Ok(Command::Refuse) => {
                     self.status.refuse(true);
-                    self.interruption = Some(Interruption::GiveUp);
+                    self.control.interruption = Some(Interruption::GiveUp);
                 }
                 Ok(Command::End) => {
-                    self.draining = true;
-                    self.interruption = Some(Interruption::End);
+                    self.control.draining = true;
+                    self.control.interruption = Some(Interruption::End);
                 }
                 Err(_) => break,
             }
@@ -468,21 +430,21 @@ impl Multiplexer {
     /// Reports to the cluster if datagrams wait for the channel. Pages on the TCP connection do not count.
     fn report_demand(&self, link: &Link) {
         self.status
-            .want(self.has_datagrams && link.sender().has_more());
+            .want(self.channel.has_datagrams && link.sender().has_more());
     }
 
     fn poll_sockets(&mut self, link: &mut Link, now: Instant) -> Result<(), Error> {
         let failed = |error| Error::world("waiting for sockets", error);
         for ready in self.poll.ready().map_err(failed)? {
             self.poll_attempt(link, ready.token, now);
-            let session = self.sessions.get(&ready.token);
+            let session = self.sessions.entries.get(&ready.token);
             if ready.broken && session.is_some_and(Session::is_reset) {
                 self.end(link, ready.token, Refusal::Broken);
             }
-            if let Some(session) = self.sessions.get_mut(&ready.token) {
+            if let Some(session) = self.sessions.entries.get_mut(&ready.token) {
                 session.from_program.is_ready |= ready.readable;
                 session.to_program.is_ready |= ready.writable;
-                self.busy.insert(ready.token);
+                self.sessions.busy.insert(ready.token);
             }
         }
         Ok(())
@@ -490,7 +452,7 @@ impl Multiplexer {
 
     /// Returns an error if the connection must be left.
     fn check(&self) -> Result<(), Error> {
-        match &self.interruption {
+        match &self.control.interruption {
             None => Ok(()),
             Some(Interruption::End) => Err(Error::Network("the gateway has been stopped".into())),
             Some(_) => Err(Error::Network("the link is reconnected".into())),
@@ -504,7 +466,7 @@ impl Owner<Link> for Multiplexer {
             Event::Opened(id, words) => self.open(link, id, &words),
             Event::Answered(id, accepted, words) => self.answered(link, id, accepted, &words),
             Event::Reset(id, words) => {
-                if let Some(token) = self.tokens.get(&id).copied() {
+                if let Some(token) = self.sessions.token(id) {
                     debug!(
                         "session {id} was reset: {}",
                         messages::decode_refusal(&words)
@@ -515,7 +477,7 @@ impl Owner<Link> for Multiplexer {
             }
             Event::Whole(whole) => self.take(link, &whole),
             Event::Kept(parts) => self.release_pages(&parts),
-            Event::Widened(id) => self.busy.extend(self.tokens.get(&id)),
+            Event::Widened(id) => self.sessions.busy.extend(self.sessions.token(id)),
             Event::Ripe => {
                 self.launch(link, now);
                 self.report_demand(link);
@@ -524,7 +486,7 @@ impl Owner<Link> for Multiplexer {
                 warn!(
                     "no datagram reaches the other gateway: all bytes cross the TCP connection from now on"
                 );
-                self.has_datagrams = false;
+                self.channel.has_datagrams = false;
                 return Ok(Next::Divert);
             }
             Event::Silent => {
@@ -553,8 +515,8 @@ impl Owner<Link> for Multiplexer {
         self.launch(link, now);
         self.status.look(link, &self.pool.borrow());
         self.report_demand(link);
-        if self.draining && self.sessions.is_empty() && link.sessions() == 0 {
-            self.interruption = Some(Interruption::End);
+        if self.control.draining && self.sessions.entries.is_empty() && link.sessions() == 0 {
+            self.control.interruption = Some(Interruption::End);
         }
         self.check()?;
         Ok(Next::Continue)
@@ -567,9 +529,5 @@ impl Owner<Link> for Multiplexer {
 
 /// Epoll token of the command queue.
 const SIGN: u64 = u64::MAX;
-/// Maximum number of sessions that wait for a connection.
-const WAITING_MAX: usize = 1 << 10;
-/// Maximum number of these of one host.
-const WAITING_HOST_MAX: usize = WAITING_MAX / 4 * 3;
 /// Interval of checks without a connection.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);

@@ -90,7 +90,7 @@ impl ProxyListeners {
         for (token, listener) in (0..).zip(&listeners) {
             poll.add(&listener.listener, token)?;
         }
-        let porter = AcceptLoop {
+        let accept_loop = AcceptLoop {
             listeners,
             routes,
             shares,
@@ -104,7 +104,7 @@ impl ProxyListeners {
         };
         thread::Builder::new()
             .name("listeners".into())
-            .spawn(move || porter.run())?;
+            .spawn(move || accept_loop.run())?;
         Ok(Self { sign })
     }
 }
@@ -144,7 +144,7 @@ struct PendingProgram {
 impl AcceptLoop {
     fn run(mut self) {
         loop {
-            let until = self.clock.now() + SWEEP;
+            let until = self.clock.now() + CHECK_INTERVAL;
             let mut watches = [Watch::read(self.poll.as_raw_fd())];
             if let Err(error) = wait(self.clock, &mut watches, until) {
                 warn!("no further programs are accepted: {error}");
@@ -158,12 +158,12 @@ impl AcceptLoop {
                 Err(error) => warn!("cannot poll sockets: {error}"),
             }
             let now = self.clock.now();
-            let gone: Vec<u64> = self
+            let expired: Vec<u64> = self
                 .pending
                 .extract_if(.., |_, program| program.until <= now)
                 .map(|(token, _)| token)
                 .collect();
-            for token in gone {
+            for token in expired {
                 self.release(token);
             }
             // waiting programs cause no further event
@@ -232,7 +232,7 @@ impl AcceptLoop {
             self.release(token);
             return Err(error);
         }
-        let until = now + PATIENCE;
+        let until = now + HANDSHAKE_TIMEOUT;
         let program = PendingProgram {
             socket,
             from,
@@ -338,9 +338,9 @@ const PENDING: Limits = Limits {
     site: 1 << 11,
 };
 /// Time limit of the handshake.
-const PATIENCE: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval of checks for the time limit.
-const SWEEP: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
@@ -409,8 +409,8 @@ mod tests {
     /// Returns true if the gateway has neither sent data nor closed the connection.
     fn is_open(program: &mut TcpStream) -> bool {
         program.set_nonblocking(true).unwrap();
-        let heard = program.read(&mut [0]).map_err(|error| error.kind());
-        heard == Err(ErrorKind::WouldBlock)
+        let received = program.read(&mut [0]).map_err(|error| error.kind());
+        received == Err(ErrorKind::WouldBlock)
     }
 
     #[test]
@@ -437,10 +437,10 @@ mod tests {
         let (_doors, address) = open(ProxyProtocol::Forward(target), 8);
         let mut held: Vec<_> = (0..6).map(|_| call_from(2, address)).collect();
         let assert_refused = || {
-            let heard = call_from(2, address).read(&mut [0]);
-            let heard = heard.map_err(|error| error.kind());
-            let is_closed = matches!(heard, Ok(0) | Err(ErrorKind::ConnectionReset));
-            assert!(is_closed, "{heard:?}");
+            let received = call_from(2, address).read(&mut [0]);
+            let received = received.map_err(|error| error.kind());
+            let is_closed = matches!(received, Ok(0) | Err(ErrorKind::ConnectionReset));
+            assert!(is_closed, "{received:?}");
         };
         assert_refused();
         held.push(call_from(3, address));

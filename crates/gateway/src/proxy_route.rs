@@ -107,9 +107,9 @@ impl ProxyRoute {
         self.enter(exchange)?;
         let mut request = vec![VERSION, CONNECT, 0];
         self.target.put(&mut request);
-        exchange.say(&request)?;
+        exchange.send(&request)?;
         let mut reply = [0; 2];
-        exchange.hear(&mut reply)?;
+        exchange.receive(&mut reply)?;
         match reply {
             [VERSION, 0] => {}
             [VERSION, why] => {
@@ -123,11 +123,11 @@ impl ProxyRoute {
         }
         // the local address at the target is not used
         let mut from = [0; 3];
-        exchange.hear(&mut from)?;
+        exchange.receive(&mut from)?;
         let Some(Ok(len)) = Target::read_len(&from[1..]) else {
             return Err(ProxyError::NotSocks(gateway.clone()));
         };
-        exchange.hear(&mut vec![0; len.saturating_sub(2)])
+        exchange.receive(&mut vec![0; len.saturating_sub(2)])
     }
 
     /// Negotiates the method, and sends the credentials if necessary.
@@ -137,17 +137,17 @@ impl ProxyRoute {
             credentials,
         } = &self.gateway;
         match credentials {
-            Some(_) => exchange.say(&[VERSION, 2, FREE, BY_PASSWORD])?,
-            None => exchange.say(&[VERSION, 1, FREE])?,
+            Some(_) => exchange.send(&[VERSION, 2, FREE, BY_PASSWORD])?,
+            None => exchange.send(&[VERSION, 1, FREE])?,
         }
         let mut method = [0; 2];
-        exchange.hear(&mut method)?;
+        exchange.receive(&mut method)?;
         match (method, credentials) {
             ([VERSION, FREE], _) => return Ok(()),
             ([VERSION, BY_PASSWORD], Some(credentials)) => {
                 let mut said = Vec::new();
                 credentials.put(&mut said);
-                exchange.say(&said)?;
+                exchange.send(&said)?;
             }
             ([VERSION, NO_METHOD], None) => {
                 return Err(ProxyError::PasswordRequired(address.clone()));
@@ -155,7 +155,7 @@ impl ProxyRoute {
             _ => return Err(ProxyError::NotSocks(address.clone())),
         }
         let mut verdict = [0; 2];
-        exchange.hear(&mut verdict)?;
+        exchange.receive(&mut verdict)?;
         match verdict {
             [PASSWORD_VERSION, 0] => Ok(()),
             [PASSWORD_VERSION, _] => Err(ProxyError::WrongPassword(address.clone())),
@@ -173,23 +173,23 @@ struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// Sends a few octets, for which a new socket has room.
-    fn say(&self, octets: &[u8]) -> Result<(), ProxyError> {
+    /// Sends a few octets, for which a new socket has buffer.
+    fn send(&self, octets: &[u8]) -> Result<(), ProxyError> {
         let mut tcp = self.tcp;
-        tcp.write_all(octets).map_err(|error| self.gone(&error))
+        tcp.write_all(octets).map_err(|error| self.failed(&error))
     }
 
-    /// Fills `room`, and reads no further octet.
-    fn hear(&self, room: &mut [u8]) -> Result<(), ProxyError> {
+    /// Fills `buffer`, and reads no further octet.
+    fn receive(&self, buffer: &mut [u8]) -> Result<(), ProxyError> {
         let mut tcp = self.tcp;
-        let mut heard = 0;
-        while heard < room.len() {
+        let mut received = 0;
+        while received < buffer.len() {
             self.wait()?;
-            match tcp.read(&mut room[heard..]) {
-                Ok(0) => return Err(self.gone(&ErrorKind::UnexpectedEof.into())),
-                Ok(count) => heard += count,
+            match tcp.read(&mut buffer[received..]) {
+                Ok(0) => return Err(self.failed(&ErrorKind::UnexpectedEof.into())),
+                Ok(count) => received += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.gone(&error)),
+                Err(error) => return Err(self.failed(&error)),
             }
         }
         Ok(())
@@ -201,7 +201,7 @@ impl Exchange<'_> {
             interrupt::check()?;
             let now = self.clock.now();
             if now >= self.until {
-                return Err(self.gone(&ErrorKind::TimedOut.into()));
+                return Err(self.failed(&ErrorKind::TimedOut.into()));
             }
             let mut watches = [Watch::read(self.tcp.as_raw_fd())];
             wait(
@@ -216,7 +216,7 @@ impl Exchange<'_> {
         }
     }
 
-    fn gone(&self, error: &io::Error) -> ProxyError {
+    fn failed(&self, error: &io::Error) -> ProxyError {
         let slow = matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock);
         if slow {
             ProxyError::TimedOut(self.gateway.clone())
@@ -306,9 +306,9 @@ mod tests {
                 assert_eq!(&said, b"thanks");
             });
             let mut session = route(gateway, target).open().unwrap();
-            let mut heard = [0; 7];
-            session.read_exact(&mut heard).unwrap();
-            assert_eq!(&heard, b"welcome");
+            let mut received = [0; 7];
+            session.read_exact(&mut received).unwrap();
+            assert_eq!(&received, b"welcome");
             session.write_all(b"thanks").unwrap();
             thread.join().unwrap();
         }
@@ -417,12 +417,12 @@ mod tests {
 
     #[test]
     fn missing_gateway_gives_a_hint() {
-        let (gone, thread) = gateway(|_| {});
-        let gone_too = gone.clone();
+        let (closed, thread) = gateway(|_| {});
+        let same_address = closed.clone();
         // the first client ends the server
-        assert!(route(gone, "a:1").open().is_err());
+        assert!(route(closed, "a:1").open().is_err());
         thread.join().unwrap();
-        let error = route(gone_too, "a:1").open().unwrap_err().to_string();
+        let error = route(same_address, "a:1").open().unwrap_err().to_string();
         assert!(
             error.contains("is `lighthaul gateway --socks` running there?"),
             "{error}"

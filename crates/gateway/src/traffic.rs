@@ -16,20 +16,20 @@ impl Multiplexer {
     /// Serves the sessions with pending work, for at most one turn.
     pub(crate) fn pump(&mut self, link: &mut Link, now: Instant) {
         let until = now + TURN;
-        while let Some(token) = self.busy.pop_first() {
+        while let Some(token) = self.sessions.busy.pop_first() {
             self.serve(link, token);
             if self.clock.now() >= until {
                 break;
             }
         }
-        if !self.busy.is_empty() {
+        if !self.sessions.busy.is_empty() {
             self.wake();
         }
     }
 
     /// Writes received bytes to the socket of a session, and reads from it.
     fn serve(&mut self, link: &mut Link, token: u64) {
-        let Some(session) = self.sessions.get_mut(&token) else {
+        let Some(session) = self.sessions.entries.get_mut(&token) else {
             return;
         };
         let Some(socket) = &mut session.socket else {
@@ -58,9 +58,9 @@ impl Multiplexer {
             // a program that has filled its window is read again when the window grows
             if session.from_program.is_ready && wanted > pages {
                 if pages < TURN_PAGES {
-                    self.blocked.insert(token);
+                    self.sessions.blocked.insert(token);
                 } else {
-                    self.busy.insert(token);
+                    self.sessions.busy.insert(token);
                 }
             }
         }
@@ -75,7 +75,7 @@ impl Multiplexer {
 
     /// Supplies the link with full pages. Removes a session that has ended.
     fn supply(&mut self, link: &mut Link, token: u64) {
-        let Some(session) = self.sessions.get_mut(&token) else {
+        let Some(session) = self.sessions.entries.get_mut(&token) else {
             return;
         };
         let now = self.clock.now();
@@ -106,16 +106,16 @@ impl Multiplexer {
             let crcs = self.load(&plan);
             let mut sessions: Vec<u64> = Vec::with_capacity(plan.runs.len());
             for (id, _) in &plan.runs {
-                sessions.extend(self.token(*id));
+                sessions.extend(self.sessions.token(*id));
             }
             link.launch(plan, &crcs);
             sessions.dedup();
             for token in sessions {
                 self.supply(link, token);
             }
-            self.busy.append(&mut self.blocked);
+            self.sessions.unblock();
         }
-        if !self.busy.is_empty() {
+        if !self.sessions.busy.is_empty() {
             self.wake();
         }
     }
@@ -125,8 +125,8 @@ impl Multiplexer {
         let mut pool = self.pool.borrow_mut();
         let mut crcs = Vec::with_capacity(plan.runs.len());
         for (id, run) in &plan.runs {
-            let token = self.tokens.get(id);
-            let session = token.and_then(|token| self.sessions.get_mut(token));
+            let token = self.sessions.token(*id);
+            let session = token.and_then(|token| self.sessions.entries.get_mut(&token));
             let waiting = session.map(|session| &mut session.from_program.waiting);
             let pages = waiting
                 .into_iter()

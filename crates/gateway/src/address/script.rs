@@ -109,10 +109,10 @@ fn ip(config: &AddressConfig, view: ClusterView, on: &str) -> String {
     let ways = chains(config, view, "to", hand(HANDED_ON));
     let back = chains(config, view, "back", hand(HANDED_BACK));
     let others = others(config, view);
-    let told: Vec<String> = others
+    let copies: Vec<String> = others
         .map(|(_, to)| format!("dup to {to} device \"{device}\""))
         .collect();
-    let told = told.join("\n");
+    let copies = copies.join("\n");
     let who_is_in = if view.is_closing {
         ""
     } else {
@@ -124,16 +124,16 @@ fn ip(config: &AddressConfig, view: ClusterView, on: &str) -> String {
             chain unknown {{
                 {HASH} vmap {{ {on} }}
             }}
-            chain told {{
+            chain errors {{
                 ip dscp set {HANDED_ON}
-                {told}
+                {copies}
             }}
             chain arriving {{
                 type filter hook prerouting priority -155; policy accept;
                 iifname != \"{device}\" return
                 ip daddr != {address} return
                 ip dscp {HANDED_BACK} return
-                icmp type destination-unreachable ip dscp != {HANDED_ON} goto told
+                icmp type destination-unreachable ip dscp != {HANDED_ON} goto errors
                 ip protocol != tcp return
                 {who_is_in} socket wildcard 1 goto unknown
                 socket transparent {{ 0, 1 }} accept

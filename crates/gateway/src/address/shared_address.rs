@@ -268,13 +268,13 @@ impl Worker {
 
     fn say(&self, serving: ElementSet) {
         let (address, all) = (self.config.address, self.config.members.len());
-        let who = match serving.first() {
+        let element = match serving.first() {
             Some(nth) if nth == self.config.me => "this element".to_owned(),
             Some(nth) => format!("element {}", nth + 1),
-            None => "nobody".to_owned(),
+            None => "no element".to_owned(),
         };
         let count = serving.count();
-        info!("{who} answers for {address}, whose connections go to {count} of {all} elements");
+        info!("{element} answers for {address}, whose connections go to {count} of {all} elements");
     }
 }
 

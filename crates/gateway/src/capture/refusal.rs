@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// No rule of the egress gateway allows the target.
-    #[error("the gateway does not allow this target; its operator can, with --allow")]
+    #[error("the gateway does not allow this target; its operator can allow it with --allow")]
     NotAllowed,
     /// There is no route to the target.
     #[error("there is no path from the gateway to the target")]

@@ -3,7 +3,7 @@
 use lighthaul_gateway::capture::settings::Transparent;
 use lighthaul_gateway::kernel::error::Error;
 
-use crate::testbed::{SERVER, Testbed, call, greet, hear};
+use crate::testbed::{SERVER, Testbed, call, greet, receive_greeting};
 
 fn port_5001() -> Transparent {
     Transparent {
@@ -29,18 +29,18 @@ fn arriving_connection_is_captured_with_its_target() {
         greet(&listeners.v4),
         Some("203.0.113.7:5001".parse().unwrap())
     );
-    hear(stream);
+    receive_greeting(stream);
     let v6 = listeners.v6.as_ref().expect("the testbed has IPv6");
     let stream = call(&testbed.client, &format!("[{}]:5001", SERVER[1]));
     assert_eq!(greet(v6), Some("[fd03::7]:5001".parse().unwrap()));
-    hear(stream);
+    receive_greeting(stream);
 
     testbed.remove(rules);
     assert_eq!(testbed.kernel_rules(), before);
     let server = testbed.serve("203.0.113.7:5001");
     let stream = call(&testbed.client, "203.0.113.7:5001");
     greet(&server);
-    hear(stream);
+    receive_greeting(stream);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn other_connections_are_forwarded() {
         let server = testbed.serve(address);
         let stream = call(&testbed.client, address);
         greet(&server);
-        hear(stream);
+        receive_greeting(stream);
     }
     testbed.remove(rules);
 }
@@ -71,13 +71,13 @@ fn connections_to_the_gateway_itself_are_not_captured() {
         .unwrap();
     let stream = call(&testbed.client, "10.1.0.1:22");
     greet(&own);
-    hear(stream);
+    receive_greeting(stream);
     let stream = call(&testbed.client, "198.51.100.1:1");
     assert_eq!(
         greet(&listeners.v4),
         Some("198.51.100.1:1".parse().unwrap())
     );
-    hear(stream);
+    receive_greeting(stream);
     testbed.remove(rules);
 }
 

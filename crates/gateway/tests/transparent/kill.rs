@@ -9,7 +9,7 @@ use lighthaul_gateway::capture::settings::Transparent;
 use lighthaul_gateway::capture::transparent::Listeners;
 use lighthaul_io::host::namespace::Namespace;
 
-use crate::testbed::{Testbed, call, greet, hear};
+use crate::testbed::{Testbed, call, greet, receive_greeting};
 
 /// Environment variable with the namespace of the process that is killed.
 const HOST: &str = "LIGHTHAUL_TEST_HOST";
@@ -64,7 +64,7 @@ fn rules_of_a_killed_gateway_are_removed_by_the_next_one() {
     let server = testbed.serve("203.0.113.7:5001");
     let stream = call(&testbed.client, "203.0.113.7:5001");
     greet(&server);
-    hear(stream);
+    receive_greeting(stream);
 
     let capture = Transparent {
         ports: vec!["5001".parse().unwrap()],
@@ -78,7 +78,7 @@ fn rules_of_a_killed_gateway_are_removed_by_the_next_one() {
         greet(&listeners.v4),
         Some("203.0.113.7:5001".parse().unwrap())
     );
-    hear(stream);
+    receive_greeting(stream);
     testbed.remove(rules);
     assert_eq!(testbed.kernel_rules(), before);
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use lighthaul_gateway::capture::settings::Transparent;
 
-use crate::testbed::{Testbed, call, greet, hear};
+use crate::testbed::{Testbed, call, greet, receive_greeting};
 
 /// The user `nobody`.
 const USER: u32 = 65534;
@@ -42,7 +42,7 @@ fn connections_of_a_user_are_captured_and_others_are_not() {
     let server = testbed.serve("203.0.113.7:5001");
     let stream = call(&testbed.gateway, "203.0.113.7:5001");
     greet(&server);
-    hear(stream);
+    receive_greeting(stream);
     testbed.remove(rules);
     assert_eq!(testbed.kernel_rules(), before);
 }
@@ -56,7 +56,7 @@ fn direct_connection_to_the_listener_has_no_target() {
     let address = listeners.v4.local_addr().unwrap();
     let stream = call(&testbed.gateway, &address.to_string());
     assert_eq!(greet(&listeners.v4), None);
-    hear(stream);
+    receive_greeting(stream);
     testbed.remove(rules);
 }
 

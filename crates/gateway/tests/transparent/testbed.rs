@@ -117,7 +117,7 @@ impl Testbed {
     /// Returns all rules and routes of the gateway's kernel that may belong to the capture.
     pub(crate) fn kernel_rules(&self) -> String {
         let rules = ["nft list ruleset", "ip -4 rule", "ip -6 rule"];
-        let mut told: Vec<String> = rules
+        let mut text: Vec<String> = rules
             .iter()
             .map(|words| run(&self.gateway, words))
             .collect();
@@ -125,9 +125,9 @@ impl Testbed {
             let routes = run(&self.gateway, words);
             let is_ours =
                 |line: &&str| line.contains("proto 108") || line.starts_with("local default");
-            told.extend(routes.lines().filter(is_ours).map(str::to_owned));
+            text.extend(routes.lines().filter(is_ours).map(str::to_owned));
         }
-        told.join("\n")
+        text.join("\n")
     }
 
     /// Opens a listener at the server.
@@ -159,10 +159,10 @@ pub(crate) fn greet(listener: &TcpListener) -> Option<Target> {
 }
 
 /// Reads the greeting.
-pub(crate) fn hear(mut stream: TcpStream) {
-    let mut heard = String::new();
-    stream.read_to_string(&mut heard).unwrap();
-    assert_eq!(heard, "hello");
+pub(crate) fn receive_greeting(mut stream: TcpStream) {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "hello");
 }
 
 /// Runs a tool in a host and returns its output.

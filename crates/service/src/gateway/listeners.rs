@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use super::settings::{Listeners, Peer};
 
-/// ProxyListeners, and what leads to them; closed by [`ProgramListeners::close`].
+/// Listeners for programs, and the rules that lead to them; closed by [`ProgramListeners::close`].
 #[derive(Debug)]
 pub(super) struct ProgramListeners {
     rules: Option<Rules>,

@@ -1,0 +1,57 @@
+//! Sessions of a link by token and by identifier, and those with pending work.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lighthaul_proto::slabs::SessionId;
+
+use crate::session::Session;
+
+/// Sessions of a link.
+#[derive(Debug, Default)]
+pub(crate) struct SessionTable {
+    /// Sessions by token, the number of their sockets in epoll.
+    pub(crate) entries: BTreeMap<u64, Session>,
+    tokens: BTreeMap<SessionId, u64>,
+    last_token: u64,
+    /// Sessions with pending work.
+    pub(crate) busy: BTreeSet<u64>,
+    /// Sessions that wait for room to read.
+    pub(crate) blocked: BTreeSet<u64>,
+}
+
+impl SessionTable {
+    /// Adds a session, and returns its token.
+    pub(crate) fn insert(&mut self, session: Session) -> u64 {
+        self.last_token += 1;
+        self.tokens.insert(session.id, self.last_token);
+        self.entries.insert(self.last_token, session);
+        self.last_token
+    }
+
+    /// Removes a session.
+    pub(crate) fn remove(&mut self, token: u64) -> Option<Session> {
+        let session = self.entries.remove(&token)?;
+        self.tokens.remove(&session.id);
+        self.busy.remove(&token);
+        self.blocked.remove(&token);
+        Some(session)
+    }
+
+    /// Removes all sessions.
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+        self.tokens.clear();
+        self.busy.clear();
+        self.blocked.clear();
+    }
+
+    /// Returns the token of a session.
+    pub(crate) fn token(&self, id: SessionId) -> Option<u64> {
+        self.tokens.get(&id).copied()
+    }
+
+    /// Marks sessions that waited for room as busy, since there is room now.
+    pub(crate) fn unblock(&mut self) {
+        self.busy.append(&mut self.blocked);
+    }
+}
