@@ -1,4 +1,4 @@
-//! Word to the peer that we are there, however long whoever watches takes to look: a plan may be read in a pager.
+//! Keepalive messages while this side is busy, for example while a user reads the plan of a copy.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::Scope;
@@ -8,23 +8,23 @@ use crate::error::caught;
 use crate::message::Message;
 use crate::session::Session;
 
-/// How often the peer hears that we are there.
+/// Interval between keepalive messages.
 const OFTEN: Duration = Duration::from_secs(1);
 
-/// The peer hears that we are there until this is dropped.
+/// Thread that sends keepalive messages to the peer until this value is dropped.
 #[derive(Debug)]
 pub struct Alive {
     _over: Sender<()>,
 }
 
 impl Alive {
-    /// Begins to say so, from a thread of `scope`.
+    /// Starts the thread in `scope`.
     pub fn say<'s>(scope: &'s Scope<'s, '_>, session: &'s Session) -> Self {
         let (over, ends) = channel();
         scope.spawn(move || {
             let said = caught("sign of life", || {
                 while ends.recv_timeout(OFTEN) == Err(RecvTimeoutError::Timeout) {
-                    // a peer that is done may be gone, and its last word be waiting for us
+                    // a peer that is done may have closed, and its last message may be unread
                     session.say(&Message::Alive).ok();
                 }
                 Ok(())

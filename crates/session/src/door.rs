@@ -1,21 +1,21 @@
-//! How one side of a session comes by sockets and further connections.
+//! Role of one side of a session, and the sockets that come with it.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::Receiver;
 
 use crate::session::Session;
 
-/// Datagrams that came to a server's shared port for one session.
+/// Datagrams of one session that arrived at a server's shared port.
 pub type Arrivals = Receiver<(SocketAddr, Vec<u8>)>;
 
-/// Connections that came for a session, by their numbers.
+/// Further connections of a session, with their numbers.
 pub type Joins = Receiver<(u8, Session)>;
 
-/// How our side of a session comes by a socket.
+/// Role of this side, with its source of sockets and connections.
 #[derive(Debug)]
 pub enum Door<'a> {
-    /// We call: any port will do. Without datagrams if `false`.
+    /// The client, which connects from any port. Without datagrams if `false`.
     Caller(bool),
-    /// We were called: probes come in by the shared port.
+    /// The server, where probes and connections arrive at shared ports.
     Called(&'a Arrivals, &'a Joins),
 }

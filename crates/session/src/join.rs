@@ -1,6 +1,8 @@
-//! Further connections of a session, each of which proves that it belongs to it before anything else.
+//! Further connections of a session. Each proves that it belongs to the session before anything
+//! else.
 //!
-//! Who called the first time calls again; who was called hands what comes to the session that waits for it.
+//! The client of the session connects again; the server hands each connection to the session that
+//! waits for it.
 
 use std::sync::mpsc::channel;
 use std::thread;
@@ -10,21 +12,22 @@ use lighthaul_io::control::{Control, QueueLimit};
 use lighthaul_proto::stripe::width::NEAR;
 
 use crate::door::{Door, Joins};
-use crate::error::{Code, Error};
+use crate::error::Error;
+use crate::fault::PeerFault;
 use crate::message::Message;
 use crate::secrets::JOINS_MAX;
 use crate::session::Session;
 
-/// How long further connections may take; those that are late are not used.
+/// Longest wait for further connections. Later ones are not used.
 const PATIENCE: Duration = Duration::from_secs(3);
 const ROUND_TRIPS: u32 = 8;
-/// How long one that the peer has heard of may take to be handed over here.
+/// Longest wait until an announced connection is handed over on this side.
 const HANDED_OVER: Duration = Duration::from_secs(5);
-/// How long the peer may take to say which have joined.
+/// Longest wait for the peer's list of joined connections.
 const WORD: Duration = Duration::from_secs(30);
 
-/// Brings up to `count` further connections about, and agrees with the peer which of them there are. What crosses
-/// there is sealed as datagrams are, or `plain`.
+/// Opens up to `count` further connections, and agrees with the peer on those that joined. Their
+/// frames are encrypted unless `plain`.
 pub fn join(
     session: &Session,
     door: &Door<'_>,
@@ -36,7 +39,7 @@ pub fn join(
         Door::Caller(_) => call(session, count.min(JOINS_MAX))?,
         Door::Called(_, joins) => hear(session, joins)?,
     };
-    // over a short path none falls far behind the others
+    // over a short path no connection falls far behind the others
     let narrow = joined.len() > 1 && session.rtt >= NEAR;
     let narrowed = joined.into_iter().map(|mut joined| {
         joined.secrets.agree(session.secrets.cipher());
@@ -53,9 +56,9 @@ pub fn join(
     Ok(narrowed.collect())
 }
 
-/// Calls, and tells the peer which calls it has answered.
+/// Connects, and tells the peer which connections it answered.
 fn call(session: &Session, count: u8) -> Result<Vec<Session>, Error> {
-    let (answered, answers) = channel();
+    let (answered, answers) = channel::<(u8, Result<Session, Error>)>();
     for number in 0..count {
         let (call, answered) = (session.call_again()?, answered.clone());
         let join = session.secrets.join(number);
@@ -63,13 +66,13 @@ fn call(session: &Session, count: u8) -> Result<Vec<Session>, Error> {
             let joined = call()?;
             joined.say(&Message::Join(join))?;
             let Message::Welcome { .. } = joined.hear_for(PATIENCE)? else {
-                return Err(Error::new(Code::Protocol, "the peer spoke out of turn"));
+                return Err(PeerFault::Unexpected("a welcome").into());
             };
             Ok(joined)
         };
         let thread = thread::Builder::new().name("join".into());
         let spawned = thread.spawn(move || {
-            // who does not wait any more has enough
+            // a caller that stopped waiting has enough connections
             answered.send((number, attempt())).ok();
         });
         if spawned.is_err() {
@@ -92,22 +95,21 @@ fn call(session: &Session, count: u8) -> Result<Vec<Session>, Error> {
     Ok(joined.into_iter().map(|(_, joined)| joined).collect())
 }
 
-/// Hears which connections the peer uses, and takes those.
+/// Receives the list of connections that the peer uses, and takes those.
 fn hear(session: &Session, joins: &Joins) -> Result<Vec<Session>, Error> {
-    let lie = |text: &str| Error::new(Code::Protocol, text);
     let mut said: Message = session.hear_for(WORD)?;
     while let Message::Train { .. } = said {
-        // a busy host sees a train in two parts, and tells of both
+        // a busy host sees a train in two parts, and reports both
         said = session.hear_for(WORD)?;
     }
     let Message::Joined { connections: mask } = said else {
-        return Err(lie("the peer did not say which connections joined"));
+        return Err(PeerFault::Unexpected("the list of joined connections").into());
     };
     let mut joined: Vec<(u8, Session)> = Vec::new();
     let deadline = session.clock.now() + HANDED_OVER;
     while joined.len() < mask.count_ones() as usize {
         let Ok((number, came)) = joins.recv_timeout(session.clock.until(deadline)) else {
-            return Err(lie("the peer names a connection that did not join"));
+            return Err(PeerFault::Invalid("the number of a connection that did not join").into());
         };
         let known = joined.iter().any(|(known, _)| *known == number);
         if mask >> number & 1 == 1 && !known {

@@ -1,6 +1,8 @@
-//! What a path and the hosts at its ends can do: the network alone, with the copy that every transfer
-//! needs (the papers' `app_perf`), RBUDP from memory to memory with each of its receivers, and the
-//! other protocols beside it.
+//! Measurements of a path and its hosts.
+//!
+//! They are the network alone, the network with the copy that every transfer needs (the papers'
+//! `app_perf`),
+//! RBUDP from memory to memory with each of its receivers, and the other protocols.
 
 use std::time::Duration;
 
@@ -17,6 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::door::Door;
 use crate::error::{Code, Error};
+use crate::fault::PeerFault;
 use crate::join::join;
 use crate::machine::{Learned, Moved, ReceiveMachine, SendMachine, Setup};
 use crate::measure::{Ask, Measured, Message, What};
@@ -25,14 +28,14 @@ use crate::path::{Path, explore};
 use crate::protocol::Protocol;
 use crate::session::Session;
 
-/// Memory that objects are made of: as much as other tools measure with, which caches hold.
+/// Memory for objects, in bytes: as much as other tools use, which fits in caches.
 const RING_BYTES: u32 = 1 << 20;
-/// What is kept to if nobody says a rate, by protocols that need one: no less than hosts can.
+/// Rate for protocols that need one, if the user gives none. Hosts are slower.
 const RATE_OTHERWISE: Rate = Rate::from_mbps(100_000);
-/// No measurement lasts longer.
+/// Longest duration of a measurement.
 const CIRCUIT: Duration = Duration::from_hours(1);
 
-/// Measures what `ask` says, as the side that sends.
+/// Runs the measurement `ask` on the sending side.
 pub fn ask(session: &Session, ask: Ask, udp: bool) -> Result<Measured, Error> {
     let door = Door::Caller(udp);
     let path = explore(session, &door, true, lanes(ask.what))?;
@@ -49,7 +52,7 @@ pub fn ask(session: &Session, ask: Ask, udp: bool) -> Result<Measured, Error> {
     })
 }
 
-/// Does the receiving side's part of `ask`.
+/// Runs the measurement `ask` on the receiving side.
 pub fn answer(session: &Session, door: &Door<'_>, ask: Ask) -> Result<Measured, Error> {
     let path = explore(session, door, false, lanes(ask.what))?;
     let cpu = cpu_time();
@@ -68,7 +71,7 @@ fn raw(session: &Session, path: &Path, ask: Ask) -> Result<Measured, Error> {
     let udp = path.sockets.first().ok_or_else(|| {
         Error::new(
             Code::Network,
-            "no UDP datagram arrived: is the port open for UDP, too?",
+            "no UDP datagram arrived; open the port for UDP, too",
         )
     })?;
     let rate = ask
@@ -87,10 +90,12 @@ fn raw(session: &Session, path: &Path, ask: Ask) -> Result<Measured, Error> {
 }
 
 fn raw_answer(session: &Session, path: &Path, ask: Ask) -> Result<Measured, Error> {
-    let udp = path
-        .sockets
-        .first()
-        .ok_or_else(|| Error::new(Code::Network, "no UDP arrived"))?;
+    let udp = path.sockets.first().ok_or_else(|| {
+        Error::new(
+            Code::Network,
+            "no UDP datagram arrived; open the port for UDP, too",
+        )
+    })?;
     let number = session.secrets.data_connection();
     let deadline = session.clock.now() + Duration::from_secs(5);
     let copy = ask.what == What::Copy;
@@ -115,7 +120,7 @@ fn protocol(
     let asked = ask.rate_bps.and_then(Rate::from_bps);
     let rate = asked.unwrap_or_else(|| rate_otherwise(moves_by));
     let offer = Offer {
-        settle_us: 0, // as the paper has it; `offer::setup` raises it to the least
+        settle_us: 0, // as in the paper; `offer::setup` raises it to the minimum
         ..Offer::new(session, (moves_by, 0), &path, rate)
     };
     let plain = !ask.what.is_sealed();
@@ -131,7 +136,7 @@ fn protocol(
     };
     let mut store = Memory::new(ring(&setup), true);
     let Message::Ready = session.hear()? else {
-        return Err(Error::new(Code::Protocol, "the far side did not get ready"));
+        return Err(PeerFault::Unexpected("the ready message").into());
     };
     let started = session.clock.now();
     let mut sender = SendMachine::new(started, &setup, learned_by(moves_by, learned));
@@ -153,7 +158,7 @@ fn protocol_answer(
     ask: Ask,
 ) -> Result<Measured, Error> {
     let Message::Offer(offer) = session.hear()? else {
-        return Err(Error::new(Code::Protocol, "the peer offered nothing"));
+        return Err(PeerFault::Unexpected("an offer").into());
     };
     let plain = !ask.what.is_sealed();
     let joined = join(session, door, offer.joins, plain)?;
@@ -183,12 +188,13 @@ const fn moves_by(what: What) -> Protocol {
     }
 }
 
-/// Sockets that a measurement needs.
+/// Returns the number of sockets for a measurement.
 fn lanes(what: What) -> usize {
     usize::from(moves_by(what).is_datagrams())
 }
 
-/// As fast as the hosts can; what keeps to a rate needs one, which is more than they can.
+/// Returns the rate if the user gives none: as fast as possible, or [`RATE_OTHERWISE`] for
+/// protocols that need a rate.
 const fn rate_otherwise(protocol: Protocol) -> Rate {
     match protocol {
         Protocol::Vbtp | Protocol::Sabul | Protocol::SabulSwift => RATE_OTHERWISE,
@@ -196,7 +202,8 @@ const fn rate_otherwise(protocol: Protocol) -> Rate {
     }
 }
 
-/// What a machine begins with: how many streams, where there are any.
+/// Returns the initial measurements of a machine: the number of streams, for protocols with
+/// streams.
 fn learned_by(protocol: Protocol, width: Learned) -> Learned {
     if protocol.is_datagrams() {
         Learned::default()
@@ -205,7 +212,7 @@ fn learned_by(protocol: Protocol, width: Learned) -> Learned {
     }
 }
 
-/// A vector that lasts.
+/// Returns a vector with one rate for the longest measurement.
 fn circuit(session: &Session, rate: Rate) -> Result<Trc, Error> {
     let from = session.clock.now();
     let till = from + CIRCUIT;
@@ -227,12 +234,12 @@ fn outcome(receiver: &ReceiveMachine, bytes: u64, counters: &Counters) -> Measur
 
 fn heard(session: &Session) -> Result<Measured, Error> {
     let Message::Measured(measured) = session.hear()? else {
-        return Err(Error::new(Code::Protocol, "the far side measured nothing"));
+        return Err(PeerFault::Unexpected("the measurement").into());
     };
     Ok(measured)
 }
 
-/// Memory of whole packets that is written once, so that every page is there.
+/// Returns memory for whole packets. It is written once, so that every page exists.
 fn ring(setup: &Setup) -> Block {
     let packets = RING_BYTES / setup.packet_len;
     let mut block = Block::new((packets * setup.packet_len) as usize);
@@ -241,10 +248,10 @@ fn ring(setup: &Setup) -> Block {
 }
 
 fn flooding(error: std::io::Error) -> Error {
-    World::world("flooding the path", error).into()
+    World::world("cannot send test datagrams", error).into()
 }
 
-/// An owner that only waits for the end.
+/// Owner that only waits for the end.
 struct Bare;
 
 impl<E: Endpoint<Event = Moved>> Owner<E> for Bare {
@@ -264,7 +271,7 @@ impl<E: Endpoint<Event = Moved>> Owner<E> for Bare {
     }
 }
 
-/// The one lane of a measurement.
+/// Returns the only lane of a measurement.
 fn the_lane(
     session: &Session,
     offer: &Offer,

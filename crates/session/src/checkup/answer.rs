@@ -1,4 +1,4 @@
-//! The side of a checkup that answers.
+//! Answering side of a checkup.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::path::explore;
 use crate::session::Session;
 
-/// Tells the time as often as it is asked for, looks at the path, and says what it is like here.
+/// Answers clock requests, explores the path, and reports the facts of this host.
 pub fn answer(session: &Session, door: &Door<'_>) -> Result<(), Error> {
     loop {
         match session.hear()? {
@@ -22,7 +22,7 @@ pub fn answer(session: &Session, door: &Door<'_>) -> Result<(), Error> {
             Message::Facts(_) | Message::Try { .. } | Message::End => return Err(out_of_turn()),
         }
     }
-    // either side asks how its own datagrams fare
+    // each side measures the path of its own datagrams
     let mut path = explore(session, door, true, 1)?;
     let facts = Facts::of(session.control.local(), path.datagram_len);
     session.say(&Message::Facts(facts))?;
@@ -41,5 +41,5 @@ pub fn answer(session: &Session, door: &Door<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// How long the last word gets to leave.
+/// Longest wait until the last message is sent.
 const FAREWELL: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! The side of a checkup that wants to know.
+//! Asking side of a checkup.
 
 use std::time::Duration;
 
@@ -13,26 +13,26 @@ use crate::error::Error;
 use crate::path::explore;
 use crate::session::Session;
 
-/// What came of a checkup.
+/// Result of a checkup.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checkup {
-    /// What it is like here.
+    /// Facts of this host.
     pub here: Facts,
-    /// What it is like there.
+    /// Facts of the peer's host.
     pub there: Facts,
-    /// Datagrams pass from there to here.
+    /// True if datagrams pass from the peer to this host.
     pub comes_back: bool,
-    /// The shortest round trip that was seen.
+    /// Shortest round-trip time that was measured.
     pub rtt: Duration,
-    /// By how much the clock there is ahead, in nanoseconds, give or take half a round trip.
+    /// Nanoseconds by which the peer's clock is ahead, accurate to half a round trip.
     pub ahead_nanos: i64,
-    /// How fast datagrams arrive there, if they do.
+    /// Rate at which datagrams arrive at the peer, or none if none arrive.
     pub rate: Option<Rate>,
-    /// Octets of IP and UDP headers on each datagram.
+    /// Octets of the IP and UDP headers of each datagram.
     pub header_len: u32,
 }
 
-/// Looks at the path to a peer that agreed to a checkup, with datagrams if any can pass there.
+/// Checks the path to a peer that accepted a checkup, with datagrams if `udp` is true.
 pub fn ask(session: &Session, udp: bool) -> Result<Checkup, Error> {
     let (rtt, ahead_nanos) = clocks(session)?;
     session.say(&Message::Explore)?;
@@ -63,7 +63,8 @@ pub fn ask(session: &Session, udp: bool) -> Result<Checkup, Error> {
     })
 }
 
-/// The shortest round trip of a few, and by how much the clock there is ahead (RFC 5905, section 8).
+/// Returns the shortest of a few round-trip times, and the clock offset of the peer in nanoseconds
+/// (RFC 5905, section 8).
 fn clocks(session: &Session) -> Result<(Duration, i64), Error> {
     let mut best = (Duration::MAX, 0);
     for _ in 0..ROUND_TRIPS {

@@ -1,7 +1,7 @@
-//! What stands between two hosts that can already talk: clocks, datagrams, packets, buffers.
+//! Checkup of the connection between two hosts: clocks, datagrams, packet sizes, buffers.
 //!
-//! - [`message`]: what the two sides say; [`ask`]: the side that wants to know; [`answer`]: the other
-//! - `back`: whether datagrams pass from there, where none gets there
+//! - [`message`]: messages; [`ask`]: the asking side; [`answer`]: the answering side
+//! - `back`: test of the direction from the peer, where no datagram gets to the peer
 
 pub mod answer;
 pub mod ask;

@@ -1,9 +1,10 @@
-//! The machines of all protocols behind one face.
+//! Machines of all protocols behind one interface.
 //!
-//! A lane makes one for each object and asks it a few things; which protocol it is does not matter there.
+//! A lane creates one for each object, and uses it without knowing the protocol.
 //!
-//! - [`ends`]: both machines; [`setup`]: what they are made of
-//! - [`moved`]: what they tell; [`learned`]: what the next object's should know
+//! - [`ends`]: both machines; [`setup`]: their parameters
+//! - [`moved`]: their events; [`learned`]: measurements for the next object
+
 pub mod ends;
 pub mod learned;
 pub mod moved;

@@ -1,23 +1,24 @@
-//! What the machines of all protocols tell, in one language.
+//! Events of the machines of all protocols.
 
 use lighthaul_proto::{rbudp, sabul, stripe, vbtp};
 
-/// What the owner of either machine gets to hear.
+/// Event of a sender or receiver of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Moved {
-    /// A pass over what is missing begins: its number, from 1, and the packets that it sends.
+    /// A pass over the missing packets begins: its number, from 1, and its packets.
     Round(u16, u64),
-    /// That pass has left, and the receiver was asked what came; or there, it was answered.
+    /// The sender has sent this pass and asked for the missing packets, or the receiver has
+    /// answered it.
     Asked(u16),
     /// There is nothing to send for the moment.
     Waits,
-    /// The receiver wants a pause in the middle of a pass, or that is over.
+    /// True: the receiver asks for a pause within a pass. False: the pause ends.
     Quiet(bool),
-    /// A whole pass brought nothing new.
+    /// A whole pass brought no new packet.
     Barren,
-    /// The object is there.
+    /// The object is complete.
     Complete,
-    /// The peer broke the protocol, in these words.
+    /// The peer broke the protocol, for this reason.
     Failed(String),
 }
 
