@@ -1,17 +1,20 @@
-//! Digests of files, taken as bytes pass.
+//! Digests of files, computed from pieces as they arrive.
 //!
-//! The default is 128 bits: CRC-64/NVME and CRC-64/XZ side by side. Two CRCs rather than a hash,
-//! because CRCs of pieces combine in any order: with packets lost and resent, a hash would have to
-//! read the file again. Their polynomials have no common factor, so together they miss an error as
-//! rarely as one CRC of 128 bits; against forgers there is the encryption, or BLAKE3 on request.
-//! Other tools know each half: S3 the first, `xz` the second.
+//! The default has 128 bits: CRC-64/NVME and CRC-64/XZ of the same bytes. CRCs of pieces combine in
+//! any order.
+//! A hash would have to read the file again after packets were lost and sent again.
+//!
+//! The two polynomials have no common factor, so both CRCs together miss an error as rarely as one
+//! CRC of 128 bits.
+//! Encryption protects against forgery, and so does BLAKE3, which users can choose.
+//! Other tools have each half: S3 the first, `xz` the second.
 
 use std::{fmt, io};
 
 use crc_fast::{CrcAlgorithm, checksum};
 use serde::{Deserialize, Serialize};
 
-/// Which digest a transfer takes.
+/// Kinds of digests that a transfer compares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     /// CRC-64/NVME and CRC-64/XZ.
@@ -19,12 +22,12 @@ pub enum Kind {
     Crc128,
     /// BLAKE3, 256 bits.
     Blake3,
-    /// Nothing is compared.
+    /// No digest; nothing is compared.
     None,
 }
 
 impl Kind {
-    /// The name that the command line and events have for it.
+    /// Returns the name on the command line and in events.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Crc128 => "crc128",
@@ -33,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// The kind itself, or the default where there is to be none.
+    /// Returns the same kind, or the default in place of `None`.
     #[must_use]
     pub fn or_default(self) -> Self {
         if self == Self::None {
@@ -44,19 +47,19 @@ impl Kind {
     }
 }
 
-/// A finished digest.
+/// Digest of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Digest {
     /// CRC-64/NVME and CRC-64/XZ.
     Crc128(u64, u64),
     /// BLAKE3.
     Blake3([u8; 32]),
-    /// No digest was taken.
+    /// No digest was computed.
     None,
 }
 
 impl Digest {
-    /// What it is one of.
+    /// Returns the kind of the digest.
     pub const fn kind(self) -> Kind {
         match self {
             Self::Crc128(..) => Kind::Crc128,
@@ -65,7 +68,7 @@ impl Digest {
         }
     }
 
-    /// What stands for it where it is kept: its kind, and its octets behind zeros.
+    /// Encodes the digest for journals: its kind, zeros, and its octets.
     pub fn octets(self) -> [u8; 33] {
         let mut octets = [0; 33];
         match self {
@@ -82,7 +85,7 @@ impl Digest {
         octets
     }
 
-    /// The digest that these octets stand for.
+    /// Decodes what [`Digest::octets`] encoded.
     pub fn from_octets(octets: &[u8; 33]) -> Option<Self> {
         match octets[0] {
             0 if octets[1..17] == [0; 16] => {
@@ -112,7 +115,8 @@ impl fmt::Display for Digest {
     }
 }
 
-/// A digest of a file of known size whose pieces come in any order, each byte once.
+/// Computation of the digest of a file of known size, whose pieces may arrive in any order, each
+/// byte once.
 #[derive(Clone, Debug)]
 pub struct Taking {
     size: u64,
@@ -123,13 +127,14 @@ pub struct Taking {
 #[derive(Clone, Debug)]
 enum State {
     Crc128(u64, u64),
-    /// Hashes in order; `next` is where, and stays behind for good once a piece comes out of order.
+    /// Hasher and the offset up to which it has hashed. The offset never grows again after a piece
+    /// out of order.
     Blake3(Box<blake3::Hasher>, u64),
     None,
 }
 
 impl Taking {
-    /// Nothing yet of a file of `size` bytes.
+    /// Starts the digest of a file of `size` bytes.
     pub fn new(kind: Kind, size: u64) -> Self {
         let state = match kind {
             Kind::Crc128 => State::Crc128(0, 0),
@@ -143,7 +148,7 @@ impl Taking {
         }
     }
 
-    /// Takes in `bytes`, of the file from `offset` on.
+    /// Adds `bytes`, which begin at `offset` of the file.
     pub fn take(&mut self, offset: u64, bytes: &[u8]) {
         let len = bytes.len() as u64;
         self.seen += len;
@@ -161,7 +166,8 @@ impl Taking {
         }
     }
 
-    /// Digest of the `size` bytes that `read` reads; fails with `UnexpectedEof` if there are fewer.
+    /// Returns the digest of the `size` bytes that `read` reads. Fails with `UnexpectedEof` if
+    /// there are fewer.
     pub fn of(
         kind: Kind,
         size: u64,
@@ -179,16 +185,16 @@ impl Taking {
         }
         taking
             .finish()
-            .ok_or_else(|| io::Error::other("its bytes were read out of order"))
+            .ok_or_else(|| io::Error::other("bytes were read out of order"))
     }
 
-    /// Whether every byte has passed.
+    /// Returns true if all bytes were added.
     pub const fn is_whole(&self) -> bool {
         self.seen == self.size
     }
 
-    /// The digest; nothing if bytes came in an order that this kind cannot follow, and the file must
-    /// be read again.
+    /// Returns the digest, or none if this kind cannot follow the order of the pieces, so that the
+    /// file must be read again.
     pub fn finish(&self) -> Option<Digest> {
         match &self.state {
             State::Crc128(nvme, xz) => Some(Digest::Crc128(*nvme, *xz)),
@@ -200,21 +206,23 @@ impl Taking {
     }
 }
 
-/// The checksum of `bytes` as it counts in a whole that has `after` more bytes behind them.
+/// Returns the contribution of `bytes` to the checksum of a file with `after` more bytes behind
+/// them.
 fn shifted(algorithm: CrcAlgorithm, shift: &Shift, bytes: &[u8], after: u64) -> u64 {
     shift.past(checksum(algorithm, bytes), after)
 }
 
-/// Carries a CRC past bytes that follow, as if they were zero: a product modulo its polynomial.
+/// Shift of a CRC past bytes that follow, as if they were zero: a product modulo its polynomial.
 ///
-/// The library's own way costs a hundred microseconds a piece, and every lost packet makes one.
+/// The library's own function takes a hundred microseconds for each piece, and every lost packet
+/// makes one.
 struct Shift {
     polynomial: u64,
     /// x to the power 2^k, for each k.
     powers: [u64; 64],
 }
 
-/// One, with the highest power in the lowest bit as these CRCs have it.
+/// The polynomial 1, with the highest power in the lowest bit, which is the order of these CRCs.
 const ONE: u64 = 1 << 63;
 static NVME: Shift = Shift::new(0x9a6c_9329_ac4b_c9b5);
 static XZ: Shift = Shift::new(0xc96c_5795_d787_0f42);
@@ -295,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_survive_being_kept() {
+    fn stored_digests_are_read_back() {
         for digest in [
             Digest::Crc128(1, u64::MAX),
             Digest::Blake3([7; 32]),
@@ -310,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_called_what_the_command_line_says() {
+    fn kinds_are_named_as_on_the_command_line() {
         for (kind, name, digest) in [
             (Kind::Crc128, "crc128", Digest::Crc128(1, 2)),
             (Kind::Blake3, "blake3", Digest::Blake3([1; 32])),
@@ -352,17 +360,17 @@ mod tests {
     }
 
     #[test]
-    fn file_that_is_shorter_than_it_was_has_no_digest() {
+    fn truncated_file_has_no_digest() {
         let short = |_, buffer: &mut [u8]| Ok(buffer.len() - 1);
         let error = Taking::of(Kind::Crc128, 10, short).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[test]
-    fn a_digest_is_what_other_tools_say() {
+    fn digests_equal_those_of_other_tools() {
         let mut taking = Taking::new(Kind::Crc128, 9);
         taking.take(0, b"123456789");
-        // the check values of the CRC catalogue
+        // check values of the CRC catalogue
         assert_eq!(
             taking.finish(),
             Some(Digest::Crc128(0xae8b_1486_0a79_9888, 0x995d_c9bb_df19_39fa))
@@ -370,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn blake3_gives_up_on_what_comes_out_of_order() {
+    fn blake3_has_no_digest_for_pieces_out_of_order() {
         let mut taking = Taking::new(Kind::Blake3, 4);
         taking.take(2, b"cd");
         taking.take(0, b"ab");

@@ -1,4 +1,4 @@
-//! Files of a peer: asking for them, and answering.
+//! Requests about files of a peer: receiving the reply, and replying.
 
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use lighthaul_session::session::Session;
 use crate::verb::{Answer, Verb};
 use crate::work::{Scope, work};
 
-/// Answers what a peer asks; as far ahead of the peer as TCP allows, and no further.
+/// Executes the request of a peer and sends the reply, no further ahead than TCP allows. Returns
+/// the number of items done.
 pub fn answer(session: &Session, scope: Scope<'_>, verb: &Verb) -> Result<u64, Error> {
     let done = work(scope, verb, &mut |answer| {
         wait_for_room(session)?;
@@ -20,7 +21,7 @@ pub fn answer(session: &Session, scope: Scope<'_>, verb: &Verb) -> Result<u64, E
     Ok(done)
 }
 
-/// Hears the answer of a peer that agreed to do something, piece by piece, the last one included.
+/// Receives the reply of a peer, part by part. The last part is [`Answer::Done`].
 pub fn hear(
     session: &Session,
     take: &mut dyn FnMut(Answer) -> Result<(), Error>,
@@ -39,20 +40,17 @@ fn wait_for_room(session: &Session) -> Result<(), Error> {
     let deadline = session.clock.now() + PATIENCE;
     while !session.stream.has_room() {
         if session.clock.now() >= deadline {
-            return Err(Error::new(
-                Code::TimedOut,
-                "the peer does not listen any more",
-            ));
+            return Err(Error::new(Code::TimedOut, "the peer stopped reading"));
         }
         let mut watches = [Watch::read(session.stream.as_raw_fd())];
         wait(session.clock, &mut watches, deadline)
             .map_err(|e| Error::new(Code::Io, format!("cannot wait for the peer: {e}")))?;
-        // what the peer says meanwhile is that it goes, if anything
+        // the peer may only report an error now
         session.stream.woken();
         session.heard::<Answer>()?;
     }
     Ok(())
 }
 
-/// How long a peer may take to make room.
+/// Longest wait until the peer reads on.
 const PATIENCE: Duration = Duration::from_secs(30);

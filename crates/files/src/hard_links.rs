@@ -1,12 +1,13 @@
-//! Which files of a tree are one file with several names.
+//! Detection of hard links: names of the same file.
 
 use std::collections::BTreeMap;
 
-/// Remembers the first name of every file that has more than one, for as long as more may come.
+/// Table of files with several names. It holds the first name of each until all names were found.
 ///
-/// Memory is bounded: a file is forgotten when all its names have come, and once so many wait that there is
-/// no room, new ones are not remembered. Their names then become files of their own: nothing is lost
-/// but room, and [`HardLinks::forgone`] says for how many, so that somebody can be told.
+/// Memory is bounded. A file is removed from the table when all its names were found. New files are
+/// not added to a full
+/// table, so their names become separate files. [`HardLinks::forgone`] counts these names for a
+/// message to the user.
 #[derive(Debug)]
 pub struct HardLinks {
     waiting: BTreeMap<(u64, u64), Waiting>,
@@ -17,7 +18,7 @@ pub struct HardLinks {
 #[derive(Debug)]
 struct Waiting {
     first: u64,
-    /// Names that have not come yet.
+    /// Names that were not found yet.
     names: u64,
 }
 
@@ -28,7 +29,7 @@ impl Default for HardLinks {
 }
 
 impl HardLinks {
-    /// A table of at most `waiting_max` files at a time.
+    /// Creates a table of at most `waiting_max` files.
     pub fn new(waiting_max: usize) -> Self {
         Self {
             waiting: BTreeMap::new(),
@@ -37,8 +38,9 @@ impl HardLinks {
         }
     }
 
-    /// Takes note of entry `number`, which is `inode` (device and number) with so many `names` in all.
-    /// Answers the number of the entry that was the same file first, if there was one.
+    /// Records entry `number`, which is `inode` (device and number) with `names` names in total.
+    /// Returns the number of the
+    /// first entry of the same file, if there is one.
     pub fn note(&mut self, inode: (u64, u64), names: u64, number: u64) -> Option<u64> {
         if names < 2 {
             return None;
@@ -63,13 +65,14 @@ impl HardLinks {
         None
     }
 
-    /// Names that were not looked up in a full table, and so perhaps are files of their own now.
+    /// Returns the number of names that a full table did not record. They may have become separate
+    /// files.
     pub fn forgone(&self) -> u64 {
         self.forgone
     }
 }
 
-/// About 60 MiB.
+/// Most files in the table, which take about 60 MiB.
 const WAITING_MAX: usize = 1 << 20;
 
 #[cfg(test)]
@@ -79,13 +82,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_table_forgoes_links_and_says_how_many() {
+    fn full_table_counts_the_names_that_it_does_not_record() {
         let mut links = HardLinks::new(1);
         assert_eq!(links.note((1, 1), 2, 0), None);
         assert_eq!(links.note((1, 2), 2, 1), None);
         assert_eq!(links.note((1, 2), 2, 2), None);
         assert_eq!(links.forgone(), 2);
-        // all names of the first have come: there is room again
+        // all names of the first file were found, so there is room again
         assert_eq!(links.note((1, 1), 2, 3), Some(0));
         assert_eq!(links.note((1, 3), 2, 4), None);
         assert_eq!(links.note((1, 3), 2, 5), Some(4));
@@ -102,7 +105,7 @@ mod tests {
                 let expected = (first < number).then_some(first as u64);
                 prop_assert_eq!(links.note((7, *file), names(*file), number as u64), expected);
             }
-            // nothing waits for names that have all come
+            // no file waits after all its names were found
             prop_assert!(links.waiting.is_empty());
         }
     }

@@ -1,12 +1,15 @@
-//! Floor 4: trees of files. What is in them, which of it is taken, and what its bytes come to.
+//! Floor 4: trees of files, selection of entries, digests and hashes.
 //!
-//! - [`walk`]: from paths to entries; [`listed`]: from a list to entries; [`inspect`]: what only some entries have
-//! - [`filter`]: which files of a tree are taken; [`list`]: paths to look for; [`options`]: how trees are copied
-//! - [`manifest`]: the list of entries; [`object`]: how parts of files lie in one row; [`hard_links`]: which are the same file
-//! - [`names`]: which names a target does not take; [`temp_names`]: names of files that are not complete
-//! - [`digest`]: the proof that two sides agree; [`hash`]: what others want to know, and [`sums`]: of many files at a time
-//! - [`verb`]: what can be asked about files where they are; [`work`]: doing it; [`far`]: for a peer
-//! - [`special`]: devices and their like; [`notes`]: what is told once
+//! - [`walk`]: entries below given paths; [`listed`]: entries of a list; [`inspect`]: attributes,
+//!   hard links, holes
+//! - [`filter`]: rules that select files; [`list`]: lists of paths; [`options`]: options of a copy
+//! - [`manifest`]: list of entries; [`object`]: layout of parts of files in an object;
+//!   [`hard_links`]: names of the same file
+//! - [`names`]: names that a target rejects; [`temp_names`]: names of temporary files
+//! - [`digest`]: digests that verify a transfer; [`hash`]: hashes for users; [`sums`]: hashes of
+//!   many files at a time
+//! - [`verb`]: requests about files; [`work`]: their execution; [`far`]: execution for a peer
+//! - [`special`]: devices, FIFOs and sockets; [`notes`]: messages that are shown once
 
 pub mod digest;
 pub mod far;

@@ -1,6 +1,7 @@
-//! A list of paths that one side has and the other looks through, told page by page as it is asked for.
+//! List of paths that one side has and the other side walks. It is sent page by page, on request.
 //!
-//! What comes next on the same stream never waits behind names that nobody has room for.
+//! Other messages on the same stream therefore never wait behind paths that the receiver has no
+//! room for.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
@@ -9,46 +10,48 @@ use std::{fmt, iter, thread};
 
 use lighthaul_base::escape::escape;
 use lighthaul_session::error::{Code, Error, caught};
+use lighthaul_session::fault::PeerFault;
 
 use crate::manifest::{PATH_MAX, safe};
 
-/// Names in one page: of [`PATH_MAX`] octets each, they are less than the longest message.
+/// Most paths in one page. With [`PATH_MAX`] octets each, they fit in a message.
 pub const NAMES_MAX: usize = 200;
-/// Octets of a name that is too long in a message about it.
+/// Octets of a path that is too long in its error message.
 const NAME_SHOWN: usize = 100;
-/// Pages that are asked for ahead.
+/// Most pages that are requested ahead.
 const PAGES_MAX: usize = 64;
 
-/// The paths of a list. The lock is for settings, which threads share.
+/// Paths of a list. The lock lets threads share settings that contain the list.
 pub struct Names(Mutex<Box<dyn Iterator<Item = Result<Vec<u8>, Error>> + Send>>);
 
-/// Paths of a list that go into one message; none say that the list has ended.
+/// Paths of a list in one message. An empty page ends the list.
 pub type Page = Vec<Vec<u8>>;
 
-/// The side that has the list, as it reads it: names may come from somebody who thinks, and for whom
-/// nobody waits.
+/// Sending side of a list, which reads it in a thread. The paths may come from a slow program, and
+/// no other message waits
+/// for them.
 #[derive(Debug)]
 pub struct Told {
     names: Mutex<Receiver<Result<Vec<u8>, Error>>>,
-    /// Pages that were asked for and not said.
+    /// Pages that were requested and not sent.
     owed: AtomicU64,
-    /// The last page has been said.
+    /// True after the last page was sent.
     ended: AtomicBool,
 }
 
-/// The side that looks for what the list names.
+/// Receiving side of a list.
 #[derive(Debug)]
 pub struct Heard {
-    /// Where pages go, until the last has come.
+    /// Queue of pages, until the last was received.
     pages: Option<SyncSender<Page>>,
-    /// Pages that were asked for.
+    /// Pages that were requested.
     asked: u64,
-    /// Pages that were looked at.
+    /// Pages that were walked.
     read: Arc<AtomicU64>,
 }
 
 impl Names {
-    /// The paths of a list, as they come.
+    /// Creates a list from an iterator.
     pub fn new(names: impl Iterator<Item = Result<Vec<u8>, Error>> + Send + 'static) -> Self {
         Self(Mutex::new(Box::new(names)))
     }
@@ -70,7 +73,7 @@ impl fmt::Debug for Names {
 }
 
 impl Told {
-    /// Begins to read `names`, in a thread of its own.
+    /// Starts a thread that reads `names`.
     pub fn begin(mut names: Names) -> Result<Self, Error> {
         let (read, come) = sync_channel(PAGES_MAX * NAMES_MAX);
         let reading = move || {
@@ -79,12 +82,17 @@ impl Told {
                 Ok(())
             });
             if let Err(error) = done {
-                // a list that ends early would look whole
+                // an early end would look like a complete list
                 read.send(Err(error)).ok();
             }
         };
         let thread = thread::Builder::new().name("list".into()).spawn(reading);
-        thread.map_err(|e| Error::new(Code::Io, format!("the list cannot be read: {e}")))?;
+        thread.map_err(|e| {
+            Error::new(
+                Code::Io,
+                format!("cannot start a thread for the list of files: {e}"),
+            )
+        })?;
         Ok(Self {
             names: Mutex::new(come),
             owed: AtomicU64::new(0),
@@ -92,17 +100,18 @@ impl Told {
         })
     }
 
-    /// One more page is asked for.
+    /// Counts one more requested page.
     pub fn ask(&self) {
         self.owed.fetch_add(1, Relaxed);
     }
 
-    /// Whether the last page has been said.
+    /// Returns true after the last page was sent.
     pub fn has_ended(&self) -> bool {
         self.ended.load(Relaxed)
     }
 
-    /// Says what has been read by now, as far as it was asked for and there is room: who asks need not hear.
+    /// Sends the paths that were read by now, as far as pages were requested and `has_room` returns
+    /// true.
     pub fn answer(
         &self,
         has_room: impl Fn() -> bool,
@@ -120,7 +129,7 @@ impl Told {
         Ok(())
     }
 
-    /// What has been read by now; nothing if that is no name and the list goes on.
+    /// Returns the paths that were read by now, or none if there are none yet.
     fn page(&self) -> Result<Option<Page>, Error> {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let first = match names.try_recv() {
@@ -134,7 +143,7 @@ impl Told {
             None => Ok(Some(page)),
             Some(name) => {
                 let name = escape(&String::from_utf8_lossy(name), NAME_SHOWN).into_owned();
-                let text = format!("{name} in the list of files is longer than any path");
+                let text = format!("{name}... in the list of files is longer than any path");
                 Err(Error::new(Code::Usage, text))
             }
         }
@@ -142,7 +151,7 @@ impl Told {
 }
 
 impl Heard {
-    /// A list, and the names that will come of it.
+    /// Creates the receiving side of a list, and the paths that it will receive.
     pub fn new() -> (Self, Names) {
         let (pages, come) = sync_channel::<Page>(PAGES_MAX);
         let read = Arc::<AtomicU64>::default();
@@ -158,7 +167,7 @@ impl Heard {
         (list, Names::new(names))
     }
 
-    /// Asks for as many pages as there is room for.
+    /// Requests as many pages as there is room for.
     pub fn ask(&mut self, mut ask: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
         while self.pages.is_some() && self.asked < self.read.load(Relaxed) + PAGES_MAX as u64 {
             self.asked += 1;
@@ -167,19 +176,20 @@ impl Heard {
         Ok(())
     }
 
-    /// Takes a page in, which must be one that was asked for and lead nowhere else.
+    /// Adds a page to the queue. It must have been requested, and its paths must stay below the
+    /// source.
     pub fn take(&mut self, page: Page) -> Result<(), Error> {
-        let lie = || Error::new(Code::Protocol, "the peer's list makes no sense");
-        let pages = self.pages.as_ref().ok_or_else(lie)?;
+        let invalid = || PeerFault::Invalid("an invalid page of the list of files");
+        let pages = self.pages.as_ref().ok_or_else(invalid)?;
         if page.is_empty() {
             self.pages = None;
             return Ok(());
         }
         let page: Option<Page> = page.into_iter().map(safe).collect();
-        match pages.try_send(page.ok_or_else(lie)?) {
-            // who does not look any more has failed, or been stopped
+        match pages.try_send(page.ok_or_else(invalid)?) {
+            // a walk that stopped reading has failed, or was stopped
             Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
-            Err(TrySendError::Full(_)) => Err(lie()),
+            Err(TrySendError::Full(_)) => Err(invalid().into()),
         }
     }
 }
@@ -193,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_is_told_in_order_and_no_faster_than_it_is_looked_through() {
+    fn long_list_arrives_in_order_and_no_faster_than_it_is_walked() {
         let all: Vec<_> = (0..30_000)
             .map(|nth| nth.to_string().into_bytes())
             .collect();
@@ -219,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_whose_reading_panics_does_not_end_early() {
+    fn list_whose_reading_panics_does_not_end_early() {
         let names = iter::repeat_with(|| panic!("broken on purpose"));
         let told = Told::begin(Names::new(names)).unwrap();
         told.ask();
@@ -233,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_that_was_not_asked_for_has_no_room_or_is_behind_the_end() {
+    fn pages_are_sent_only_on_request_with_room_and_before_the_end() {
         let told = Told::begin(Names::new(iter::once(Ok(b"x".to_vec())))).unwrap();
         let silence = |page: Page| panic!("{page:?}");
         told.answer(|| true, silence).unwrap();
@@ -258,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_leads_out_or_was_not_asked_for_is_refused() {
+    fn list_with_unsafe_paths_or_unrequested_pages_is_rejected() {
         for name in ["../x", "/x", "a/../b", ""] {
             assert!(Heard::new().0.take(page(&[name])).is_err(), "{name:?}");
         }

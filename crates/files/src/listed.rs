@@ -1,4 +1,4 @@
-//! Paths from a list instead of a walk, with the folders on the way to them.
+//! Entries of a list of paths, in place of a walk, with the folders above them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
@@ -13,28 +13,29 @@ use crate::list::Names;
 use crate::manifest::{Entry, Kind};
 use crate::walk::{Found, Walk};
 
-/// What is to be sent.
+/// Source of entries for a copy.
 pub struct Finds {
-    /// Where it is.
+    /// Part of the file system that holds the entries.
     pub ground: Arc<Ground>,
-    /// Entries are named after their source, rather than being the contents of one folder.
+    /// True if entries have the names of their sources; false if they are the contents of one
+    /// folder.
     pub named: bool,
-    /// The folder whose contents they are, if it is to come along.
+    /// Folder whose contents the entries are, if its attributes are copied.
     pub top: Option<PathBuf>,
-    /// Where it comes from.
+    /// Origin of the entries.
     pub from: Origin,
 }
 
-/// Where what is to be sent comes from.
+/// Origin of entries.
 pub enum Origin {
-    /// A walk, or a list that is here.
+    /// A walk, or a list on this side.
     Here(Box<dyn Iterator<Item = Found> + Send>),
-    /// A list that the receiver has, of paths seen from this folder.
+    /// A list that the receiver sends, of paths relative to this folder.
     There(PathBuf),
 }
 
 impl Finds {
-    /// What a walk finds.
+    /// Returns the entries of a walk.
     pub fn walked(walk: Walk) -> Self {
         Self {
             ground: walk.ground(),
@@ -44,7 +45,7 @@ impl Finds {
         }
     }
 
-    /// What `names` lists, seen from the folder `base`.
+    /// Returns the entries of the list `names`, relative to the folder `base`.
     pub fn listed(ground: Arc<Ground>, base: PathBuf, names: Names, rules: Rules) -> Self {
         let listed = Listed::new(Arc::clone(&ground), base, names, rules);
         Self {
@@ -55,7 +56,7 @@ impl Finds {
         }
     }
 
-    /// What somebody else finds, as the contents of a folder of `ground`.
+    /// Returns the entries of an iterator, as contents of a folder in `ground`.
     pub fn found(ground: Arc<Ground>, found: impl Iterator<Item = Found> + Send + 'static) -> Self {
         Self {
             ground,
@@ -65,7 +66,7 @@ impl Finds {
         }
     }
 
-    /// What the receiver will list, seen from the folder `base`.
+    /// Returns the entries of a list that the receiver sends, relative to the folder `base`.
     pub const fn awaited(ground: Arc<Ground>, base: PathBuf) -> Self {
         Self {
             ground,
@@ -91,22 +92,22 @@ impl std::fmt::Debug for Origin {
     }
 }
 
-/// Finds what a list names, seen from one folder; of folders all that is in them.
+/// Iterator over the entries that a list names, relative to one folder. Named folders are walked.
 pub struct Listed {
     ground: Arc<Ground>,
     base: PathBuf,
     names: Names,
-    /// What is left out of what it names, but for the folders on the way.
+    /// Rules for everything but the folders above the listed paths.
     rules: Rules,
-    /// What is found at the name that was read last.
+    /// Walk of the path that was read last.
     walk: Option<Walk>,
-    /// Folders that have been told and not ended, with how they end.
+    /// Folders whose end is pending, with the entry and the place of their end.
     entered: BTreeMap<Vec<u8>, (Entry, PathBuf)>,
     ready: VecDeque<Found>,
 }
 
 impl Listed {
-    /// What `names` lists below the folder `base`.
+    /// Creates an iterator over the list `names`, relative to the folder `base`.
     pub fn new(ground: Arc<Ground>, base: PathBuf, names: Names, rules: Rules) -> Self {
         Self {
             ground,
@@ -119,7 +120,7 @@ impl Listed {
         }
     }
 
-    /// Takes the next name of the list; answers whether there was one.
+    /// Starts the walk of the next path. Returns false at the end of the list.
     fn advance(&mut self) -> bool {
         let name = match self.names.next() {
             None => return false,
@@ -140,7 +141,7 @@ impl Listed {
         true
     }
 
-    /// Tells a folder on the way, the first time.
+    /// Adds a folder above a listed path, unless it was added before.
     fn enter(&mut self, path: &[u8]) {
         if self.entered.contains_key(path) {
             return;
@@ -174,7 +175,7 @@ impl Iterator for Listed {
             }
             self.walk = None;
             if !self.advance() {
-                // the deepest first
+                // the deepest folder ends first
                 let (_, (leave, place)) = self.entered.pop_last()?;
                 return Some(Found::Entry(leave, place, None));
             }

@@ -1,4 +1,4 @@
-//! What can be asked about files where they are, and what is answered.
+//! Requests about files of a peer, and their replies.
 
 use lighthaul_io::control::bounded;
 use lighthaul_session::sentence;
@@ -7,53 +7,53 @@ use serde::{Deserialize, Serialize};
 
 use crate::manifest::{PATH_MAX, PLACES_MAX};
 
-/// What to do.
+/// Request about files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verb {
-    /// List what is in a folder; anything else is listed itself.
+    /// Lists the contents of a folder, or a file itself.
     List {
-        /// The folder.
+        /// Path of the folder.
         #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
         path: Vec<u8>,
-        /// Names that begin with a dot are listed, too.
+        /// Includes names that begin with a dot.
         hidden: bool,
     },
-    /// Say what is at these paths; links are not followed.
+    /// Describes the items at these paths, without following links.
     Stat(#[serde(deserialize_with = "bounded::rows::<PLACES_MAX, PATH_MAX, _>")] Vec<Vec<u8>>),
-    /// Remove what is at these paths.
+    /// Removes the items at these paths.
     Remove {
-        /// The paths.
+        /// Paths.
         #[serde(deserialize_with = "bounded::rows::<PLACES_MAX, PATH_MAX, _>")]
         paths: Vec<Vec<u8>>,
-        /// Folders go with all that is in them.
+        /// Removes folders with their contents.
         recursive: bool,
     },
-    /// Make folders.
+    /// Creates folders.
     Make {
-        /// Their paths.
+        /// Paths.
         #[serde(deserialize_with = "bounded::rows::<PLACES_MAX, PATH_MAX, _>")]
         paths: Vec<Vec<u8>>,
-        /// With those above them, and without complaint if they are there.
+        /// Creates the folders above, too, and accepts folders that exist.
         parents: bool,
     },
 }
 
-/// A piece of an answer; any number of these, and [`Answer::Done`] last.
+/// Part of a reply. [`Answer::Done`] is the last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    /// What was found.
+    /// Items that were found.
     Listed(#[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")] Vec<Listed>),
-    /// The work goes on; so much was done so far.
+    /// Work continues; this number of items is done.
     Busy(u64),
-    /// Something could not be done.
+    /// An item failed.
     Failed {
-        /// The exit code.
+        /// Exit status.
         code: u8,
-        /// The reason.
+        /// Reason.
         #[serde(deserialize_with = "sentence::read")]
         why: String,
     },
-    /// That was all; so much was done.
+    /// End of the reply; this number of items was done.
     Done(u64),
 }
 
@@ -62,43 +62,43 @@ impl Topic for Answer {
     type Request = Verb;
 }
 
-/// One thing that was found.
+/// Item of the file system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listed {
-    /// Its name in the folder that was listed, or else the path that was asked for.
+    /// Name in the listed folder, or the path of the request.
     #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
     pub path: Vec<u8>,
-    /// What it is.
+    /// Kind of the item.
     pub kind: Kind,
-    /// Bytes of a file.
+    /// Size of a file in bytes.
     pub size: u64,
-    /// Permissions.
+    /// Permission bits.
     pub mode: u32,
-    /// The number of its owner.
+    /// User ID of the owner.
     pub user: u32,
-    /// The number of its group.
+    /// Group ID.
     pub group: u32,
-    /// Last change, seconds since 1970.
+    /// Modification time, seconds since 1970.
     pub seconds: i64,
-    /// And nanoseconds.
+    /// Nanoseconds of the modification time.
     pub nanos: u32,
 }
 
-/// Kinds of things.
+/// Kinds of items.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     /// A file.
     File,
     /// A folder.
     Folder,
-    /// A symbolic link, and what it says.
+    /// A symbolic link, and its target.
     Link(#[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")] Vec<u8>),
-    /// A device, a socket or a pipe.
+    /// A device, a socket or a FIFO.
     Other,
 }
 
 impl Verb {
-    /// Whether it changes anything.
+    /// Returns true if the request changes files.
     pub const fn changes(&self) -> bool {
         matches!(self, Self::Remove { .. } | Self::Make { .. })
     }

@@ -1,4 +1,4 @@
-//! Doing what a verb says, a bounded piece of the answer at a time.
+//! Execution of requests about files, with replies in bounded parts.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
@@ -19,28 +19,30 @@ use lighthaul_session::session::Halt;
 use crate::special::special;
 use crate::verb::{Answer, Kind, Listed, Verb};
 
-/// Where files may be listed and changed.
+/// Files and rights of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {
-    /// Nothing outside can be reached.
+    /// Part of the file system that can be reached.
     pub ground: &'a Ground,
-    /// Whether anything may be changed.
+    /// True if files may be changed.
     pub writable: bool,
-    /// Whether devices, FIFOs and sockets may be removed.
+    /// True if devices, FIFOs and sockets may be removed.
     pub special: bool,
-    /// Ends the work when the rights of its caller end.
+    /// Halt of the session, for example when the rights of its client end.
     pub halt: &'a Halt,
 }
 
-/// Does what `verb` says and hands every piece of the answer to `say`. What fails is part of the answer,
-/// and the rest is done; an error is returned only if nothing can be, or if `say` fails.
+/// Executes `verb` and passes each part of the reply to `say`. Items that fail are part of the
+/// reply, and the others
+/// are done. Fails only if nothing can be done, or if `say` fails. Returns the number of items
+/// done.
 pub fn work(
     scope: Scope<'_>,
     verb: &Verb,
     say: &mut dyn FnMut(Answer) -> Result<(), Error>,
 ) -> Result<u64, Error> {
     if verb.changes() && !scope.writable {
-        let text = "nothing may be changed there: it is served read-only to this key";
+        let text = "files cannot be changed: your key has read-only access there";
         return Err(Error::new(Code::Permission, text));
     }
     let clock = Clock::start();
@@ -83,7 +85,7 @@ struct Worker<'a> {
     listed: Vec<Listed>,
     listed_bytes: usize,
     done: u64,
-    /// Folder whose names have changed since it was synced, and its path.
+    /// Folder with changed names that was not synced, and its path.
     unsynced: Option<(PathBuf, Folder)>,
 }
 
@@ -118,9 +120,11 @@ impl Worker<'_> {
             for name in names.into_iter().filter(|name| !hides(name)) {
                 match listed(&folder, &name, name.as_bytes()) {
                     Ok(listed) => self.add(listed)?,
-                    // it went between being named and being looked at
+                    // it was removed after its name was read
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
-                    Err(error) => self.fail("cannot look at", &path.join(&name), &error)?,
+                    Err(error) => {
+                        self.fail("cannot read the metadata of", &path.join(&name), &error)?
+                    }
                 }
             }
             self.stir()?;
@@ -140,7 +144,7 @@ impl Worker<'_> {
         };
         match found {
             Ok(listed) => self.add(listed),
-            Err(error) => self.fail("cannot look at", path, &error),
+            Err(error) => self.fail("cannot read the metadata of", path, &error),
         }
     }
 
@@ -151,7 +155,7 @@ impl Worker<'_> {
             if made == path {
                 break;
             }
-            // what cannot be made here will be missing below
+            // a folder that cannot be created here is reported below
             if let Ok(Some((folder, name))) = self.ground.parent(&made)
                 && folder.make(name).is_ok()
             {
@@ -177,7 +181,7 @@ impl Worker<'_> {
         };
         match result {
             Ok(()) => self.advance(),
-            Err(error) => self.fail("cannot make the folder", path, &error),
+            Err(error) => self.fail("cannot create the folder", path, &error),
         }
     }
 
@@ -189,7 +193,7 @@ impl Worker<'_> {
             }
             Ok(None) => {
                 let text = format!(
-                    "{} is not removed: it is a root or a path of dots",
+                    "cannot remove {}: it is the root or a path of dots",
                     path.display()
                 );
                 self.say(Answer::Failed {
@@ -201,8 +205,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Removes `name` in `folder`, which people call `path`; what is in a folder goes first, through so
-    /// many `levels`.
+    /// Removes `name` in `folder`, which is at `path`. Contents of folders are removed first, down
+    /// to `levels` levels.
     fn remove_from(
         &mut self,
         folder: &Folder,
@@ -214,7 +218,7 @@ impl Worker<'_> {
         let there = folder.look(name).ok().filter(|_| !self.special);
         if let Some(what) = there.and_then(|meta| special(meta.kind)) {
             let text = format!(
-                "{} is not removed: it is a {what}, and your key may remove none there (`lighthaul allow --special`)",
+                "cannot remove {}: it is a {what}, and your key has no right to remove those (`lighthaul allow --special` grants it)",
                 path.display()
             );
             return self.say(Answer::Failed {
@@ -224,7 +228,7 @@ impl Worker<'_> {
         }
         let error = match folder.remove(name) {
             Ok(()) => return self.advance(),
-            // some systems say "not permitted" of folders
+            // some systems return "not permitted" for folders
             Err(error) => error,
         };
         let is_folder = folder.look(name).is_ok_and(|meta| meta.kind.is_dir());
@@ -233,7 +237,7 @@ impl Worker<'_> {
         }
         let Some(levels) = levels else {
             let text = format!(
-                "{} is a folder: remove it with -r, and all that is in it",
+                "cannot remove {}: it is a folder; use -r to remove it with its contents",
                 path.display()
             );
             return self.say(Answer::Failed {
@@ -243,7 +247,7 @@ impl Worker<'_> {
         };
         if levels == 0 {
             let text = format!(
-                "{} is not removed: folders go {DEPTH_MAX} deep above it",
+                "cannot remove {}: it is nested more than {DEPTH_MAX} folders deep",
                 path.display()
             );
             return self.say(Answer::Failed {
@@ -274,7 +278,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Names in `folder`, where `path` is, have changed: it is synced once another folder is, or when all is done.
+    /// Records that names in `folder`, which contains `path`, have changed. It is synced before the
+    /// next folder, or at the end.
     fn changed(&mut self, folder: Folder, path: &Path) -> Result<(), Error> {
         let parent = path.parent().unwrap_or_else(|| Path::new(""));
         if self
@@ -289,7 +294,8 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Brings to disk what has changed. The names of a folder that is gone went before its own name did.
+    /// Syncs the folder with changed names. A removed folder needs no sync, as its own name is
+    /// removed later.
     fn sync(&mut self) -> Result<(), Error> {
         let Some((path, folder)) = self.unsynced.take() else {
             return Ok(());
@@ -326,7 +332,7 @@ impl Worker<'_> {
         self.stir()
     }
 
-    /// Lets whoever waits know that the work goes on.
+    /// Reports progress if the last message is old.
     fn stir(&mut self) -> Result<(), Error> {
         self.check()?;
         if self.clock.now().since(self.said) < STIR {
@@ -363,7 +369,7 @@ impl Worker<'_> {
     }
 }
 
-/// What `name` in `folder` is, listed under `path`.
+/// Describes `name` in `folder`, under `path`.
 fn listed(folder: &Folder, name: &OsStr, path: &[u8]) -> io::Result<Listed> {
     let Meta {
         kind,
@@ -396,13 +402,13 @@ fn listed(folder: &Folder, name: &OsStr, path: &[u8]) -> io::Result<Listed> {
     })
 }
 
-/// Names of a folder that are held at a time.
+/// Names of a folder that are read at a time.
 const NAMES_MAX: usize = 1000;
-/// An answer is said when it has about so many bytes.
+/// Approximate size of one part of a reply, in bytes.
 const PIECE_BYTES: usize = 64 << 10;
-/// Something is said at least this often while the work goes on.
+/// Longest time between messages while work continues.
 const STIR: Duration = Duration::from_secs(1);
-/// Folders in folders that are removed: each holds a descriptor until it is empty.
+/// Deepest nesting of removed folders. Each takes a file descriptor until it is empty.
 const DEPTH_MAX: usize = 200;
 
 #[cfg(test)]
@@ -410,7 +416,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_changed_where_nothing_may_be() {
+    fn read_only_scope_rejects_changes() {
         let ground = Ground::anywhere();
         let scope = Scope {
             ground: &ground,

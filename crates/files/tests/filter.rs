@@ -1,4 +1,4 @@
-//! Filters leave behind what rsync leaves behind.
+//! Comparison of filters with rsync.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeSet;
@@ -11,8 +11,8 @@ use lighthaul_files::filter::{Rules, Verdict, Written};
 use lighthaul_testkit::lacks_tool;
 
 #[test]
-fn rsync_takes_the_same_files() {
-    if lacks_tool("rsync_takes_the_same_files", "rsync") {
+fn filters_select_the_same_files_as_rsync() {
+    if lacks_tool("filters_select_the_same_files_as_rsync", "rsync") {
         return;
     }
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("filter");
@@ -34,7 +34,7 @@ fn rsync_takes_the_same_files() {
     }
     assert!(
         split > 30,
-        "rules that take all or nothing show little: {split}"
+        "rules that select all or nothing test little: {split}"
     );
     fs::remove_dir_all(folder).unwrap();
 }
@@ -66,7 +66,7 @@ fn name(rng: &mut Rng, letters: &[u8]) -> String {
     }
 }
 
-/// A few rules; each is made of pieces that mean something.
+/// Returns a few rules, each made of meaningful parts.
 fn written(rng: &mut Rng) -> Vec<Written> {
     let count = 1 + rng.below(4);
     (0..count)

@@ -1,7 +1,7 @@
-//! Which files of a tree are taken: rules as rsync writes them, matched in the order they were given.
+//! Selection of files: rules in the syntax of rsync, of which the first match decides.
 //!
-//! - [`pattern`]: one pattern against one path; [`rules`]: all of them, first match wins
-//! - [`files_from`]: a list of paths instead of a walk
+//! - [`pattern`]: one pattern; [`rules`]: rules in order
+//! - [`files_from`]: list of paths in place of a walk
 
 pub mod files_from;
 pub mod pattern;

@@ -1,4 +1,4 @@
-//! The rules of a filter, in their order.
+//! Rules of a filter, in order.
 
 use std::fmt;
 use std::io::Read;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::filter::pattern::Pattern;
 use crate::manifest::PATH_MAX;
 
-/// What somebody wrote on a command line, one option each, in the order of the options.
+/// Filter option of a command line; their order counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
     /// `--exclude PATTERN`
@@ -28,13 +28,14 @@ pub enum Written {
     IncludeFrom(PathBuf),
 }
 
-/// Rules that say which files are taken; the first that matches decides, and where none does the file
-/// is taken. They cross the wire when the far side does the walking.
+/// Rules that select files. The first match decides, and files without a match are selected. The
+/// rules are sent to
+/// the peer if the peer walks the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Lines", into = "Lines")]
 pub struct Rules(Arc<List>);
 
-/// Rules in their order, which those who need them share.
+/// Rules in order, shared by their users.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct List {
     rules: Vec<Rule>,
@@ -42,11 +43,11 @@ struct List {
     octets: usize,
 }
 
-/// Rules as they cross the wire.
+/// Rules as they are encoded for the peer.
 #[derive(Serialize, Deserialize)]
 struct Lines(#[serde(deserialize_with = "bounded::list::<{ Rules::RULES_MAX }, _, _>")] Vec<Line>);
 
-/// Whether a rule takes what matches, and its pattern.
+/// One rule: true if it includes the matching paths, and its pattern.
 #[derive(Serialize, Deserialize)]
 struct Line(
     bool,
@@ -61,24 +62,25 @@ pub struct Rule {
     pattern: Pattern,
 }
 
-/// What the rules say about a path.
+/// Decision of the rules about a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict<'a> {
-    /// It goes along.
+    /// The path is copied.
     Take,
-    /// It stays behind because of this rule, and so does all that is in it.
+    /// This rule excludes the path and everything in it.
     Leave(&'a Rule),
 }
 
 impl Rules {
-    /// At most so many rules: each is tried on each path, and takes a hundred times its octet in memory.
+    /// Most rules. Each is matched with each path, and takes up to a hundred times its encoded size
+    /// in memory.
     pub const RULES_MAX: usize = 4096;
-    /// At most so many octets in all patterns, which take up to sixteen times as much when they are read.
+    /// Most octets of all patterns together. They take up to sixteen times as much when parsed.
     pub const OCTETS_MAX: usize = 64 << 10;
-    /// At most so many octets in a pattern: no path is longer.
+    /// Most octets of a pattern: no path is longer.
     pub const PATTERN_MAX: usize = PATH_MAX;
 
-    /// Reads what was written, and the files that it names.
+    /// Parses filter options, and the files that they name.
     pub fn parse(written: &[Written]) -> Result<Self, Error> {
         let mut rules = Self::default();
         for option in written {
@@ -97,13 +99,14 @@ impl Rules {
         Ok(rules)
     }
 
-    /// Whether nothing is filtered.
+    /// Returns true if there are no rules.
     pub fn is_empty(&self) -> bool {
         self.0.rules.is_empty()
     }
 
-    /// Whether `path`, seen from the root of the transfer, goes along. Folders are asked about before
-    /// what is in them, which is not asked about if the folder stays behind.
+    /// Decides about `path`, relative to the root of the transfer. Folders are checked before their
+    /// contents, and the
+    /// contents of an excluded folder are not checked.
     pub fn verdict(&self, path: &[u8], folder: bool) -> Verdict<'_> {
         let found = self
             .0
@@ -116,12 +119,13 @@ impl Rules {
         }
     }
 
-    /// A rule of an option that says already what it does; rsync lets `+ ` and `- ` overrule that.
+    /// Adds the pattern of `--exclude` or `--include`. As in rsync, a leading `+ ` or `- `
+    /// overrides the option.
     fn simple(&mut self, text: &[u8], takes: bool) -> Result<(), Error> {
         match text {
             b"!" => self.clear(),
             [b'!', ..] => {
-                let why = "a ! alone drops all rules before it; say \"- !NAME\" for a name that begins with one";
+                let why = "a single ! drops all earlier rules; write \"- !NAME\" for a name that begins with !";
                 return Err(refused(text, why));
             }
             [b'+', b' ', pattern @ ..] => self.push(true, pattern)?,
@@ -131,7 +135,7 @@ impl Rules {
         Ok(())
     }
 
-    /// A rule with its word or letter in front, within files that are `depth` deep in each other.
+    /// Adds a rule of `--filter`, from a file at this `depth` of merged files.
     fn full(&mut self, text: &[u8], depth: usize) -> Result<(), Error> {
         if matches!(text, b"!" | b"clear") {
             self.clear();
@@ -144,7 +148,7 @@ impl Rules {
             b"-" | b"exclude" => self.push(false, rest),
             b"+" | b"include" => self.push(true, rest),
             b"." | b"merge" if depth == DEPTH_MAX => {
-                Err(refused(text, "files of rules name each other too deeply"))
+                Err(refused(text, "merged files are nested too deeply"))
             }
             b"." | b"merge" => {
                 let file = Path::new(std::ffi::OsStr::from_bytes(rest));
@@ -152,7 +156,7 @@ impl Rules {
             }
             _ => Err(refused(
                 text,
-                "a rule is \"- PATTERN\", \"+ PATTERN\", \". FILE\" or \"!\"",
+                "write a rule as \"- PATTERN\", \"+ PATTERN\", \". FILE\" or \"!\"",
             )),
         }
     }
@@ -168,7 +172,7 @@ impl Rules {
         if text.len() > Self::PATTERN_MAX {
             let start = &text[..PATTERN_SHOWN];
             let why = format!(
-                "it is longer than {} octets, as no path is",
+                "it is longer than {} octets, the longest path",
                 Self::PATTERN_MAX
             );
             return Err(refused(start, &why));
@@ -177,7 +181,7 @@ impl Rules {
         list.octets += text.len();
         if list.octets > Self::OCTETS_MAX || list.rules.len() == Self::RULES_MAX {
             let text = format!(
-                "too many filter rules: at most {} of {} KiB together; merge some with wildcards",
+                "too many filter rules: at most {} rules and {} KiB; merge some with wildcards",
                 Self::RULES_MAX,
                 Self::OCTETS_MAX >> 10
             );
@@ -222,7 +226,8 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Hands over the lines of a file of rules, without comments and empty ones; `-` is standard input.
+/// Calls `take` with each line of a file of rules, except comments and empty lines. `-` is standard
+/// input.
 fn for_lines(file: &Path, mut take: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
     let mut octets = Vec::new();
     let read = if file.as_os_str() == "-" {
@@ -245,9 +250,9 @@ fn refused(text: &[u8], why: &str) -> Error {
     Error::new(Code::Usage, format!("filter rule \"{text}\": {why}"))
 }
 
-/// How deep files of rules may name each other.
+/// Deepest nesting of merged files.
 const DEPTH_MAX: usize = 8;
-/// Octets of a pattern that is too long in a message about it.
+/// Octets of a pattern that is too long in its error message.
 const PATTERN_SHOWN: usize = 100;
 
 #[cfg(test)]
@@ -266,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rule_that_matches_decides() {
+    fn first_matching_rule_decides() {
         let rules = Rules::parse(&[
             Written::Include("*.rs".into()),
             Written::Exclude("src/*".into()),
@@ -281,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_read_from_files_that_name_files() {
+    fn merged_files_of_rules_are_read() {
         let folder = std::env::temp_dir().join(format!("lighthaul-rules-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let (plain, merged) = (folder.join("plain"), folder.join("merged"));
@@ -298,18 +303,18 @@ mod tests {
         let again = format!(". {}\n", merged.display());
         std::fs::write(&merged, &again).unwrap();
         let error = Rules::parse(&[filter(again.trim())]).unwrap_err();
-        assert!(error.text.contains("too deeply"), "{error}");
+        assert!(error.text.contains("nested too deeply"), "{error}");
         std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
-    fn an_exclamation_mark_drops_what_was_before() {
+    fn exclamation_mark_drops_earlier_rules() {
         let rules = Rules::parse(&[Written::Exclude("a".into()), filter("!"), filter("- b")]);
         assert_eq!(rules, Rules::parse(&[filter("exclude b")]));
     }
 
     #[test]
-    fn rules_that_make_no_sense_are_refused_with_words() {
+    fn invalid_rules_are_rejected_with_a_message() {
         for text in [
             "",
             "- ",
@@ -326,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_survive_the_wire_and_their_bounds_hold_there() {
+    fn encoded_rules_are_read_back_within_their_bounds() {
         let rules = Rules::parse(&[filter("- *.o"), filter("+ [a-z]/\u{e9}")]).unwrap();
         let octets = postcard::to_allocvec(&rules).unwrap();
         assert_eq!(postcard::from_bytes(&octets), Ok(rules));
@@ -347,7 +352,7 @@ mod tests {
         assert!(
             error
                 .text
-                .ends_with("longer than 4096 octets, as no path is"),
+                .ends_with("longer than 4096 octets, the longest path"),
             "{error}"
         );
     }

@@ -1,5 +1,5 @@
-//! Workers that share a row of jobs. Results come in the order of jobs, and no more of either are held than
-//! a few for each worker.
+//! Pool of worker threads. Results come in the order of jobs, and jobs and results in memory are
+//! bounded.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -8,19 +8,19 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// What becomes of results.
+/// Consumer of results.
 pub trait Foreman<R> {
-    /// Why it stops.
+    /// Error that stops the pool.
     type Error;
 
-    /// Takes the next result; those of the jobs before have been taken.
+    /// Takes the next result, in the order of jobs.
     fn take(&mut self, result: R) -> Result<(), Self::Error>;
 
-    /// Looks how the work goes, some times a second.
+    /// Called a few times a second, to show progress.
     fn look(&mut self);
 }
 
-/// Has `workers` threads do `work` on `jobs` until there are no more, or until the foreman stops.
+/// Runs `work` on all `jobs` in `workers` threads, until the jobs end or the foreman fails.
 pub fn work<J: Send, R: Send, F: Foreman<R>>(
     jobs: impl Iterator<Item = J>,
     workers: usize,
@@ -29,7 +29,7 @@ pub fn work<J: Send, R: Send, F: Foreman<R>>(
 ) -> Result<(), F::Error> {
     let workers = workers.max(1);
     let window = (workers * WINDOW_EACH) as u64;
-    // room for all jobs of the window, so that giving one out never waits
+    // the queue has room for all jobs of the window, so that sending never waits
     let (give, row) = sync_channel(workers * WINDOW_EACH);
     let row = Mutex::new(row);
     let (done, results) = channel();
@@ -49,7 +49,7 @@ pub fn work<J: Send, R: Send, F: Foreman<R>>(
         let mut jobs = jobs.fuse();
         let (mut given, mut taken) = (0_u64, 0_u64);
         let mut early = BTreeMap::new();
-        // that these end with this block ends the workers
+        // dropping these at the end of the block ends the workers
         let (give, results) = (give, results);
         loop {
             while given - taken < window
@@ -65,7 +65,7 @@ pub fn work<J: Send, R: Send, F: Foreman<R>>(
                 Ok((number, Ok(result))) => {
                     early.insert(number, result);
                 }
-                // other workers would wait for more jobs, and we for this result
+                // other workers would wait for jobs, and this thread for the result
                 Ok((_, Err(panic))) => resume_unwind(panic),
                 Err(RecvTimeoutError::Timeout) => foreman.look(),
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
@@ -83,9 +83,10 @@ fn next<T>(row: &Mutex<Receiver<T>>) -> Option<T> {
     row.recv().ok()
 }
 
-/// Jobs that are given out or wait in order, for each worker: small files beside a large one.
+/// Jobs in the queue or waiting for their turn, for each worker: many small files beside a large
+/// one.
 const WINDOW_EACH: usize = 256;
-/// How often the foreman looks.
+/// Interval of calls to the foreman.
 const LOOK: Duration = Duration::from_millis(200);
 
 #[cfg(test)]
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn results_come_in_order_and_few_are_held() {
+    fn results_come_in_order_and_are_bounded() {
         let held = AtomicU64::new(0);
         let finished = AtomicU64::new(0);
         let most = AtomicU64::new(0);
@@ -120,7 +121,7 @@ mod tests {
         });
         let mut list = List(Vec::new(), usize::MAX);
         let square = |job: u64| {
-            // the first holds all others up
+            // the first job holds up all others
             while job == 0 && finished.load(Ordering::SeqCst) < 500 {
                 thread::yield_now();
             }
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_panics_ends_the_work() {
+    fn panic_of_a_worker_ends_the_pool() {
         let mut list = List(Vec::new(), usize::MAX);
         let break_down = |job: u64| {
             assert!(job != 300, "broken on purpose");
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreman_that_stops_ends_the_work() {
+    fn error_of_the_consumer_ends_the_pool() {
         let mut list = List(Vec::new(), 10);
         assert_eq!(work(0_u64.., 2, |job| job, &mut list), Err("enough"));
         assert_eq!(list.0, (0..10).collect::<Vec<_>>());

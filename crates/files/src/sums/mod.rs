@@ -1,6 +1,6 @@
-//! The hashes of many files, several at a time.
+//! Hashes of many files, computed in parallel.
 //!
-//! - [`crew`]: workers whose results come in order; [`take`]: what one file comes to
+//! - [`crew`]: worker threads whose results come in order; [`take`]: hashes of one file
 
 pub mod crew;
 pub mod take;

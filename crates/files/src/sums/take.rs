@@ -1,4 +1,4 @@
-//! What one file comes to.
+//! Hashes and digest of one file.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -7,25 +7,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::digest::{self, Taking};
 use crate::hash::{self, Hashes};
 
-/// What is taken of a file.
+/// Hashes and digests to compute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// These hashes.
+    /// Hash functions.
     pub hashes: Vec<hash::Kind>,
-    /// The digest that a transfer takes by default.
+    /// True for the default digest of transfers.
     pub crc128: bool,
 }
 
-/// What a file came to.
+/// Hashes and digests of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Name and lower-case digits of each hash.
+    /// Name and lower-case digits of each hash or digest.
     pub sums: Vec<(&'static str, String)>,
 }
 
-/// Reads all of `file` and takes what is wanted; adds what was read to `bytes` on the way.
+/// Reads all of `file` and returns its hashes and digests. Adds the bytes to `bytes` as it reads
+/// them.
 pub fn take(file: &mut File, wanted: &Wanted, bytes: &AtomicU64) -> io::Result<Taken> {
     let expected = file.metadata()?.len();
     let mut hashes = Hashes::new(&wanted.hashes);
@@ -64,6 +65,6 @@ pub fn take(file: &mut File, wanted: &Wanted, bytes: &AtomicU64) -> io::Result<T
     Ok(Taken { size, sums })
 }
 
-/// What the digest that a transfer takes by default is called.
+/// Name of the default digest of transfers.
 pub const CRC128: &str = "crc128";
 const BUFFER_BYTES: usize = 1 << 20;
