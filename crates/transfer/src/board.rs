@@ -1,4 +1,4 @@
-//! What the lanes of a transfer show of themselves.
+//! Counters and events of a transfer, for its observer.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,45 +8,45 @@ use lighthaul_io::net::probe::LANES_MAX;
 use crate::failures::Reasons;
 use crate::watch::{Motion, Sight};
 
-/// Bytes that may wait to be looked at: four thousand sights as they usually are.
+/// Most bytes of events that wait for the observer: about four thousand events.
 const BYTES_MAX: usize = 4 << 20;
-/// Bytes of one, without what it lists.
+/// Approximate bytes of an event, without its lists.
 const SIGHT_BYTES: usize = 1 << 10;
 
-/// Read by whoever watches the transfer, written by its threads.
+/// Counters and events that the threads of a transfer write and its observer reads.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     lanes: [Counts; LANES_MAX],
     sights: Mutex<Sights>,
     taken: Condvar,
-    /// What the peer should know, and has not been told.
+    /// Messages for the peer that were not sent yet.
     untold: Mutex<Vec<String>>,
     /// Entries that this transfer has put in place.
     pub(crate) published: AtomicU64,
-    /// Reasons that the peer has given for what it cannot send.
+    /// Reasons of the peer why it cannot send entries.
     pub(crate) reasons: Reasons,
 }
 
-/// What was shown and nobody has looked at yet.
+/// Events that the observer has not taken yet.
 #[derive(Debug, Default)]
 struct Sights {
     waiting: Vec<Sight>,
-    /// Bytes that these take, about.
+    /// Approximate bytes of these events.
     bytes: usize,
-    /// Nobody looks any more.
+    /// True if the observer has stopped.
     closed: bool,
 }
 
-/// What one lane has done.
+/// Counters of one lane.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// Bytes of objects that are through, and of the one that is on its way.
+    /// Bytes of complete objects, and of the current one.
     pub(crate) bytes: AtomicU64,
     /// Packets that it sent or received.
     pub(crate) packets: AtomicU64,
-    /// Those that came or left more than once.
+    /// Packets that were sent or received again.
     pub(crate) again: AtomicU64,
-    /// Genuine datagrams that the receiving end of the lane has seen.
+    /// Authentic datagrams that arrived at the receiving end.
     pub(crate) datagrams: AtomicU64,
     pub(crate) buffer_drops: AtomicU64,
     pub(crate) foreign: AtomicU64,
@@ -55,7 +55,7 @@ pub(crate) struct Counts {
 }
 
 impl Board {
-    /// The counts of lane `number`.
+    /// Returns the counters of lane `number`.
     pub(crate) const fn lane(&self, number: usize) -> &Counts {
         &self.lanes[number]
     }
@@ -68,7 +68,7 @@ impl Board {
         self.sights.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows `sight` to whoever watches, and waits while too much is there to be looked at.
+    /// Queues an event for the observer. Waits while too many events are queued.
     pub(crate) fn show(&self, sight: Sight) {
         let full = |sights: &mut Sights| sights.bytes >= BYTES_MAX && !sights.closed;
         let sights = self.taken.wait_while(self.lock(), full);
@@ -79,14 +79,15 @@ impl Board {
         }
     }
 
-    /// Shows `text` to whoever watches, and keeps it for the peer, since somebody may look there and not here.
-    /// It is told when nothing else is waited for: a peer that looks at the path would not understand it.
+    /// Queues a warning for the observer, and for the peer, since the user may be on either side.
+    /// It is sent when no other
+    /// message is due, as a peer that explores the path would not expect it.
     pub(crate) fn tell(&self, text: String) {
         self.show(Sight::Warning(text.clone()));
         self.untold().push(text);
     }
 
-    /// What the peer should be told.
+    /// Takes the warnings for the peer.
     pub(crate) fn take_untold(&self) -> Vec<String> {
         std::mem::take(&mut *self.untold())
     }
@@ -95,7 +96,7 @@ impl Board {
         self.untold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was shown since the last time.
+    /// Takes the events since the last call.
     pub(crate) fn take_sights(&self) -> Vec<Sight> {
         let mut sights = self.lock();
         sights.bytes = 0;
@@ -105,13 +106,13 @@ impl Board {
         taken
     }
 
-    /// Nobody will look any more.
+    /// Drops later events, since the observer has stopped.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.taken.notify_all();
     }
 
-    /// How far all lanes are together.
+    /// Returns the sum of the counters of all lanes.
     pub(crate) fn motion(&self, total: u64) -> Motion {
         let sum = |count: fn(&Counts) -> &AtomicU64| -> u64 {
             self.lanes
@@ -138,7 +139,7 @@ impl Board {
     }
 }
 
-/// About how many bytes `sight` takes.
+/// Returns the approximate bytes of an event.
 fn bytes(sight: &Sight) -> usize {
     let paths = match sight {
         Sight::Removed(paths) => paths.as_slice(),
@@ -163,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_lists_wait_until_those_before_them_were_looked_at() {
+    fn long_lists_wait_until_earlier_ones_were_taken() {
         let board = Board::default();
         let removed = || Sight::Removed(vec![vec![b'p'; 4 << 10]; 256]);
         thread::scope(|scope| {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::crew::{Crew, LOOK};
 
-/// The most that one copy may hold.
+/// Most resources that one copy may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Bytes that wait to be sent, or to be written.
@@ -16,7 +16,7 @@ pub struct Budget {
 }
 
 impl Default for Budget {
-    /// As much as a copy has use for.
+    /// Returns limits that no copy exceeds.
     fn default() -> Self {
         Self {
             memory: 256 << 20,
@@ -31,7 +31,8 @@ impl Budget {
         (self.memory / lanes.max(1), self.open_max(lanes))
     }
 
-    /// Files with data that one of so many lanes may have open; writing takes two descriptors for each.
+    /// Returns the files with data that one of `lanes` lanes may have open. Writing takes two
+    /// descriptors for each.
     fn open_max(self, lanes: usize) -> usize {
         (self.files / 4 / lanes.max(1)).clamp(2, OPEN_MAX)
     }
@@ -68,7 +69,7 @@ impl Drop for Slot {
 }
 
 impl Slots {
-    /// Waits for a free slot, until the crew has failed, at most [`PATIENCE`].
+    /// Waits at most [`PATIENCE`] for a free slot. Fails when a thread of the copy fails.
     pub(crate) fn take(&self, crew: &Crew) -> io::Result<Slot> {
         let mut free = self.lock();
         for _ in 0..PATIENCE.as_millis() / LOOK.as_millis() {
@@ -81,7 +82,7 @@ impl Slots {
             (free, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
         Err(io::Error::other(
-            "too many large files are written there at once and none is whole; copy fewer at a time, or raise --max-open-files there",
+            "too many large files are written at the target at once; copy fewer at a time, or raise --max-open-files there",
         ))
     }
 
@@ -90,9 +91,9 @@ impl Slots {
     }
 }
 
-/// Files with data that a lane has use for.
+/// Most files with data that are useful for a lane.
 const OPEN_MAX: usize = 64;
-/// Time for other large files to become whole.
+/// Longest wait until another large file is complete.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
@@ -102,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_are_bounded_and_returned_and_waiting_ends_when_the_copy_fails() {
+    fn slots_are_bounded_and_waiting_ends_when_the_copy_fails() {
         let (crew, budget) = (
             Crew::default(),
             Budget {

@@ -1,4 +1,4 @@
-//! The threads of one transfer: the first that fails stops the others.
+//! Group of the threads of a transfer. The first failure stops all of them.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -9,10 +9,10 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
 use lighthaul_session::error::{Code, Error, caught};
 
-/// How often a thread that waits looks whether it is to stop.
+/// Interval at which a waiting thread checks whether it must stop.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
 
-/// What the threads of a transfer know of each other.
+/// State that the threads of a transfer share.
 #[derive(Debug, Default)]
 pub(crate) struct Crew {
     stopped: AtomicBool,
@@ -22,12 +22,12 @@ pub(crate) struct Crew {
 }
 
 impl Crew {
-    /// Stops all, for this reason unless there was one before.
+    /// Stops all threads with `error`, unless another error has stopped them before.
     pub(crate) fn fail(&self, error: Error) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        // what somebody did or said explains a connection that ended, not the other way round
+        // an error of a file or of the peer explains a lost connection, but not the reverse
         let explains = |known: &Error| known.code == Code::Network && error.code != Code::Network;
-        // who was only stopped explains nothing
+        // a thread that was only stopped does not know the reason
         let is_stopped = error.code == Code::Interrupted && interrupt::check().is_ok();
         let better = match failure.as_ref() {
             Some(known) => explains(known) && !is_stopped,
@@ -39,7 +39,7 @@ impl Crew {
         self.stopped.store(true, Relaxed);
     }
 
-    /// Why it was stopped, if somebody failed.
+    /// Takes the error that stopped the threads, if there is one.
     pub(crate) fn take_failure(&self) -> Option<Error> {
         self.failure
             .lock()
@@ -47,7 +47,7 @@ impl Crew {
             .take()
     }
 
-    /// Fails if somebody has failed, or asked to stop.
+    /// Fails if a thread has failed, or the user has interrupted the command.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.stopped.load(Relaxed) {
             return Err(stopped());
@@ -55,7 +55,7 @@ impl Crew {
         Ok(interrupt::check()?)
     }
 
-    /// Runs `work`, a part of the transfer with this name, and stops all if it fails or panics.
+    /// Runs `work`, a part of the transfer with this name. Stops all threads if it fails or panics.
     pub(crate) fn run(&self, name: &str, work: impl FnOnce() -> Result<(), Error>) {
         let done = caught(name, || {
             #[cfg(test)]
@@ -63,14 +63,14 @@ impl Crew {
             work()
         });
         if let Err(error) = done {
-            // who was stopped has nothing to say of why
+            // a thread that was stopped does not know the reason
             if !self.stopped.load(Relaxed) {
                 self.fail(error);
             }
         }
     }
 
-    /// The next frame of `stream`, however long that takes.
+    /// Waits for the next frame of `stream`, without a time limit.
     pub(crate) fn receive(&self, stream: &Stream, clock: Clock) -> Result<Frame, Error> {
         loop {
             self.check()?;
@@ -82,7 +82,7 @@ impl Crew {
     }
 }
 
-/// What a thread answers that was stopped because another failed, which explains nothing.
+/// Returns the error of a thread that was stopped because another failed.
 fn stopped() -> Error {
     Error::new(Code::Interrupted, "another part of the transfer failed")
 }
@@ -94,11 +94,11 @@ pub(crate) mod tests {
     use super::*;
 
     thread_local! {
-        /// The part that panics in transfers that this thread begins.
+        /// Part that panics in transfers that this thread starts.
         pub(crate) static BROKEN: Cell<Option<&'static str>> = const { Cell::new(None) };
     }
 
-    /// A part of a transfer that panics.
+    /// Part of a transfer that panics in a test.
     #[derive(Debug)]
     pub(super) struct Fault(Option<&'static str>);
 
@@ -116,13 +116,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn who_was_stopped_does_not_hide_why() {
+    fn error_of_a_stopped_thread_does_not_replace_the_cause() {
         let crew = Crew::default();
         let lost = Error::new(Code::Network, "the connection was lost");
         crew.fail(lost.clone());
         crew.fail(crew.check().unwrap_err());
         assert_eq!(crew.take_failure(), Some(lost.clone()));
-        // what the peer said explains why it left
+        // the report of the peer explains the lost connection
         let said = Error::new(Code::Io, "no space left");
         crew.fail(lost);
         crew.fail(said.clone());

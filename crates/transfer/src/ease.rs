@@ -1,10 +1,10 @@
-//! Easing off when the receiving host drops what the network brought, and coming back slowly.
+//! Reduction of the rate when the receiving host drops datagrams, and its slow recovery.
 
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 
-/// A rate that yields to a host that cannot keep up.
+/// Rate that is reduced when the receiving host drops datagrams.
 #[derive(Clone, Copy, Debug)]
 pub struct Ease {
     asked: Rate,
@@ -12,13 +12,13 @@ pub struct Ease {
     changed: Instant,
 }
 
-/// One stall of the host is one reason to slow down, however often it is reported.
+/// Shortest time between reductions, since one stall of the host may be reported several times.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Without drops, the rate comes back this often.
+/// Interval of increases without drops.
 const RECOVERY: Duration = Duration::from_secs(1);
 
 impl Ease {
-    /// Keeps `asked` until there is a reason not to.
+    /// Starts at the rate `asked`.
     pub const fn new(now: Instant, asked: Rate) -> Self {
         Self {
             asked,
@@ -27,8 +27,10 @@ impl Ease {
         }
     }
 
-    /// Hears whether the host has dropped anything since the last time; answers a new rate if there
-    /// is one: 5 % less after drops, 2 % more after each second without.
+    /// Returns the new rate, if it changes. `dropped` is true if the host has dropped datagrams
+    /// since the last call.
+    ///
+    /// The rate falls by 5 % after drops, and rises by 2 % after each second without drops.
     pub fn hear(&mut self, now: Instant, dropped: bool) -> Option<Rate> {
         let since = now.since(self.changed);
         let rate = if dropped && since >= PATIENCE {
@@ -55,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn one_stall_costs_one_step() {
+    fn one_stall_reduces_the_rate_once() {
         let mut ease = Ease::new(at(0), ASKED);
         assert_eq!(ease.hear(at(600), true), Some(Rate::from_mbps(950)));
         assert_eq!(ease.hear(at(650), true), None);
@@ -64,9 +66,13 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_comes_back_and_no_further() {
+    fn rate_recovers_up_to_the_initial_rate() {
         let mut ease = Ease::new(at(0), ASKED);
-        assert_eq!(ease.hear(at(5000), false), None, "nothing to recover from");
+        assert_eq!(
+            ease.hear(at(5000), false),
+            None,
+            "already at the initial rate"
+        );
         ease.hear(at(6000), true);
         let mut last = Rate::from_mbps(950);
         for second in 7..10 {

@@ -1,11 +1,12 @@
-//! Floor 5: copies of files, from the list of entries to the verdict on each.
+//! Floor 5: copies of files, from the list of entries to the result of each.
 //!
-//! - [`message`]: what the two sides of a copy say; [`send`], [`receive`]: the two roles
-//! - `crew`: the threads of a copy, and `board`, what they show; [`budget`]: how much one copy may hold;
-//!   `failures`: entries that failed, and the reasons, within bounds
-//! - [`vector`]: what a circuit carries; [`ease`]: how fast it goes when the receiving host drops
-//! - [`relay`]: what is said of a copy between two others
-//! - [`watch`]: what an onlooker sees
+//! - [`message`]: messages of a copy; [`send`], [`receive`]: the two roles
+//! - `crew`: threads of a copy; `board`: counters and events; [`budget`]: limits of one copy;
+//!   `failures`: failed entries with reasons
+//! - [`vector`]: capacity of a circuit; [`ease`]: reduction of the rate when the receiving host
+//!   drops datagrams
+//! - [`relay`]: messages about a copy between two other hosts
+//! - [`watch`]: events for an observer
 
 pub mod budget;
 pub mod ease;

@@ -1,5 +1,6 @@
-//! Peers whose keys are right and who say too much: lists, failures, announcements and reports without
-//! end. Each is told so, and takes little memory until then.
+//! Peers with valid keys that send too much: lists, failures, announcements and reports without
+//! end. Each gets an
+//! error, and causes little use of memory until then.
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
@@ -36,7 +37,7 @@ use offer::offer;
 use talk::stay;
 
 #[test]
-fn a_list_without_end_is_refused_before_it_fills_memory() {
+fn endless_list_is_rejected_before_it_fills_memory() {
     let _turn = turn();
     let folder = folder("list");
     let error = hear(&folder, |_, list| {
@@ -49,12 +50,15 @@ fn a_list_without_end_is_refused_before_it_fills_memory() {
         }
     });
     assert_eq!(error.code, Code::Protocol, "{error}");
-    assert!(error.text.contains("lists more than it may"), "{error}");
+    assert!(
+        error.text.contains("more entries than the window"),
+        "{error}"
+    );
     assert_eq!(names(&folder), 0);
 }
 
 #[test]
-fn failures_without_end_are_given_up() {
+fn endless_failures_end_the_copy() {
     let _turn = turn();
     let folder = folder("failures");
     let error = hear(&folder, |_, list| {
@@ -79,7 +83,7 @@ fn failures_without_end_are_given_up() {
 }
 
 #[test]
-fn warnings_without_end_wait_until_they_are_looked_at() {
+fn endless_warnings_wait_for_the_observer() {
     let _turn = turn();
     let folder = folder("warnings");
     let error = hear(&folder, |_, list| {
@@ -93,7 +97,7 @@ fn warnings_without_end_wait_until_they_are_looked_at() {
         }
         Err(Error::new(Code::Interrupted, "enough"))
     });
-    // who said all that has left
+    // the peer has left after its warnings
     assert!(
         matches!(error.code, Code::Network | Code::TimedOut),
         "{error}"
@@ -101,13 +105,13 @@ fn warnings_without_end_wait_until_they_are_looked_at() {
 }
 
 #[test]
-fn objects_that_are_announced_and_never_come_are_refused() {
+fn announced_objects_that_never_arrive_are_rejected() {
     let _turn = turn();
     let folder = folder("objects");
     let error = hear(&folder, |session, list| {
         let page: Vec<_> = (0..1000).map(|n| entry(n, Kind::File(1))).collect();
         say(list, &Listing::Entries(pack(&page)?))?;
-        // whatever is wanted of them
+        // the content of the request does not matter
         let patience = session.clock.now() + Duration::from_secs(10);
         list.receive(session.clock, patience)?;
         for number in 0..1000 {
@@ -125,12 +129,15 @@ fn objects_that_are_announced_and_never_come_are_refused() {
         Ok(())
     });
     assert_eq!(error.code, Code::Protocol, "{error}");
-    assert!(error.text.contains("more than its lanes take"), "{error}");
+    assert!(
+        error.text.contains("more objects than a lane accepts"),
+        "{error}"
+    );
     assert_eq!(names(&folder), 0);
 }
 
 #[test]
-fn reports_on_nothing_are_refused() {
+fn reports_without_objects_are_rejected() {
     let _turn = turn();
     let folder = folder("reports");
     let error = hear(&folder, |session, _| {
@@ -146,11 +153,11 @@ fn reports_on_nothing_are_refused() {
 }
 
 #[test]
-fn reasons_without_end_take_little_memory() {
+fn endless_reasons_take_little_memory() {
     let _turn = turn();
     let folder = folder("reasons");
     let error = hear(&folder, |session, list| {
-        // each object is announced and reported on, and none comes
+        // each object is announced and reported, and none arrives
         for number in 0..2 {
             let first = number * FILES;
             let names: Vec<_> = (first..first + FILES).collect();
@@ -196,7 +203,7 @@ fn reasons_without_end_take_little_memory() {
 }
 
 #[test]
-fn a_sender_bears_any_number_of_reports_of_progress() {
+fn sender_accepts_any_number_of_progress_reports() {
     let _turn = turn();
     let folder = folder("progress");
     let source = folder.join("source");
@@ -206,7 +213,7 @@ fn a_sender_bears_any_number_of_reports_of_progress() {
     let liar = std::thread::spawn(move || {
         explore(&liar, &Door::Caller(false), false, 1)?;
         for _ in 0..10_000 {
-            // as TCP takes it; else what waits here would be ours
+            // as fast as TCP accepts it, so that this process does not queue messages
             while !liar.stream.has_room() {
                 std::thread::yield_now();
             }
@@ -240,7 +247,8 @@ fn a_sender_bears_any_number_of_reports_of_progress() {
     assert!(resident() < before + MEMORY_KIB, "{} KiB", resident());
 }
 
-/// How an honest receiver in `folder` fails with somebody who says all that `lie` does.
+/// Runs a receiver in `folder` with a peer that sends what `lie` sends. Returns the receiver's
+/// error.
 fn hear(
     folder: &Path,
     lie: impl FnOnce(&Session, &Stream) -> Result<(), Error> + Send + 'static,
@@ -261,7 +269,7 @@ fn hear(
         stay(&liar);
         Ok::<_, Error>(())
     });
-    // a busy machine may take a while to hear all of a lie
+    // a busy machine may take a while to receive everything
     let settings = receive::Settings {
         plain: true,
         options: Options {
@@ -274,13 +282,13 @@ fn hear(
     let door = Door::Caller(false);
     let error = receive(&honest, &door, landing, settings, &mut watcher).unwrap_err();
     drop(honest);
-    // it has failed, too
+    // the peer has failed, too
     liar.join().unwrap().ok();
     assert!(resident() < before + MEMORY_KIB, "{} KiB", resident());
     error
 }
 
-/// Says `listing` as fast as the peer listens: what waits here must not count as its memory.
+/// Sends `listing` as fast as the peer reads, so that this process does not queue messages.
 fn say(list: &Stream, listing: &Listing) -> Result<(), Error> {
     while !list.has_room() {
         std::thread::yield_now();
@@ -302,7 +310,7 @@ fn entry(number: u64, kind: Kind) -> Entry {
     }
 }
 
-/// An empty folder.
+/// Returns an empty folder.
 fn folder(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("floods-{name}"));
     fs::remove_dir_all(&path).ok();
@@ -310,18 +318,18 @@ fn folder(name: &str) -> PathBuf {
     path
 }
 
-/// How many things are in `folder`, hidden ones included.
+/// Returns the number of items in `folder`, with hidden ones.
 fn names(folder: &Path) -> usize {
     fs::read_dir(folder).unwrap().count()
 }
 
-/// Tests here fill memory, and measure that of this process: one at a time.
+/// Locks out other tests of this file, since each fills memory and measures that of the process.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The most memory that this process ever had, in KiB; other tests may run in it, too.
+/// Returns the peak memory of this process in KiB, which includes other tests.
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status
@@ -333,5 +341,5 @@ fn resident() -> u64 {
 
 /// Files of one object.
 const FILES: u64 = 1 << 14;
-/// What the tests of this file together may take.
+/// Most memory for all tests of this file together.
 const MEMORY_KIB: u64 = 400 << 10;

@@ -1,6 +1,6 @@
-//! Trees of any size in bounded memory: each side in a process of its own.
+//! Trees of any size in bounded memory, with each side in its own process.
 #![expect(clippy::unwrap_used, reason = "a test")]
-#![expect(clippy::print_stdout, reason = "one process tells the other")]
+#![expect(clippy::print_stdout, reason = "messages between the processes")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
 use std::io::{BufRead, BufReader};
@@ -29,7 +29,7 @@ use lighthaul_transfer::send::{self, send};
 use lighthaul_transfer::watch::Sight;
 
 #[test]
-fn a_tree_of_a_million_entries_takes_little_memory_on_either_side() {
+fn tree_of_a_million_entries_takes_little_memory_on_either_side() {
     let entries: u64 = env::var(ENTRIES).map_or(1_000_000, |text| text.parse().unwrap());
     let clock = Clock::start();
     let mut receiver = Process::start("receive", &[]);
@@ -38,7 +38,7 @@ fn a_tree_of_a_million_entries_takes_little_memory_on_either_side() {
     let mut sender = Process::start("send", &[(PORT, &port), (ENTRIES, &count)]);
     for side in [&mut sender, &mut receiver] {
         let told: u64 = side.says("told ").parse().unwrap();
-        assert_eq!(told, entries, "each side hears of every entry");
+        assert_eq!(told, entries, "each side reports every entry");
         let resident: u64 = side.says("VmHWM ").parse().unwrap();
         println!("{}: {resident} KiB", side.role);
         assert!(resident < 512 << 10, "{}: {resident} KiB", side.role);
@@ -48,7 +48,7 @@ fn a_tree_of_a_million_entries_takes_little_memory_on_either_side() {
     println!("{:.0} entries a second", entries as f64 / seconds);
 }
 
-/// One side, as its process; nothing unless the test above started it.
+/// One side in its own process. Does nothing unless the other test started it.
 #[test]
 #[ignore = "the other test runs it"]
 fn side() {
@@ -115,7 +115,7 @@ fn options() -> Options {
     }
 }
 
-/// Says what this process heard, and the most memory that it ever had.
+/// Prints the number of reported entries, and the peak memory of this process.
 fn report(told: u64) {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status
@@ -126,7 +126,7 @@ fn report(told: u64) {
     println!("told {told}\nVmHWM {resident}");
 }
 
-/// So many folders and files, in folders of a thousand.
+/// Returns this number of folders and files, in folders of a thousand.
 fn forest(entries: u64) -> impl Iterator<Item = Found> + Send {
     let found = |path: String, kind: Kind| {
         let entry = Entry {
@@ -157,7 +157,7 @@ fn forest(entries: u64) -> impl Iterator<Item = Found> + Send {
     })
 }
 
-/// A side that runs.
+/// Process of one side.
 struct Process {
     role: &'static str,
     child: Child,
@@ -175,7 +175,7 @@ impl Process {
         Self { role, child, lines }
     }
 
-    /// What comes behind `word` in the next line that begins with it.
+    /// Returns the rest of the next line that begins with `word`.
     fn says(&mut self, word: &str) -> String {
         let mut rest = self.lines.by_ref().filter_map(|line| {
             let rest = line.strip_prefix(word)?;

@@ -1,5 +1,6 @@
-//! Who looks late at what is shown, as somebody does who reads a plan in a pager: the peer knows that this side
-//! is there, and nothing of the plan is lost.
+//! Observers that are slow to take events, like a user who reads a plan in a pager. The peer
+//! receives keepalives
+//! meanwhile, and no event is lost.
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
@@ -37,7 +38,7 @@ use offer::offer;
 use talk::stay;
 
 #[test]
-fn a_sender_who_looks_late_is_known_to_be_there_and_sees_all_of_a_plan() {
+fn slow_sender_sends_keepalives_and_loses_no_event() {
     let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("late-source");
     fs::write(&source, "source").unwrap();
     let [sender, receiver] = sessions();
@@ -46,7 +47,7 @@ fn a_sender_who_looks_late_is_known_to_be_there_and_sees_all_of_a_plan() {
         let list = receiver.control.open(LIST)?;
         let mut path = explore(&receiver, &Door::Caller(false), false, 1)?;
         assert!(matches!(path.listen(&receiver)?, Message::Offer(_)));
-        // more than may wait to be shown, and less than may wait to be heard
+        // more than the queue of events holds, and less than TCP buffers
         for number in 0..PLANNED {
             say(&list, &Listing::Planned(vec![planned(number)]))?;
         }
@@ -92,7 +93,7 @@ fn a_sender_who_looks_late_is_known_to_be_there_and_sees_all_of_a_plan() {
 }
 
 #[test]
-fn a_receiver_who_looks_late_is_known_to_be_there() {
+fn slow_receiver_sends_keepalives() {
     let target = Target {
         path: b"/no-such-folder/".to_vec(),
         into: true,
@@ -131,7 +132,7 @@ fn a_receiver_who_looks_late_is_known_to_be_there() {
     sender.join().unwrap().unwrap();
 }
 
-/// Waits until the peer has said twice that it is there.
+/// Waits until the peer has sent two keepalives.
 fn hear_of_life(session: &Session) -> Result<(), Error> {
     for _ in 0..2 {
         let deadline = session.clock.now() + Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! Lists that are longer than a message: failures of many files with long paths, at either end.
+//! Lists that are longer than a message: failures of many files with long paths, on either side.
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
@@ -27,19 +27,19 @@ use lighthaul_transfer::watch::{Sight, Summary};
 
 use ends::sessions;
 
-/// As many as an object has pieces at most.
+/// Most pieces of an object.
 const FILES: u64 = 1 << 14;
 
 #[test]
-fn a_receiver_reports_16384_failures_with_paths_of_4_kib() {
-    // no folder is listed that they could be in
+fn receiver_reports_16384_failures_with_paths_of_4_kib() {
+    // the folders above these files are not listed
     let found = |nth| file(&long_path(nth), "/no-such-file");
     let failed = both(copy("receiver", FILES, found), Code::Open);
     assert!(failed.iter().all(|path| path.len() == PATH_LEN));
 }
 
 #[test]
-fn a_sender_reports_16384_failures_with_paths_of_4_kib() {
+fn sender_reports_16384_failures_with_paths_of_4_kib() {
     let found = |nth: u64| file(&nth.to_string(), &format!("/{}", &long_path(nth)[2..]));
     both(copy("sender", FILES, found), Code::Changed);
 }
@@ -57,14 +57,14 @@ fn links_with_long_targets_fit_the_list() {
         let target: Vec<u8> = target.filter(|octet| *octet != b'/').take(4000).collect();
         link(&nth.to_string(), target)
     };
-    // as many as a page of the list has at most
+    // the most entries of a page of the list
     for side in copy("links", 1000, links) {
         assert_eq!(side.unwrap().entries, 1000);
     }
 }
 
 #[test]
-fn a_file_whose_path_is_too_long_fails_alone() {
+fn file_with_a_too_long_path_fails_alone() {
     let top = std::env::temp_dir().join(format!("long-{}", std::process::id()));
     let deep = top.join(&long_path(0)[..PATH_LEN - 26]);
     fs::create_dir_all(&deep).unwrap();
@@ -81,7 +81,7 @@ fn a_file_whose_path_is_too_long_fails_alone() {
     assert_eq!(sender.entries, receiver.entries);
 }
 
-/// The paths that both sides name as failed, each once, and with this code.
+/// Returns the failed paths of both sides, each once. All failures must have this code.
 fn both(sides: [Result<Summary, Error>; 2], code: Code) -> Vec<Vec<u8>> {
     let [sender, receiver] = sides.map(|side| {
         let failures = side.unwrap().failures;
@@ -97,7 +97,8 @@ fn both(sides: [Result<Summary, Error>; 2], code: Code) -> Vec<Vec<u8>> {
     sender
 }
 
-/// Returns the messages of sender and receiver in a copy of the entries that `found` makes of so many numbers.
+/// Copies the entries that `found` returns for the first numbers. Returns the results of sender and
+/// receiver.
 fn copy(
     name: &str,
     files: u64,
@@ -107,7 +108,7 @@ fn copy(
     run(name, Finds::found(Arc::new(Ground::anywhere()), found))
 }
 
-/// Returns the messages of sender and receiver in a copy of `finds` to an empty folder.
+/// Copies `finds` to an empty folder. Returns the results of sender and receiver.
 fn run(name: &str, finds: Finds) -> [Result<Summary, Error>; 2] {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("long-lists-{name}"));
     fs::remove_dir_all(&folder).ok();
@@ -149,12 +150,12 @@ fn options() -> Options {
     }
 }
 
-/// A file of one byte, listed at `path`, whose bytes are to be found at `place`.
+/// Returns a file of one byte at `path` of the list, whose content is at `place`.
 fn file(path: &str, place: &str) -> Found {
     Found::Entry(entry(path, Kind::File(1)), PathBuf::from(place), None)
 }
 
-/// A symbolic link to `target`.
+/// Returns a symbolic link to `target`.
 fn link(path: &str, target: Vec<u8>) -> Found {
     Found::Entry(entry(path, Kind::Link(target)), PathBuf::from(path), None)
 }
@@ -173,7 +174,7 @@ fn entry(path: &str, kind: Kind) -> Entry {
     }
 }
 
-/// A path of [`PATH_LEN`] octets.
+/// Returns a path of [`PATH_LEN`] octets.
 fn long_path(nth: u64) -> String {
     let name = format!("{}/", "a".repeat(255)).repeat(PATH_LEN / 256);
     format!("{}{nth:05}", &name[..PATH_LEN - 5])

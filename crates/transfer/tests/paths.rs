@@ -1,4 +1,4 @@
-//! What two ends find out of the path between them.
+//! Exploration of the path between two ends.
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
@@ -15,7 +15,7 @@ use lighthaul_session::path::explore;
 use crate::ends::sessions;
 
 #[test]
-fn nobody_waits_for_datagrams_of_a_caller_who_says_that_none_will_come() {
+fn server_does_not_wait_for_datagrams_that_the_client_cannot_send() {
     for sending in [true, false] {
         let [caller, called] = sessions();
         let clock = Clock::start();
