@@ -1,5 +1,6 @@
-//! Ranges that the receiver holds from an earlier run: the sender digests its own bytes of each, for the receiver to
-//! compare. Whatever does not agree is sent.
+//! Ranges that the receiver holds from an earlier run. The sender sends digests of its own bytes in
+//! each, and the receiver
+//! compares them. Ranges that differ are sent.
 
 use std::io::{self, ErrorKind};
 
@@ -11,13 +12,13 @@ use super::queue::{HeldRange, Item};
 use super::transfer::Transfer;
 use crate::message::{HeldDigest, Message, Report};
 
-/// The thread that digests held ranges, while lanes send what is missing.
+/// Thread that digests held ranges, while lanes send what is missing.
 pub(super) struct HeldReader<'a> {
     pub(super) transfer: &'a Transfer<'a>,
 }
 
 impl HeldReader<'_> {
-    /// Tells the digest of every range that the receiver holds.
+    /// Sends the digest of each range that the receiver holds.
     pub(crate) fn run(&self) -> Result<(), Error> {
         let mut open = None;
         while let Some(held) = self.transfer.queue.take_held(&self.transfer.crew)? {
@@ -37,7 +38,7 @@ impl HeldReader<'_> {
         Ok(())
     }
 
-    /// The digest of a range of a file that is still the one that was listed.
+    /// Returns the digest of a range, if the file is unchanged since it was listed.
     fn digest(
         &self,
         held: &HeldRange,
@@ -65,7 +66,7 @@ impl HeldReader<'_> {
     }
 }
 
-/// The file is gone, shorter, or cannot be read.
+/// Returns the error of a file that is missing, shorter or unreadable.
 fn unreadable(item: &Item, error: &io::Error) -> Error {
     if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) {
         return changed(item);
@@ -77,6 +78,6 @@ fn changed(item: &Item) -> Error {
     let place = item.place.display();
     Error::new(
         Code::Changed,
-        format!("{place}: it changed after it was listed"),
+        format!("cannot send {place}: it changed after it was listed"),
     )
 }

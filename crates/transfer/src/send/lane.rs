@@ -1,4 +1,4 @@
-//! One lane on the sending side: an object after the other, each by a machine of its own.
+//! Sending side of a lane: one object after the other, each with its own machine.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,23 +21,24 @@ use crate::crew::LOOK;
 use crate::message::{Announced, Message, Report};
 use crate::watch::Sight;
 
-/// What a blast may deliver nothing for, before the stream takes over.
+/// Time without an arriving datagram after which the stream carries the data.
 const BARREN: Duration = Duration::from_millis(1500);
 
-/// The next lane may begin when a blast is over in this time, since its first bytes must be read first.
+/// Time before the end of a pass at which the next lane may start, as its first bytes must be read
+/// first.
 const AHEAD: Duration = Duration::from_millis(20);
 
-/// What all lanes have in common.
+/// State that all lanes share.
 #[derive(Clone)]
 pub(super) struct Common<'a> {
     pub(super) transfer: &'a Transfer<'a>,
     pub(super) share: Arc<Share>,
-    /// What the circuit carries when, if there is one.
+    /// Capacity of the circuit over time, if there is one.
     pub(super) trc: Option<Trc>,
     pub(super) offer: Offer,
 }
 
-/// A lane, and what it sends from.
+/// Sending side of a lane, with its source.
 pub(super) struct SendLane<'a> {
     pub(super) common: Common<'a>,
     pub(super) number: u8,
@@ -47,7 +48,7 @@ pub(super) struct SendLane<'a> {
 }
 
 impl SendLane<'_> {
-    /// Sends objects until there are no more.
+    /// Sends objects until the queue ends.
     pub(super) fn run(mut self) -> Result<(), Error> {
         let Common {
             transfer, offer, ..
@@ -56,7 +57,7 @@ impl SendLane<'_> {
             Arc::clone(&self.common.share),
             offer.protocol.turns(offer.lanes),
         );
-        // a limit may change with the time of day
+        // a rate limit may change with the time of day
         let len = || offer::object_len(&offer, share.whole(), transfer.session.rtt);
         while let Some(plan) = transfer.queue.take(&transfer.crew, len, turns)? {
             self.send(Arc::new(plan))?;
@@ -106,12 +107,12 @@ impl SendLane<'_> {
             (Err(error), None) => return Err(error.into()),
             (Ok(()), _) => {}
         }
-        // all of it has been read, or it could not have been sent
+        // all of the object was read, or it could not have been sent
         owner.pass_on_reports(LOOK)
     }
 }
 
-/// What a lane had done before an object.
+/// Counters of a lane before an object.
 struct Before {
     packets: u64,
     again: u64,
@@ -131,17 +132,19 @@ struct SendOwner<'a> {
     counts: &'a Counts,
     reports: &'a Receiver<(u64, Vec<Report>)>,
     reported: bool,
-    /// Another lane may have begun.
+    /// True if another lane may have started.
     passed: bool,
     udp: bool,
     before: Before,
-    /// When datagrams last arrived, how many by then, and how many had been sent.
+    /// Time at which datagrams last arrived, and the datagrams that had arrived and were sent by
+    /// then.
     moved: (Instant, u64, u64),
     failed: Option<Error>,
 }
 
 impl SendOwner<'_> {
-    /// Tells the receiver what was read, once all of it was; waits for that at most `patience`.
+    /// Sends the reports about the object, if all of it was read. Waits for that at most
+    /// `patience`.
     fn pass_on_reports(&mut self, patience: Duration) -> Result<(), Error> {
         if !self.reported
             && let Ok((object, reports)) = self.reports.recv_timeout(patience)
@@ -164,7 +167,7 @@ impl SendOwner<'_> {
         counts.held.store(sender.is_held(), Relaxed);
     }
 
-    /// Lets another lane begin, with what this one has learned.
+    /// Lets another lane start, with the measurements of this one.
     fn pass_turn(&mut self, sender: &SendMachine) {
         if !std::mem::replace(&mut self.passed, true) {
             self.common.transfer.baton.pass(sender.learned());
@@ -178,7 +181,7 @@ impl SendOwner<'_> {
         }
         self.udp = false;
         self.common.transfer.board.show(Sight::Diverted(format!(
-            "{why}, so TCP carries the data from now on"
+            "{why}; TCP carries the data from now on"
         )));
         Next::Divert
     }
@@ -206,7 +209,7 @@ impl Owner<SendMachine> for SendOwner<'_> {
             }
             Moved::Quiet(on) => {
                 if on {
-                    // the receiver has room for another lane's, in another socket
+                    // another lane has another socket, whose buffer has room
                     self.common.share.leave();
                     self.pass_turn(sender);
                 } else {
@@ -217,7 +220,7 @@ impl Owner<SendMachine> for SendOwner<'_> {
             Moved::Waits => Ok(Next::Continue),
             Moved::Barren => Ok(self.divert("a whole round of datagrams was lost")),
             Moved::Complete => {
-                // who sends and repairs at once passes it only now
+                // protocols that send and repeat at once pass the turn only now
                 self.pass_turn(sender);
                 Ok(Next::Finish)
             }
@@ -246,7 +249,7 @@ impl Owner<SendMachine> for SendOwner<'_> {
         if seen != heard || sender.is_held() || sender.sent() == sent {
             self.moved = (now, seen, sender.sent());
         } else if now.since(at) > BARREN + self.common.transfer.session.rtt {
-            return Ok(self.divert("no datagram arrives"));
+            return Ok(self.divert("no datagram arrives at the receiver"));
         }
         Ok(Next::Continue)
     }

@@ -1,4 +1,4 @@
-//! The list on the sending side: what is found is told, and what is wanted of it is heard.
+//! List of entries on the sending side: entries are sent, and the receiver's answers are handled.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -15,6 +15,7 @@ use lighthaul_io::control::Frame;
 use lighthaul_io::error::Error as World;
 use lighthaul_io::fs::meta::Meta;
 use lighthaul_session::error::{Code, Error, caught};
+use lighthaul_session::fault::PeerFault;
 use lighthaul_session::topic::decode;
 
 use super::queue::Item;
@@ -23,20 +24,20 @@ use crate::crew::LOOK;
 use crate::message::Listing;
 use crate::watch::{Failed, Sight};
 
-/// Octets of paths in a page of the list, after which it is full.
+/// Octets of paths after which a page of the list is full.
 const PAGE_BYTES: usize = 1 << 19;
-/// What was found and has not been told yet.
+/// Most items of the walk that wait to be sent.
 const FOUND_MAX: usize = 1 << 12;
-/// A page that is not full leaves after this.
+/// Longest wait of a page that is not full.
 const FLUSH: Duration = Duration::from_millis(20);
 
-/// What both threads of the list need.
+/// State of the list, for both of its threads.
 pub(super) struct Scan<'a> {
     pub(super) transfer: &'a Transfer<'a>,
 }
 
 impl Scan<'_> {
-    /// Tells all that is `found`.
+    /// Sends the list of all items in `found`.
     pub(crate) fn tell(
         &self,
         named: bool,
@@ -63,14 +64,15 @@ impl Scan<'_> {
         self.say(&Listing::End)
     }
 
-    /// Takes what was found into the page, or tells it at once.
+    /// Adds an item of the walk to the page, or reports it at once.
     fn take(&self, found: Found, page: &mut Page) -> Result<(), Error> {
         match found {
             Found::Entry(mut entry, place, meta) => {
                 let alone = self.transfer.queue.totals().entries == 0
                     && matches!(entry.kind, Kind::File(_));
                 if self.transfer.options().expects() && !alone {
-                    let text = "--hash with a value is for one file: leave the value out for more";
+                    let text =
+                        "--hash with a value applies to one file; leave the value out to copy more";
                     return Err(Error::new(Code::Usage, text));
                 }
                 if self.transfer.options().checksum {
@@ -88,7 +90,7 @@ impl Scan<'_> {
             Found::Skipped(text) => {
                 self.transfer
                     .board
-                    .show(Sight::Warning(format!("left out: {text}")));
+                    .show(Sight::Warning(format!("skipped: {text}")));
                 self.say(&Listing::Skipped { why: text })?;
             }
             Found::Noted(text) => {
@@ -112,7 +114,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Tells what a rule leaves out, if anybody wants to know.
+    /// Reports an excluded entry, if a dry run explains all entries.
     fn exclude(&self, path: Vec<u8>, rule: String) -> Result<(), Error> {
         if self.transfer.options().dry_run != Some(Detail::Explain) {
             return Ok(());
@@ -128,7 +130,8 @@ impl Scan<'_> {
         self.say(&Listing::Planned(vec![planned]))
     }
 
-    /// Digest of a file; nothing if it cannot be read or has changed since it was listed, which fails when it is sent.
+    /// Returns the digest of a file, or none if it cannot be read or has changed. Sending it will
+    /// then fail.
     fn digest(&self, entry: &Entry, place: &Path, meta: Option<&Meta>) -> Option<Digest> {
         let Kind::File(size) = entry.kind else {
             return None;
@@ -157,7 +160,8 @@ impl Scan<'_> {
             .send(&Frame::message(listing.encode()))?)
     }
 
-    /// Hears what is wanted, until the receiver has looked at everything; asks for its list, if that is what counts.
+    /// Handles the answers of the receiver to all entries, and requests its list of paths, if it
+    /// has one.
     pub(crate) fn hear(&self, mut list: Option<Heard>) -> Result<(), Error> {
         while !self.transfer.queue.is_answered() {
             if let Some(list) = &mut list {
@@ -173,7 +177,7 @@ impl Scan<'_> {
                     self.transfer.crew.check()?;
                     continue;
                 }
-                // a receiver that has answered everything may be done, and gone
+                // a receiver that has answered everything may have closed
                 Err(_) if self.transfer.queue.is_answered() => return Ok(()),
                 frame => frame?,
             };
@@ -188,15 +192,16 @@ impl Scan<'_> {
                 (Ok(Listing::Removed(paths)), _) => self.transfer.board.show(Sight::Removed(paths)),
                 (Ok(Listing::Take(page)), Some(list)) => list.take(page)?,
                 (Err(error), _) => return Err(error),
-                _ => return Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
+                _ => return Err(PeerFault::Unexpected("the next message about the list").into()),
             }
         }
         Ok(())
     }
 }
 
-/// Looks for what there is in a thread of its own, which nobody waits for: a list may come from somebody
-/// who thinks, and a disk that hangs must not keep us from saying so.
+/// Walks the sources in a thread for which no other thread waits. A list may come from a slow
+/// program, and a disk
+/// that hangs must not stop keepalives.
 fn look_around(
     mut found: Box<dyn Iterator<Item = Found> + Send>,
 ) -> Result<Receiver<Result<Found, Error>>, Error> {
@@ -208,17 +213,17 @@ fn look_around(
             Ok(())
         });
         if let Err(error) = looked {
-            // a list that ends early would look whole
+            // an early end would look like a complete list
             told.send(Err(error)).ok();
         }
     };
     let thread = thread::Builder::new().name("walk".into()).spawn(looking);
-    let failed = |error| World::world("starting to look for files", error);
+    let failed = |error| World::world("cannot start the walk of the sources", error);
     thread.map_err(failed)?;
     Ok(heard)
 }
 
-/// Entries that have not been told yet.
+/// Entries that were not sent yet.
 struct Page {
     entries: Vec<Entry>,
     bytes: usize,

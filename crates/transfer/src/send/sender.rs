@@ -1,4 +1,4 @@
-//! The sending side of a transfer.
+//! Sender: threads and messages of the sending side.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,6 +19,7 @@ use lighthaul_session::alive::Alive;
 use lighthaul_session::choose::{Choice, Facts, choose, is_little};
 use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error, caught};
+use lighthaul_session::fault::PeerFault;
 use lighthaul_session::join::join;
 use lighthaul_session::offer::{self, Offer};
 use lighthaul_session::path::{Path, explore};
@@ -36,12 +37,12 @@ use crate::failures::Failures;
 use crate::message::{Message, Progress, Verdict};
 use crate::watch::{Failed, Sight, Summary, Watcher, announce};
 
-/// Used when a path carries datagrams but none of a train arrived.
+/// Rate on a path that carries datagrams but lost all of a train.
 const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
-/// How often an onlooker hears how far it is.
+/// Interval of events about progress.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Sends what `finds` has to the peer, which has agreed to take it.
+/// Sends the entries of `finds` to the peer, which has accepted the copy.
 pub fn send(
     session: &Session,
     door: &Door<'_>,
@@ -90,7 +91,7 @@ pub fn send(
     result.map_err(|error| session.blame(crew.take_failure().unwrap_or(error)))
 }
 
-/// A transfer on the sending side.
+/// State of a copy on the sending side.
 struct Sending<'a, 'w> {
     transfer: &'a Transfer<'a>,
     watcher: Watcher<'w>,
@@ -134,7 +135,7 @@ impl<'a> Sending<'a, '_> {
         let budget = self.transfer.settings.budget;
         let (memory, open_max) = budget.of_lane(lanes.len());
         for (number, mut lane) in lanes.into_iter().enumerate() {
-            // a circuit's rate is its vector's
+            // on a circuit, the vector determines the rate
             lane.share = common.trc.is_none().then(|| Arc::clone(&share));
             let (told, reports) = channel();
             let kind = self.transfer.options().digest;
@@ -167,7 +168,7 @@ impl<'a> Sending<'a, '_> {
         Ok(summary)
     }
 
-    /// Looks at the path, and agrees with the receiver on what moves the data, and how.
+    /// Explores the path, and agrees with the receiver on the protocol and its parameters.
     fn agree(&mut self, door: &Door<'_>) -> Result<(Offer, Path, Vec<Control>), Error> {
         let session = self.transfer.session;
         let asked = self.transfer.settings.asked()?;
@@ -188,7 +189,7 @@ impl<'a> Sending<'a, '_> {
         let is_soon_there =
             protocol == Protocol::Tcp && self.transfer.queue.bytes().is_some_and(is_little);
         if is_soon_there || options.dry_run.is_some() {
-            // further connections would take longer than they spare
+            // opening further connections would take longer than they save
             offer.joins = 0;
         }
         session.say(&Message::Offer(offer))?;
@@ -203,7 +204,7 @@ impl<'a> Sending<'a, '_> {
         Ok((offer, path, joined))
     }
 
-    /// What suits the path.
+    /// Chooses the protocol for the path.
     fn choose(&self, path: &Path, rate: Rate) -> Choice {
         let sockets = &path.sockets;
         choose(&Facts {
@@ -223,7 +224,7 @@ impl<'a> Sending<'a, '_> {
         })
     }
 
-    /// Hears from the receiver until it gives its verdict.
+    /// Handles the messages of the receiver, until the result arrives.
     fn watch(
         &mut self,
         share: &Share,
@@ -255,7 +256,7 @@ impl<'a> Sending<'a, '_> {
                         > patience
                     {
                         let patience = patience.as_secs();
-                        let text = format!("nothing was heard of the receiver for {patience} s");
+                        let text = format!("the receiver was silent for {patience} s");
                         return Err(Error::new(Code::TimedOut, text));
                     }
                     continue;
@@ -276,27 +277,28 @@ impl<'a> Sending<'a, '_> {
         }
     }
 
-    /// Waits until the receiver has been heard of every entry: it said so before its verdict, but on another
-    /// stream, which another thread hears.
+    /// Waits until the receiver's answers to all entries were handled. They precede the result, but
+    /// on another stream,
+    /// which another thread reads.
     fn hear_out(&mut self) -> Result<(), Error> {
         let clock = self.transfer.session.clock;
         let patience = self.transfer.options().patience();
         let mut judged = (clock.now(), 0);
         while !self.transfer.queue.is_judged() {
-            // that thread goes on when there is room for what it has to show
+            // that thread continues when its events are taken
             self.show();
             let now = self.transfer.queue.judged(&self.transfer.crew)?;
             if now != judged.1 {
                 judged = (clock.now(), now);
             }
             if clock.now().since(judged.0) > patience {
-                return Err(lie());
+                return Err(wrong_result());
             }
         }
         Ok(())
     }
 
-    /// The part of `rate` that the timetable allows now.
+    /// Returns the rate within the current limit of the timetable.
     fn limited(&self, rate: Rate) -> Rate {
         let limit = self.transfer.settings.limit.as_ref();
         let limit = limit.and_then(|limit| limit.rate_at(week_time()));
@@ -318,10 +320,7 @@ impl<'a> Sending<'a, '_> {
                     .queue
                     .settle(entries, failures.iter().map(|failure| failure.number))?;
                 if failures.len() as u64 > entries {
-                    return Err(Error::new(
-                        Code::Protocol,
-                        "the peer names more failures than entries",
-                    ));
+                    return Err(PeerFault::Invalid("more failures than entries").into());
                 }
                 for failure in failures {
                     self.failures.push(Failed::from(failure));
@@ -336,12 +335,14 @@ impl<'a> Sending<'a, '_> {
             | Message::Held(_)
             | Message::Sent
             | Message::Progress(_)
-            | Message::Verdict(_) => Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
+            | Message::Verdict(_) => {
+                Err(PeerFault::Unexpected("the next message of a copy").into())
+            }
         }
     }
 
     fn take_progress(&self, progress: &Progress) {
-        // the receiver knows how much arrived of all lanes together
+        // the receiver reports the sum of all lanes
         let first = self.transfer.board.lane(0);
         first.bytes.store(progress.bytes, Relaxed);
         first.buffer_drops.store(progress.buffer_drops, Relaxed);
@@ -376,7 +377,7 @@ impl<'a> Sending<'a, '_> {
         let fits = verdict.entries.max(verdict.unchanged) <= totals.entries
             && verdict.bytes <= totals.bytes;
         if totals.settled != totals.entries || !fits {
-            return Err(lie());
+            return Err(wrong_result());
         }
         self.show();
         let motion = self.transfer.board.motion(totals.wanted);
@@ -391,12 +392,11 @@ impl<'a> Sending<'a, '_> {
     }
 }
 
-fn lie() -> Error {
-    let text = "the peer's verdict is about files that were not sent";
-    Error::new(Code::Protocol, text)
+fn wrong_result() -> Error {
+    PeerFault::Invalid("a result that does not match the list").into()
 }
 
-/// The rate asked for, else a little less than what the path was seen to carry.
+/// Returns the rate that the user gave, or slightly less than the measured rate of the path.
 fn choose_rate(session: &Session, path: &mut Path, asked: Option<Rate>) -> Result<Rate, Error> {
     if let Some(rate) = asked {
         return Ok(rate);

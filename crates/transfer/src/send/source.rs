@@ -1,4 +1,4 @@
-//! The object on the sending side: files read piece by piece, digests taken on the way.
+//! Source of one lane: reads objects from files, and computes digests of their pieces.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,36 +14,36 @@ use lighthaul_session::error::{Code, Error};
 use super::queue::Plan;
 use crate::message::Report;
 
-/// Reads the objects of one lane.
+/// Reader of the objects of one lane.
 #[derive(Debug)]
 pub(crate) struct FileSource {
     ground: Arc<Ground>,
     kind: Kind,
-    /// Files that are kept open at a time.
+    /// Most files that are open at a time.
     open_max: usize,
-    /// Hears what is to be said of each object, as soon as all of it has been read.
+    /// Queue for the reports about each object, after all of it was read.
     reports: Sender<(u64, Vec<Report>)>,
     object: Option<Reading>,
 }
 
-/// An object that is being read.
+/// Object that is being read.
 #[derive(Debug)]
 struct Reading {
     plan: Arc<Plan>,
     open_max: usize,
-    /// Open files, by the number of their entry.
+    /// Open files, by the numbers of their entries.
     open: BTreeMap<u64, InputFile>,
-    /// Digests by piece, while they are being taken.
+    /// Unfinished digests, by piece.
     taking: BTreeMap<usize, Taking>,
     done: Vec<Option<Report>>,
     left: usize,
     failed: BTreeMap<u64, Error>,
-    /// All bytes before this have passed once, and are in the digests.
+    /// Offset up to which all bytes were read once, and are in the digests.
     passed: u64,
 }
 
 impl FileSource {
-    /// A source below `ground`.
+    /// Creates a source of files in `ground`.
     pub(crate) fn new(
         ground: Arc<Ground>,
         (kind, open_max): (Kind, usize),
@@ -74,7 +74,7 @@ impl Reading {
         }
     }
 
-    /// Reads a part of piece `index`; what cannot be read is zero, and the file has failed.
+    /// Reads a part of piece `index`. Bytes that cannot be read are zero, and the file has failed.
     fn piece(&mut self, ground: &Ground, index: usize, at: u64, buffer: &mut [u8]) {
         let offset = self.plan.layout.pieces()[index].offset + at;
         let done = match self
@@ -89,21 +89,21 @@ impl Reading {
         };
         if done < buffer.len() {
             buffer[done..].fill(0);
-            self.fail(index, "it became shorter while it was sent");
+            self.fail(index, "it was truncated while it was sent");
         }
     }
 
-    /// The file of piece `index` is not what it was when it was listed.
+    /// Records that the file of piece `index` has changed since it was listed.
     fn fail(&mut self, index: usize, why: &str) {
         let place = self.plan.items[index].place.display();
-        let error = Error::new(Code::Changed, format!("{place}: {why}"));
+        let error = Error::new(Code::Changed, format!("cannot send {place}: {why}"));
         self.note(index, error);
     }
 
-    /// The file of piece `index` cannot be read.
+    /// Records that the file of piece `index` cannot be read.
     fn miss(&mut self, index: usize, error: &std::io::Error) {
         if error.kind() == std::io::ErrorKind::NotFound {
-            return self.fail(index, "it vanished before it was read");
+            return self.fail(index, "it was removed before it was read");
         }
         let place = &self.plan.items[index].place;
         let error = Error::file(Code::Io, "cannot read", place, error);
@@ -133,7 +133,7 @@ impl Reading {
             .ok_or_else(|| std::io::ErrorKind::NotFound.into())
     }
 
-    /// Takes a part of piece `index` into its digest; says what there is to say when that was the last.
+    /// Adds a part of piece `index` to its digest. Creates the report after the last part.
     fn digest(&mut self, kind: Kind, index: usize, at: u64, bytes: &[u8]) {
         let piece = self.plan.layout.pieces()[index];
         let taking = self
@@ -163,7 +163,7 @@ impl Reading {
             (None, Some(digest)) => Report::Digest(digest),
             (None, None) => Report::Failed {
                 code: Code::Io as u8,
-                why: "its bytes were read out of order".into(),
+                why: "bytes were read out of order".into(),
             },
         });
     }
@@ -178,7 +178,7 @@ impl Source for FileSource {
 
     fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), World> {
         let Some(object) = &mut self.object else {
-            return Err(World::Store("nothing is being sent".into()));
+            return Err(World::Store("no object is being sent".into()));
         };
         let known = object.passed.saturating_sub(offset) as usize;
         let follows = offset <= object.passed;
@@ -208,7 +208,7 @@ impl Source for FileSource {
                 .into_iter()
                 .flatten()
                 .collect();
-            // a listener that is gone has ended the transfer already
+            // a lane that has stopped has ended the copy already
             self.reports.send((plan.number, reports)).ok();
         }
         Ok(())

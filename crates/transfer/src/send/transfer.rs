@@ -1,4 +1,4 @@
-//! A copy on the sending side, as all of its threads see it.
+//! State of a copy on the sending side, for its threads.
 
 use std::sync::Arc;
 
@@ -16,23 +16,23 @@ use crate::board::Board;
 use crate::crew::Crew;
 use crate::message::LIST;
 
-/// What all threads of a sender share.
+/// State that the threads of a sender share.
 pub(super) struct Transfer<'a> {
     pub(super) session: &'a Session,
-    /// The stream of the list.
+    /// Stream of the list of entries.
     pub(super) stream: Stream,
     pub(super) crew: Crew,
     pub(super) queue: Queue,
     pub(super) board: Board,
-    /// What a lane has learned of the path, for the next.
+    /// Measurements of one object's machine for the next.
     pub(super) baton: Baton,
-    /// Where the files are.
+    /// Part of the file system with the sources.
     pub(super) ground: Arc<Ground>,
     pub(super) settings: Settings,
 }
 
 impl<'a> Transfer<'a> {
-    /// A copy of what `finds` has, of which nothing has happened yet.
+    /// Creates the state of a new copy of the entries in `finds`.
     pub(super) fn new(
         session: &'a Session,
         finds: &Finds,
@@ -50,7 +50,7 @@ impl<'a> Transfer<'a> {
         })
     }
 
-    /// How to copy.
+    /// Returns the options of the copy.
     pub(super) const fn options(&self) -> &Options {
         &self.settings.options
     }
