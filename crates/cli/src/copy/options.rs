@@ -153,7 +153,7 @@ fn chosen(choice: &FileArgs, digest: digest::Kind, sync: bool) -> Result<Options
     if let Some(dir) = &partial_dir
         && (dir.is_empty() || dir.contains(&b'/') || dir == b"." || dir == b"..")
     {
-        let text = "--partial-dir takes the name of a folder, which is made beside each file";
+        let text = "--partial-dir takes the name of a folder without slashes, which is created beside each file";
         return Err(Error::new(Code::Usage, text));
     }
     let mut rules = choice.rules.0.clone();

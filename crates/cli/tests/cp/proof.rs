@@ -170,7 +170,7 @@ fn target_in_place_that_is_replaced_during_a_copy_is_not_verified() {
     let outcome = copy.finish();
     assert_ne!(outcome.code, Some(0), "{outcome:?}");
     assert!(
-        outcome.said("another process has replaced it"),
+        outcome.said("another process has replaced the file"),
         "{outcome:?}"
     );
     // what replaced it is as it was

@@ -1,7 +1,8 @@
-//! A locked file in the folder where a transfer lands: while it is locked, its writer lives.
+//! Lock file of a writer in the target folder. While it is locked, its writer is alive.
 //!
-//! The numbers of processes tell that only within one start of a host and one space of them, so they
-//! say nothing of a daemon whose host or container was started again.
+//! Process numbers identify a writer only within one start of a host and one PID namespace. They do
+//! not help after
+//! the restart of a host or container, but locks do.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -12,26 +13,27 @@ use std::path::{Path, PathBuf};
 use lighthaul_files::temp_names::{PREFIX, Writer, claim_of};
 use lighthaul_io::fs::disk::Root;
 
-/// The mark of one writer, which is gone, or at least unlocked, when this value goes.
+/// Lock of one writer. It is released when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
     root: Root,
     name: PathBuf,
     _locked: File,
-    /// It is still there then, for the next copy to know.
+    /// True if the lock file remains after the drop, as a mark for the next copy.
     stays: bool,
 }
 
-/// What the mark says in a folder that was made for the copy, and does not look like its source yet.
+/// Content of the lock file in a folder that was created for an unfinished copy.
 const MADE: &[u8] = b"made\n";
 
 impl Claim {
-    /// Marks what `writer` leaves below `root`; nothing where no file can be made or locked. In a folder that was `made`
-    /// for the copy the mark stays if the copy fails, so that the next one knows.
+    /// Locks the temporary files of `writer` below `root`. Returns none if no file can be created
+    /// or locked. In a folder that
+    /// was `made` for the copy, the file remains if the copy fails, so that the next copy knows.
     pub(crate) fn stake(mut root: Root, writer: &Writer, made: bool) -> Option<Self> {
         let name = writer.claim();
         let locked = root.lock(&name).ok()?;
-        // on a full disk it only tells that its writer lives
+        // on a full disk the file is only a lock
         let stays = made && locked.write_all_at(MADE, 0).is_ok();
         Some(Self {
             root,
@@ -41,7 +43,7 @@ impl Claim {
         })
     }
 
-    /// Takes the mark away, and those of earlier copies that failed: the folder is done with.
+    /// Removes the lock file, and those of earlier failed copies, since the folder is complete.
     pub(crate) fn lift(mut self) {
         if std::mem::take(&mut self.stays) {
             Claims::default().clear(&mut self.root);
@@ -57,15 +59,16 @@ impl Drop for Claim {
     }
 }
 
-/// What is known of the claims of others.
+/// Lock files of other writers.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
-    /// By name, locked by us if whoever staked it is dead.
+    /// Lock files by name. They are locked by this process if their writer is dead.
     known: BTreeMap<PathBuf, Option<File>>,
 }
 
 impl Claims {
-    /// Whether `name` is one that a writer had who staked a claim in `root` and is dead.
+    /// Returns true if `name` is a temporary file of a writer that locked a file in `root` and is
+    /// dead.
     pub(crate) fn is_orphan(&mut self, root: &mut Root, name: &OsStr) -> bool {
         let Some(claim) = claim_of(name) else {
             return false;
@@ -75,7 +78,7 @@ impl Claims {
         locked.is_some()
     }
 
-    /// Removes the claims of the dead, once all that they left has been looked at.
+    /// Removes the lock files of dead writers, after their temporary files were handled.
     pub(crate) fn clear(&mut self, root: &mut Root) {
         for name in claims(root) {
             let known = self.known.entry(name);
@@ -89,10 +92,10 @@ impl Claims {
     }
 }
 
-/// Whether `root` was made for a copy that has not come to its end, and perhaps never will.
+/// Returns true if `root` was created for a copy that has not finished.
 pub(crate) fn is_made(root: &mut Root) -> bool {
     claims(root).iter().any(|name| {
-        // others may leave what they like in a folder like /tmp
+        // other users may create files in a folder like /tmp
         let is_ours = root
             .look(name)
             .is_ok_and(|meta| meta.is_some_and(|meta| meta.is_ours()));
@@ -105,7 +108,7 @@ pub(crate) fn is_made(root: &mut Root) -> bool {
     })
 }
 
-/// The names of all claims in `root`.
+/// Returns the names of all lock files in `root`.
 fn claims(root: &mut Root) -> Vec<PathBuf> {
     let names = root.names(Path::new(""), PREFIX);
     let names = names.unwrap_or_default().into_iter().map(PathBuf::from);
@@ -114,7 +117,7 @@ fn claims(root: &mut Root) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The claim, if it is there and nobody holds it.
+/// Locks the file, if it exists and no process holds the lock.
 fn lock(root: &mut Root, claim: &Path) -> Option<File> {
     root.look(claim).ok()??;
     root.lock(claim).ok()
@@ -125,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_dead_left_is_an_orphan() {
+    fn only_files_of_dead_writers_are_orphans() {
         let folder = std::env::temp_dir().join(format!("claims-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let mut root = Root::open(&folder).unwrap();
@@ -133,15 +136,15 @@ mod tests {
         let left = writer.temporary(Path::new("x"), 7).into_os_string();
         assert!(
             !Claims::default().is_orphan(&mut root, &left),
-            "nobody staked it"
+            "no writer locked it"
         );
         let claim = Claim::stake(root.another().unwrap(), &writer, false).unwrap();
         let mut claims = Claims::default();
-        assert!(!claims.is_orphan(&mut root, &left), "its writer lives");
+        assert!(!claims.is_orphan(&mut root, &left), "its writer is alive");
         claims.clear(&mut root);
         drop(claim);
         assert!(root.names(Path::new(""), b"").unwrap().is_empty());
-        // what a crash leaves: the file, and no lock
+        // a crash leaves the file without the lock
         std::fs::write(folder.join(writer.claim()), "").unwrap();
         let mut claims = Claims::default();
         assert!(claims.is_orphan(&mut root, &left));
@@ -151,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_was_made_for_a_copy_is_known_until_one_is_done() {
+    fn folder_that_was_created_for_a_copy_is_marked_until_a_copy_succeeds() {
         let folder = std::env::temp_dir().join(format!("claims-made-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let mut root = Root::open(&folder).unwrap();
@@ -163,9 +166,9 @@ mod tests {
         assert!(!is_made(&mut root));
         drop(plain);
         let first = stake(2, true);
-        assert!(is_made(&mut root), "it may still come");
+        assert!(is_made(&mut root), "the copy runs");
         drop(first);
-        assert!(is_made(&mut root), "it never came");
+        assert!(is_made(&mut root), "the copy failed");
         let second = stake(3, true);
         assert!(is_made(&mut root));
         second.lift();

@@ -1,4 +1,4 @@
-//! What is to be done with an entry, and what a dry run tells of it.
+//! Decision about an entry, and the report of a dry run.
 
 use lighthaul_files::digest::{self, Digest, Taking};
 use lighthaul_files::manifest::{Entry, Kind};
@@ -14,7 +14,7 @@ use crate::message::Listing;
 use crate::watch::Sight;
 
 impl Judge<'_> {
-    /// What is to be done with an entry, and why.
+    /// Returns the action for an entry, and the reason.
     pub(super) fn decide(
         &self,
         place: &mut Place,
@@ -22,44 +22,45 @@ impl Judge<'_> {
         there: Option<Meta>,
     ) -> (Action, &'static str) {
         let Some(there) = there else {
-            return (Action::Create, "it is not there");
+            return (Action::Create, "it does not exist");
         };
         let time = (entry.seconds, entry.nanos);
         let before = (there.seconds, there.nanos);
         match &entry.kind {
             Kind::Folder if there.kind != FileType::Directory => {
-                return (Action::Replace, "it is no folder");
+                return (Action::Replace, "it is not a folder");
             }
-            Kind::Folder | Kind::Leave => return (Action::Keep, "it is there"),
+            Kind::Folder | Kind::Leave => return (Action::Keep, "it exists"),
             Kind::Link(_) if there.kind == FileType::Symlink && before == time => {
                 return (Action::Keep, "the same time");
             }
-            Kind::Link(_) => return (Action::Replace, "another link, or no link"),
+            Kind::Link(_) => return (Action::Replace, "not the same link"),
             Kind::File(_) if there.kind != FileType::RegularFile => {
-                return (Action::Replace, "it is no file");
+                return (Action::Replace, "it is not a file");
             }
             Kind::File(_) => {}
         }
         if self.transfer.options().update && before > time {
             (Action::Keep, "the target is newer")
         } else if there.size != entry.size() {
-            (Action::Replace, "another size")
+            (Action::Replace, "different size")
         } else if entry.digest.is_some() {
             let theirs = digest_of(place, entry);
             if theirs == entry.digest {
                 (Action::Keep, "the same digest")
             } else {
-                (Action::Replace, "another digest")
+                (Action::Replace, "different digest")
             }
         } else if before == time {
             (Action::Keep, "the same size and time")
         } else {
-            (Action::Replace, "another time")
+            (Action::Replace, "different time")
         }
     }
 
-    /// Tells what would be done with `entry`, of which `kept` bytes are there already, and what would become of what stays;
-    /// answers whether that stays.
+    /// Reports the action of a dry run on `entry`, of which `kept` bytes exist at the target. If
+    /// the entry stays, reports
+    /// the changes of its metadata. Returns whether the entry stays.
     pub(super) fn rehearse(
         &self,
         place: &mut Place,
@@ -80,7 +81,7 @@ impl Judge<'_> {
         Ok(Settled::Before)
     }
 
-    /// What a copy gives to what is there, and would not be sent.
+    /// Returns the metadata that a copy would change on an existing entry.
     fn changes(&self, place: &mut Place, entry: &Entry, there: Meta) -> Vec<&'static str> {
         let is_folder = matches!(entry.kind, Kind::Folder | Kind::Leave);
         if !is_folder && self.spares(Some(there), entry) {
@@ -98,12 +99,12 @@ impl Judge<'_> {
             .collect()
     }
 
-    /// Tells what would be done.
+    /// Reports an action of a dry run.
     pub(super) fn plan(&self, action: Action, entry: &Entry, why: &str) -> Result<(), Error> {
         self.plan_keeping(action, entry, why, 0)
     }
 
-    /// The same of a file of which an earlier copy left `kept` bytes.
+    /// Reports an action on a file of which an earlier copy left `kept` bytes.
     fn plan_keeping(
         &self,
         action: Action,
@@ -115,7 +116,7 @@ impl Judge<'_> {
         if action == Action::Keep && detail == Detail::Brief {
             return Ok(());
         }
-        // of what stays nothing crosses, but where the sizes of all there is are told
+        // unchanged files are not sent; their sizes are shown in the detailed reports only
         let stays = action == Action::Change && detail == Detail::Brief;
         let planned = Planned {
             action,
@@ -136,14 +137,14 @@ impl Judge<'_> {
             .send(&Frame::message(listing.encode()))?)
     }
 
-    /// Whether what is there stays as it is, since it was changed later.
+    /// Returns true if the target is newer and must be kept.
     pub(super) fn spares(&self, there: Option<Meta>, entry: &Entry) -> bool {
         let newer = |there: Meta| (there.seconds, there.nanos) > (entry.seconds, entry.nanos);
         self.transfer.options().update && there.is_some_and(newer)
     }
 }
 
-/// Digest of the file that is there, by which `--checksum` compares.
+/// Returns the digest of the file at the target, for `--checksum`.
 fn digest_of(place: &mut Place, entry: &Entry) -> Option<Digest> {
     let file = place.root.read(entry.path()).ok()?;
     let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, at);

@@ -1,4 +1,4 @@
-//! Reads a file back from its device, past the page cache, and compares it with what was sent.
+//! Comparison of a file with the sent data, read back from the device instead of the page cache.
 
 use std::path::Path;
 
@@ -8,7 +8,8 @@ use lighthaul_io::fs::device::DeviceFile;
 use lighthaul_io::fs::disk::Root;
 use lighthaul_session::error::{Code, Error};
 
-/// Compares the bytes that the device has of the file at `path` with these digests; asks `check` whether to go on.
+/// Compares the bytes on the device of the file at `path` with `digests`. Calls `check` before each
+/// range.
 pub(crate) fn check(
     root: &mut Root,
     path: &Path,
@@ -23,7 +24,7 @@ pub(crate) fn check(
         let there = Taking::of(sent.kind(), till - from, read).map_err(failed)?;
         if there != *sent {
             let text = format!(
-                "the disk returns other bytes than were written, between byte {from} and {till}"
+                "the disk returns other bytes than were written, in the range from {from} to {till}"
             );
             return Err(Error::new(Code::Integrity, text));
         }
@@ -38,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_its_disk_returns_otherwise_is_found() {
+    fn data_that_the_disk_changed_are_found() {
         let folder = std::env::temp_dir().join(format!("read-back-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let mut bytes: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();

@@ -1,4 +1,4 @@
-//! What is kept of an entry besides bytes, names, modes and times, given to what stands for it here.
+//! Metadata of entries besides content, names, modes and times, and its application at the target.
 
 use std::io;
 use std::path::Path;
@@ -10,7 +10,7 @@ use lighthaul_io::fs::metadata::{Extras, Inode, Keep, NotKept};
 
 use crate::board::Board;
 
-/// Gives files, folders and links what is kept of their sources, and tells what it cannot.
+/// Writer of metadata at the target. It reports metadata that it cannot preserve.
 pub(crate) struct Wardrobe<'a> {
     keep: Keep,
     notes: Notes,
@@ -18,7 +18,7 @@ pub(crate) struct Wardrobe<'a> {
 }
 
 impl<'a> Wardrobe<'a> {
-    /// One that keeps permissions and the time of the last change in any case.
+    /// Creates a writer of the metadata in `keep`, and of permissions and modification times.
     pub(crate) fn new(keep: Keep, board: &'a Board) -> Self {
         let keep = Keep {
             mode: true,
@@ -32,8 +32,8 @@ impl<'a> Wardrobe<'a> {
         }
     }
 
-    /// Gives what is at `path` all that is kept of `entry`; answers false, and does nothing, if that is
-    /// no more than a mode and a time.
+    /// Sets all metadata of `entry` on the file at `path`. Does nothing and returns false if that
+    /// is only mode and time.
     pub(crate) fn dress(&self, root: &mut Root, path: &Path, entry: &Entry) -> io::Result<bool> {
         let Some(extras) = whole(entry) else {
             return Ok(false);
@@ -42,13 +42,13 @@ impl<'a> Wardrobe<'a> {
         Ok(true)
     }
 
-    /// Does the same for what was in place before, if it differs.
+    /// Sets the metadata of an existing entry, if it differs.
     pub(crate) fn mend(&self, root: &mut Root, entry: &Entry) -> io::Result<()> {
         let Some(extras) = whole(entry) else {
             return Ok(());
         };
         let inode = root.inode(entry.path())?;
-        // what cannot be read is told if it cannot be set, either
+        // metadata that cannot be read is reported if it cannot be set, either
         let (there, _) = inode.read(self.keep)?;
         if there != extras {
             self.apply(&inode, &extras);
@@ -56,12 +56,12 @@ impl<'a> Wardrobe<'a> {
         Ok(())
     }
 
-    /// What of all that is kept of `entry` is not so of what is there, in words.
+    /// Returns the names of the metadata that differ from `entry`.
     pub(crate) fn differences(&self, root: &mut Root, entry: &Entry) -> Vec<&'static str> {
         let extras = whole(entry).unwrap_or_default();
         let inode = root.inode(entry.path());
         let differences = inode.and_then(|inode| inode.differences(&extras, self.keep));
-        // what cannot be looked at is told when it cannot be set
+        // metadata that cannot be read is reported when it cannot be set
         differences.unwrap_or_default()
     }
 
@@ -69,12 +69,12 @@ impl<'a> Wardrobe<'a> {
         self.tell(inode.apply(extras, self.keep));
     }
 
-    /// Tells both sides what cannot be kept.
+    /// Reports a warning to both sides.
     pub(crate) fn warn(&self, text: String) {
         self.board.tell(text);
     }
 
-    /// Tells both sides, once, of what is not kept.
+    /// Reports metadata that was not preserved to both sides, once for each kind.
     pub(crate) fn tell(&self, not_kept: Vec<NotKept>) {
         for text in self.notes.news(not_kept) {
             self.warn(text);
@@ -82,7 +82,7 @@ impl<'a> Wardrobe<'a> {
     }
 }
 
-/// All that is kept of `entry`; nothing if that is no more than every entry says.
+/// Returns all metadata of `entry`, or none if that is only mode and time.
 fn whole(entry: &Entry) -> Option<Extras> {
     let extras = entry.extras.as_deref()?;
     let is_link = matches!(entry.kind, Kind::Link(_));

@@ -1,4 +1,4 @@
-//! What the receiving side works with: lanes that write files, and the thread that hashes them.
+//! Setup of the receiving side: lanes that write files, and the thread that hashes them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use super::receiver::{Outlets, Receiving};
 use super::sink::FileSink;
 use super::temp_files::TempFiles;
 
-/// Objects that may be announced to a lane before it takes them.
+/// Most objects that are announced to a lane before it takes them.
 const ANNOUNCED_MAX: usize = 2;
 
 impl<'a> Receiving<'a, '_> {
-    /// The lanes, each of which writes such files.
+    /// Creates the lanes, which write to `files`.
     pub(super) fn equip(
         &self,
         offer: Offer,
@@ -49,7 +49,7 @@ impl<'a> Receiving<'a, '_> {
         lanes.into_iter().enumerate().map(equip).collect()
     }
 
-    /// What a lane writes to.
+    /// Creates the sink of a lane.
     fn sink(
         &self,
         (files, open_max): (&TempFiles, usize),
@@ -66,7 +66,7 @@ impl<'a> Receiving<'a, '_> {
         })
     }
 
-    /// The temporary files below a root.
+    /// Creates the temporary files below a root.
     pub(super) fn temp_files(&self, root: &Root, target: &Path) -> Result<TempFiles, Error> {
         let failed = |e| Error::file(Code::Io, "cannot open", target, &e);
         Ok(TempFiles {
@@ -79,7 +79,8 @@ impl<'a> Receiving<'a, '_> {
         })
     }
 
-    /// Takes the hashes of files that are in place, if somebody wants to know them; drops `done` when it has.
+    /// Starts the thread that hashes files in place, if hashes are wanted. It drops `done` at its
+    /// end.
     pub(super) fn hash<'s>(
         &self,
         scope: &'s Scope<'s, 'a>,

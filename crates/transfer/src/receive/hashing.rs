@@ -1,4 +1,4 @@
-//! Hashes that others want to know, of the files as they are at the target, in a thread of its own.
+//! Thread that computes hashes of the files at the target for the user.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use crate::crew::Crew;
 use crate::message::Message;
 use crate::watch::Sight;
 
-/// Bytes that are read at a time.
+/// Bytes of one read.
 const PIECE: usize = 1 << 20;
-/// How often it is checked whether more files can come.
+/// Interval at which the thread checks whether more files can come.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Takes hashes of files that are in place.
+/// Worker that hashes files in place.
 pub(super) struct Hasher<'a> {
     pub(super) transfer: &'a Transfer<'a>,
     pub(super) root: Root,
@@ -28,7 +28,7 @@ pub(super) struct Hasher<'a> {
 }
 
 impl Hasher<'_> {
-    /// Takes and tells the hashes of all `files` until everything is in place.
+    /// Hashes and reports all `files` until all entries are settled.
     pub(crate) fn run(&mut self, files: &Receiver<PathBuf>) -> Result<(), Error> {
         loop {
             let is_over = self.transfer.ledger.is_settled();
@@ -58,15 +58,19 @@ impl Hasher<'_> {
                 let place = place.display();
                 self.transfer
                     .board
-                    .tell(format!("no hash of {place} was taken: {error}"));
+                    .tell(format!("cannot compute the hashes of {place}: {error}"));
                 Ok(())
             }
         }
     }
 }
 
-/// Size and hashes of the file at `path`, or why there are none; fails only if everything does.
-#[expect(clippy::type_complexity, reason = "two faults that are not alike")]
+/// Returns the size and the hashes of the file at `path`, or the error of the file. Fails only if
+/// the copy has failed.
+#[expect(
+    clippy::type_complexity,
+    reason = "errors of the file and of the copy differ"
+)]
 pub(crate) fn hashes_of(
     crew: &Crew,
     root: &mut Root,
@@ -94,6 +98,6 @@ pub(crate) fn hashes_of(
     }
     Ok(match (before, file.version()) {
         (Ok(before), Ok(after)) if before == after => Ok((at, hashes.finish())),
-        _ => Err(io::Error::other("it changed")),
+        _ => Err(io::Error::other("the file changed while it was read")),
     })
 }

@@ -1,5 +1,8 @@
-//! Ranges that an earlier run left at the target: each is read back and compared with the sender's digest of its own
-//! bytes, while lanes receive what is missing. Whatever differs is sent again.
+//! Comparison of ranges that an earlier run left at the target.
+//!
+//! Each range is read back and compared with the sender's digest of its own bytes, while lanes
+//! receive what is missing.
+//! Ranges that differ are sent again.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
@@ -16,7 +19,7 @@ use super::temp_files::{Attempt, TempFiles};
 use super::transfer::Transfer;
 use crate::message::{Compared, Listing, Report};
 
-/// A range that is there, and what the sender says of its own bytes.
+/// Range at the target, and the sender's report about its own bytes.
 #[derive(Debug)]
 pub(crate) struct HeldRange {
     pub(crate) file: Arc<Pending>,
@@ -24,16 +27,16 @@ pub(crate) struct HeldRange {
     pub(crate) report: Report,
 }
 
-/// The thread that compares held ranges.
+/// Thread that compares held ranges.
 pub(super) struct HeldCheck<'a> {
     pub(super) transfer: &'a Transfer<'a>,
     pub(super) files: TempFiles,
-    /// Hears of ranges that agree, and of files that fail.
+    /// Queue for equal ranges and failed files.
     pub(super) jobs: Sender<Job>,
 }
 
 impl HeldCheck<'_> {
-    /// Compares ranges until no more can come.
+    /// Compares ranges until the queue ends.
     pub(crate) fn run(&mut self, todo: &Receiver<HeldRange>) -> Result<(), Error> {
         for held in todo {
             self.transfer.crew.check()?;
@@ -50,7 +53,7 @@ impl HeldCheck<'_> {
         Ok(())
     }
 
-    /// Compares a range; answers whether it must be sent.
+    /// Compares a range. Returns true if it must be sent.
     fn check(&mut self, HeldRange { file, span, report }: HeldRange) -> Result<bool, Error> {
         let theirs = match report {
             Report::Digest(theirs) => theirs,
@@ -62,7 +65,7 @@ impl HeldCheck<'_> {
         match self.agrees(&file, span, theirs) {
             Ok(None) => Ok(false),
             Ok(Some(true)) => {
-                // a publisher that is gone has said why
+                // a publisher that has stopped has reported the reason
                 self.jobs.send(Job::Kept(file, span, theirs)).ok();
                 Ok(false)
             }
@@ -75,7 +78,7 @@ impl HeldCheck<'_> {
         }
     }
 
-    /// Wants a range after all; answers false for a file that has failed.
+    /// Requests a range that differs. Returns false for a file that has failed.
     fn send_again(&self, file: &Pending, span: Span) -> bool {
         let wanted = file.owe(span);
         if wanted {
@@ -84,7 +87,7 @@ impl HeldCheck<'_> {
         wanted
     }
 
-    /// Whether the file has these bytes; nothing if it has failed.
+    /// Returns true if the file has these bytes, or none if it has failed.
     fn agrees(
         &mut self,
         file: &Pending,
@@ -98,11 +101,11 @@ impl HeldCheck<'_> {
             output.read_at(buffer, from + at)?;
             Ok(buffer.len())
         };
-        // what cannot be read is not there
+        // bytes that cannot be read count as missing
         let ours = Taking::of(file.held_digest(), till - from, read).ok();
         let agrees = ours == Some(theirs);
         if !agrees && self.files.sparse {
-            // zeros that come are not written: what is there must not show through
+            // zeros that arrive are not written, so the old bytes must be removed
             sparse::punch(&mut output, from..till)
                 .map_err(|error| self.files.fault(Attempt::Write, file, &error))?;
         }

@@ -1,5 +1,8 @@
-//! Looks at each entry of the list: what is in place already, what can be made at once, and what must
-//! be sent.
+//! Comparison of each listed entry with the target.
+//!
+//! Entries that are in place stay, folders, links and empty files are created at once, and the rest
+//! is requested from
+//! the sender.
 
 use std::ffi::OsStr;
 use std::io;
@@ -19,6 +22,7 @@ use lighthaul_io::fs::disk::Root;
 use lighthaul_io::fs::meta::Meta;
 use lighthaul_io::fs::sparse;
 use lighthaul_session::error::{Code, Error};
+use lighthaul_session::fault::PeerFault;
 use lighthaul_session::topic::decode;
 
 use super::claim::{Claims, is_made};
@@ -33,50 +37,51 @@ use super::transfer::Transfer;
 use crate::message::{Listing, Wanted, WantedFile};
 use crate::watch::{Failed, Sight};
 
-/// The most bytes that a file can have.
+/// Most bytes of a file.
 const FILE_MAX: u64 = i64::MAX as u64;
 
-/// The thread that answers the list.
+/// Thread that handles the list of entries.
 pub(super) struct Judge<'a> {
     pub(super) transfer: &'a Transfer<'a>,
-    /// What the sender is to look for, if not all.
+    /// Paths that the sender must walk, if the receiver has a list.
     pub(super) list: Option<&'a Told>,
     pub(super) wardrobe: &'a Wardrobe<'a>,
     pub(super) writer: Writer,
 }
 
-/// Where the judge puts things.
+/// Target of the entries, and the state of the list.
 pub(super) struct Place {
     pub(super) landing: Landing,
     pub(super) root: Root,
     /// Entries so far.
     listed: u64,
-    /// The first name that the entries have at the source.
+    /// First name of the entries at the source.
     pub(super) first: Vec<u8>,
-    /// A folder that could not be made, so that nothing in it can.
+    /// Folder that could not be created, so that its contents are skipped.
     barred: Option<Vec<u8>>,
-    /// What the source has, of the folders that the list is in.
+    /// Names at the source, for the folders of the list that have not ended.
     pub(super) sieve: Sieve,
     pub(super) room: Room,
-    /// How long files that others write are waited for, once one was met.
+    /// Deadline of waiting for files that other copies write, after the first such file.
     pub(super) waits_until: Option<Instant>,
-    /// Whose leavings may go.
+    /// Lock files of other writers.
     claims: Claims,
     folded: Folded,
-    /// In a dry run, why the copy would be refused as a whole.
+    /// Reason why a dry run expects the whole copy to be rejected.
     unfit: Option<Error>,
-    /// In a dry run, a folder that would take the place of something else.
+    /// Folder that would replace another item, in a dry run.
     pub(super) fresh: Option<Vec<u8>>,
 }
 
-/// What is said of a peer that lists what nobody can understand.
+/// Returns the error of a peer whose list is invalid.
 fn nonsense() -> Error {
-    Error::new(Code::Protocol, "the peer's list makes no sense")
+    PeerFault::Invalid("an invalid list of entries").into()
 }
 
 impl Judge<'_> {
-    /// Answers the whole list, whose entries belong in `landing`; tells `landed` where that is once it
-    /// is known, and whether it is to look like the source though it does not yet.
+    /// Handles the whole list. Calls `landed` with the target folder when it is known; its last
+    /// argument is true if
+    /// the folder must get the metadata of the source at the end.
     pub(crate) fn run(
         &self,
         landing: Landing,
@@ -84,7 +89,7 @@ impl Judge<'_> {
     ) -> Result<(), Error> {
         let (board, options) = (&self.transfer.board, self.transfer.options());
         let Listing::Begin { named } = self.hear()? else {
-            return Err(Error::new(Code::Protocol, "the peer listed nothing"));
+            return Err(PeerFault::Unexpected("the begin of the list of entries").into());
         };
         let (landing, root) = landing.prepare(named)?;
         let mut place = Place {
@@ -119,7 +124,7 @@ impl Judge<'_> {
                     self.tell_wanted(wanted, first)?;
                 }
                 Listing::Skipped { why: text } => {
-                    board.show(Sight::Warning(format!("left out: {text}")));
+                    board.show(Sight::Warning(format!("skipped: {text}")));
                 }
                 Listing::Warning { text } => board.show(Sight::Warning(text)),
                 Listing::Unreadable { path, code, why } => {
@@ -153,7 +158,8 @@ impl Judge<'_> {
         }
     }
 
-    /// What the sender says next of its list; that it has room for ours is for who tells ours.
+    /// Returns the next message of the sender about its list. Requests for pages of our list are
+    /// counted.
     fn hear(&self) -> Result<Listing, Error> {
         loop {
             let frame = self
@@ -167,7 +173,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Tells the sender what is wanted of entries of which `first` is the first.
+    /// Sends the wanted files of a page of entries whose first number is `first`.
     fn tell_wanted(&self, wanted: Wanted, first: u64) -> Result<(), Error> {
         for wanted in wanted.parts(first) {
             let listing = Listing::Wanted(wanted);
@@ -178,6 +184,7 @@ impl Judge<'_> {
         Ok(())
     }
 
+    /// Handles a page of entries. Returns the files that must be sent.
     fn page(&self, place: &mut Place, packed: &[u8]) -> Result<Wanted, Error> {
         let entries = unpack(packed)?;
         self.transfer.ledger.list(entries.len() as u64)?;
@@ -193,7 +200,7 @@ impl Judge<'_> {
                 place.first = first.unwrap_or_default().to_vec();
             }
             if entry.is_top() && !place.sieve.is_whole() {
-                // where it lands is not its folder
+                // the target folder does not correspond to one source folder
                 return Err(nonsense());
             }
             let mut entry = place.landing.rename(entry);
@@ -232,20 +239,21 @@ impl Judge<'_> {
         Ok(wanted)
     }
 
-    /// Leaves a folder the special bits that it has here, as a set-group-ID bit from the folder it is in, if the peer may set
-    /// none.
+    /// Keeps the special bits that a folder has at the target, such as an inherited set-group-ID
+    /// bit, if the peer may not set any.
     fn keep_special_bits(&self, place: &mut Place, entry: &mut Entry) {
         let is_folder = matches!(entry.kind, Kind::Folder | Kind::Leave);
         if self.transfer.settings.permit.special || !is_folder {
             return;
         }
-        // what cannot be looked at cannot be changed, either
+        // a folder that cannot be read cannot be changed, either
         if let Ok(Some(there)) = Self::look(place, entry) {
             entry.mode |= there.mode & SPECIAL;
         }
     }
 
-    /// Makes what can be made at once; answers what must be sent, if anything.
+    /// Handles an entry: creates what can be created at once, and returns the file if it must be
+    /// sent.
     fn consider(
         &self,
         place: &mut Place,
@@ -297,12 +305,15 @@ impl Judge<'_> {
         match &entry.kind {
             Kind::Folder => {
                 let made = place.root.make_folder(path);
-                made.map_err(|error| place.fault("cannot make the folder", entry, &error))?;
+                made.map_err(|error| place.fault("cannot create the folder", entry, &error))?;
             }
             Kind::Link(target) => self.link(place, number, entry, target)?,
             Kind::File(size) if *size > FILE_MAX => {
                 let place = place.landing.folder.join(path);
-                let text = format!("{}: no file can have {size} bytes", place.display());
+                let text = format!(
+                    "cannot create {}: no file can have {size} bytes",
+                    place.display()
+                );
                 return Err(Error::new(Code::Io, text));
             }
             Kind::File(_) if entry.data().is_empty() => {
@@ -317,7 +328,7 @@ impl Judge<'_> {
         Ok(None)
     }
 
-    /// Refuses to put anything in the place of a device, FIFO or socket, unless that was asked for and may be done.
+    /// Fails if `entry` would replace a device, FIFO or socket without permission.
     fn spare_special(
         &self,
         place: &Place,
@@ -332,23 +343,20 @@ impl Judge<'_> {
         }
         let at = place.landing.folder.join(entry.path());
         let advice = if self.transfer.settings.permit.special {
-            "copy elsewhere, or replace it with --replace-special"
+            "copy to another place, or use --replace-special to replace it"
         } else {
-            "copy elsewhere; your key may not replace it there (`lighthaul allow --special`)"
+            "copy to another place; your key has no right to replace it (`lighthaul allow --special` grants it)"
         };
-        let text = format!(
-            "{} is a {what}, which is not replaced: {advice}",
-            at.display()
-        );
+        let text = format!("cannot replace {}: it is a {what}; {advice}", at.display());
         Err(Error::new(Code::Open, text))
     }
 
-    /// Whether devices, FIFOs and sockets are replaced and removed as files are.
+    /// Returns true if devices, FIFOs and sockets are replaced and removed like files.
     pub(super) const fn replaces_special(&self) -> bool {
         self.transfer.options().replace_special && self.transfer.settings.permit.special
     }
 
-    /// What is there now.
+    /// Returns the metadata of the item at the target, if there is one.
     fn look(place: &mut Place, entry: &Entry) -> Result<Option<Meta>, Error> {
         if place.is_fresh(&entry.path) {
             return Ok(None);
@@ -358,13 +366,15 @@ impl Judge<'_> {
                 let trouble = Trouble::Long(entry.path.clone());
                 Err(Error::new(Code::Open, trouble.to_string()))
             }
-            // a dry run makes no folders, so that what is in them is not there either
+            // a dry run creates no folders, so their contents do not exist, either
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            there => there.map_err(|error| place.fault("cannot look at", entry, &error)),
+            there => {
+                there.map_err(|error| place.fault("cannot read the metadata of", entry, &error))
+            }
         }
     }
 
-    /// What is there stays, with the mode and the time that it has at the source.
+    /// Keeps the item at the target, and sets its metadata to that of the source.
     fn keep(&self, place: &mut Place, entry: &Entry, there: Option<Meta>) -> Result<(), Error> {
         match entry.kind {
             Kind::Folder => {
@@ -384,7 +394,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether `entry` is one file with an earlier one, so that it only needs its name when that is there.
+    /// Returns true if `entry` is a hard link to an earlier entry, so that it only waits for that.
     fn is_linked(&self, number: u64, entry: &Entry) -> bool {
         if !self.transfer.options().hard_links {
             return false;
@@ -406,7 +416,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Refuses a name that the target takes for an earlier one.
+    /// Rejects a name that the target regards as equal to an earlier one.
     fn admit(&self, place: &mut Place, number: u64, entry: &Entry) -> Result<(), Error> {
         let (path, alike) = (entry.path(), place.folded.take(&entry.path));
         if !alike || self.transfer.options().dry_run.is_some() {
@@ -415,7 +425,7 @@ impl Judge<'_> {
         let naming = place
             .root
             .name_rules(path, self.writer.number(path, number));
-        // a folder that cannot be tried cannot be written, either
+        // a folder that cannot be tested cannot be written, either
         if naming.is_ok_and(|naming| naming.folds_case) {
             let trouble = Trouble::Same(entry.path.clone());
             return Err(Error::new(Code::Open, trouble.to_string()));
@@ -423,7 +433,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Refuses a file without bytes if others are expected of it.
+    /// Rejects an empty file if its hash differs from the expected one.
     fn expect_nothing(&self, place: &Place, entry: &Entry) -> Result<(), Error> {
         let asked = &self.transfer.options().hash;
         let hashes = Hashes::new(&asked.iter().map(|asked| asked.kind).collect::<Vec<_>>());
@@ -431,12 +441,12 @@ impl Judge<'_> {
         let mut checks = asked.iter().map(|asked| asked.check(&hashes));
         checks.find_map(Result::err).map_or(Ok(()), |error| {
             let place = place.landing.folder.join(entry.path());
-            let text = format!("{} was not published: {error}", place.display());
+            let text = format!("cannot publish {}: {error}", place.display());
             Err(Error::new(error.code, text))
         })
     }
 
-    /// A folder has been listed to its end.
+    /// Handles the end of a folder.
     fn leave(&self, place: &mut Place, number: u64, entry: &Entry) -> Result<(), Error> {
         if entry.is_top() && !self.takes_top(place) {
             self.transfer.ledger.settle(number, entry, Ok(Settled::Now));
@@ -455,8 +465,9 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Whether the target is to look like the folder whose contents are copied. One that was there may have others in it, as
-    /// /tmp has, and looks so only for who asks for all that there is.
+    /// Returns true if the target folder gets the metadata of the source folder. An existing folder
+    /// may be shared, like /tmp,
+    /// so it changes only if the user preserves all metadata.
     const fn takes_top(&self, place: &Place) -> bool {
         place.landing.is_new() || self.transfer.options().keep.owner
     }
@@ -477,14 +488,14 @@ impl Judge<'_> {
             .and_then(|()| root.rename(&from, entry.path()));
         made.map_err(|error| {
             place.root.remove(&from).ok();
-            place.fault("cannot make the link", entry, &error)
+            place.fault("cannot create the link", entry, &error)
         })
     }
 
     fn empty(&self, place: &mut Place, number: u64, entry: &Entry, there: bool) -> io::Result<()> {
         let path = entry.path();
         let temporary = self.writer.temporary(path, number);
-        // what nobody could mistake for something else needs no other name first
+        // a new name needs no temporary file, since the file is complete at once
         let first: &Path = if there { &temporary } else { path };
         let file = place.root.create(first)?;
         if let Some(data) = &entry.data {
@@ -501,15 +512,16 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Lets us fill the folder `path` if it is ours, until it gets its mode when all in it is in place.
+    /// Makes the folder `path` writable if we own it. It gets its mode when all its contents are in
+    /// place.
     fn open_up(&self, place: &mut Place, path: &Path) {
         if self.transfer.options().dry_run.is_none() {
-            // somebody else's folder may let us all the same, or what goes there fails
+            // if that fails, writing may still succeed, or report the error
             place.root.open_up(path).ok();
         }
     }
 
-    /// Removes what dead processes left in the folder `path`.
+    /// Removes temporary files of dead writers from the folder `path`.
     fn tidy(&self, place: &mut Place, path: &Path) {
         if self.transfer.options().dry_run.is_some() {
             return;
@@ -519,7 +531,7 @@ impl Judge<'_> {
             let names = place.root.names(&folder, names::PREFIX);
             for name in names.unwrap_or_default() {
                 if self.writer.is_orphan(&name) || place.claims.is_orphan(&mut place.root, &name) {
-                    // somebody else may have been faster
+                    // another copy may have removed it
                     place.root.remove(&folder.join(name)).ok();
                 }
             }
@@ -528,13 +540,13 @@ impl Judge<'_> {
 }
 
 impl Place {
-    /// Gives the file that is there the mode and the time that it has at the source.
+    /// Sets mode and time of the existing file to those of the source.
     fn mend(&mut self, entry: &Entry, there: Option<Meta>) -> io::Result<()> {
         let Some(there) = there else { return Ok(()) };
         if there.mode != entry.mode & 0o7777 {
             self.root.set_mode(entry.path(), entry.mode)?;
         }
-        // a digest may say that the bytes are the same where the time does not
+        // files with equal digests may have different times
         if (there.seconds, there.nanos) != (entry.seconds, entry.nanos) {
             self.root
                 .set_time(entry.path(), entry.seconds, entry.nanos)?;
@@ -542,14 +554,14 @@ impl Place {
         Ok(())
     }
 
-    /// Whether `path` lies in a folder that a dry run takes for empty.
+    /// Returns true if `path` is in a folder that a dry run regards as empty.
     pub(super) fn is_fresh(&self, path: &[u8]) -> bool {
         let fresh = self.fresh.as_ref();
         let rest = fresh.and_then(|fresh| path.strip_prefix(fresh.as_slice()));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
     }
 
-    /// Whether `entry` lies in the folder that could not be made, or ends it.
+    /// Returns true if `entry` is in the folder that could not be created, or ends it.
     fn bars(&self, entry: &Entry) -> bool {
         let within = |barred: &Vec<u8>| {
             let rest = entry.path.strip_prefix(barred.as_slice());

@@ -1,4 +1,4 @@
-//! One lane on the receiving side: an object after the other, each by a machine of its own.
+//! Receiving side of a lane: one object after the other, each with its own machine.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,7 +18,7 @@ use super::transfer::Transfer;
 use crate::board::Counts;
 use crate::crew::{Crew, LOOK};
 
-/// A lane, and what it writes to.
+/// Receiving side of a lane, with its sink.
 pub(super) struct ReceiveLane<'a> {
     pub(super) transfer: &'a Transfer<'a>,
     pub(super) counts: &'a Counts,
@@ -26,12 +26,12 @@ pub(super) struct ReceiveLane<'a> {
     pub(super) lane: Lane,
     pub(super) store: Blocks<FileSink>,
     pub(super) objects: Objects<Incoming>,
-    /// By the object before.
+    /// Measurements of the previous object.
     pub(super) learned: Learned,
 }
 
 impl ReceiveLane<'_> {
-    /// Receives objects until there are no more.
+    /// Receives objects until the queue ends.
     pub(super) fn run(mut self) -> Result<(), Error> {
         loop {
             match self.objects.recv_timeout(LOOK) {
@@ -84,7 +84,7 @@ struct ReceiveOwner<'a> {
     counters: Arc<Counters>,
     object_len: u64,
     packet_len: u64,
-    /// What the lane had received before this object.
+    /// Counters of the lane before this object.
     bytes: u64,
     packets: u64,
     again: u64,
@@ -104,7 +104,7 @@ impl ReceiveOwner<'_> {
         counts
             .again
             .store(self.again + receiver.duplicates(), Relaxed);
-        // what crosses on the stream has arrived, too
+        // packets on the stream have arrived, too
         let seen = counters.received.load(Relaxed) + self.packets + receiver.received();
         counts.datagrams.store(seen, Relaxed);
         counts

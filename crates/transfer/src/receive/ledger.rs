@@ -1,4 +1,4 @@
-//! What has been listed and is not in place yet, and what has become of the rest.
+//! Table of entries: listed ones that are not in place yet, and results of the others.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -9,49 +9,50 @@ use lighthaul_files::digest::{self, Digest};
 use lighthaul_files::manifest::{Entry, Kind, WINDOW};
 use lighthaul_files::object::{Piece, Span};
 use lighthaul_io::fs::version::Look;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
+use lighthaul_session::fault::PeerFault;
 
 use super::journal::{Journal, Record};
 use super::links::{Links, Name, Whereabouts};
 use crate::message::{Failure, Verdict};
 
-/// A file that is on its way.
+/// File that is being received.
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) number: u64,
     pub(crate) entry: Entry,
-    /// Its name until it is published.
+    /// Temporary path of the file.
     pub(crate) temporary: PathBuf,
-    /// Where its journal is, if it has one.
+    /// Path of the journal, if there is one.
     pub(crate) journal: PathBuf,
-    /// A later run can go on with it.
+    /// True if a later run can resume the file.
     pub(crate) resumable: bool,
     fill: Mutex<Fill>,
 }
 
-/// How much of a file is there.
+/// State of the content of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Fill {
-    /// Ranges that were wanted, and that no object has brought yet.
+    /// Ranges that were requested, and that no object contains yet.
     owed: Vec<Span>,
-    /// What an earlier run noted in the journal.
+    /// Records of the journal from an earlier run.
     pub(crate) held: Vec<Record>,
-    /// Ranges of it that have not been compared with the source.
+    /// Held ranges that were not compared with the source yet.
     uncompared: Vec<Span>,
-    /// The digest for those.
+    /// Kind of digest for these.
     held_digest: digest::Kind,
-    /// Bytes that have not been compared with the source in this run.
+    /// Bytes that were not compared with the source in this run.
     pub(crate) unproved: u64,
     /// Device and number of the temporary file's inode, once it is open.
     pub(crate) inode: Option<(u64, u64)>,
-    /// The digest of each range that was compared, if the target is to be read once more.
+    /// Digests of the compared ranges, if the target is read back.
     pub(crate) digests: Vec<(Span, Digest)>,
-    /// The temporary file is there.
+    /// True if the temporary file exists.
     pub(crate) created: bool,
-    /// It has its mode and time, and all else that is kept.
+    /// True if all metadata is set.
     pub(crate) finished: bool,
     pub(crate) journal: Option<Journal>,
-    /// Nothing more is done about it.
+    /// True if the file has failed and is no longer handled.
     pub(crate) failed: bool,
 }
 
@@ -72,13 +73,13 @@ impl Pending {
         }
     }
 
-    /// The folder that it is in until it is published, if that is one of its own.
+    /// Returns the folder of the temporary file, if it differs from the final one.
     pub(crate) fn apart(&self) -> Option<&Path> {
         let folder = self.temporary.parent();
         folder.filter(|_| folder != self.entry.path().parent())
     }
 
-    /// It is written where it will stay.
+    /// Returns true if the file is written under its final name.
     pub(crate) fn is_in_place(&self) -> bool {
         self.temporary == self.entry.path()
     }
@@ -87,7 +88,7 @@ impl Pending {
         self.fill.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How its source looked when it was listed.
+    /// Returns the version of the source at the time of the listing.
     pub(crate) const fn look(&self) -> Look {
         Look {
             size: self.entry.size(),
@@ -96,14 +97,15 @@ impl Pending {
         }
     }
 
-    /// Expects these ranges.
+    /// Sets the requested ranges.
     pub(crate) fn expect(&self, owed: Vec<Span>) {
         let mut fill = self.fill();
         fill.unproved += bytes(&owed);
         fill.owed = owed;
     }
 
-    /// Expects a digest of each of the ranges in `held`, which are there as `records` say.
+    /// Sets the ranges in `held`, which were written as `records` say, and whose digests are
+    /// requested.
     pub(crate) fn expect_digests(&self, held: &[Span], digest: digest::Kind, records: Vec<Record>) {
         let mut fill = self.fill();
         fill.unproved += bytes(held);
@@ -112,28 +114,29 @@ impl Pending {
         fill.held = records;
     }
 
-    /// The digest by which ranges that are there are compared.
+    /// Returns the kind of digest for held ranges.
     pub(crate) fn held_digest(&self) -> digest::Kind {
         self.fill().held_digest
     }
 
-    /// Whether the sender may still send bytes or digests of it.
+    /// Returns true if the sender may still send bytes or digests of the file.
     fn is_awaited(&self) -> bool {
         let fill = self.fill();
         !fill.owed.is_empty() || !fill.uncompared.is_empty()
     }
 
-    /// Bytes that are to come.
+    /// Returns the requested bytes that have not arrived.
     fn owed(&self) -> u64 {
         bytes(&self.fill().owed)
     }
 
-    /// Takes note that a part of a range that is there is about to be compared; answers whether it was expected.
+    /// Marks a part of a held range as being compared. Returns false if its digest was not
+    /// requested.
     fn compare(&self, span: Span) -> bool {
         take_out(&mut self.fill().uncompared, span)
     }
 
-    /// Wants a range after all that was thought to be there; answers false for a file that has failed.
+    /// Requests a held range that differs from the source. Returns false for a failed file.
     pub(crate) fn owe(&self, span: Span) -> bool {
         let mut fill = self.fill();
         if !fill.failed {
@@ -142,16 +145,17 @@ impl Pending {
         !fill.failed
     }
 
-    /// Takes note that `piece` is about to come; answers whether it was expected.
+    /// Marks `piece` as announced. Returns false if it was not requested.
     fn announce(&self, piece: &Piece) -> bool {
         take_out(&mut self.fill().owed, (piece.offset, piece.end()))
     }
 }
 
-/// Ranges of one file that may be open: an honest sender takes them from the front, and breaks none in many.
+/// Most separate ranges of one file. An honest sender takes them from the front, so that few are
+/// split.
 const SPANS_MAX: usize = 1 << 17;
 
-/// Takes `part` out of `spans`; answers whether it was in one of them.
+/// Removes `part` from `spans`. Returns false if it is not within one of them.
 fn take_out(spans: &mut Vec<Span>, part: Span) -> bool {
     if spans.len() > SPANS_MAX {
         return false;
@@ -175,39 +179,39 @@ fn bytes(spans: &[Span]) -> u64 {
 }
 
 impl Book {
-    /// One more entry is in place, or has failed.
+    /// Counts one more entry that is in place or has failed.
     const fn settle(&mut self) {
         self.settled += 1;
         self.open = self.open.saturating_sub(1);
     }
 }
 
-/// Shared by the threads of a receiver.
+/// Table that the threads of a receiver share.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     book: Mutex<Book>,
-    /// Hears of files that are in place, if their hashes are wanted.
+    /// Queue of files that are in place, if their hashes are wanted.
     in_place: OnceLock<SyncSender<PathBuf>>,
 }
 
 #[derive(Debug, Default)]
 struct Book {
     pending: BTreeMap<u64, Arc<Pending>>,
-    /// Files that have failed, and of which more may come.
+    /// Failed files whose bytes may still arrive.
     failed: BTreeMap<u64, Arc<Pending>>,
-    /// Folders that get their modes and times when all before them is in place.
+    /// Folders that get their metadata when all earlier entries are in place.
     leaving: VecDeque<(u64, Entry)>,
     links: Links,
     verdict: Verdict,
     wanted: u64,
     /// Entries that are listed and not settled.
     open: u64,
-    /// What the sender has not heard yet.
+    /// Settled entries that were not reported to the sender.
     settled: u64,
     failures: Vec<Failure>,
-    /// The one file whose bytes must come to something.
+    /// Path of the only file, if its expected hash is known.
     expected: PathBuf,
-    /// The list is complete.
+    /// True if the list is complete.
     listed: bool,
 }
 
@@ -216,92 +220,88 @@ impl Ledger {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells `listener` of every file that is in place from now on, before or by this transfer.
+    /// Sends the path of each file that is in place to `listener`.
     pub(crate) fn tell_files(&self, listener: SyncSender<PathBuf>) {
         self.in_place.set(listener).ok();
     }
 
-    /// So many more entries have been listed, which must not be more than the peer may list at a time.
+    /// Counts listed entries. Fails if the peer exceeds its window.
     pub(crate) fn list(&self, entries: u64) -> Result<(), Error> {
         let mut book = self.lock();
         book.open += entries;
         if book.open > WINDOW {
-            let text = "the peer lists more than it may before anything is in place";
-            return Err(Error::new(Code::Protocol, text));
+            return Err(PeerFault::Invalid("more entries than the window allows").into());
         }
         Ok(())
     }
 
-    /// A file is on its way.
+    /// Adds a file that will be received.
     pub(crate) fn expect(&self, pending: Pending) {
         let mut book = self.lock();
         book.wanted = book.wanted.saturating_add(pending.owed());
         book.pending.insert(pending.number, Arc::new(pending));
     }
 
-    /// So many bytes more must come, since they are not what the source has.
+    /// Adds bytes that are requested because they differ from the source.
     pub(crate) fn want_more(&self, bytes: u64) {
         let mut book = self.lock();
         book.wanted = book.wanted.saturating_add(bytes);
     }
 
-    /// The file of a range that is there and that the sender has digested, which must have been asked for.
+    /// Returns the file of a range whose digest arrived. Fails if the digest was not requested.
     pub(crate) fn compare(&self, number: u64, span: Span) -> Result<Arc<Pending>, Error> {
         let book = self.lock();
         let file = book.pending.get(&number);
         let file = file.or_else(|| book.failed.get(&number));
         let file = file.filter(|file| file.compare(span)).cloned();
-        file.ok_or_else(|| {
-            let text = "the peer sends a digest that nobody asked for";
-            Error::new(Code::Protocol, text)
-        })
+        file.ok_or_else(|| PeerFault::Invalid("a digest that was not requested").into())
     }
 
-    /// It is known what the bytes of `entry` must come to.
+    /// Records `entry` as the file whose expected hash is known.
     pub(crate) fn expect_of(&self, entry: &Entry) {
         entry.path().clone_into(&mut self.lock().expected);
     }
 
-    /// The one file whose bytes must come to something.
+    /// Returns the path of the file whose expected hash is known.
     pub(crate) fn expected(&self) -> PathBuf {
         self.lock().expected.clone()
     }
 
-    /// A folder has been listed to its end.
+    /// Records the end of a folder.
     pub(crate) fn leave(&self, number: u64, entry: Entry) {
         self.lock().leaving.push_back((number, entry));
     }
 
-    /// More names may come for the file `entry`, so many.
+    /// Records that `left` more names of the file `entry` may follow.
     pub(crate) fn begin_links(&self, number: u64, entry: &Entry, left: u64) {
         self.lock().links.begin(number, entry, left);
     }
 
-    /// A file is the same as entry `first`; answers whether that is known, so that it can wait for it.
+    /// Queues a hard link to entry `first`. Returns false if that entry is unknown.
     pub(crate) fn link(&self, first: u64, name: Name) -> bool {
         self.lock().links.wait(first, name)
     }
 
-    /// The next name that can be given to a file that has one, or has failed.
+    /// Returns the next hard link whose file is in place or has failed.
     pub(crate) fn take_link(&self) -> Option<(Name, Whereabouts)> {
         self.lock().links.next()
     }
 
-    /// There will be no more entries.
+    /// Records the end of the list.
     pub(crate) fn close(&self) {
         self.lock().listed = true;
     }
 
-    /// Whether there will be no more entries.
+    /// Returns true after the end of the list.
     pub(crate) fn is_closed(&self) -> bool {
         self.lock().listed
     }
 
-    /// Entry `number` is in place, perhaps since before, or never will be.
+    /// Records the result of entry `number`.
     pub(crate) fn settle(&self, number: u64, entry: &Entry, result: Result<Settled, Error>) {
         if let (Ok(_), Kind::File(_), Some(listener)) = (&result, &entry.kind, self.in_place.get())
         {
-            // a listener that is gone has said why
+            // a listener that has stopped has reported the reason
             listener.send(entry.path().to_owned()).ok();
         }
         let mut book = self.lock();
@@ -332,12 +332,12 @@ impl Ledger {
         }
     }
 
-    /// An entry is not in place for a reason that was given before.
+    /// Counts an entry that failed for a reason that was reported before.
     pub(crate) fn pass_over(&self) {
         self.lock().settle();
     }
 
-    /// How many entries have been settled, and how many of them failed, since the last time.
+    /// Takes the number of entries settled since the last call, and the failures among them.
     pub(crate) fn take_news(&self) -> (u64, Vec<Failure>) {
         let mut book = self.lock();
         (
@@ -346,7 +346,7 @@ impl Ledger {
         )
     }
 
-    /// The next folder of which everything is in place.
+    /// Takes the next ended folder whose contents are in place.
     pub(crate) fn take_left(&self) -> Option<(u64, Entry)> {
         let mut book = self.lock();
         let pending = book.pending.first_key_value().map(|(number, _)| *number);
@@ -363,7 +363,7 @@ impl Ledger {
         }
     }
 
-    /// The files of an object's pieces, which must have been asked for.
+    /// Returns the files of an object's pieces. Fails if a piece was not requested.
     pub(crate) fn announce(&self, pieces: &[Piece]) -> Result<Vec<Arc<Pending>>, Error> {
         let book = self.lock();
         let file = |piece: &Piece| {
@@ -374,48 +374,48 @@ impl Ledger {
             file.announce(piece).then(|| Arc::clone(file))
         };
         let files = pieces.iter().map(file).collect::<Option<Vec<_>>>();
-        files.ok_or_else(|| Error::new(Code::Protocol, "the peer sends what nobody asked for"))
+        files.ok_or_else(|| PeerFault::Invalid("a piece of a file that was not requested").into())
     }
 
-    /// Entry `number`, if it is a file that is not in place.
+    /// Returns the file of entry `number`, if it is not in place yet.
     pub(crate) fn find(&self, number: u64) -> Option<Arc<Pending>> {
         self.lock().pending.get(&number).cloned()
     }
 
-    /// Whether everything that was listed is in place or has failed, and nothing more of it can come.
+    /// Returns true if all entries are settled and no more bytes can arrive.
     pub(crate) fn is_complete(&self) -> bool {
         let book = self.lock();
         book.listed && book.pending.is_empty() && book.failed.is_empty()
     }
 
-    /// Whether everything is in place that was listed, or has failed, and nothing more will be listed.
+    /// Returns true if all entries of the complete list are in place or have failed.
     pub(crate) fn is_settled(&self) -> bool {
         let book = self.lock();
         book.listed && book.open == 0
     }
 
-    /// What is in place.
+    /// Returns the counts of entries in place.
     pub(crate) fn verdict(&self) -> Verdict {
         self.lock().verdict
     }
 
-    /// Bytes that were asked for.
+    /// Returns the requested bytes.
     pub(crate) fn wanted(&self) -> u64 {
         self.lock().wanted
     }
 
-    /// Files that are not in place.
+    /// Returns the files that are not in place yet.
     pub(crate) fn pending(&self) -> Vec<Arc<Pending>> {
         self.lock().pending.values().cloned().collect()
     }
 }
 
-/// Since when an entry is in place.
+/// Time at which an entry came into place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
-    /// It was as it should be.
+    /// Before this transfer.
     Before,
-    /// This transfer put it there.
+    /// During this transfer.
     Now,
 }
 
@@ -423,6 +423,7 @@ pub(crate) enum Settled {
 mod tests {
     use std::sync::mpsc::sync_channel;
 
+    use lighthaul_session::error::Code;
     use proptest::prelude::*;
 
     use super::*;
@@ -434,7 +435,7 @@ mod tests {
         }
     }
 
-    /// A file of which these ranges are wanted.
+    /// Returns a file of which the ranges `owed` are requested.
     fn pending(number: u64, owed: &[Span]) -> Pending {
         let names = (PathBuf::from("part"), PathBuf::new());
         let pending = Pending::new(number, file(number, 100), names, false);
@@ -455,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn temporary_file_is_apart_only_in_a_folder_of_its_own() {
+    fn temporary_folder_is_reported_only_if_it_differs() {
         for (temporary, apart, in_place) in [
             ("a/.part", None, false),
             ("a/.parts/b", Some("a/.parts"), false),
@@ -470,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_asked_for_may_come_and_once() {
+    fn pieces_are_accepted_once_and_only_if_requested() {
         let ledger = Ledger::default();
         ledger.expect(pending(1, &[(0, 50), (60, 100)]));
         ledger.expect(pending(2, &[(0, 10)]));
@@ -486,7 +487,7 @@ mod tests {
             assert_eq!(error.code, Code::Protocol);
         }
         ledger.announce(&[piece(1, (0, 10))]).unwrap();
-        // a range that is not what the source has is wanted after all
+        // a range that differs from the source is requested
         let file = ledger.find(1).unwrap();
         assert!(file.owe((10, 20)));
         ledger.want_more(10);
@@ -500,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn only_digests_that_were_asked_for_are_compared() {
+    fn digests_are_accepted_once_and_only_if_requested() {
         let ledger = Ledger::default();
         let file = pending(1, &[]);
         file.expect_digests(&[(0, 50)], digest::Kind::Blake3, Vec::new());
@@ -512,16 +513,17 @@ mod tests {
             let error = ledger.compare(number, span).unwrap_err();
             assert_eq!(error.code, Code::Protocol);
         }
-        // of a file that fails more may be on its way
+        // messages about a failed file may still arrive
         let failed = ledger.find(1).unwrap();
         ledger.settle(1, &failed.entry, Err(failure()));
         assert!(ledger.find(1).is_none());
         ledger.compare(1, (20, 50)).unwrap();
     }
 
-    /// A copy is complete when nothing more can come, and settled when nothing is left to be put in place.
+    /// A copy is complete when no more bytes can arrive, and settled when all entries have a
+    /// result.
     #[test]
-    fn copy_is_complete_when_nothing_more_can_come() {
+    fn copy_is_complete_when_no_more_bytes_can_arrive() {
         for (owed, held, more) in [
             (vec![], vec![], false),
             (vec![(0, 9)], vec![], true),
@@ -543,7 +545,7 @@ mod tests {
             let announced = ledger.announce(&[piece(0, (0, 1))]);
             assert_eq!(announced.is_ok(), owed == [(0, 9)]);
         }
-        // before the list has ended nothing is
+        // a copy is not complete before the end of the list
         let ledger = Ledger::default();
         assert!(!ledger.is_complete() && !ledger.is_settled());
         ledger.expect(pending(0, &[]));
@@ -552,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn peer_lists_no_more_than_may_be_open() {
+    fn peer_cannot_list_more_than_the_window() {
         let ledger = Ledger::default();
         ledger.list(WINDOW - 1).unwrap();
         ledger.list(1).unwrap();
@@ -563,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn verdict_counts_what_is_in_place() {
+    fn result_counts_entries_in_place() {
         let ledger = Ledger::default();
         let (listener, heard) = sync_channel(9);
         ledger.tell_files(listener);
@@ -583,7 +585,7 @@ mod tests {
         let (settled, failures) = ledger.take_news();
         assert_eq!((settled, failures.len()), (6, 1));
         assert_eq!((failures[0].number, failures[0].code), (2, Code::Io as u8));
-        assert_eq!(ledger.take_news(), (0, Vec::new()), "it is told once");
+        assert_eq!(ledger.take_news(), (0, Vec::new()), "reported once");
         let heard: Vec<_> = heard.try_iter().collect();
         assert_eq!(heard, [PathBuf::from("0"), PathBuf::from("1")]);
         ledger.expect_of(&file(7, 1));
@@ -591,7 +593,7 @@ mod tests {
     }
 
     #[test]
-    fn folder_ends_when_all_before_it_is_in_place() {
+    fn folder_ends_after_all_earlier_entries() {
         let ledger = Ledger::default();
         ledger.expect(pending(2, &[]));
         ledger.begin_links(0, &file(0, 1), 1);
@@ -599,7 +601,7 @@ mod tests {
         ledger.leave(5, folder_end());
         let left = |ledger: &Ledger| ledger.take_left().map(|(number, _)| number);
         assert_eq!(left(&ledger), Some(1));
-        assert_eq!(left(&ledger), None, "a file before it is on its way");
+        assert_eq!(left(&ledger), None, "an earlier file is pending");
         let name = Name {
             number: 4,
             entry: file(4, 1),
@@ -607,7 +609,7 @@ mod tests {
         };
         assert!(ledger.link(0, name));
         ledger.settle(2, &file(2, 1), Ok(Settled::Now));
-        assert_eq!(left(&ledger), None, "a further name waits for its file");
+        assert_eq!(left(&ledger), None, "a hard link waits for its file");
         assert!(ledger.take_link().is_none());
         ledger.settle(0, &file(0, 1), Ok(Settled::Now));
         let (name, first) = ledger.take_link().unwrap();
@@ -625,20 +627,20 @@ mod tests {
     }
 
     #[test]
-    fn spans_beyond_a_bound_are_refused() {
+    fn ranges_of_a_file_are_bounded() {
         let count = SPANS_MAX as u64;
         let mut spans: Vec<Span> = (0..count).map(|nth| (4 * nth, 4 * nth + 3)).collect();
         assert!(take_out(&mut spans, (1, 2)));
         assert_eq!(spans.len(), SPANS_MAX + 1);
         assert!(
             !take_out(&mut spans, (4, 5)),
-            "one sender breaks no file in so many"
+            "an honest sender does not split a file into so many ranges"
         );
     }
 
     proptest! {
         #[test]
-        fn what_is_taken_out_was_in_one_range(
+        fn removed_part_was_within_one_range(
             cuts in prop::collection::btree_set(0_u64..60, 0..12),
             parts in prop::collection::vec((0_u64..60, 0_u64..9), 1..20),
         ) {
@@ -650,7 +652,7 @@ mod tests {
                 let within = |byte: &u64, spans: &[Span]| spans.iter().any(|(f, t)| (*f..*t).contains(byte));
                 let before = spans.clone();
                 let fits = len > 0 && (part.0..part.1).all(|byte| within(&byte, &before));
-                // ranges that touch are two: what lies in both is in neither
+                // adjacent ranges stay separate: a part across both is in neither
                 let one = before.iter().any(|(f, t)| *f <= part.0 && part.1 <= *t);
                 prop_assert_eq!(take_out(&mut spans, part), fits && one);
                 for byte in 0..70 {

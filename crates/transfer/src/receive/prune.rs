@@ -1,4 +1,4 @@
-//! Removes what the target has and the source does not, if somebody wants that.
+//! Deletion of items that the target has and the source does not, if the user asks for it.
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -22,25 +22,27 @@ use crate::crew::LOOK;
 use crate::message::{Listing, in_parts};
 use crate::watch::{Failed, Sight};
 
-/// Removed paths that are told together.
+/// Most removed paths that are reported together.
 const REMOVED_MAX: usize = 200;
 
 impl Judge<'_> {
-    /// Whether what the source does not have goes. A list names only parts of folders, so it says nothing
-    /// of the rest.
+    /// Returns true if items that the source does not have are deleted. Not with a list of paths,
+    /// which names only parts of
+    /// folders.
     pub(super) const fn prunes(&self) -> bool {
         self.transfer.options().delete && !self.transfer.options().listed
     }
 
-    /// Removes what a folder has and its source does not; without one, of the target's own. What a rule
-    /// leaves out at the source stays here, too.
+    /// Deletes the items of `folder` that its source does not have, or those of the target folder.
+    /// Items that a rule
+    /// excludes stay.
     pub(super) fn remove(&self, place: &mut Place, folder: Option<&Entry>) -> Result<(), Error> {
         if !self.prunes() {
             return Ok(());
         }
         let path = folder.map_or(&[][..], |entry| &entry.path);
         let there = match place.root.names(Path::new(OsStr::from_bytes(path)), b"") {
-            // a dry run makes no folders
+            // a dry run creates no folders
             _ if place.is_fresh(path) => Vec::new(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             there => there.map_err(|error| failed(place, &error, path))?,
@@ -54,7 +56,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Removes what is at `path`, or tells that it would go.
+    /// Deletes the item at `path`, or reports it in a dry run.
     fn prune(&self, place: &mut Place, path: Vec<u8>) -> Result<(), Error> {
         let at = Path::new(OsStr::from_bytes(&path));
         if self.transfer.options().dry_run.is_some() {
@@ -76,7 +78,8 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// What is there once what is of another kind than `entry` has made room for it, as what is deleted does.
+    /// Removes an item of another kind than `entry` with `--delete`. Returns the metadata of the
+    /// item that remains, if any.
     pub(super) fn make_room(
         &self,
         place: &mut Place,
@@ -87,7 +90,7 @@ impl Judge<'_> {
             return Ok(there);
         };
         if !self.prunes() {
-            let text = format!("{obstacle}: remove it, or copy with --delete");
+            let text = format!("{obstacle}; remove it, or use --delete to replace it");
             return Err(Error::new(Code::Open, text));
         }
         if self.transfer.options().dry_run.is_some() {
@@ -101,18 +104,19 @@ impl Judge<'_> {
         }
         let there = place.root.look(entry.path());
         if !matches!(there, Ok(None)) {
-            let text = format!("{obstacle}, but the rules keep something there");
+            let text = format!("{obstacle}, but rules protect some of its contents");
             return Err(Error::new(Code::Open, text));
         }
         Ok(None)
     }
 
-    /// Removes what is at `path`, but for what rules leave alone, and tells both sides what went.
+    /// Removes the tree at `path`, except what rules protect, and reports the removed paths to both
+    /// sides.
     fn remove_tree(&self, place: &mut Place, path: &[u8]) -> io::Result<()> {
         let mut root = place.root.another()?;
         let gone = RefCell::new(Vec::new());
         let removed = {
-            // a transfer that has failed, or whose caller may no longer write, removes nothing more
+            // a copy that has failed or lost its rights removes nothing more
             let keep = |path: &[u8], kind| {
                 self.transfer.crew.check().is_err() || self.keeps(place, path, kind)
             };
@@ -128,7 +132,7 @@ impl Judge<'_> {
         removed
     }
 
-    /// Tells both sides what was removed, as fast as the sender takes it.
+    /// Reports removed paths to both sides, as fast as the sender reads.
     fn tell_removed(&self, paths: Vec<Vec<u8>>) {
         if paths.is_empty() {
             return;
@@ -138,7 +142,7 @@ impl Judge<'_> {
         }
         for paths in in_parts(paths) {
             let listing = Listing::Removed(paths.clone());
-            // a connection that is lost is noticed by who hears from it
+            // the thread that receives notices a lost connection
             self.transfer
                 .stream
                 .send(&Frame::message(listing.encode()))
@@ -147,7 +151,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether `path` stays though the source does not have it.
+    /// Returns true if `path` must stay although the source does not have it.
     fn keeps(&self, place: &Place, path: &[u8], kind: FileType) -> bool {
         let at = place.landing.folder.join(OsStr::from_bytes(path));
         let path = place.landing.at_source(path, &place.first);
@@ -162,11 +166,11 @@ impl Judge<'_> {
         };
         self.transfer
             .board
-            .tell(format!("{} stays: it is a {what}", at.display()));
+            .tell(format!("{} was not deleted: it is a {what}", at.display()));
         true
     }
 
-    /// Whether `path` is a folder for files that are not whole.
+    /// Returns true if `path` is a folder for temporary files.
     fn is_partial(&self, path: &[u8]) -> bool {
         match &self.transfer.cradle {
             Cradle::Folder(name) => {

@@ -1,4 +1,4 @@
-//! Compares what arrived with what was sent, and gives files their names.
+//! Publisher: compares received data with the source, and renames complete files.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -15,6 +15,7 @@ use lighthaul_files::manifest::Entry;
 use lighthaul_files::object::Span;
 use lighthaul_io::fs::disk::Root;
 use lighthaul_session::error::{Code, Error};
+use lighthaul_session::fault::PeerFault;
 
 use super::claim::Claim;
 use super::cradle::Cradle;
@@ -31,40 +32,40 @@ use super::unsynced::Unsynced;
 use crate::crew::Crew;
 use crate::message::Report;
 
-/// How often folders are looked at of which everything may be in place.
+/// Interval at which ended folders are checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The thread that publishes.
+/// Thread that publishes files.
 pub(crate) struct Publisher<'a> {
     crew: &'a Crew,
     ledger: &'a Ledger,
     root: Root,
-    /// What people know the root as.
+    /// Path of the root for messages.
     target: PathBuf,
     wardrobe: &'a Wardrobe<'a>,
-    /// Bytes must be on disk before a name appears.
+    /// True if data are synced before a file gets its name.
     sync: bool,
-    /// And are read back from there.
+    /// True if files are also read back from the device.
     read_back: bool,
-    /// How bytes travel, and by which digest both sides compare them.
+    /// Protection of the bytes on the network.
     passage: Passage,
-    /// What the one file must come to.
+    /// Expected hashes of the only file.
     expected: Vec<Asked>,
     cradle: Cradle,
-    /// Our mark on the root, which is gone before the root is finished.
+    /// Lock on the root, which is released before the root gets its metadata.
     claim: Option<Claim>,
-    /// The root itself, if it is to look like a folder of the source, and the number of its entry.
+    /// Number and entry of the target folder, if it gets metadata of a source folder.
     top: Option<(u64, Entry)>,
     arrived: BTreeMap<u64, Arrived>,
     reports: BTreeMap<u64, Vec<Report>>,
-    /// Objects of which both sides have spoken.
+    /// Objects with all reports.
     matched: Vec<(Arrived, Vec<Report>)>,
-    /// Ranges that an earlier run left, and that agree.
+    /// Ranges from an earlier run that equal the source.
     kept: Vec<(Arc<Pending>, Span, Digest)>,
 }
 
 impl<'a> Publisher<'a> {
-    /// A publisher below a root, which people know by its path, and which has our mark on it.
+    /// Creates a publisher below a root, with the root's path for messages and its lock.
     pub(crate) fn new(
         crew: &'a Crew,
         ledger: &'a Ledger,
@@ -73,7 +74,7 @@ impl<'a> Publisher<'a> {
         (settings, cradle): (&Settings, Cradle),
     ) -> Self {
         let options = &settings.options;
-        // a dry run takes no hashes
+        // a dry run computes no hashes
         let expects = |asked: &&Asked| asked.expected.is_some() && options.dry_run.is_none();
         Self {
             crew,
@@ -95,16 +96,16 @@ impl<'a> Publisher<'a> {
         }
     }
 
-    /// Publishes until nothing more can come, and folders last.
+    /// Publishes files until no more can come, then finishes folders.
     pub(crate) fn run(&mut self, jobs: &Receiver<Job>) -> Result<(), Error> {
         loop {
             let next = jobs.recv_timeout(LOOK);
             let has_ended = matches!(next, Err(RecvTimeoutError::Disconnected));
-            // what has come while the disk was busy goes there together
+            // jobs that came while the disk was busy are handled together
             for job in next.ok().into_iter().chain(jobs.try_iter()) {
                 self.take(job);
             }
-            // what is proved stays, also where the copy fails: the next need not send it again
+            // verified data stay even if the copy fails, so that the next copy need not send them
             self.settle()?;
             self.crew.check()?;
             if has_ended {
@@ -116,10 +117,10 @@ impl<'a> Publisher<'a> {
             std::thread::park_timeout(LOOK);
         }
         if !self.arrived.is_empty() {
-            return Err(Error::new(Code::Protocol, "the sender left out a digest"));
+            return Err(PeerFault::Unexpected("the digest of a piece").into());
         }
         if !self.ledger.pending().is_empty() {
-            return Err(Error::new(Code::Protocol, "the sender left out a file"));
+            return Err(PeerFault::Unexpected("the data of a file").into());
         }
         self.check_expected()?;
         self.link();
@@ -131,7 +132,7 @@ impl<'a> Publisher<'a> {
         Ok(())
     }
 
-    /// Takes in what is said of an object or a file.
+    /// Adds the content of a job.
     fn take(&mut self, job: Job) {
         match job {
             Job::Arrived(arrived) => {
@@ -148,7 +149,7 @@ impl<'a> Publisher<'a> {
         }
     }
 
-    /// Brings together an object that has come and what was said of it, once that is all.
+    /// Moves an object and its reports to the matched ones, if both are complete.
     fn pair(&mut self, number: u64) {
         let arrived = self.arrived.get(&number);
         let reports = self.reports.get(&number).map(Vec::len);
@@ -160,12 +161,12 @@ impl<'a> Publisher<'a> {
             .extend(self.arrived.remove(&number).zip(reports));
     }
 
-    /// Gives files their names that are whole and compared, and notes what has come of others.
+    /// Renames complete files, and records the ranges of others in their journals.
     fn settle(&mut self) -> Result<(), Error> {
         let (mut whole, mut parts) = (Vec::new(), Vec::new());
         for (arrived, reports) in std::mem::take(&mut self.matched) {
             if reports.len() != arrived.digests.len() {
-                return Err(Error::new(Code::Protocol, "the sender left out a digest"));
+                return Err(PeerFault::Unexpected("the digest of a piece").into());
             }
             self.judge(&arrived, reports, &mut whole, &mut parts);
         }
@@ -175,7 +176,7 @@ impl<'a> Publisher<'a> {
             }
         }
         let touched = untouched_by_failure(&whole, &parts);
-        // before a mode may forbid it
+        // before a new mode may prevent it
         let unsynced = self.unsynced(&touched)?;
         if self.checks() {
             self.sync(&unsynced)?;
@@ -196,7 +197,8 @@ impl<'a> Publisher<'a> {
         Ok(())
     }
 
-    /// Compares what arrived of an object with what was sent: files that are whole now, and parts of others.
+    /// Compares an object with the reports of the sender. Adds complete files to `whole`, and
+    /// ranges of others to `parts`.
     fn judge(
         &mut self,
         arrived: &Arrived,
@@ -224,8 +226,8 @@ impl<'a> Publisher<'a> {
         }
     }
 
-    /// Both sides have the same bytes in a range of a file; answers whether all of it is compared, nothing if the file
-    /// has failed.
+    /// Records that a range of a file equals the source. Returns true if the file is complete, and
+    /// none if it has failed.
     fn prove(&self, file: &Pending, span: Span, digest: Digest) -> Option<bool> {
         let mut fill = file.fill();
         fill.unproved = fill.unproved.saturating_sub(span.1 - span.0);
@@ -235,17 +237,17 @@ impl<'a> Publisher<'a> {
         (!fill.failed).then_some(fill.unproved == 0)
     }
 
-    /// Notes in the journal what has come of a file, for a later run.
+    /// Records a range in the journal of a file, for a later run.
     fn note(&self, file: &Pending, span: Span) -> Result<(), Error> {
         let passage = self.passage;
         let noted = match &mut file.fill().journal {
             Some(journal) => journal.append(Record { span, passage }),
             None => Ok(()),
         };
-        noted.map_err(|error| self.fault("cannot note what arrived of", file.entry.path(), &error))
+        noted.map_err(|error| self.fault("cannot write the journal of", file.entry.path(), &error))
     }
 
-    /// Publishes a file that is whole.
+    /// Publishes a complete file.
     fn publish(&mut self, file: &Pending) {
         if file.fill().failed {
             return;
@@ -258,12 +260,12 @@ impl<'a> Publisher<'a> {
         }
     }
 
-    /// Whether files that are whole are read once more before they are published.
+    /// Returns true if complete files are read again before they are published.
     const fn checks(&self) -> bool {
         self.read_back || !self.expected.is_empty()
     }
 
-    /// Whether a file that is whole may be published. One whose check was interrupted stays for a later run.
+    /// Checks a complete file. If the check was interrupted, the file stays for a later run.
     fn passes(&mut self, file: &Pending) -> bool {
         let checked = self.check_disk(file).and_then(|()| self.check_hashes(file));
         let Err(error) = checked else { return true };
@@ -273,7 +275,7 @@ impl<'a> Publisher<'a> {
         false
     }
 
-    /// Reads a file back from its disk, if that is wanted.
+    /// Reads a file back from its device, if that is wanted.
     fn check_disk(&mut self, file: &Pending) -> Result<(), Error> {
         if !self.read_back {
             return Ok(());
@@ -283,24 +285,29 @@ impl<'a> Publisher<'a> {
         let checked = device::check(&mut self.root, &file.temporary, &digests, || crew.check());
         checked.map_err(|error| {
             let place = self.target.join(file.entry.path());
-            let text = format!("{}: {error}; {}", place.display(), outcome(file));
+            let text = format!(
+                "cannot publish {}: {error}; {}",
+                place.display(),
+                outcome(file)
+            );
             Error::new(error.code, text)
         })
     }
 
-    /// Takes the hashes that somebody expects of a file.
+    /// Compares the hashes of a file with the expected ones.
     fn check_hashes(&mut self, file: &Pending) -> Result<(), Error> {
         if self.expected.is_empty() {
             return Ok(());
         }
         self.expect(&file.temporary)?.map_err(|error| {
             let place = self.target.join(file.entry.path());
-            let text = format!("{} was not published: {error}", place.display());
+            let text = format!("cannot publish {}: {error}", place.display());
             Error::new(error.code, text)
         })
     }
 
-    /// Whether the file at `path` is what somebody expects; fails if it cannot be read.
+    /// Returns the result of comparing the file at `path` with the expected hashes. Fails if it
+    /// cannot be read.
     fn expect(&mut self, path: &Path) -> Result<Result<(), Error>, Error> {
         let kinds: Vec<_> = self.expected.iter().map(|asked| asked.kind).collect();
         let hashed = hashes_of(self.crew, &mut self.root, path, &kinds)?;
@@ -309,7 +316,7 @@ impl<'a> Publisher<'a> {
         Ok(expected.try_for_each(|asked| asked.check(&hashes)))
     }
 
-    /// Fails if the one file was there before and is not what somebody expects.
+    /// Fails if the only file was in place before, and differs from the expected hash.
     fn check_expected(&mut self) -> Result<(), Error> {
         if self.expected.is_empty() || self.ledger.verdict().unchanged == 0 {
             return Ok(());
@@ -317,7 +324,10 @@ impl<'a> Publisher<'a> {
         let path = self.ledger.expected();
         self.expect(&path)?.map_err(|error| {
             let place = self.target.join(path);
-            let text = format!("{} is not what was expected: {error}", place.display());
+            let text = format!(
+                "{} differs from the expected file: {error}",
+                place.display()
+            );
             Error::new(error.code, text)
         })
     }
@@ -333,7 +343,7 @@ impl<'a> Publisher<'a> {
             Report::Digest(theirs) if ours == Some(theirs) || file.fill().failed => Ok(theirs),
             Report::Digest(_) => {
                 let text = format!(
-                    "{}: what arrived is not what was sent; {}",
+                    "cannot publish {}: the received data differ from the sent data; {}",
                     self.target.join(file.entry.path()).display(),
                     outcome(file)
                 );
@@ -342,7 +352,7 @@ impl<'a> Publisher<'a> {
         }
     }
 
-    /// Entry `number` will not be in place.
+    /// Records that entry `number` has failed.
     fn fail(&mut self, number: u64, error: Error) {
         let Some(file) = self.ledger.find(number) else {
             return;
@@ -359,8 +369,9 @@ impl<'a> Publisher<'a> {
         self.ledger.settle(number, &file.entry, Err(error));
     }
 
-    /// Gives a file that nobody sees yet its mode and time, so that they are synced with its bytes. One that is in
-    /// its place gets them behind its bytes, or it would look whole before it is.
+    /// Sets the metadata of a file that has its temporary name, so that it is synced with the data.
+    /// A file with its final
+    /// name gets its metadata after its data are synced, as it would look complete before.
     fn dress_hidden(&mut self, file: &Pending) {
         if file.is_in_place() {
             return;
@@ -371,7 +382,7 @@ impl<'a> Publisher<'a> {
         }
     }
 
-    /// Gives a file that is whole its mode, its time and whatever else is kept.
+    /// Sets mode, time and other metadata of a complete file.
     fn dress(&mut self, file: &Pending) -> io::Result<()> {
         let (root, entry) = (&mut self.root, &file.entry);
         if file.fill().finished {
@@ -386,7 +397,7 @@ impl<'a> Publisher<'a> {
         Ok(())
     }
 
-    /// Gives a file that is whole its name.
+    /// Renames a complete file.
     fn name(&mut self, file: &Pending) -> Result<(), Error> {
         let named = self.dress(file).and_then(|()| self.rename(file));
         named.map_err(|error| self.fault("cannot publish", file.entry.path(), &error))
@@ -405,7 +416,7 @@ impl<'a> Publisher<'a> {
         Ok(())
     }
 
-    /// Gives files that are in place the further names that they have.
+    /// Creates the hard links whose files are in place.
     fn link(&mut self) {
         while let Some((name, first)) = self.ledger.take_link() {
             let linked = self.link_to(&name, first);
@@ -417,7 +428,7 @@ impl<'a> Publisher<'a> {
         let path = name.entry.path();
         let first = first.map_err(|code| {
             let text = format!(
-                "{}: it is one file with another that is not in place",
+                "cannot create {}: it is a hard link to a file that failed",
                 self.target.join(path).display()
             );
             Error::new(Code::from_number(code), text)
@@ -426,15 +437,15 @@ impl<'a> Publisher<'a> {
         let linked = link(&mut self.root, first, path, &name.temporary);
         linked.map_err(|error| {
             let what = format!(
-                "cannot make one file of {} and",
+                "cannot create a hard link to {} at",
                 self.target.join(first).display()
             );
             self.fault(&what, path, &error)
         })
     }
 
-    /// Gives folders their modes and times once everything in them is in place, since filling one
-    /// changes its time.
+    /// Sets modes and times of folders whose contents are in place, since new contents change the
+    /// time.
     fn leave(&mut self) {
         while let Some((number, entry)) = self.ledger.take_left() {
             if entry.is_top() {
@@ -449,8 +460,9 @@ impl<'a> Publisher<'a> {
         }
     }
 
-    /// Makes the root look like the folder whose contents were copied, when nothing in it changes any more. It may
-    /// be somebody else's, which does not spoil the copy.
+    /// Sets the metadata of the target folder, when its contents no longer change. A failure is
+    /// only a warning, since the
+    /// folder may have another owner.
     fn finish_top(&mut self) {
         if let Some(claim) = self.claim.take() {
             claim.lift();
@@ -460,7 +472,7 @@ impl<'a> Publisher<'a> {
         };
         if let Err(error) = self.finish(&entry) {
             let place = self.target.display();
-            let text = format!("mode and time of {place} could not be kept: {error}");
+            let text = format!("cannot set mode and time of {place}: {error}");
             self.wardrobe.warn(text);
         }
         self.ledger.settle(number, &entry, Ok(Settled::Now));
@@ -470,21 +482,21 @@ impl<'a> Publisher<'a> {
         self.clear(folder.path());
         let (root, path) = (&mut self.root, folder.path());
         if !self.wardrobe.dress(root, path, folder)? {
-            // whose mode forbids us to look for it by its name
+            // the time first, since the mode may prevent access by name
             root.set_time(path, folder.seconds, folder.nanos)?;
             root.set_folder_mode(path, folder.mode)?;
         }
         Ok(())
     }
 
-    /// Removes the folder for what is not whole in `folder`, once nothing is in it.
+    /// Removes the folder for temporary files in `folder`, if it is empty.
     fn clear(&mut self, folder: &Path) {
         if let Some(apart) = self.cradle.folder(folder) {
             self.root.remove_folder(&apart).ok();
         }
     }
 
-    /// Removes what will not be published, but for what a later run can go on with.
+    /// Removes files that will not be published, except those that a later run can resume.
     pub(crate) fn clean(&mut self) {
         for file in self.ledger.pending() {
             let mut fill = file.fill();
@@ -493,7 +505,7 @@ impl<'a> Publisher<'a> {
             if file.resumable && (fill.created && proved > 0 || !fill.held.is_empty()) {
                 continue;
             }
-            // whoever still writes must not make it now
+            // other threads must not create it again
             fill.failed = true;
             if fill.created && !file.is_in_place() {
                 self.root.remove(&file.temporary).ok();
@@ -517,7 +529,7 @@ impl<'a> Publisher<'a> {
         unsynced.map_err(|(path, error)| self.fault("cannot sync", &path, &error))
     }
 
-    /// Syncs them.
+    /// Syncs these files.
     fn sync(&self, unsynced: &Unsynced) -> Result<(), Error> {
         let synced = unsynced.sync(&self.root);
         synced.map_err(|(path, error)| self.fault("cannot sync", &path, &error))
@@ -528,7 +540,7 @@ impl<'a> Publisher<'a> {
     }
 }
 
-/// Files of these that have not failed, each once.
+/// Returns the files that have not failed, each once.
 fn untouched_by_failure(
     whole: &[Arc<Pending>],
     parts: &[(Arc<Pending>, Span)],
@@ -541,16 +553,16 @@ fn untouched_by_failure(
     files
 }
 
-/// What became of a file whose bytes are wrong.
+/// Returns the state of a file with wrong data, for a message.
 fn outcome(file: &Pending) -> &'static str {
     if file.is_in_place() {
-        "what is there now is spoilt, copy it again"
+        "the file at the target is damaged; copy it again"
     } else {
-        "nothing was published, copy it again"
+        "nothing was published; copy it again"
     }
 }
 
-/// Makes `path` a name of the file `first`, by way of a hidden one.
+/// Makes `path` a hard link to the file `first`, by way of a temporary name.
 fn link(root: &mut Root, first: &Path, path: &Path, temporary: &Path) -> io::Result<Settled> {
     let (one, other) = (root.look(first)?, root.look(path)?);
     if one
@@ -561,7 +573,7 @@ fn link(root: &mut Root, first: &Path, path: &Path, temporary: &Path) -> io::Res
     }
     root.hard_link(first, temporary)?;
     let renamed = root.rename(temporary, path);
-    // it is still there if that failed, or if both became one file meanwhile
+    // rename leaves it if it failed, or if both names became the same file meanwhile
     root.remove(temporary).ok();
     renamed.map(|()| Settled::Now)
 }

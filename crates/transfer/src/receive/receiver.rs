@@ -1,4 +1,4 @@
-//! The receiving side of a transfer.
+//! Receiver: threads and messages of the receiving side.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -16,6 +16,7 @@ use lighthaul_io::control::{Frame, Stream};
 use lighthaul_session::alive::Alive;
 use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error, caught};
+use lighthaul_session::fault::PeerFault;
 use lighthaul_session::join::join;
 use lighthaul_session::offer;
 use lighthaul_session::path::explore;
@@ -36,23 +37,23 @@ use crate::failures::Failures;
 use crate::message::{Announced, Listing, Message, Progress, Report, UNANSWERED_MAX};
 use crate::watch::{Failed, Sight, Summary, Watcher, announce};
 
-/// How often the sender hears how we are doing.
+/// Interval of reports to the sender.
 const PROGRESS: Duration = Duration::from_millis(50);
-/// How often we look at what there is to say.
+/// Longest wait for a message before other work is done.
 const TICK: Duration = Duration::from_millis(10);
-/// Objects that may have been announced, and not reported on.
+/// Most announced objects without reports of the sender.
 const UNREPORTED_MAX: usize = 1 << 8;
-/// Files that wait to be hashed.
+/// Most files that wait to be hashed.
 const FILES_MAX: usize = 1 << 12;
 
-/// Transfers that this process has begun to receive.
+/// Number of copies that this process has started to receive.
 static TRANSFERS: AtomicU64 = AtomicU64::new(0);
 
-/// How long the verdict may take to leave, and the sender to say nothing before it closes.
+/// Longest wait until the result is sent, and longest silence of the sender before it closes.
 const FLUSH: Duration = Duration::from_secs(10);
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Receives what the peer sends, and puts it in `landing`.
+/// Receives a copy from the peer into `landing`.
 pub fn receive(
     session: &Session,
     door: &Door<'_>,
@@ -105,7 +106,7 @@ pub fn receive(
                     let claim = (!dry).then(|| root.another()).transpose().map_err(failed)?;
                     let claim = claim.and_then(|root| Claim::stake(root, &writer, made));
                     let ground = (root.another().map_err(failed)?, folder.to_owned(), claim);
-                    // who does not wait any more has failed
+                    // a receiver that stopped waiting has failed
                     landed.send(ground).ok();
                     Ok(())
                 })
@@ -118,7 +119,7 @@ pub fn receive(
         if let Err(error) = &result {
             crew.fail(error.clone());
         }
-        // The other parts see them close, and must know why by then.
+        // other threads see the queues close, and must know the error by then
         drop(outlets);
         drop(receiving.unhashed.take());
         board.close();
@@ -127,7 +128,7 @@ pub fn receive(
     result.map_err(|error| session.blame(crew.take_failure().unwrap_or(error)))
 }
 
-/// Tells the sender which paths it is to look for.
+/// Sends the list of paths to the sender, as it requests pages.
 fn tell(list: &Told, crew: &Crew, stream: &Stream) -> Result<(), Error> {
     while !list.has_ended() {
         crew.check()?;
@@ -138,10 +139,10 @@ fn tell(list: &Told, crew: &Crew, stream: &Stream) -> Result<(), Error> {
     Ok(())
 }
 
-/// A transfer on the receiving side.
+/// State of a copy on the receiving side.
 pub(super) struct Receiving<'a, 'w> {
     pub(super) transfer: &'a Transfer<'a>,
-    /// Files whose hashes are to be taken.
+    /// Files whose hashes are wanted.
     pub(super) unhashed: Cell<Option<Receiver<PathBuf>>>,
     wardrobe: &'a Wardrobe<'a>,
     watcher: Watcher<'w>,
@@ -150,13 +151,13 @@ pub(super) struct Receiving<'a, 'w> {
     failures: Failures,
 }
 
-/// Where objects and reports go.
+/// Queues for objects and reports.
 pub(super) struct Outlets {
     pub(super) lanes: Vec<SyncSender<Incoming>>,
-    /// Ranges that are to be compared.
+    /// Queue of ranges to compare.
     held: SyncSender<HeldRange>,
     pub(super) jobs: Sender<Job>,
-    /// Objects on which the sender has not reported, and pieces of each that are left.
+    /// Number of pieces without a report, of each object.
     unreported: BTreeMap<u64, usize>,
 }
 
@@ -174,7 +175,7 @@ impl<'a> Receiving<'a, '_> {
         let lanes = offer::lanes(asked, !options.trc.is_empty());
         let mut path = explore(session, door, false, lanes)?;
         let Message::Offer(offer) = path.listen(session)? else {
-            return Err(Error::new(Code::Protocol, "the peer offered nothing"));
+            return Err(PeerFault::Unexpected("an offer").into());
         };
         if !offer.udp {
             path.sockets.clear();
@@ -240,7 +241,7 @@ impl<'a> Receiving<'a, '_> {
         Ok(summary)
     }
 
-    /// Waits until it is known where files go.
+    /// Waits until the target folder is open.
     fn landed(&self, lands: &Receiver<Landed>) -> Result<Landed, Error> {
         loop {
             self.transfer.crew.check()?;
@@ -249,7 +250,7 @@ impl<'a> Receiving<'a, '_> {
                 Err(_) if self.transfer.session.control.has_ended() => {
                     return Err(Error::new(
                         Code::Network,
-                        "the peer left before it listed anything",
+                        "the connection ended before the list of entries began",
                     ));
                 }
                 Err(_) => {}
@@ -257,7 +258,7 @@ impl<'a> Receiving<'a, '_> {
         }
     }
 
-    /// Hears from the sender, and tells it how it goes, until everything is in place.
+    /// Receives messages and reports progress, until all entries are settled.
     fn watch(
         &mut self,
         outlets: &mut Option<Outlets>,
@@ -288,11 +289,10 @@ impl<'a> Receiving<'a, '_> {
             }
             match self.transfer.session.hear_for(TICK) {
                 Err(error) if error.code == Code::TimedOut => {
-                    // what waited to be heard while others looked is heard by now
+                    // pending messages have been read by now
                     let patience = self.transfer.options().patience();
                     if now.since(moved.0.max(self.transfer.session.heard_at())) > patience {
-                        let text =
-                            format!("nothing came from the sender for {} s", patience.as_secs());
+                        let text = format!("the sender was silent for {} s", patience.as_secs());
                         return Err(Error::new(Code::TimedOut, text));
                     }
                 }
@@ -305,26 +305,26 @@ impl<'a> Receiving<'a, '_> {
         }
     }
 
-    /// Whether nothing is left to hear, so that the sender's last word need not be waited for.
+    /// Returns true if no more messages can matter, so that the end of the objects is not awaited.
     fn is_over(&self, outlets: Option<&Outlets>) -> bool {
         let reported = outlets.is_some_and(|outlets| outlets.unreported.is_empty());
         reported && self.transfer.ledger.is_complete()
     }
 
-    /// Takes in what the sender says; answers whether more objects are to come.
+    /// Handles a message. Returns true if more objects may come.
     fn take(&mut self, message: Message, outlets: &mut Option<Outlets>) -> Result<bool, Error> {
-        let lie = |text: &str| Err(Error::new(Code::Protocol, text));
+        let invalid = |what| Err(PeerFault::Invalid(what).into());
         if message == Message::Sent && outlets.is_none() {
             return Ok(false);
         }
         if let Message::Chosen { why } = message {
-            // where nothing is wanted, all may be over by then
+            // without data, the copy may be complete by now
             let name = self.protocol.name().to_owned();
             self.transfer.board.show(Sight::Chosen(name, why));
             return Ok(outlets.is_some());
         }
         let Some(outlets) = outlets else {
-            return lie("the peer spoke after its last word");
+            return invalid("a message after its last one");
         };
         match message {
             Message::Object(announced) => self.announce(announced, outlets)?,
@@ -336,14 +336,14 @@ impl<'a> Receiving<'a, '_> {
                 let left = outlets.unreported.get(&object);
                 let left = left.and_then(|left| left.checked_sub(reports.len()));
                 let Some(left) = left.filter(|_| !reports.is_empty()) else {
-                    return lie("the peer reported on what it did not send");
+                    return invalid("a report on a piece that it did not send");
                 };
                 if left == 0 {
                     outlets.unreported.remove(&object);
                 } else {
                     outlets.unreported.insert(object, left);
                 }
-                // a publisher that is gone has said why
+                // a publisher that has stopped has reported the reason
                 outlets.jobs.send(Job::Reports(object, reports)).ok();
             }
             Message::Held(mut held) => {
@@ -355,7 +355,7 @@ impl<'a> Receiving<'a, '_> {
                 };
                 if outlets.held.try_send(range).is_err() {
                     self.transfer.crew.check()?;
-                    return lie("the peer sends more digests than it may");
+                    return invalid("more digests than the limit");
                 }
             }
             Message::Warning { text } => self.transfer.board.show(Sight::Warning(text)),
@@ -365,12 +365,14 @@ impl<'a> Receiving<'a, '_> {
             | Message::Progress(_)
             | Message::Settled { .. }
             | Message::Hashed(_)
-            | Message::Verdict(_) => return lie("the peer spoke out of turn"),
+            | Message::Verdict(_) => {
+                return Err(PeerFault::Unexpected("the next message of a copy").into());
+            }
         }
         Ok(true)
     }
 
-    /// Takes the reasons of `reports` in, as far as there is room for them.
+    /// Limits the reasons in `reports` to the space that is left for them.
     fn take_reasons(&self, reports: &mut [Report]) {
         for report in reports {
             if let Report::Failed { why, .. } = report {
@@ -380,12 +382,11 @@ impl<'a> Receiving<'a, '_> {
     }
 
     fn announce(&self, announced: Announced, outlets: &mut Outlets) -> Result<(), Error> {
-        let lie = |text: &str| Error::new(Code::Protocol, text);
-        let layout =
-            Layout::new(announced.pieces).map_err(|_| lie("the peer's object makes no sense"))?;
+        let invalid = |what| Error::from(PeerFault::Invalid(what));
+        let layout = Layout::new(announced.pieces).map_err(|_| invalid("an invalid object"))?;
         let files = self.transfer.ledger.announce(layout.pieces())?;
         if outlets.unreported.len() >= UNREPORTED_MAX {
-            return Err(lie("the peer does not report on what it sends"));
+            return Err(invalid("more objects without reports than the limit"));
         }
         let pieces = layout.pieces().len();
         if outlets
@@ -393,7 +394,7 @@ impl<'a> Receiving<'a, '_> {
             .insert(announced.number, pieces)
             .is_some()
         {
-            return Err(lie("the peer sends an object twice"));
+            return Err(invalid("an object twice"));
         }
         let incoming = Incoming {
             number: announced.number,
@@ -406,10 +407,10 @@ impl<'a> Receiving<'a, '_> {
             return Ok(());
         }
         self.transfer.crew.check()?;
-        Err(lie("the peer sends more than its lanes take"))
+        Err(invalid("more objects than a lane accepts"))
     }
 
-    /// Tells both sides which limit of this host's kernel binds, if one does.
+    /// Reports a limit of this host's kernel to both sides, if it matters.
     fn warn(&self, scarce: Option<String>) -> Result<(), Error> {
         if let Some(text) = scarce {
             self.transfer
@@ -468,11 +469,12 @@ impl<'a> Receiving<'a, '_> {
         self.show();
         self.tell_progress()?;
         let verdict = self.transfer.ledger.verdict();
-        // a sender that is gone does not undo what is published
+        // published files stay even if the sender has left
         self.transfer.session.say(&Message::Verdict(verdict)).ok();
         self.transfer.session.control.flush(FLUSH);
-        // it closes when it has heard that, and says that it is there until then; to close first would be to
-        // take it for a loss
+        // the sender closes when it has read the result, and sends keepalives until then; closing
+        // first would look like a
+        // lost connection
         let clock = self.transfer.session.clock;
         loop {
             match self.transfer.session.hear_for::<Message>(FAREWELL) {

@@ -1,4 +1,4 @@
-//! How to receive, and where to.
+//! Settings of the receiving side.
 
 use std::path::PathBuf;
 
@@ -12,23 +12,23 @@ use super::journal::Passage;
 use super::permit::Permit;
 use crate::budget::Budget;
 
-/// How to receive.
+/// Settings of the receiving side.
 #[derive(Debug, Default)]
 pub struct Settings {
-    /// Datagrams are not encrypted.
+    /// True if datagrams are not encrypted.
     pub plain: bool,
-    /// Which paths the sender is to look for, if not all.
+    /// List of paths to copy, if not all are wanted.
     pub names: Option<Names>,
-    /// How to copy.
+    /// Options of the copy.
     pub options: Options,
-    /// What the peer may set.
+    /// Metadata that the peer may set.
     pub permit: Permit,
-    /// Limits of its memory and open files.
+    /// Limits of memory and open files.
     pub budget: Budget,
 }
 
 impl Settings {
-    /// How bytes travel, and by which digest both sides compare them.
+    /// Returns the protection of bytes on the network.
     pub(crate) const fn passage(&self) -> Passage {
         Passage {
             digest: self.options.digest,
@@ -36,11 +36,11 @@ impl Settings {
         }
     }
 
-    /// Which start of the host written bytes do not outlive, zero if they are brought to disk.
+    /// Returns the start of the host that written bytes do not survive, or zero if they are synced.
     pub(super) fn boot(&self) -> u64 {
         if self.options.sync { 0 } else { boot() }
     }
 }
 
-/// Where files go, what people know that as, and our mark on it.
+/// Root of the target, its path for messages, and the lock on it.
 pub(super) type Landed = (Root, PathBuf, Option<Claim>);

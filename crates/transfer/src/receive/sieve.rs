@@ -1,4 +1,4 @@
-//! Finds what a folder at the target has and its source does not.
+//! Names at the source, to find items that only the target has.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -7,19 +7,20 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use lighthaul_files::manifest::{Entry, Kind};
 use lighthaul_files::temp_names::PREFIX;
 
-/// The names that the source has, in each of the folders that the list is in.
+/// Names at the source, for each folder of the list that has not ended.
 #[derive(Debug)]
 pub(crate) struct Sieve {
     stack: Vec<(Vec<u8>, BTreeSet<Vec<u8>>)>,
-    /// The folder that everything goes to is the source's, too.
+    /// True if the target folder corresponds to one source folder.
     whole: bool,
-    /// Something at the source could not be read, so that what is missing may be there.
+    /// True if some of the source could not be read, so that the names are incomplete.
     doubtful: bool,
     said: bool,
 }
 
 impl Sieve {
-    /// A sieve for entries that are `named` after their source, or for the contents of a folder.
+    /// Creates the state for entries that are `named` after their source, or for the contents of a
+    /// folder.
     pub(crate) fn new(named: bool) -> Self {
         Self {
             stack: vec![(Vec::new(), BTreeSet::new())],
@@ -29,12 +30,12 @@ impl Sieve {
         }
     }
 
-    /// Whether the folder that everything goes to is the source's, too.
+    /// Returns true if the target folder corresponds to one source folder.
     pub(crate) const fn is_whole(&self) -> bool {
         self.whole
     }
 
-    /// The source has `entry`.
+    /// Adds the name of `entry`.
     pub(crate) fn take(&mut self, entry: &Entry) {
         if entry.kind == Kind::Leave {
             return;
@@ -52,19 +53,19 @@ impl Sieve {
         }
     }
 
-    /// Not all that the source has may be listed: nothing is removed from now on.
+    /// Records that the names are incomplete, so that nothing more is deleted.
     pub(crate) const fn doubt(&mut self) {
         self.doubtful = true;
     }
 
-    /// The sentence that says so, once.
+    /// Returns a message about that, once.
     pub(crate) fn doubts(&mut self) -> Option<String> {
         let say = self.doubtful && !self.said;
         self.said |= say;
-        say.then(|| "nothing is deleted, since some of the source could not be read".to_owned())
+        say.then(|| "nothing is deleted, because some of the source could not be read".to_owned())
     }
 
-    /// The folder `path` ends; answers the paths of what is `there` and the source does not have.
+    /// Ends the folder `path`. Returns the paths of items in `there` that the source does not have.
     pub(crate) fn end(&mut self, path: &[u8], there: Vec<OsString>) -> Vec<Vec<u8>> {
         let listed = self.stack.last().is_some_and(|(folder, _)| folder == path);
         if !listed {

@@ -1,4 +1,4 @@
-//! The objects of one lane on the receiving side: files written under temporary names.
+//! Sink of one lane: writes objects to temporary files.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,27 +18,27 @@ use super::ledger::Pending;
 use super::temp_files::{Attempt, TempFiles};
 use crate::crew::Crew;
 
-/// What a mode must allow for a file to be opened once more by its owner.
+/// Mode bits that the owner needs to open a file again.
 const OPEN: u32 = 0o600;
 
-/// Writes files below a root.
+/// Writer of objects to files below a root.
 #[derive(Debug)]
 pub(crate) struct FileSink {
     pub(crate) crew: Arc<Crew>,
     pub(crate) files: TempFiles,
     pub(crate) kind: Kind,
-    /// Files that are kept open at a time.
+    /// Most files that are open at a time.
     pub(crate) open_max: usize,
-    /// Hears of objects that have come.
+    /// Queue for complete objects.
     pub(crate) jobs: Sender<Job>,
     pub(crate) object: Option<Writing>,
 }
 
-/// An object that is being written.
+/// Object that is being written.
 #[derive(Debug)]
 pub(crate) struct Writing {
     object: Arc<Incoming>,
-    /// Open files, by the number of their entry.
+    /// Open files, by the numbers of their entries.
     open: BTreeMap<u64, OutputFile>,
     taking: BTreeMap<usize, Taking>,
     digests: Vec<Option<Digest>>,
@@ -47,7 +47,7 @@ pub(crate) struct Writing {
 impl FileSink {
     fn put(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         let Some(mut writing) = self.object.take() else {
-            return Err(Error::new(Code::Io, "bytes came that belong to no object"));
+            return Err(Error::new(Code::Io, "received bytes belong to no object"));
         };
         let object = Arc::clone(&writing.object);
         for cut in object.layout.cut(offset, bytes.len()) {
@@ -109,7 +109,7 @@ impl FileSink {
         Ok(())
     }
 
-    /// The file under its temporary name; nothing if it has failed, which is noted.
+    /// Returns the open temporary file, or none if the file has failed, which is recorded.
     fn open<'w>(
         &mut self,
         writing: &'w mut Writing,
@@ -126,7 +126,7 @@ impl FileSink {
                 }
                 Err(error) if error.code == Code::Io => return Err(error),
                 Err(error) => {
-                    // whoever publishes hears of it before the object's end
+                    // the publisher receives this before the end of the object
                     self.jobs.send(Job::Failed(file.number, error)).ok();
                     return Ok(None);
                 }
@@ -136,7 +136,7 @@ impl FileSink {
     }
 }
 
-/// The digest of what is in the file, for kinds that could not follow the order of arrival.
+/// Returns the digest of a range of the file, for kinds of digests that need the bytes in order.
 fn read_back(file: &OutputFile, kind: Kind, offset: u64, len: u64) -> io::Result<Option<Digest>> {
     let mut taking = Taking::new(kind, len);
     let mut buffer = vec![0; 1 << 20];
@@ -176,7 +176,7 @@ impl Sink for FileSink {
             object, digests, ..
         }) = self.object.take()
         {
-            // who does not listen any more has failed
+            // a publisher that has stopped has failed
             self.jobs
                 .send(Job::Arrived(Arrived { object, digests }))
                 .ok();

@@ -1,5 +1,5 @@
-//! What the receiver wants of a file: the bytes that must come, and the ranges that an earlier run left, which must be
-//! compared with the source before they count.
+//! Ranges of a file that the receiver requests, and ranges from an earlier run that it compares
+//! with the source.
 
 use std::fs::File;
 use std::io;
@@ -18,11 +18,12 @@ use super::temp_files::is_continued;
 use crate::crew::LOOK;
 use crate::message::WantedFile;
 
-/// A file from this size on leaves a journal, so that a later run can go on with it.
+/// Size from which a file has a journal, so that a later run can resume it.
 const RESUMABLE: u64 = 8 << 20;
 
 impl Judge<'_> {
-    /// What must come of a file, and what an earlier run may have left of it.
+    /// Returns the request for a file. Ranges that an earlier run has left are compared instead of
+    /// sent.
     pub(super) fn want(&self, place: &mut Place, number: u64, entry: &Entry) -> WantedFile {
         let size = entry.size();
         let pending = self.pending(number, entry);
@@ -44,7 +45,7 @@ impl Judge<'_> {
         }
     }
 
-    /// In a dry run, bytes of a file that an earlier run left, and that the copy would not send again.
+    /// Returns the bytes of an earlier run that the copy would keep, for a dry run.
     pub(super) fn would_keep(&self, place: &mut Place, number: u64, entry: &Entry) -> u64 {
         if place.is_fresh(&entry.path) {
             return 0;
@@ -55,7 +56,7 @@ impl Judge<'_> {
         held.iter().map(|(from, till)| till - from).sum()
     }
 
-    /// A file that is to come, and where it is until it is whole.
+    /// Creates the state of a file that will be received.
     fn pending(&self, number: u64, entry: &Entry) -> Pending {
         let path = entry.path();
         let resumable = entry.size() >= RESUMABLE;
@@ -68,7 +69,7 @@ impl Judge<'_> {
         Pending::new(number, entry.clone(), names, resumable)
     }
 
-    /// What an earlier run noted of a file, if it left a journal and the file that this is about.
+    /// Returns the records of an earlier run, if it left a journal and the right partial file.
     fn left_behind(&self, place: &mut Place, pending: &Pending) -> Vec<Record> {
         if !pending.resumable {
             return Vec::new();
@@ -83,7 +84,7 @@ impl Judge<'_> {
         }
         let subject = self.subject(pending);
         let read = if self.transfer.options().dry_run.is_some() {
-            // which holds nothing, and waits for nobody
+            // a dry run takes no lock and does not wait
             let journal = place.root.read(&pending.journal);
             journal.and_then(|file| Journal::look(&file, subject))
         } else {
@@ -93,8 +94,9 @@ impl Judge<'_> {
         within_file(read.unwrap_or_default(), partial.size)
     }
 
-    /// The journal of a file. Whoever holds it may be a run that has not noticed yet that nobody is there any more: it is
-    /// waited for, all of a copy's files together as long as that may take.
+    /// Opens and locks the journal of a file. If another copy has locked it, waits until that ends.
+    /// All files of this copy
+    /// together wait at most as long as the peer may be silent.
     fn lock(&self, place: &mut Place, pending: &Pending) -> io::Result<File> {
         loop {
             let locked = place.root.lock(&pending.journal);
@@ -107,7 +109,7 @@ impl Judge<'_> {
                 let patience = self.transfer.options().patience();
                 let path = place.landing.folder.join(pending.entry.path());
                 self.transfer.board.tell(format!(
-                    "{}: another transfer is writing it, which is given {} s to end",
+                    "waiting up to {1} s for another copy that is writing {0}",
                     path.display(),
                     patience.as_secs()
                 ));
@@ -120,7 +122,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What a journal of `pending` is about.
+    /// Returns the subject of the journal of `pending`.
     pub(super) const fn subject(&self, pending: &Pending) -> Subject {
         Subject {
             look: pending.look(),
@@ -128,9 +130,9 @@ impl Judge<'_> {
         }
     }
 
-    /// Refuses the whole copy if `entry` cannot fit beside what was wanted before it.
+    /// Rejects the whole copy if `entry` certainly does not fit beside the earlier entries.
     pub(super) fn fit(&self, place: &mut Place, entry: &Entry) -> Result<(), Error> {
-        // zeros take no room then, and a folder that a dry run does not make is on no disk yet
+        // sparse files may need no space, and a folder that a dry run does not create has no device
         let is_dry = self.transfer.options().dry_run.is_some();
         let is_nowhere = is_dry && (!place.landing.is_there() || place.is_fresh(&entry.path));
         if self.transfer.options().sparse || is_nowhere {
@@ -140,10 +142,10 @@ impl Judge<'_> {
         match place.room.take(&mut place.root, entry, &left) {
             Ok(None) => Ok(()),
             Ok(Some(why)) => {
-                let text = format!("{}: {why}", place.landing.folder.display());
+                let text = format!("cannot copy to {}: {why}", place.landing.folder.display());
                 Err(Error::new(Code::Io, text))
             }
-            Err(error) => Err(place.fault("cannot tell the room for", entry, &error)),
+            Err(error) => Err(place.fault("cannot determine the free space for", entry, &error)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Copies from one folder to another, both sides in this process, over loopback.
+//! Copies from one folder to another over loopback, with both sides in this process.
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -34,7 +34,7 @@ pub(super) struct Bench {
     pub(super) top: PathBuf,
     /// Metadata that the peer may set.
     pub(super) permit: Permit,
-    /// The parts of the sender and of the receiver that panic.
+    /// Parts of the sender and of the receiver that panic.
     pub(super) broken: [Option<&'static str>; 2],
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Outcome {
 }
 
 impl Bench {
-    /// Makes both folders, empty.
+    /// Creates both folders, empty.
     pub(super) fn new(name: &str) -> Self {
         let top = std::env::temp_dir().join(format!("bench-{name}-{}", std::process::id()));
         fs::remove_dir_all(&top).ok();
@@ -60,7 +60,8 @@ impl Bench {
         }
     }
 
-    /// Makes both folders for a user without root's rights, which the thread is until the guard is dropped.
+    /// Creates both folders for a user without root's rights. The thread has the rights of that
+    /// user until the guard is dropped.
     pub(super) fn ordinary(name: &str) -> (Self, Ordinary) {
         let bench = Self::new(name);
         let user = Ordinary::begin();
@@ -82,12 +83,12 @@ impl Bench {
         self.top.join("target").join(path)
     }
 
-    /// Writes a file of the source; the folders on its way are made.
+    /// Writes a file of the source, and creates the folders above it.
     pub(super) fn put(&self, path: &str, bytes: impl AsRef<[u8]>) {
         write(&self.source(path), bytes.as_ref());
     }
 
-    /// Writes a file of the target; the folders on its way are made.
+    /// Writes a file of the target, and creates the folders above it.
     pub(super) fn leave(&self, path: &str, bytes: impl AsRef<[u8]>) {
         write(&self.target(path), bytes.as_ref());
     }
@@ -102,7 +103,7 @@ impl Bench {
         self.watch((from, to), options, &mut |_| {})
     }
 
-    /// Copies as [`Self::copy_to`] does, and has `watcher` see what the receiver shows.
+    /// Copies like [`Self::copy_to`], and passes the events of the receiver to `watcher`.
     pub(super) fn watch(
         &self,
         (from, to): (&str, &str),
@@ -114,7 +115,7 @@ impl Bench {
         self.send(Finds::walked(walk.unwrap()), to, options, watcher)
     }
 
-    /// Copies as [`Self::watch`] does, what there is in `finds`.
+    /// Copies the entries in `finds` like [`Self::watch`].
     pub(super) fn send(
         &self,
         finds: Finds,
@@ -162,7 +163,7 @@ impl Bench {
         }
     }
 
-    /// The names in a folder of the target, in order.
+    /// Returns the names in a folder of the target, in order.
     pub(super) fn names(&self, folder: &str) -> Vec<OsString> {
         let found = fs::read_dir(self.target(folder)).unwrap();
         let mut names: Vec<_> = found.map(|found| found.unwrap().file_name()).collect();
@@ -170,12 +171,12 @@ impl Bench {
         names
     }
 
-    /// The bytes of a file of the target.
+    /// Returns the bytes of a file of the target.
     pub(super) fn read(&self, path: &str) -> Vec<u8> {
         fs::read(self.target(path)).unwrap()
     }
 
-    /// Mode and time of the last change of a file or folder of the target.
+    /// Returns mode and modification time of a file or folder of the target.
     pub(super) fn look(&self, path: &str) -> (u32, i64, i64) {
         look(&self.target(path))
     }
@@ -188,14 +189,14 @@ impl Drop for Bench {
 }
 
 impl Outcome {
-    /// The summary of the receiver, where both sides are content and nothing has failed.
+    /// Returns the summary of the receiver. Fails if a side or an entry has failed.
     pub(super) fn whole(self) -> Summary {
         let (sender, receiver) = (self.sender.unwrap(), self.receiver.unwrap());
         assert_eq!((sender.failures, &receiver.failures), (vec![], &vec![]));
         receiver
     }
 
-    /// Failures of a copy, which are the same on both sides.
+    /// Returns the failures of a copy, which must be the same on both sides.
     pub(super) fn failed(self) -> Vec<Failed> {
         let (sender, receiver) = (self.sender.unwrap(), self.receiver.unwrap());
         assert_eq!(sender.failures, receiver.failures);
@@ -203,13 +204,13 @@ impl Outcome {
     }
 }
 
-/// Mode and time of the last change of what is at `path`.
+/// Returns mode and modification time of the item at `path`.
 pub(super) fn look(path: &Path) -> (u32, i64, i64) {
     let there = fs::symlink_metadata(path).unwrap();
     (there.mode() & 0o7777, there.mtime(), there.mtime_nsec())
 }
 
-/// The octets of a file that compress badly and repeat nowhere.
+/// Returns octets for a file that compress badly and do not repeat.
 pub(super) fn octets(len: usize, seed: u64) -> Vec<u8> {
     let mut rng = lighthaul_base::Rng::new(seed);
     let words = std::iter::repeat_with(|| rng.below(u64::MAX).to_le_bytes());
@@ -223,7 +224,7 @@ fn write(path: &Path, bytes: &[u8]) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Both ends of a session: the one that called, and the one that was called.
+/// Returns both ends of a session: the client, and the server.
 #[expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 pub(super) fn sessions() -> [Session; 2] {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -242,12 +243,12 @@ pub(super) fn sessions() -> [Session; 2] {
     })
 }
 
-/// Gives what is at `path` the time that listed entries have.
+/// Sets the modification time of the item at `path` to that of listed entries.
 pub(super) fn age(path: &Path) {
     set_time(path, SECONDS);
 }
 
-/// Sets the time of the last change of what is at `path`; of a link, its own.
+/// Sets the modification time of the item at `path`, without following links.
 pub(super) fn set_time(path: &Path, seconds: i64) {
     let time = Timespec {
         tv_sec: seconds,
@@ -260,15 +261,15 @@ pub(super) fn set_time(path: &Path, seconds: i64) {
     utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
 }
 
-/// Sets the mode of what is at `path`.
+/// Sets the mode of the item at `path`.
 pub(super) fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Makes a FIFO.
+/// Creates a FIFO.
 pub(super) fn make_fifo(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::RWXU, 0).unwrap();
 }
 
-/// When listed entries were last changed.
+/// Modification time of listed entries.
 pub(super) const SECONDS: i64 = 1_000_000_000;

@@ -1,4 +1,4 @@
-//! Answers of the receiver to a list: entries made at once, files wanted, entries refused.
+//! Lists of entries: entries created at once, requested files, rejected entries.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -35,7 +35,7 @@ fn sparse() -> Options {
 }
 
 #[test]
-fn list_that_makes_no_sense_is_refused() {
+fn malformed_list_is_rejected() {
     let bench = Bench::new("nonsense");
     let pages = [
         vec![Listing::End],
@@ -60,7 +60,7 @@ fn list_that_makes_no_sense_is_refused() {
         let judged = bench.hear("target/", &list, &Options::default());
         assert_eq!(judged.result.unwrap_err().code, Code::Protocol);
     }
-    // only a copy of contents has an entry for the folder that all goes to
+    // only a copy of contents has an entry for the target folder
     let top = [leave("")];
     let named = bench.judge(("target/", true), &top, &Options::default());
     assert_eq!(named.result.unwrap_err().code, Code::Protocol);
@@ -77,9 +77,10 @@ fn list_that_makes_no_sense_is_refused() {
     );
 }
 
-/// The target folder gets the source's mode and time if the copy makes it, or if owners are kept.
+/// The target folder gets the metadata of the source if the copy creates it, or if owners are
+/// preserved.
 #[test]
-fn target_folder_looks_like_the_source_only_where_it_is_new() {
+fn target_folder_gets_the_metadata_of_the_source_only_if_it_is_new() {
     let owner = Options {
         keep: Keep {
             owner: true,
@@ -91,8 +92,9 @@ fn target_folder_looks_like_the_source_only_where_it_is_new() {
         listed: true,
         ..Options::default()
     };
-    // whether something else made the folder, what is asked for, then whether it was made for the copy, whether it
-    // gets the source's mode, and whether it is opened to be filled
+    // inputs: whether the target existed, whether an unfinished copy created it, and the options;
+    // results: whether it counts
+    // as created, whether it gets the source's mode, and whether it is made writable
     for (there, begun, options, made, left, opened) in [
         (false, false, &Options::default(), true, true, true),
         (true, false, &Options::default(), false, false, false),
@@ -133,9 +135,9 @@ fn target_folder_looks_like_the_source_only_where_it_is_new() {
     set_mode(&bench.target(""), 0o755);
 }
 
-/// A rule that leaves something out by its path at the source does so where the target has another name.
+/// A rule with a path at the source also protects files of a target with another name.
 #[test]
-fn rules_hold_for_the_paths_at_the_source() {
+fn rules_apply_to_paths_at_the_source() {
     let bench = Bench::new("renamed");
     let rule = Written::Exclude(b"/dir/kept".to_vec());
     let options = Options {
@@ -151,9 +153,9 @@ fn rules_hold_for_the_paths_at_the_source() {
     assert_eq!(bench.names("other"), ["a", "kept"]);
 }
 
-/// Entries of a folder that cannot be made are passed over; the rest of the list is not.
+/// Entries in a folder that cannot be created are skipped; other entries are not.
 #[test]
-fn folder_that_cannot_be_made_fails_once() {
+fn folder_that_cannot_be_created_fails_once() {
     let bench = Bench::new("barred");
     make_fifo(&bench.target("a"));
     bench.leave("old", "x");
@@ -179,14 +181,15 @@ fn folder_that_cannot_be_made_fails_once() {
     assert_eq!(
         [left(), left()],
         [Some(7), None],
-        "the other waits for the file"
+        "the end of the other folder waits for the file"
     );
-    // what is only at the target is deleted at the end of the list, whatever was passed over
+    // items that only the target has are deleted at the end of the list, even if entries were
+    // skipped
     assert_eq!(bench.names(""), ["a", "ad", "c"]);
 }
 
 #[test]
-fn file_that_fails_does_not_bar_others() {
+fn failed_file_does_not_affect_others() {
     let bench = Bench::new("not-barred");
     bench.leave("a/in", "x");
     let list = [file("a", 1), file("b", 1)];
@@ -196,20 +199,23 @@ fn file_that_fails_does_not_bar_others() {
     assert_eq!(judged.wanted[0].number, 1);
 }
 
-/// The end of a folder that could not be made is the last of what is passed over.
+/// Skipping ends with the end of the folder that could not be created.
 #[test]
-fn list_goes_on_behind_a_folder_that_cannot_be_made() {
+fn list_continues_after_a_folder_that_cannot_be_created() {
     let bench = Bench::new("behind");
     bench.leave("a", "x");
     let list = [folder("a"), leave("a"), file("a.txt", 1)];
     let judged = bench.judge(CONTENTS, &list, &Options::default());
     assert_eq!(judged.failure().0, "a");
     assert_eq!(judged.wanted[0].number, 2);
-    assert!(judged.ledger.take_left().is_none(), "it was never entered");
+    assert!(
+        judged.ledger.take_left().is_none(),
+        "the folder does not exist"
+    );
 }
 
 #[test]
-fn empty_entries_are_made_at_once_and_look_like_the_source() {
+fn empty_entries_are_created_at_once_with_the_metadata_of_the_source() {
     let bench = Bench::new("empty");
     bench.leave("there", "longer");
     bench.leave("other", "longer");
@@ -244,14 +250,14 @@ fn empty_entries_are_made_at_once_and_look_like_the_source() {
         assert_eq!(fs::read_link(&link).unwrap(), Path::new(target));
         assert_eq!(look(&link).1, SECONDS);
     }
-    // once more: all of it is there
+    // a second copy finds everything in place
     let again = bench.judge(CONTENTS, &list, &Options::default());
     assert_eq!((again.wants(), again.settled()), (vec![], (6, 6)));
 }
 
-/// A file that stays is not touched where mode and time are right, and mended where they are not.
+/// An existing file is not touched if mode and time are right, and corrected if they are not.
 #[test]
-fn file_that_stays_gets_mode_and_time_of_the_source() {
+fn existing_file_gets_mode_and_time_of_the_source() {
     let bench = Bench::new("mend");
     let path = bench.target("a");
     fs::write(&path, "abc").unwrap();
@@ -265,7 +271,7 @@ fn file_that_stays_gets_mode_and_time_of_the_source() {
     let list = [file("a", 3)];
     let judged = bench.judge(CONTENTS, &list, &Options::default());
     assert_eq!((judged.wants(), judged.settled()), (vec![], (1, 1)));
-    assert_eq!(changed(), before, "nothing was to be done");
+    assert_eq!(changed(), before, "nothing had to be changed");
 
     set_mode(&path, 0o600);
     bench.judge(CONTENTS, &list, &Options::default());
@@ -280,7 +286,7 @@ fn file_that_stays_gets_mode_and_time_of_the_source() {
     assert_eq!(judged.wants(), NOTHING);
     assert_eq!(bench.look("a"), (0o640, SECONDS, 5));
 
-    // with more to be kept, the same by another way
+    // with more metadata to preserve, another function does the same
     set_mode(&path, 0o600);
     let dressed = Entry {
         extras: Some(Box::default()),
@@ -315,9 +321,9 @@ fn file_that_stays_gets_mode_and_time_of_the_source() {
     assert_eq!(read.unwrap(), 1);
 }
 
-/// With `--update` a newer file stays as it is, with its mode, and becomes no name of another.
+/// With `--update` a newer file stays with its mode, and is not replaced by a hard link.
 #[test]
-fn newer_file_is_spared() {
+fn newer_file_is_kept() {
     let update = Options {
         update: true,
         hard_links: true,
@@ -365,9 +371,9 @@ fn newer_file_is_spared() {
     }
 }
 
-/// Further names wait for the first where hard links are kept, and are files of their own elsewhere.
+/// Hard links wait for their first name if they are preserved, and are separate files otherwise.
 #[test]
-fn further_names_are_wanted_only_where_links_are_not_kept() {
+fn hard_links_are_requested_only_if_they_are_not_preserved() {
     let list = [
         Entry {
             linked: Linked::First(1),
@@ -390,7 +396,11 @@ fn further_names_are_wanted_only_where_links_are_not_kept() {
         ..Options::default()
     };
     let judged = bench.judge(CONTENTS, &list, &linking);
-    assert_eq!(judged.wants(), [0, 2], "no first name is known of the last");
+    assert_eq!(
+        judged.wants(),
+        [0, 2],
+        "the first name of the last link is unknown"
+    );
     let first = &list[0];
     judged
         .ledger
@@ -400,7 +410,7 @@ fn further_names_are_wanted_only_where_links_are_not_kept() {
 }
 
 #[test]
-fn devices_are_replaced_only_where_asked_for_and_allowed() {
+fn devices_are_replaced_only_on_request_and_with_permission() {
     for (asked, allowed) in [(false, false), (false, true), (true, false), (true, true)] {
         let mut bench = Bench::new("special");
         bench.permit = Permit {
@@ -421,13 +431,16 @@ fn devices_are_replaced_only_where_asked_for_and_allowed() {
         }
         let (path, code, why) = judged.failure();
         assert_eq!((path.as_str(), code), ("a", Code::Open as u8));
-        assert!(why.contains("is a FIFO, which is not replaced"), "{why}");
+        assert!(
+            why.contains("cannot replace") && why.contains("is a FIFO"),
+            "{why}"
+        );
         assert_eq!(why.contains("--replace-special"), allowed, "{why}");
     }
 }
 
 #[test]
-fn path_that_cannot_be_looked_at_fails_alone() {
+fn path_whose_metadata_cannot_be_read_fails_alone() {
     let bench = Bench::new("look");
     bench.leave("f", "x");
     let long = "n".repeat(256);
@@ -438,21 +451,21 @@ fn path_that_cannot_be_looked_at_fails_alone() {
     );
     let (_, code, why) = judged.failure();
     assert_eq!(code, Code::Open as u8);
-    assert!(why.contains("longer"), "{why}");
+    assert!(why.contains("too long"), "{why}");
     assert_eq!(judged.wanted.len(), 1);
-    // through a file leads no path, which is another fault than that nothing is there
+    // a path through a file is another fault than a missing file
     let judged = bench.judge(CONTENTS, &[file("f/x", 0)], &Options::default());
     let (_, code, why) = judged.failure();
     assert_eq!(code, Code::Open as u8);
-    assert!(why.contains("cannot look at"), "{why}");
-    // a folder on the way that is not there is no fault of its own: the file cannot be made
+    assert!(why.contains("cannot read the metadata"), "{why}");
+    // a missing folder above is no separate fault: the file cannot be created
     let judged = bench.judge(CONTENTS, &[file("g/x", 0)], &Options::default());
     let why = judged.failure().2;
     assert!(why.contains("cannot create"), "{why}");
 }
 
 #[test]
-fn file_that_no_disk_can_have_is_refused() {
+fn file_larger_than_any_disk_is_rejected() {
     let bench = Bench::new("huge");
     let most = i64::MAX as u64;
     let list = [file("a", most + 1), file("b", most)];
@@ -461,7 +474,7 @@ fn file_that_no_disk_can_have_is_refused() {
     assert_eq!(path, "a");
     assert!(why.contains("no file can have"), "{why}");
     assert_eq!(judged.wanted[0].number, 1);
-    // the most that there can be fits no disk, which refuses the copy before a byte is sent
+    // the largest possible file fits no disk, so the copy is rejected before any byte is sent
     for list in [[file("b", most)], [file("c", 1 << 50)]] {
         let judged = bench.judge(CONTENTS, &list, &Options::default());
         assert_eq!(judged.result.unwrap_err().code, Code::Io);
@@ -470,13 +483,13 @@ fn file_that_no_disk_can_have_is_refused() {
 }
 
 #[test]
-fn folder_that_stays_is_opened_and_tidied() {
+fn existing_folder_is_made_writable_and_cleaned() {
     let (bench, _ordinary) = Bench::ordinary("tidy");
     let dead = writer().temporary(Path::new("x"), 3);
     let dead = dead.to_string_lossy().into_owned();
     let parts: Vec<&str> = dead.splitn(4, '-').collect();
     let host = parts[1];
-    // a process that is gone, one of another host, and one of another host whose claim nobody holds
+    // a dead process, one of another host, and one of another host whose lock file is not locked
     let gone = format!(".lighthaul-{host}-4294967295-1-1-1");
     let (elsewhere, claimed) = (".lighthaul-01234567-1-1-1-1", ".lighthaul-89abcdef-1-1-1-1");
     for name in [&gone, elsewhere, claimed] {
@@ -496,38 +509,47 @@ fn folder_that_stays_is_opened_and_tidied() {
     assert_eq!(bench.look("sub").0, 0o700, "so that it can be filled");
     assert_eq!(bench.names("sub"), [elsewhere, ".parts", "mine"]);
     assert_eq!(bench.names("sub/.parts"), [elsewhere]);
-    assert_eq!(bench.names(""), ["sub"], "the claim of the dead is gone");
+    assert_eq!(
+        bench.names(""),
+        ["sub"],
+        "the lock file of the dead writer is removed"
+    );
     assert_eq!(judged.ledger.take_left().map(|(number, _)| number), Some(1));
 }
 
-/// Where the target takes two names for one, the second is refused, as it would replace the first.
+/// On a target that ignores case, the second of two equal names is rejected, as it would replace
+/// the first.
 #[test]
-fn name_that_the_target_takes_for_another_is_refused() {
+fn name_that_the_target_equates_with_another_is_rejected() {
     let bench = Bench::new("folds");
     let list = [file("Readme", 0), file("readme", 0), file("other", 0)];
     let judged = bench.judge(CONTENTS, &list, &Options::default());
-    assert_eq!(judged.wants(), NOTHING, "this one tells them apart");
+    assert_eq!(
+        judged.wants(),
+        NOTHING,
+        "this file system distinguishes them"
+    );
     for name in ["Readme", "readme", "other"] {
         fs::remove_file(bench.target(name)).unwrap();
     }
-    // the name by which it is tried is there in upper case, as it is on a file system that folds cases
+    // the test file for the check exists in upper case, as on a file system that ignores case
     for (number, name) in ["Readme", "readme", "other"].into_iter().enumerate() {
         let tried = writer().number(Path::new(name), number as u64);
         bench.leave(&format!(".lighthaul-{tried:016x}-A"), "");
     }
-    // a dry run writes nothing, not even to try
+    // a dry run writes no test file
     let told = bench.judge(CONTENTS, &list, &dry());
     assert_eq!(told.wants(), NOTHING);
     let judged = bench.judge(CONTENTS, &list, &Options::default());
     let (path, code, why) = judged.failure();
     assert_eq!((path.as_str(), code), ("readme", Code::Open as u8));
-    assert!(why.contains("in case alone"), "{why}");
+    assert!(why.contains("only in case"), "{why}");
     assert_eq!(judged.settled(), (2, 0));
 }
 
-/// An empty file is published only if nothing is what is expected.
+/// An empty file is published only if the expected hash is that of an empty file.
 #[test]
-fn empty_file_is_compared_with_what_is_expected() {
+fn empty_file_is_compared_with_the_expected_hash() {
     let empty = "adler32=00000001";
     for (asked, made) in [(empty, true), ("adler32=1,md5", true), ("adler32=2", false)] {
         let bench = Bench::new("expected");
@@ -540,15 +562,15 @@ fn empty_file_is_compared_with_what_is_expected() {
         if !made {
             let (_, code, why) = judged.failure();
             assert_eq!(code, Code::Integrity as u8);
-            assert!(why.contains("was not published"), "{why}");
+            assert!(why.contains("cannot publish"), "{why}");
         }
         assert_eq!(judged.ledger.expected(), Path::new("a"));
     }
 }
 
-/// Warnings of the sender are shown, and nothing is deleted once it cannot read an entry.
+/// Warnings of the sender are shown, and nothing is deleted after it could not read an entry.
 #[test]
-fn words_of_the_sender_are_shown() {
+fn warnings_of_the_sender_are_shown() {
     let bench = Bench::new("words");
     bench.leave("old", "x");
     let list = [
@@ -569,7 +591,7 @@ fn words_of_the_sender_are_shown() {
     let judged = bench.hear("target/", &list, &deleting());
     assert_eq!(judged.result, Ok(()));
     let warned = |text: &str| judged.sights.contains(&Sight::Warning(text.into()));
-    assert!(warned("careful") && warned("left out: a socket"));
+    assert!(warned("careful") && warned("skipped: a socket"));
     let failed = |sight: &Sight| matches!(sight, Sight::Failed(failed) if failed.path == b"b");
     assert!(judged.sights.iter().any(failed));
     assert_eq!(bench.names(""), ["old"]);

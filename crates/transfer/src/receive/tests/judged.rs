@@ -1,4 +1,4 @@
-//! A receiver that answers a list which the test sends; no bytes of files follow.
+//! Receiver that handles a list of entries from the test, without data.
 
 use std::sync::Arc;
 
@@ -20,30 +20,30 @@ use crate::receive::settings::Settings;
 use crate::receive::transfer::Transfer;
 use crate::watch::Sight;
 
-/// Outcome of a list.
+/// Result of handling a list.
 pub(super) struct Judged {
     pub(super) result: Result<(), Error>,
-    /// The files that the receiver wants.
+    /// Files that the receiver requests.
     pub(super) wanted: Vec<WantedFile>,
-    /// Plans of a dry run.
+    /// Actions of a dry run.
     pub(super) planned: Vec<Planned>,
-    /// Events shown to the user of the receiver.
+    /// Events for the user of the receiver.
     pub(super) sights: Vec<Sight>,
     pub(super) failures: Vec<Failure>,
     pub(super) ledger: Ledger,
-    /// True if the target was made for the copy; nothing if the list ended before that was known.
+    /// True if the target was created for the copy; none if the list ended before that was known.
     pub(super) made: Option<bool>,
 }
 
 impl Judged {
-    /// The numbers of the files that the receiver wants, where nothing has failed.
+    /// Returns the numbers of the requested files. Fails if an entry has failed.
     pub(super) fn wants(&self) -> Vec<u64> {
         assert_eq!(self.result, Ok(()));
         assert_eq!(self.failures, []);
         self.wanted.iter().map(|file| file.number).collect()
     }
 
-    /// The one failure.
+    /// Returns the only failure.
     pub(super) fn failure(&self) -> (String, u8, &str) {
         assert_eq!(self.result, Ok(()));
         let [failure] = self.failures.as_slice() else {
@@ -53,7 +53,7 @@ impl Judged {
         (path, failure.code, &failure.why)
     }
 
-    /// Entries that are in place, and how many of them were before.
+    /// Returns the number of entries in place, and of those that were in place before.
     pub(super) fn settled(&self) -> (u64, u64) {
         let verdict = self.ledger.verdict();
         (verdict.entries, verdict.unchanged)
@@ -61,8 +61,8 @@ impl Judged {
 }
 
 impl Bench {
-    /// Has a receiver judge `entries`, which are to land at `to`: `named` after their source, or the contents of a
-    /// folder.
+    /// Lets a receiver handle `entries` for the target `to`. They are `named` after their source,
+    /// or the contents of a folder.
     pub(super) fn judge(
         &self,
         (to, named): (&str, bool),
@@ -74,7 +74,7 @@ impl Bench {
         self.hear(to, &list, options)
     }
 
-    /// Has a receiver judge any listing of a sender.
+    /// Lets a receiver handle any messages of a sender about the list.
     pub(super) fn hear(&self, to: &str, list: &[Listing], options: &Options) -> Judged {
         let [sender, receiver] = sessions();
         let said = sender.control.open(LIST).unwrap();
@@ -134,39 +134,39 @@ impl Bench {
     }
 }
 
-/// The process that writes files in these tests.
+/// Returns the writer of temporary files in these tests.
 pub(super) fn writer() -> Writer {
     Writer::new(u64::MAX)
 }
 
-/// A file of so many bytes.
+/// Returns a file of this size.
 pub(super) fn file(path: &str, size: u64) -> Entry {
     entry(path, Kind::File(size))
 }
 
-/// A folder.
+/// Returns a folder.
 pub(super) fn folder(path: &str) -> Entry {
     entry(path, Kind::Folder)
 }
 
-/// The end of a folder.
+/// Returns the end of a folder.
 pub(super) fn leave(path: &str) -> Entry {
     entry(path, Kind::Leave)
 }
 
-/// An entry as a source may have it that changed long ago.
+/// Returns an entry of a source that changed long ago.
 pub(super) fn entry(path: &str, kind: Kind) -> Entry {
     let is_folder = matches!(kind, Kind::Folder | Kind::Leave);
     Entry {
         kind,
-        // with the bits that say what it is, as the system returns them
+        // with the bits of the file type, as the system returns them
         mode: if is_folder { 0o40_750 } else { 0o100_640 },
         seconds: SECONDS,
         nanos: 5,
         ..Entry::gone(path.into())
     }
 }
-/// Where the contents of a folder land.
+/// Target for the contents of a folder.
 pub(super) const CONTENTS: (&str, bool) = ("target/", false);
-/// Numbers of the wanted files of a receiver that has all.
+/// Numbers of the requested files if all entries are in place.
 pub(super) const NOTHING: [u64; 0] = [];

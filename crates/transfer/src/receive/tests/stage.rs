@@ -1,4 +1,4 @@
-//! A publisher on its own, with files that arrive as the test says.
+//! Publisher with jobs from the test.
 
 use std::fs::{self, File};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::receive::ledger::{Ledger, Pending};
 use crate::receive::publish::Publisher;
 use crate::receive::settings::{Landed, Settings};
 
-/// A publisher and all that it works with.
+/// Publisher with its surroundings.
 pub(super) struct Stage {
     pub(super) bench: Bench,
     pub(super) crew: Crew,
@@ -52,12 +52,12 @@ impl Stage {
         }
     }
 
-    /// Expects a file whose temporary file has these bytes already.
+    /// Adds a file whose temporary file contains `bytes`.
     pub(super) fn expect(&self, number: u64, path: &str, bytes: &str) -> Arc<Pending> {
         self.pend(number, file(path, bytes.len() as u64), bytes, false)
     }
 
-    /// Expects a file as [`Self::expect`] does, with a journal.
+    /// Adds a file like [`Self::expect`], with a journal.
     pub(super) fn expect_resumable(&self, number: u64, path: &str, bytes: &str) -> Arc<Pending> {
         let pending = self.pend(number, file(path, bytes.len() as u64), bytes, true);
         let journal = self.bench.target("").join(&pending.journal);
@@ -87,7 +87,7 @@ impl Stage {
         self.ledger.find(number).unwrap()
     }
 
-    /// Publishes what `jobs` bring, after which no more entries come, and cleans up.
+    /// Publishes the files of `jobs`, ends the list, and cleans up.
     pub(super) fn run(&self, jobs: Vec<Job>) -> Result<(), Error> {
         self.ledger.close();
         let wardrobe = Wardrobe::new(self.settings.options.keep, &self.board);
@@ -114,7 +114,7 @@ impl Stage {
         (root, self.bench.target(""), claim)
     }
 
-    /// The one entry that failed.
+    /// Returns the only failure.
     pub(super) fn failure(&self) -> Failure {
         let (_, mut failures) = self.ledger.take_news();
         assert_eq!(failures.len(), 1, "{failures:?}");
@@ -127,13 +127,13 @@ impl Stage {
     }
 }
 
-/// Both jobs of an object of its own for all of `file`, whose bytes are these.
+/// Returns both jobs of an object with all of `file`, which contains `bytes`.
 pub(super) fn whole(file: &Arc<Pending>, bytes: &str) -> Vec<Job> {
     let span = (0, bytes.len() as u64);
     object(file.number, &[(file, span)], &[bytes], &[bytes])
 }
 
-/// A channel of these jobs, after which no more come.
+/// Returns a channel with these jobs, which then ends.
 fn sent(jobs: Vec<Job>) -> Receiver<Job> {
     let (send, todo) = channel();
     for job in jobs {
@@ -142,7 +142,7 @@ fn sent(jobs: Vec<Job>) -> Receiver<Job> {
     todo
 }
 
-/// The jobs of an object of these ranges, where this arrived and the sender had that.
+/// Returns the jobs of an object with these ranges, the received bytes and the sent bytes.
 pub(super) fn object(
     number: u64,
     pieces: &[(&Arc<Pending>, Span)],
@@ -188,7 +188,7 @@ pub(super) fn subject(file: &Pending) -> Subject {
     }
 }
 
-/// The records that the journal of `file` has.
+/// Returns the records in the journal of `file`.
 #[expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 pub(super) fn noted(stage: &Stage, file: &Pending) -> Vec<Record> {
     let journal = File::open(stage.bench.target("").join(&file.journal)).unwrap();

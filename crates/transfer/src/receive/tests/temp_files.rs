@@ -1,4 +1,4 @@
-//! Temporary files as they are made, and held ranges as they are compared.
+//! Temporary files, and comparison of held ranges.
 
 use std::fs::{self, File};
 use std::io;
@@ -43,7 +43,7 @@ fn files(bench: &Bench, sparse: bool) -> TempFiles {
     }
 }
 
-/// The file `a`, written in its place or beside it.
+/// Returns the file `a`, written under its final or a temporary name.
 fn pending(entry: Entry, in_place: bool, resumable: bool) -> Pending {
     let temporary = if in_place { "a" } else { "a.part" };
     let names = (PathBuf::from(temporary), PathBuf::from("a.journal"));
@@ -58,7 +58,7 @@ fn subject(file: &Pending) -> Subject {
 }
 
 #[test]
-fn temporary_file_is_made_once_and_has_room() {
+fn temporary_file_is_created_once_with_its_space() {
     const LEN: u64 = 2 << 20;
     let holes = Entry {
         data: Some(vec![(0, 4096)]),
@@ -71,7 +71,7 @@ fn temporary_file_is_made_once_and_has_room() {
         (file("a", LEN), true, true, LEN, false),
         (holes.clone(), false, false, LEN, false),
         (holes, false, true, LEN, false),
-        // a small one gets its room as it is written
+        // the space of a small file is allocated as it is written
         (file("a", 4096), false, false, 0, false),
     ] {
         let bench = Bench::new("made");
@@ -97,14 +97,14 @@ fn temporary_file_is_made_once_and_has_room() {
         assert_eq!(bench.read("a.part"), b"other", "{case}");
         assert!(
             files.open(&file).unwrap().is_none(),
-            "it has failed: {case}"
+            "the file has failed: {case}"
         );
     }
 }
 
 /// With `--inplace` an existing file is emptied and stays the same inode; a link is replaced.
 #[test]
-fn file_in_its_place_stays_the_same_file() {
+fn in_place_file_keeps_its_inode() {
     for resumable in [false, true] {
         let bench = Bench::new("place");
         let mut files = files(&bench, false);
@@ -126,7 +126,7 @@ fn file_in_its_place_stays_the_same_file() {
         assert!(after.is_file());
         assert_eq!(bench.read("b"), b"mine");
     }
-    // beside its place it makes way only for what a run left that could be continued
+    // under a temporary name, only a resumable file replaces an old one
     let bench = Bench::new("beside");
     let mut files = files(&bench, false);
     bench.leave("a.part", "a file of another run");
@@ -138,7 +138,7 @@ fn file_in_its_place_stays_the_same_file() {
 }
 
 #[test]
-fn file_without_room_is_not_left() {
+fn file_without_space_is_removed() {
     for (in_place, resumable, names) in [
         (false, false, vec![]),
         (false, true, vec![]),
@@ -156,7 +156,7 @@ fn file_without_room_is_not_left() {
 }
 
 #[test]
-fn faults_say_who_is_to_blame() {
+fn errors_name_the_operation_and_the_file() {
     let bench = Bench::new("faults");
     let mut files = files(&bench, false);
     let there = pending(file("a", 4), false, true);
@@ -175,12 +175,12 @@ fn faults_say_who_is_to_blame() {
     let error = files.open(&there).unwrap_err();
     assert_eq!(error.code, Code::Open);
     let text = error.text;
-    assert!(text.ends_with("another transfer is writing it"), "{text}");
+    assert!(text.ends_with("another copy is writing it"), "{text}");
 }
 
-/// Only a file of this user that nobody else has a name for may be continued, or one that is everybody's anyway.
+/// Only a file of this user without further names may be resumed, unless it has its final name.
 #[test]
-fn only_private_files_are_continued() {
+fn only_private_files_are_resumed() {
     let ours = rustix::process::geteuid().as_raw();
     let meta = Meta {
         kind: FileType::RegularFile,
@@ -215,8 +215,10 @@ fn only_private_files_are_continued() {
     }
 }
 
-/// Compares the range from 2 to 6 of "0123456789", where the journal notes `noted` and the sender
-/// reports `report`: the answer to the sender, the jobs, and bytes that are wanted beyond those that were.
+/// Compares the range from 2 to 6 of "0123456789" with the sender's `report`. The journal contains
+/// `noted`.
+///
+/// Returns the answer to the sender, the jobs, and the additionally requested bytes.
 fn compare(
     bench: &Bench,
     noted: &[Record],
@@ -263,7 +265,7 @@ fn compare(
 }
 
 #[test]
-fn held_range_counts_only_where_it_agrees() {
+fn held_range_counts_only_if_it_is_equal() {
     let noted = [Record {
         span: (2, 6),
         passage: PASSAGE,
@@ -289,7 +291,8 @@ fn held_range_counts_only_where_it_agrees() {
         let there = if sparse { [0; 4] } else { *b"2345" };
         assert_eq!(bench.read("a.part")[2..6], there);
     }
-    // the file fails if the sender cannot read it, or if its journal has changed since it was listed
+    // the file fails if the sender cannot read it, or if its journal has changed since it was
+    // listed
     let bench = Bench::new("compare-fails");
     let unread = Report::Failed {
         code: Code::Changed as u8,
