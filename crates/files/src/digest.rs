@@ -1,13 +1,11 @@
 //! Digests of files, computed from pieces as they arrive.
 //!
 //! The default has 128 bits: CRC-64/NVME and CRC-64/XZ of the same bytes. CRCs of pieces combine in
-//! any order.
-//! A hash would have to read the file again after packets were lost and sent again.
+//! any order. A hash would have to read the file again after packets were lost and sent again.
 //!
 //! The two polynomials have no common factor, so both CRCs together miss an error as rarely as one
-//! CRC of 128 bits.
-//! Encryption protects against forgery, and so does BLAKE3, which users can choose.
-//! Other tools have each half: S3 the first, `xz` the second.
+//! CRC of 128 bits. Encryption protects against forgery, and so does BLAKE3, which users can
+//! choose. Other tools have each half: S3 the first, `xz` the second.
 
 use std::{fmt, io};
 

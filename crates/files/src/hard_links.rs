@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 /// Table of files with several names. It holds the first name of each until all names were found.
 ///
 /// Memory is bounded. A file is removed from the table when all its names were found. New files are
-/// not added to a full
-/// table, so their names become separate files. [`HardLinks::forgone`] counts these names for a
-/// message to the user.
+/// not added to a full table, so their names become separate files. [`HardLinks::forgone`] counts
+/// these names for a message to the user.
 #[derive(Debug)]
 pub struct HardLinks {
     waiting: BTreeMap<(u64, u64), Waiting>,
@@ -39,8 +38,7 @@ impl HardLinks {
     }
 
     /// Records entry `number`, which is `inode` (device and number) with `names` names in total.
-    /// Returns the number of the
-    /// first entry of the same file, if there is one.
+    /// Returns the number of the first entry of the same file, if there is one.
     pub fn note(&mut self, inode: (u64, u64), names: u64, number: u64) -> Option<u64> {
         if names < 2 {
             return None;

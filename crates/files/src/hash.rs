@@ -115,8 +115,7 @@ impl Kind {
 
 impl Asked {
     /// Parses `md5,adler32` or `adler32=0a1b2c3d`. Leading zeros of values with 8 digits may be
-    /// missing, since some
-    /// catalogues drop them.
+    /// missing, since some catalogues drop them.
     pub fn list(text: &str) -> Result<Vec<Self>, Error> {
         text.split(',').map(Self::from_str).collect()
     }

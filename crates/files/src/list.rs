@@ -28,8 +28,7 @@ pub struct Names(Mutex<Box<dyn Iterator<Item = Result<Vec<u8>, Error>> + Send>>)
 pub type Page = Vec<Vec<u8>>;
 
 /// Sending side of a list, which reads it in a thread. The paths may come from a slow program, and
-/// no other message waits
-/// for them.
+/// no other message waits for them.
 #[derive(Debug)]
 pub struct Told {
     names: Mutex<Receiver<Result<Vec<u8>, Error>>>,

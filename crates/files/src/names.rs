@@ -18,8 +18,7 @@ pub enum Trouble {
 /// Names of the folders of a list, for a target that ignores case.
 ///
 /// Case is folded by the general rules of Unicode. A file system with other rules, or one that
-/// equates composed and
-/// decomposed letters, may see collisions that are not found here.
+/// equates composed and decomposed letters, may see collisions that are not found here.
 #[derive(Debug, Default)]
 pub struct Folded {
     /// Hashes of folded names and of the names themselves, by folder.

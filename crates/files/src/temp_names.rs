@@ -1,9 +1,8 @@
 //! Names of temporary files: hidden, in the folder of the final file.
 //!
 //! A file that a later run can resume has a name that depends on its final name only, and a journal
-//! beside it.
-//! All other names contain the process that writes the file, so that a later run can remove files
-//! of ended processes.
+//! beside it. All other names contain the process that writes the file, so that a later run can
+//! remove files of ended processes.
 
 use std::ffi::OsStr;
 use std::fs;

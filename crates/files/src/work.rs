@@ -33,9 +33,8 @@ pub struct Scope<'a> {
 }
 
 /// Executes `verb` and passes each part of the reply to `say`. Items that fail are part of the
-/// reply, and the others
-/// are done. Fails only if nothing can be done, or if `say` fails. Returns the number of items
-/// done.
+/// reply, and the others are done. Fails only if nothing can be done, or if `say` fails. Returns
+/// the number of items done.
 pub fn work(
     scope: Scope<'_>,
     verb: &Verb,

@@ -166,8 +166,7 @@ fn settle(rtt: Duration) -> Duration {
 }
 
 /// Returns the number of objects at a time. One is sent while another waits for its feedback, and
-/// more where there are
-/// cores for them. A `booked` path has a vector and carries one.
+/// more where there are cores for them. A `booked` path has a vector and carries one.
 pub fn lanes(asked: Option<Protocol>, booked: bool) -> usize {
     if asked.is_some_and(|asked| !asked.is_datagrams()) {
         return 0;
@@ -180,8 +179,7 @@ pub fn lanes(asked: Option<Protocol>, booked: bool) -> usize {
 }
 
 /// Returns the approximate length of an object at `rate`, in bytes. It is so long that the path
-/// stays full while
-/// the last packets of another object are requested and sent again.
+/// stays full while the last packets of another object are requested and sent again.
 pub fn object_len(offer: &Offer, rate: Rate, rtt: Duration) -> u64 {
     let offered = Rate::from_bps(offer.rate_bps).unwrap_or(Rate::UNLIMITED);
     let len = match offered.min(rate) {

@@ -225,8 +225,7 @@ fn call(session: &Session, lanes: usize) -> Result<Vec<(u8, Udp)>, Error> {
 /// lane.
 ///
 /// Also returns the length of the longest probe. Stops when the client reports that nothing reached
-/// it,
-/// since it sends nothing or has given up.
+/// it, since it sends nothing or has given up.
 fn answer(
     session: &Session,
     arrivals: &Arrivals,

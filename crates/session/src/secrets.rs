@@ -138,8 +138,7 @@ impl Secrets {
 pub const JOINS_MAX: u8 = 32;
 
 /// Proof that a connection belongs to a session, in its first message. Both ends derive it from the
-/// session's first
-/// connection, where no third party can read it.
+/// session's first connection, where no third party can read it.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Join {
     /// Number of the session.

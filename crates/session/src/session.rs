@@ -1,8 +1,7 @@
 //! Session: a connection of two hosts that know each other's keys.
 //!
 //! The client connects and the server accepts; both authenticate with TLS. Messages of the session
-//! and of
-//! its topics travel on stream 0, objects on the streams of the lanes.
+//! and of its topics travel on stream 0, objects on the streams of the lanes.
 
 use std::fmt;
 use std::net::{SocketAddr, TcpStream};
@@ -82,8 +81,7 @@ impl Session {
     }
 
     /// Connects by `call`, and performs the handshake. Its duration bounds the round-trip time from
-    /// below,
-    /// since a proxy may end the TCP connection.
+    /// below, since a proxy may end the TCP connection.
     pub fn start_by(call: Arc<dyn Call>, identity: &Identity) -> Result<Self, Error> {
         let tcp = call.call()?;
         let clock = Clock::start();
@@ -306,8 +304,7 @@ impl Session {
     }
 
     /// Reports `error` to the peer, and waits until it has received that. Closing earlier, while
-    /// messages of the
-    /// peer are unread, would discard the report (RFC 2525, section 2.17).
+    /// messages of the peer are unread, would discard the report (RFC 2525, section 2.17).
     pub fn give_up(&self, error: &Error) {
         self.give_up_within(error, FAREWELL);
     }

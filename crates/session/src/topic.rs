@@ -1,8 +1,8 @@
 //! Topics of a session. Each has its own messages.
 //!
-//! A frame of stream 0 is the number of a topic in one octet, and a message of that topic.
-//! The session's own messages ([`crate::message`]) are topic 0.
-//! The session knows no other topic; its user chooses the type of messages to receive.
+//! A frame of stream 0 is the number of a topic in one octet, and a message of that topic. The
+//! session's own messages ([`crate::message`]) are topic 0. The session knows no other topic; its
+//! user chooses the type of messages to receive.
 
 use lighthaul_io::control::bounded;
 use serde::Serialize;
@@ -44,7 +44,8 @@ pub fn encode(message: &impl Serialize) -> Vec<u8> {
     postcard::to_allocvec(message).unwrap_or_default()
 }
 
-/// Returns the message in `octets`. The error names the bound that a part of the message exceeds, if one does.
+/// Returns the message in `octets`. The error names the bound that a part of the message exceeds,
+/// if one does.
 pub fn decode<M: DeserializeOwned>(octets: &[u8]) -> Result<M, Error> {
     if octets.len() > MESSAGE_MAX {
         return Err(senseless());

@@ -1,10 +1,8 @@
 //! Queue of frames between a thread that serves a pipe and the thread that serves the network.
 //!
 //! The queue is bounded by bytes, so that its memory does not depend on the size of a frame. A
-//! frame larger than the bound
-//! waits alone. Either side can end the queue: [`FrameQueue::close`] keeps the queued frames for
-//! the reader,
-//! [`FrameQueue::abandon`] drops it.
+//! frame larger than the bound waits alone. Either side can end the queue: [`FrameQueue::close`]
+//! keeps the queued frames for the reader, [`FrameQueue::abandon`] drops it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -44,8 +42,7 @@ pub(crate) enum NotPushed<T> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Popped<T> {
     Frame(T),
-    /// No frame yet.
-    /// There is none yet.
+    /// No frame yet. There is none yet.
     Empty,
     /// No more frames.
     End,

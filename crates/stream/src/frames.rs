@@ -84,8 +84,7 @@ impl Cutter {
     }
 
     /// Returns the rest at the end: a last line without its line feed, or a last object that is too
-    /// short. An incomplete
-    /// frame with a length prefix is dropped.
+    /// short. An incomplete frame with a length prefix is dropped.
     pub fn last(&self) -> Option<Vec<u8>> {
         let is_whole = !matches!(self.frames, Frames::Prefixed);
         let rest = &self.rest[self.start..];

@@ -2,10 +2,9 @@
 //! they are produced.
 //!
 //! *Messages* are small and must arrive soon: each is one datagram, and lost ones are restored by
-//! forward error correction
-//! (`fec`). *Objects* are larger and arrive at a known rate. All objects of the tolerated delay
-//! form one payload, which RBUDP
-//! sends. Equations 8 to 11 of the RBUDP paper plan the payloads.
+//! forward error correction (`fec`). *Objects* are larger and arrive at a known rate. All objects
+//! of the tolerated delay form one payload, which RBUDP sends. Equations 8 to 11 of the RBUDP paper
+//! plan the payloads.
 //!
 //! - [`message`]: request and messages of a stream; [`frames`]: framing of messages and objects
 //! - [`end`]: the pipe or file of one side; [`pump`]: the threads that read and write it, with

@@ -1,9 +1,9 @@
 //! Threads that read frames from a pipe and write frames to a pipe, so that the network never waits
 //! for a pipe.
 //!
-//! A queue of frames, bounded by bytes, lies between such a thread and the network. The thread ends when
-//! the transfer drops its end of the queue, even if the process at the other end of the pipe neither
-//! reads nor writes.
+//! A queue of frames, bounded by bytes, lies between such a thread and the network. The thread ends
+//! when the transfer drops its end of the queue, even if the process at the other end of the pipe
+//! neither reads nor writes.
 
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
@@ -307,8 +307,7 @@ impl Write for Pipe {
 }
 
 /// Opens the same pipe in non-blocking mode. Other processes may share the old descriptor, and do
-/// not expect
-/// that mode. Files and devices are returned unchanged.
+/// not expect that mode. Files and devices are returned unchanged.
 fn unblocked(file: File) -> File {
     let is_pipe = fstat(&file).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_fifo());
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());

@@ -174,8 +174,7 @@ fn answer_clocks(session: &Session) -> Result<(), Error> {
 }
 
 /// Returns the nanoseconds by which our clock is ahead of the sender's, from the shortest of a few
-/// round trips
-/// (RFC 5905, section 8).
+/// round trips (RFC 5905, section 8).
 fn ask_clocks(session: &Session) -> Result<i64, Error> {
     let mut best = (Duration::MAX, 0);
     for _ in 0..ROUND_TRIPS {

@@ -80,8 +80,8 @@ impl Board {
     }
 
     /// Queues a warning for the observer, and for the peer, since the user may be on either side.
-    /// It is sent when no other
-    /// message is due, as a peer that explores the path would not expect it.
+    /// It is sent when no other message is due, as a peer that explores the path would not expect
+    /// it.
     pub(crate) fn tell(&self, text: String) {
         self.show(Sight::Warning(text.clone()));
         self.untold().push(text);

@@ -151,8 +151,7 @@ pub struct WantedFile {
     #[serde(deserialize_with = "bounded::option_list::<RANGES_MAX, _, _>")]
     pub send: Option<Vec<Span>>,
     /// Ranges that an earlier run left at the target, in order. The sender sends digests of these
-    /// ranges, in parts of
-    /// [`COMPARED_MAX`] bytes.
+    /// ranges, in parts of [`COMPARED_MAX`] bytes.
     #[serde(deserialize_with = "bounded::list::<RANGES_MAX, _, _>")]
     pub held: Vec<Span>,
     /// Kind of these digests.

@@ -1,8 +1,8 @@
 //! Messages about a copy between two daemons, which a client starts and observes.
 //!
 //! The source creates a key for this copy and sends its fingerprint. The client asks the target to
-//! expect the holder of
-//! that key, which gets the client's rights. Then the source connects to the target.
+//! expect the holder of that key, which gets the client's rights. Then the source connects to the
+//! target.
 
 use lighthaul_files::list::{NAMES_MAX, Page};
 use lighthaul_files::manifest::{PATH_MAX, PLACES_MAX};

@@ -7,8 +7,7 @@ use lighthaul_session::error::{Code, Error};
 use serde::Deserialize;
 
 /// Parses a vector: `0s-2s 400Mb/s, 2s-5s 900Mb/s`, or `[[step]]` tables with `from`, `till` and
-/// `rate`, or a JSON
-/// object with these on each line. Error messages begin with `name`.
+/// `rate`, or a JSON object with these on each line. Error messages begin with `name`.
 pub fn parse(name: &str, text: &str) -> Result<Trc, Error> {
     let wrong = |why: String| Error::new(Code::Usage, format!("{name}: {why}"));
     let trc = if text.trim_start().starts_with('{') {

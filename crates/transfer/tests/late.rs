@@ -1,6 +1,5 @@
 //! Observers that are slow to take events, like a user who reads a plan in a pager. The peer
-//! receives keepalives
-//! meanwhile, and no event is lost.
+//! receives keepalives meanwhile, and no event is lost.
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 

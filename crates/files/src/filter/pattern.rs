@@ -3,8 +3,7 @@
 /// Parsed pattern. It matches octets, since names need not be UTF-8.
 ///
 /// Matching tracks all positions in the pattern at once. Its time is at most the length of the path
-/// times the
-/// length of the pattern, even for patterns that a peer chose.
+/// times the length of the pattern, even for patterns that a peer chose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     tokens: Vec<Token>,
@@ -141,8 +140,8 @@ impl Pattern {
     }
 
     /// Adds a place, and the next place after a star, which may match nothing, each once. Places
-    /// are added in rising
-    /// order, at most two farther than the last, so the last two show which are present.
+    /// are added in rising order, at most two farther than the last, so the last two show which are
+    /// present.
     fn enter(&self, places: &mut Vec<usize>, place: usize) {
         let is_star = matches!(self.tokens.get(place), Some(Token::Star | Token::Deep));
         for place in place..=place + usize::from(is_star) {

@@ -29,8 +29,7 @@ pub enum Written {
 }
 
 /// Rules that select files. The first match decides, and files without a match are selected. The
-/// rules are sent to
-/// the peer if the peer walks the tree.
+/// rules are sent to the peer if the peer walks the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Lines", into = "Lines")]
 pub struct Rules(Arc<List>);
@@ -105,8 +104,7 @@ impl Rules {
     }
 
     /// Decides about `path`, relative to the root of the transfer. Folders are checked before their
-    /// contents, and the
-    /// contents of an excluded folder are not checked.
+    /// contents, and the contents of an excluded folder are not checked.
     pub fn verdict(&self, path: &[u8], folder: bool) -> Verdict<'_> {
         let found = self
             .0

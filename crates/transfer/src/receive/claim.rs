@@ -1,8 +1,7 @@
 //! Lock file of a writer in the target folder. While it is locked, its writer is alive.
 //!
 //! Process numbers identify a writer only within one start of a host and one PID namespace. They do
-//! not help after
-//! the restart of a host or container, but locks do.
+//! not help after the restart of a host or container, but locks do.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -28,8 +27,8 @@ const MADE: &[u8] = b"made\n";
 
 impl Claim {
     /// Locks the temporary files of `writer` below `root`. Returns none if no file can be created
-    /// or locked. In a folder that
-    /// was `made` for the copy, the file remains if the copy fails, so that the next copy knows.
+    /// or locked. In a folder that was `made` for the copy, the file remains if the copy fails, so
+    /// that the next copy knows.
     pub(crate) fn stake(mut root: Root, writer: &Writer, made: bool) -> Option<Self> {
         let name = writer.claim();
         let locked = root.lock(&name).ok()?;

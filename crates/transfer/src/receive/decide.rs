@@ -59,8 +59,7 @@ impl Judge<'_> {
     }
 
     /// Reports the action of a dry run on `entry`, of which `kept` bytes exist at the target. If
-    /// the entry stays, reports
-    /// the changes of its metadata. Returns whether the entry stays.
+    /// the entry stays, reports the changes of its metadata. Returns whether the entry stays.
     pub(super) fn rehearse(
         &self,
         place: &mut Place,

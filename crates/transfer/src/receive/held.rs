@@ -1,8 +1,7 @@
 //! Comparison of ranges that an earlier run left at the target.
 //!
 //! Each range is read back and compared with the sender's digest of its own bytes, while lanes
-//! receive what is missing.
-//! Ranges that differ are sent again.
+//! receive what is missing. Ranges that differ are sent again.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};

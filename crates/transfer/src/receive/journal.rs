@@ -1,12 +1,10 @@
 //! Journal of a large file: ranges that an earlier run has written to its temporary file.
 //!
 //! The header identifies the file. Each record has a range, the kind of digest that was compared,
-//! and whether the bytes
-//! were encrypted on the network.
+//! and whether the bytes were encrypted on the network.
 //!
 //! Records are hints, not proofs: a later run compares each range with the sender's bytes (see
-//! `held`). A torn or invalid
-//! record is ignored, with all records after it.
+//! `held`). A torn or invalid record is ignored, with all records after it.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -73,8 +71,7 @@ impl Passage {
 }
 
 /// Returns the digest by which ranges of earlier runs are compared with the source. It is that of
-/// this run, or BLAKE3 if
-/// an attacker could have chosen bytes with the right CRC.
+/// this run, or BLAKE3 if an attacker could have chosen bytes with the right CRC.
 pub(crate) fn digest_for(held: &[Record], ours: Kind) -> Kind {
     if held.iter().any(|record| record.passage.is_forgeable()) {
         Kind::Blake3

@@ -1,8 +1,7 @@
 //! Comparison of each listed entry with the target.
 //!
 //! Entries that are in place stay, folders, links and empty files are created at once, and the rest
-//! is requested from
-//! the sender.
+//! is requested from the sender.
 
 use std::ffi::OsStr;
 use std::io;
@@ -80,8 +79,7 @@ fn nonsense() -> Error {
 
 impl Judge<'_> {
     /// Handles the whole list. Calls `landed` with the target folder when it is known; its last
-    /// argument is true if
-    /// the folder must get the metadata of the source at the end.
+    /// argument is true if the folder must get the metadata of the source at the end.
     pub(crate) fn run(
         &self,
         landing: Landing,
@@ -466,8 +464,7 @@ impl Judge<'_> {
     }
 
     /// Returns true if the target folder gets the metadata of the source folder. An existing folder
-    /// may be shared, like /tmp,
-    /// so it changes only if the user preserves all metadata.
+    /// may be shared, like /tmp, so it changes only if the user preserves all metadata.
     const fn takes_top(&self, place: &Place) -> bool {
         place.landing.is_new() || self.transfer.options().keep.owner
     }

@@ -85,8 +85,7 @@ impl Landing {
     }
 
     /// Prepares the target for entries that are `named` after their source, or else for the
-    /// contents of a folder. Returns
-    /// the root of the entries.
+    /// contents of a folder. Returns the root of the entries.
     pub(crate) fn prepare(mut self, named: bool) -> Result<(Self, Root), Error> {
         if !named {
             let made = make_folder(&self.ground, &self.contents, self.dry)?;
@@ -146,8 +145,8 @@ impl Landing {
     }
 
     /// Returns a description of the item that must be removed before `entry` can be created: a
-    /// folder in place of a file
-    /// or link, or the reverse. Fails if the user named a folder as the new name of a file.
+    /// folder in place of a file or link, or the reverse. Fails if the user named a folder as the
+    /// new name of a file.
     pub(crate) fn obstacle(
         &self,
         entry: &Entry,

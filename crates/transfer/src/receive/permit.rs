@@ -4,15 +4,13 @@ use lighthaul_files::manifest::{Entry, Kind};
 use lighthaul_io::fs::metadata::{Keep, MetadataKind, NotKept, NotKeptReason};
 
 /// Metadata that a peer may set besides names, contents, permissions, times, `user.*` attributes
-/// and access lists.
-/// The default is none.
+/// and access lists. The default is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Permit {
     /// True to set users and groups.
     pub owners: bool,
     /// True to set set-user-ID, set-group-ID and sticky bits, `security.*` and `trusted.*`
-    /// attributes, and to replace or
-    /// remove devices, FIFOs and sockets.
+    /// attributes, and to replace or remove devices, FIFOs and sockets.
     pub special: bool,
 }
 

@@ -27,15 +27,13 @@ const REMOVED_MAX: usize = 200;
 
 impl Judge<'_> {
     /// Returns true if items that the source does not have are deleted. Not with a list of paths,
-    /// which names only parts of
-    /// folders.
+    /// which names only parts of folders.
     pub(super) const fn prunes(&self) -> bool {
         self.transfer.options().delete && !self.transfer.options().listed
     }
 
     /// Deletes the items of `folder` that its source does not have, or those of the target folder.
-    /// Items that a rule
-    /// excludes stay.
+    /// Items that a rule excludes stay.
     pub(super) fn remove(&self, place: &mut Place, folder: Option<&Entry>) -> Result<(), Error> {
         if !self.prunes() {
             return Ok(());

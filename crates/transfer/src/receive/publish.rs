@@ -370,8 +370,8 @@ impl<'a> Publisher<'a> {
     }
 
     /// Sets the metadata of a file that has its temporary name, so that it is synced with the data.
-    /// A file with its final
-    /// name gets its metadata after its data are synced, as it would look complete before.
+    /// A file with its final name gets its metadata after its data are synced, as it would look
+    /// complete before.
     fn dress_hidden(&mut self, file: &Pending) {
         if file.is_in_place() {
             return;
@@ -461,8 +461,7 @@ impl<'a> Publisher<'a> {
     }
 
     /// Sets the metadata of the target folder, when its contents no longer change. A failure is
-    /// only a warning, since the
-    /// folder may have another owner.
+    /// only a warning, since the folder may have another owner.
     fn finish_top(&mut self) {
         if let Some(claim) = self.claim.take() {
             claim.lift();

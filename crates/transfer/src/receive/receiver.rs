@@ -473,8 +473,7 @@ impl<'a> Receiving<'a, '_> {
         self.transfer.session.say(&Message::Verdict(verdict)).ok();
         self.transfer.session.control.flush(FLUSH);
         // the sender closes when it has read the result, and sends keepalives until then; closing
-        // first would look like a
-        // lost connection
+        // first would look like a lost connection
         let clock = self.transfer.session.clock;
         loop {
             match self.transfer.session.hear_for::<Message>(FAREWELL) {

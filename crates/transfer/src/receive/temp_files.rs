@@ -57,8 +57,7 @@ impl TempFiles {
     }
 
     /// Opens or creates the temporary file of `file`. Returns none if that file has failed. A file
-    /// that cannot be opened
-    /// has failed.
+    /// that cannot be opened has failed.
     pub(crate) fn open(&mut self, file: &Pending) -> Result<Option<OutputFile>, Error> {
         // without the lock, since this may wait
         let begins = file.resumable && !file.fill().created;
@@ -185,8 +184,8 @@ pub(crate) fn replaced() -> io::Error {
 }
 
 /// Returns true if the temporary file `there` can be from an earlier run of this user, and no other
-/// user has a name for
-/// it. These conditions do not apply to a file that is written under its final name.
+/// user has a name for it. These conditions do not apply to a file that is written under its final
+/// name.
 pub(crate) fn is_continued(file: &Pending, there: &Meta) -> bool {
     let is_private = there.is_ours() && there.names == 1;
     there.kind == FileType::RegularFile && (file.is_in_place() || is_private)

@@ -95,8 +95,7 @@ impl Judge<'_> {
     }
 
     /// Opens and locks the journal of a file. If another copy has locked it, waits until that ends.
-    /// All files of this copy
-    /// together wait at most as long as the peer may be silent.
+    /// All files of this copy together wait at most as long as the peer may be silent.
     fn lock(&self, place: &mut Place, pending: &Pending) -> io::Result<File> {
         loop {
             let locked = place.root.lock(&pending.journal);

@@ -1,6 +1,5 @@
 //! Ranges that the receiver holds from an earlier run. The sender sends digests of its own bytes in
-//! each, and the receiver
-//! compares them. Ranges that differ are sent.
+//! each, and the receiver compares them. Ranges that differ are sent.
 
 use std::io::{self, ErrorKind};
 

@@ -248,8 +248,7 @@ impl Queue {
     }
 
     /// Returns the next held range whose digest must be sent, or none at the end. Waits while too
-    /// many digests are
-    /// unanswered.
+    /// many digests are unanswered.
     pub(crate) fn take_held(&self, crew: &Crew) -> Result<Option<HeldRange>, Error> {
         let mut state = self.lock();
         loop {
@@ -316,8 +315,7 @@ impl Queue {
     }
 
     /// Returns the next object of about `len` bytes, or none at the end. Waits while `turns` lanes
-    /// are sending theirs for
-    /// the first time.
+    /// are sending theirs for the first time.
     pub(crate) fn take(
         &self,
         crew: &Crew,

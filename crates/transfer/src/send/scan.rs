@@ -200,8 +200,7 @@ impl Scan<'_> {
 }
 
 /// Walks the sources in a thread for which no other thread waits. A list may come from a slow
-/// program, and a disk
-/// that hangs must not stop keepalives.
+/// program, and a disk that hangs must not stop keepalives.
 fn look_around(
     mut found: Box<dyn Iterator<Item = Found> + Send>,
 ) -> Result<Receiver<Result<Found, Error>>, Error> {

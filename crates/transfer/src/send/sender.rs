@@ -278,8 +278,7 @@ impl<'a> Sending<'a, '_> {
     }
 
     /// Waits until the receiver's answers to all entries were handled. They precede the result, but
-    /// on another stream,
-    /// which another thread reads.
+    /// on another stream, which another thread reads.
     fn hear_out(&mut self) -> Result<(), Error> {
         let clock = self.transfer.session.clock;
         let patience = self.transfer.options().patience();

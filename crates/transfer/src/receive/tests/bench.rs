@@ -98,7 +98,8 @@ impl Bench {
         self.copy_to("source/", "target/", options)
     }
 
-    /// Copies `from` to `to`, both below the bench; a slash at the end stands for the contents of a folder.
+    /// Copies `from` to `to`, both below the bench; a slash at the end stands for the contents of a
+    /// folder.
     pub(super) fn copy_to(&self, from: &str, to: &str, options: &Options) -> Outcome {
         self.watch((from, to), options, &mut |_| {})
     }

@@ -93,8 +93,8 @@ fn target_folder_gets_the_metadata_of_the_source_only_if_it_is_new() {
         ..Options::default()
     };
     // inputs: whether the target existed, whether an unfinished copy created it, and the options;
-    // results: whether it counts
-    // as created, whether it gets the source's mode, and whether it is made writable
+    // results: whether it counts as created, whether it gets the source's mode, and whether it is
+    // made writable
     for (there, begun, options, made, left, opened) in [
         (false, false, &Options::default(), true, true, true),
         (true, false, &Options::default(), false, false, false),
