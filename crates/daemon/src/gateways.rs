@@ -13,10 +13,10 @@ use lighthaul_gateway::line::Line;
 use lighthaul_gateway::link_thread;
 use lighthaul_gateway::settings::Settings;
 use lighthaul_io::crypto::identity::{Fingerprint, random_octets};
-use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{self as own, Hello};
 use lighthaul_session::path::{Path, explore};
+use lighthaul_session::role::Role;
 use lighthaul_session::session::{LANES, Session};
 use tracing::{info, warn};
 
@@ -66,7 +66,7 @@ impl Gateways {
     pub(crate) fn answer(
         &self,
         (session, identity): (&Session, Fingerprint),
-        door: &Door<'_>,
+        door: &Role<'_>,
         greeting: &Greeting,
         plain: bool,
     ) -> Result<(), Error> {
@@ -88,7 +88,7 @@ impl Gateways {
     fn agree_and_carry(
         &self,
         session: &Session,
-        door: &Door<'_>,
+        door: &Role<'_>,
         (hold, greeting): (&Hold<'_>, &Greeting),
         plain: bool,
     ) -> Result<(), Error> {
@@ -202,7 +202,7 @@ impl Outgoing {
         let own::Message::Welcome { .. } = session.hear()? else {
             return Err(unclear());
         };
-        let mut path = explore(session, &Door::Caller(true), true, 1)?;
+        let mut path = explore(session, &Role::Client(true), true, 1)?;
         let rate = if heard.is_none() && self.settings.measures() {
             path.measure(session)?
         } else {

@@ -9,7 +9,7 @@ use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::Message;
 use lighthaul_session::secrets::{JOINS_MAX, Join};
 use lighthaul_session::session::Session;
-use lighthaul_session::{door, protocol};
+use lighthaul_session::{protocol, role};
 
 /// Sessions that further connections may join.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ impl Drop for Open<'_> {
 
 impl Joins {
     /// Lets connections join `session` from now on, and says where they arrive.
-    pub(crate) fn open(&self, session: &Session, identity: Fingerprint) -> (Open<'_>, door::Joins) {
+    pub(crate) fn open(&self, session: &Session, identity: Fingerprint) -> (Open<'_>, role::Joins) {
         let (hand_over, joins) = sync_channel(JOINS_MAX.into());
         let join = session.secrets.join(0);
         let waiting = Waiting {

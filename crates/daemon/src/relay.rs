@@ -10,9 +10,9 @@ use lighthaul_files::listed::Finds;
 use lighthaul_files::options::Options;
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::crypto::tls;
-use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::message::{self as own, Hello};
+use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_transfer::budget::Budget;
 use lighthaul_transfer::relay::{Message, Relay, relayed};
@@ -57,7 +57,7 @@ pub(crate) fn run(
     };
     let far = reach(session, &relay, identity)?;
     info!("sending on to {} port {}", relay.host, relay.port);
-    let door = Door::Caller(relay.udp);
+    let door = Role::Client(relay.udp);
     let summary = watched(session, list, &far, || {
         far.say(&own::Message::Guest)?;
         let hello_there = relayed(hello, relay.target, options.clone());
@@ -133,7 +133,7 @@ fn watched<T>(
             while !done.load(Relaxed) {
                 if session.clock.now().since(alive) > ALIVE {
                     alive = session.clock.now();
-                    session.say(&own::Message::Alive).ok();
+                    session.say(&own::Message::Keepalive).ok();
                 }
                 let ask = || session.say(&Message::Which);
                 let asked = list.as_mut().map_or(Ok(()), |list| list.ask(ask));

@@ -4,7 +4,7 @@ use lighthaul_files::options::Options;
 use lighthaul_files::verb::{Answer, Verb};
 use lighthaul_session::checkup;
 use lighthaul_session::error::{Code, Error};
-use lighthaul_session::measure::{self, Ask};
+use lighthaul_session::measure::{self, MeasureRequest};
 use lighthaul_session::message::Hello;
 use lighthaul_session::topic::Topic;
 use lighthaul_stream as stream;
@@ -25,7 +25,7 @@ pub(crate) enum Request {
         options: Options,
     },
     /// Take part in a measurement.
-    Probe(Ask),
+    Probe(MeasureRequest),
     /// Do something with files where they are.
     Files(Verb),
     /// Take part in a checkup.

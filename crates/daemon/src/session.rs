@@ -13,9 +13,9 @@ use lighthaul_files::options::Options;
 use lighthaul_files::walk::Walk;
 use lighthaul_files::work::Scope;
 use lighthaul_io::crypto::identity::Fingerprint;
-use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::message::{Message, VERSION};
+use lighthaul_session::role::Role;
 use lighthaul_session::secrets::Join;
 use lighthaul_session::session::Session;
 use lighthaul_session::{checkup, probe, protocol};
@@ -274,7 +274,7 @@ fn fulfil(
     };
     lock().insert(number, probes);
     let (_open, joins) = service.joins.open(session, guest.identity);
-    let door = Door::Called(&arrivals, &joins);
+    let door = Role::Server(&arrivals, &joins);
     let result = caught("session", || {
         if let Request::Gateway(greeting) = &asked.request {
             return link(guest, &door, greeting, asked.hello.plain, service);
@@ -287,7 +287,7 @@ fn fulfil(
 
 fn work(
     session: &Session,
-    door: &Door<'_>,
+    door: &Role<'_>,
     Asked { hello, request }: Asked,
     (rights, budget): (&Rights, Budget),
     meter: &mut Meter<'_>,
@@ -364,7 +364,7 @@ fn work(
 /// Carries sessions of programs for another gateway.
 fn link(
     guest: &Guest,
-    door: &Door<'_>,
+    door: &Role<'_>,
     greeting: &Greeting,
     plain: bool,
     service: &Service,

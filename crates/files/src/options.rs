@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use lighthaul_io::control::bounded;
 use lighthaul_io::fs::metadata::Keep;
+use lighthaul_session::peer_text;
 use lighthaul_session::protocol::NAME_MAX;
-use lighthaul_session::sentence;
 use serde::{Deserialize, Serialize};
 
 use crate::digest;
@@ -106,7 +106,7 @@ pub struct Planned {
     /// Bytes from an earlier copy that would be kept if the source still has them.
     pub kept: u64,
     /// Reason for the action.
-    #[serde(deserialize_with = "sentence::read")]
+    #[serde(deserialize_with = "peer_text::read")]
     pub why: String,
 }
 

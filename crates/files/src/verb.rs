@@ -1,7 +1,7 @@
 //! Requests about files of a peer, and their replies.
 
 use lighthaul_io::control::bounded;
-use lighthaul_session::sentence;
+use lighthaul_session::peer_text;
 use lighthaul_session::topic::{ITEMS_MAX, Topic};
 use serde::{Deserialize, Serialize};
 
@@ -50,7 +50,7 @@ pub enum Answer {
         /// Exit status.
         code: u8,
         /// Reason.
-        #[serde(deserialize_with = "sentence::read")]
+        #[serde(deserialize_with = "peer_text::read")]
         why: String,
     },
     /// End of the reply; this number of items was done.

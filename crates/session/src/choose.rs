@@ -6,9 +6,9 @@ use lighthaul_base::{Rate, Size};
 
 use crate::protocol::Protocol;
 
-/// Facts of a path, of its hosts and of the data.
+/// PathFacts of a path, of its hosts and of the data.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Facts {
+pub struct PathFacts {
     /// Length of the longest datagram that passes; zero if none does.
     pub datagram_len: usize,
     /// Round-trip time.
@@ -40,18 +40,21 @@ pub struct Choice {
 }
 
 /// Chooses a protocol; the first reason that applies decides.
-pub fn choose(facts: &Facts) -> Choice {
+pub fn choose(facts: &PathFacts) -> Choice {
     let (protocol, because) = reason(facts);
-    let why = format!("auto: {protocol}, because {because} ({})", facts.seen());
+    let why = format!(
+        "auto: {protocol}, because {because} ({})",
+        facts.measurements()
+    );
     Choice { protocol, why }
 }
 
 /// Returns true for so few bytes that no preparation pays.
 pub const fn is_little(bytes: u64) -> bool {
-    bytes <= LITTLE
+    bytes <= LITTLE_BYTES
 }
 
-fn reason(facts: &Facts) -> (Protocol, String) {
+fn reason(facts: &PathFacts) -> (Protocol, String) {
     if facts.datagram_len == 0 {
         return (Protocol::Ptcp, "no UDP datagram arrives".into());
     }
@@ -67,7 +70,7 @@ fn reason(facts: &Facts) -> (Protocol, String) {
     }
     if facts.shared {
         // where nothing is lost and answers come at once, one stream gets its whole share
-        let near = facts.lost_ppm < FEW_PPM && facts.rtt < NEAR;
+        let near = facts.lost_ppm < FEW_PPM && facts.rtt < NEAR_RTT;
         let protocol = if near {
             Protocol::Tcp
         } else {
@@ -75,7 +78,7 @@ fn reason(facts: &Facts) -> (Protocol, String) {
         };
         return (protocol, "other flows share the path".into());
     }
-    let pause = facts.rate.map_or(0, |rate| rate.bytes_in(PAUSE));
+    let pause = facts.rate.map_or(0, |rate| rate.bytes_in(RECEIVER_PAUSE));
     if (facts.buffer_bytes as u64) < pause.min(BUFFER_BYTES_ENOUGH) {
         let buffer = Size(facts.buffer_bytes as u64);
         let text = format!("the kernel queues only {buffer} in a socket");
@@ -85,7 +88,7 @@ fn reason(facts: &Facts) -> (Protocol, String) {
         let text = "so much of a burst was lost that the path may be policed";
         return (Protocol::Ptcp, text.into());
     }
-    if facts.waited >= WAITED_ENOUGH {
+    if facts.waited >= BUSY_PERCENT {
         let text = format!(
             "processes of the receiving host waited for a processor for {} % of the last seconds",
             facts.waited
@@ -95,9 +98,9 @@ fn reason(facts: &Facts) -> (Protocol, String) {
     (Protocol::Rbudp, "datagrams fill an unshared path".into())
 }
 
-impl Facts {
+impl PathFacts {
     /// Returns the measurements as text.
-    fn seen(&self) -> String {
+    fn measurements(&self) -> String {
         let rtt = self.rtt.as_secs_f64() * 1e3;
         let rate = self
             .rate
@@ -115,17 +118,17 @@ impl Facts {
 }
 
 /// Bytes that any protocol moves in a round trip or two.
-const LITTLE: u64 = 256 << 10;
+const LITTLE_BYTES: u64 = 256 << 10;
 /// Round-trip time up to which one stream without losses fills the path.
-const NEAR: Duration = Duration::from_millis(5);
+const NEAR_RTT: Duration = Duration::from_millis(5);
 /// Loss that a measured train may show by chance where nothing is lost.
 const FEW_PPM: u32 = 1000;
 /// Pause of a receiver that must not lose datagrams, and the buffer that suffices at any rate.
-const PAUSE: Duration = Duration::from_millis(2);
+const RECEIVER_PAUSE: Duration = Duration::from_millis(2);
 const BUFFER_BYTES_ENOUGH: u64 = 4 << 20;
 /// Percentage of time that processes wait for a processor on a busy host. Receiving alone causes
 /// less waiting.
-const WAITED_ENOUGH: u8 = 50;
+const BUSY_PERCENT: u8 = 50;
 /// Loss of a train above which the path is taken for policed.
 const LOST_PPM_MAX: u32 = 200_000;
 
@@ -133,7 +136,7 @@ const LOST_PPM_MAX: u32 = 200_000;
 mod tests {
     use super::*;
 
-    const FACTS: Facts = Facts {
+    const FACTS: PathFacts = PathFacts {
         datagram_len: 1472,
         rtt: Duration::from_millis(100),
         rate: Some(Rate::from_mbps(940)),
@@ -146,7 +149,7 @@ mod tests {
     };
 
     /// Change of the facts in one case.
-    type Change = fn(&mut Facts);
+    type Change = fn(&mut PathFacts);
 
     #[test]
     fn each_reason_selects_its_protocol() {

@@ -11,38 +11,38 @@ use std::time::Duration;
 use lighthaul_io::control::{Control, QueueLimit};
 use lighthaul_proto::stripe::width::NEAR;
 
-use crate::door::{Door, Joins};
 use crate::error::Error;
 use crate::fault::PeerFault;
 use crate::message::Message;
+use crate::role::{Joins, Role};
 use crate::secrets::JOINS_MAX;
 use crate::session::Session;
 
 /// Longest wait for further connections. Later ones are not used.
-const PATIENCE: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const ROUND_TRIPS: u32 = 8;
 /// Longest wait until an announced connection is handed over on this side.
-const HANDED_OVER: Duration = Duration::from_secs(5);
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest wait for the peer's list of joined connections.
-const WORD: Duration = Duration::from_secs(30);
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Opens up to `count` further connections, and agrees with the peer on those that joined. Their
 /// frames are encrypted unless `plain`.
 pub fn join(
     session: &Session,
-    door: &Door<'_>,
+    role: &Role<'_>,
     count: u8,
     plain: bool,
 ) -> Result<Vec<Control>, Error> {
-    let joined = match door {
+    let joined = match role {
         _ if count == 0 => return Ok(Vec::new()),
-        Door::Caller(_) => call(session, count.min(JOINS_MAX))?,
-        Door::Called(_, joins) => hear(session, joins)?,
+        Role::Client(_) => call(session, count.min(JOINS_MAX))?,
+        Role::Server(_, joins) => hear(session, joins)?,
     };
     // over a short path no connection falls far behind the others
     let narrow = joined.len() > 1 && session.rtt >= NEAR;
     let narrowed = joined.into_iter().map(|mut joined| {
-        joined.secrets.agree(session.secrets.cipher());
+        joined.secrets.set_cipher(session.secrets.cipher());
         let keys = joined.secrets.object(0);
         joined.control.limit_queues(if narrow {
             QueueLimit::Least
@@ -65,7 +65,7 @@ fn call(session: &Session, count: u8) -> Result<Vec<Session>, Error> {
         let attempt = move || {
             let joined = call()?;
             joined.say(&Message::Join(join))?;
-            let Message::Welcome { .. } = joined.hear_for(PATIENCE)? else {
+            let Message::Welcome { .. } = joined.hear_for(CONNECT_TIMEOUT)? else {
                 return Err(PeerFault::Unexpected("a welcome").into());
             };
             Ok(joined)
@@ -80,7 +80,7 @@ fn call(session: &Session, count: u8) -> Result<Vec<Session>, Error> {
         }
     }
     drop(answered);
-    let deadline = session.clock.now() + PATIENCE.max(session.rtt * ROUND_TRIPS);
+    let deadline = session.clock.now() + CONNECT_TIMEOUT.max(session.rtt * ROUND_TRIPS);
     let mut joined = Vec::new();
     while let Ok((number, answer)) = answers.recv_timeout(session.clock.until(deadline)) {
         if let Ok(answer) = answer {
@@ -97,16 +97,16 @@ fn call(session: &Session, count: u8) -> Result<Vec<Session>, Error> {
 
 /// Receives the list of connections that the peer uses, and takes those.
 fn hear(session: &Session, joins: &Joins) -> Result<Vec<Session>, Error> {
-    let mut said: Message = session.hear_for(WORD)?;
+    let mut said: Message = session.hear_for(LIST_TIMEOUT)?;
     while let Message::Train { .. } = said {
         // a busy host sees a train in two parts, and reports both
-        said = session.hear_for(WORD)?;
+        said = session.hear_for(LIST_TIMEOUT)?;
     }
     let Message::Joined { connections: mask } = said else {
         return Err(PeerFault::Unexpected("the list of joined connections").into());
     };
     let mut joined: Vec<(u8, Session)> = Vec::new();
-    let deadline = session.clock.now() + HANDED_OVER;
+    let deadline = session.clock.now() + HANDOVER_TIMEOUT;
     while joined.len() < mask.count_ones() as usize {
         let Ok((number, came)) = joins.recv_timeout(session.clock.until(deadline)) else {
             return Err(PeerFault::Invalid("the number of a connection that did not join").into());

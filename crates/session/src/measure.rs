@@ -14,19 +14,19 @@ pub enum Message {
     /// The receiver is ready for the object.
     Ready,
     /// Result, from the receiver.
-    Measured(Measured),
+    Result(MeasureResult),
 }
 
 impl Topic for Message {
     const NUMBER: u8 = 6;
-    type Request = Ask;
+    type Request = MeasureRequest;
 }
 
 /// Request for one measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ask {
+pub struct MeasureRequest {
     /// Kind of the measurement.
-    pub what: What,
+    pub mode: MeasureMode,
     /// Bytes of the object, for protocols.
     pub bytes: u64,
     /// Duration of raw measurements, in milliseconds.
@@ -37,7 +37,7 @@ pub struct Ask {
 
 /// Kinds of measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum What {
+pub enum MeasureMode {
     /// Network alone: trains of datagrams, which are dropped.
     Network,
     /// Network, and a copy of each datagram into memory.
@@ -61,7 +61,7 @@ pub enum What {
 
 /// Result of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
+pub struct MeasureResult {
     /// Bits a second: of UDP payload for raw measurements, of the object for protocols.
     pub bps: u64,
     /// Bytes that arrived.
@@ -78,7 +78,7 @@ pub struct Measured {
     pub cpu_us: u64,
 }
 
-impl What {
+impl MeasureMode {
     /// Returns true for trains of datagrams without a protocol.
     pub const fn is_raw(self) -> bool {
         matches!(self, Self::Network | Self::Copy)

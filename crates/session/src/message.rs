@@ -10,7 +10,7 @@ use crate::fault::PeerFault;
 use crate::protocol::NAME_MAX;
 use crate::secrets::Join;
 use crate::topic::{MESSAGE_MAX, Topic, decode, encode};
-use crate::{protocol, sentence};
+use crate::{peer_text, protocol};
 
 /// Version of the messages of all topics. Both sides must have the same.
 pub const VERSION: u16 = 11;
@@ -60,13 +60,13 @@ pub enum Message {
         nanos: u64,
     },
     /// Keepalive of a side that has nothing else to send.
-    Alive,
+    Keepalive,
     /// This side stops because of an error.
     Failed {
         /// Exit status.
         code: u8,
         /// Reason.
-        #[serde(deserialize_with = "sentence::read")]
+        #[serde(deserialize_with = "peer_text::read")]
         why: String,
     },
 }
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn messages_of_other_topics_do_not_decode() {
-        let mut octets = Message::Alive.encode();
+        let mut octets = Message::Keepalive.encode();
         octets[0] = 1;
         assert!(Message::decode(&octets).is_err());
         assert!(Message::decode(&[]).is_err());

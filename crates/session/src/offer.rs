@@ -35,7 +35,7 @@ const STREAM_LANES: u8 = 2;
 /// Bytes in each packet on a stream.
 const STREAM_PACKET_LEN: u32 = 64 << 10;
 /// Pause of a receiver that its socket buffers must cover. More room is of no use.
-const ABSENCE: Duration = Duration::from_millis(10);
+const RECEIVER_PAUSE: Duration = Duration::from_millis(10);
 const BUFFER_MAX: u64 = 64 << 20;
 /// Bounds of the receiver's wait for late datagrams at the end of a pass.
 const SETTLE_MIN: Duration = Duration::from_millis(2);
@@ -126,13 +126,13 @@ pub fn check(offer: &Offer, path: &Path) -> Result<(), Error> {
 
 /// Returns advice on the receiver's kernel settings if its socket buffers are too small for a short
 /// pause.
-pub fn scarce(offer: &Offer, path: &Path) -> Option<String> {
+pub fn buffer_advice(offer: &Offer, path: &Path) -> Option<String> {
     let granted = path.sockets.iter().map(Udp::buffer_bytes).min()? as u64;
     let rate = Rate::from_bps(offer.rate_bps).filter(|rate| *rate != Rate::UNLIMITED)?;
-    if granted >= rate.bytes_in(ABSENCE).min(BUFFER_MAX) {
+    if granted >= rate.bytes_in(RECEIVER_PAUSE).min(BUFFER_MAX) {
         return None;
     }
-    let bytes = rate.bytes_in(ABSENCE * 4).min(BUFFER_MAX);
+    let bytes = rate.bytes_in(RECEIVER_PAUSE * 4).min(BUFFER_MAX);
     let bytes = bytes.next_power_of_two();
     let time = rate.time_for(granted).as_secs_f64() * 1e3;
     Some(format!(
@@ -261,7 +261,7 @@ pub fn lanes_over(
 
 /// Lets the machines on a receiver's `lane` predict when other processes have the processor, if
 /// `protocol` uses that.
-pub fn foresee(lane: &mut Lane, protocol: Protocol) {
+pub fn predict_competition(lane: &mut Lane, protocol: Protocol) {
     if protocol == Protocol::RbudpPlus && lane.competition.is_none() {
         lane.competition = Some(Competition::new());
     }

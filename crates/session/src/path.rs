@@ -11,27 +11,27 @@ use lighthaul_io::host::pressure::processor_wait;
 use lighthaul_io::net::probe::{self, LANES_MAX, LENGTHS, Prober, TrainResult};
 use lighthaul_io::net::udp::Udp;
 
-use crate::door::{Arrivals, Door};
 use crate::error::{Code, Error};
 use crate::fault::PeerFault;
 use crate::message::Message;
+use crate::role::{Arrivals, Role};
 use crate::session::Session;
 use crate::topic::Topic;
 
 /// Longest wait for datagrams before the stream must carry the data.
-const PATIENCE: Duration = Duration::from_millis(1500);
+const DATAGRAM_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Interval at which probes are sent again.
-const AGAIN: Duration = Duration::from_millis(100);
+const RESEND_INTERVAL: Duration = Duration::from_millis(100);
 /// Interval at which a side that waits for probes checks whether any will come.
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Longest time between the arrivals of probes that are sent together.
-const VOLLEY: Duration = Duration::from_millis(10);
+const PROBE_SPREAD: Duration = Duration::from_millis(10);
 /// Duration of a measured train.
 const TRAIN_TIME: Duration = Duration::from_millis(25);
 const TRAIN_BYTES_MAX: u64 = 16 << 20;
 const TRAIN_BYTES_MIN: u64 = 256 << 10;
 /// Datagrams of the first, short train.
-const SCOUTS: usize = 96;
+const FIRST_TRAIN_LEN: usize = 96;
 
 /// Measured properties of a path, with the sockets for it.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ type Reached = (usize, u8, u8);
 /// Explores the path with at most `lanes` lanes. `sending` is true on the side that sends the data.
 pub fn explore(
     session: &Session,
-    door: &Door<'_>,
+    role: &Role<'_>,
     sending: bool,
     lanes: usize,
 ) -> Result<Path, Error> {
@@ -72,12 +72,12 @@ pub fn explore(
             prober,
         });
     }
-    let deadline = session.clock.now() + PATIENCE;
+    let deadline = session.clock.now() + DATAGRAM_TIMEOUT;
     let mut theirs: Option<Reached> = None;
-    let (sockets, first) = match door {
-        Door::Caller(false) => (Vec::new(), 0),
-        Door::Caller(true) => (call(session, lanes)?, 0),
-        Door::Called(arrivals, _) => answer(session, arrivals, &prober, (deadline, &mut theirs))?,
+    let (sockets, first) = match role {
+        Role::Client(false) => (Vec::new(), 0),
+        Role::Client(true) => (call(session, lanes)?, 0),
+        Role::Server(arrivals, _) => answer(session, arrivals, &prober, (deadline, &mut theirs))?,
     };
     let ours = mask(&sockets);
     let mut arrived = 0;
@@ -87,19 +87,19 @@ pub fn explore(
             break;
         }
         if arrived == 0 || session.secrets.side() == Side::Client && theirs.is_none() {
-            prober.ping(udp).map_err(probing)?;
+            prober.ping(udp).map_err(explore_error)?;
             for (lane, udp) in &sockets[1..] {
-                prober.announce(udp, *lane).map_err(probing)?;
+                prober.announce(udp, *lane).map_err(explore_error)?;
             }
         }
-        let until = deadline.min(now + AGAIN);
+        let until = deadline.min(now + RESEND_INTERVAL);
         if arrived == 0 {
             arrived = prober
                 .receive_pings(udp, session.clock, until)
-                .map_err(probing)?;
+                .map_err(explore_error)?;
             arrived = arrived.max(first);
             if arrived > 0 {
-                prober.ping(udp).map_err(probing)?;
+                prober.ping(udp).map_err(explore_error)?;
                 session.say(&reached(arrived as u16, ours))?;
             }
         }
@@ -117,7 +117,7 @@ pub fn explore(
     }
     let (theirs, lanes, waited) = match theirs {
         Some(theirs) => theirs,
-        None => hear_reached(session, PATIENCE * 2)?.unwrap_or_default(),
+        None => hear_reached(session, DATAGRAM_TIMEOUT * 2)?.unwrap_or_default(),
     };
     let datagram_len = if sending { theirs } else { arrived };
     let common = ours & lanes;
@@ -160,11 +160,11 @@ impl Path {
             return Ok(None);
         };
         let mut rate = None;
-        let mut count = SCOUTS;
+        let mut count = FIRST_TRAIN_LEN;
         for _ in 0..2 {
             self.prober
                 .train(udp, count, self.datagram_len)
-                .map_err(probing)?;
+                .map_err(explore_error)?;
             let Message::Train { bytes, nanos } = session.hear_for(Duration::from_secs(5))? else {
                 return Err(PeerFault::Unexpected("the measurement of a train").into());
             };
@@ -197,7 +197,7 @@ impl Path {
             let heard = self
                 .prober
                 .receive_train(udp, session.clock, until)
-                .map_err(probing)?;
+                .map_err(explore_error)?;
             match heard {
                 TrainResult::Nothing => {}
                 TrainResult::Data => break,
@@ -217,7 +217,7 @@ fn call(session: &Session, lanes: usize) -> Result<Vec<(u8, Udp)>, Error> {
     let mut local = session.control.local();
     local.set_port(0);
     (0..lanes.min(LANES_MAX) as u8)
-        .map(|lane| Ok((lane, probe::connect(local, peer).map_err(probing)?)))
+        .map(|lane| Ok((lane, probe::connect(local, peer).map_err(explore_error)?)))
         .collect()
 }
 
@@ -236,10 +236,10 @@ fn answer(
     let mut longest = 0;
     let mut until = deadline;
     loop {
-        let look_at = until.min(session.clock.now() + LOOK);
-        let (from, mut octets) = match arrivals.recv_timeout(session.clock.until(look_at)) {
+        let check_at = until.min(session.clock.now() + CHECK_INTERVAL);
+        let (from, mut octets) = match arrivals.recv_timeout(session.clock.until(check_at)) {
             Ok(arrival) => arrival,
-            Err(RecvTimeoutError::Timeout) if look_at < until => {
+            Err(RecvTimeoutError::Timeout) if check_at < until => {
                 *theirs = hear_reached(session, Duration::ZERO)?;
                 if theirs.is_some() {
                     break;
@@ -258,7 +258,7 @@ fn answer(
             longest = longest.max(len);
         }
         if found.is_empty() {
-            until = session.clock.now() + VOLLEY;
+            until = session.clock.now() + PROBE_SPREAD;
         }
         found.insert(lane, from);
     }
@@ -267,7 +267,7 @@ fn answer(
         found.clear();
     }
     let connect = |(lane, from)| {
-        let udp = probe::connect(session.control.local(), from).map_err(probing)?;
+        let udp = probe::connect(session.control.local(), from).map_err(explore_error)?;
         Ok((lane, udp))
     };
     let sockets = found
@@ -292,6 +292,6 @@ fn hear_reached(session: &Session, patience: Duration) -> Result<Option<Reached>
     }
 }
 
-fn probing(error: std::io::Error) -> Error {
+fn explore_error(error: std::io::Error) -> Error {
     World::world("cannot explore the path", error).into()
 }

@@ -16,57 +16,61 @@ use lighthaul_io::store::block::Block;
 use lighthaul_io::store::memory::Memory;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::door::Door;
 use crate::error::{Code, Error};
 use crate::fault::PeerFault;
 use crate::join::join;
-use crate::machine::{Learned, Moved, ReceiveMachine, SendMachine, Setup};
-use crate::measure::{Ask, Measured, Message, What};
+use crate::machine::{Learned, MachineEvent, ReceiveMachine, SendMachine, Setup};
+use crate::measure::{MeasureMode, MeasureRequest, MeasureResult, Message};
 use crate::offer::{self, Offer};
 use crate::path::{Path, explore};
 use crate::protocol::Protocol;
+use crate::role::Role;
 use crate::session::Session;
 
 /// Memory for objects, in bytes: as much as other tools use, which fits in caches.
 const RING_BYTES: u32 = 1 << 20;
 /// Rate for protocols that need one, if the user gives none. Hosts are slower.
-const RATE_OTHERWISE: Rate = Rate::from_mbps(100_000);
+const RATE_DEFAULT: Rate = Rate::from_mbps(100_000);
 /// Longest duration of a measurement.
-const CIRCUIT: Duration = Duration::from_hours(1);
+const CIRCUIT_TIME: Duration = Duration::from_hours(1);
 
 /// Runs the measurement `ask` on the sending side.
-pub fn ask(session: &Session, ask: Ask, udp: bool) -> Result<Measured, Error> {
-    let door = Door::Caller(udp);
-    let path = explore(session, &door, true, lanes(ask.what))?;
+pub fn ask(session: &Session, ask: MeasureRequest, udp: bool) -> Result<MeasureResult, Error> {
+    let role = Role::Client(udp);
+    let path = explore(session, &role, true, lanes(ask.mode))?;
     let cpu = cpu_time();
-    let measured = if ask.what.is_raw() {
+    let measured = if ask.mode.is_raw() {
         raw(session, &path, ask)
     } else {
-        protocol(session, (&door, path), ask)
+        protocol(session, (&role, path), ask)
     };
     let ours = cpu_time().saturating_sub(cpu).as_micros() as u64;
-    measured.map(|measured| Measured {
+    measured.map(|measured| MeasureResult {
         cpu_us: measured.cpu_us + ours,
         ..measured
     })
 }
 
 /// Runs the measurement `ask` on the receiving side.
-pub fn answer(session: &Session, door: &Door<'_>, ask: Ask) -> Result<Measured, Error> {
-    let path = explore(session, door, false, lanes(ask.what))?;
+pub fn answer(
+    session: &Session,
+    role: &Role<'_>,
+    ask: MeasureRequest,
+) -> Result<MeasureResult, Error> {
+    let path = explore(session, role, false, lanes(ask.mode))?;
     let cpu = cpu_time();
-    let mut measured = if ask.what.is_raw() {
+    let mut measured = if ask.mode.is_raw() {
         raw_answer(session, &path, ask)?
     } else {
-        protocol_answer(session, (door, path), ask)?
+        protocol_answer(session, (role, path), ask)?
     };
     measured.cpu_us = cpu_time().saturating_sub(cpu).as_micros() as u64;
-    session.say(&Message::Measured(measured))?;
+    session.say(&Message::Result(measured))?;
     session.control.flush(Duration::from_secs(2));
     Ok(measured)
 }
 
-fn raw(session: &Session, path: &Path, ask: Ask) -> Result<Measured, Error> {
+fn raw(session: &Session, path: &Path, ask: MeasureRequest) -> Result<MeasureResult, Error> {
     let udp = path.sockets.first().ok_or_else(|| {
         Error::new(
             Code::Network,
@@ -79,16 +83,16 @@ fn raw(session: &Session, path: &Path, ask: Ask) -> Result<Measured, Error> {
         .unwrap_or(Rate::UNLIMITED);
     let time = Duration::from_millis(ask.millis.into());
     let number = session.secrets.data_connection();
-    let sent = flood(udp, number, path.datagram_len, time, rate).map_err(flooding)?;
+    let sent = flood(udp, number, path.datagram_len, time, rate).map_err(flood_error)?;
     let measured = heard(session)?;
     let arrived = measured.bytes / path.datagram_len as u64;
-    Ok(Measured {
+    Ok(MeasureResult {
         lost: sent.saturating_sub(arrived),
         ..measured
     })
 }
 
-fn raw_answer(session: &Session, path: &Path, ask: Ask) -> Result<Measured, Error> {
+fn raw_answer(session: &Session, path: &Path, ask: MeasureRequest) -> Result<MeasureResult, Error> {
     let udp = path.sockets.first().ok_or_else(|| {
         Error::new(
             Code::Network,
@@ -97,9 +101,9 @@ fn raw_answer(session: &Session, path: &Path, ask: Ask) -> Result<Measured, Erro
     })?;
     let number = session.secrets.data_connection();
     let deadline = session.clock.now() + Duration::from_secs(5);
-    let copy = ask.what == What::Copy;
-    let absorbed = absorb(udp, number, copy, session.clock, deadline).map_err(flooding)?;
-    Ok(Measured {
+    let copy = ask.mode == MeasureMode::Copy;
+    let absorbed = absorb(udp, number, copy, session.clock, deadline).map_err(flood_error)?;
+    Ok(MeasureResult {
         bps: Rate::of(absorbed.bytes, absorbed.time).as_bps(),
         bytes: absorbed.bytes,
         nanos: absorbed.time.as_nanos() as u64,
@@ -112,21 +116,21 @@ fn raw_answer(session: &Session, path: &Path, ask: Ask) -> Result<Measured, Erro
 
 fn protocol(
     session: &Session,
-    (door, path): (&Door<'_>, Path),
-    ask: Ask,
-) -> Result<Measured, Error> {
-    let moves_by = moves_by(ask.what);
+    (role, path): (&Role<'_>, Path),
+    ask: MeasureRequest,
+) -> Result<MeasureResult, Error> {
+    let moves_by = moves_by(ask.mode);
     let asked = ask.rate_bps.and_then(Rate::from_bps);
-    let rate = asked.unwrap_or_else(|| rate_otherwise(moves_by));
+    let rate = asked.unwrap_or_else(|| rate_default(moves_by));
     let offer = Offer {
         settle_us: 0, // as in the paper; `offer::setup` raises it to the minimum
         ..Offer::new(session, (moves_by, 0), &path, rate)
     };
-    let plain = !ask.what.is_sealed();
+    let plain = !ask.mode.is_sealed();
     session.say(&Message::Offer(offer))?;
-    let joined = join(session, door, offer.joins, plain)?;
+    let joined = join(session, role, offer.joins, plain)?;
     let learned = offer::width(session, 0, &joined);
-    let mut lane = the_lane(session, &offer, (path, &joined), plain)?;
+    let mut lane = single_lane(session, &offer, (path, &joined), plain)?;
     let trc = (moves_by == Protocol::Vbtp).then(|| circuit(session, rate));
     let trc = trc.transpose()?;
     let setup = Setup {
@@ -139,10 +143,10 @@ fn protocol(
     };
     let started = session.clock.now();
     let mut sender = SendMachine::new(started, &setup, learned_by(moves_by, learned));
-    run(&mut sender, &mut lane, &mut store, &mut Bare)?;
+    run(&mut sender, &mut lane, &mut store, &mut WaitForEnd)?;
     let time = session.clock.now().since(started);
     let theirs = heard(session)?;
-    Ok(Measured {
+    Ok(MeasureResult {
         bps: Rate::of(ask.bytes, time).as_bps(),
         nanos: time.as_nanos() as u64,
         lost: sender.resent(),
@@ -153,50 +157,50 @@ fn protocol(
 
 fn protocol_answer(
     session: &Session,
-    (door, path): (&Door<'_>, Path),
-    ask: Ask,
-) -> Result<Measured, Error> {
+    (role, path): (&Role<'_>, Path),
+    ask: MeasureRequest,
+) -> Result<MeasureResult, Error> {
     let Message::Offer(offer) = session.hear()? else {
         return Err(PeerFault::Unexpected("an offer").into());
     };
-    let plain = !ask.what.is_sealed();
-    let joined = join(session, door, offer.joins, plain)?;
-    let mut lane = the_lane(session, &offer, (path, &joined), plain)?;
+    let plain = !ask.mode.is_sealed();
+    let joined = join(session, role, offer.joins, plain)?;
+    let mut lane = single_lane(session, &offer, (path, &joined), plain)?;
     let setup = offer::setup(&offer, (1, ask.bytes), &lane, plain)?;
-    let scatter = matches!(ask.what, What::Scatter | What::SealedScatter);
+    let scatter = matches!(ask.mode, MeasureMode::Scatter | MeasureMode::SealedScatter);
     lane.scatter = scatter.then_some(setup.packet_len);
-    offer::foresee(&mut lane, offer.protocol);
-    let mut store = Memory::new(ring(&setup), ask.what != What::Fake);
+    offer::predict_competition(&mut lane, offer.protocol);
+    let mut store = Memory::new(ring(&setup), ask.mode != MeasureMode::Fake);
     session.say(&Message::Ready)?;
     let mut receiver = ReceiveMachine::new(session.clock.now(), &setup, Learned::default());
-    run(&mut receiver, &mut lane, &mut store, &mut Bare)?;
+    run(&mut receiver, &mut lane, &mut store, &mut WaitForEnd)?;
     Ok(outcome(&receiver, setup.object_len, &lane.counters))
 }
 
-const fn moves_by(what: What) -> Protocol {
+const fn moves_by(what: MeasureMode) -> Protocol {
     match what {
-        What::Plus => Protocol::RbudpPlus,
-        What::By(protocol) => protocol,
-        What::Network
-        | What::Copy
-        | What::Fake
-        | What::Place
-        | What::Scatter
-        | What::Sealed
-        | What::SealedScatter => Protocol::Rbudp,
+        MeasureMode::Plus => Protocol::RbudpPlus,
+        MeasureMode::By(protocol) => protocol,
+        MeasureMode::Network
+        | MeasureMode::Copy
+        | MeasureMode::Fake
+        | MeasureMode::Place
+        | MeasureMode::Scatter
+        | MeasureMode::Sealed
+        | MeasureMode::SealedScatter => Protocol::Rbudp,
     }
 }
 
 /// Returns the number of sockets for a measurement.
-fn lanes(what: What) -> usize {
+fn lanes(what: MeasureMode) -> usize {
     usize::from(moves_by(what).is_datagrams())
 }
 
-/// Returns the rate if the user gives none: as fast as possible, or [`RATE_OTHERWISE`] for
+/// Returns the rate if the user gives none: as fast as possible, or [`RATE_DEFAULT`] for
 /// protocols that need a rate.
-const fn rate_otherwise(protocol: Protocol) -> Rate {
+const fn rate_default(protocol: Protocol) -> Rate {
     match protocol {
-        Protocol::Vbtp | Protocol::Sabul | Protocol::SabulSwift => RATE_OTHERWISE,
+        Protocol::Vbtp | Protocol::Sabul | Protocol::SabulSwift => RATE_DEFAULT,
         Protocol::Rbudp | Protocol::RbudpPlus | Protocol::Tcp | Protocol::Ptcp => Rate::UNLIMITED,
     }
 }
@@ -214,13 +218,13 @@ fn learned_by(protocol: Protocol, width: Learned) -> Learned {
 /// Returns a vector with one rate for the longest measurement.
 fn circuit(session: &Session, rate: Rate) -> Result<Trc, Error> {
     let from = session.clock.now();
-    let till = from + CIRCUIT;
+    let till = from + CIRCUIT_TIME;
     let trc = Trc::new(vec![Step { from, till, rate }]);
     trc.map_err(|why| Error::new(Code::Usage, why.to_string()))
 }
 
-fn outcome(receiver: &ReceiveMachine, bytes: u64, counters: &Counters) -> Measured {
-    Measured {
+fn outcome(receiver: &ReceiveMachine, bytes: u64, counters: &Counters) -> MeasureResult {
+    MeasureResult {
         bps: 0,
         bytes,
         nanos: 0,
@@ -231,8 +235,8 @@ fn outcome(receiver: &ReceiveMachine, bytes: u64, counters: &Counters) -> Measur
     }
 }
 
-fn heard(session: &Session) -> Result<Measured, Error> {
-    let Message::Measured(measured) = session.hear()? else {
+fn heard(session: &Session) -> Result<MeasureResult, Error> {
+    let Message::Result(measured) = session.hear()? else {
         return Err(PeerFault::Unexpected("the measurement").into());
     };
     Ok(measured)
@@ -246,22 +250,23 @@ fn ring(setup: &Setup) -> Block {
     block
 }
 
-fn flooding(error: std::io::Error) -> Error {
+fn flood_error(error: std::io::Error) -> Error {
     World::world("cannot send test datagrams", error).into()
 }
 
 /// Owner that only waits for the end.
-struct Bare;
+struct WaitForEnd;
 
-impl<E: Endpoint<Event = Moved>> Owner<E> for Bare {
-    fn event(&mut self, _: &mut E, event: Moved, _: Instant) -> Result<Next, World> {
+impl<E: Endpoint<Event = MachineEvent>> Owner<E> for WaitForEnd {
+    fn event(&mut self, _: &mut E, event: MachineEvent, _: Instant) -> Result<Next, World> {
         match event {
-            Moved::Round(..) | Moved::Asked(_) | Moved::Waits | Moved::Quiet(_) => {
-                Ok(Next::Continue)
-            }
-            Moved::Barren => Ok(Next::Divert),
-            Moved::Complete => Ok(Next::Finish),
-            Moved::Failed(why) => Err(World::PeerMisbehaved(why)),
+            MachineEvent::Round(..)
+            | MachineEvent::Asked(_)
+            | MachineEvent::Idle
+            | MachineEvent::Paused(_) => Ok(Next::Continue),
+            MachineEvent::Barren => Ok(Next::Divert),
+            MachineEvent::Complete => Ok(Next::Finish),
+            MachineEvent::Failed(why) => Err(World::PeerMisbehaved(why)),
         }
     }
 
@@ -271,7 +276,7 @@ impl<E: Endpoint<Event = Moved>> Owner<E> for Bare {
 }
 
 /// Returns the only lane of a measurement.
-fn the_lane(
+fn single_lane(
     session: &Session,
     offer: &Offer,
     (path, joined): (Path, &[Control]),

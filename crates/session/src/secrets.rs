@@ -82,7 +82,7 @@ impl Secrets {
     }
 
     /// Sets the cipher for datagrams; both sides must set the same.
-    pub const fn agree(&mut self, cipher: Cipher) {
+    pub const fn set_cipher(&mut self, cipher: Cipher) {
         self.cipher = cipher;
     }
 

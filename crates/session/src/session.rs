@@ -21,21 +21,21 @@ use crate::error::{Code, Error};
 use crate::fault::PeerFault;
 use crate::message::{Hello, Message};
 use crate::secrets::Secrets;
-use crate::topic::{MESSAGE_MAX, Topic, senseless};
+use crate::topic::{MESSAGE_MAX, Topic, malformed};
 
 /// Stream of the messages of all topics.
-const TALK: u16 = 0;
+const MESSAGE_STREAM: u16 = 0;
 /// Stream of the first lane; those of the other lanes follow. A topic uses the streams below.
 pub const LANES: u16 = 2;
 /// Longest wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest wait until the peer has received our last message.
-const FAREWELL: Duration = Duration::from_secs(2);
+const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval at which a waiting side checks whether the session is halted.
-const LOOK: Duration = Duration::from_millis(100);
+const HALT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Most frames that are read without a pause.
-const LOOKS_MAX: usize = 16;
+const READS_MAX: usize = 16;
 
 /// Authenticated connection to a peer.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ impl Session {
         } else {
             Control::start(tcp, tls)?
         };
-        let stream = control.open(TALK)?;
+        let stream = control.open(MESSAGE_STREAM)?;
         Ok(Self {
             control,
             stream,
@@ -158,7 +158,7 @@ impl Session {
         let octets = message.encode();
         if octets.len() > MESSAGE_MAX {
             // lists are sent in parts, so only texts of the user can be this long
-            return Err(too_much());
+            return Err(request_too_long());
         }
         Ok(self.stream.send(&Frame::message(octets))?)
     }
@@ -168,7 +168,7 @@ impl Session {
         let request = hello.request::<M>();
         let message = Message::Hello(hello);
         if request.is_err() || Message::decode(&message.encode()).is_err() {
-            return Err(too_much());
+            return Err(request_too_long());
         }
         self.say(&message)
     }
@@ -185,7 +185,7 @@ impl Session {
     /// reports is returned as ours.
     pub fn heard<M: Topic>(&self) -> Result<Option<M>, Error> {
         // more keepalives than this are read at the next call
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..READS_MAX {
             let Some(frame) = self.stream.try_receive()? else {
                 break;
             };
@@ -203,7 +203,7 @@ impl Session {
 
     /// Waits for the next message, which must be of topic `M`.
     pub fn hear<M: Topic>(&self) -> Result<M, Error> {
-        self.hear_for(PATIENCE)
+        self.hear_for(ANSWER_TIMEOUT)
     }
 
     /// Waits for the next message, and decodes it if `may` accepts its length.
@@ -211,7 +211,7 @@ impl Session {
         &self,
         may: impl FnMut(usize) -> Result<(), Error>,
     ) -> Result<M, Error> {
-        self.hear_within(PATIENCE, may)
+        self.hear_within(ANSWER_TIMEOUT, may)
     }
 
     /// Waits at most `patience` for the next message, unless the session is halted.
@@ -227,7 +227,7 @@ impl Session {
         let deadline = self.clock.now() + patience;
         loop {
             self.halt.check()?;
-            let until = deadline.min(self.clock.now() + LOOK);
+            let until = deadline.min(self.clock.now() + HALT_CHECK_INTERVAL);
             let frame = match self.stream.receive(self.clock, until) {
                 Err(World::TimedOut(_)) if until < deadline => continue,
                 frame => frame?,
@@ -251,13 +251,13 @@ impl Session {
     /// Decodes the message in `frame`. Returns none for a keepalive.
     fn understand<M: Topic>(&self, frame: &Frame) -> Result<Option<M>, Error> {
         match self.look(frame)? {
-            Some(Message::Alive) => return Ok(None),
+            Some(Message::Keepalive) => return Ok(None),
             // a busy host sees a train in two parts, and reports both
             Some(Message::Train { .. }) if M::NUMBER != Message::NUMBER => return Ok(None),
             None if frame.octets.first() == Some(&M::NUMBER) => {}
             Some(_) if M::NUMBER == Message::NUMBER => {}
             // a peer of another version can have sent nothing but a request
-            None if M::NUMBER == Message::NUMBER => return Err(senseless()),
+            None if M::NUMBER == Message::NUMBER => return Err(malformed()),
             _ => return Err(PeerFault::Unexpected("the next message").into()),
         }
         M::decode(&frame.octets).map(Some)
@@ -306,7 +306,7 @@ impl Session {
     /// Reports `error` to the peer, and waits until it has received that. Closing earlier, while
     /// messages of the peer are unread, would discard the report (RFC 2525, section 2.17).
     pub fn give_up(&self, error: &Error) {
-        self.give_up_within(error, FAREWELL);
+        self.give_up_within(error, REPORT_TIMEOUT);
     }
 
     /// Does the same with a bound: at most `patience` for the report to leave, and again for the
@@ -343,7 +343,7 @@ impl Halt {
     }
 }
 
-fn too_much() -> Error {
+fn request_too_long() -> Error {
     let text = "the request is too long: name fewer places or rules at a time";
     Error::new(Code::Usage, text)
 }

@@ -34,7 +34,7 @@ pub trait Topic: Serialize + DeserializeOwned {
     fn decode(octets: &[u8]) -> Result<Self, Error> {
         match octets.split_first() {
             Some((number, message)) if *number == Self::NUMBER => decode(message),
-            _ => Err(senseless()),
+            _ => Err(malformed()),
         }
     }
 }
@@ -48,16 +48,16 @@ pub fn encode(message: &impl Serialize) -> Vec<u8> {
 /// if one does.
 pub fn decode<M: DeserializeOwned>(octets: &[u8]) -> Result<M, Error> {
     if octets.len() > MESSAGE_MAX {
-        return Err(senseless());
+        return Err(malformed());
     }
     match bounded::decode(|| postcard::take_from_bytes(octets)) {
         Ok((message, [])) => Ok(message),
         Err(Some(why)) => Err(PeerFault::Oversized(why.to_string()).into()),
-        Ok(_) | Err(None) => Err(senseless()),
+        Ok(_) | Err(None) => Err(malformed()),
     }
 }
 
 /// Returns the error of a message that does not decode.
-pub(crate) fn senseless() -> Error {
+pub(crate) fn malformed() -> Error {
     PeerFault::Malformed.into()
 }

@@ -11,7 +11,7 @@ use lighthaul_io::store::memory::Memory;
 use lighthaul_proto::rbudp::plan::{Plan, StreamDemand};
 use lighthaul_proto::rbudp::wire::HEAD_LEN;
 use lighthaul_session::error::{Code, Error};
-use lighthaul_session::machine::{Learned, Moved, ReceiveMachine, SendMachine, Setup};
+use lighthaul_session::machine::{Learned, MachineEvent, ReceiveMachine, SendMachine, Setup};
 use lighthaul_session::offer::{self, Offer};
 use lighthaul_session::session::Session;
 
@@ -195,7 +195,7 @@ fn setup(ready: &Ready<'_>, offer: &Offer, payload: &Payload) -> Result<Setup, E
 }
 
 /// Runs the machine of one payload to its end.
-fn carry<E: Endpoint<Event = Moved>>(
+fn carry<E: Endpoint<Event = MachineEvent>>(
     endpoint: &mut E,
     lane: &mut Lane,
     store: &mut Memory,
@@ -234,19 +234,20 @@ impl Carrier<'_> {
     }
 }
 
-impl<E: Endpoint<Event = Moved>> Owner<E> for Carrier<'_> {
-    fn event(&mut self, _: &mut E, event: Moved, _: Instant) -> Result<Next, World> {
+impl<E: Endpoint<Event = MachineEvent>> Owner<E> for Carrier<'_> {
+    fn event(&mut self, _: &mut E, event: MachineEvent, _: Instant) -> Result<Next, World> {
         match event {
-            Moved::Round(..) | Moved::Asked(_) | Moved::Waits | Moved::Quiet(_) => {
-                Ok(Next::Continue)
-            }
-            Moved::Barren => {
+            MachineEvent::Round(..)
+            | MachineEvent::Asked(_)
+            | MachineEvent::Idle
+            | MachineEvent::Paused(_) => Ok(Next::Continue),
+            MachineEvent::Barren => {
                 self.barren += 1;
                 let passes = self.barren < BARREN_MAX;
                 Ok(if passes { Next::Continue } else { Next::Divert })
             }
-            Moved::Complete => Ok(Next::Finish),
-            Moved::Failed(why) => Err(World::PeerMisbehaved(why)),
+            MachineEvent::Complete => Ok(Next::Finish),
+            MachineEvent::Failed(why) => Err(World::PeerMisbehaved(why)),
         }
     }
 

@@ -7,12 +7,12 @@ use std::time::Duration;
 use lighthaul_base::Rate;
 use lighthaul_io::drive::Lane;
 use lighthaul_proto::fec::wire::HEAD_LEN;
-use lighthaul_session::alive::Alive;
-use lighthaul_session::door::Door;
 use lighthaul_session::error::Error;
+use lighthaul_session::keepalive::Keepalive;
 use lighthaul_session::offer::{self, Offer};
 use lighthaul_session::path::{Path, explore};
 use lighthaul_session::protocol::Protocol;
+use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 
 use crate::message::{Kind, Message, Report, Wanted};
@@ -31,12 +31,12 @@ pub struct Settings {
 /// Sends the data from `file` to the peer, which has accepted the request.
 pub fn send(
     session: &Session,
-    door: &Door<'_>,
+    role: &Role<'_>,
     wanted: &Wanted,
     file: File,
     settings: Settings,
 ) -> Result<Report, Error> {
-    let mut path = explore(session, door, true, 1)?;
+    let mut path = explore(session, role, true, 1)?;
     let rate = match settings.rate {
         Some(rate) => Some(rate),
         None => path.measure(session)?,
@@ -62,7 +62,7 @@ pub fn send(
     session.say(&Message::Begin { offer, message_len })?;
     session.control.limit_silence(SILENCE_MAX);
     thread::scope(|scope| {
-        let _alive = Alive::say(scope, session);
+        let _alive = Keepalive::start(scope, session);
         send_from(
             file,
             (session, wanted),
@@ -105,12 +105,12 @@ fn send_from(
 /// Writes the data of the peer to `file`.
 pub fn receive(
     session: &Session,
-    door: &Door<'_>,
+    role: &Role<'_>,
     wanted: &Wanted,
     file: File,
     settings: Settings,
 ) -> Result<Report, Error> {
-    let mut path = explore(session, door, false, 1)?;
+    let mut path = explore(session, role, false, 1)?;
     let Message::Begin { offer, message_len } = path.listen(session)? else {
         return Err(out_of_turn());
     };
@@ -119,7 +119,7 @@ pub fn receive(
     }
     session.control.limit_silence(SILENCE_MAX);
     thread::scope(|scope| {
-        let _alive = Alive::say(scope, session);
+        let _alive = Keepalive::start(scope, session);
         receive_into(
             file,
             (session, wanted),

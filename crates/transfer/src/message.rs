@@ -12,7 +12,7 @@ use lighthaul_io::control::bounded;
 use lighthaul_io::net::probe::LANES_MAX;
 use lighthaul_session::error::Error;
 use lighthaul_session::offer::Offer;
-use lighthaul_session::sentence;
+use lighthaul_session::peer_text;
 use lighthaul_session::topic::{self, ITEMS_MAX, MESSAGE_MAX, Topic};
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +36,7 @@ pub enum Message {
     /// Protocol that was chosen for the path, with the reason.
     Chosen {
         /// Sentence for the user.
-        #[serde(deserialize_with = "sentence::read")]
+        #[serde(deserialize_with = "peer_text::read")]
         why: String,
     },
     /// Announcement of an object.
@@ -66,7 +66,7 @@ pub enum Message {
     /// Warning for the user.
     Warning {
         /// Sentence for the user.
-        #[serde(deserialize_with = "sentence::read")]
+        #[serde(deserialize_with = "peer_text::read")]
         text: String,
     },
     /// Hashes of a file.
@@ -94,13 +94,13 @@ pub enum Listing {
     /// Notice of a skipped item.
     Skipped {
         /// Sentence for the user.
-        #[serde(deserialize_with = "sentence::read")]
+        #[serde(deserialize_with = "peer_text::read")]
         why: String,
     },
     /// Warning for the user.
     Warning {
         /// Sentence for the user.
-        #[serde(deserialize_with = "sentence::read")]
+        #[serde(deserialize_with = "peer_text::read")]
         text: String,
     },
     /// Entry that cannot be read.
@@ -111,7 +111,7 @@ pub enum Listing {
         /// Exit status.
         code: u8,
         /// Reason.
-        #[serde(deserialize_with = "sentence::read_reason")]
+        #[serde(deserialize_with = "peer_text::read_reason")]
         why: String,
     },
     /// End of the list.
@@ -191,7 +191,7 @@ pub struct Failure {
     /// Exit status.
     pub code: u8,
     /// Reason.
-    #[serde(deserialize_with = "sentence::read_reason")]
+    #[serde(deserialize_with = "peer_text::read_reason")]
     pub why: String,
 }
 
@@ -245,7 +245,7 @@ pub enum Report {
         /// Exit status.
         code: u8,
         /// Reason.
-        #[serde(deserialize_with = "sentence::read_reason")]
+        #[serde(deserialize_with = "peer_text::read_reason")]
         why: String,
     },
 }

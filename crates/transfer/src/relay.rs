@@ -9,7 +9,7 @@ use lighthaul_files::manifest::{PATH_MAX, PLACES_MAX};
 use lighthaul_files::options::Options;
 use lighthaul_io::control::bounded;
 use lighthaul_session::message::Hello;
-use lighthaul_session::sentence;
+use lighthaul_session::peer_text;
 use lighthaul_session::topic::Topic;
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ use crate::watch::{Failed, Sight, Summary};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Relay {
     /// Host name of the target.
-    #[serde(deserialize_with = "sentence::read")]
+    #[serde(deserialize_with = "peer_text::read")]
     pub host: String,
     /// Port of the target.
     pub port: u16,

@@ -9,8 +9,8 @@ use lighthaul_files::options::Planned;
 use lighthaul_io::control::bounded;
 use lighthaul_session::error::Code;
 use lighthaul_session::offer::Offer;
+use lighthaul_session::peer_text;
 use lighthaul_session::protocol::Protocol;
-use lighthaul_session::sentence;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::ITEMS_MAX;
 use serde::{Deserialize, Serialize};
@@ -32,14 +32,14 @@ pub enum Sight {
         packets: u64,
     },
     /// Datagrams do not pass, so TCP carries the data, for this reason.
-    Diverted(#[serde(deserialize_with = "sentence::read")] String),
+    Diverted(#[serde(deserialize_with = "peer_text::read")] String),
     /// Protocol that was chosen for the path, and the reason.
     Chosen(
-        #[serde(deserialize_with = "sentence::read")] String,
-        #[serde(deserialize_with = "sentence::read")] String,
+        #[serde(deserialize_with = "peer_text::read")] String,
+        #[serde(deserialize_with = "peer_text::read")] String,
     ),
     /// Warning.
-    Warning(#[serde(deserialize_with = "sentence::read")] String),
+    Warning(#[serde(deserialize_with = "peer_text::read")] String),
     /// Hashes of a file.
     Hashed(Hashed),
     /// Action of a dry run.
@@ -56,17 +56,17 @@ pub enum Sight {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     /// Name of the protocol.
-    #[serde(deserialize_with = "sentence::read")]
+    #[serde(deserialize_with = "peer_text::read")]
     pub protocol: String,
     /// Rate on the wire, in bits a second; none if TCP determines it.
     pub rate_bps: Option<u64>,
     /// Bytes of an object in each packet.
     pub packet_len: u32,
     /// Cipher, or "plain".
-    #[serde(deserialize_with = "sentence::read")]
+    #[serde(deserialize_with = "peer_text::read")]
     pub cipher: String,
     /// Kind of the digest that both sides compare, or "none".
-    #[serde(deserialize_with = "sentence::read")]
+    #[serde(deserialize_with = "peer_text::read")]
     pub digest: String,
     /// Time from the start of the copy.
     pub start_up: Duration,
@@ -124,7 +124,7 @@ pub struct Failed {
     /// Exit status.
     pub code: u8,
     /// Reason.
-    #[serde(deserialize_with = "sentence::read_reason")]
+    #[serde(deserialize_with = "peer_text::read_reason")]
     pub why: String,
 }
 

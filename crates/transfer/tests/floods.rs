@@ -20,10 +20,10 @@ use lighthaul_files::options::Options;
 use lighthaul_files::walk::Walk;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::fs::ground::Ground;
-use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::path::explore;
 use lighthaul_session::protocol;
+use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_transfer::message::{Announced, LIST, Listing, Message, Progress, Report, Target};
 use lighthaul_transfer::receive::landing::Landing;
@@ -210,7 +210,7 @@ fn sender_accepts_any_number_of_progress_reports() {
     let before = resident();
     let [honest, liar] = sessions();
     let liar = std::thread::spawn(move || {
-        explore(&liar, &Door::Caller(false), false, 1)?;
+        explore(&liar, &Role::Client(false), false, 1)?;
         for _ in 0..10_000 {
             // as fast as TCP accepts it, so that this process does not queue messages
             while !liar.stream.has_room() {
@@ -234,9 +234,9 @@ fn sender_accepts_any_number_of_progress_reports() {
         theirs: protocol::names(),
         ..send::Settings::default()
     };
-    let door = Door::Caller(false);
+    let role = Role::Client(false);
     let finds = Finds::walked(walk);
-    let error = send(&honest, &door, finds, settings, &mut |_: Sight| {}).unwrap_err();
+    let error = send(&honest, &role, finds, settings, &mut |_: Sight| {}).unwrap_err();
     assert_eq!(
         (error.code, error.text.as_str()),
         (Code::Io, "no space left")
@@ -262,7 +262,7 @@ fn hear(
     let liar = std::thread::spawn(move || {
         let list = liar.control.open(LIST)?;
         say(&list, &Listing::Begin { named: true })?;
-        explore(&liar, &Door::Caller(false), true, 1)?;
+        explore(&liar, &Role::Client(false), true, 1)?;
         liar.say(&Message::Offer(offer()))?;
         lie(&liar, &list)?;
         stay(&liar);
@@ -278,8 +278,8 @@ fn hear(
         ..receive::Settings::default()
     };
     let mut watcher = |_: Sight| {};
-    let door = Door::Caller(false);
-    let error = receive(&honest, &door, landing, settings, &mut watcher).unwrap_err();
+    let role = Role::Client(false);
+    let error = receive(&honest, &role, landing, settings, &mut watcher).unwrap_err();
     drop(honest);
     // the peer has failed, too
     liar.join().unwrap().ok();

@@ -19,8 +19,8 @@ use lighthaul_io::crypto::tls::Side;
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::net::tcp::with_handshake_timeouts;
-use lighthaul_session::door::Door;
 use lighthaul_session::protocol::{self, Protocol};
+use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_transfer::message::Target;
 use lighthaul_transfer::receive::landing::Landing;
@@ -76,8 +76,8 @@ fn receiving() {
     };
     let mut told = 0;
     let mut watcher = |sight| told += u64::from(matches!(sight, Sight::Planned(_)));
-    let door = Door::Caller(false);
-    receive(&session, &door, landing, settings, &mut watcher).unwrap();
+    let role = Role::Client(false);
+    receive(&session, &role, landing, settings, &mut watcher).unwrap();
     report(told);
 }
 
@@ -98,7 +98,7 @@ fn sending() {
     let mut watcher = |sight| told += u64::from(matches!(sight, Sight::Planned(_)));
     send(
         &session,
-        &Door::Caller(false),
+        &Role::Client(false),
         finds,
         settings,
         &mut watcher,

@@ -20,9 +20,9 @@ use lighthaul_files::options::{Action, Detail, Options, Planned};
 use lighthaul_files::walk::Walk;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::fs::ground::Ground;
-use lighthaul_session::door::Door;
 use lighthaul_session::error::Error;
 use lighthaul_session::path::explore;
+use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 use lighthaul_session::{message as own, protocol};
@@ -44,7 +44,7 @@ fn slow_sender_sends_keepalives_and_loses_no_event() {
     let (said, look) = channel();
     let receiver = thread::spawn(move || {
         let list = receiver.control.open(LIST)?;
-        let mut path = explore(&receiver, &Door::Caller(false), false, 1)?;
+        let mut path = explore(&receiver, &Role::Client(false), false, 1)?;
         assert!(matches!(path.listen(&receiver)?, Message::Offer(_)));
         // more than the queue of events holds, and less than TCP buffers
         for number in 0..PLANNED {
@@ -83,9 +83,9 @@ fn slow_sender_sends_keepalives_and_loses_no_event() {
             shown += 1;
         }
     };
-    let door = Door::Caller(false);
+    let role = Role::Client(false);
     let finds = Finds::walked(walk);
-    let summary = send(&sender, &door, finds, settings, &mut watcher).unwrap();
+    let summary = send(&sender, &role, finds, settings, &mut watcher).unwrap();
     assert_eq!((summary.entries, shown), (1, PLANNED));
     drop(sender);
     receiver.join().unwrap().unwrap();
@@ -104,7 +104,7 @@ fn slow_receiver_sends_keepalives() {
         let list = sender.control.open(LIST)?;
         say(&list, &Listing::Begin { named: true })?;
         say(&list, &Listing::Entries(pack(&[entry()])?))?;
-        explore(&sender, &Door::Caller(false), true, 1)?;
+        explore(&sender, &Role::Client(false), true, 1)?;
         sender.say(&Message::Offer(offer()))?;
         hear_of_life(&sender)?;
         said.send(()).ok();
@@ -125,8 +125,8 @@ fn slow_receiver_sends_keepalives() {
             shown += 1;
         }
     };
-    let door = Door::Caller(false);
-    receive(&receiver, &door, landing, settings, &mut watcher).unwrap();
+    let role = Role::Client(false);
+    receive(&receiver, &role, landing, settings, &mut watcher).unwrap();
     assert_eq!(shown, 1);
     sender.join().unwrap().unwrap();
 }
@@ -136,7 +136,7 @@ fn hear_of_life(session: &Session) -> Result<(), Error> {
     for _ in 0..2 {
         let deadline = session.clock.now() + Duration::from_secs(30);
         while session.stream.receive(session.clock, deadline)?.octets
-            != own::Message::Alive.encode()
+            != own::Message::Keepalive.encode()
         {}
     }
     Ok(())

@@ -16,9 +16,9 @@ use lighthaul_files::manifest::{Entry, Kind, Linked};
 use lighthaul_files::options::Options;
 use lighthaul_files::walk::{Found, Walk};
 use lighthaul_io::fs::ground::Ground;
-use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::{self, Protocol};
+use lighthaul_session::role::Role;
 use lighthaul_transfer::message::Target;
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::receive::{self, receive};
@@ -126,8 +126,8 @@ fn run(name: &str, finds: Finds) -> [Result<Summary, Error>; 2] {
             theirs: protocol::names(),
             ..send::Settings::default()
         };
-        let door = Door::Caller(false);
-        send(&caller, &door, finds, settings, &mut |_: Sight| {})
+        let role = Role::Client(false);
+        send(&caller, &role, finds, settings, &mut |_: Sight| {})
             .inspect_err(|error| caller.give_up(error))
     });
     let settings = receive::Settings {
@@ -136,8 +136,8 @@ fn run(name: &str, finds: Finds) -> [Result<Summary, Error>; 2] {
         ..receive::Settings::default()
     };
     let (arrivals, joins) = (channel().1, channel().1);
-    let door = Door::Called(&arrivals, &joins);
-    let received = receive(&called, &door, landing, settings, &mut |_: Sight| {})
+    let role = Role::Server(&arrivals, &joins);
+    let received = receive(&called, &role, landing, settings, &mut |_: Sight| {})
         .inspect_err(|error| called.give_up(error));
     drop(called);
     [sender.join().unwrap(), received]

@@ -24,12 +24,12 @@ use lighthaul_io::drive::{Next, Owner, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_io::store::Store;
-use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::join::join;
-use lighthaul_session::machine::{Learned, Moved, ReceiveMachine, SendMachine};
+use lighthaul_session::machine::{Learned, MachineEvent, ReceiveMachine, SendMachine};
 use lighthaul_session::offer::{Offer, lanes_over, rekey, setup};
 use lighthaul_session::path::explore;
+use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 use lighthaul_session::{message as own, protocol};
@@ -314,8 +314,8 @@ fn hear(lie: Lie, folder: &Path) -> Result<Summary, Error> {
         ..receive::Settings::default()
     };
     let mut watcher = |_: Sight| {};
-    let door = Door::Caller(false);
-    let result = receive(&honest, &door, landing, settings, &mut watcher);
+    let role = Role::Client(false);
+    let result = receive(&honest, &role, landing, settings, &mut watcher);
     if let Err(error) = &result {
         honest.give_up(error);
     }
@@ -333,7 +333,7 @@ fn lie_to(session: &Session, lie: &Lie) -> Result<(), Error> {
     ] {
         list.send(&Frame::message(listing.encode()))?;
     }
-    let path = explore(session, &Door::Caller(false), true, 1)?;
+    let path = explore(session, &Role::Client(false), true, 1)?;
     session.say(&Message::Offer(lie.offer))?;
     // the content of the request does not matter
     list.receive(session.clock, session.clock.now() + Duration::from_secs(5))
@@ -379,10 +379,10 @@ fn tell(source: &Path, news: Vec<Vec<u8>>) -> Result<Summary, Error> {
         theirs: protocol::names(),
         ..send::Settings::default()
     };
-    let door = Door::Caller(false);
+    let role = Role::Client(false);
     let result = send(
         &honest,
-        &door,
+        &role,
         Finds::walked(walk),
         settings,
         &mut |_: Sight| {},
@@ -404,12 +404,12 @@ fn take_from(session: &Session, news: &[Vec<u8>]) -> Result<(), Error> {
         }],
     });
     let (arrivals, joins) = (channel().1, channel().1);
-    let door = Door::Called(&arrivals, &joins);
-    let path = explore(session, &door, false, 1)?;
+    let role = Role::Server(&arrivals, &joins);
+    let path = explore(session, &role, false, 1)?;
     let Message::Offer(offer) = session.hear()? else {
         panic!("no offer arrived")
     };
-    let joined = join(session, &door, offer.joins, false)?;
+    let joined = join(session, &role, offer.joins, false)?;
     // the begin of the list, and the only entry
     for _ in 0..2 {
         list.receive(session.clock, session.clock.now() + Duration::from_secs(5))?;
@@ -488,9 +488,9 @@ impl Store for Sevens {
 /// Owner that waits for the end.
 struct Eager;
 
-impl<E: Endpoint<Event = Moved>> Owner<E> for Eager {
-    fn event(&mut self, _: &mut E, event: Moved, _: Instant) -> Result<Next, World> {
-        Ok(if event == Moved::Complete {
+impl<E: Endpoint<Event = MachineEvent>> Owner<E> for Eager {
+    fn event(&mut self, _: &mut E, event: MachineEvent, _: Instant) -> Result<Next, World> {
+        Ok(if event == MachineEvent::Complete {
             Next::Finish
         } else {
             Next::Continue

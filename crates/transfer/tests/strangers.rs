@@ -12,9 +12,9 @@ use lighthaul_files::verb::{Answer, Verb};
 use lighthaul_files::work::Scope;
 use lighthaul_io::control::Frame;
 use lighthaul_io::fs::ground::Ground;
-use lighthaul_session::checkup::message::{Facts, Message};
-use lighthaul_session::door::Door;
+use lighthaul_session::checkup::message::{HostFacts, Message};
 use lighthaul_session::error::{Code, Error};
+use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 use lighthaul_session::{checkup, message as own};
@@ -99,7 +99,7 @@ fn listing_arrives_in_parts_and_stops_when_the_client_leaves() {
 
 #[test]
 fn checkup_rejects_unexpected_messages() {
-    let facts = Message::Facts(Facts::default());
+    let facts = Message::Facts(HostFacts::default());
     for words in [
         vec![Message::End.encode()],
         vec![facts.encode()],
@@ -111,7 +111,7 @@ fn checkup_rejects_unexpected_messages() {
         let [asking, answering] = sessions();
         say(&asking, &words);
         let (_probes, arrivals) = sync_channel(1);
-        let result = checkup::answer::answer(&answering, &Door::Called(&arrivals, &channel().1));
+        let result = checkup::answer::answer(&answering, &Role::Server(&arrivals, &channel().1));
         assert_eq!(result.unwrap_err().code, Code::Protocol, "{words:?}");
     }
     for word in [Message::Explore, facts, Message::End] {

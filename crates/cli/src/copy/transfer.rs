@@ -6,8 +6,8 @@ use std::sync::Arc;
 use lighthaul_files::listed::Finds;
 use lighthaul_files::walk::Walk;
 use lighthaul_io::fs::ground::Ground;
-use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
+use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_transfer::budget::Budget;
 use lighthaul_transfer::message::{self, Way};
@@ -116,8 +116,8 @@ fn pull(
 }
 
 /// Returns the way in which datagrams are exchanged.
-fn door(args: &Cp) -> Door<'static> {
-    Door::Caller(!args.no_udp && !args.via.through.is_any())
+fn door(args: &Cp) -> Role<'static> {
+    Role::Client(!args.no_udp && !args.via.through.is_any())
 }
 
 /// Connects, sends the request and does `work`. The peer learns of a failure on this side.

@@ -6,22 +6,22 @@ use lighthaul_base::Rate;
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_io::net::udp::header_len;
 
-use crate::checkup::back;
-use crate::checkup::message::{Facts, Message, out_of_turn};
-use crate::door::Door;
+use crate::checkup::message::{HostFacts, Message, unexpected};
+use crate::checkup::reverse;
 use crate::error::Error;
 use crate::path::explore;
+use crate::role::Role;
 use crate::session::Session;
 
 /// Result of a checkup.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checkup {
-    /// Facts of this host.
-    pub here: Facts,
-    /// Facts of the peer's host.
-    pub there: Facts,
+    /// HostFacts of this host.
+    pub here: HostFacts,
+    /// HostFacts of the peer's host.
+    pub there: HostFacts,
     /// True if datagrams pass from the peer to this host.
-    pub comes_back: bool,
+    pub is_reverse_open: bool,
     /// Shortest round-trip time that was measured.
     pub rtt: Duration,
     /// Nanoseconds by which the peer's clock is ahead, accurate to half a round trip.
@@ -36,10 +36,10 @@ pub struct Checkup {
 pub fn ask(session: &Session, udp: bool) -> Result<Checkup, Error> {
     let (rtt, ahead_nanos) = clocks(session)?;
     session.say(&Message::Explore)?;
-    let mut path = explore(session, &Door::Caller(udp), true, 1)?;
-    let here = Facts::of(session.control.local(), path.datagram_len);
+    let mut path = explore(session, &Role::Client(udp), true, 1)?;
+    let here = HostFacts::of(session.control.local(), path.datagram_len);
     let Message::Facts(there) = session.hear()? else {
-        return Err(out_of_turn());
+        return Err(unexpected());
     };
     let rate = if there.datagram_len > 0 {
         path.measure(session)?
@@ -47,15 +47,16 @@ pub fn ask(session: &Session, udp: bool) -> Result<Checkup, Error> {
         None
     };
     let is_answered = there.datagram_len > 0;
-    let comes_back = is_answered || udp && here.datagram_len == 0 && back::hear(session, rtt)?;
+    let is_reverse_open =
+        is_answered || udp && here.datagram_len == 0 && reverse::receive(session, rtt)?;
     session.say(&Message::End)?;
     let Message::End = session.hear()? else {
-        return Err(out_of_turn());
+        return Err(unexpected());
     };
     Ok(Checkup {
         here,
         there,
-        comes_back,
+        is_reverse_open,
         rtt,
         ahead_nanos,
         rate,
@@ -72,7 +73,7 @@ fn clocks(session: &Session) -> Result<(Duration, i64), Error> {
         let ours = unix_nanos();
         session.say(&Message::Time { nanos: 0 })?;
         let Message::Time { nanos: theirs } = session.hear()? else {
-            return Err(out_of_turn());
+            return Err(unexpected());
         };
         let rtt = session.clock.now().since(before);
         if rtt < best.0 {

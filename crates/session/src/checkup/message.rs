@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::fault::PeerFault;
-use crate::sentence;
+use crate::peer_text;
 use crate::topic::Topic;
 
 /// One message of a checkup.
@@ -20,10 +20,10 @@ pub enum Message {
     },
     /// Start of the exploration of the path.
     Explore,
-    /// Facts of the answering host.
-    Facts(Facts),
+    /// HostFacts of the answering host.
+    Facts(HostFacts),
     /// Request for datagrams to a port that received none.
-    Try {
+    SendTo {
         /// Port number.
         port: u16,
     },
@@ -36,11 +36,11 @@ impl Topic for Message {
     type Request = ();
 }
 
-/// Facts of one host.
+/// HostFacts of one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Facts {
+pub struct HostFacts {
     /// Version of the program.
-    #[serde(deserialize_with = "sentence::read")]
+    #[serde(deserialize_with = "peer_text::read")]
     pub version: String,
     /// Longest datagram from this host that arrived at the other; zero if none did.
     pub datagram_len: u16,
@@ -58,7 +58,7 @@ pub struct Facts {
     pub coalesces: bool,
 }
 
-impl Facts {
+impl HostFacts {
     /// Returns the facts of this host, for sockets of `address`.
     pub fn of(address: SocketAddr, datagram_len: usize) -> Self {
         let grants = Grants::find(address);
@@ -76,6 +76,6 @@ impl Facts {
 }
 
 /// Returns the error of a peer whose message does not belong to a checkup at this point.
-pub(super) fn out_of_turn() -> Error {
+pub(super) fn unexpected() -> Error {
     PeerFault::Unexpected("the next message of a checkup").into()
 }

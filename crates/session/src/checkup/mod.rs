@@ -1,10 +1,10 @@
 //! Checkup of the connection between two hosts: clocks, datagrams, packet sizes, buffers.
 //!
 //! - [`message`]: messages; [`ask`]: the asking side; [`answer`]: the answering side
-//! - `back`: test of the direction from the peer, where no datagram gets to the peer
+//! - `reverse`: test of the direction from the peer, where no datagram gets to the peer
 
 pub mod answer;
 pub mod ask;
 pub mod message;
 
-mod back;
+mod reverse;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Rate, Span, Transmit};
 use lighthaul_proto::{rbudp, sabul, stripe, vbtp};
 
+use super::event::MachineEvent;
 use super::learned::Learned;
-use super::moved::Moved;
 use super::setup::Setup;
 use crate::protocol::Protocol;
 
@@ -218,7 +218,7 @@ impl ReceiveMachine {
 macro_rules! endpoint {
     ($enum:ty) => {
         impl Endpoint for $enum {
-            type Event = Moved;
+            type Event = MachineEvent;
 
             fn handle_message(&mut self, now: Instant, message: Message<'_>) -> Option<Span> {
                 each!(self, machine => machine.handle_message(now, message))
@@ -248,8 +248,8 @@ macro_rules! endpoint {
                 each!(self, machine => machine.poll_transmit(now))
             }
 
-            fn poll_event(&mut self) -> Option<Moved> {
-                each!(self, machine => machine.poll_event().map(Moved::from))
+            fn poll_event(&mut self) -> Option<MachineEvent> {
+                each!(self, machine => machine.poll_event().map(MachineEvent::from))
             }
 
             fn poll_timeout(&self) -> Option<Deadline> {

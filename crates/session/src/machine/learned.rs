@@ -23,16 +23,16 @@ pub enum Learned {
 
 /// Measurements that are shared by the machines of successive objects.
 #[derive(Debug, Default)]
-pub struct Baton(Mutex<Learned>);
+pub struct SharedLearned(Mutex<Learned>);
 
-impl Baton {
+impl SharedLearned {
     /// Returns the latest measurements.
-    pub fn look(&self) -> Learned {
+    pub fn load(&self) -> Learned {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Replaces the measurements.
-    pub fn pass(&self, learned: Learned) {
+    pub fn store(&self, learned: Learned) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = learned;
     }
 }

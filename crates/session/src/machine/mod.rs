@@ -3,14 +3,14 @@
 //! A lane creates one for each object, and uses it without knowing the protocol.
 //!
 //! - [`ends`]: both machines; [`setup`]: their parameters
-//! - [`moved`]: their events; [`learned`]: measurements for the next object
+//! - [`event`]: their events; [`learned`]: measurements for the next object
 
 pub mod ends;
+pub mod event;
 pub mod learned;
-pub mod moved;
 pub mod setup;
 
 pub use ends::{ReceiveMachine, SendMachine};
-pub use learned::{Baton, Learned};
-pub use moved::Moved;
+pub use event::MachineEvent;
+pub use learned::{Learned, SharedLearned};
 pub use setup::Setup;

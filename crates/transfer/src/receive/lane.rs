@@ -9,7 +9,7 @@ use lighthaul_io::drive::{Counters, Lane, Next, Owner, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::store::blocks::Blocks;
 use lighthaul_session::error::Error;
-use lighthaul_session::machine::{Learned, Moved, ReceiveMachine};
+use lighthaul_session::machine::{Learned, MachineEvent, ReceiveMachine};
 use lighthaul_session::offer::{self, Offer};
 
 use super::job::Incoming;
@@ -52,7 +52,7 @@ impl ReceiveLane<'_> {
         let (number, len) = (incoming.number, incoming.layout.object_len());
         offer::rekey(session, &mut self.lane, number, plain);
         let setup = offer::setup(&offer, (number, len), &self.lane, plain)?;
-        offer::foresee(&mut self.lane, setup.protocol);
+        offer::predict_competition(&mut self.lane, setup.protocol);
         self.store.begin(Arc::new(incoming), len)?;
         let mut receiver = ReceiveMachine::new(session.clock.now(), &setup, self.learned);
         let mut owner = ReceiveOwner {
@@ -118,13 +118,20 @@ impl ReceiveOwner<'_> {
 }
 
 impl Owner<ReceiveMachine> for ReceiveOwner<'_> {
-    fn event(&mut self, _: &mut ReceiveMachine, event: Moved, _: Instant) -> Result<Next, World> {
+    fn event(
+        &mut self,
+        _: &mut ReceiveMachine,
+        event: MachineEvent,
+        _: Instant,
+    ) -> Result<Next, World> {
         match event {
-            Moved::Round(..) | Moved::Asked(_) | Moved::Waits | Moved::Quiet(_) | Moved::Barren => {
-                Ok(Next::Continue)
-            }
-            Moved::Complete => Ok(Next::Finish),
-            Moved::Failed(why) => Err(World::PeerMisbehaved(why)),
+            MachineEvent::Round(..)
+            | MachineEvent::Asked(_)
+            | MachineEvent::Idle
+            | MachineEvent::Paused(_)
+            | MachineEvent::Barren => Ok(Next::Continue),
+            MachineEvent::Complete => Ok(Next::Finish),
+            MachineEvent::Failed(why) => Err(World::PeerMisbehaved(why)),
         }
     }
 

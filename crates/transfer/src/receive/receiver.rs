@@ -13,14 +13,14 @@ use lighthaul_files::list::Told;
 use lighthaul_files::object::Layout;
 use lighthaul_files::temp_names::Writer;
 use lighthaul_io::control::{Frame, Stream};
-use lighthaul_session::alive::Alive;
-use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::fault::PeerFault;
 use lighthaul_session::join::join;
+use lighthaul_session::keepalive::Keepalive;
 use lighthaul_session::offer;
 use lighthaul_session::path::explore;
 use lighthaul_session::protocol::{self, Protocol};
+use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 
 use super::claim::Claim;
@@ -56,7 +56,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// Receives a copy from the peer into `landing`.
 pub fn receive(
     session: &Session,
-    door: &Door<'_>,
+    role: &Role<'_>,
     landing: Landing,
     mut settings: Settings,
     watcher: Watcher<'_>,
@@ -114,7 +114,7 @@ pub fn receive(
         });
         let mut outlets = None;
         let result = caught("receiver", || {
-            receiving.run(scope, door, &lands, &mut outlets)
+            receiving.run(scope, role, &lands, &mut outlets)
         });
         if let Err(error) = &result {
             crew.fail(error.clone());
@@ -165,7 +165,7 @@ impl<'a> Receiving<'a, '_> {
     fn run<'s>(
         &mut self,
         scope: &'s Scope<'s, 'a>,
-        door: &Door<'_>,
+        role: &Role<'_>,
         lands: &Receiver<Landed>,
         open: &mut Option<Outlets>,
     ) -> Result<Summary, Error> {
@@ -173,7 +173,7 @@ impl<'a> Receiving<'a, '_> {
         let options = self.transfer.options();
         let asked = protocol::asked(&options.protocol)?;
         let lanes = offer::lanes(asked, !options.trc.is_empty());
-        let mut path = explore(session, door, false, lanes)?;
+        let mut path = explore(session, role, false, lanes)?;
         let Message::Offer(offer) = path.listen(session)? else {
             return Err(PeerFault::Unexpected("an offer").into());
         };
@@ -182,7 +182,7 @@ impl<'a> Receiving<'a, '_> {
         }
         self.protocol = offer.protocol;
         offer::check(&offer, &path)?;
-        let joined = join(session, door, offer.joins, self.transfer.settings.plain)?;
+        let joined = join(session, role, offer.joins, self.transfer.settings.plain)?;
         let started = session.clock.now();
         announce(
             session,
@@ -191,7 +191,7 @@ impl<'a> Receiving<'a, '_> {
             started.since(self.begun),
             self.watcher,
         );
-        self.warn(offer::scarce(&offer, &path))?;
+        self.warn(offer::buffer_advice(&offer, &path))?;
         let (root, target, claim) = self.landed(lands)?;
         let (jobs, todo) = channel();
         let (held, ranges) = sync_channel(UNANSWERED_MAX);
@@ -233,7 +233,7 @@ impl<'a> Receiving<'a, '_> {
             });
             drop((publisher, done));
         });
-        let _alive = Alive::say(scope, session);
+        let _alive = Keepalive::start(scope, session);
         *open = Some(outlets);
         let mut summary = self.watch(open, &finished)?;
         summary.elapsed = session.clock.now().since(self.begun);

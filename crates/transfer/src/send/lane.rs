@@ -10,7 +10,7 @@ use lighthaul_io::drive::{Lane, Next, Owner, Share, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::store::read_ahead::ReadAhead;
 use lighthaul_session::error::Error;
-use lighthaul_session::machine::{Moved, SendMachine};
+use lighthaul_session::machine::{MachineEvent, SendMachine};
 use lighthaul_session::offer::{self, Offer};
 
 use super::queue::Plan;
@@ -87,8 +87,8 @@ impl SendLane<'_> {
         setup.trc.clone_from(&self.common.trc);
         self.store.begin(plan)?;
         let now = session.clock.now();
-        let baton = &transfer.baton;
-        let mut sender = SendMachine::new(now, &setup, baton.look());
+        let learned = &transfer.learned;
+        let mut sender = SendMachine::new(now, &setup, learned.load());
         let mut owner = SendOwner {
             common: &self.common,
             counts: self.common.transfer.board.lane(self.number.into()),
@@ -170,7 +170,7 @@ impl SendOwner<'_> {
     /// Lets another lane start, with the measurements of this one.
     fn pass_turn(&mut self, sender: &SendMachine) {
         if !std::mem::replace(&mut self.passed, true) {
-            self.common.transfer.baton.pass(sender.learned());
+            self.common.transfer.learned.store(sender.learned());
             self.common.transfer.queue.pass_turn();
         }
     }
@@ -188,9 +188,14 @@ impl SendOwner<'_> {
 }
 
 impl Owner<SendMachine> for SendOwner<'_> {
-    fn event(&mut self, sender: &mut SendMachine, event: Moved, _: Instant) -> Result<Next, World> {
+    fn event(
+        &mut self,
+        sender: &mut SendMachine,
+        event: MachineEvent,
+        _: Instant,
+    ) -> Result<Next, World> {
         match event {
-            Moved::Round(number, packets) => {
+            MachineEvent::Round(number, packets) => {
                 if number > 1 {
                     self.common.share.enter();
                 }
@@ -200,14 +205,14 @@ impl Owner<SendMachine> for SendOwner<'_> {
                     .show(Sight::Round { number, packets });
                 Ok(Next::Continue)
             }
-            Moved::Asked(round) => {
+            MachineEvent::Asked(round) => {
                 self.common.share.leave();
                 if round == 1 {
                     self.pass_turn(sender);
                 }
                 Ok(Next::Continue)
             }
-            Moved::Quiet(on) => {
+            MachineEvent::Paused(on) => {
                 if on {
                     // another lane has another socket, whose buffer has room
                     self.common.share.leave();
@@ -217,14 +222,14 @@ impl Owner<SendMachine> for SendOwner<'_> {
                 }
                 Ok(Next::Continue)
             }
-            Moved::Waits => Ok(Next::Continue),
-            Moved::Barren => Ok(self.divert("a whole round of datagrams was lost")),
-            Moved::Complete => {
+            MachineEvent::Idle => Ok(Next::Continue),
+            MachineEvent::Barren => Ok(self.divert("a whole round of datagrams was lost")),
+            MachineEvent::Complete => {
                 // protocols that send and repeat at once pass the turn only now
                 self.pass_turn(sender);
                 Ok(Next::Finish)
             }
-            Moved::Failed(why) => Err(World::PeerMisbehaved(why)),
+            MachineEvent::Failed(why) => Err(World::PeerMisbehaved(why)),
         }
     }
 

@@ -15,15 +15,15 @@ use lighthaul_io::drive::Share;
 use lighthaul_io::host::clock::week_time;
 use lighthaul_io::net::udp::Udp;
 use lighthaul_io::store::read_ahead::ReadAhead;
-use lighthaul_session::alive::Alive;
-use lighthaul_session::choose::{Choice, Facts, choose, is_little};
-use lighthaul_session::door::Door;
+use lighthaul_session::choose::{Choice, PathFacts, choose, is_little};
 use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::fault::PeerFault;
 use lighthaul_session::join::join;
+use lighthaul_session::keepalive::Keepalive;
 use lighthaul_session::offer::{self, Offer};
 use lighthaul_session::path::{Path, explore};
 use lighthaul_session::protocol::{self, Protocol};
+use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 
 use super::held::HeldReader;
@@ -45,7 +45,7 @@ const TICK: Duration = Duration::from_millis(20);
 /// Sends the entries of `finds` to the peer, which has accepted the copy.
 pub fn send(
     session: &Session,
-    door: &Door<'_>,
+    role: &Role<'_>,
     finds: Finds,
     settings: Settings,
     watcher: Watcher<'_>,
@@ -81,7 +81,7 @@ pub fn send(
     let result = thread::scope(|scope| {
         scope.spawn(|| crew.run("scan", || scan.tell(named, found)));
         scope.spawn(|| crew.run("answers", || scan.hear(list)));
-        let result = caught("sender", || sending.run(scope, door));
+        let result = caught("sender", || sending.run(scope, role));
         if let Err(error) = &result {
             crew.fail(error.clone());
         }
@@ -103,10 +103,10 @@ impl<'a> Sending<'a, '_> {
     fn run<'s>(
         &mut self,
         scope: &'s thread::Scope<'s, 'a>,
-        door: &Door<'_>,
+        role: &Role<'_>,
     ) -> Result<Summary, Error> {
         let session = self.transfer.session;
-        let (offer, path, joined) = self.agree(door)?;
+        let (offer, path, joined) = self.agree(role)?;
         let started = session.clock.now();
         let start_up = started.since(self.begun);
         let rate = Rate::from_bps(offer.rate_bps).unwrap_or(Rate::UNLIMITED);
@@ -161,7 +161,7 @@ impl<'a> Sending<'a, '_> {
                 Err(std::sync::mpsc::TryRecvError::Empty)
             )
         };
-        let _alive = Alive::say(scope, session);
+        let _alive = Keepalive::start(scope, session);
         let mut summary = self.watch(&share, rate, lanes_run)?;
         summary.elapsed = session.clock.now().since(self.begun);
         summary.moving = session.clock.now().since(started);
@@ -169,12 +169,12 @@ impl<'a> Sending<'a, '_> {
     }
 
     /// Explores the path, and agrees with the receiver on the protocol and its parameters.
-    fn agree(&mut self, door: &Door<'_>) -> Result<(Offer, Path, Vec<Control>), Error> {
+    fn agree(&mut self, role: &Role<'_>) -> Result<(Offer, Path, Vec<Control>), Error> {
         let session = self.transfer.session;
         let asked = self.transfer.settings.asked()?;
         let trc = self.transfer.settings.vector()?;
         let lanes = offer::lanes(asked, trc.is_some());
-        let mut path = explore(session, door, true, lanes)?;
+        let mut path = explore(session, role, true, lanes)?;
         let peak = trc.and_then(|trc| trc.steps().iter().map(|step| step.rate).max());
         let mut rate = choose_rate(session, &mut path, peak.or(self.transfer.settings.rate))?;
         let chosen = asked.is_none().then(|| self.choose(&path, rate));
@@ -193,10 +193,10 @@ impl<'a> Sending<'a, '_> {
             offer.joins = 0;
         }
         session.say(&Message::Offer(offer))?;
-        let joined = join(session, door, offer.joins, self.transfer.settings.plain)?;
+        let joined = join(session, role, offer.joins, self.transfer.settings.plain)?;
         self.transfer
-            .baton
-            .pass(offer::width(session, options.streams, &joined));
+            .learned
+            .store(offer::width(session, options.streams, &joined));
         if let Some(Choice { protocol, why }) = chosen {
             session.say(&Message::Chosen { why: why.clone() })?;
             (self.watcher)(Sight::Chosen(protocol.to_string(), why));
@@ -207,7 +207,7 @@ impl<'a> Sending<'a, '_> {
     /// Chooses the protocol for the path.
     fn choose(&self, path: &Path, rate: Rate) -> Choice {
         let sockets = &path.sockets;
-        choose(&Facts {
+        choose(&PathFacts {
             datagram_len: if sockets.is_empty() {
                 0
             } else {

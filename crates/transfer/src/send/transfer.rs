@@ -7,7 +7,7 @@ use lighthaul_files::options::Options;
 use lighthaul_io::control::Stream;
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::error::Error;
-use lighthaul_session::machine::Baton;
+use lighthaul_session::machine::SharedLearned;
 use lighthaul_session::session::Session;
 
 use super::queue::Queue;
@@ -25,7 +25,7 @@ pub(super) struct Transfer<'a> {
     pub(super) queue: Queue,
     pub(super) board: Board,
     /// Measurements of one object's machine for the next.
-    pub(super) baton: Baton,
+    pub(super) learned: SharedLearned,
     /// Part of the file system with the sources.
     pub(super) ground: Arc<Ground>,
     pub(super) settings: Settings,
@@ -44,7 +44,7 @@ impl<'a> Transfer<'a> {
             crew: Crew::default(),
             queue: Queue::default(),
             board: Board::default(),
-            baton: Baton::default(),
+            learned: SharedLearned::default(),
             ground: Arc::clone(&finds.ground),
             settings,
         })

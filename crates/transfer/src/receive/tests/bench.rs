@@ -15,9 +15,9 @@ use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls::Side;
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_io::net::tcp::with_handshake_timeouts;
-use lighthaul_session::door::Door;
 use lighthaul_session::error::Error;
 use lighthaul_session::protocol;
+use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_testkit::Ordinary;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, utimensat};
@@ -140,8 +140,8 @@ impl Bench {
         let [broken_sender, broken_receiver] = self.broken;
         let sender = thread::spawn(move || {
             BROKEN.set(broken_sender);
-            let door = Door::Caller(false);
-            send(&caller, &door, finds, settings, &mut |_: Sight| {})
+            let role = Role::Client(false);
+            send(&caller, &role, finds, settings, &mut |_: Sight| {})
                 .inspect_err(|error| caller.give_up(error))
         });
         let settings = receive::Settings {
@@ -151,10 +151,10 @@ impl Bench {
             ..receive::Settings::default()
         };
         let (arrivals, joins) = (channel().1, channel().1);
-        let door = Door::Called(&arrivals, &joins);
+        let role = Role::Server(&arrivals, &joins);
         BROKEN.set(broken_receiver);
         let received = landing
-            .and_then(|landing| receive(&called, &door, landing, settings, watcher))
+            .and_then(|landing| receive(&called, &role, landing, settings, watcher))
             .inspect_err(|error| called.give_up(error));
         BROKEN.set(None);
         drop(called);

@@ -9,30 +9,30 @@ use crate::message::Message;
 use crate::session::Session;
 
 /// Interval between keepalive messages.
-const OFTEN: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Thread that sends keepalive messages to the peer until this value is dropped.
 #[derive(Debug)]
-pub struct Alive {
-    _over: Sender<()>,
+pub struct Keepalive {
+    _stop: Sender<()>,
 }
 
-impl Alive {
+impl Keepalive {
     /// Starts the thread in `scope`.
-    pub fn say<'s>(scope: &'s Scope<'s, '_>, session: &'s Session) -> Self {
-        let (over, ends) = channel();
+    pub fn start<'s>(scope: &'s Scope<'s, '_>, session: &'s Session) -> Self {
+        let (stop, ends) = channel();
         scope.spawn(move || {
-            let said = caught("sign of life", || {
-                while ends.recv_timeout(OFTEN) == Err(RecvTimeoutError::Timeout) {
+            let sent = caught("keepalive", || {
+                while ends.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                     // a peer that is done may have closed, and its last message may be unread
-                    session.say(&Message::Alive).ok();
+                    session.say(&Message::Keepalive).ok();
                 }
                 Ok(())
             });
-            if let Err(error) = said {
+            if let Err(error) = sent {
                 session.halt.stop(error);
             }
         });
-        Self { _over: over }
+        Self { _stop: stop }
     }
 }

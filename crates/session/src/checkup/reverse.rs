@@ -28,16 +28,16 @@ pub(super) fn send(session: &Session, port: u16) -> Result<(), Error> {
 }
 
 /// Asks the peer for datagrams. Returns true if one arrives.
-pub(super) fn hear(session: &Session, rtt: Duration) -> Result<bool, Error> {
+pub(super) fn receive(session: &Session, rtt: Duration) -> Result<bool, Error> {
     let mut local = session.control.local();
     local.set_port(0);
     let udp = connect(local, session.peer_address()).map_err(failed)?;
     // a firewall here lets in datagrams that look like answers
     udp.send(&datagram(session), None).map_err(failed)?;
     let port = udp.local_addr().map_err(failed)?.port();
-    session.say(&Message::Try { port })?;
+    session.say(&Message::SendTo { port })?;
     let clock = Clock::start();
-    let deadline = Instant::ZERO + PATIENCE + rtt * 2;
+    let deadline = Instant::ZERO + TIMEOUT + rtt * 2;
     let mut buffer = vec![0; 1 << 16];
     let mut drops = 0;
     while clock.now() < deadline {
@@ -67,4 +67,4 @@ fn failed(error: std::io::Error) -> Error {
 /// Datagrams that are sent, as some may be lost.
 const COUNT: usize = 4;
 /// Longest wait for a datagram, besides the round-trip time.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
