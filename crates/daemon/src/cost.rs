@@ -4,7 +4,7 @@
 //! of it: 1 MiB each way until a request is accepted, then [`Cost::queues`], and an unfinished frame. What a copy is
 //! faster with, memory and open files, it gets as far as there is room beyond the least.
 
-use lighthaul_files::verb::Verb;
+use lighthaul_files::request::FileRequest;
 use lighthaul_io::control::QueueLimit;
 use lighthaul_io::net::probe::LANES_MAX;
 use lighthaul_session::offer;
@@ -108,7 +108,7 @@ impl Cost {
                 };
                 more(relay, MEMORY_MORE)
             }
-            Request::Files(Verb::Remove { .. }) => small(0, 0, 8 + FILES_TO_REMOVE),
+            Request::Files(FileRequest::Remove { .. }) => small(0, 0, 8 + FILES_TO_REMOVE),
             Request::Files(_) | Request::Expect { .. } => small(0, 0, 8),
             Request::Probe(_) | Request::Checkup => small(64, 6 + 2 * lanes, 16 + 8 * lanes),
             Request::Stream(wanted) => {

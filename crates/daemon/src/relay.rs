@@ -5,8 +5,8 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_files::list::Heard;
-use lighthaul_files::listed::Finds;
+use lighthaul_files::list::ListReceiver;
+use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::crypto::tls;
@@ -40,7 +40,7 @@ const NAME_MAX: usize = 255;
 /// Sends what `finds` has to the target of `relay`, and tells the peer of `session` how it goes.
 pub(crate) fn run(
     session: &Session,
-    (finds, list): (Finds, Option<Heard>),
+    (finds, list): (SourceEntries, Option<ListReceiver>),
     (relay, budget): (Relay, Budget),
     (hello, mut options): (&Hello, Options),
     watcher: Watcher<'_>,
@@ -122,7 +122,7 @@ fn reach(session: &Session, relay: &Relay, identity: Identity) -> Result<Session
 /// Runs `work` with the target, and halts it once the onlooker stops it or leaves; takes in the onlooker's list.
 fn watched<T>(
     session: &Session,
-    mut list: Option<Heard>,
+    mut list: Option<ListReceiver>,
     far: &Session,
     work: impl FnOnce() -> T,
 ) -> T {

@@ -1,7 +1,7 @@
 //! Request of a caller, decoded by its topic.
 
 use lighthaul_files::options::Options;
-use lighthaul_files::verb::{Answer, Verb};
+use lighthaul_files::request::{FileReply, FileRequest};
 use lighthaul_session::checkup;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::measure::{self, MeasureRequest};
@@ -27,7 +27,7 @@ pub(crate) enum Request {
     /// Take part in a measurement.
     Probe(MeasureRequest),
     /// Do something with files where they are.
-    Files(Verb),
+    Files(FileRequest),
     /// Take part in a checkup.
     Checkup,
     /// Send files to another daemon, and say how it goes.
@@ -55,7 +55,7 @@ impl Request {
                     Way::Send(paths) => Self::Send { paths, options },
                 }
             }
-            Answer::NUMBER => Self::Files(hello.request::<Answer>()?),
+            FileReply::NUMBER => Self::Files(hello.request::<FileReply>()?),
             stream::message::Message::NUMBER => {
                 Self::Stream(hello.request::<stream::message::Message>()?)
             }

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, PoisonError};
 
-use lighthaul_files::far;
-use lighthaul_files::list::{Heard, Names};
-use lighthaul_files::listed::Finds;
+use lighthaul_files::execute::Scope;
+use lighthaul_files::list::{ListReceiver, PathList};
+use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
+use lighthaul_files::remote;
 use lighthaul_files::walk::Walk;
-use lighthaul_files::work::Scope;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::message::{Message, VERSION};
@@ -337,7 +337,7 @@ fn work(
                 halt: &session.halt,
             };
             agree()?;
-            let entries = far::answer(session, scope, &verb)?;
+            let entries = remote::serve(session, scope, &verb)?;
             Ok(Summary {
                 entries,
                 ..Summary::default()
@@ -350,7 +350,7 @@ fn work(
             send::send(session, door, finds, settings, &mut watcher)
         }
         Request::Relay { relay, options } => {
-            let (list, names) = options.listed.then(Heard::new).unzip();
+            let (list, names) = options.listed.then(ListReceiver::new).unzip();
             let finds = finds(rights, &relay.paths, &options, names)?;
             let hello = (&hello, options);
             relay::run(session, (finds, list), (relay, budget), hello, &mut watcher)
@@ -385,8 +385,8 @@ fn finds(
     rights: &Rights,
     paths: &[Vec<u8>],
     options: &Options,
-    names: Option<Names>,
-) -> Result<Finds, Error> {
+    names: Option<PathList>,
+) -> Result<SourceEntries, Error> {
     let mut paths: Vec<PathBuf> = paths
         .iter()
         .map(|path| PathBuf::from(OsStr::from_bytes(path)))
@@ -394,12 +394,12 @@ fn finds(
     let ground = Arc::new(rights.ground()?);
     if !options.listed {
         let walk = Walk::new(ground, &paths, options.rules.clone())?;
-        return Ok(Finds::walked(walk));
+        return Ok(SourceEntries::from_walk(walk));
     }
     match (paths.pop(), paths.is_empty()) {
         (Some(base), true) => Ok(match names {
-            Some(names) => Finds::listed(ground, base, names, options.rules.clone()),
-            None => Finds::awaited(ground, base),
+            Some(names) => SourceEntries::from_list(ground, base, names, options.rules.clone()),
+            None => SourceEntries::from_receiver(ground, base),
         }),
         _ => Err(Error::new(
             Code::Usage,

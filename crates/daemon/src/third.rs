@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lighthaul_files::list::{Names, Told};
+use lighthaul_files::list::{ListSender, PathList};
 use lighthaul_files::options::Options;
 use lighthaul_io::host::interrupt;
 use lighthaul_session::error::{Code, Error};
@@ -32,7 +32,7 @@ pub struct End<'a> {
 /// request does not count.
 pub fn copy(
     [source, target]: [End<'_>; 2],
-    (relay, names): (Relay, Option<Names>),
+    (relay, names): (Relay, Option<PathList>),
     (hello, options): (&Hello, &Options),
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
@@ -45,7 +45,7 @@ pub fn copy(
         relay: relay.clone(),
         options: options.clone(),
     };
-    let list = names.map(Told::begin).transpose()?;
+    let list = names.map(ListSender::start).transpose()?;
     let result = source
         .ask(hello, &source_asked)
         .and_then(|caller| target.expect(hello, &target_asked(caller)))
@@ -61,7 +61,7 @@ pub fn copy(
 /// Watches until all is over.
 fn follow(
     [source, target]: [End<'_>; 2],
-    list: Option<&Told>,
+    list: Option<&ListSender>,
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
     let mut failures = Vec::new();

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 /// Kinds of digests that a transfer compares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
+pub enum DigestKind {
     /// CRC-64/NVME and CRC-64/XZ.
     #[default]
     Crc128,
@@ -24,7 +24,7 @@ pub enum Kind {
     None,
 }
 
-impl Kind {
+impl DigestKind {
     /// Returns the name on the command line and in events.
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,11 +58,11 @@ pub enum Digest {
 
 impl Digest {
     /// Returns the kind of the digest.
-    pub const fn kind(self) -> Kind {
+    pub const fn kind(self) -> DigestKind {
         match self {
-            Self::Crc128(..) => Kind::Crc128,
-            Self::Blake3(_) => Kind::Blake3,
-            Self::None => Kind::None,
+            Self::Crc128(..) => DigestKind::Crc128,
+            Self::Blake3(_) => DigestKind::Blake3,
+            Self::None => DigestKind::None,
         }
     }
 
@@ -116,7 +116,7 @@ impl fmt::Display for Digest {
 /// Computation of the digest of a file of known size, whose pieces may arrive in any order, each
 /// byte once.
 #[derive(Clone, Debug)]
-pub struct Taking {
+pub struct Digester {
     size: u64,
     seen: u64,
     state: State,
@@ -131,13 +131,13 @@ enum State {
     None,
 }
 
-impl Taking {
+impl Digester {
     /// Starts the digest of a file of `size` bytes.
-    pub fn new(kind: Kind, size: u64) -> Self {
+    pub fn new(kind: DigestKind, size: u64) -> Self {
         let state = match kind {
-            Kind::Crc128 => State::Crc128(0, 0),
-            Kind::Blake3 => State::Blake3(Box::default(), 0),
-            Kind::None => State::None,
+            DigestKind::Crc128 => State::Crc128(0, 0),
+            DigestKind::Blake3 => State::Blake3(Box::default(), 0),
+            DigestKind::None => State::None,
         };
         Self {
             size,
@@ -147,7 +147,7 @@ impl Taking {
     }
 
     /// Adds `bytes`, which begin at `offset` of the file.
-    pub fn take(&mut self, offset: u64, bytes: &[u8]) {
+    pub fn update(&mut self, offset: u64, bytes: &[u8]) {
         let len = bytes.len() as u64;
         self.seen += len;
         match &mut self.state {
@@ -166,22 +166,22 @@ impl Taking {
 
     /// Returns the digest of the `size` bytes that `read` reads. Fails with `UnexpectedEof` if
     /// there are fewer.
-    pub fn of(
-        kind: Kind,
+    pub fn read(
+        kind: DigestKind,
         size: u64,
         mut read: impl FnMut(u64, &mut [u8]) -> io::Result<usize>,
     ) -> io::Result<Digest> {
-        let mut taking = Self::new(kind, size);
+        let mut digester = Self::new(kind, size);
         let mut buffer = vec![0; size.min(1 << 20) as usize];
-        while !taking.is_whole() {
-            let at = taking.seen;
+        while !digester.is_whole() {
+            let at = digester.seen;
             let part = (size - at).min(buffer.len() as u64) as usize;
             if read(at, &mut buffer[..part])? < part {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            taking.take(at, &buffer[..part]);
+            digester.update(at, &buffer[..part]);
         }
-        taking
+        digester
             .finish()
             .ok_or_else(|| io::Error::other("bytes were read out of order"))
     }
@@ -289,14 +289,14 @@ mod tests {
             for i in (1..pieces.len()).rev() {
                 pieces.swap(i, rng.below(i as u64 + 1) as usize);
             }
-            let mut taking = Taking::new(Kind::Crc128, size);
+            let mut digester = Digester::new(DigestKind::Crc128, size);
             for piece in pieces {
-                taking.take(piece.start as u64, &bytes[piece]);
+                digester.update(piece.start as u64, &bytes[piece]);
             }
-            prop_assert!(taking.is_whole());
+            prop_assert!(digester.is_whole());
             let nvme = checksum(CrcAlgorithm::Crc64Nvme, &bytes);
             let xz = checksum(CrcAlgorithm::Crc64Xz, &bytes);
-            prop_assert_eq!(taking.finish(), Some(Digest::Crc128(nvme, xz)));
+            prop_assert_eq!(digester.finish(), Some(Digest::Crc128(nvme, xz)));
         }
     }
 
@@ -318,15 +318,19 @@ mod tests {
     #[test]
     fn kinds_are_named_as_on_the_command_line() {
         for (kind, name, digest) in [
-            (Kind::Crc128, "crc128", Digest::Crc128(1, 2)),
-            (Kind::Blake3, "blake3", Digest::Blake3([1; 32])),
-            (Kind::None, "none", Digest::None),
+            (DigestKind::Crc128, "crc128", Digest::Crc128(1, 2)),
+            (DigestKind::Blake3, "blake3", Digest::Blake3([1; 32])),
+            (DigestKind::None, "none", Digest::None),
         ] {
             assert_eq!((kind.name(), digest.kind()), (name, kind));
             assert!(digest.to_string().starts_with(name));
         }
-        let or_default = [Kind::Crc128, Kind::Blake3, Kind::None].map(Kind::or_default);
-        assert_eq!(or_default, [Kind::Crc128, Kind::Blake3, Kind::Crc128]);
+        let or_default =
+            [DigestKind::Crc128, DigestKind::Blake3, DigestKind::None].map(DigestKind::or_default);
+        assert_eq!(
+            or_default,
+            [DigestKind::Crc128, DigestKind::Blake3, DigestKind::Crc128]
+        );
     }
 
     #[test]
@@ -334,9 +338,9 @@ mod tests {
         const BUFFER: usize = 1 << 20;
         let bytes: Vec<u8> = (0..=BUFFER).map(|at| (at % 251) as u8).collect();
         for len in [0, 1, 1000, BUFFER, BUFFER + 1] {
-            for kind in [Kind::Crc128, Kind::Blake3, Kind::None] {
-                let mut taking = Taking::new(kind, len as u64);
-                taking.take(0, &bytes[..len]);
+            for kind in [DigestKind::Crc128, DigestKind::Blake3, DigestKind::None] {
+                let mut digester = Digester::new(kind, len as u64);
+                digester.update(0, &bytes[..len]);
                 let mut at = 0;
                 let read = |from: u64, buffer: &mut [u8]| {
                     assert_eq!(from as usize, at);
@@ -344,8 +348,8 @@ mod tests {
                     buffer.copy_from_slice(&bytes[from as usize..at]);
                     Ok(buffer.len())
                 };
-                let digest = Taking::of(kind, len as u64, read).unwrap();
-                assert_eq!((Some(digest), at), (taking.finish(), len));
+                let digest = Digester::read(kind, len as u64, read).unwrap();
+                assert_eq!((Some(digest), at), (digester.finish(), len));
             }
         }
         let hash = *blake3::hash(&bytes).as_bytes();
@@ -353,34 +357,34 @@ mod tests {
             buffer.copy_from_slice(&bytes[from as usize..][..buffer.len()]);
             Ok(buffer.len())
         };
-        let digest = Taking::of(Kind::Blake3, bytes.len() as u64, read);
+        let digest = Digester::read(DigestKind::Blake3, bytes.len() as u64, read);
         assert_eq!(digest.unwrap(), Digest::Blake3(hash));
     }
 
     #[test]
     fn truncated_file_has_no_digest() {
         let short = |_, buffer: &mut [u8]| Ok(buffer.len() - 1);
-        let error = Taking::of(Kind::Crc128, 10, short).unwrap_err();
+        let error = Digester::read(DigestKind::Crc128, 10, short).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[test]
     fn digests_equal_those_of_other_tools() {
-        let mut taking = Taking::new(Kind::Crc128, 9);
-        taking.take(0, b"123456789");
+        let mut digester = Digester::new(DigestKind::Crc128, 9);
+        digester.update(0, b"123456789");
         // check values of the CRC catalogue
         assert_eq!(
-            taking.finish(),
+            digester.finish(),
             Some(Digest::Crc128(0xae8b_1486_0a79_9888, 0x995d_c9bb_df19_39fa))
         );
     }
 
     #[test]
     fn blake3_has_no_digest_for_pieces_out_of_order() {
-        let mut taking = Taking::new(Kind::Blake3, 4);
-        taking.take(2, b"cd");
-        taking.take(0, b"ab");
-        assert!(taking.is_whole());
-        assert_eq!(taking.finish(), None);
+        let mut digester = Digester::new(DigestKind::Blake3, 4);
+        digester.update(2, b"cd");
+        digester.update(0, b"ab");
+        assert!(digester.is_whole());
+        assert_eq!(digester.finish(), None);
     }
 }

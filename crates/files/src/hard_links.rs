@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 /// Table of files with several names. It holds the first name of each until all names were found.
 ///
 /// Memory is bounded. A file is removed from the table when all its names were found. New files are
-/// not added to a full table, so their names become separate files. [`HardLinks::forgone`] counts
+/// not added to a full table, so their names become separate files. [`HardLinks::dropped`] counts
 /// these names for a message to the user.
 #[derive(Debug)]
 pub struct HardLinks {
     waiting: BTreeMap<(u64, u64), Waiting>,
     waiting_max: usize,
-    forgone: u64,
+    dropped: u64,
 }
 
 #[derive(Debug)]
@@ -33,13 +33,13 @@ impl HardLinks {
         Self {
             waiting: BTreeMap::new(),
             waiting_max,
-            forgone: 0,
+            dropped: 0,
         }
     }
 
     /// Records entry `number`, which is `inode` (device and number) with `names` names in total.
     /// Returns the number of the first entry of the same file, if there is one.
-    pub fn note(&mut self, inode: (u64, u64), names: u64, number: u64) -> Option<u64> {
+    pub fn record(&mut self, inode: (u64, u64), names: u64, number: u64) -> Option<u64> {
         if names < 2 {
             return None;
         }
@@ -52,7 +52,7 @@ impl HardLinks {
             return Some(first);
         }
         if self.waiting.len() >= self.waiting_max {
-            self.forgone += 1;
+            self.dropped += 1;
             return None;
         }
         let waiting = Waiting {
@@ -65,8 +65,8 @@ impl HardLinks {
 
     /// Returns the number of names that a full table did not record. They may have become separate
     /// files.
-    pub fn forgone(&self) -> u64 {
-        self.forgone
+    pub fn dropped(&self) -> u64 {
+        self.dropped
     }
 }
 
@@ -82,15 +82,15 @@ mod tests {
     #[test]
     fn full_table_counts_the_names_that_it_does_not_record() {
         let mut links = HardLinks::new(1);
-        assert_eq!(links.note((1, 1), 2, 0), None);
-        assert_eq!(links.note((1, 2), 2, 1), None);
-        assert_eq!(links.note((1, 2), 2, 2), None);
-        assert_eq!(links.forgone(), 2);
+        assert_eq!(links.record((1, 1), 2, 0), None);
+        assert_eq!(links.record((1, 2), 2, 1), None);
+        assert_eq!(links.record((1, 2), 2, 2), None);
+        assert_eq!(links.dropped(), 2);
         // all names of the first file were found, so there is room again
-        assert_eq!(links.note((1, 1), 2, 3), Some(0));
-        assert_eq!(links.note((1, 3), 2, 4), None);
-        assert_eq!(links.note((1, 3), 2, 5), Some(4));
-        assert_eq!(links.forgone(), 2);
+        assert_eq!(links.record((1, 1), 2, 3), Some(0));
+        assert_eq!(links.record((1, 3), 2, 4), None);
+        assert_eq!(links.record((1, 3), 2, 5), Some(4));
+        assert_eq!(links.dropped(), 2);
     }
 
     proptest! {
@@ -101,7 +101,7 @@ mod tests {
             for (number, file) in files.iter().enumerate() {
                 let first = files.iter().position(|other| other == file).unwrap();
                 let expected = (first < number).then_some(first as u64);
-                prop_assert_eq!(links.note((7, *file), names(*file), number as u64), expected);
+                prop_assert_eq!(links.record((7, *file), names(*file), number as u64), expected);
             }
             // no file waits after all its names were found
             prop_assert!(links.waiting.is_empty());

@@ -1,4 +1,4 @@
-//! Hashes of files for the user: for catalogues, colleagues and checksum files.
+//! RunningHashes of files for the user: for catalogues, colleagues and checksum files.
 //!
 //! They are computed in addition to the digest that verifies the transfer, from the bytes of a file
 //! in order.
@@ -17,7 +17,7 @@ use crate::manifest::PATH_MAX;
 
 /// Hash functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Kind {
+pub enum HashKind {
     /// MD5 (RFC 1321), which detects accidental changes only.
     Md5,
     /// Adler-32 (RFC 1950).
@@ -32,9 +32,9 @@ pub enum Kind {
 
 /// Hash that the user asks for, with its expected value if that is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct HashRequest {
     /// Hash function.
-    pub kind: Kind,
+    pub kind: HashKind,
     /// Expected value, as lower-case hexadecimal digits of full width.
     #[serde(deserialize_with = "bounded::option_text::<DIGITS_MAX, _>")]
     pub expected: Option<String>,
@@ -42,20 +42,20 @@ pub struct Asked {
 
 /// File of a copy, with its hashes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hashed {
+pub struct FileHashes {
     /// Path of the entry.
     #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
     pub path: Vec<u8>,
     /// Size in bytes.
     pub size: u64,
-    /// Hashes, as lower-case hexadecimal digits of full width.
+    /// RunningHashes, as lower-case hexadecimal digits of full width.
     #[serde(deserialize_with = "digits")]
-    pub hashes: Vec<(Kind, String)>,
+    pub hashes: Vec<(HashKind, String)>,
 }
 
 /// Decodes the hashes of a file. Their number and their digits are bounded.
-fn digits<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<(Kind, String)>, D::Error> {
-    let hashes: Vec<(Kind, Text<DIGITS_MAX>)> = bounded::list::<HASHES_MAX, _, _>(from)?;
+fn digits<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<(HashKind, String)>, D::Error> {
+    let hashes: Vec<(HashKind, Text<DIGITS_MAX>)> = bounded::list::<HASHES_MAX, _, _>(from)?;
     Ok(hashes
         .into_iter()
         .map(|(kind, text)| (kind, text.0))
@@ -69,7 +69,7 @@ pub(crate) const HASHES_MAX: usize = 32;
 
 /// Computation of several hashes of one file.
 #[derive(Clone, Debug, Default)]
-pub struct Hashes {
+pub struct RunningHashes {
     states: Vec<State>,
 }
 
@@ -82,7 +82,7 @@ enum State {
     Blake3(Box<blake3::Hasher>),
 }
 
-impl Kind {
+impl HashKind {
     /// All hash functions.
     pub const ALL: [Self; 5] = [
         Self::Md5,
@@ -113,15 +113,15 @@ impl Kind {
     }
 }
 
-impl Asked {
+impl HashRequest {
     /// Parses `md5,adler32` or `adler32=0a1b2c3d`. Leading zeros of values with 8 digits may be
     /// missing, since some catalogues drop them.
-    pub fn list(text: &str) -> Result<Vec<Self>, Error> {
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, Error> {
         text.split(',').map(Self::from_str).collect()
     }
 
     /// Fails if the expected value differs from the one in `found`.
-    pub fn check(&self, found: &[(Kind, String)]) -> Result<(), Error> {
+    pub fn check(&self, found: &[(HashKind, String)]) -> Result<(), Error> {
         let Some(expected) = &self.expected else {
             return Ok(());
         };
@@ -142,10 +142,10 @@ impl Asked {
     }
 }
 
-impl Hashed {
+impl FileHashes {
     /// Returns true if all values are lower-case digits of the right number, so that they can be
     /// shown.
-    pub fn is_sound(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         let is_digit = |digit: u8| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit);
         self.hashes
             .iter()
@@ -153,7 +153,7 @@ impl Hashed {
     }
 }
 
-impl FromStr for Asked {
+impl FromStr for HashRequest {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
@@ -161,9 +161,9 @@ impl FromStr for Asked {
             Some((name, value)) => (name, Some(value)),
             None => (text, None),
         };
-        let mut kinds = Kind::ALL.into_iter();
+        let mut kinds = HashKind::ALL.into_iter();
         let Some(kind) = kinds.find(|kind| name.eq_ignore_ascii_case(kind.name())) else {
-            let names = Kind::ALL.map(Kind::name).join(", ");
+            let names = HashKind::ALL.map(HashKind::name).join(", ");
             let text = format!("unknown hash \"{name}\"; choose one of {names}");
             return Err(Error::new(Code::Usage, text));
         };
@@ -184,9 +184,9 @@ impl FromStr for Asked {
     }
 }
 
-impl Hashes {
+impl RunningHashes {
     /// Starts the hashes of `kinds`, each once.
-    pub fn new(kinds: &[Kind]) -> Self {
+    pub fn new(kinds: &[HashKind]) -> Self {
         let mut kinds = kinds.to_vec();
         kinds.sort_unstable();
         kinds.dedup();
@@ -210,19 +210,19 @@ impl Hashes {
     }
 
     /// Returns the hashes as lower-case digits of full width, in the order of their kinds.
-    pub fn finish(self) -> Vec<(Kind, String)> {
+    pub fn finish(self) -> Vec<(HashKind, String)> {
         self.states.into_iter().map(State::finish).collect()
     }
 }
 
 impl State {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: HashKind) -> Self {
         match kind {
-            Kind::Md5 => Self::Md5(md5::Md5::new()),
-            Kind::Adler32 => Self::Adler32(simd_adler32::Adler32::new()),
-            Kind::Crc32c => Self::Crc32c(crc_fast::Digest::new(CrcAlgorithm::Crc32Iscsi)),
-            Kind::Sha256 => Self::Sha256(ring::digest::Context::new(&ring::digest::SHA256)),
-            Kind::Blake3 => Self::Blake3(Box::default()),
+            HashKind::Md5 => Self::Md5(md5::Md5::new()),
+            HashKind::Adler32 => Self::Adler32(simd_adler32::Adler32::new()),
+            HashKind::Crc32c => Self::Crc32c(crc_fast::Digest::new(CrcAlgorithm::Crc32Iscsi)),
+            HashKind::Sha256 => Self::Sha256(ring::digest::Context::new(&ring::digest::SHA256)),
+            HashKind::Blake3 => Self::Blake3(Box::default()),
         }
     }
 
@@ -238,13 +238,13 @@ impl State {
         }
     }
 
-    fn finish(self) -> (Kind, String) {
+    fn finish(self) -> (HashKind, String) {
         match self {
-            Self::Md5(state) => (Kind::Md5, to_hex(&state.finalize())),
-            Self::Adler32(state) => (Kind::Adler32, format!("{:08x}", state.finish())),
-            Self::Crc32c(state) => (Kind::Crc32c, format!("{:08x}", state.finalize())),
-            Self::Sha256(state) => (Kind::Sha256, to_hex(state.finish().as_ref())),
-            Self::Blake3(state) => (Kind::Blake3, state.finalize().to_hex().to_string()),
+            Self::Md5(state) => (HashKind::Md5, to_hex(&state.finalize())),
+            Self::Adler32(state) => (HashKind::Adler32, format!("{:08x}", state.finish())),
+            Self::Crc32c(state) => (HashKind::Crc32c, format!("{:08x}", state.finalize())),
+            Self::Sha256(state) => (HashKind::Sha256, to_hex(state.finish().as_ref())),
+            Self::Blake3(state) => (HashKind::Blake3, state.finalize().to_hex().to_string()),
         }
     }
 }
@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     fn hash(bytes: &[u8]) -> Vec<String> {
-        let mut hashes = Hashes::new(&Kind::ALL);
+        let mut hashes = RunningHashes::new(&HashKind::ALL);
         hashes.update(bytes);
         hashes.finish().into_iter().map(|(_, text)| text).collect()
     }
@@ -296,16 +296,16 @@ mod tests {
 
     #[test]
     fn hash_requests_are_parsed_and_compared() {
-        let asked = Asked::list("md5,ADLER32=91E01DE").unwrap();
-        assert_eq!((asked[0].kind, &asked[0].expected), (Kind::Md5, &None));
+        let asked = HashRequest::parse_list("md5,ADLER32=91E01DE").unwrap();
+        assert_eq!((asked[0].kind, &asked[0].expected), (HashKind::Md5, &None));
         assert_eq!(asked[1].expected.as_deref(), Some("091e01de"));
-        let mut hashes = Hashes::new(&[Kind::Adler32, Kind::Adler32]);
+        let mut hashes = RunningHashes::new(&[HashKind::Adler32, HashKind::Adler32]);
         hashes.update(b"123456789");
         let found = hashes.finish();
         assert_eq!(found.len(), 1);
         assert_eq!(asked[0].check(&found), Ok(()));
         assert_eq!(asked[1].check(&found), Ok(()));
-        let other = Asked::list("adler32=1").unwrap();
+        let other = HashRequest::parse_list("adler32=1").unwrap();
         assert_eq!(other[0].check(&found).unwrap_err().code, Code::Integrity);
         assert!(other[0].check(&[]).is_err());
         for text in [
@@ -318,15 +318,19 @@ mod tests {
             "md5,",
             "adler32=",
         ] {
-            assert_eq!(Asked::list(text).unwrap_err().code, Code::Usage, "{text}");
+            assert_eq!(
+                HashRequest::parse_list(text).unwrap_err().code,
+                Code::Usage,
+                "{text}"
+            );
         }
     }
 
     proptest! {
         #[test]
         fn hash_of_pieces_equals_that_of_the_whole(bytes: Vec<u8>, cut: prop::sample::Index) {
-            let (front, back) = bytes.split_at(cut.index(bytes.len() + 1));
-            let mut hashes = Hashes::new(&Kind::ALL);
+            let (front, back) = bytes.split_at(part.index(bytes.len() + 1));
+            let mut hashes = RunningHashes::new(&HashKind::ALL);
             hashes.update(front);
             hashes.update(back);
             let pieces: Vec<_> = hashes.finish().into_iter().map(|(_, text)| text).collect();

@@ -11,14 +11,14 @@ use lighthaul_io::fs::metadata::{Extras, Keep};
 use lighthaul_io::fs::sparse::DataRanges;
 
 use crate::hard_links::HardLinks;
-use crate::manifest::{Entry, Kind, Linked, PARTS_MAX};
+use crate::manifest::{Entry, EntryKind, Linked, PARTS_MAX};
 use crate::notes::Notes;
 use crate::object::Span;
 use crate::options::Options;
 use crate::walk::Found;
 
 /// Iterator that completes each entry as soon as it is found.
-pub struct Inspected {
+pub struct Inspector {
     found: Box<dyn Iterator<Item = Found> + Send>,
     ground: Arc<Ground>,
     /// Metadata to read besides permissions and modification times; none if there is nothing to
@@ -37,7 +37,7 @@ pub struct Inspected {
     ready: VecDeque<Found>,
 }
 
-impl Inspected {
+impl Inspector {
     /// Creates an iterator over `found` in `ground`, with the folder `top` whose contents they are.
     pub fn new(
         (found, top): (Box<dyn Iterator<Item = Found> + Send>, Option<&Path>),
@@ -70,16 +70,16 @@ impl Inspected {
     /// Completes `entry`, which is at `place`. `meta` is the metadata of a file or link.
     fn inspect(&mut self, entry: &mut Entry, place: &Path, meta: Option<&Meta>) {
         match entry.kind {
-            Kind::Folder => {
+            EntryKind::Folder => {
                 let extras = self.extras(place);
                 self.folders.insert(entry.path.clone(), extras);
             }
-            Kind::Leave => entry.extras = self.folders.remove(&entry.path).flatten(),
-            Kind::Link(_) => {
+            EntryKind::FolderEnd => entry.extras = self.folders.remove(&entry.path).flatten(),
+            EntryKind::Link(_) => {
                 entry.extras = self.extras(place);
                 entry.linked = meta.map_or(Linked::Alone, |meta| self.linked(meta));
             }
-            Kind::File(size) => {
+            EntryKind::File(size) => {
                 entry.extras = self.extras(place);
                 entry.linked = meta.map_or(Linked::Alone, |meta| self.linked(meta));
                 if let Some(meta) = meta.filter(|meta| meta.allocated < size) {
@@ -95,7 +95,7 @@ impl Inspected {
         let read = self.ground.inode(place).and_then(|inode| inode.read(keep));
         // a file that is gone or closed by now fails when it is read
         let (extras, not_kept) = read.ok()?;
-        let news = self.notes.news(not_kept);
+        let news = self.notes.unreported(not_kept);
         self.ready.extend(news.into_iter().map(Found::Noted));
         Some(Box::new(extras))
     }
@@ -105,20 +105,20 @@ impl Inspected {
         let Some(links) = &mut self.links else {
             return Linked::Alone;
         };
-        let forgone = links.forgone();
-        match links.note(meta.inode, meta.names, self.listed) {
+        let dropped = links.dropped();
+        match links.record(meta.inode, meta.names, self.listed) {
             Some(first) => Linked::To(first),
-            None if meta.names > 1 && links.forgone() == forgone => Linked::First(meta.names - 1),
+            None if meta.names > 1 && links.dropped() == dropped => Linked::First(meta.names - 1),
             None => Linked::Alone,
         }
     }
 
     /// Returns the message at the end of all entries, if there is one.
     fn conclude(&mut self) -> Option<Found> {
-        let forgone = self.links.take()?.forgone();
-        (forgone > 0).then(|| {
+        let dropped = self.links.take()?.dropped();
+        (dropped > 0).then(|| {
             Found::Noted(format!(
-                "up to {forgone} hard links were copied as separate files, because too many files have several names; \
+                "up to {dropped} hard links were copied as separate files, because too many files have several names; \
                 copy fewer folders at a time to preserve them"
             ))
         })
@@ -139,13 +139,13 @@ impl Inspected {
     }
 }
 
-impl std::fmt::Debug for Inspected {
+impl std::fmt::Debug for Inspector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Inspected({} listed)", self.listed)
+        write!(f, "Inspector({} listed)", self.listed)
     }
 }
 
-impl Iterator for Inspected {
+impl Iterator for Inspector {
     type Item = Found;
 
     fn next(&mut self) -> Option<Found> {

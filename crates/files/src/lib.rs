@@ -8,11 +8,11 @@
 //! - [`names`]: names that a target rejects; [`temp_names`]: names of temporary files
 //! - [`digest`]: digests that verify a transfer; [`hash`]: hashes for users; [`sums`]: hashes of
 //!   many files at a time
-//! - [`verb`]: requests about files; [`work`]: their execution; [`far`]: execution for a peer
+//! - [`request`]: requests about files; [`execute`]: their execution; [`remote`]: execution for a peer
 //! - [`special`]: devices, FIFOs and sockets; [`notes`]: messages that are shown once
 
 pub mod digest;
-pub mod far;
+pub mod execute;
 pub mod filter;
 pub mod hard_links;
 pub mod hash;
@@ -24,9 +24,9 @@ pub mod names;
 pub mod notes;
 pub mod object;
 pub mod options;
+pub mod remote;
+pub mod request;
 pub mod special;
 pub mod sums;
 pub mod temp_names;
-pub mod verb;
 pub mod walk;
-pub mod work;

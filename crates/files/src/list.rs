@@ -22,7 +22,7 @@ const NAME_SHOWN: usize = 100;
 const PAGES_MAX: usize = 64;
 
 /// Paths of a list. The lock lets threads share settings that contain the list.
-pub struct Names(Mutex<Box<dyn Iterator<Item = Result<Vec<u8>, Error>> + Send>>);
+pub struct PathList(Mutex<Box<dyn Iterator<Item = Result<Vec<u8>, Error>> + Send>>);
 
 /// Paths of a list in one message. An empty page ends the list.
 pub type Page = Vec<Vec<u8>>;
@@ -30,17 +30,17 @@ pub type Page = Vec<Vec<u8>>;
 /// Sending side of a list, which reads it in a thread. The paths may come from a slow program, and
 /// no other message waits for them.
 #[derive(Debug)]
-pub struct Told {
+pub struct ListSender {
     names: Mutex<Receiver<Result<Vec<u8>, Error>>>,
     /// Pages that were requested and not sent.
-    owed: AtomicU64,
+    requested: AtomicU64,
     /// True after the last page was sent.
     ended: AtomicBool,
 }
 
 /// Receiving side of a list.
 #[derive(Debug)]
-pub struct Heard {
+pub struct ListReceiver {
     /// Queue of pages, until the last was received.
     pages: Option<SyncSender<Page>>,
     /// Pages that were requested.
@@ -49,14 +49,14 @@ pub struct Heard {
     read: Arc<AtomicU64>,
 }
 
-impl Names {
+impl PathList {
     /// Creates a list from an iterator.
     pub fn new(names: impl Iterator<Item = Result<Vec<u8>, Error>> + Send + 'static) -> Self {
         Self(Mutex::new(Box::new(names)))
     }
 }
 
-impl Iterator for Names {
+impl Iterator for PathList {
     type Item = Result<Vec<u8>, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -65,15 +65,15 @@ impl Iterator for Names {
     }
 }
 
-impl fmt::Debug for Names {
+impl fmt::Debug for PathList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Names")
+        write!(f, "PathList")
     }
 }
 
-impl Told {
+impl ListSender {
     /// Starts a thread that reads `names`.
-    pub fn begin(mut names: Names) -> Result<Self, Error> {
+    pub fn start(mut names: PathList) -> Result<Self, Error> {
         let (read, come) = sync_channel(PAGES_MAX * NAMES_MAX);
         let reading = move || {
             let done = caught("list", || {
@@ -94,14 +94,14 @@ impl Told {
         })?;
         Ok(Self {
             names: Mutex::new(come),
-            owed: AtomicU64::new(0),
+            requested: AtomicU64::new(0),
             ended: AtomicBool::new(false),
         })
     }
 
     /// Counts one more requested page.
-    pub fn ask(&self) {
-        self.owed.fetch_add(1, Relaxed);
+    pub fn request(&self) {
+        self.requested.fetch_add(1, Relaxed);
     }
 
     /// Returns true after the last page was sent.
@@ -111,17 +111,17 @@ impl Told {
 
     /// Sends the paths that were read by now, as far as pages were requested and `has_room` returns
     /// true.
-    pub fn answer(
+    pub fn send_pages(
         &self,
         has_room: impl Fn() -> bool,
         mut say: impl FnMut(Page) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        while self.owed.load(Relaxed) > 0
+        while self.requested.load(Relaxed) > 0
             && !self.has_ended()
             && has_room()
             && let Some(page) = self.page()?
         {
-            self.owed.fetch_sub(1, Relaxed);
+            self.requested.fetch_sub(1, Relaxed);
             self.ended.store(page.is_empty(), Relaxed);
             say(page)?;
         }
@@ -149,9 +149,9 @@ impl Told {
     }
 }
 
-impl Heard {
+impl ListReceiver {
     /// Creates the receiving side of a list, and the paths that it will receive.
-    pub fn new() -> (Self, Names) {
+    pub fn new() -> (Self, PathList) {
         let (pages, come) = sync_channel::<Page>(PAGES_MAX);
         let read = Arc::<AtomicU64>::default();
         let list = Self {
@@ -163,11 +163,14 @@ impl Heard {
             read.fetch_add(1, Relaxed);
             page.into_iter().map(Ok)
         });
-        (list, Names::new(names))
+        (list, PathList::new(names))
     }
 
     /// Requests as many pages as there is room for.
-    pub fn ask(&mut self, mut ask: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
+    pub fn request_pages(
+        &mut self,
+        mut ask: impl FnMut() -> Result<(), Error>,
+    ) -> Result<(), Error> {
         while self.pages.is_some() && self.asked < self.read.load(Relaxed) + PAGES_MAX as u64 {
             self.asked += 1;
             ask()?;
@@ -177,7 +180,7 @@ impl Heard {
 
     /// Adds a page to the queue. It must have been requested, and its paths must stay below the
     /// source.
-    pub fn take(&mut self, page: Page) -> Result<(), Error> {
+    pub fn receive(&mut self, page: Page) -> Result<(), Error> {
         let invalid = || PeerFault::Invalid("an invalid page of the list of files");
         let pages = self.pages.as_ref().ok_or_else(invalid)?;
         if page.is_empty() {
@@ -206,34 +209,34 @@ mod tests {
         let all: Vec<_> = (0..30_000)
             .map(|nth| nth.to_string().into_bytes())
             .collect();
-        let told = Told::begin(Names::new(all.clone().into_iter().map(Ok))).unwrap();
-        let (mut heard, mut names) = Heard::new();
-        let (mut come, mut looked) = (0, Page::new());
-        while !told.has_ended() {
-            heard
+        let sender = ListSender::start(PathList::new(all.clone().into_iter().map(Ok))).unwrap();
+        let (mut receiver, mut names) = ListReceiver::new();
+        let (mut come, mut walked) = (0, Page::new());
+        while !sender.has_ended() {
+            receiver
                 .ask(|| {
-                    told.ask();
+                    sender.request();
                     Ok(())
                 })
                 .unwrap();
             let take = |page: Page| {
                 come += page.len();
-                heard.take(page)
+                receiver.receive(page)
             };
-            told.answer(|| true, take).unwrap();
-            let there = come - looked.len();
-            looked.extend(names.by_ref().take(there).map(Result::unwrap));
+            sender.send_pages(|| true, take).unwrap();
+            let there = come - walked.len();
+            walked.extend(names.by_ref().take(there).map(Result::unwrap));
         }
-        assert!(looked == all, "{} of {}", looked.len(), all.len());
+        assert!(walked == all, "{} of {}", walked.len(), all.len());
     }
 
     #[test]
     fn list_whose_reading_panics_does_not_end_early() {
         let names = iter::repeat_with(|| panic!("broken on purpose"));
-        let told = Told::begin(Names::new(names)).unwrap();
-        told.ask();
+        let sender = ListSender::start(PathList::new(names)).unwrap();
+        sender.request();
         let error = loop {
-            if let Err(error) = told.answer(|| true, |page| panic!("{page:?}")) {
+            if let Err(error) = sender.send_pages(|| true, |page| panic!("{page:?}")) {
                 break error;
             }
             thread::yield_now();
@@ -243,36 +246,39 @@ mod tests {
 
     #[test]
     fn pages_are_sent_only_on_request_with_room_and_before_the_end() {
-        let told = Told::begin(Names::new(iter::once(Ok(b"x".to_vec())))).unwrap();
+        let sender = ListSender::start(PathList::new(iter::once(Ok(b"x".to_vec())))).unwrap();
         let silence = |page: Page| panic!("{page:?}");
-        told.answer(|| true, silence).unwrap();
-        (0..9).for_each(|_| told.ask());
-        told.answer(|| false, silence).unwrap();
+        sender.send_pages(|| true, silence).unwrap();
+        (0..9).for_each(|_| sender.request());
+        sender.send_pages(|| false, silence).unwrap();
         let mut pages = Vec::new();
-        while !told.has_ended() {
+        while !sender.has_ended() {
             let keep = |page| {
                 pages.push(page);
                 Ok(())
             };
-            told.answer(|| true, keep).unwrap();
+            sender.send_pages(|| true, keep).unwrap();
         }
         assert_eq!(pages, [page(&["x"]), page(&[])]);
-        told.answer(|| true, silence).unwrap();
-        let (mut heard, names) = Heard::new();
+        sender.send_pages(|| true, silence).unwrap();
+        let (mut receiver, names) = ListReceiver::new();
         for page in pages {
-            heard.take(page).unwrap();
+            receiver.receive(page).unwrap();
         }
         assert_eq!(names.map(Result::unwrap).collect::<Page>(), page(&["x"]));
-        assert!(heard.take(page(&["y"])).is_err(), "it has ended");
+        assert!(receiver.receive(page(&["y"])).is_err(), "it has ended");
     }
 
     #[test]
     fn list_with_unsafe_paths_or_unrequested_pages_is_rejected() {
         for name in ["../x", "/x", "a/../b", ""] {
-            assert!(Heard::new().0.take(page(&[name])).is_err(), "{name:?}");
+            assert!(
+                ListReceiver::new().0.receive(page(&[name])).is_err(),
+                "{name:?}"
+            );
         }
-        let (mut heard, _names) = Heard::new();
-        let taken = (0..=PAGES_MAX).map(|_| heard.take(page(&["x"])).is_ok());
+        let (mut receiver, _names) = ListReceiver::new();
+        let taken = (0..=PAGES_MAX).map(|_| receiver.receive(page(&["x"])).is_ok());
         let taken: Vec<_> = taken.collect();
         assert!(taken[..PAGES_MAX].iter().all(|taken| *taken) && !taken[PAGES_MAX]);
     }

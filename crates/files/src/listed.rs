@@ -9,12 +9,12 @@ use std::sync::Arc;
 use lighthaul_io::fs::ground::Ground;
 
 use crate::filter::Rules;
-use crate::list::Names;
-use crate::manifest::{Entry, Kind};
+use crate::list::PathList;
+use crate::manifest::{Entry, EntryKind};
 use crate::walk::{Found, Walk};
 
 /// Source of entries for a copy.
-pub struct Finds {
+pub struct SourceEntries {
     /// Part of the file system that holds the entries.
     pub ground: Arc<Ground>,
     /// True if entries have the names of their sources; false if they are the contents of one
@@ -29,74 +29,77 @@ pub struct Finds {
 /// Origin of entries.
 pub enum Origin {
     /// A walk, or a list on this side.
-    Here(Box<dyn Iterator<Item = Found> + Send>),
+    Local(Box<dyn Iterator<Item = Found> + Send>),
     /// A list that the receiver sends, of paths relative to this folder.
-    There(PathBuf),
+    Remote(PathBuf),
 }
 
-impl Finds {
+impl SourceEntries {
     /// Returns the entries of a walk.
-    pub fn walked(walk: Walk) -> Self {
+    pub fn from_walk(walk: Walk) -> Self {
         Self {
             ground: walk.ground(),
             named: walk.named,
             top: walk.top(),
-            from: Origin::Here(Box::new(walk)),
+            from: Origin::Local(Box::new(walk)),
         }
     }
 
     /// Returns the entries of the list `names`, relative to the folder `base`.
-    pub fn listed(ground: Arc<Ground>, base: PathBuf, names: Names, rules: Rules) -> Self {
-        let listed = Listed::new(Arc::clone(&ground), base, names, rules);
+    pub fn from_list(ground: Arc<Ground>, base: PathBuf, names: PathList, rules: Rules) -> Self {
+        let listed = ListWalk::new(Arc::clone(&ground), base, names, rules);
         Self {
             ground,
             named: false,
             top: None,
-            from: Origin::Here(Box::new(listed)),
+            from: Origin::Local(Box::new(listed)),
         }
     }
 
     /// Returns the entries of an iterator, as contents of a folder in `ground`.
-    pub fn found(ground: Arc<Ground>, found: impl Iterator<Item = Found> + Send + 'static) -> Self {
+    pub fn from_entries(
+        ground: Arc<Ground>,
+        found: impl Iterator<Item = Found> + Send + 'static,
+    ) -> Self {
         Self {
             ground,
             named: false,
             top: None,
-            from: Origin::Here(Box::new(found)),
+            from: Origin::Local(Box::new(found)),
         }
     }
 
     /// Returns the entries of a list that the receiver sends, relative to the folder `base`.
-    pub const fn awaited(ground: Arc<Ground>, base: PathBuf) -> Self {
+    pub const fn from_receiver(ground: Arc<Ground>, base: PathBuf) -> Self {
         Self {
             ground,
             named: false,
             top: None,
-            from: Origin::There(base),
+            from: Origin::Remote(base),
         }
     }
 }
 
-impl std::fmt::Debug for Finds {
+impl std::fmt::Debug for SourceEntries {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Finds(named {})", self.named)
+        write!(f, "SourceEntries(named {})", self.named)
     }
 }
 
 impl std::fmt::Debug for Origin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Here(_) => "Here",
-            Self::There(_) => "There",
+            Self::Local(_) => "Local",
+            Self::Remote(_) => "Remote",
         })
     }
 }
 
 /// Iterator over the entries that a list names, relative to one folder. Named folders are walked.
-pub struct Listed {
+pub struct ListWalk {
     ground: Arc<Ground>,
     base: PathBuf,
-    names: Names,
+    names: PathList,
     /// Rules for everything but the folders above the listed paths.
     rules: Rules,
     /// Walk of the path that was read last.
@@ -106,9 +109,9 @@ pub struct Listed {
     ready: VecDeque<Found>,
 }
 
-impl Listed {
+impl ListWalk {
     /// Creates an iterator over the list `names`, relative to the folder `base`.
-    pub fn new(ground: Arc<Ground>, base: PathBuf, names: Names, rules: Rules) -> Self {
+    pub fn new(ground: Arc<Ground>, base: PathBuf, names: PathList, rules: Rules) -> Self {
         Self {
             ground,
             base,
@@ -150,9 +153,9 @@ impl Listed {
         let (ground, all) = (Arc::clone(&self.ground), Rules::default());
         let first = Walk::at(ground, place, path.to_vec(), all).next();
         if let Some(Found::Entry(entry, place, meta)) = first {
-            if entry.kind == Kind::Folder {
+            if entry.kind == EntryKind::Folder {
                 let leave = Entry {
-                    kind: Kind::Leave,
+                    kind: EntryKind::FolderEnd,
                     ..entry.clone()
                 };
                 self.entered.insert(path.to_vec(), (leave, place.clone()));
@@ -162,7 +165,7 @@ impl Listed {
     }
 }
 
-impl Iterator for Listed {
+impl Iterator for ListWalk {
     type Item = Found;
 
     fn next(&mut self) -> Option<Found> {
@@ -183,8 +186,8 @@ impl Iterator for Listed {
     }
 }
 
-impl std::fmt::Debug for Listed {
+impl std::fmt::Debug for ListWalk {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Listed(below {})", self.base.display())
+        write!(f, "ListWalk(below {})", self.base.display())
     }
 }

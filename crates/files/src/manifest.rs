@@ -36,8 +36,8 @@ pub struct Entry {
     /// Path relative to the target, as octets, since names need not be UTF-8.
     #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
     pub path: Vec<u8>,
-    /// Kind of the entry.
-    pub kind: Kind,
+    /// EntryKind of the entry.
+    pub kind: EntryKind,
     /// Permission bits.
     pub mode: u32,
     /// Modification time, seconds since 1970.
@@ -69,23 +69,23 @@ pub enum Linked {
 
 /// Kinds of entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
+pub enum EntryKind {
     /// File of this size in bytes.
     File(u64),
     /// Folder, whose contents follow.
     Folder,
     /// End of a folder: all its contents were listed.
-    Leave,
+    FolderEnd,
     /// Symbolic link to this path.
     Link(#[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")] Vec<u8>),
 }
 
 impl Entry {
     /// Creates an entry for an item at `path` that only the target has.
-    pub const fn gone(path: Vec<u8>) -> Self {
+    pub const fn bare(path: Vec<u8>) -> Self {
         Self {
             path,
-            kind: Kind::Folder,
+            kind: EntryKind::Folder,
             mode: 0,
             seconds: 0,
             nanos: 0,
@@ -99,8 +99,8 @@ impl Entry {
     /// Returns the size of a file in bytes, and zero for other entries.
     pub const fn size(&self) -> u64 {
         match self.kind {
-            Kind::File(size) => size,
-            Kind::Folder | Kind::Leave | Kind::Link(_) => 0,
+            EntryKind::File(size) => size,
+            EntryKind::Folder | EntryKind::FolderEnd | EntryKind::Link(_) => 0,
         }
     }
 
@@ -119,22 +119,22 @@ impl Entry {
     }
 
     /// Returns the approximate size of the encoded entry, in octets.
-    pub fn weight(&self) -> usize {
+    pub fn encoded_len(&self) -> usize {
         let attributes = self.extras.iter().flat_map(|extras| &extras.xattrs);
         let attributes: usize = attributes
             .map(|(name, value)| name.len() + value.len() + 8)
             .sum();
         let link = match &self.kind {
-            Kind::Link(link) => link.len(),
-            Kind::Folder | Kind::Leave | Kind::File(_) => 0,
+            EntryKind::Link(link) => link.len(),
+            EntryKind::Folder | EntryKind::FolderEnd | EntryKind::File(_) => 0,
         };
         64 + self.path.len() + link + attributes + 20 * self.data.as_ref().map_or(0, Vec::len)
     }
 
     /// Returns true if the fields agree with each other.
-    fn is_sound(&self) -> bool {
-        let is_file = matches!(self.kind, Kind::File(_));
-        let is_link = matches!(self.kind, Kind::Link(_));
+    fn is_valid(&self) -> bool {
+        let is_file = matches!(self.kind, EntryKind::File(_));
+        let is_link = matches!(self.kind, EntryKind::Link(_));
         let mut at = 0;
         let data = self.data.iter().flatten();
         let in_order = data.into_iter().all(|(from, till)| {
@@ -158,7 +158,7 @@ impl Entry {
 
     /// Returns true for the end of the folder whose contents are copied, which has an empty path.
     pub fn is_top(&self) -> bool {
-        self.path.is_empty() && self.kind == Kind::Leave
+        self.path.is_empty() && self.kind == EntryKind::FolderEnd
     }
 
     /// Returns true if the path stays below the target: relative, without `..`, without empty
@@ -180,7 +180,7 @@ impl Entry {
 
 /// Returns `path` if it stays below the target, as in [`Entry::is_safe`].
 pub fn safe(path: Vec<u8>) -> Option<Vec<u8>> {
-    let entry = Entry::gone(path);
+    let entry = Entry::bare(path);
     entry.is_safe().then_some(entry.path)
 }
 
@@ -216,7 +216,7 @@ pub fn unpack(packed: &[u8]) -> Result<Vec<Entry>, Error> {
     })?;
     if entries
         .iter()
-        .all(|entry| (entry.is_safe() || entry.is_top()) && entry.is_sound())
+        .all(|entry| (entry.is_safe() || entry.is_top()) && entry.is_valid())
     {
         Ok(entries)
     } else {
@@ -232,7 +232,7 @@ mod tests {
         let path = path.as_bytes().to_vec();
         Entry {
             path,
-            kind: Kind::File(size),
+            kind: EntryKind::File(size),
             mode: 0o644,
             seconds: 1,
             nanos: 2,
@@ -256,8 +256,8 @@ mod tests {
             Ok(vec![good.clone()])
         );
         let bad: [fn(&mut Entry); 6] = [
-            |entry| entry.kind = Kind::File(9),
-            |entry| entry.kind = Kind::Folder,
+            |entry| entry.kind = EntryKind::File(9),
+            |entry| entry.kind = EntryKind::Folder,
             |entry| entry.data = Some(vec![(3, 3)]),
             |entry| entry.data = Some(vec![(4, 5), (3, 4)]),
             |entry| entry.data = Some(vec![(4, 3)]),
@@ -265,7 +265,7 @@ mod tests {
         ];
         for (nth, spoil) in bad.iter().enumerate() {
             let mut entry = Entry {
-                kind: Kind::File(1 << 20),
+                kind: EntryKind::File(1 << 20),
                 ..good.clone()
             };
             spoil(&mut entry);

@@ -8,11 +8,11 @@ const NAMES_MAX: usize = 1 << 22;
 
 /// Fault of the name at the end of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum NameFault {
     /// The target regards another name in its folder as the same.
-    Same(Vec<u8>),
+    Collides(Vec<u8>),
     /// The path or name is longer than the target accepts.
-    Long(Vec<u8>),
+    TooLong(Vec<u8>),
 }
 
 /// Names of the folders of a list, for a target that ignores case.
@@ -20,15 +20,15 @@ pub enum Trouble {
 /// Case is folded by the general rules of Unicode. A file system with other rules, or one that
 /// equates composed and decomposed letters, may see collisions that are not found here.
 #[derive(Debug, Default)]
-pub struct Folded {
+pub struct FoldedNames {
     /// Hashes of folded names and of the names themselves, by folder.
     folders: BTreeMap<Vec<u8>, BTreeMap<u64, u64>>,
     names: usize,
 }
 
-impl Folded {
+impl FoldedNames {
     /// Adds `path`. Returns true if its folder has a name that differs only in case.
-    pub fn take(&mut self, path: &[u8]) -> bool {
+    pub fn add(&mut self, path: &[u8]) -> bool {
         let mut parts = path.rsplitn(2, |octet| *octet == b'/');
         let name = parts.next().unwrap_or_default();
         let folder = parts.next().unwrap_or_default();
@@ -50,22 +50,22 @@ impl Folded {
     }
 
     /// Removes the names of `folder`, after its end in the list.
-    pub fn leave(&mut self, folder: &[u8]) {
+    pub fn remove_folder(&mut self, folder: &[u8]) {
         let names = self.folders.remove(folder);
         self.names -= names.map_or(0, |names| names.len());
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for NameFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Same(path) => write!(
+            Self::Collides(path) => write!(
                 f,
                 "{} differs only in case from another name in its folder, and the target ignores case; \
                 rename or exclude one of them",
                 String::from_utf8_lossy(path)
             ),
-            Self::Long(path) => write!(
+            Self::TooLong(path) => write!(
                 f,
                 "{} is too long for the target, or its name is; rename or exclude it",
                 String::from_utf8_lossy(path)
@@ -95,40 +95,40 @@ mod tests {
 
     #[test]
     fn names_that_differ_in_case_are_found_within_a_folder() {
-        let mut folded = Folded::default();
-        let mut take = |path: &str| folded.take(path.as_bytes());
-        assert!(!take("src") && !take("src/README") && !take("src/a") && !take("README"));
-        assert!(take("src/readme") && take("Src"));
-        assert!(!take("src/\u{c9}t\u{e9}") && take("src/\u{e9}T\u{c9}"));
-        assert!(!take("src/README"), "the same again");
-        assert!(!take("src/stra\u{df}e") && take("src/STRASSE"));
+        let mut folded = FoldedNames::default();
+        let mut add = |path: &str| folded.add(path.as_bytes());
+        assert!(!add("src") && !add("src/README") && !add("src/a") && !add("README"));
+        assert!(add("src/readme") && add("Src"));
+        assert!(!add("src/\u{c9}t\u{e9}") && add("src/\u{e9}T\u{c9}"));
+        assert!(!add("src/README"), "the same again");
+        assert!(!add("src/stra\u{df}e") && add("src/STRASSE"));
     }
 
     #[test]
     fn names_that_are_not_utf8_are_folded_as_ascii() {
-        let mut folded = Folded::default();
-        assert!(!folded.take(b"x/\xffA") && folded.take(b"x/\xffa"));
-        assert!(!folded.take(b"x/\xfea"));
+        let mut folded = FoldedNames::default();
+        assert!(!folded.add(b"x/\xffA") && folded.add(b"x/\xffa"));
+        assert!(!folded.add(b"x/\xfea"));
     }
 
     #[test]
     fn names_beyond_the_memory_limit_are_not_compared() {
-        let mut folded = Folded {
+        let mut folded = FoldedNames {
             names: NAMES_MAX - 1,
-            ..Folded::default()
+            ..FoldedNames::default()
         };
-        assert!(!folded.take(b"a") && !folded.take(b"b"));
-        assert!(!folded.take(b"A") && !folded.take(b"B"));
+        assert!(!folded.add(b"a") && !folded.add(b"b"));
+        assert!(!folded.add(b"A") && !folded.add(b"B"));
         assert_eq!(folded.names, NAMES_MAX);
     }
 
     #[test]
     fn names_of_an_ended_folder_are_forgotten() {
-        let mut folded = Folded::default();
-        assert!(!folded.take(b"x/a") && !folded.take(b"x/b") && !folded.take(b"c"));
-        folded.leave(b"x");
-        folded.leave(b"y");
-        assert!(!folded.take(b"x/A"));
+        let mut folded = FoldedNames::default();
+        assert!(!folded.add(b"x/a") && !folded.add(b"x/b") && !folded.add(b"c"));
+        folded.remove_folder(b"x");
+        folded.remove_folder(b"y");
+        assert!(!folded.add(b"x/A"));
         assert_eq!(folded.names, 2);
     }
 }

@@ -12,9 +12,9 @@ pub struct Notes(Mutex<BTreeSet<NotKept>>);
 
 impl Notes {
     /// Returns the messages about those of `not_kept` that are new.
-    pub fn news(&self, not_kept: Vec<NotKept>) -> Vec<String> {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = not_kept.into_iter().filter(|note| told.insert(*note));
+    pub fn unreported(&self, not_kept: Vec<NotKept>) -> Vec<String> {
+        let mut reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = not_kept.into_iter().filter(|note| reported.insert(*note));
         new.map(|note| note.to_string()).collect()
     }
 }

@@ -83,7 +83,7 @@ impl Layout {
 
     /// Returns the parts of pieces in the `len` bytes at `offset`, in order. Padding for alignment
     /// is left out.
-    pub fn cut(&self, offset: u64, len: usize) -> impl Iterator<Item = Cut> + '_ {
+    pub fn parts(&self, offset: u64, len: usize) -> impl Iterator<Item = PiecePart> + '_ {
         let end = offset + len as u64;
         let first = self.starts.partition_point(|start| *start <= offset);
         (first.saturating_sub(1)..self.pieces.len())
@@ -92,7 +92,7 @@ impl Layout {
                 let start = self.starts[index];
                 let from = start.max(offset);
                 let till = (start + self.pieces[index].len).min(end);
-                (from < till).then(|| Cut {
+                (from < till).then(|| PiecePart {
                     index,
                     at: from - start,
                     range: (from - offset) as usize..(till - offset) as usize,
@@ -103,7 +103,7 @@ impl Layout {
 
 /// Part of a piece within a range of the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct PiecePart {
     /// Index of the piece.
     pub index: usize,
     /// Offset in the piece.
@@ -155,11 +155,11 @@ mod tests {
             let mut next = vec![0; lens.len()];
             let mut offset = 0;
             while offset < layout.object_len() {
-                for cut in layout.cut(offset, step) {
-                    prop_assert_eq!(cut.at, next[cut.index]);
-                    next[cut.index] += cut.range.len() as u64;
-                    let start = offset + cut.range.start as u64 - cut.at;
-                    prop_assert!(lens[cut.index] < LARGE || start.is_multiple_of(PAGE));
+                for part in layout.parts(offset, step) {
+                    prop_assert_eq!(part.at, next[part.index]);
+                    next[part.index] += part.range.len() as u64;
+                    let start = offset + part.range.start as u64 - part.at;
+                    prop_assert!(lens[part.index] < LARGE || start.is_multiple_of(PAGE));
                 }
                 offset += step as u64;
             }

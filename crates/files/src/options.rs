@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest;
 use crate::filter::Rules;
-use crate::hash::{Asked, HASHES_MAX};
+use crate::hash::{HASHES_MAX, HashRequest};
 use crate::manifest::{PATH_MAX, PATH_SHOWN_MAX};
 
 /// Longest silence of the peer, unless the user gives one.
-const PATIENCE: Duration = Duration::from_secs(20);
+const STALL_TIMEOUT: Duration = Duration::from_secs(20);
 /// Octets of a circuit's vector: the largest number of steps fits, each a table of TOML.
 const TRC_MAX: usize = 512 << 10;
 
@@ -58,9 +58,9 @@ pub struct Options {
     pub sync: bool,
     /// Reads files back from the device and compares them before they get their names.
     pub verify_disk: bool,
-    /// Hashes to compute of every file.
+    /// RunningHashes to compute of every file.
     #[serde(deserialize_with = "bounded::list::<HASHES_MAX, _, _>")]
-    pub hash: Vec<Asked>,
+    pub hash: Vec<HashRequest>,
     /// Name of the protocol, or [`lighthaul_session::protocol::AUTO`]; empty for the default.
     #[serde(deserialize_with = "bounded::text::<NAME_MAX, _>")]
     pub protocol: String,
@@ -75,7 +75,7 @@ pub struct Options {
     /// True if other flows use the path and must get their share.
     pub shared: bool,
     /// Kind of the digest of each piece.
-    pub digest: digest::Kind,
+    pub digest: digest::DigestKind,
 }
 
 impl Options {
@@ -85,9 +85,9 @@ impl Options {
     }
 
     /// Returns the longest silence of the peer, which reports twenty times a second.
-    pub fn patience(&self) -> Duration {
+    pub fn stall_timeout(&self) -> Duration {
         match self.stall {
-            0 => PATIENCE,
+            0 => STALL_TIMEOUT,
             seconds => Duration::from_secs(seconds.into()),
         }
     }

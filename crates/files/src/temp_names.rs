@@ -26,7 +26,7 @@ pub fn journal(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Returns true if `name` is a temporary name, or that of a journal or claim.
+/// Returns true if `name` is a temporary name, or that of a journal or lock file.
 pub fn is_hidden(name: &OsStr) -> bool {
     let is_hex =
         |part: &str, len| part.len() == len && part.bytes().all(|octet| octet.is_ascii_hexdigit());
@@ -39,7 +39,7 @@ pub fn is_hidden(name: &OsStr) -> bool {
     if is_hex(rest.strip_suffix(".journal").unwrap_or(rest), 16) {
         return true;
     }
-    let (writer, parts) = match rest.strip_suffix(".claim") {
+    let (writer, parts) = match rest.strip_suffix(".lock") {
         Some(writer) => (writer, 4),
         None => (rest, 5),
     };
@@ -84,9 +84,9 @@ impl Writer {
     }
 
     /// Returns the name of the file that is locked during the life of this writer.
-    pub fn claim(&self) -> PathBuf {
+    pub fn lock_file(&self) -> PathBuf {
         let name = self.temporary(Path::new(""), 0);
-        claim_of(name.as_os_str()).unwrap_or(name)
+        lock_file_of(name.as_os_str()).unwrap_or(name)
     }
 
     /// Returns a number that no other process uses for this entry.
@@ -117,15 +117,15 @@ impl Writer {
     }
 }
 
-/// Returns the claim of the writer of the temporary file `name`.
-pub fn claim_of(name: &OsStr) -> Option<PathBuf> {
+/// Returns the lock file of the writer of the temporary file `name`.
+pub fn lock_file_of(name: &OsStr) -> Option<PathBuf> {
     let rest = name.to_str()?.strip_prefix(".lighthaul-")?;
     let (writer, _) = rest.rsplit_once('-')?;
-    Some(PathBuf::from(format!(".lighthaul-{writer}.claim")))
+    Some(PathBuf::from(format!(".lighthaul-{writer}.lock")))
 }
 
 /// Returns a number that is unique to this start of the host, never zero.
-pub fn boot() -> u64 {
+pub fn boot_number() -> u64 {
     number_of(&boot_id())
 }
 
@@ -173,7 +173,7 @@ mod tests {
             partial(path),
             journal(path),
             writer.temporary(path, 9),
-            writer.claim(),
+            writer.lock_file(),
         ] {
             assert!(is_hidden(ours.file_name().unwrap()), "{}", ours.display());
         }
@@ -203,9 +203,9 @@ mod tests {
             (".lighthaul-0123456-1-2-a-4", false),
             (".lighthaul-0123456x-1-2-a-4", false),
             (".lighthaul-01234567-1-2-x-4", false),
-            (".lighthaul-01234567-1-2-a.claim", true),
-            (".lighthaul-01234567-1-2-a-4.claim", false),
-            (".lighthaul-01234567-1-2.claim", false),
+            (".lighthaul-01234567-1-2-a.lock", true),
+            (".lighthaul-01234567-1-2-a-4.lock", false),
+            (".lighthaul-01234567-1-2.lock", false),
             ("lighthaul-0123456789abcdef", false),
         ] {
             assert_eq!(is_hidden(OsStr::new(name)), is_ours, "{name}");
@@ -221,10 +221,13 @@ mod tests {
         let (process, start) = (std::process::id(), one.started);
         let expected = format!("a/.lighthaul-{}-{process}-{start}-1a-9", one.host);
         assert_eq!(name, Path::new(&expected));
-        let claim = format!(".lighthaul-{}-{process}-{start}-1a.claim", one.host);
-        assert_eq!(one.claim(), Path::new(&claim));
-        assert_eq!(claim_of(name.file_name().unwrap()), Some(one.claim()));
-        assert_eq!(claim_of(OsStr::new("b")), None);
+        let lock_file = format!(".lighthaul-{}-{process}-{start}-1a.lock", one.host);
+        assert_eq!(one.lock_file(), Path::new(&lock_file));
+        assert_eq!(
+            lock_file_of(name.file_name().unwrap()),
+            Some(one.lock_file())
+        );
+        assert_eq!(lock_file_of(OsStr::new("b")), None);
         let mut numbers = vec![
             one.number(path, 9),
             one.number(path, 8),
@@ -252,7 +255,7 @@ mod tests {
     #[test]
     fn start_of_the_host_has_a_unique_number() {
         let boot_id = fs::read("/proc/sys/kernel/random/boot_id").unwrap();
-        assert_eq!(boot(), number_of(&boot_id));
+        assert_eq!(boot_number(), number_of(&boot_id));
         assert_ne!(number_of(&boot_id), number_of(&boot_id[1..]));
         assert!(is_hidden(OsStr::new(&format!(
             ".lighthaul-{}-1-1-1-1",

@@ -11,8 +11,8 @@ use lighthaul_io::fs::meta::Meta;
 use lighthaul_session::error::{Code, Error};
 use rustix::fs::FileType;
 
-use crate::filter::{Rules, Verdict};
-use crate::manifest::{Entry, Kind, Linked, PATH_MAX};
+use crate::filter::{Decision, Rules};
+use crate::manifest::{Entry, EntryKind, Linked, PATH_MAX};
 use crate::temp_names::is_hidden;
 
 /// Names of a folder that are read and sorted at a time.
@@ -100,7 +100,7 @@ impl Walk {
                 named_sources.push((source.clone(), Vec::new()));
                 continue;
             }
-            look(&ground, source).map_err(opening)?;
+            inspect(&ground, source).map_err(opening)?;
             let name = ground.name(source).map_err(|_| {
                 let text = format!(
                     "{0} has no name; write {0}/ to copy its contents",
@@ -127,7 +127,7 @@ impl Walk {
             let opening = |error| Error::file(Code::Open, "cannot read", &source, &error);
             let folder = walk.ground.folder(&source).map_err(opening)?;
             let meta = folder.look(OsStr::new(".")).map_err(opening)?;
-            let leave = entry(Vec::new(), Kind::Leave, &meta);
+            let leave = entry(Vec::new(), EntryKind::FolderEnd, &meta);
             walk.enter(folder, source.clone(), Vec::new(), Some(leave));
         }
         Ok(walk)
@@ -161,7 +161,7 @@ impl Walk {
 
     /// Returns the item at a source.
     fn source(&mut self, source: PathBuf, path: Vec<u8>) -> Found {
-        match look(&self.ground, &source) {
+        match inspect(&self.ground, &source) {
             Ok((meta, link)) => self.found(source, path, meta, link),
             Err(error) => {
                 let error = Error::file(Code::Open, "cannot open", &source, &error);
@@ -203,16 +203,16 @@ impl Walk {
         link: Option<OsString>,
     ) -> Found {
         let kind = match (meta.kind, link) {
-            (FileType::Directory, _) => Kind::Folder,
-            (FileType::RegularFile, _) => Kind::File(meta.size),
-            (_, Some(link)) => Kind::Link(link.as_bytes().to_vec()),
+            (FileType::Directory, _) => EntryKind::Folder,
+            (FileType::RegularFile, _) => EntryKind::File(meta.size),
+            (_, Some(link)) => EntryKind::Link(link.as_bytes().to_vec()),
             (kind, None) => {
                 let text = format!("{} is a {}", place.display(), name_of(kind));
                 return Found::Skipped(text);
             }
         };
-        let folder = kind == Kind::Folder;
-        if let Verdict::Leave(rule) = self.rules.verdict(&path, folder) {
+        let folder = kind == EntryKind::Folder;
+        if let Decision::Exclude(rule) = self.rules.decide(&path, folder) {
             let rule = rule.to_string();
             return Found::Excluded(path, rule);
         }
@@ -234,7 +234,7 @@ impl Walk {
         match self.ground.folder(&place) {
             Ok(folder) => {
                 let leave = Entry {
-                    kind: Kind::Leave,
+                    kind: EntryKind::FolderEnd,
                     ..entry.clone()
                 };
                 self.enter(folder, place.clone(), entry.path.clone(), Some(leave));
@@ -309,7 +309,7 @@ impl Iterator for Walk {
 }
 
 /// Creates the entry at `path` from `meta`.
-const fn entry(path: Vec<u8>, kind: Kind, meta: &Meta) -> Entry {
+const fn entry(path: Vec<u8>, kind: EntryKind, meta: &Meta) -> Entry {
     Entry {
         path,
         kind,
@@ -323,7 +323,7 @@ const fn entry(path: Vec<u8>, kind: Kind, meta: &Meta) -> Entry {
     }
 }
 
-fn look(ground: &Ground, source: &Path) -> std::io::Result<(Meta, Option<OsString>)> {
+fn inspect(ground: &Ground, source: &Path) -> std::io::Result<(Meta, Option<OsString>)> {
     let Some((folder, name)) = ground.parent(source)? else {
         return Ok((ground.folder(source)?.look(OsStr::new("."))?, None));
     };
@@ -382,7 +382,7 @@ mod tests {
             let Found::Entry(entry, ..) = found else {
                 panic!("{found:?}");
             };
-            if matches!(entry.kind, Kind::File(_)) {
+            if matches!(entry.kind, EntryKind::File(_)) {
                 names.push(entry.path);
             }
             let open = walk.stack.iter().filter(|level| level.folder.is_some());

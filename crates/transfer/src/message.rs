@@ -3,7 +3,7 @@
 use std::{iter, mem};
 
 use lighthaul_files::digest::{self, Digest};
-use lighthaul_files::hash::Hashed;
+use lighthaul_files::hash::FileHashes;
 use lighthaul_files::list::{NAMES_MAX, Page};
 use lighthaul_files::manifest::{PATH_MAX, PATH_SHOWN_MAX, PLACES_MAX};
 use lighthaul_files::object::{PIECES_MAX, Piece, Span};
@@ -69,8 +69,8 @@ pub enum Message {
         #[serde(deserialize_with = "peer_text::read")]
         text: String,
     },
-    /// Hashes of a file.
-    Hashed(Hashed),
+    /// RunningHashes of a file.
+    Hashed(FileHashes),
     /// Result, after all entries are in place or have failed.
     Verdict(Verdict),
 }
@@ -155,7 +155,7 @@ pub struct WantedFile {
     #[serde(deserialize_with = "bounded::list::<RANGES_MAX, _, _>")]
     pub held: Vec<Span>,
     /// Kind of these digests.
-    pub digest: digest::Kind,
+    pub digest: digest::DigestKind,
 }
 
 /// The sender's digest of a part of a range that the receiver holds from an earlier run.
@@ -353,7 +353,7 @@ impl Listing {
 
 #[cfg(test)]
 mod tests {
-    use lighthaul_files::verb::{Answer, Verb};
+    use lighthaul_files::request::{FileReply, FileRequest};
     use lighthaul_session::error::Code;
     use lighthaul_session::message::{self as own, Hello};
     use lighthaul_session::protocol::NAME_MAX;
@@ -443,7 +443,10 @@ mod tests {
         };
         errors.push(("4097 items", refused::<relay::Message>(&expect)));
         errors.push(("16385 items", refused::<relay::Message>(&send)));
-        errors.push(("16385 items", refused::<Answer>(&Verb::Stat(many))));
+        errors.push((
+            "16385 items",
+            refused::<FileReply>(&FileRequest::Stat(many)),
+        ));
         for (why, error) in errors {
             assert_eq!(error.code, Code::Protocol);
             assert!(error.text.contains(why), "{error}, not {why}");
@@ -485,7 +488,7 @@ mod tests {
             own::Message::Welcome { protocols }.encode(),
             own::Message::decode,
         );
-        check(Answer::Listed(Vec::new()).encode(), Answer::decode);
+        check(FileReply::Listed(Vec::new()).encode(), FileReply::decode);
         check(
             relay::Message::Take(Vec::new()).encode(),
             relay::Message::decode,
@@ -563,7 +566,7 @@ mod tests {
             number,
             send: Some(vec![(u64::MAX, u64::MAX); 1000]),
             held: Vec::new(),
-            digest: digest::Kind::default(),
+            digest: digest::DigestKind::default(),
         };
         let wanted = Wanted {
             entries: 400,

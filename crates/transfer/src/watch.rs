@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lighthaul_files::digest;
-use lighthaul_files::hash::Hashed;
+use lighthaul_files::hash::FileHashes;
 use lighthaul_files::manifest::PATH_SHOWN_MAX;
 use lighthaul_files::options::Planned;
 use lighthaul_io::control::bounded;
@@ -40,8 +40,8 @@ pub enum Sight {
     ),
     /// Warning.
     Warning(#[serde(deserialize_with = "peer_text::read")] String),
-    /// Hashes of a file.
-    Hashed(Hashed),
+    /// RunningHashes of a file.
+    Hashed(FileHashes),
     /// Action of a dry run.
     Planned(Planned),
     /// Paths that the source does not have, and that were removed at the target.
@@ -144,7 +144,7 @@ impl From<Failure> for Failed {
 pub fn announce(
     session: &Session,
     (asked, offer): (Option<Protocol>, &Offer),
-    (plain, digest): (bool, digest::Kind),
+    (plain, digest): (bool, digest::DigestKind),
     start_up: Duration,
     watcher: Watcher<'_>,
 ) {

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lighthaul_files::filter::Rules;
-use lighthaul_files::listed::Finds;
-use lighthaul_files::manifest::{Entry, Kind, Linked, pack};
+use lighthaul_files::listed::SourceEntries;
+use lighthaul_files::manifest::{Entry, EntryKind, Linked, pack};
 use lighthaul_files::object::Piece;
 use lighthaul_files::options::Options;
 use lighthaul_files::walk::Walk;
@@ -43,7 +43,7 @@ fn endless_list_is_rejected_before_it_fills_memory() {
         let mut number = 0;
         loop {
             let names = number..number + 1000;
-            let page: Vec<_> = names.map(|n| entry(n, Kind::File(1))).collect();
+            let page: Vec<_> = names.map(|n| entry(n, EntryKind::File(1))).collect();
             say(list, &Listing::Entries(pack(&page)?))?;
             number += 1000;
         }
@@ -108,7 +108,7 @@ fn announced_objects_that_never_arrive_are_rejected() {
     let _turn = turn();
     let folder = folder("objects");
     let error = hear(&folder, |session, list| {
-        let page: Vec<_> = (0..1000).map(|n| entry(n, Kind::File(1))).collect();
+        let page: Vec<_> = (0..1000).map(|n| entry(n, EntryKind::File(1))).collect();
         say(list, &Listing::Entries(pack(&page)?))?;
         // the content of the request does not matter
         let patience = session.clock.now() + Duration::from_secs(10);
@@ -161,7 +161,10 @@ fn endless_reasons_take_little_memory() {
             let first = number * FILES;
             let names: Vec<_> = (first..first + FILES).collect();
             for names in names.chunks(1000) {
-                let page: Vec<_> = names.iter().map(|n| entry(*n, Kind::File(1))).collect();
+                let page: Vec<_> = names
+                    .iter()
+                    .map(|n| entry(*n, EntryKind::File(1)))
+                    .collect();
                 say(list, &Listing::Entries(pack(&page)?))?;
             }
             let mut wanted = 0;
@@ -235,7 +238,7 @@ fn sender_accepts_any_number_of_progress_reports() {
         ..send::Settings::default()
     };
     let role = Role::Client(false);
-    let finds = Finds::walked(walk);
+    let finds = SourceEntries::from_walk(walk);
     let error = send(&honest, &role, finds, settings, &mut |_: Sight| {}).unwrap_err();
     assert_eq!(
         (error.code, error.text.as_str()),
@@ -295,7 +298,7 @@ fn say(list: &Stream, listing: &Listing) -> Result<(), Error> {
     Ok(list.send(&Frame::message(listing.encode()))?)
 }
 
-fn entry(number: u64, kind: Kind) -> Entry {
+fn entry(number: u64, kind: EntryKind) -> Entry {
     Entry {
         path: format!("a-file-{number}").into_bytes(),
         kind,

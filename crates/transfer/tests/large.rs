@@ -10,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::{env, fs};
 
-use lighthaul_files::listed::Finds;
-use lighthaul_files::manifest::{Entry, Kind, Linked};
+use lighthaul_files::listed::SourceEntries;
+use lighthaul_files::manifest::{Entry, EntryKind, Linked};
 use lighthaul_files::options::{Detail, Options};
 use lighthaul_files::walk::Found;
 use lighthaul_io::crypto::identity::Identity;
@@ -87,7 +87,7 @@ fn sending() {
         with_handshake_timeouts(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap()).unwrap();
     let session = Session::start(tcp, Side::Client, &Identity::generate()).unwrap();
     let entries = env::var(ENTRIES).unwrap().parse().unwrap();
-    let finds = Finds::found(Arc::new(Ground::anywhere()), forest(entries));
+    let finds = SourceEntries::from_entries(Arc::new(Ground::anywhere()), forest(entries));
     let settings = send::Settings {
         plain: true,
         options: options(),
@@ -128,7 +128,7 @@ fn report(told: u64) {
 
 /// Returns this number of folders and files, in folders of a thousand.
 fn forest(entries: u64) -> impl Iterator<Item = Found> + Send {
-    let found = |path: String, kind: Kind| {
+    let found = |path: String, kind: EntryKind| {
         let entry = Entry {
             path: path.clone().into_bytes(),
             kind,
@@ -146,12 +146,15 @@ fn forest(entries: u64) -> impl Iterator<Item = Found> + Send {
         let folder = format!("a-folder-with-a-name-{}", nth / 1000);
         let mut now = Vec::new();
         if nth % 1000 == 0 {
-            now.push(found(folder.clone(), Kind::Folder));
+            now.push(found(folder.clone(), EntryKind::Folder));
         } else {
-            now.push(found(format!("{folder}/a-file-{nth}"), Kind::File(nth)));
+            now.push(found(
+                format!("{folder}/a-file-{nth}"),
+                EntryKind::File(nth),
+            ));
         }
         if nth % 1000 == 999 || nth + 1 == entries {
-            now.push(found(folder, Kind::Leave));
+            now.push(found(folder, EntryKind::FolderEnd));
         }
         now
     })

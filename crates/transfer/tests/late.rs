@@ -14,8 +14,8 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use lighthaul_files::filter::Rules;
-use lighthaul_files::listed::Finds;
-use lighthaul_files::manifest::{Entry, Kind, Linked, pack};
+use lighthaul_files::listed::SourceEntries;
+use lighthaul_files::manifest::{Entry, EntryKind, Linked, pack};
 use lighthaul_files::options::{Action, Detail, Options, Planned};
 use lighthaul_files::walk::Walk;
 use lighthaul_io::control::{Frame, Stream};
@@ -84,7 +84,7 @@ fn slow_sender_sends_keepalives_and_loses_no_event() {
         }
     };
     let role = Role::Client(false);
-    let finds = Finds::walked(walk);
+    let finds = SourceEntries::from_walk(walk);
     let summary = send(&sender, &role, finds, settings, &mut watcher).unwrap();
     assert_eq!((summary.entries, shown), (1, PLANNED));
     drop(sender);
@@ -166,7 +166,7 @@ fn planned(number: u64) -> Planned {
 fn entry() -> Entry {
     Entry {
         path: b"a-file".to_vec(),
-        kind: Kind::File(1),
+        kind: EntryKind::File(1),
         mode: 0o644,
         seconds: 1_000_000_000,
         nanos: 0,

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use lighthaul_files::filter::Rules;
-use lighthaul_files::listed::Finds;
-use lighthaul_files::manifest::{Entry, Kind, Linked};
+use lighthaul_files::listed::SourceEntries;
+use lighthaul_files::manifest::{Entry, EntryKind, Linked};
 use lighthaul_files::options::Options;
 use lighthaul_files::walk::{Found, Walk};
 use lighthaul_io::fs::ground::Ground;
@@ -74,7 +74,7 @@ fn file_with_a_too_long_path_fails_alone() {
     let ground = Arc::new(Ground::anywhere());
     let source = PathBuf::from(format!("{}/", top.display()));
     let walk = Walk::new(Arc::clone(&ground), &[source], Rules::default()).unwrap();
-    let summaries = run("deep", Finds::walked(walk));
+    let summaries = run("deep", SourceEntries::from_walk(walk));
     fs::remove_dir_all(&top).unwrap();
     let [sender, receiver] = summaries.map(Result::unwrap);
     assert_eq!((sender.failures.len(), receiver.failures.len()), (1, 1));
@@ -105,11 +105,14 @@ fn copy(
     found: impl Fn(u64) -> Found + Send + 'static,
 ) -> [Result<Summary, Error>; 2] {
     let found = (0..files).map(found);
-    run(name, Finds::found(Arc::new(Ground::anywhere()), found))
+    run(
+        name,
+        SourceEntries::from_entries(Arc::new(Ground::anywhere()), found),
+    )
 }
 
 /// Copies `finds` to an empty folder. Returns the results of sender and receiver.
-fn run(name: &str, finds: Finds) -> [Result<Summary, Error>; 2] {
+fn run(name: &str, finds: SourceEntries) -> [Result<Summary, Error>; 2] {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("long-lists-{name}"));
     fs::remove_dir_all(&folder).ok();
     fs::create_dir_all(&folder).unwrap();
@@ -152,15 +155,19 @@ fn options() -> Options {
 
 /// Returns a file of one byte at `path` of the list, whose content is at `place`.
 fn file(path: &str, place: &str) -> Found {
-    Found::Entry(entry(path, Kind::File(1)), PathBuf::from(place), None)
+    Found::Entry(entry(path, EntryKind::File(1)), PathBuf::from(place), None)
 }
 
 /// Returns a symbolic link to `target`.
 fn link(path: &str, target: Vec<u8>) -> Found {
-    Found::Entry(entry(path, Kind::Link(target)), PathBuf::from(path), None)
+    Found::Entry(
+        entry(path, EntryKind::Link(target)),
+        PathBuf::from(path),
+        None,
+    )
 }
 
-fn entry(path: &str, kind: Kind) -> Entry {
+fn entry(path: &str, kind: EntryKind) -> Entry {
     Entry {
         path: path.into(),
         kind,

@@ -13,10 +13,10 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Span};
-use lighthaul_files::digest::{self, Digest, Taking};
+use lighthaul_files::digest::{self, Digest, Digester};
 use lighthaul_files::filter::Rules;
-use lighthaul_files::listed::Finds;
-use lighthaul_files::manifest::{Entry, Kind, Linked, pack};
+use lighthaul_files::listed::SourceEntries;
+use lighthaul_files::manifest::{Entry, EntryKind, Linked, pack};
 use lighthaul_files::object::Piece;
 use lighthaul_files::walk::Walk;
 use lighthaul_io::control::Frame;
@@ -73,7 +73,7 @@ impl Lie {
         Self {
             entries: names
                 .iter()
-                .map(|name| entry(name, Kind::File(LEN)))
+                .map(|name| entry(name, EntryKind::File(LEN)))
                 .collect(),
             offer: offer(),
             objects: numbers.clone().map(object).collect(),
@@ -182,7 +182,7 @@ fn invalid_lists_and_objects_end_the_session_without_leftovers() {
 fn files_at_impossible_places_fail_alone() {
     let twists: [(&str, Twist); 3] = [
         ("larger than any disk", |lie| {
-            lie.entries[1].kind = Kind::File(u64::MAX);
+            lie.entries[1].kind = EntryKind::File(u64::MAX);
         }),
         ("through a link", |lie| {
             lie.entries[1].path = b"link/x".to_vec();
@@ -223,7 +223,7 @@ fn file_that_is_listed_twice_is_one_file() {
     hear(Lie::about(&["a", "a"]), &folder).unwrap();
     assert_eq!(names(&folder), ["a"]);
     let mut lie = Lie::about(&["b", "b"]);
-    lie.entries[1].kind = Kind::Folder;
+    lie.entries[1].kind = EntryKind::Folder;
     lie.objects.pop();
     lie.reports.pop();
     let result = hear(lie, &folder);
@@ -383,7 +383,7 @@ fn tell(source: &Path, news: Vec<Vec<u8>>) -> Result<Summary, Error> {
     let result = send(
         &honest,
         &role,
-        Finds::walked(walk),
+        SourceEntries::from_walk(walk),
         settings,
         &mut |_: Sight| {},
     );
@@ -400,7 +400,7 @@ fn take_from(session: &Session, news: &[Vec<u8>]) -> Result<(), Error> {
             number: 0,
             send: None,
             held: Vec::new(),
-            digest: digest::Kind::default(),
+            digest: digest::DigestKind::default(),
         }],
     });
     let (arrivals, joins) = (channel().1, channel().1);
@@ -432,7 +432,7 @@ fn take_from(session: &Session, news: &[Vec<u8>]) -> Result<(), Error> {
     Ok(())
 }
 
-fn entry(path: &str, kind: Kind) -> Entry {
+fn entry(path: &str, kind: EntryKind) -> Entry {
     Entry {
         path: path.into(),
         kind,
@@ -448,9 +448,9 @@ fn entry(path: &str, kind: Kind) -> Entry {
 
 /// Returns the digest of a file of `LEN` equal bytes.
 fn digest(byte: u8) -> Digest {
-    let mut taking = Taking::new(digest::Kind::default(), LEN);
-    taking.take(0, &vec![byte; LEN as usize]);
-    taking.finish().unwrap()
+    let mut digester = Digester::new(digest::DigestKind::default(), LEN);
+    digester.update(0, &vec![byte; LEN as usize]);
+    digester.finish().unwrap()
 }
 
 /// Returns an empty folder.

@@ -7,9 +7,9 @@ mod ends;
 use std::sync::mpsc::{channel, sync_channel};
 use std::thread;
 
-use lighthaul_files::far;
-use lighthaul_files::verb::{Answer, Verb};
-use lighthaul_files::work::Scope;
+use lighthaul_files::execute::Scope;
+use lighthaul_files::remote;
+use lighthaul_files::request::{FileReply, FileRequest};
 use lighthaul_io::control::Frame;
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::checkup::message::{HostFacts, Message};
@@ -36,7 +36,7 @@ fn hear(words: &[Vec<u8>]) -> (Result<(), Error>, usize) {
     say(&answering, words);
     drop(answering);
     let mut count = 0;
-    let result = far::hear(&asking, &mut |_| {
+    let result = remote::receive(&asking, &mut |_| {
         count += 1;
         Ok(())
     });
@@ -45,8 +45,8 @@ fn hear(words: &[Vec<u8>]) -> (Result<(), Error>, usize) {
 
 #[test]
 fn reply_ends_with_done_and_contains_no_other_messages() {
-    let busy = Answer::Busy(1).encode();
-    let done = Answer::Done(1).encode();
+    let busy = FileReply::Busy(1).encode();
+    let done = FileReply::Done(1).encode();
     let (result, count) = hear(&[busy.clone(), done.clone(), busy.clone()]);
     assert_eq!((result, count), (Ok(()), 2));
     let (result, count) = hear(&[busy.clone(), own::Message::Guest.encode(), done]);
@@ -82,11 +82,11 @@ fn listing_arrives_in_parts_and_stops_when_the_client_leaves() {
             special: false,
             halt: &answering.halt,
         };
-        let result = far::answer(&answering, scope, &Verb::Stat(paths));
+        let result = remote::serve(&answering, scope, &FileRequest::Stat(paths));
         ended.send(result).unwrap();
     });
     // the first part has arrived, and the rest waits until it is read
-    let Answer::Listed(listed) = asking.hear().unwrap() else {
+    let FileReply::Listed(listed) = asking.hear().unwrap() else {
         panic!("this is not a listing");
     };
     assert!(listed.len() < 10_000, "{}", listed.len());

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write, stderr};
 
 use lighthaul_base::escape::{LINE_MAX, escape};
 use lighthaul_base::{Instant, Size};
-use lighthaul_files::hash::Hashed;
+use lighthaul_files::hash::FileHashes;
 use lighthaul_files::options::{Action, Planned};
 use lighthaul_io::host::clock::{Clock, cpu_seconds};
 use lighthaul_session::error::Error;
@@ -254,7 +254,7 @@ impl Printer {
     }
 
     /// Shows the hashes of a file, as an event or as lines in the format of sha256sum.
-    fn hashed(&mut self, hashed: &Hashed) {
+    fn hashed(&mut self, hashed: &FileHashes) {
         self.emit(|| {
             let named = hashed.hashes.iter();
             let named = named.map(|(kind, digits)| (kind.name().to_owned(), json!(digits)));

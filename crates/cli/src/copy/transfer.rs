@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lighthaul_files::listed::Finds;
+use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::walk::Walk;
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::error::{Code, Error};
@@ -143,14 +143,14 @@ fn with_session(
 }
 
 /// Returns the entries to send of these paths.
-fn finds(args: &Cp, mut paths: Vec<PathBuf>) -> Result<Finds, Error> {
+fn finds(args: &Cp, mut paths: Vec<PathBuf>) -> Result<SourceEntries, Error> {
     let ground = Arc::new(Ground::anywhere());
     let rules = options(args)?.rules;
     let Some(names) = names(&args.choice)? else {
-        return Ok(Finds::walked(Walk::new(ground, &paths, rules)?));
+        return Ok(SourceEntries::from_walk(Walk::new(ground, &paths, rules)?));
     };
     match (paths.pop(), paths.is_empty()) {
-        (Some(base), true) => Ok(Finds::listed(ground, base, names, rules)),
+        (Some(base), true) => Ok(SourceEntries::from_list(ground, base, names, rules)),
         _ => Err(one_base()),
     }
 }

@@ -2,7 +2,7 @@
 
 use lighthaul_base::from_hex;
 use lighthaul_files::hash;
-use lighthaul_files::sums::take::{CRC128, Taken, Wanted};
+use lighthaul_files::sums::file_sums::{CRC128, FileSums, WantedSums};
 use serde_json::Value;
 
 /// Line of a list about one file.
@@ -12,8 +12,8 @@ pub(crate) struct Sum {
     pub(crate) path: Vec<u8>,
     /// Its bytes, if the list says.
     pub(crate) size: Option<u64>,
-    /// Hashes to compute: both, if the number of digits fits two.
-    pub(crate) wanted: Wanted,
+    /// RunningHashes to compute: both, if the number of digits fits two.
+    pub(crate) wanted: WantedSums,
     /// Expected value of one of them, in lower-case digits.
     pub(crate) digits: String,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Sum {
 impl Sum {
     /// Parses a line without its end. Returns `None` for a malformed one. `kind` is the hash of bare digits, if
     /// it is given.
-    pub(crate) fn parse(line: &[u8], kind: Option<hash::Kind>) -> Option<Self> {
+    pub(crate) fn parse(line: &[u8], kind: Option<hash::HashKind>) -> Option<Self> {
         if line.first() == Some(&b'{') {
             return Self::event(&serde_json::from_slice(line).ok()?);
         }
@@ -39,11 +39,11 @@ impl Sum {
         } else {
             path.to_vec()
         };
-        let kinds = hash::Kind::ALL.into_iter();
+        let kinds = hash::HashKind::ALL.into_iter();
         let hashes = kinds
             .filter(|fits| fits.digits() == digits.len() && kind.is_none_or(|kind| kind == *fits))
             .collect();
-        let wanted = Wanted {
+        let wanted = WantedSums {
             hashes,
             crc128: false,
         };
@@ -57,8 +57,8 @@ impl Sum {
             None => event.get("path")?.as_str()?.as_bytes().to_vec(),
         };
         let (name, digits) = event.get("digest")?.as_str()?.split_once(':')?;
-        let mut kinds = hash::Kind::ALL.into_iter();
-        let wanted = Wanted {
+        let mut kinds = hash::HashKind::ALL.into_iter();
+        let wanted = WantedSums {
             hashes: kinds.find(|kind| kind.name() == name).into_iter().collect(),
             crc128: name == CRC128,
         };
@@ -69,7 +69,7 @@ impl Sum {
         Self::new(path, size, wanted, digits)
     }
 
-    fn new(path: Vec<u8>, size: Option<u64>, wanted: Wanted, digits: &str) -> Option<Self> {
+    fn new(path: Vec<u8>, size: Option<u64>, wanted: WantedSums, digits: &str) -> Option<Self> {
         let known = wanted.crc128 || !wanted.hashes.is_empty();
         let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
         let fits = wanted
@@ -86,7 +86,7 @@ impl Sum {
     }
 
     /// Says what is wrong if `taken` is not what the list says.
-    pub(crate) fn compare(&self, taken: &Taken) -> Result<(), String> {
+    pub(crate) fn compare(&self, taken: &FileSums) -> Result<(), String> {
         if let Some(size) = self.size.filter(|size| *size != taken.size) {
             return Err(format!("it has {} bytes, not {size}", taken.size));
         }
@@ -154,15 +154,18 @@ mod tests {
             (sum.path.as_slice(), sum.digits.as_str()),
             (&b"a b"[..], md5)
         );
-        assert_eq!(sum.wanted.hashes, [hash::Kind::Md5]);
+        assert_eq!(sum.wanted.hashes, [hash::HashKind::Md5]);
         let sum = Sum::parse(format!("{} *x", md5.to_uppercase()).as_bytes(), None).unwrap();
         assert_eq!(sum.digits, md5);
         let long = "0".repeat(64);
         let sum = Sum::parse(format!("{long}  x").as_bytes(), None).unwrap();
-        assert_eq!(sum.wanted.hashes, [hash::Kind::Sha256, hash::Kind::Blake3]);
-        let kind = Some(hash::Kind::Blake3);
+        assert_eq!(
+            sum.wanted.hashes,
+            [hash::HashKind::Sha256, hash::HashKind::Blake3]
+        );
+        let kind = Some(hash::HashKind::Blake3);
         let sum = Sum::parse(format!("{long}  x").as_bytes(), kind).unwrap();
-        assert_eq!(sum.wanted.hashes, [hash::Kind::Blake3]);
+        assert_eq!(sum.wanted.hashes, [hash::HashKind::Blake3]);
         let event =
             format!(r#"{{"v":1,"path":"x","path_hex":"ff","size":3,"digest":"crc128:{md5}"}}"#);
         let sum = Sum::parse(event.as_bytes(), None).unwrap();

@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
-use lighthaul_files::sums::crew::{Foreman, work};
-use lighthaul_files::sums::take::{Taken, Wanted, take};
+use lighthaul_files::sums::file_sums::{FileSums, WantedSums, compute};
+use lighthaul_files::sums::pool::{self, Consumer};
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::error::{Code, Error};
 use serde_json::json;
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Manifest) -> Result<u8, Error> {
     let open = |e| Error::file(Code::Open, "cannot open", &args.dir, &e);
     let ground = Ground::beneath(&args.dir).map_err(open)?;
     let walk = Walk::new(&ground).map_err(open)?;
-    let wanted = Wanted {
+    let wanted = WantedSums {
         hashes: vec![args.hash.kind()],
         crc128: false,
     };
@@ -36,12 +36,12 @@ pub(crate) fn run(args: &Manifest) -> Result<u8, Error> {
         Ok(path) => {
             let taken = ground
                 .read(&path)
-                .and_then(|mut file| take(&mut file, &wanted, &bytes));
+                .and_then(|mut file| compute(&mut file, &wanted, &bytes));
             (path, taken)
         }
         Err((path, error)) => (path, Err(error)),
     };
-    work(walk, workers(args.crew), hash, &mut writer)?;
+    pool::run(walk, workers(args.crew), hash, &mut writer)?;
     writer.printer.finish()?;
     Ok(if writer.printer.failures == 0 {
         0
@@ -55,10 +55,10 @@ struct ManifestWriter<'a> {
     printer: SumsPrinter<'a>,
 }
 
-impl Foreman<(PathBuf, io::Result<Taken>)> for ManifestWriter<'_> {
+impl Consumer<(PathBuf, io::Result<FileSums>)> for ManifestWriter<'_> {
     type Error = Error;
 
-    fn take(&mut self, (path, taken): (PathBuf, io::Result<Taken>)) -> Result<(), Error> {
+    fn take(&mut self, (path, taken): (PathBuf, io::Result<FileSums>)) -> Result<(), Error> {
         self.printer.files += 1;
         self.printer.look();
         let octets = path.as_os_str().as_bytes();
@@ -87,7 +87,7 @@ impl Foreman<(PathBuf, io::Result<Taken>)> for ManifestWriter<'_> {
         Ok(())
     }
 
-    fn look(&mut self) {
+    fn tick(&mut self) {
         self.printer.look();
     }
 }

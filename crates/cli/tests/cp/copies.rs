@@ -177,8 +177,8 @@ fn temporary_files_are_not_copied() {
     // into itself, where its own mark lies
     let (place, inner) = (far.place("folder"), far.place("folder/in"));
     far.run(&[], &[&place, &inner]);
-    let is_claim = |path: &std::path::PathBuf| path.to_string_lossy().ends_with(".claim");
-    assert!(!tree(&folder).keys().any(is_claim));
+    let is_lock_file = |path: &std::path::PathBuf| path.to_string_lossy().ends_with(".lock");
+    assert!(!tree(&folder).keys().any(is_lock_file));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use lighthaul_files::digest::{Digest, Kind, Taking};
+use lighthaul_files::digest::{Digest, DigestKind, Digester};
 
 use crate::far::Far;
 use crate::resume::{SLOWLY, stopped_at};
@@ -303,7 +303,7 @@ fn checksum_finds_bytes_that_a_crc_does_not() {
             buffer.copy_from_slice(&bytes[at as usize..][..buffer.len()]);
             Ok(buffer.len())
         };
-        let digest = Taking::of(Kind::Crc128, bytes.len() as u64, read).unwrap();
+        let digest = Digester::read(DigestKind::Crc128, bytes.len() as u64, read).unwrap();
         let Digest::Crc128(one, two) = digest else {
             panic!("{digest:?}");
         };

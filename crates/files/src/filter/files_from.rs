@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// Separator of paths in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum Separator {
     /// Newline. Empty lines and lines that begin with `#` or `;` are ignored, as in rsync.
     Line,
     /// NUL (`-0`). All other octets belong to the path.
@@ -20,18 +20,18 @@ pub enum Ending {
 #[derive(Debug)]
 pub struct FilesFrom<R> {
     reader: R,
-    ending: Ending,
+    separator: Separator,
     /// Lines read so far.
     line: u64,
     failed: bool,
 }
 
 impl<R: BufRead> FilesFrom<R> {
-    /// Creates a reader of the paths in `reader`, each ended by `ending`.
-    pub fn new(reader: R, ending: Ending) -> Self {
+    /// Creates a reader of the paths in `reader`, each ended by `separator`.
+    pub fn new(reader: R, separator: Separator) -> Self {
         Self {
             reader,
-            ending,
+            separator,
             line: 0,
             failed: false,
         }
@@ -44,21 +44,21 @@ impl<R: BufRead> FilesFrom<R> {
                 return Ok(None);
             };
             self.line += 1;
-            let path = match self.ending {
-                Ending::Nul => Some(line),
-                Ending::Line => self.said(line)?,
+            let path = match self.separator {
+                Separator::Nul => Some(line),
+                Separator::Line => self.parse_line(line)?,
             };
             if let Some(path) = path.filter(|path| !path.is_empty()) {
-                return self.normal(&path).map(Some);
+                return self.normalize(&path).map(Some);
             }
         }
     }
 
     /// Reads one line without its separator.
     fn read(&mut self) -> Result<Option<Vec<u8>>, Error> {
-        let end = match self.ending {
-            Ending::Line => b'\n',
-            Ending::Nul => 0,
+        let end = match self.separator {
+            Separator::Line => b'\n',
+            Separator::Nul => 0,
         };
         let mut line = Vec::new();
         let mut bounded = (&mut self.reader).take(LINE_MAX);
@@ -73,14 +73,14 @@ impl<R: BufRead> FilesFrom<R> {
         } else if count as u64 == LINE_MAX {
             self.line += 1;
             return Err(
-                self.refused("it is longer than any path; use -0 if NULs separate the paths")
+                self.invalid("it is longer than any path; use -0 if NULs separate the paths")
             );
         }
         Ok((count > 0).then_some(line))
     }
 
     /// Returns the path in a line, if there is one.
-    fn said(&self, mut line: Vec<u8>) -> Result<Option<Vec<u8>>, Error> {
+    fn parse_line(&self, mut line: Vec<u8>) -> Result<Option<Vec<u8>>, Error> {
         if line.last() == Some(&b'\r') {
             line.pop();
         }
@@ -90,7 +90,7 @@ impl<R: BufRead> FilesFrom<R> {
                 Ok(record) if record.kind != "error" => Ok(None),
                 Ok(record) => match record.octets() {
                     Some(path) => Ok(Some(path)),
-                    None => Err(self.refused("path_hex is not hexadecimal")),
+                    None => Err(self.invalid("path_hex is not hexadecimal")),
                 },
                 // a path may begin with a brace
                 Err(_) => Ok(Some(line)),
@@ -101,16 +101,16 @@ impl<R: BufRead> FilesFrom<R> {
 
     /// Returns `path` without empty names and `.`; a leading slash means the source. Rejects paths
     /// that could leave the source.
-    fn normal(&self, path: &[u8]) -> Result<Vec<u8>, Error> {
+    fn normalize(&self, path: &[u8]) -> Result<Vec<u8>, Error> {
         if path.contains(&0) {
-            return Err(self.refused("it contains a NUL; use -0 if NULs separate the paths"));
+            return Err(self.invalid("it contains a NUL; use -0 if NULs separate the paths"));
         }
         let mut normal = Vec::with_capacity(path.len());
         for name in path.split(|octet| *octet == b'/') {
             match name {
                 b"" | b"." => {}
                 b".." => {
-                    return Err(self.refused("it contains ..; write it relative to the source"));
+                    return Err(self.invalid("it contains ..; write it relative to the source"));
                 }
                 name => {
                     if !normal.is_empty() {
@@ -121,12 +121,12 @@ impl<R: BufRead> FilesFrom<R> {
             }
         }
         if normal.is_empty() {
-            return Err(self.refused("it names the whole source; copy that without a list"));
+            return Err(self.invalid("it names the whole source; copy that without a list"));
         }
         Ok(normal)
     }
 
-    fn refused(&self, why: &str) -> Error {
+    fn invalid(&self, why: &str) -> Error {
         let text = format!("entry {} of the list of files is invalid: {why}", self.line);
         Error::new(Code::Usage, text)
     }
@@ -197,18 +197,18 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &[u8], ending: Ending) -> Result<Vec<Vec<u8>>, Error> {
-        FilesFrom::new(text, ending).collect()
+    fn read(text: &[u8], separator: Separator) -> Result<Vec<Vec<u8>>, Error> {
+        FilesFrom::new(text, separator).collect()
     }
 
     #[test]
     fn lists_are_read_by_line_and_normalized() {
         let text = b"a\n\n# note\n; note\n./b//c/\r\n{brace}\n/last";
         let paths: [&[u8]; 4] = [b"a", b"b/c", b"{brace}", b"last"];
-        assert_eq!(read(text, Ending::Line).unwrap(), paths);
+        assert_eq!(read(text, Separator::Line).unwrap(), paths);
         let paths: [&[u8]; 3] = [b"#a\nb", b"{\"v\":1}", b"c"];
         assert_eq!(
-            read(b"#a\nb\0{\"v\":1}\0\0c\0", Ending::Nul).unwrap(),
+            read(b"#a\nb\0{\"v\":1}\0\0c\0", Separator::Nul).unwrap(),
             paths
         );
     }
@@ -222,13 +222,13 @@ mod tests {
             "ok\n./\n",
             "ok\na\0b\n",
         ] {
-            let mut list = FilesFrom::new(text.as_bytes(), Ending::Line);
+            let mut list = FilesFrom::new(text.as_bytes(), Separator::Line);
             assert_eq!(list.next(), Some(Ok(b"ok".to_vec())));
             let error = list.next().unwrap().unwrap_err();
             assert!(error.text.contains("entry 2"), "{error}");
             assert_eq!(list.next(), None);
         }
-        assert!(read("x".repeat(1 << 20).as_bytes(), Ending::Line).is_err());
+        assert!(read("x".repeat(1 << 20).as_bytes(), Separator::Line).is_err());
     }
 
     #[test]
@@ -241,9 +241,9 @@ mod tests {
             "{\"v\":1,\"type\":\"summary\"}\n",
         );
         let paths: [&[u8]; 2] = [b"a/b", b"\xff/a"];
-        assert_eq!(read(text.as_bytes(), Ending::Line).unwrap(), paths);
+        assert_eq!(read(text.as_bytes(), Separator::Line).unwrap(), paths);
         let odd = b"{\"v\":1,\"type\":\"error\",\"path_hex\":\"f\"}";
-        assert!(read(odd, Ending::Line).is_err());
+        assert!(read(odd, Separator::Line).is_err());
     }
 
     proptest! {
@@ -252,13 +252,13 @@ mod tests {
             let name: Vec<u8> = names.into_iter().filter(|octet| ![0, b'/', b'.'].contains(octet)).collect();
             prop_assume!(!name.is_empty());
             let line = failure_record(&name, &Error::new(Code::Changed, "it changed"));
-            prop_assert_eq!(read(line.as_bytes(), Ending::Line), Ok(vec![name]));
+            prop_assert_eq!(read(line.as_bytes(), Separator::Line), Ok(vec![name]));
         }
 
         #[test]
         fn paths_of_a_list_never_leave_the_source(text: Vec<u8>, nul: bool) {
-            let ending = if nul { Ending::Nul } else { Ending::Line };
-            for path in FilesFrom::new(text.as_slice(), ending).flatten() {
+            let separator = if nul { Separator::Nul } else { Separator::Line };
+            for path in FilesFrom::new(text.as_slice(), separator).flatten() {
                 prop_assert!(!path.starts_with(b"/") && !path.contains(&0));
                 prop_assert!(path.split(|octet| *octet == b'/').all(|name| !matches!(name, b"" | b"." | b"..")));
             }

@@ -7,6 +7,6 @@ pub mod files_from;
 pub mod pattern;
 pub mod rules;
 
-pub use files_from::{Ending, FilesFrom, failure_record};
+pub use files_from::{FilesFrom, Separator, failure_record};
 pub use pattern::Pattern;
-pub use rules::{Rule, Rules, Verdict, Written};
+pub use rules::{Decision, FilterOption, Rule, Rules};

@@ -127,7 +127,7 @@ impl Pattern {
                 };
                 if stays {
                     self.enter(&mut next, place);
-                } else if self.takes(place, octet) {
+                } else if self.includes(place, octet) {
                     self.enter(&mut next, place + 1);
                 }
             }
@@ -151,7 +151,7 @@ impl Pattern {
         }
     }
 
-    fn takes(&self, place: usize, octet: u8) -> bool {
+    fn includes(&self, place: usize, octet: u8) -> bool {
         match self.tokens.get(place) {
             Some(Token::Octet(own)) => *own == octet,
             Some(Token::Any) => octet != b'/',
@@ -347,24 +347,24 @@ mod tests {
 
     /// Reference implementation of the manual by exhaustive search. `text` is the pattern without
     /// its anchor.
-    fn dumb(text: &[u8], path: &[u8]) -> bool {
+    fn matches_slowly(text: &[u8], path: &[u8]) -> bool {
         match text {
             [] => path.is_empty(),
             [b'*', b'*', ..] => {
                 let stars = text.iter().take_while(|octet| **octet == b'*').count();
-                (0..=path.len()).any(|from| dumb(&text[stars..], &path[from..]))
+                (0..=path.len()).any(|from| matches_slowly(&text[stars..], &path[from..]))
             }
             [b'*', rest @ ..] => (0..=path.len())
                 .take_while(|from| !path[..*from].contains(&b'/'))
-                .any(|from| dumb(rest, &path[from..])),
+                .any(|from| matches_slowly(rest, &path[from..])),
             [b'?', rest @ ..] => {
-                path.first().is_some_and(|octet| *octet != b'/') && dumb(rest, &path[1..])
+                path.first().is_some_and(|octet| *octet != b'/') && matches_slowly(rest, &path[1..])
             }
-            [octet, rest @ ..] => path.first() == Some(octet) && dumb(rest, &path[1..]),
+            [octet, rest @ ..] => path.first() == Some(octet) && matches_slowly(rest, &path[1..]),
         }
     }
 
-    fn dumb_rule(pattern: &str, path: &str, folder: bool) -> bool {
+    fn matches_exhaustively(pattern: &str, path: &str, folder: bool) -> bool {
         let (pattern, folders_only) = match pattern.strip_suffix('/') {
             Some(head) if !head.is_empty() => (head, true),
             _ => (pattern, false),
@@ -379,7 +379,7 @@ mod tests {
         if let Some(anchored) = pattern.strip_prefix('/') {
             return paths
                 .iter()
-                .any(|path| dumb(anchored.as_bytes(), path.as_bytes()));
+                .any(|path| matches_slowly(anchored.as_bytes(), path.as_bytes()));
         }
         if pattern.starts_with("**") {
             paths = paths.iter().map(|path| format!("/{path}")).collect();
@@ -389,7 +389,7 @@ mod tests {
             let starts = path.match_indices('/').map(|(at, _)| at + 1);
             std::iter::once(0)
                 .chain(starts)
-                .any(|start| dumb(pattern.as_bytes(), &path.as_bytes()[start..]))
+                .any(|start| matches_slowly(pattern.as_bytes(), &path.as_bytes()[start..]))
         })
     }
 
@@ -402,7 +402,7 @@ mod tests {
         ) {
             prop_assume!(!pattern.contains("//"));
             let found = Pattern::new(pattern.as_bytes()).matches(path.as_bytes(), folder);
-            prop_assert_eq!(found, dumb_rule(&pattern, &path, folder));
+            prop_assert_eq!(found, matches_exhaustively(&pattern, &path, folder));
         }
 
         #[test]

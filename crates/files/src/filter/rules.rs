@@ -15,7 +15,7 @@ use crate::manifest::PATH_MAX;
 
 /// Filter option of a command line; their order counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum FilterOption {
     /// `--exclude PATTERN`
     Exclude(Vec<u8>),
     /// `--include PATTERN`
@@ -56,22 +56,22 @@ struct Line(
 /// One rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    takes: bool,
+    includes: bool,
     text: Vec<u8>,
     pattern: Pattern,
 }
 
 /// Decision of the rules about a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict<'a> {
+pub enum Decision<'a> {
     /// The path is copied.
-    Take,
+    Include,
     /// This rule excludes the path and everything in it.
-    Leave(&'a Rule),
+    Exclude(&'a Rule),
 }
 
 impl Rules {
-    /// Most rules. Each is matched with each path, and takes up to a hundred times its encoded size
+    /// Most rules. Each is matched with each path, and includes up to a hundred times its encoded size
     /// in memory.
     pub const RULES_MAX: usize = 4096;
     /// Most octets of all patterns together. They take up to sixteen times as much when parsed.
@@ -80,18 +80,18 @@ impl Rules {
     pub const PATTERN_MAX: usize = PATH_MAX;
 
     /// Parses filter options, and the files that they name.
-    pub fn parse(written: &[Written]) -> Result<Self, Error> {
+    pub fn parse(options: &[FilterOption]) -> Result<Self, Error> {
         let mut rules = Self::default();
-        for option in written {
+        for option in options {
             match option {
-                Written::Exclude(text) => rules.simple(text, false)?,
-                Written::Include(text) => rules.simple(text, true)?,
-                Written::Filter(text) => rules.full(text, 0)?,
-                Written::ExcludeFrom(file) => {
-                    for_lines(file, |line| rules.simple(line, false))?;
+                FilterOption::Exclude(text) => rules.add_pattern(text, false)?,
+                FilterOption::Include(text) => rules.add_pattern(text, true)?,
+                FilterOption::Filter(text) => rules.add_rule(text, 0)?,
+                FilterOption::ExcludeFrom(file) => {
+                    for_lines(file, |line| rules.add_pattern(line, false))?;
                 }
-                Written::IncludeFrom(file) => {
-                    for_lines(file, |line| rules.simple(line, true))?;
+                FilterOption::IncludeFrom(file) => {
+                    for_lines(file, |line| rules.add_pattern(line, true))?;
                 }
             }
         }
@@ -105,36 +105,36 @@ impl Rules {
 
     /// Decides about `path`, relative to the root of the transfer. Folders are checked before their
     /// contents, and the contents of an excluded folder are not checked.
-    pub fn verdict(&self, path: &[u8], folder: bool) -> Verdict<'_> {
+    pub fn decide(&self, path: &[u8], folder: bool) -> Decision<'_> {
         let found = self
             .0
             .rules
             .iter()
             .find(|rule| rule.pattern.matches(path, folder));
         match found {
-            Some(rule) if !rule.takes => Verdict::Leave(rule),
-            _ => Verdict::Take,
+            Some(rule) if !rule.includes => Decision::Exclude(rule),
+            _ => Decision::Include,
         }
     }
 
     /// Adds the pattern of `--exclude` or `--include`. As in rsync, a leading `+ ` or `- `
     /// overrides the option.
-    fn simple(&mut self, text: &[u8], takes: bool) -> Result<(), Error> {
+    fn add_pattern(&mut self, text: &[u8], includes: bool) -> Result<(), Error> {
         match text {
             b"!" => self.clear(),
             [b'!', ..] => {
                 let why = "a single ! drops all earlier rules; write \"- !NAME\" for a name that begins with !";
-                return Err(refused(text, why));
+                return Err(invalid(text, why));
             }
             [b'+', b' ', pattern @ ..] => self.push(true, pattern)?,
             [b'-', b' ', pattern @ ..] => self.push(false, pattern)?,
-            pattern => self.push(takes, pattern)?,
+            pattern => self.push(includes, pattern)?,
         }
         Ok(())
     }
 
     /// Adds a rule of `--filter`, from a file at this `depth` of merged files.
-    fn full(&mut self, text: &[u8], depth: usize) -> Result<(), Error> {
+    fn add_rule(&mut self, text: &[u8], depth: usize) -> Result<(), Error> {
         if matches!(text, b"!" | b"clear") {
             self.clear();
             return Ok(());
@@ -146,13 +146,13 @@ impl Rules {
             b"-" | b"exclude" => self.push(false, rest),
             b"+" | b"include" => self.push(true, rest),
             b"." | b"merge" if depth == DEPTH_MAX => {
-                Err(refused(text, "merged files are nested too deeply"))
+                Err(invalid(text, "merged files are nested too deeply"))
             }
             b"." | b"merge" => {
                 let file = Path::new(std::ffi::OsStr::from_bytes(rest));
-                for_lines(file, |line| self.full(line, depth + 1))
+                for_lines(file, |line| self.add_rule(line, depth + 1))
             }
-            _ => Err(refused(
+            _ => Err(invalid(
                 text,
                 "write a rule as \"- PATTERN\", \"+ PATTERN\", \". FILE\" or \"!\"",
             )),
@@ -163,9 +163,9 @@ impl Rules {
         *self = Self::default();
     }
 
-    fn push(&mut self, takes: bool, text: &[u8]) -> Result<(), Error> {
+    fn push(&mut self, includes: bool, text: &[u8]) -> Result<(), Error> {
         if text.is_empty() {
-            return Err(refused(text, "a rule needs a pattern"));
+            return Err(invalid(text, "a rule needs a pattern"));
         }
         if text.len() > Self::PATTERN_MAX {
             let start = &text[..PATTERN_SHOWN];
@@ -173,7 +173,7 @@ impl Rules {
                 "it is longer than {} octets, the longest path",
                 Self::PATTERN_MAX
             );
-            return Err(refused(start, &why));
+            return Err(invalid(start, &why));
         }
         let list = Arc::make_mut(&mut self.0);
         list.octets += text.len();
@@ -186,7 +186,7 @@ impl Rules {
             return Err(Error::new(Code::Usage, text));
         }
         list.rules.push(Rule {
-            takes,
+            includes,
             text: text.to_vec(),
             pattern: Pattern::new(text),
         });
@@ -199,8 +199,8 @@ impl TryFrom<Lines> for Rules {
 
     fn try_from(lines: Lines) -> Result<Self, Error> {
         let mut rules = Self::default();
-        for Line(takes, text) in lines.0 {
-            rules.push(takes, &text)?;
+        for Line(includes, text) in lines.0 {
+            rules.push(includes, &text)?;
         }
         Ok(rules)
     }
@@ -211,7 +211,7 @@ impl From<Rules> for Lines {
         let lines = rules.0.rules.iter();
         Self(
             lines
-                .map(|rule| Line(rule.takes, rule.text.clone()))
+                .map(|rule| Line(rule.includes, rule.text.clone()))
                 .collect(),
         )
     }
@@ -219,7 +219,7 @@ impl From<Rules> for Lines {
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = if self.takes { '+' } else { '-' };
+        let sign = if self.includes { '+' } else { '-' };
         write!(f, "{sign} {}", String::from_utf8_lossy(&self.text))
     }
 }
@@ -243,7 +243,7 @@ fn for_lines(file: &Path, mut take: impl FnMut(&[u8]) -> Result<(), Error>) -> R
     Ok(())
 }
 
-fn refused(text: &[u8], why: &str) -> Error {
+fn invalid(text: &[u8], why: &str) -> Error {
     let text = String::from_utf8_lossy(text);
     Error::new(Code::Usage, format!("filter rule \"{text}\": {why}"))
 }
@@ -257,23 +257,23 @@ const PATTERN_SHOWN: usize = 100;
 mod tests {
     use super::*;
 
-    fn filter(text: &str) -> Written {
-        Written::Filter(text.into())
+    fn filter(text: &str) -> FilterOption {
+        FilterOption::Filter(text.into())
     }
 
     fn left(rules: &Rules, path: &str, folder: bool) -> Option<String> {
-        match rules.verdict(path.as_bytes(), folder) {
-            Verdict::Take => None,
-            Verdict::Leave(rule) => Some(rule.to_string()),
+        match rules.decide(path.as_bytes(), folder) {
+            Decision::Include => None,
+            Decision::Exclude(rule) => Some(rule.to_string()),
         }
     }
 
     #[test]
     fn first_matching_rule_decides() {
         let rules = Rules::parse(&[
-            Written::Include("*.rs".into()),
-            Written::Exclude("src/*".into()),
-            Written::Exclude("+ src".into()),
+            FilterOption::Include("*.rs".into()),
+            FilterOption::Exclude("src/*".into()),
+            FilterOption::Exclude("+ src".into()),
             filter("- *"),
         ])
         .unwrap();
@@ -293,7 +293,7 @@ mod tests {
         std::fs::write(&merged, text).unwrap();
         std::fs::write(folder.join("inner"), "- secret\n").unwrap();
         let rules = Rules::parse(&[
-            Written::ExcludeFrom(plain),
+            FilterOption::ExcludeFrom(plain),
             filter(&format!(". {}", merged.display())),
         ]);
         let lines: Vec<_> = rules.unwrap().0.rules.iter().map(Rule::to_string).collect();
@@ -307,7 +307,11 @@ mod tests {
 
     #[test]
     fn exclamation_mark_drops_earlier_rules() {
-        let rules = Rules::parse(&[Written::Exclude("a".into()), filter("!"), filter("- b")]);
+        let rules = Rules::parse(&[
+            FilterOption::Exclude("a".into()),
+            filter("!"),
+            filter("- b"),
+        ]);
         assert_eq!(rules, Rules::parse(&[filter("exclude b")]));
     }
 
@@ -325,7 +329,7 @@ mod tests {
             let error = Rules::parse(&[filter(text)]).unwrap_err();
             assert!(!error.text.is_empty(), "{text}");
         }
-        assert!(Rules::parse(&[Written::Exclude("!a".into())]).is_err());
+        assert!(Rules::parse(&[FilterOption::Exclude("!a".into())]).is_err());
     }
 
     #[test]
@@ -346,7 +350,7 @@ mod tests {
             assert!(postcard::from_bytes::<Rules>(&octets).is_err());
         }
         let long = vec![b'x'; Rules::PATTERN_MAX + 1];
-        let error = Rules::parse(&[Written::Exclude(long)]).unwrap_err();
+        let error = Rules::parse(&[FilterOption::Exclude(long)]).unwrap_err();
         assert!(
             error
                 .text

@@ -1,6 +1,6 @@
 //! Hashes of many files, computed in parallel.
 //!
-//! - [`crew`]: worker threads whose results come in order; [`take`]: hashes of one file
+//! - [`pool`]: worker threads whose results come in order; [`file_sums`]: hashes of one file
 
-pub mod crew;
-pub mod take;
+pub mod file_sums;
+pub mod pool;

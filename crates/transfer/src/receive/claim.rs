@@ -9,7 +9,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use lighthaul_files::temp_names::{PREFIX, Writer, claim_of};
+use lighthaul_files::temp_names::{PREFIX, Writer, lock_file_of};
 use lighthaul_io::fs::disk::Root;
 
 /// Lock of one writer. It is released when this value is dropped.
@@ -30,7 +30,7 @@ impl Claim {
     /// or locked. In a folder that was `made` for the copy, the file remains if the copy fails, so
     /// that the next copy knows.
     pub(crate) fn stake(mut root: Root, writer: &Writer, made: bool) -> Option<Self> {
-        let name = writer.claim();
+        let name = writer.lock_file();
         let locked = root.lock(&name).ok()?;
         // on a full disk the file is only a lock
         let stays = made && locked.write_all_at(MADE, 0).is_ok();
@@ -69,7 +69,7 @@ impl Claims {
     /// Returns true if `name` is a temporary file of a writer that locked a file in `root` and is
     /// dead.
     pub(crate) fn is_orphan(&mut self, root: &mut Root, name: &OsStr) -> bool {
-        let Some(claim) = claim_of(name) else {
+        let Some(claim) = lock_file_of(name) else {
             return false;
         };
         let known = self.known.entry(claim);
@@ -112,7 +112,7 @@ fn claims(root: &mut Root) -> Vec<PathBuf> {
     let names = root.names(Path::new(""), PREFIX);
     let names = names.unwrap_or_default().into_iter().map(PathBuf::from);
     names
-        .filter(|name| name.extension() == Some(OsStr::new("claim")))
+        .filter(|name| name.extension() == Some(OsStr::new("lock")))
         .collect()
 }
 
@@ -144,7 +144,7 @@ mod tests {
         drop(claim);
         assert!(root.names(Path::new(""), b"").unwrap().is_empty());
         // a crash leaves the file without the lock
-        std::fs::write(folder.join(writer.claim()), "").unwrap();
+        std::fs::write(folder.join(writer.lock_file()), "").unwrap();
         let mut claims = Claims::default();
         assert!(claims.is_orphan(&mut root, &left));
         claims.clear(&mut root);

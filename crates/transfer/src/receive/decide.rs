@@ -1,7 +1,7 @@
 //! Decision about an entry, and the report of a dry run.
 
-use lighthaul_files::digest::{self, Digest, Taking};
-use lighthaul_files::manifest::{Entry, Kind};
+use lighthaul_files::digest::{self, Digest, Digester};
+use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::options::{Action, Detail, Planned};
 use lighthaul_io::control::Frame;
 use lighthaul_io::fs::meta::Meta;
@@ -27,18 +27,18 @@ impl Judge<'_> {
         let time = (entry.seconds, entry.nanos);
         let before = (there.seconds, there.nanos);
         match &entry.kind {
-            Kind::Folder if there.kind != FileType::Directory => {
+            EntryKind::Folder if there.kind != FileType::Directory => {
                 return (Action::Replace, "it is not a folder");
             }
-            Kind::Folder | Kind::Leave => return (Action::Keep, "it exists"),
-            Kind::Link(_) if there.kind == FileType::Symlink && before == time => {
+            EntryKind::Folder | EntryKind::FolderEnd => return (Action::Keep, "it exists"),
+            EntryKind::Link(_) if there.kind == FileType::Symlink && before == time => {
                 return (Action::Keep, "the same time");
             }
-            Kind::Link(_) => return (Action::Replace, "not the same link"),
-            Kind::File(_) if there.kind != FileType::RegularFile => {
+            EntryKind::Link(_) => return (Action::Replace, "not the same link"),
+            EntryKind::File(_) if there.kind != FileType::RegularFile => {
                 return (Action::Replace, "it is not a file");
             }
-            Kind::File(_) => {}
+            EntryKind::File(_) => {}
         }
         if self.transfer.options().update && before > time {
             (Action::Keep, "the target is newer")
@@ -82,14 +82,14 @@ impl Judge<'_> {
 
     /// Returns the metadata that a copy would change on an existing entry.
     fn changes(&self, place: &mut Place, entry: &Entry, there: Meta) -> Vec<&'static str> {
-        let is_folder = matches!(entry.kind, Kind::Folder | Kind::Leave);
+        let is_folder = matches!(entry.kind, EntryKind::Folder | EntryKind::FolderEnd);
         if !is_folder && self.spares(Some(there), entry) {
             return Vec::new();
         }
         if entry.extras.is_some() {
             return self.wardrobe.differences(&mut place.root, entry);
         }
-        let is_link = matches!(entry.kind, Kind::Link(_));
+        let is_link = matches!(entry.kind, EntryKind::Link(_));
         let mode = !is_link && there.mode != entry.mode & 0o7777;
         let time = !is_link && (there.seconds, there.nanos) != (entry.seconds, entry.nanos);
         let changes = [(mode, "mode"), (time, "time")].into_iter();
@@ -147,5 +147,5 @@ impl Judge<'_> {
 fn digest_of(place: &mut Place, entry: &Entry) -> Option<Digest> {
     let file = place.root.read(entry.path()).ok()?;
     let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, at);
-    Taking::of(digest::Kind::Blake3, entry.size(), read).ok()
+    Digester::read(digest::DigestKind::Blake3, entry.size(), read).ok()
 }

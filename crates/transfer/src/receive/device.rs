@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lighthaul_files::digest::{Digest, Taking};
+use lighthaul_files::digest::{Digest, Digester};
 use lighthaul_files::object::Span;
 use lighthaul_io::fs::device::DeviceFile;
 use lighthaul_io::fs::disk::Root;
@@ -21,7 +21,7 @@ pub(crate) fn check(
     for ((from, till), sent) in digests {
         check()?;
         let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, from + at);
-        let there = Taking::of(sent.kind(), till - from, read).map_err(failed)?;
+        let there = Digester::read(sent.kind(), till - from, read).map_err(failed)?;
         if there != *sent {
             let text = format!(
                 "the disk returns other bytes than were written, in the range from {from} to {till}"
@@ -34,7 +34,7 @@ pub(crate) fn check(
 
 #[cfg(test)]
 mod tests {
-    use lighthaul_files::digest::Kind;
+    use lighthaul_files::digest::DigestKind;
 
     use super::*;
 
@@ -44,13 +44,13 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let mut bytes: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
         let digest = |kind, (from, till): (usize, usize)| {
-            let mut taking = Taking::new(kind, (till - from) as u64);
-            taking.take(0, &bytes[from..till]);
-            ((from as u64, till as u64), taking.finish().unwrap())
+            let mut digester = Digester::new(kind, (till - from) as u64);
+            digester.update(0, &bytes[from..till]);
+            ((from as u64, till as u64), digester.finish().unwrap())
         };
         let digests = [
-            digest(Kind::Blake3, (0, 100_001)),
-            digest(Kind::Crc128, (100_001, bytes.len())),
+            digest(DigestKind::Blake3, (0, 100_001)),
+            digest(DigestKind::Crc128, (100_001, bytes.len())),
         ];
         let mut root = Root::open(&folder).unwrap();
         let mut check = |bytes: &[u8]| {

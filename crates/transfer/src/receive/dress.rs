@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use lighthaul_files::manifest::{Entry, Kind};
+use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::notes::Notes;
 use lighthaul_io::fs::disk::Root;
 use lighthaul_io::fs::metadata::{Extras, Inode, Keep, NotKept};
@@ -76,7 +76,7 @@ impl<'a> Wardrobe<'a> {
 
     /// Reports metadata that was not preserved to both sides, once for each kind.
     pub(crate) fn tell(&self, not_kept: Vec<NotKept>) {
-        for text in self.notes.news(not_kept) {
+        for text in self.notes.unreported(not_kept) {
             self.warn(text);
         }
     }
@@ -85,7 +85,7 @@ impl<'a> Wardrobe<'a> {
 /// Returns all metadata of `entry`, or none if that is only mode and time.
 fn whole(entry: &Entry) -> Option<Extras> {
     let extras = entry.extras.as_deref()?;
-    let is_link = matches!(entry.kind, Kind::Link(_));
+    let is_link = matches!(entry.kind, EntryKind::Link(_));
     Some(Extras {
         mode: (!is_link).then_some(entry.mode & 0o7777),
         modified: Some((entry.seconds, entry.nanos)),

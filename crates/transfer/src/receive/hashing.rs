@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use lighthaul_files::hash::{Hashed, Hashes, Kind};
+use lighthaul_files::hash::{FileHashes, HashKind, RunningHashes};
 use lighthaul_io::fs::disk::Root;
 use lighthaul_session::error::Error;
 
@@ -24,11 +24,11 @@ pub(super) struct Hasher<'a> {
     pub(super) transfer: &'a Transfer<'a>,
     pub(super) root: Root,
     pub(super) target: PathBuf,
-    pub(super) kinds: Vec<Kind>,
+    pub(super) kinds: Vec<HashKind>,
 }
 
 impl Hasher<'_> {
-    /// Hashes and reports all `files` until all entries are settled.
+    /// RunningHashes and reports all `files` until all entries are settled.
     pub(crate) fn run(&mut self, files: &Receiver<PathBuf>) -> Result<(), Error> {
         loop {
             let is_over = self.transfer.ledger.is_settled();
@@ -45,7 +45,7 @@ impl Hasher<'_> {
     fn file(&mut self, path: &Path) -> Result<(), Error> {
         match hashes_of(&self.transfer.crew, &mut self.root, path, &self.kinds)? {
             Ok((size, hashes)) => {
-                let hashed = Hashed {
+                let hashed = FileHashes {
                     path: path.as_os_str().as_encoded_bytes().to_vec(),
                     size,
                     hashes,
@@ -75,9 +75,9 @@ pub(crate) fn hashes_of(
     crew: &Crew,
     root: &mut Root,
     path: &Path,
-    kinds: &[Kind],
-) -> Result<io::Result<(u64, Vec<(Kind, String)>)>, Error> {
-    let mut hashes = Hashes::new(kinds);
+    kinds: &[HashKind],
+) -> Result<io::Result<(u64, Vec<(HashKind, String)>)>, Error> {
+    let mut hashes = RunningHashes::new(kinds);
     let mut buffer = vec![0; PIECE];
     let file = match root.read(path) {
         Ok(file) => file,

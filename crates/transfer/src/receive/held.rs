@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
-use lighthaul_files::digest::{Digest, Taking};
+use lighthaul_files::digest::{Digest, Digester};
 use lighthaul_files::object::Span;
 use lighthaul_io::control::Frame;
 use lighthaul_io::fs::sparse;
@@ -101,7 +101,7 @@ impl HeldCheck<'_> {
             Ok(buffer.len())
         };
         // bytes that cannot be read count as missing
-        let ours = Taking::of(file.held_digest(), till - from, read).ok();
+        let ours = Digester::read(file.held_digest(), till - from, read).ok();
         let agrees = ours == Some(theirs);
         if !agrees && self.files.sparse {
             // zeros that arrive are not written, so the old bytes must be removed

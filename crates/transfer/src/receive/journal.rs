@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 
 use lighthaul_base::Malformed;
-use lighthaul_files::digest::Kind;
+use lighthaul_files::digest::DigestKind;
 use lighthaul_files::object::Span;
 use lighthaul_io::fs::disk::InputFile;
 use lighthaul_io::fs::version::Look;
@@ -56,8 +56,8 @@ pub struct Record {
 /// Protection of bytes on the network, and the digest that both sides compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage {
-    /// Kind of the digest.
-    pub digest: Kind,
+    /// DigestKind of the digest.
+    pub digest: DigestKind,
     /// True if packets were encrypted and authenticated.
     pub sealed: bool,
 }
@@ -66,15 +66,16 @@ impl Passage {
     /// Returns true if an attacker on the path could have chosen the bytes. A CRC without
     /// encryption only detects accidents.
     const fn is_forgeable(self) -> bool {
-        !self.sealed && !matches!(self.digest, Kind::Blake3) || matches!(self.digest, Kind::None)
+        !self.sealed && !matches!(self.digest, DigestKind::Blake3)
+            || matches!(self.digest, DigestKind::None)
     }
 }
 
 /// Returns the digest by which ranges of earlier runs are compared with the source. It is that of
 /// this run, or BLAKE3 if an attacker could have chosen bytes with the right CRC.
-pub(crate) fn digest_for(held: &[Record], ours: Kind) -> Kind {
+pub(crate) fn digest_for(held: &[Record], ours: DigestKind) -> DigestKind {
     if held.iter().any(|record| record.passage.is_forgeable()) {
-        Kind::Blake3
+        DigestKind::Blake3
     } else {
         ours.or_default()
     }
@@ -140,9 +141,9 @@ fn encode(record: Record) -> [u8; RECORD_LEN] {
     octets[..8].copy_from_slice(&from.to_be_bytes());
     octets[8..16].copy_from_slice(&till.to_be_bytes());
     octets[16] = match passage.digest {
-        Kind::Crc128 => 0,
-        Kind::Blake3 => 1,
-        Kind::None => 2,
+        DigestKind::Crc128 => 0,
+        DigestKind::Blake3 => 1,
+        DigestKind::None => 2,
     };
     octets[17] = u8::from(passage.sealed);
     let sum = checksum(&octets[..18]);
@@ -176,9 +177,9 @@ fn decode_record(octets: &[u8; RECORD_LEN]) -> Option<Record> {
         span: (u64::from_be_bytes(*from), u64::from_be_bytes(*till)),
         passage: Passage {
             digest: match octets[16] {
-                0 => Kind::Crc128,
-                1 => Kind::Blake3,
-                _ => Kind::None,
+                0 => DigestKind::Crc128,
+                1 => DigestKind::Blake3,
+                _ => DigestKind::None,
             },
             sealed: octets[17] == 1,
         },
@@ -281,7 +282,7 @@ mod tests {
         Record {
             span,
             passage: Passage {
-                digest: Kind::Blake3,
+                digest: DigestKind::Blake3,
                 sealed: true,
             },
         }
@@ -297,7 +298,7 @@ mod tests {
 
     #[test]
     fn encoded_records_are_read_back() {
-        for digest in [Kind::Crc128, Kind::Blake3, Kind::None] {
+        for digest in [DigestKind::Crc128, DigestKind::Blake3, DigestKind::None] {
             for sealed in [false, true] {
                 let passage = Passage { digest, sealed };
                 let record = Record {
@@ -314,7 +315,7 @@ mod tests {
     fn records_with_equal_protection_are_merged_within_the_file() {
         let plain = |span| Record {
             passage: Passage {
-                digest: Kind::Crc128,
+                digest: DigestKind::Crc128,
                 sealed: false,
             },
             span,
@@ -342,13 +343,48 @@ mod tests {
             [written((9, 10)), forged]
         };
         for (digest, sealed, ours, compared) in [
-            (Kind::Crc128, true, Kind::Crc128, Kind::Crc128),
-            (Kind::Crc128, true, Kind::Blake3, Kind::Blake3),
-            (Kind::Crc128, true, Kind::None, Kind::Crc128),
-            (Kind::Crc128, false, Kind::Crc128, Kind::Blake3),
-            (Kind::Blake3, false, Kind::Crc128, Kind::Crc128),
-            (Kind::None, true, Kind::Crc128, Kind::Blake3),
-            (Kind::None, false, Kind::None, Kind::Blake3),
+            (
+                DigestKind::Crc128,
+                true,
+                DigestKind::Crc128,
+                DigestKind::Crc128,
+            ),
+            (
+                DigestKind::Crc128,
+                true,
+                DigestKind::Blake3,
+                DigestKind::Blake3,
+            ),
+            (
+                DigestKind::Crc128,
+                true,
+                DigestKind::None,
+                DigestKind::Crc128,
+            ),
+            (
+                DigestKind::Crc128,
+                false,
+                DigestKind::Crc128,
+                DigestKind::Blake3,
+            ),
+            (
+                DigestKind::Blake3,
+                false,
+                DigestKind::Crc128,
+                DigestKind::Crc128,
+            ),
+            (
+                DigestKind::None,
+                true,
+                DigestKind::Crc128,
+                DigestKind::Blake3,
+            ),
+            (
+                DigestKind::None,
+                false,
+                DigestKind::None,
+                DigestKind::Blake3,
+            ),
         ] {
             let found = digest_for(&held(digest, sealed), ours);
             assert_eq!(found, compared, "{digest:?} {sealed} {ours:?}");

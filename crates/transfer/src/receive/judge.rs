@@ -9,10 +9,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use lighthaul_base::Instant;
-use lighthaul_files::hash::Hashes;
-use lighthaul_files::list::Told;
-use lighthaul_files::manifest::{Entry, Kind, Linked, unpack};
-use lighthaul_files::names::{Folded, Trouble};
+use lighthaul_files::hash::RunningHashes;
+use lighthaul_files::list::ListSender;
+use lighthaul_files::manifest::{Entry, EntryKind, Linked, unpack};
+use lighthaul_files::names::{FoldedNames, NameFault};
 use lighthaul_files::options::Action;
 use lighthaul_files::special::special;
 use lighthaul_files::temp_names::{self as names, Writer};
@@ -43,7 +43,7 @@ const FILE_MAX: u64 = i64::MAX as u64;
 pub(super) struct Judge<'a> {
     pub(super) transfer: &'a Transfer<'a>,
     /// Paths that the sender must walk, if the receiver has a list.
-    pub(super) list: Option<&'a Told>,
+    pub(super) list: Option<&'a ListSender>,
     pub(super) wardrobe: &'a Wardrobe<'a>,
     pub(super) writer: Writer,
 }
@@ -58,14 +58,14 @@ pub(super) struct Place {
     pub(super) first: Vec<u8>,
     /// Folder that could not be created, so that its contents are skipped.
     barred: Option<Vec<u8>>,
-    /// Names at the source, for the folders of the list that have not ended.
+    /// PathList at the source, for the folders of the list that have not ended.
     pub(super) sieve: Sieve,
     pub(super) room: Room,
     /// Deadline of waiting for files that other copies write, after the first such file.
     pub(super) waits_until: Option<Instant>,
     /// Lock files of other writers.
     claims: Claims,
-    folded: Folded,
+    folded: FoldedNames,
     /// Reason why a dry run expects the whole copy to be rejected.
     unfit: Option<Error>,
     /// Folder that would replace another item, in a dry run.
@@ -100,7 +100,7 @@ impl Judge<'_> {
             room: Room::default(),
             waits_until: None,
             claims: Claims::default(),
-            folded: Folded::default(),
+            folded: FoldedNames::default(),
             fresh: None,
             unfit: None,
         };
@@ -165,7 +165,7 @@ impl Judge<'_> {
                 .crew
                 .receive(&self.transfer.stream, self.transfer.session.clock)?;
             match (decode(&frame.octets), self.list) {
-                (Ok(Listing::Which), Some(list)) => list.ask(),
+                (Ok(Listing::Which), Some(list)) => list.request(),
                 (heard, _) => return heard,
             }
         }
@@ -210,7 +210,7 @@ impl Judge<'_> {
             self.wardrobe.tell(withheld);
             self.keep_special_bits(place, &mut entry);
             if place.bars(&entry) {
-                if entry.kind == Kind::Leave {
+                if entry.kind == EntryKind::FolderEnd {
                     place.sieve.end(&entry.path, Vec::new());
                 }
                 self.transfer.ledger.pass_over();
@@ -227,7 +227,7 @@ impl Judge<'_> {
                     wanted.files.push(file);
                 }
                 Err(error) => {
-                    if entry.kind == Kind::Folder {
+                    if entry.kind == EntryKind::Folder {
                         place.barred = Some(entry.path.clone());
                     }
                     self.transfer.ledger.settle(number, &entry, Err(error));
@@ -240,7 +240,7 @@ impl Judge<'_> {
     /// Keeps the special bits that a folder has at the target, such as an inherited set-group-ID
     /// bit, if the peer may not set any.
     fn keep_special_bits(&self, place: &mut Place, entry: &mut Entry) {
-        let is_folder = matches!(entry.kind, Kind::Folder | Kind::Leave);
+        let is_folder = matches!(entry.kind, EntryKind::Folder | EntryKind::FolderEnd);
         if self.transfer.settings.permit.special || !is_folder {
             return;
         }
@@ -262,8 +262,8 @@ impl Judge<'_> {
         if self.prunes() {
             place.sieve.take(entry);
         }
-        if entry.kind == Kind::Leave {
-            place.folded.leave(&entry.path);
+        if entry.kind == EntryKind::FolderEnd {
+            place.folded.remove_folder(&entry.path);
             self.remove(place, Some(entry))?;
             self.leave(place, number, entry)?;
             return Ok(None);
@@ -279,7 +279,7 @@ impl Judge<'_> {
         if self.transfer.options().dry_run.is_some() {
             let is_link =
                 self.transfer.options().hard_links && matches!(entry.linked, Linked::To(_));
-            let is_new = matches!(entry.kind, Kind::File(_)) && action != Action::Keep;
+            let is_new = matches!(entry.kind, EntryKind::File(_)) && action != Action::Keep;
             let kept = if is_new && !is_link {
                 place.unfit = self.fit(place, entry).err();
                 self.would_keep(place, number, entry)
@@ -301,12 +301,12 @@ impl Judge<'_> {
             return Ok(None);
         }
         match &entry.kind {
-            Kind::Folder => {
+            EntryKind::Folder => {
                 let made = place.root.make_folder(path);
                 made.map_err(|error| place.fault("cannot create the folder", entry, &error))?;
             }
-            Kind::Link(target) => self.link(place, number, entry, target)?,
-            Kind::File(size) if *size > FILE_MAX => {
+            EntryKind::Link(target) => self.link(place, number, entry, target)?,
+            EntryKind::File(size) if *size > FILE_MAX => {
                 let place = place.landing.folder.join(path);
                 let text = format!(
                     "cannot create {}: no file can have {size} bytes",
@@ -314,13 +314,13 @@ impl Judge<'_> {
                 );
                 return Err(Error::new(Code::Io, text));
             }
-            Kind::File(_) if entry.data().is_empty() => {
+            EntryKind::File(_) if entry.data().is_empty() => {
                 self.expect_nothing(place, entry)?;
                 let made = self.empty(place, number, entry, there.is_some());
                 made.map_err(|error| place.fault("cannot create", entry, &error))?;
             }
-            Kind::File(_) => return Ok(Some(self.want(place, number, entry))),
-            Kind::Leave => {}
+            EntryKind::File(_) => return Ok(Some(self.want(place, number, entry))),
+            EntryKind::FolderEnd => {}
         }
         self.transfer.ledger.settle(number, entry, Ok(Settled::Now));
         Ok(None)
@@ -361,7 +361,7 @@ impl Judge<'_> {
         }
         match place.root.look(entry.path()) {
             Err(error) if error.kind() == io::ErrorKind::InvalidFilename => {
-                let trouble = Trouble::Long(entry.path.clone());
+                let trouble = NameFault::TooLong(entry.path.clone());
                 Err(Error::new(Code::Open, trouble.to_string()))
             }
             // a dry run creates no folders, so their contents do not exist, either
@@ -375,20 +375,20 @@ impl Judge<'_> {
     /// Keeps the item at the target, and sets its metadata to that of the source.
     fn keep(&self, place: &mut Place, entry: &Entry, there: Option<Meta>) -> Result<(), Error> {
         match entry.kind {
-            Kind::Folder => {
+            EntryKind::Folder => {
                 self.open_up(place, entry.path());
                 self.tidy(place, entry.path());
                 Ok(())
             }
-            Kind::File(_) if self.spares(there, entry) => Ok(()),
-            Kind::File(_) if entry.extras.is_none() => place
+            EntryKind::File(_) if self.spares(there, entry) => Ok(()),
+            EntryKind::File(_) if entry.extras.is_none() => place
                 .mend(entry, there)
                 .map_err(|error| place.fault("cannot set mode and time of", entry, &error)),
-            Kind::File(_) | Kind::Link(_) => self
+            EntryKind::File(_) | EntryKind::Link(_) => self
                 .wardrobe
                 .mend(&mut place.root, entry)
                 .map_err(|error| place.fault("cannot open", entry, &error)),
-            Kind::Leave => Ok(()),
+            EntryKind::FolderEnd => Ok(()),
         }
     }
 
@@ -416,7 +416,7 @@ impl Judge<'_> {
 
     /// Rejects a name that the target regards as equal to an earlier one.
     fn admit(&self, place: &mut Place, number: u64, entry: &Entry) -> Result<(), Error> {
-        let (path, alike) = (entry.path(), place.folded.take(&entry.path));
+        let (path, alike) = (entry.path(), place.folded.add(&entry.path));
         if !alike || self.transfer.options().dry_run.is_some() {
             return Ok(());
         }
@@ -425,7 +425,7 @@ impl Judge<'_> {
             .name_rules(path, self.writer.number(path, number));
         // a folder that cannot be tested cannot be written, either
         if naming.is_ok_and(|naming| naming.folds_case) {
-            let trouble = Trouble::Same(entry.path.clone());
+            let trouble = NameFault::Collides(entry.path.clone());
             return Err(Error::new(Code::Open, trouble.to_string()));
         }
         Ok(())
@@ -434,7 +434,7 @@ impl Judge<'_> {
     /// Rejects an empty file if its hash differs from the expected one.
     fn expect_nothing(&self, place: &Place, entry: &Entry) -> Result<(), Error> {
         let asked = &self.transfer.options().hash;
-        let hashes = Hashes::new(&asked.iter().map(|asked| asked.kind).collect::<Vec<_>>());
+        let hashes = RunningHashes::new(&asked.iter().map(|asked| asked.kind).collect::<Vec<_>>());
         let hashes = hashes.finish();
         let mut checks = asked.iter().map(|asked| asked.check(&hashes));
         checks.find_map(Result::err).map_or(Ok(()), |error| {
@@ -563,7 +563,7 @@ impl Place {
         let within = |barred: &Vec<u8>| {
             let rest = entry.path.strip_prefix(barred.as_slice());
             rest.is_some_and(|rest| {
-                rest.starts_with(b"/") || entry.kind == Kind::Leave && rest.is_empty()
+                rest.starts_with(b"/") || entry.kind == EntryKind::FolderEnd && rest.is_empty()
             })
         };
         self.barred.as_ref().is_some_and(within)

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lighthaul_files::manifest::{Entry, Kind};
+use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_io::fs::disk::Root;
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_io::fs::meta::Meta;
@@ -156,12 +156,12 @@ impl Landing {
         let at = self.folder.join(entry.path());
         let is_folder = there.kind == FileType::Directory;
         let place = at.display();
-        if self.name.as_ref() == Some(&entry.path) && is_folder && entry.kind != Kind::Folder {
+        if self.name.as_ref() == Some(&entry.path) && is_folder && entry.kind != EntryKind::Folder {
             let text =
                 format!("cannot replace {place}: it is a folder; write {place}/ to copy into it");
             return Err(Error::new(Code::Open, text));
         }
-        let is_link = there.kind == FileType::Symlink && matches!(entry.kind, Kind::File(_));
+        let is_link = there.kind == FileType::Symlink && matches!(entry.kind, EntryKind::File(_));
         if self.name.as_ref() == Some(&entry.path) && is_link && self.ground.folder(&at).is_ok() {
             let text = format!(
                 "cannot replace {place}: it is a link to a folder; write {place}/ to copy into it"
@@ -169,10 +169,10 @@ impl Landing {
             return Err(Error::new(Code::Open, text));
         }
         let (old, new) = match (is_folder, &entry.kind) {
-            (true, Kind::File(_)) => ("folder", "file"),
-            (true, Kind::Link(_)) => ("folder", "link"),
-            (false, Kind::Folder) if there.kind == FileType::Symlink => ("link", "folder"),
-            (false, Kind::Folder) => ("file", "folder"),
+            (true, EntryKind::File(_)) => ("folder", "file"),
+            (true, EntryKind::Link(_)) => ("folder", "link"),
+            (false, EntryKind::Folder) if there.kind == FileType::Symlink => ("link", "folder"),
+            (false, EntryKind::Folder) => ("file", "folder"),
             _ => return Ok(None),
         };
         let text = format!("{place} is a {old}, and a {new} replaces it");

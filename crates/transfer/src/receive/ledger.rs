@@ -6,7 +6,7 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use lighthaul_files::digest::{self, Digest};
-use lighthaul_files::manifest::{Entry, Kind, WINDOW};
+use lighthaul_files::manifest::{Entry, EntryKind, WINDOW};
 use lighthaul_files::object::{Piece, Span};
 use lighthaul_io::fs::version::Look;
 use lighthaul_session::error::Error;
@@ -39,8 +39,8 @@ pub(crate) struct Fill {
     pub(crate) held: Vec<Record>,
     /// Held ranges that were not compared with the source yet.
     uncompared: Vec<Span>,
-    /// Kind of digest for these.
-    held_digest: digest::Kind,
+    /// EntryKind of digest for these.
+    held_digest: digest::DigestKind,
     /// Bytes that were not compared with the source in this run.
     pub(crate) unproved: u64,
     /// Device and number of the temporary file's inode, once it is open.
@@ -106,7 +106,12 @@ impl Pending {
 
     /// Sets the ranges in `held`, which were written as `records` say, and whose digests are
     /// requested.
-    pub(crate) fn expect_digests(&self, held: &[Span], digest: digest::Kind, records: Vec<Record>) {
+    pub(crate) fn expect_digests(
+        &self,
+        held: &[Span],
+        digest: digest::DigestKind,
+        records: Vec<Record>,
+    ) {
         let mut fill = self.fill();
         fill.unproved += bytes(held);
         fill.uncompared = held.to_vec();
@@ -115,7 +120,7 @@ impl Pending {
     }
 
     /// Returns the kind of digest for held ranges.
-    pub(crate) fn held_digest(&self) -> digest::Kind {
+    pub(crate) fn held_digest(&self) -> digest::DigestKind {
         self.fill().held_digest
     }
 
@@ -299,7 +304,8 @@ impl Ledger {
 
     /// Records the result of entry `number`.
     pub(crate) fn settle(&self, number: u64, entry: &Entry, result: Result<Settled, Error>) {
-        if let (Ok(_), Kind::File(_), Some(listener)) = (&result, &entry.kind, self.in_place.get())
+        if let (Ok(_), EntryKind::File(_), Some(listener)) =
+            (&result, &entry.kind, self.in_place.get())
         {
             // a listener that has stopped has reported the reason
             listener.send(entry.path().to_owned()).ok();
@@ -317,7 +323,7 @@ impl Ledger {
         book.settle();
         match result {
             Ok(settled) => {
-                if entry.kind != Kind::Leave {
+                if entry.kind != EntryKind::FolderEnd {
                     book.verdict.entries += 1;
                     book.verdict.bytes = book.verdict.bytes.saturating_add(entry.size());
                     book.verdict.unchanged += u64::from(settled == Settled::Before);
@@ -430,8 +436,8 @@ mod tests {
 
     fn file(number: u64, size: u64) -> Entry {
         Entry {
-            kind: Kind::File(size),
-            ..Entry::gone(number.to_string().into_bytes())
+            kind: EntryKind::File(size),
+            ..Entry::bare(number.to_string().into_bytes())
         }
     }
 
@@ -462,7 +468,7 @@ mod tests {
             ("a/.parts/b", Some("a/.parts"), false),
             ("a/b", None, true),
         ] {
-            let entry = Entry::gone(b"a/b".to_vec());
+            let entry = Entry::bare(b"a/b".to_vec());
             let names = (temporary.into(), PathBuf::new());
             let pending = Pending::new(0, entry, names, false);
             assert_eq!(pending.apart(), apart.map(Path::new));
@@ -504,8 +510,8 @@ mod tests {
     fn digests_are_accepted_once_and_only_if_requested() {
         let ledger = Ledger::default();
         let file = pending(1, &[]);
-        file.expect_digests(&[(0, 50)], digest::Kind::Blake3, Vec::new());
-        assert_eq!(file.held_digest(), digest::Kind::Blake3);
+        file.expect_digests(&[(0, 50)], digest::DigestKind::Blake3, Vec::new());
+        assert_eq!(file.held_digest(), digest::DigestKind::Blake3);
         assert_eq!(file.fill().unproved, 50);
         ledger.expect(file);
         assert_eq!(ledger.compare(1, (0, 20)).unwrap().number, 1);
@@ -533,7 +539,7 @@ mod tests {
             let ledger = Ledger::default();
             ledger.list(1).unwrap();
             let file = pending(0, &owed);
-            file.expect_digests(&held, digest::Kind::Crc128, Vec::new());
+            file.expect_digests(&held, digest::DigestKind::Crc128, Vec::new());
             let entry = file.entry.clone();
             ledger.expect(file);
             assert!(!ledger.is_complete() && !ledger.is_closed());
@@ -573,8 +579,8 @@ mod tests {
         ledger.settle(1, &file(1, 20), Ok(Settled::Before));
         ledger.settle(2, &file(2, 40), Err(failure()));
         let folder = |kind| Entry { kind, ..file(3, 0) };
-        ledger.settle(3, &folder(Kind::Folder), Ok(Settled::Before));
-        ledger.settle(4, &folder(Kind::Leave), Ok(Settled::Now));
+        ledger.settle(3, &folder(EntryKind::Folder), Ok(Settled::Before));
+        ledger.settle(4, &folder(EntryKind::FolderEnd), Ok(Settled::Now));
         ledger.pass_over();
         let verdict = Verdict {
             entries: 3,
@@ -621,7 +627,7 @@ mod tests {
 
     fn folder_end() -> Entry {
         Entry {
-            kind: Kind::Leave,
+            kind: EntryKind::FolderEnd,
             ..file(9, 0)
         }
     }

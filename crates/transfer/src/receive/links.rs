@@ -114,7 +114,7 @@ mod tests {
     fn name(number: u64) -> Name {
         Name {
             number,
-            entry: Entry::gone(number.to_string().into_bytes()),
+            entry: Entry::bare(number.to_string().into_bytes()),
             temporary: PathBuf::new(),
         }
     }

@@ -1,6 +1,6 @@
 //! Metadata that a peer may set, as the receiving side decides.
 
-use lighthaul_files::manifest::{Entry, Kind};
+use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_io::fs::metadata::{Keep, MetadataKind, NotKept, NotKeptReason};
 
 /// Metadata that a peer may set besides names, contents, permissions, times, `user.*` attributes
@@ -40,7 +40,7 @@ impl Permit {
             });
         };
         let lends = entry.mode & SET_ID != 0;
-        let is_file = matches!(entry.kind, Kind::File(_));
+        let is_file = matches!(entry.kind, EntryKind::File(_));
         if !self.special && entry.mode & SPECIAL != 0 {
             if keep.owner || !is_file || !lends {
                 withhold(MetadataKind::SetId);
@@ -105,9 +105,9 @@ mod tests {
         };
         Entry {
             mode: 0o104_755,
-            kind: Kind::File(1),
+            kind: EntryKind::File(1),
             extras: Some(Box::new(extras)),
-            ..Entry::gone(b"program".to_vec())
+            ..Entry::bare(b"program".to_vec())
         }
     }
 
@@ -144,8 +144,8 @@ mod tests {
         // folders have these bits, too
         let mut folder = Entry {
             mode: 0o43_777,
-            kind: Kind::Folder,
-            ..Entry::gone(b"folder".to_vec())
+            kind: EntryKind::Folder,
+            ..Entry::bare(b"folder".to_vec())
         };
         assert_eq!(
             Permit::default().apply(&mut folder, Keep::default()).len(),

@@ -6,8 +6,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use lighthaul_files::filter::Verdict;
-use lighthaul_files::manifest::{Entry, Kind};
+use lighthaul_files::filter::Decision;
+use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::options::Action;
 use lighthaul_files::special::special;
 use lighthaul_io::control::Frame;
@@ -62,7 +62,7 @@ impl Judge<'_> {
             if there.is_some_and(|meta| self.keeps(place, &path, meta.kind)) {
                 return Ok(());
             }
-            let entry = Entry::gone(path);
+            let entry = Entry::bare(path);
             return self.plan(Action::Delete, &entry, "the source does not have it");
         }
         if let Err(error) = self.remove_tree(place, &path) {
@@ -92,7 +92,7 @@ impl Judge<'_> {
             return Err(Error::new(Code::Open, text));
         }
         if self.transfer.options().dry_run.is_some() {
-            if entry.kind == Kind::Folder {
+            if entry.kind == EntryKind::Folder {
                 place.fresh = Some(entry.path.clone());
             }
             return Ok(there);
@@ -155,7 +155,7 @@ impl Judge<'_> {
         let path = place.landing.at_source(path, &place.first);
         let folder = kind == FileType::Directory;
         if self.is_partial(&path)
-            || self.transfer.options().rules.verdict(&path, folder) != Verdict::Take
+            || self.transfer.options().rules.decide(&path, folder) != Decision::Include
         {
             return true;
         }

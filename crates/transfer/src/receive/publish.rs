@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use lighthaul_files::digest::Digest;
-use lighthaul_files::hash::Asked;
+use lighthaul_files::hash::HashRequest;
 use lighthaul_files::manifest::Entry;
 use lighthaul_files::object::Span;
 use lighthaul_io::fs::disk::Root;
@@ -50,7 +50,7 @@ pub(crate) struct Publisher<'a> {
     /// Protection of the bytes on the network.
     passage: Passage,
     /// Expected hashes of the only file.
-    expected: Vec<Asked>,
+    expected: Vec<HashRequest>,
     cradle: Cradle,
     /// Lock on the root, which is released before the root gets its metadata.
     claim: Option<Claim>,
@@ -75,7 +75,7 @@ impl<'a> Publisher<'a> {
     ) -> Self {
         let options = &settings.options;
         // a dry run computes no hashes
-        let expects = |asked: &&Asked| asked.expected.is_some() && options.dry_run.is_none();
+        let expects = |asked: &&HashRequest| asked.expected.is_some() && options.dry_run.is_none();
         Self {
             crew,
             ledger,

@@ -9,7 +9,7 @@ use std::thread::{self, Scope};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_files::list::Told;
+use lighthaul_files::list::ListSender;
 use lighthaul_files::object::Layout;
 use lighthaul_files::temp_names::Writer;
 use lighthaul_io::control::{Frame, Stream};
@@ -61,7 +61,7 @@ pub fn receive(
     mut settings: Settings,
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
-    let list = settings.names.take().map(Told::begin).transpose()?;
+    let list = settings.names.take().map(ListSender::start).transpose()?;
     let transfer = Transfer::new(session, settings)?;
     let Transfer {
         crew,
@@ -129,11 +129,11 @@ pub fn receive(
 }
 
 /// Sends the list of paths to the sender, as it requests pages.
-fn tell(list: &Told, crew: &Crew, stream: &Stream) -> Result<(), Error> {
+fn tell(list: &ListSender, crew: &Crew, stream: &Stream) -> Result<(), Error> {
     while !list.has_ended() {
         crew.check()?;
         let say = |page| Ok(stream.send(&Frame::message(Listing::Take(page).encode()))?);
-        list.answer(|| stream.has_room(), say)?;
+        list.send_pages(|| stream.has_room(), say)?;
         thread::park_timeout(TICK);
     }
     Ok(())
@@ -290,7 +290,7 @@ impl<'a> Receiving<'a, '_> {
             match self.transfer.session.hear_for(TICK) {
                 Err(error) if error.code == Code::TimedOut => {
                     // pending messages have been read by now
-                    let patience = self.transfer.options().patience();
+                    let patience = self.transfer.options().stall_timeout();
                     if now.since(moved.0.max(self.transfer.session.heard_at())) > patience {
                         let text = format!("the sender was silent for {} s", patience.as_secs());
                         return Err(Error::new(Code::TimedOut, text));

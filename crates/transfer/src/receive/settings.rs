@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use lighthaul_files::list::Names;
+use lighthaul_files::list::PathList;
 use lighthaul_files::options::Options;
-use lighthaul_files::temp_names::boot;
+use lighthaul_files::temp_names::boot_number;
 use lighthaul_io::fs::disk::Root;
 
 use super::claim::Claim;
@@ -18,7 +18,7 @@ pub struct Settings {
     /// True if datagrams are not encrypted.
     pub plain: bool,
     /// List of paths to copy, if not all are wanted.
-    pub names: Option<Names>,
+    pub names: Option<PathList>,
     /// Options of the copy.
     pub options: Options,
     /// Metadata that the peer may set.
@@ -38,7 +38,7 @@ impl Settings {
 
     /// Returns the start of the host that written bytes do not survive, or zero if they are synced.
     pub(super) fn boot(&self) -> u64 {
-        if self.options.sync { 0 } else { boot() }
+        if self.options.sync { 0 } else { boot_number() }
     }
 }
 

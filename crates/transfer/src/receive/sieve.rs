@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use lighthaul_files::manifest::{Entry, Kind};
+use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::temp_names::PREFIX;
 
 /// Names at the source, for each folder of the list that has not ended.
@@ -37,7 +37,7 @@ impl Sieve {
 
     /// Adds the name of `entry`.
     pub(crate) fn take(&mut self, entry: &Entry) {
-        if entry.kind == Kind::Leave {
+        if entry.kind == EntryKind::FolderEnd {
             return;
         }
         let cut = entry.path.iter().rposition(|octet| *octet == b'/');
@@ -48,7 +48,7 @@ impl Sieve {
         if let Some((_, names)) = self.stack.iter_mut().rev().find(|(path, _)| path == folder) {
             names.insert(name.to_vec());
         }
-        if entry.kind == Kind::Folder {
+        if entry.kind == EntryKind::Folder {
             self.stack.push((entry.path.clone(), BTreeSet::new()));
         }
     }

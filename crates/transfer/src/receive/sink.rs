@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use lighthaul_files::digest::{Digest, Kind, Taking};
+use lighthaul_files::digest::{Digest, DigestKind, Digester};
 use lighthaul_files::object::LARGE;
 use lighthaul_io::error::Error as World;
 use lighthaul_io::fs::disk::OutputFile;
@@ -26,7 +26,7 @@ const OPEN: u32 = 0o600;
 pub(crate) struct FileSink {
     pub(crate) crew: Arc<Crew>,
     pub(crate) files: TempFiles,
-    pub(crate) kind: Kind,
+    pub(crate) kind: DigestKind,
     /// Most files that are open at a time.
     pub(crate) open_max: usize,
     /// Queue for complete objects.
@@ -40,7 +40,7 @@ pub(crate) struct Writing {
     object: Arc<Incoming>,
     /// Open files, by the numbers of their entries.
     open: BTreeMap<u64, OutputFile>,
-    taking: BTreeMap<usize, Taking>,
+    digester: BTreeMap<usize, Digester>,
     digests: Vec<Option<Digest>>,
 }
 
@@ -50,8 +50,8 @@ impl FileSink {
             return Err(Error::new(Code::Io, "received bytes belong to no object"));
         };
         let object = Arc::clone(&writing.object);
-        for cut in object.layout.cut(offset, bytes.len()) {
-            self.piece(&mut writing, cut.index, cut.at, &bytes[cut.range])?;
+        for part in object.layout.parts(offset, bytes.len()) {
+            self.piece(&mut writing, part.index, part.at, &bytes[part.range])?;
         }
         self.object = Some(writing);
         Ok(())
@@ -67,13 +67,13 @@ impl FileSink {
         let piece = writing.object.layout.pieces()[index];
         let file = Arc::clone(&writing.object.files[index]);
         let (kind, sparse) = (self.kind, self.files.sparse);
-        let taking = writing
-            .taking
+        let digester = writing
+            .digester
             .entry(index)
-            .or_insert_with(|| Taking::new(kind, piece.len));
-        taking.take(at, bytes);
-        let whole = taking.is_whole();
-        let digest = taking.finish().filter(|_| whole);
+            .or_insert_with(|| Digester::new(kind, piece.len));
+        digester.update(at, bytes);
+        let whole = digester.is_whole();
+        let digest = digester.finish().filter(|_| whole);
         let Some(output) = self.open(writing, &file)? else {
             return Ok(());
         };
@@ -101,7 +101,7 @@ impl FileSink {
                     .map_err(|error| self.files.fault(Attempt::ReadBack, &file, &error))?,
             };
             writing.digests[index] = digest;
-            writing.taking.remove(&index);
+            writing.digester.remove(&index);
             if piece.len < LARGE {
                 writing.open.remove(&piece.entry);
             }
@@ -137,17 +137,22 @@ impl FileSink {
 }
 
 /// Returns the digest of a range of the file, for kinds of digests that need the bytes in order.
-fn read_back(file: &OutputFile, kind: Kind, offset: u64, len: u64) -> io::Result<Option<Digest>> {
-    let mut taking = Taking::new(kind, len);
+fn read_back(
+    file: &OutputFile,
+    kind: DigestKind,
+    offset: u64,
+    len: u64,
+) -> io::Result<Option<Digest>> {
+    let mut digester = Digester::new(kind, len);
     let mut buffer = vec![0; 1 << 20];
     let mut at = 0;
     while at < len {
         let part = (len - at).min(buffer.len() as u64) as usize;
         file.read_at(&mut buffer[..part], offset + at)?;
-        taking.take(at, &buffer[..part]);
+        digester.update(at, &buffer[..part]);
         at += part as u64;
     }
-    Ok(taking.finish())
+    Ok(digester.finish())
 }
 
 impl Sink for FileSink {
@@ -156,7 +161,7 @@ impl Sink for FileSink {
     fn begin(&mut self, object: Arc<Incoming>) -> Result<(), World> {
         self.object = Some(Writing {
             open: BTreeMap::new(),
-            taking: BTreeMap::new(),
+            digester: BTreeMap::new(),
             digests: vec![None; object.files.len()],
             object,
         });

@@ -105,7 +105,7 @@ impl Judge<'_> {
             }
             let now = self.transfer.session.clock.now();
             let until = place.waits_until.get_or_insert_with(|| {
-                let patience = self.transfer.options().patience();
+                let patience = self.transfer.options().stall_timeout();
                 let path = place.landing.folder.join(pending.entry.path());
                 self.transfer.board.tell(format!(
                     "waiting up to {1} s for another copy that is writing {0}",

@@ -3,7 +3,7 @@
 
 use std::io::{self, ErrorKind};
 
-use lighthaul_files::digest::{Digest, Taking};
+use lighthaul_files::digest::{Digest, Digester};
 use lighthaul_io::fs::disk::InputFile;
 use lighthaul_session::error::{Code, Error};
 
@@ -51,7 +51,7 @@ impl HeldReader<'_> {
             return Err(changed(item));
         };
         let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, piece.offset + at);
-        let digest = Taking::of(held.digest, piece.len, read);
+        let digest = Digester::read(held.digest, piece.len, read);
         let digest = digest.map_err(|error| unreadable(item, &error))?;
         match item.is_unchanged(file) {
             Ok(true) => Ok(digest),

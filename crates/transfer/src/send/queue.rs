@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use lighthaul_files::digest::Kind;
+use lighthaul_files::digest::DigestKind;
 use lighthaul_files::manifest::WINDOW;
 use lighthaul_files::object::{LARGE, Layout, PIECES_MAX, Piece, Span};
 use lighthaul_io::fs::disk::InputFile;
@@ -44,8 +44,8 @@ impl Item {
 pub(crate) struct HeldRange {
     pub(crate) piece: Piece,
     pub(crate) item: Arc<Item>,
-    /// Kind of the digest that is compared.
-    pub(crate) digest: Kind,
+    /// DigestKind of the digest that is compared.
+    pub(crate) digest: DigestKind,
 }
 
 /// Object for a lane.
@@ -422,7 +422,7 @@ mod tests {
             number,
             send,
             held,
-            digest: Kind::Crc128,
+            digest: DigestKind::Crc128,
         }
     }
 

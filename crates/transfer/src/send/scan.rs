@@ -6,9 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_files::digest::{self, Digest, Taking};
-use lighthaul_files::list::Heard;
-use lighthaul_files::manifest::{Entry, Kind, PAGE, pack};
+use lighthaul_files::digest::{self, Digest, Digester};
+use lighthaul_files::list::ListReceiver;
+use lighthaul_files::manifest::{Entry, EntryKind, PAGE, pack};
 use lighthaul_files::options::{Action, Detail, Planned};
 use lighthaul_files::walk::Found;
 use lighthaul_io::control::Frame;
@@ -69,7 +69,7 @@ impl Scan<'_> {
         match found {
             Found::Entry(mut entry, place, meta) => {
                 let alone = self.transfer.queue.totals().entries == 0
-                    && matches!(entry.kind, Kind::File(_));
+                    && matches!(entry.kind, EntryKind::File(_));
                 if self.transfer.options().expects() && !alone {
                     let text =
                         "--hash with a value applies to one file; leave the value out to copy more";
@@ -78,13 +78,13 @@ impl Scan<'_> {
                 if self.transfer.options().checksum {
                     entry.digest = self.digest(&entry, &place, meta.as_ref());
                 }
-                let item = matches!(entry.kind, Kind::File(_)).then(|| Item {
+                let item = matches!(entry.kind, EntryKind::File(_)).then(|| Item {
                     place,
                     size: entry.size(),
                     version: meta.map_or(0, |meta| meta.version().mark()),
                 });
                 self.transfer.queue.list(&self.transfer.crew, item)?;
-                page.bytes += entry.weight();
+                page.bytes += entry.encoded_len();
                 page.entries.push(entry);
             }
             Found::Skipped(text) => {
@@ -133,12 +133,12 @@ impl Scan<'_> {
     /// Returns the digest of a file, or none if it cannot be read or has changed. Sending it will
     /// then fail.
     fn digest(&self, entry: &Entry, place: &Path, meta: Option<&Meta>) -> Option<Digest> {
-        let Kind::File(size) = entry.kind else {
+        let EntryKind::File(size) = entry.kind else {
             return None;
         };
         let file = self.transfer.ground.file(place).ok()?;
         let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, at);
-        let digest = Taking::of(digest::Kind::Blake3, size, read).ok()?;
+        let digest = Digester::read(digest::DigestKind::Blake3, size, read).ok()?;
         let is_unchanged = file.version().ok()? == meta?.version();
         is_unchanged.then_some(digest)
     }
@@ -162,10 +162,10 @@ impl Scan<'_> {
 
     /// Handles the answers of the receiver to all entries, and requests its list of paths, if it
     /// has one.
-    pub(crate) fn hear(&self, mut list: Option<Heard>) -> Result<(), Error> {
+    pub(crate) fn hear(&self, mut list: Option<ListReceiver>) -> Result<(), Error> {
         while !self.transfer.queue.is_answered() {
             if let Some(list) = &mut list {
-                list.ask(|| self.say(&Listing::Which))?;
+                list.request_pages(|| self.say(&Listing::Which))?;
             }
             let until = self.transfer.session.clock.now() + LOOK;
             let frame = match self
@@ -190,7 +190,7 @@ impl Scan<'_> {
                     }
                 }
                 (Ok(Listing::Removed(paths)), _) => self.transfer.board.show(Sight::Removed(paths)),
-                (Ok(Listing::Take(page)), Some(list)) => list.take(page)?,
+                (Ok(Listing::Take(page)), Some(list)) => list.receive(page)?,
                 (Err(error), _) => return Err(error),
                 _ => return Err(PeerFault::Unexpected("the next message about the list").into()),
             }

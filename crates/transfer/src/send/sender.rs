@@ -7,9 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
-use lighthaul_files::inspect::Inspected;
-use lighthaul_files::list::Heard;
-use lighthaul_files::listed::{Finds, Listed, Origin};
+use lighthaul_files::inspect::Inspector;
+use lighthaul_files::list::ListReceiver;
+use lighthaul_files::listed::{ListWalk, Origin, SourceEntries};
 use lighthaul_io::control::Control;
 use lighthaul_io::drive::Share;
 use lighthaul_io::host::clock::week_time;
@@ -46,7 +46,7 @@ const TICK: Duration = Duration::from_millis(20);
 pub fn send(
     session: &Session,
     role: &Role<'_>,
-    finds: Finds,
+    finds: SourceEntries,
     settings: Settings,
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
@@ -63,15 +63,15 @@ pub fn send(
     };
     let (named, top) = (finds.named, finds.top);
     let (found, list) = match finds.from {
-        Origin::Here(found) => (found, None),
-        Origin::There(base) => {
-            let (list, names) = Heard::new();
+        Origin::Local(found) => (found, None),
+        Origin::Remote(base) => {
+            let (list, names) = ListReceiver::new();
             let rules = options.rules.clone();
-            let found = Listed::new(Arc::clone(&transfer.ground), base, names, rules);
+            let found = ListWalk::new(Arc::clone(&transfer.ground), base, names, rules);
             (Box::new(found) as Box<_>, Some(list))
         }
     };
-    let found = Inspected::new(
+    let found = Inspector::new(
         (found, top.as_deref()),
         Arc::clone(&transfer.ground),
         options,
@@ -249,7 +249,7 @@ impl<'a> Sending<'a, '_> {
             }
             let message = match self.transfer.session.hear_for(TICK) {
                 Err(error) if error.code == Code::TimedOut => {
-                    let patience = self.transfer.options().patience();
+                    let patience = self.transfer.options().stall_timeout();
                     if clock
                         .now()
                         .since(begun.max(self.transfer.session.heard_at()))
@@ -281,7 +281,7 @@ impl<'a> Sending<'a, '_> {
     /// on another stream, which another thread reads.
     fn hear_out(&mut self) -> Result<(), Error> {
         let clock = self.transfer.session.clock;
-        let patience = self.transfer.options().patience();
+        let patience = self.transfer.options().stall_timeout();
         let mut judged = (clock.now(), 0);
         while !self.transfer.queue.is_judged() {
             // that thread continues when its events are taken
@@ -310,7 +310,7 @@ impl<'a> Sending<'a, '_> {
                 self.transfer.board.show(Sight::Warning(text));
                 Ok(())
             }
-            Message::Hashed(hashed) if hashed.is_sound() => {
+            Message::Hashed(hashed) if hashed.is_valid() => {
                 self.transfer.board.show(Sight::Hashed(hashed));
                 Ok(())
             }

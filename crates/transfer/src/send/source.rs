@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use lighthaul_files::digest::{Kind, Taking};
+use lighthaul_files::digest::{DigestKind, Digester};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::fs::disk::InputFile;
 use lighthaul_io::fs::ground::Ground;
@@ -18,7 +18,7 @@ use crate::message::Report;
 #[derive(Debug)]
 pub(crate) struct FileSource {
     ground: Arc<Ground>,
-    kind: Kind,
+    kind: DigestKind,
     /// Most files that are open at a time.
     open_max: usize,
     /// Queue for the reports about each object, after all of it was read.
@@ -34,7 +34,7 @@ struct Reading {
     /// Open files, by the numbers of their entries.
     open: BTreeMap<u64, InputFile>,
     /// Unfinished digests, by piece.
-    taking: BTreeMap<usize, Taking>,
+    digester: BTreeMap<usize, Digester>,
     done: Vec<Option<Report>>,
     left: usize,
     failed: BTreeMap<u64, Error>,
@@ -46,7 +46,7 @@ impl FileSource {
     /// Creates a source of files in `ground`.
     pub(crate) fn new(
         ground: Arc<Ground>,
-        (kind, open_max): (Kind, usize),
+        (kind, open_max): (DigestKind, usize),
         reports: Sender<(u64, Vec<Report>)>,
     ) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl Reading {
             plan,
             open_max,
             open: BTreeMap::new(),
-            taking: BTreeMap::new(),
+            digester: BTreeMap::new(),
             done: vec![None; pieces],
             left: pieces,
             failed: BTreeMap::new(),
@@ -134,18 +134,18 @@ impl Reading {
     }
 
     /// Adds a part of piece `index` to its digest. Creates the report after the last part.
-    fn digest(&mut self, kind: Kind, index: usize, at: u64, bytes: &[u8]) {
+    fn digest(&mut self, kind: DigestKind, index: usize, at: u64, bytes: &[u8]) {
         let piece = self.plan.layout.pieces()[index];
-        let taking = self
-            .taking
+        let digester = self
+            .digester
             .entry(index)
-            .or_insert_with(|| Taking::new(kind, piece.len));
-        taking.take(at, bytes);
-        if !taking.is_whole() {
+            .or_insert_with(|| Digester::new(kind, piece.len));
+        digester.update(at, bytes);
+        if !digester.is_whole() {
             return;
         }
-        let digest = taking.finish();
-        self.taking.remove(&index);
+        let digest = digester.finish();
+        self.digester.remove(&index);
         let item = Arc::clone(&self.plan.items[index]);
         let file = self.open.get(&piece.entry);
         if file.is_some_and(|file| matches!(item.is_unchanged(file), Ok(false))) {
@@ -187,19 +187,19 @@ impl Source for FileSource {
         }
         let plan = Arc::clone(&object.plan);
         let mut filled = 0;
-        for cut in plan.layout.cut(offset, buffer.len()) {
-            buffer[filled..cut.range.start].fill(0);
-            filled = cut.range.end;
+        for part in plan.layout.parts(offset, buffer.len()) {
+            buffer[filled..part.range.start].fill(0);
+            filled = part.range.end;
             object.piece(
                 &self.ground,
-                cut.index,
-                cut.at,
-                &mut buffer[cut.range.clone()],
+                part.index,
+                part.at,
+                &mut buffer[part.range.clone()],
             );
-            let new = cut.range.start.max(known);
-            if follows && new < cut.range.end {
-                let at = cut.at + (new - cut.range.start) as u64;
-                object.digest(self.kind, cut.index, at, &buffer[new..cut.range.end]);
+            let new = part.range.start.max(known);
+            if follows && new < part.range.end {
+                let at = part.at + (new - part.range.start) as u64;
+                object.digest(self.kind, part.index, at, &buffer[new..part.range.end]);
             }
         }
         buffer[filled..].fill(0);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lighthaul_files::listed::Finds;
+use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
 use lighthaul_io::control::Stream;
 use lighthaul_io::fs::ground::Ground;
@@ -35,7 +35,7 @@ impl<'a> Transfer<'a> {
     /// Creates the state of a new copy of the entries in `finds`.
     pub(super) fn new(
         session: &'a Session,
-        finds: &Finds,
+        finds: &SourceEntries,
         settings: Settings,
     ) -> Result<Self, Error> {
         Ok(Self {

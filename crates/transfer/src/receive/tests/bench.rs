@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::{fs, thread};
 
-use lighthaul_files::listed::Finds;
+use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
 use lighthaul_files::walk::Walk;
 use lighthaul_io::crypto::identity::Identity;
@@ -113,13 +113,18 @@ impl Bench {
     ) -> Outcome {
         let ground = Arc::new(Ground::anywhere());
         let walk = Walk::new(ground, &[self.top.join(from)], options.rules.clone());
-        self.send(Finds::walked(walk.unwrap()), to, options, watcher)
+        self.send(
+            SourceEntries::from_walk(walk.unwrap()),
+            to,
+            options,
+            watcher,
+        )
     }
 
     /// Copies the entries in `finds` like [`Self::watch`].
     pub(super) fn send(
         &self,
-        finds: Finds,
+        finds: SourceEntries,
         to: &str,
         options: &Options,
         watcher: &mut dyn FnMut(Sight),

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use lighthaul_files::manifest::{Entry, Kind, Linked};
+use lighthaul_files::manifest::{Entry, EntryKind, Linked};
 use lighthaul_files::options::{Action, Detail, Options};
 use lighthaul_io::fs::metadata::Keep;
 
@@ -82,7 +82,7 @@ fn dry_run_changes_nothing() {
         folder("new"),
         file("new/x", 1),
         leave("new"),
-        entry("link", Kind::Link(b"same".to_vec())),
+        entry("link", EntryKind::Link(b"same".to_vec())),
         leave(""),
     ];
     let options = Options {

@@ -5,9 +5,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use lighthaul_files::digest::Digest;
-use lighthaul_files::filter::{Rules, Written};
-use lighthaul_files::hash::Asked;
-use lighthaul_files::manifest::{Entry, Kind, Linked};
+use lighthaul_files::filter::{FilterOption, Rules};
+use lighthaul_files::hash::HashRequest;
+use lighthaul_files::manifest::{Entry, EntryKind, Linked};
 use lighthaul_files::options::Options;
 use lighthaul_io::fs::metadata::{Extras, Keep};
 use lighthaul_session::error::Code;
@@ -139,7 +139,7 @@ fn target_folder_gets_the_metadata_of_the_source_only_if_it_is_new() {
 #[test]
 fn rules_apply_to_paths_at_the_source() {
     let bench = Bench::new("renamed");
-    let rule = Written::Exclude(b"/dir/kept".to_vec());
+    let rule = FilterOption::Exclude(b"/dir/kept".to_vec());
     let options = Options {
         rules: Rules::parse(&[rule]).unwrap(),
         ..deleting()
@@ -232,8 +232,8 @@ fn empty_entries_are_created_at_once_with_the_metadata_of_the_source() {
         file("there", 0),
         holes,
         dressed,
-        entry("link", Kind::Link(b"nowhere".to_vec())),
-        entry("other", Kind::Link(b"new".to_vec())),
+        entry("link", EntryKind::Link(b"nowhere".to_vec())),
+        entry("other", EntryKind::Link(b"new".to_vec())),
     ];
     let judged = bench.judge(CONTENTS, &list, &Options::default());
     assert_eq!(judged.wants(), NOTHING);
@@ -496,7 +496,7 @@ fn existing_folder_is_made_writable_and_cleaned() {
         bench.leave(&format!("sub/{name}"), "x");
         bench.leave(&format!("sub/.parts/{name}"), "x");
     }
-    bench.leave(".lighthaul-89abcdef-1-1-1.claim", "");
+    bench.leave(".lighthaul-89abcdef-1-1-1.lock", "");
     bench.leave("sub/mine", "x");
     set_mode(&bench.target("sub"), 0o500);
     let options = Options {
@@ -554,7 +554,7 @@ fn empty_file_is_compared_with_the_expected_hash() {
     for (asked, made) in [(empty, true), ("adler32=1,md5", true), ("adler32=2", false)] {
         let bench = Bench::new("expected");
         let options = Options {
-            hash: Asked::list(asked).unwrap(),
+            hash: HashRequest::parse_list(asked).unwrap(),
             ..Options::default()
         };
         let judged = bench.judge(CONTENTS, &[file("a", 0)], &options);

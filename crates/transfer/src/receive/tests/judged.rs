@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lighthaul_files::manifest::{Entry, Kind, pack};
+use lighthaul_files::manifest::{Entry, EntryKind, pack};
 use lighthaul_files::options::{Options, Planned};
 use lighthaul_files::temp_names::Writer;
 use lighthaul_io::control::Frame;
@@ -141,29 +141,29 @@ pub(super) fn writer() -> Writer {
 
 /// Returns a file of this size.
 pub(super) fn file(path: &str, size: u64) -> Entry {
-    entry(path, Kind::File(size))
+    entry(path, EntryKind::File(size))
 }
 
 /// Returns a folder.
 pub(super) fn folder(path: &str) -> Entry {
-    entry(path, Kind::Folder)
+    entry(path, EntryKind::Folder)
 }
 
 /// Returns the end of a folder.
 pub(super) fn leave(path: &str) -> Entry {
-    entry(path, Kind::Leave)
+    entry(path, EntryKind::FolderEnd)
 }
 
 /// Returns an entry of a source that changed long ago.
-pub(super) fn entry(path: &str, kind: Kind) -> Entry {
-    let is_folder = matches!(kind, Kind::Folder | Kind::Leave);
+pub(super) fn entry(path: &str, kind: EntryKind) -> Entry {
+    let is_folder = matches!(kind, EntryKind::Folder | EntryKind::FolderEnd);
     Entry {
         kind,
         // with the bits of the file type, as the system returns them
         mode: if is_folder { 0o40_750 } else { 0o100_640 },
         seconds: SECONDS,
         nanos: 5,
-        ..Entry::gone(path.into())
+        ..Entry::bare(path.into())
     }
 }
 /// Target for the contents of a folder.

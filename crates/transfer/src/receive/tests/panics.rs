@@ -6,8 +6,8 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_files::hash::Asked;
-use lighthaul_files::listed::Finds;
+use lighthaul_files::hash::HashRequest;
+use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::error::Code;
@@ -66,7 +66,7 @@ fn panic_in_any_part_of_the_sender_ends_the_copy_on_both_sides() {
 #[test]
 fn panic_in_any_part_of_the_receiver_ends_the_copy_on_both_sides() {
     let options = Options {
-        hash: Asked::list("md5").unwrap(),
+        hash: HashRequest::parse_list("md5").unwrap(),
         ..Options::default()
     };
     for part in OF_RECEIVER {
@@ -92,7 +92,7 @@ fn panic_of_the_walk_does_not_look_like_the_end_of_the_list() {
     let bench = bench("walk");
     let copy = move || {
         let found = iter::repeat_with(|| panic!("broken on purpose"));
-        let finds = Finds::found(Arc::new(Ground::anywhere()), found);
+        let finds = SourceEntries::from_entries(Arc::new(Ground::anywhere()), found);
         bench.send(finds, "target/", &Options::default(), &mut |_| {})
     };
     check(ended(copy), "walk");

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use lighthaul_files::digest::Kind;
+use lighthaul_files::digest::DigestKind;
 use lighthaul_files::manifest::Entry;
 use lighthaul_files::object::Span;
 use lighthaul_files::options::{Action, Detail, Options};
@@ -72,7 +72,7 @@ impl Resumed {
 
     fn note(&self, spans: &[Span]) {
         let passage = Passage {
-            digest: Kind::Crc128,
+            digest: DigestKind::Crc128,
             sealed: false,
         };
         let records = spans.iter().map(|span| Record {

@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-use lighthaul_files::digest::{self, Digest, Taking};
-use lighthaul_files::hash::Asked;
+use lighthaul_files::digest::{self, Digest, Digester};
+use lighthaul_files::hash::HashRequest;
 use lighthaul_files::manifest::Entry;
 use lighthaul_files::object::{Layout, Piece, Span};
 use lighthaul_files::options::Options;
@@ -176,9 +176,9 @@ pub(super) fn arrived(number: u64, pieces: &[(&Arc<Pending>, Span)], ours: &[&st
 }
 
 pub(super) fn digest(bytes: &str) -> Digest {
-    let mut taking = Taking::new(digest::Kind::Crc128, bytes.len() as u64);
-    taking.take(0, bytes.as_bytes());
-    taking.finish().unwrap()
+    let mut digester = Digester::new(digest::DigestKind::Crc128, bytes.len() as u64);
+    digester.update(0, bytes.as_bytes());
+    digester.finish().unwrap()
 }
 
 pub(super) fn subject(file: &Pending) -> Subject {
@@ -204,7 +204,7 @@ pub(super) fn synced() -> Options {
 
 pub(super) fn expecting(text: &str) -> Options {
     Options {
-        hash: Asked::list(text).unwrap(),
+        hash: HashRequest::parse_list(text).unwrap(),
         ..Options::default()
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use lighthaul_files::digest::{Kind, Taking};
+use lighthaul_files::digest::{DigestKind, Digester};
 use lighthaul_files::manifest::Entry;
 use lighthaul_io::fs::disk::Root;
 use lighthaul_io::fs::meta::Meta;
@@ -28,7 +28,7 @@ use crate::receive::temp_files::{Attempt, TempFiles, is_continued};
 use crate::receive::transfer::Transfer;
 
 const PASSAGE: Passage = Passage {
-    digest: Kind::Crc128,
+    digest: DigestKind::Crc128,
     sealed: true,
 };
 
@@ -230,7 +230,7 @@ fn compare(
         passage: PASSAGE,
     };
     let there = pending(file("a", 10), false, true);
-    there.expect_digests(&[(2, 6)], Kind::Crc128, vec![record]);
+    there.expect_digests(&[(2, 6)], DigestKind::Crc128, vec![record]);
     bench.leave("a.part", "0123456789");
     let journal = File::create(bench.target("a.journal")).unwrap();
     Journal::begin((journal, Slot::alone()), subject(&there), noted).unwrap();
@@ -271,9 +271,9 @@ fn held_range_counts_only_if_it_is_equal() {
         passage: PASSAGE,
     }];
     let digest = |bytes: &[u8]| {
-        let mut taking = Taking::new(Kind::Crc128, bytes.len() as u64);
-        taking.take(0, bytes);
-        taking.finish().unwrap()
+        let mut digester = Digester::new(DigestKind::Crc128, bytes.len() as u64);
+        digester.update(0, bytes);
+        digester.finish().unwrap()
     };
     let (right, wrong) = (digest(b"2345"), digest(b"2346"));
     for sparse in [false, true] {

@@ -7,28 +7,28 @@ use lighthaul_io::host::wait::{Watch, wait};
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::session::Session;
 
-use crate::verb::{Answer, Verb};
-use crate::work::{Scope, work};
+use crate::execute::{Scope, execute};
+use crate::request::{FileReply, FileRequest};
 
 /// Executes the request of a peer and sends the reply, no further ahead than TCP allows. Returns
 /// the number of items done.
-pub fn answer(session: &Session, scope: Scope<'_>, verb: &Verb) -> Result<u64, Error> {
-    let done = work(scope, verb, &mut |answer| {
+pub fn serve(session: &Session, scope: Scope<'_>, request: &FileRequest) -> Result<u64, Error> {
+    let done = execute(scope, request, &mut |answer| {
         wait_for_room(session)?;
         session.say(&answer)
     })?;
-    session.control.flush(PATIENCE);
+    session.control.flush(TIMEOUT);
     Ok(done)
 }
 
-/// Receives the reply of a peer, part by part. The last part is [`Answer::Done`].
-pub fn hear(
+/// Receives the reply of a peer, part by part. The last part is [`FileReply::Done`].
+pub fn receive(
     session: &Session,
-    take: &mut dyn FnMut(Answer) -> Result<(), Error>,
+    take: &mut dyn FnMut(FileReply) -> Result<(), Error>,
 ) -> Result<(), Error> {
     loop {
-        let answer: Answer = session.hear()?;
-        let done = matches!(answer, Answer::Done(_));
+        let answer: FileReply = session.hear()?;
+        let done = matches!(answer, FileReply::Done(_));
         take(answer)?;
         if done {
             return Ok(());
@@ -37,7 +37,7 @@ pub fn hear(
 }
 
 fn wait_for_room(session: &Session) -> Result<(), Error> {
-    let deadline = session.clock.now() + PATIENCE;
+    let deadline = session.clock.now() + TIMEOUT;
     while !session.stream.has_room() {
         if session.clock.now() >= deadline {
             return Err(Error::new(Code::TimedOut, "the peer stopped reading"));
@@ -47,10 +47,10 @@ fn wait_for_room(session: &Session) -> Result<(), Error> {
             .map_err(|e| Error::new(Code::Io, format!("cannot wait for the peer: {e}")))?;
         // the peer may only report an error now
         session.stream.woken();
-        session.heard::<Answer>()?;
+        session.heard::<FileReply>()?;
     }
     Ok(())
 }
 
 /// Longest wait until the peer reads on.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);

@@ -16,8 +16,8 @@ use lighthaul_io::host::interrupt;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::session::Halt;
 
+use crate::request::{FileInfo, FileKind, FileReply, FileRequest};
 use crate::special::special;
-use crate::verb::{Answer, Kind, Listed, Verb};
 
 /// Files and rights of a request.
 #[derive(Clone, Copy, Debug)]
@@ -32,63 +32,63 @@ pub struct Scope<'a> {
     pub halt: &'a Halt,
 }
 
-/// Executes `verb` and passes each part of the reply to `say`. Items that fail are part of the
+/// Executes `request` and passes each part of the reply to `say`. Items that fail are part of the
 /// reply, and the others are done. Fails only if nothing can be done, or if `say` fails. Returns
 /// the number of items done.
-pub fn work(
+pub fn execute(
     scope: Scope<'_>,
-    verb: &Verb,
-    say: &mut dyn FnMut(Answer) -> Result<(), Error>,
+    request: &FileRequest,
+    say: &mut dyn FnMut(FileReply) -> Result<(), Error>,
 ) -> Result<u64, Error> {
-    if verb.changes() && !scope.writable {
+    if request.changes() && !scope.writable {
         let text = "files cannot be changed: your key has read-only access there";
         return Err(Error::new(Code::Permission, text));
     }
     let clock = Clock::start();
-    let mut worker = Worker {
+    let mut executor = Executor {
         ground: scope.ground,
         special: scope.special,
         halt: scope.halt,
         say,
         clock,
-        said: clock.now(),
+        last_sent: clock.now(),
         listed: Vec::new(),
         listed_bytes: 0,
         done: 0,
         unsynced: None,
     };
-    match verb {
-        Verb::List { path, hidden } => worker.list(path, *hidden)?,
-        Verb::Stat(paths) => worker.each(paths, Worker::stat)?,
-        Verb::Remove { paths, recursive } => {
-            worker.each(paths, |worker, path| worker.remove(path, *recursive))?;
+    match request {
+        FileRequest::List { path, hidden } => executor.list(path, *hidden)?,
+        FileRequest::Stat(paths) => executor.each(paths, Executor::stat)?,
+        FileRequest::Remove { paths, recursive } => {
+            executor.each(paths, |executor, path| executor.remove(path, *recursive))?;
         }
-        Verb::Make { paths, parents } => {
-            worker.each(paths, |worker, path| worker.make(path, *parents))?;
+        FileRequest::Make { paths, parents } => {
+            executor.each(paths, |executor, path| executor.make(path, *parents))?;
         }
     }
-    worker.sync()?;
-    worker.flush()?;
-    let done = worker.done;
-    (worker.say)(Answer::Done(done))?;
+    executor.sync()?;
+    executor.flush()?;
+    let done = executor.done;
+    (executor.say)(FileReply::Done(done))?;
     Ok(done)
 }
 
-struct Worker<'a> {
+struct Executor<'a> {
     ground: &'a Ground,
     special: bool,
     halt: &'a Halt,
-    say: &'a mut dyn FnMut(Answer) -> Result<(), Error>,
+    say: &'a mut dyn FnMut(FileReply) -> Result<(), Error>,
     clock: Clock,
-    said: Instant,
-    listed: Vec<Listed>,
+    last_sent: Instant,
+    listed: Vec<FileInfo>,
     listed_bytes: usize,
     done: u64,
     /// Folder with changed names that was not synced, and its path.
     unsynced: Option<(PathBuf, Folder)>,
 }
 
-impl Worker<'_> {
+impl Executor<'_> {
     fn each(
         &mut self,
         paths: &[Vec<u8>],
@@ -126,7 +126,7 @@ impl Worker<'_> {
                     }
                 }
             }
-            self.stir()?;
+            self.report_progress()?;
         }
     }
 
@@ -195,7 +195,7 @@ impl Worker<'_> {
                     "cannot remove {}: it is the root or a path of dots",
                     path.display()
                 );
-                self.say(Answer::Failed {
+                self.say(FileReply::Failed {
                     code: Code::Usage as u8,
                     why: text,
                 })
@@ -220,7 +220,7 @@ impl Worker<'_> {
                 "cannot remove {}: it is a {what}, and your key has no right to remove those (`lighthaul allow --special` grants it)",
                 path.display()
             );
-            return self.say(Answer::Failed {
+            return self.say(FileReply::Failed {
                 code: Code::Permission as u8,
                 why: text,
             });
@@ -239,7 +239,7 @@ impl Worker<'_> {
                 "cannot remove {}: it is a folder; use -r to remove it with its contents",
                 path.display()
             );
-            return self.say(Answer::Failed {
+            return self.say(FileReply::Failed {
                 code: Code::Usage as u8,
                 why: text,
             });
@@ -249,7 +249,7 @@ impl Worker<'_> {
                 "cannot remove {}: it is nested more than {DEPTH_MAX} folders deep",
                 path.display()
             );
-            return self.say(Answer::Failed {
+            return self.say(FileReply::Failed {
                 code: Code::Io as u8,
                 why: text,
             });
@@ -305,9 +305,9 @@ impl Worker<'_> {
         }
     }
 
-    fn add(&mut self, listed: Listed) -> Result<(), Error> {
-        self.listed_bytes += listed.path.len() + size_of::<Listed>();
-        if let Kind::Link(says) = &listed.kind {
+    fn add(&mut self, listed: FileInfo) -> Result<(), Error> {
+        self.listed_bytes += listed.path.len() + size_of::<FileInfo>();
+        if let FileKind::Link(says) = &listed.kind {
             self.listed_bytes += says.len();
         }
         self.listed.push(listed);
@@ -323,22 +323,22 @@ impl Worker<'_> {
         }
         self.listed_bytes = 0;
         let listed = mem::take(&mut self.listed);
-        self.say(Answer::Listed(listed))
+        self.say(FileReply::Listed(listed))
     }
 
     fn advance(&mut self) -> Result<(), Error> {
         self.done += 1;
-        self.stir()
+        self.report_progress()
     }
 
     /// Reports progress if the last message is old.
-    fn stir(&mut self) -> Result<(), Error> {
+    fn report_progress(&mut self) -> Result<(), Error> {
         self.check()?;
-        if self.clock.now().since(self.said) < STIR {
+        if self.clock.now().since(self.last_sent) < PROGRESS_INTERVAL {
             return Ok(());
         }
         self.flush()?;
-        self.say(Answer::Busy(self.done))
+        self.say(FileReply::Busy(self.done))
     }
 
     /// Fails if the session was halted or the user has interrupted the command.
@@ -356,20 +356,20 @@ impl Worker<'_> {
         } else {
             Error::file(Code::Open, what, path, error)
         };
-        self.say(Answer::Failed {
+        self.say(FileReply::Failed {
             code: error.code as u8,
             why: error.text,
         })
     }
 
-    fn say(&mut self, answer: Answer) -> Result<(), Error> {
-        self.said = self.clock.now();
+    fn say(&mut self, answer: FileReply) -> Result<(), Error> {
+        self.last_sent = self.clock.now();
         (self.say)(answer)
     }
 }
 
 /// Describes `name` in `folder`, under `path`.
-fn listed(folder: &Folder, name: &OsStr, path: &[u8]) -> io::Result<Listed> {
+fn listed(folder: &Folder, name: &OsStr, path: &[u8]) -> io::Result<FileInfo> {
     let Meta {
         kind,
         size,
@@ -381,15 +381,15 @@ fn listed(folder: &Folder, name: &OsStr, path: &[u8]) -> io::Result<Listed> {
         ..
     } = folder.look(name)?;
     let kind = if kind.is_file() {
-        Kind::File
+        FileKind::File
     } else if kind.is_dir() {
-        Kind::Folder
+        FileKind::Folder
     } else if kind.is_symlink() {
-        Kind::Link(folder.link(name)?.into_vec())
+        FileKind::Link(folder.link(name)?.into_vec())
     } else {
-        Kind::Other
+        FileKind::Other
     };
-    Ok(Listed {
+    Ok(FileInfo {
         path: path.to_vec(),
         kind,
         size,
@@ -406,7 +406,7 @@ const NAMES_MAX: usize = 1000;
 /// Approximate size of one part of a reply, in bytes.
 const PIECE_BYTES: usize = 64 << 10;
 /// Longest time between messages while work continues.
-const STIR: Duration = Duration::from_secs(1);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// Deepest nesting of removed folders. Each takes a file descriptor until it is empty.
 const DEPTH_MAX: usize = 200;
 
@@ -424,24 +424,24 @@ mod tests {
             halt: &Halt::default(),
         };
         let paths = vec![b"lighthaul-is-not-made".to_vec()];
-        let verbs = [
-            Verb::Make {
+        let requests = [
+            FileRequest::Make {
                 paths: paths.clone(),
                 parents: true,
             },
-            Verb::Remove {
+            FileRequest::Remove {
                 paths,
                 recursive: true,
             },
         ];
-        for verb in verbs {
+        for request in requests {
             let mut say = |answer| panic!("{answer:?}");
-            let error = work(scope, &verb, &mut say).unwrap_err();
+            let error = execute(scope, &request, &mut say).unwrap_err();
             assert_eq!(error.code, Code::Permission);
         }
         assert!(!Path::new("lighthaul-is-not-made").exists());
-        let verb = Verb::Stat(vec![b".".to_vec()]);
-        assert_eq!(work(scope, &verb, &mut |_| Ok(())), Ok(1));
+        let request = FileRequest::Stat(vec![b".".to_vec()]);
+        assert_eq!(execute(scope, &request, &mut |_| Ok(())), Ok(1));
     }
 
     #[test]
@@ -458,13 +458,13 @@ mod tests {
             halt: &halt,
         };
         let paths = vec![top.as_os_str().as_bytes().to_vec()];
-        let verb = Verb::Remove {
+        let request = FileRequest::Remove {
             paths,
             recursive: true,
         };
         let denied = Error::new(Code::Permission, "your key is not allowed there");
         halt.stop(denied.clone());
-        assert_eq!(work(scope, &verb, &mut |_| Ok(())), Err(denied));
+        assert_eq!(execute(scope, &request, &mut |_| Ok(())), Err(denied));
         assert_eq!(std::fs::read_dir(&top).unwrap().count(), 3);
         std::fs::remove_dir_all(&top).unwrap();
     }

@@ -9,7 +9,7 @@ use crate::manifest::{PATH_MAX, PLACES_MAX};
 
 /// Request about files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Verb {
+pub enum FileRequest {
     /// Lists the contents of a folder, or a file itself.
     List {
         /// Path of the folder.
@@ -38,11 +38,11 @@ pub enum Verb {
     },
 }
 
-/// Part of a reply. [`Answer::Done`] is the last.
+/// Part of a reply. [`FileReply::Done`] is the last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Answer {
+pub enum FileReply {
     /// Items that were found.
-    Listed(#[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")] Vec<Listed>),
+    Listed(#[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")] Vec<FileInfo>),
     /// Work continues; this number of items is done.
     Busy(u64),
     /// An item failed.
@@ -57,19 +57,19 @@ pub enum Answer {
     Done(u64),
 }
 
-impl Topic for Answer {
+impl Topic for FileReply {
     const NUMBER: u8 = 2;
-    type Request = Verb;
+    type Request = FileRequest;
 }
 
 /// Item of the file system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Listed {
+pub struct FileInfo {
     /// Name in the listed folder, or the path of the request.
     #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
     pub path: Vec<u8>,
-    /// Kind of the item.
-    pub kind: Kind,
+    /// FileKind of the item.
+    pub kind: FileKind,
     /// Size of a file in bytes.
     pub size: u64,
     /// Permission bits.
@@ -86,7 +86,7 @@ pub struct Listed {
 
 /// Kinds of items.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
+pub enum FileKind {
     /// A file.
     File,
     /// A folder.
@@ -97,7 +97,7 @@ pub enum Kind {
     Other,
 }
 
-impl Verb {
+impl FileRequest {
     /// Returns true if the request changes files.
     pub const fn changes(&self) -> bool {
         matches!(self, Self::Remove { .. } | Self::Make { .. })

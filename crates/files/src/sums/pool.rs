@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Consumer of results.
-pub trait Foreman<R> {
+pub trait Consumer<R> {
     /// Error that stops the pool.
     type Error;
 
@@ -17,27 +17,27 @@ pub trait Foreman<R> {
     fn take(&mut self, result: R) -> Result<(), Self::Error>;
 
     /// Called a few times a second, to show progress.
-    fn look(&mut self);
+    fn tick(&mut self);
 }
 
-/// Runs `work` on all `jobs` in `workers` threads, until the jobs end or the foreman fails.
-pub fn work<J: Send, R: Send, F: Foreman<R>>(
+/// Runs `work` on all `jobs` in `workers` threads, until the jobs end or the consumer fails.
+pub fn run<J: Send, R: Send, F: Consumer<R>>(
     jobs: impl Iterator<Item = J>,
     workers: usize,
     work: impl Fn(J) -> R + Sync,
-    foreman: &mut F,
+    consumer: &mut F,
 ) -> Result<(), F::Error> {
     let workers = workers.max(1);
     let window = (workers * WINDOW_EACH) as u64;
     // the queue has room for all jobs of the window, so that sending never waits
-    let (give, row) = sync_channel(workers * WINDOW_EACH);
-    let row = Mutex::new(row);
+    let (send_job, queue) = sync_channel(workers * WINDOW_EACH);
+    let queue = Mutex::new(queue);
     let (done, results) = channel();
     thread::scope(|scope| {
         for _ in 0..workers {
-            let (row, work, done) = (&row, &work, done.clone());
+            let (queue, work, done) = (&queue, &work, done.clone());
             scope.spawn(move || {
-                while let Some((number, job)) = next(row) {
+                while let Some((number, job)) = next(queue) {
                     let result = catch_unwind(AssertUnwindSafe(|| work(job)));
                     if done.send((number, result)).is_err() {
                         return;
@@ -48,46 +48,46 @@ pub fn work<J: Send, R: Send, F: Foreman<R>>(
         drop(done);
         let mut jobs = jobs.fuse();
         let (mut given, mut taken) = (0_u64, 0_u64);
-        let mut early = BTreeMap::new();
+        let mut finished_early = BTreeMap::new();
         // dropping these at the end of the block ends the workers
-        let (give, results) = (give, results);
+        let (send_job, results) = (send_job, results);
         loop {
             while given - taken < window
                 && let Some(job) = jobs.next()
             {
-                give.send((given, job)).ok();
+                send_job.send((given, job)).ok();
                 given += 1;
             }
             if given == taken {
                 return Ok(());
             }
-            match results.recv_timeout(LOOK) {
+            match results.recv_timeout(TICK) {
                 Ok((number, Ok(result))) => {
-                    early.insert(number, result);
+                    finished_early.insert(number, result);
                 }
                 // other workers would wait for jobs, and this thread for the result
                 Ok((_, Err(panic))) => resume_unwind(panic),
-                Err(RecvTimeoutError::Timeout) => foreman.look(),
+                Err(RecvTimeoutError::Timeout) => consumer.tick(),
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
-            while let Some(result) = early.remove(&taken) {
+            while let Some(result) = finished_early.remove(&taken) {
                 taken += 1;
-                foreman.take(result)?;
+                consumer.take(result)?;
             }
         }
     })
 }
 
-fn next<T>(row: &Mutex<Receiver<T>>) -> Option<T> {
-    let row = row.lock().unwrap_or_else(PoisonError::into_inner);
-    row.recv().ok()
+fn next<T>(queue: &Mutex<Receiver<T>>) -> Option<T> {
+    let queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+    queue.recv().ok()
 }
 
 /// Jobs in the queue or waiting for their turn, for each worker: many small files beside a large
 /// one.
 const WINDOW_EACH: usize = 256;
-/// Interval of calls to the foreman.
-const LOOK: Duration = Duration::from_millis(200);
+/// Interval of calls to the consumer.
+const TICK: Duration = Duration::from_millis(200);
 
 #[cfg(test)]
 mod tests {
@@ -96,7 +96,7 @@ mod tests {
 
     struct List(Vec<u64>, usize);
 
-    impl Foreman<u64> for List {
+    impl Consumer<u64> for List {
         type Error = &'static str;
 
         fn take(&mut self, result: u64) -> Result<(), &'static str> {
@@ -107,7 +107,7 @@ mod tests {
             Ok(())
         }
 
-        fn look(&mut self) {}
+        fn tick(&mut self) {}
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
             finished.fetch_add(1, Ordering::SeqCst);
             job * job
         };
-        assert_eq!(work(jobs, 3, square, &mut list), Ok(()));
+        assert_eq!(run(jobs, 3, square, &mut list), Ok(()));
         assert!(list.0.iter().copied().eq((0..20_000).map(|job| job * job)));
         assert!(most.load(Ordering::SeqCst) <= 3 * WINDOW_EACH as u64);
     }
@@ -140,16 +140,16 @@ mod tests {
             assert!(job != 300, "broken on purpose");
             job
         };
-        let run = || work(0..1000, 3, break_down, &mut list);
-        assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
+        let attempt = || run(0..1000, 3, break_down, &mut list);
+        assert!(catch_unwind(AssertUnwindSafe(attempt)).is_err());
     }
 
     #[test]
     fn error_of_the_consumer_ends_the_pool() {
         let mut list = List(Vec::new(), 10);
-        assert_eq!(work(0_u64.., 2, |job| job, &mut list), Err("enough"));
+        assert_eq!(run(0_u64.., 2, |job| job, &mut list), Err("enough"));
         assert_eq!(list.0, (0..10).collect::<Vec<_>>());
         let mut list = List(Vec::new(), 10);
-        assert_eq!(work(0..0, 2, |job| job, &mut list), Ok(()));
+        assert_eq!(run(0..0, 2, |job| job, &mut list), Ok(()));
     }
 }
