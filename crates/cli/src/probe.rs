@@ -105,7 +105,7 @@ fn measure(args: &Probe, host: &str, what: measure::MeasureMode) -> Result<Measu
     };
     let session = dial(&args.far, Some(&args.through), &host, port)?;
     let ask = MeasureRequest {
-        what,
+        mode: what,
         bytes: args.size.0,
         millis: args.time.clamp(TIME_MIN, TIME_MAX).as_millis() as u32,
         rate_bps: args.rate.map(Rate::as_bps),

@@ -15,9 +15,9 @@ use lighthaul_session::message::{self as own, Hello};
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_transfer::budget::Budget;
-use lighthaul_transfer::relay::{Message, Relay, relayed};
+use lighthaul_transfer::relay::{Message, Relay, copy_request};
 use lighthaul_transfer::send;
-use lighthaul_transfer::watch::{Sight, Summary, Watcher};
+use lighthaul_transfer::watch::{CopyEvent, Summary, Watcher};
 use tracing::{debug, info};
 
 use crate::client::call;
@@ -51,7 +51,7 @@ pub(crate) fn run(
     }
     let identity = Identity::generate();
     let caller = *tls::fingerprint(&identity)?.octets();
-    session.say(&Message::Caller { key: caller })?;
+    session.say(&Message::SourceKey { key: caller })?;
     let Message::Expected = session.hear_for(PATIENCE)? else {
         return Err(Error::new(Code::Protocol, "the peer spoke out of turn"));
     };
@@ -60,12 +60,12 @@ pub(crate) fn run(
     let door = Role::Client(relay.udp);
     let summary = watched(session, list, &far, || {
         far.say(&own::Message::Guest)?;
-        let hello_there = relayed(hello, relay.target, options.clone());
+        let hello_there = copy_request(hello, relay.target, options.clone());
         far.say(&own::Message::Hello(hello_there))?;
         let own::Message::Welcome { protocols } = far.hear()? else {
             return Err(Error::new(Code::Protocol, "the target did not agree"));
         };
-        let mut both = |sight: Sight| {
+        let mut both = |sight: CopyEvent| {
             watcher(sight.clone());
             show(session, &far, sight);
         };
@@ -83,7 +83,7 @@ pub(crate) fn run(
     });
     match &summary {
         Ok(summary) => conclude(session, summary)?,
-        Err(_) if far.was_told() => session.say(&Message::Theirs)?,
+        Err(_) if far.was_told() => session.say(&Message::TargetFailed)?,
         Err(error) => far.give_up(error),
     }
     summary
@@ -135,11 +135,11 @@ fn watched<T>(
                     alive = session.clock.now();
                     session.say(&own::Message::Keepalive).ok();
                 }
-                let ask = || session.say(&Message::Which);
-                let asked = list.as_mut().map_or(Ok(()), |list| list.ask(ask));
+                let ask = || session.say(&Message::RequestPaths);
+                let asked = list.as_mut().map_or(Ok(()), |list| list.request_pages(ask));
                 let heard = asked.and_then(|()| session.hear_for(LOOK));
                 let taken = match (heard, &mut list) {
-                    (Ok(Message::Take(page)), Some(list)) => list.take(page),
+                    (Ok(Message::Paths(page)), Some(list)) => list.receive(page),
                     (Ok(_), _) => Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
                     (Err(error), _) if error.code == Code::TimedOut && !session.was_told() => {
                         Ok(())
@@ -170,8 +170,8 @@ impl Drop for Leave<'_> {
 }
 
 /// Shows the onlooker what we see. What is only of the moment is left out when it does not keep up.
-fn show(session: &Session, far: &Session, sight: Sight) {
-    let passing = matches!(sight, Sight::Moving(_) | Sight::Round { .. });
+fn show(session: &Session, far: &Session, sight: CopyEvent) {
+    let passing = matches!(sight, CopyEvent::Moving(_) | CopyEvent::Round { .. });
     while !session.stream.has_room() {
         if passing || far.halt.check().is_err() {
             return;
@@ -179,8 +179,8 @@ fn show(session: &Session, far: &Session, sight: Sight) {
         thread::park_timeout(LOOK / 10);
     }
     // it comes again at the end
-    if !matches!(sight, Sight::Failed(_)) {
-        session.say(&Message::Seen(sight)).ok();
+    if !matches!(sight, CopyEvent::Failed(_)) {
+        session.say(&Message::Event(sight)).ok();
     }
 }
 

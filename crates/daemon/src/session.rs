@@ -20,9 +20,9 @@ use lighthaul_session::secrets::Join;
 use lighthaul_session::session::Session;
 use lighthaul_session::{checkup, probe, protocol};
 use lighthaul_transfer::budget::Budget;
-use lighthaul_transfer::receive::landing::Landing;
-use lighthaul_transfer::relay::relayed;
-use lighthaul_transfer::watch::{Sight, Summary};
+use lighthaul_transfer::receive::target_folder::TargetFolder;
+use lighthaul_transfer::relay::copy_request;
+use lighthaul_transfer::watch::{CopyEvent, Summary};
 use lighthaul_transfer::{receive, send};
 
 use crate::admission::{FAREWELL, Guest, Ticket};
@@ -259,7 +259,7 @@ fn fulfil(
     } = asked.request
     {
         let key = Fingerprint::from_octets(key);
-        let asked = Asked::of(relayed(&asked.hello, target, options))?;
+        let asked = Asked::of(copy_request(&asked.hello, target, options))?;
         let host = (rights, guest.identity);
         return service.invitations.host(session, key, asked, host);
     }
@@ -292,7 +292,7 @@ fn work(
     (rights, budget): (&Rights, Budget),
     meter: &mut Meter<'_>,
 ) -> Result<Summary, Error> {
-    let mut watcher = |sight: Sight| meter.see(&sight);
+    let mut watcher = |sight: CopyEvent| meter.see(&sight);
     let agree = || {
         session.say(&Message::Welcome {
             protocols: protocol::names(),
@@ -300,7 +300,7 @@ fn work(
     };
     match request {
         Request::Receive { target, options } => {
-            let landing = Landing::find(
+            let landing = TargetFolder::open(
                 &target,
                 &Arc::new(rights.ground()?),
                 options.dry_run.is_some(),

@@ -74,7 +74,7 @@ fn follow(
         target.look()?;
         if let Some(list) = list {
             let has_room = || source.session.stream.has_room();
-            list.answer(has_room, |page| source.say(&Message::Take(page)))?;
+            list.send_pages(has_room, |page| source.say(&Message::Paths(page)))?;
         }
         let message = match source.session.hear_for(LOOK) {
             Err(error) if error.code == Code::TimedOut && !source.session.was_told() => {
@@ -87,10 +87,10 @@ fn follow(
             message => message.map_err(|error| blamed.blame(error))?,
         };
         match message {
-            Message::Seen(sight) => watcher(sight),
+            Message::Event(sight) => watcher(sight),
             Message::Failed(_) if failures.len() >= FAILURES_MAX => uncounted += 1,
             Message::Failed(failed) => failures.push(failed),
-            Message::Theirs => blamed = target,
+            Message::TargetFailed => blamed = target,
             Message::Done(summary) => {
                 if uncounted > 0 {
                     failures.push(more(uncounted));
@@ -100,11 +100,11 @@ fn follow(
                     ..summary
                 });
             }
-            Message::Which => match list {
-                Some(list) => list.ask(),
+            Message::RequestPaths => match list {
+                Some(list) => list.request(),
                 None => return Err(source.blame(out_of_turn())),
             },
-            Message::Caller { .. } | Message::Expected | Message::Take(_) => {
+            Message::SourceKey { .. } | Message::Expected | Message::Paths(_) => {
                 return Err(source.blame(out_of_turn()));
             }
         }
@@ -123,7 +123,7 @@ fn more(count: u64) -> Failed {
 impl End<'_> {
     /// Asks the source to send; answers the key that it will call with.
     fn ask(self, hello: &Hello, request: &Request) -> Result<[u8; 32], Error> {
-        let Message::Caller { key: caller } = self.hello(hello, request)? else {
+        let Message::SourceKey { key: caller } = self.hello(hello, request)? else {
             return Err(self.blame(out_of_turn()));
         };
         Ok(caller)

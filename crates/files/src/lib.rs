@@ -8,7 +8,8 @@
 //! - [`names`]: names that a target rejects; [`temp_names`]: names of temporary files
 //! - [`digest`]: digests that verify a transfer; [`hash`]: hashes for users; [`sums`]: hashes of
 //!   many files at a time
-//! - [`request`]: requests about files; [`execute`]: their execution; [`remote`]: execution for a peer
+//! - [`request`]: requests about files; [`execute`]: their execution; [`remote`]: execution for a
+//!   peer
 //! - [`special`]: devices, FIFOs and sockets; [`notes`]: messages that are shown once
 
 pub mod digest;

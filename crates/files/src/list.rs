@@ -214,7 +214,7 @@ mod tests {
         let (mut come, mut walked) = (0, Page::new());
         while !sender.has_ended() {
             receiver
-                .ask(|| {
+                .request_pages(|| {
                     sender.request();
                     Ok(())
                 })

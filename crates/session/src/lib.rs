@@ -8,7 +8,8 @@
 //!   parameters and lanes; [`machine`]: the machines of all protocols
 //! - [`probe`], [`measure`]: measurements of a path and its hosts; [`checkup`]: checkup of a
 //!   connection
-//! - [`keepalive`]: keepalive messages; [`peer_text`]: harmless texts of a peer; [`error`], [`fault`]:
+//! - [`keepalive`]: keepalive messages; [`peer_text`]: harmless texts of a peer; [`error`],
+//!   [`fault`]:
 //!   errors
 
 pub mod checkup;

@@ -2,8 +2,8 @@
 //! for a pipe.
 //!
 //! A queue of frames, bounded by bytes, lies between such a thread and the network. The thread ends
-//! when the transfer drops its end of the queue, even if the process at the other end of the pipe
-//! neither reads nor writes.
+//! when the transfer drops its end of the queue. It ends even if the process at the other end of
+//! the pipe neither reads nor writes.
 
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Read, Write};

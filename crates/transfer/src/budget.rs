@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::crew::{Crew, LOOK};
+use crate::thread_group::{CHECK_INTERVAL, ThreadGroup};
 
 /// Most resources that one copy may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Slot {
     /// Returns the only slot of a set of its own.
     pub(crate) fn alone() -> Self {
         let slots = Budget::default().journals();
-        slots.take(&Crew::default()).unwrap()
+        slots.take(&ThreadGroup::default()).unwrap()
     }
 }
 
@@ -70,15 +70,15 @@ impl Drop for Slot {
 
 impl Slots {
     /// Waits at most [`PATIENCE`] for a free slot. Fails when a thread of the copy fails.
-    pub(crate) fn take(&self, crew: &Crew) -> io::Result<Slot> {
+    pub(crate) fn take(&self, threads: &ThreadGroup) -> io::Result<Slot> {
         let mut free = self.lock();
-        for _ in 0..PATIENCE.as_millis() / LOOK.as_millis() {
+        for _ in 0..PATIENCE.as_millis() / CHECK_INTERVAL.as_millis() {
             if *free > 0 {
                 *free -= 1;
                 return Ok(Slot(self.clone()));
             }
-            crew.check().map_err(io::Error::other)?;
-            let waited = self.0.1.wait_timeout(free, LOOK);
+            threads.check().map_err(io::Error::other)?;
+            let waited = self.0.1.wait_timeout(free, CHECK_INTERVAL);
             (free, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
         Err(io::Error::other(
@@ -104,23 +104,23 @@ mod tests {
 
     #[test]
     fn slots_are_bounded_and_waiting_ends_when_the_copy_fails() {
-        let (crew, budget) = (
-            Crew::default(),
+        let (threads, budget) = (
+            ThreadGroup::default(),
             Budget {
                 memory: 0,
                 files: 4,
             },
         );
         let slots = budget.journals();
-        let both = [(); 2].map(|()| slots.take(&crew).unwrap());
+        let both = [(); 2].map(|()| slots.take(&threads).unwrap());
         std::thread::scope(|scope| {
-            let third = scope.spawn(|| slots.take(&crew).unwrap());
+            let third = scope.spawn(|| slots.take(&threads).unwrap());
             drop(both);
             drop(third.join().unwrap());
         });
-        let _both = [(); 2].map(|()| slots.take(&crew).unwrap());
-        crew.fail(Error::new(Code::Io, "it is over"));
-        assert!(slots.take(&crew).is_err());
+        let _both = [(); 2].map(|()| slots.take(&threads).unwrap());
+        threads.fail(Error::new(Code::Io, "it is over"));
+        assert!(slots.take(&threads).is_err());
     }
 
     #[test]

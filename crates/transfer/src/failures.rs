@@ -21,7 +21,7 @@ pub(crate) struct Reasons(AtomicUsize);
 
 impl Reasons {
     /// Replaces the reason `why` if the reasons exceed their limit.
-    pub(crate) fn take(&self, why: &mut String) {
+    pub(crate) fn limit(&self, why: &mut String) {
         let before = self.0.fetch_add(why.len(), Relaxed);
         if before.saturating_add(why.len()) > REASONS_MAX {
             // a replaced reason takes no space
@@ -43,13 +43,13 @@ pub(crate) struct Failures {
 impl Failures {
     /// Adds a failure.
     pub(crate) fn push(&mut self, mut failed: Failed) {
-        self.reasons.take(&mut failed.why);
+        self.reasons.limit(&mut failed.why);
         self.paths = self.paths.saturating_add(failed.path.len());
         self.list.push(failed);
     }
 
     /// Fails if there are too many failures to continue.
-    pub(crate) fn bear(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         let what = if self.list.len() > FAILURES_MAX {
             format!("more than {FAILURES_MAX} entries failed")
         } else if self.paths > PATHS_MAX {
@@ -90,7 +90,7 @@ mod tests {
             failures.push(failed(1, long - 1));
         }
         failures.push(failed(1, 4));
-        assert_eq!(failures.bear(), Ok(()));
+        assert_eq!(failures.check(), Ok(()));
         let reasons: Vec<_> = failures.finish().into_iter().map(|one| one.why).collect();
         assert!(reasons[..4].iter().all(|why| why.len() == long - 1));
         assert_eq!(reasons[4..], [LEFT_OUT, LEFT_OUT, "wwww"]);
@@ -101,9 +101,9 @@ mod tests {
         for (path, count) in [(1, FAILURES_MAX), (1 << 20, PATHS_MAX >> 20)] {
             let mut failures = Failures::default();
             (0..count).for_each(|_| failures.push(failed(path, 1)));
-            assert_eq!(failures.bear(), Ok(()));
+            assert_eq!(failures.check(), Ok(()));
             failures.push(failed(path, 3));
-            let error = failures.bear().unwrap_err();
+            let error = failures.check().unwrap_err();
             assert_eq!(error.code, Code::Partial);
             assert!(error.text.ends_with("the last error: www"), "{error}");
         }

@@ -1,15 +1,16 @@
 //! Floor 5: copies of files, from the list of entries to the result of each.
 //!
 //! - [`message`]: messages of a copy; [`send`], [`receive`]: the two roles
-//! - `crew`: threads of a copy; `board`: counters and events; [`budget`]: limits of one copy;
+//! - `thread_group`: threads of a copy; `monitor`: counters and events; [`budget`]: limits of one
+//!   copy;
 //!   `failures`: failed entries with reasons
-//! - [`vector`]: capacity of a circuit; [`ease`]: reduction of the rate when the receiving host
+//! - [`vector`]: capacity of a circuit; [`backoff`]: reduction of the rate when the receiving host
 //!   drops datagrams
 //! - [`relay`]: messages about a copy between two other hosts
 //! - [`watch`]: events for an observer
 
+pub mod backoff;
 pub mod budget;
-pub mod ease;
 pub mod message;
 pub mod receive;
 pub mod relay;
@@ -17,6 +18,6 @@ pub mod send;
 pub mod vector;
 pub mod watch;
 
-mod board;
-mod crew;
 mod failures;
+mod monitor;
+mod thread_group;

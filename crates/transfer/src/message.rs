@@ -72,7 +72,7 @@ pub enum Message {
     /// RunningHashes of a file.
     Hashed(FileHashes),
     /// Result, after all entries are in place or have failed.
-    Verdict(Verdict),
+    Result(CopyResult),
 }
 
 impl Topic for Message {
@@ -123,9 +123,9 @@ pub enum Listing {
         #[serde(deserialize_with = "bounded::rows::<ITEMS_MAX, PATH_SHOWN_MAX, _>")] Vec<Vec<u8>>,
     ),
     /// Request of the sender for a page of the receiver's list of paths.
-    Which,
+    RequestPaths,
     /// Page of paths; an empty page ends the list.
-    Take(#[serde(deserialize_with = "bounded::rows::<NAMES_MAX, PATH_MAX, _>")] Page),
+    Paths(#[serde(deserialize_with = "bounded::rows::<NAMES_MAX, PATH_MAX, _>")] Page),
     /// Ranges of the next entries that the receiver wants.
     Wanted(Wanted),
     /// Result of comparing a held range.
@@ -270,7 +270,7 @@ pub struct Progress {
 
 /// Result of a copy: entries that are in place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct CopyResult {
     /// Files, folders and links.
     pub entries: u64,
     /// Bytes of the files.
@@ -490,13 +490,13 @@ mod tests {
         );
         check(FileReply::Listed(Vec::new()).encode(), FileReply::decode);
         check(
-            relay::Message::Take(Vec::new()).encode(),
+            relay::Message::Paths(Vec::new()).encode(),
             relay::Message::decode,
         );
         for listing in [
             Listing::Planned(Vec::new()),
             Listing::Removed(Vec::new()),
-            Listing::Take(Vec::new()),
+            Listing::Paths(Vec::new()),
         ] {
             check(listing.encode(), Listing::decode);
         }

@@ -14,7 +14,7 @@ use lighthaul_session::topic::Topic;
 use serde::{Deserialize, Serialize};
 
 use crate::message::{self, Target, Way};
-use crate::watch::{Failed, Sight, Summary};
+use crate::watch::{CopyEvent, Failed, Summary};
 
 /// Copy that the source sends, and its target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,24 +60,24 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Message {
     /// The source will connect with this key.
-    Caller {
+    SourceKey {
         /// Fingerprint of the key.
         key: [u8; 32],
     },
     /// The target expects the source now.
     Expected,
     /// Event at the source.
-    Seen(Sight),
+    Event(CopyEvent),
     /// Entry that failed.
     Failed(Failed),
     /// End of the copy, after reports of all failures.
     Done(Summary),
     /// The next error was reported by the target.
-    Theirs,
+    TargetFailed,
     /// Request of the source for a page of the list of paths.
-    Which,
+    RequestPaths,
     /// Page of paths; an empty page ends the list.
-    Take(#[serde(deserialize_with = "bounded::rows::<NAMES_MAX, PATH_MAX, _>")] Page),
+    Paths(#[serde(deserialize_with = "bounded::rows::<NAMES_MAX, PATH_MAX, _>")] Page),
 }
 
 impl Topic for Message {
@@ -87,7 +87,7 @@ impl Topic for Message {
 
 /// Returns the request that the source sends to the target, from the client's request. The target
 /// expects the same.
-pub fn relayed(hello: &Hello, target: Target, options: Options) -> Hello {
+pub fn copy_request(hello: &Hello, target: Target, options: Options) -> Hello {
     hello.with::<message::Message>(&message::Request {
         way: Way::Receive(target),
         options,

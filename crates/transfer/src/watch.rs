@@ -19,11 +19,11 @@ use crate::message::Failure;
 
 /// Event of a copy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Sight {
+pub enum CopyEvent {
     /// The path was explored, and the data begin to move.
     Started(Start),
     /// Progress, about twenty times a second.
-    Moving(Motion),
+    Moving(CopyProgress),
     /// A pass of the protocol began.
     Round {
         /// Number of the pass, from 1.
@@ -74,7 +74,7 @@ pub struct Start {
 
 /// Progress of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Motion {
+pub struct CopyProgress {
     /// Bytes that have arrived.
     pub done: u64,
     /// Bytes that are requested so far.
@@ -109,7 +109,7 @@ pub struct Summary {
     /// Time from the first byte of data to the result.
     pub moving: Duration,
     /// Progress at the end.
-    pub motion: Motion,
+    pub motion: CopyProgress,
     /// Entries that failed.
     #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
     pub failures: Vec<Failed>,
@@ -150,11 +150,11 @@ pub fn announce(
 ) {
     let diverted = !offer.udp && asked.is_some_and(Protocol::is_datagrams);
     if diverted {
-        watcher(Sight::Diverted(
+        watcher(CopyEvent::Diverted(
             "no UDP datagram arrived; TCP carries the data".into(),
         ));
     }
-    watcher(Sight::Started(Start {
+    watcher(CopyEvent::Started(Start {
         rate_bps: offer.udp.then_some(offer.rate_bps),
         protocol: offer.protocol.to_string(),
         packet_len: offer.packet_len,
@@ -170,4 +170,4 @@ pub fn announce(
 }
 
 /// Observer of a copy.
-pub type Watcher<'a> = &'a mut dyn FnMut(Sight);
+pub type Watcher<'a> = &'a mut dyn FnMut(CopyEvent);

@@ -26,10 +26,10 @@ use lighthaul_session::protocol;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_transfer::message::{Announced, LIST, Listing, Message, Progress, Report, Target};
-use lighthaul_transfer::receive::landing::Landing;
+use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
-use lighthaul_transfer::watch::Sight;
+use lighthaul_transfer::watch::CopyEvent;
 
 use ends::sessions;
 use offer::offer;
@@ -239,7 +239,7 @@ fn sender_accepts_any_number_of_progress_reports() {
     };
     let role = Role::Client(false);
     let finds = SourceEntries::from_walk(walk);
-    let error = send(&honest, &role, finds, settings, &mut |_: Sight| {}).unwrap_err();
+    let error = send(&honest, &role, finds, settings, &mut |_: CopyEvent| {}).unwrap_err();
     assert_eq!(
         (error.code, error.text.as_str()),
         (Code::Io, "no space left")
@@ -260,7 +260,7 @@ fn hear(
         path: folder.as_os_str().as_encoded_bytes().to_vec(),
         into: true,
     };
-    let landing = Landing::find(&target, &Arc::new(Ground::anywhere()), false).unwrap();
+    let target_folder = TargetFolder::open(&target, &Arc::new(Ground::anywhere()), false).unwrap();
     let [honest, liar] = sessions();
     let liar = std::thread::spawn(move || {
         let list = liar.control.open(LIST)?;
@@ -280,9 +280,9 @@ fn hear(
         },
         ..receive::Settings::default()
     };
-    let mut watcher = |_: Sight| {};
+    let mut watcher = |_: CopyEvent| {};
     let role = Role::Client(false);
-    let error = receive(&honest, &role, landing, settings, &mut watcher).unwrap_err();
+    let error = receive(&honest, &role, target_folder, settings, &mut watcher).unwrap_err();
     drop(honest);
     // the peer has failed, too
     liar.join().unwrap().ok();

@@ -23,10 +23,10 @@ use lighthaul_session::protocol::{self, Protocol};
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_transfer::message::Target;
-use lighthaul_transfer::receive::landing::Landing;
+use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
-use lighthaul_transfer::watch::Sight;
+use lighthaul_transfer::watch::CopyEvent;
 
 #[test]
 fn tree_of_a_million_entries_takes_little_memory_on_either_side() {
@@ -68,16 +68,16 @@ fn receiving() {
         path: b"/no-such-folder/".to_vec(),
         into: true,
     };
-    let landing = Landing::find(&target, &Arc::new(Ground::anywhere()), true).unwrap();
+    let target_folder = TargetFolder::open(&target, &Arc::new(Ground::anywhere()), true).unwrap();
     let settings = receive::Settings {
         plain: true,
         options: options(),
         ..receive::Settings::default()
     };
     let mut told = 0;
-    let mut watcher = |sight| told += u64::from(matches!(sight, Sight::Planned(_)));
+    let mut watcher = |event| told += u64::from(matches!(event, CopyEvent::Planned(_)));
     let role = Role::Client(false);
-    receive(&session, &role, landing, settings, &mut watcher).unwrap();
+    receive(&session, &role, target_folder, settings, &mut watcher).unwrap();
     report(told);
 }
 
@@ -95,7 +95,7 @@ fn sending() {
         ..send::Settings::default()
     };
     let mut told = 0;
-    let mut watcher = |sight| told += u64::from(matches!(sight, Sight::Planned(_)));
+    let mut watcher = |event| told += u64::from(matches!(event, CopyEvent::Planned(_)));
     send(
         &session,
         &Role::Client(false),

@@ -26,11 +26,11 @@ use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 use lighthaul_session::{message as own, protocol};
-use lighthaul_transfer::message::{LIST, Listing, Message, Target, Verdict, Wanted};
-use lighthaul_transfer::receive::landing::Landing;
+use lighthaul_transfer::message::{CopyResult, LIST, Listing, Message, Target, Wanted};
+use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
-use lighthaul_transfer::watch::Sight;
+use lighthaul_transfer::watch::CopyEvent;
 
 use ends::sessions;
 use offer::offer;
@@ -57,7 +57,7 @@ fn slow_sender_sends_keepalives_and_loses_no_event() {
             entries: 1,
             failures: Vec::new(),
         })?;
-        receiver.say(&Message::Verdict(Verdict {
+        receiver.say(&Message::Result(CopyResult {
             entries: 1,
             bytes: 0,
             unchanged: 0,
@@ -74,8 +74,8 @@ fn slow_sender_sends_keepalives_and_loses_no_event() {
         ..send::Settings::default()
     };
     let mut shown = 0;
-    let mut watcher = |sight: Sight| {
-        if let Sight::Planned(now) = sight {
+    let mut watcher = |event: CopyEvent| {
+        if let CopyEvent::Planned(now) = event {
             if shown == 0 {
                 look.recv().unwrap();
             }
@@ -97,7 +97,7 @@ fn slow_receiver_sends_keepalives() {
         path: b"/no-such-folder/".to_vec(),
         into: true,
     };
-    let landing = Landing::find(&target, &Arc::new(Ground::anywhere()), true).unwrap();
+    let target_folder = TargetFolder::open(&target, &Arc::new(Ground::anywhere()), true).unwrap();
     let [receiver, sender] = sessions();
     let (said, look) = channel();
     let sender = thread::spawn(move || {
@@ -109,7 +109,7 @@ fn slow_receiver_sends_keepalives() {
         hear_of_life(&sender)?;
         said.send(()).ok();
         say(&list, &Listing::End)?;
-        while !matches!(sender.hear()?, Message::Verdict(_)) {}
+        while !matches!(sender.hear()?, Message::Result(_)) {}
         Ok::<_, Error>(())
     });
     let settings = receive::Settings {
@@ -118,15 +118,15 @@ fn slow_receiver_sends_keepalives() {
         ..receive::Settings::default()
     };
     let mut shown = 0;
-    let mut watcher = |sight: Sight| {
-        if let Sight::Planned(now) = sight {
+    let mut watcher = |event: CopyEvent| {
+        if let CopyEvent::Planned(now) = event {
             look.recv().unwrap();
             assert_eq!((now.action, now.path), (Action::Create, entry().path));
             shown += 1;
         }
     };
     let role = Role::Client(false);
-    receive(&receiver, &role, landing, settings, &mut watcher).unwrap();
+    receive(&receiver, &role, target_folder, settings, &mut watcher).unwrap();
     assert_eq!(shown, 1);
     sender.join().unwrap().unwrap();
 }

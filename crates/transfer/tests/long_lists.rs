@@ -20,10 +20,10 @@ use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::{self, Protocol};
 use lighthaul_session::role::Role;
 use lighthaul_transfer::message::Target;
-use lighthaul_transfer::receive::landing::Landing;
+use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
-use lighthaul_transfer::watch::{Sight, Summary};
+use lighthaul_transfer::watch::{CopyEvent, Summary};
 
 use ends::sessions;
 
@@ -120,7 +120,7 @@ fn run(name: &str, finds: SourceEntries) -> [Result<Summary, Error>; 2] {
         path: folder.as_os_str().as_encoded_bytes().to_vec(),
         into: true,
     };
-    let landing = Landing::find(&target, &Arc::new(Ground::anywhere()), false).unwrap();
+    let target_folder = TargetFolder::open(&target, &Arc::new(Ground::anywhere()), false).unwrap();
     let [caller, called] = sessions();
     let sender = std::thread::spawn(move || {
         let settings = send::Settings {
@@ -130,7 +130,7 @@ fn run(name: &str, finds: SourceEntries) -> [Result<Summary, Error>; 2] {
             ..send::Settings::default()
         };
         let role = Role::Client(false);
-        send(&caller, &role, finds, settings, &mut |_: Sight| {})
+        send(&caller, &role, finds, settings, &mut |_: CopyEvent| {})
             .inspect_err(|error| caller.give_up(error))
     });
     let settings = receive::Settings {
@@ -140,8 +140,14 @@ fn run(name: &str, finds: SourceEntries) -> [Result<Summary, Error>; 2] {
     };
     let (arrivals, joins) = (channel().1, channel().1);
     let role = Role::Server(&arrivals, &joins);
-    let received = receive(&called, &role, landing, settings, &mut |_: Sight| {})
-        .inspect_err(|error| called.give_up(error));
+    let received = receive(
+        &called,
+        &role,
+        target_folder,
+        settings,
+        &mut |_: CopyEvent| {},
+    )
+    .inspect_err(|error| called.give_up(error));
     drop(called);
     [sender.join().unwrap(), received]
 }

@@ -34,13 +34,13 @@ use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 use lighthaul_session::{message as own, protocol};
 use lighthaul_transfer::message::{
-    Announced, Failure, HeldDigest, LIST, Listing, Message, Report, Target, Verdict, Wanted,
+    Announced, CopyResult, Failure, HeldDigest, LIST, Listing, Message, Report, Target, Wanted,
     WantedFile,
 };
-use lighthaul_transfer::receive::landing::Landing;
+use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
-use lighthaul_transfer::watch::{Sight, Summary};
+use lighthaul_transfer::watch::{CopyEvent, Summary};
 
 use ends::sessions;
 use offer::offer;
@@ -243,7 +243,7 @@ fn invalid_results_are_rejected() {
         why: why.to_owned(),
     };
     let verdict = |entries, bytes| {
-        let verdict = Message::Verdict(Verdict {
+        let verdict = Message::Result(CopyResult {
             entries,
             bytes,
             unchanged: 0,
@@ -302,7 +302,7 @@ fn hear(lie: Lie, folder: &Path) -> Result<Summary, Error> {
         path: folder.as_os_str().as_encoded_bytes().to_vec(),
         into: true,
     };
-    let landing = Landing::find(&target, &Arc::new(Ground::anywhere()), false)?;
+    let target_folder = TargetFolder::open(&target, &Arc::new(Ground::anywhere()), false)?;
     let [honest, liar] = sessions();
     let liar = std::thread::spawn(move || {
         // errors of the sender do not matter
@@ -313,9 +313,9 @@ fn hear(lie: Lie, folder: &Path) -> Result<Summary, Error> {
         plain: true,
         ..receive::Settings::default()
     };
-    let mut watcher = |_: Sight| {};
+    let mut watcher = |_: CopyEvent| {};
     let role = Role::Client(false);
-    let result = receive(&honest, &role, landing, settings, &mut watcher);
+    let result = receive(&honest, &role, target_folder, settings, &mut watcher);
     if let Err(error) = &result {
         honest.give_up(error);
     }
@@ -385,7 +385,7 @@ fn tell(source: &Path, news: Vec<Vec<u8>>) -> Result<Summary, Error> {
         &role,
         SourceEntries::from_walk(walk),
         settings,
-        &mut |_: Sight| {},
+        &mut |_: CopyEvent| {},
     );
     drop(honest);
     assert!(liar.join().is_ok(), "the misbehaving peer panicked");

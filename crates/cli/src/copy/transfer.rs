@@ -11,7 +11,7 @@ use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_transfer::budget::Budget;
 use lighthaul_transfer::message::{self, Way};
-use lighthaul_transfer::receive::landing::Landing;
+use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::watch::Summary;
 use lighthaul_transfer::{receive, send};
 
@@ -86,7 +86,7 @@ fn pull(
     target: &Place,
     printer: &mut Printer,
 ) -> Result<Summary, Error> {
-    let landing = Landing::find(
+    let landing = TargetFolder::open(
         &to(target),
         &Arc::new(Ground::anywhere()),
         args.choice.dry_run.is_some(),

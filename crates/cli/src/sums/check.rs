@@ -128,7 +128,7 @@ impl Consumer<Outcome> for Checker<'_> {
     type Error = Error;
 
     fn take(&mut self, outcome: Outcome) -> Result<(), Error> {
-        self.printer.look();
+        self.printer.tick();
         let (sum, taken) = match outcome {
             Outcome::Looked(sum, taken) => (sum, taken),
             Outcome::Malformed(number) => {
@@ -160,7 +160,7 @@ impl Consumer<Outcome> for Checker<'_> {
     }
 
     fn tick(&mut self) {
-        self.printer.look();
+        self.printer.tick();
     }
 }
 

@@ -60,7 +60,7 @@ impl Consumer<(PathBuf, io::Result<FileSums>)> for ManifestWriter<'_> {
 
     fn take(&mut self, (path, taken): (PathBuf, io::Result<FileSums>)) -> Result<(), Error> {
         self.printer.files += 1;
-        self.printer.look();
+        self.printer.tick();
         let octets = path.as_os_str().as_bytes();
         let taken = match taken {
             Ok(taken) => taken,
@@ -88,6 +88,6 @@ impl Consumer<(PathBuf, io::Result<FileSums>)> for ManifestWriter<'_> {
     }
 
     fn tick(&mut self) {
-        self.printer.look();
+        self.printer.tick();
     }
 }

@@ -172,7 +172,7 @@ fn temporary_files_are_not_copied() {
     }
     let back = far.near.at("back");
     let outcome = far.pull(&[], &["folder"], back.to_str().unwrap());
-    assert!(outcome.assert_succeeded().said("skipped: "));
+    assert!(outcome.assert_succeeded().said("not copied: "));
     assert_eq!(names(&back), [".lighthaul-notes", "x"]);
     // into itself, where its own mark lies
     let (place, inner) = (far.place("folder"), far.place("folder/in"));

@@ -282,6 +282,6 @@ fn special_files_are_skipped_with_a_warning() {
         .status();
     assert!(pipe.unwrap().success());
     let outcome: Outcome = far.push(&[], &[&folder], "copy").assert_succeeded();
-    assert!(outcome.said("skipped: ") && outcome.said("is a FIFO"));
+    assert!(outcome.said("not copied: ") && outcome.said("is a FIFO"));
     assert_eq!(names(&far.target.join("copy")), ["file"]);
 }

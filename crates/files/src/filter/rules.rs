@@ -71,8 +71,8 @@ pub enum Decision<'a> {
 }
 
 impl Rules {
-    /// Most rules. Each is matched with each path, and includes up to a hundred times its encoded size
-    /// in memory.
+    /// Most rules. Each is matched with each path, and includes up to a hundred times its encoded
+    /// size in memory.
     pub const RULES_MAX: usize = 4096;
     /// Most octets of all patterns together. They take up to sixteen times as much when parsed.
     pub const OCTETS_MAX: usize = 64 << 10;

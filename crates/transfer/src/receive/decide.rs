@@ -8,12 +8,12 @@ use lighthaul_io::fs::meta::Meta;
 use lighthaul_session::error::Error;
 use rustix::fs::FileType;
 
-use super::judge::{Judge, Place};
-use super::ledger::Settled;
+use super::entry_checker::{EntryChecker, Place};
+use super::entry_table::Settled;
 use crate::message::Listing;
-use crate::watch::Sight;
+use crate::watch::CopyEvent;
 
-impl Judge<'_> {
+impl EntryChecker<'_> {
     /// Returns the action for an entry, and the reason.
     pub(super) fn decide(
         &self,
@@ -60,7 +60,7 @@ impl Judge<'_> {
 
     /// Reports the action of a dry run on `entry`, of which `kept` bytes exist at the target. If
     /// the entry stays, reports the changes of its metadata. Returns whether the entry stays.
-    pub(super) fn rehearse(
+    pub(super) fn report_plan(
         &self,
         place: &mut Place,
         entry: &Entry,
@@ -83,11 +83,11 @@ impl Judge<'_> {
     /// Returns the metadata that a copy would change on an existing entry.
     fn changes(&self, place: &mut Place, entry: &Entry, there: Meta) -> Vec<&'static str> {
         let is_folder = matches!(entry.kind, EntryKind::Folder | EntryKind::FolderEnd);
-        if !is_folder && self.spares(Some(there), entry) {
+        if !is_folder && self.keeps_newer(Some(there), entry) {
             return Vec::new();
         }
         if entry.extras.is_some() {
-            return self.wardrobe.differences(&mut place.root, entry);
+            return self.metadata.differences(&mut place.root, entry);
         }
         let is_link = matches!(entry.kind, EntryKind::Link(_));
         let mode = !is_link && there.mode != entry.mode & 0o7777;
@@ -128,7 +128,9 @@ impl Judge<'_> {
             kept,
             why: why.to_owned(),
         };
-        self.transfer.board.show(Sight::Planned(planned.clone()));
+        self.transfer
+            .monitor
+            .show(CopyEvent::Planned(planned.clone()));
         let listing = Listing::Planned(vec![planned]);
         Ok(self
             .transfer
@@ -137,7 +139,7 @@ impl Judge<'_> {
     }
 
     /// Returns true if the target is newer and must be kept.
-    pub(super) fn spares(&self, there: Option<Meta>, entry: &Entry) -> bool {
+    pub(super) fn keeps_newer(&self, there: Option<Meta>, entry: &Entry) -> bool {
         let newer = |there: Meta| (there.seconds, there.nanos) > (entry.seconds, entry.nanos);
         self.transfer.options().update && there.is_some_and(newer)
     }

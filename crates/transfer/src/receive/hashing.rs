@@ -10,9 +10,9 @@ use lighthaul_io::fs::disk::Root;
 use lighthaul_session::error::Error;
 
 use super::transfer::Transfer;
-use crate::crew::Crew;
 use crate::message::Message;
-use crate::watch::Sight;
+use crate::thread_group::ThreadGroup;
+use crate::watch::CopyEvent;
 
 /// Bytes of one read.
 const PIECE: usize = 1 << 20;
@@ -31,34 +31,36 @@ impl Hasher<'_> {
     /// RunningHashes and reports all `files` until all entries are settled.
     pub(crate) fn run(&mut self, files: &Receiver<PathBuf>) -> Result<(), Error> {
         loop {
-            let is_over = self.transfer.ledger.is_settled();
+            let is_over = self.transfer.table.is_settled();
             let patience = if is_over { Duration::ZERO } else { LOOK };
             match files.recv_timeout(patience) {
                 Ok(path) => self.file(&path)?,
                 Err(RecvTimeoutError::Timeout) if is_over => return Ok(()),
-                Err(RecvTimeoutError::Timeout) => self.transfer.crew.check()?,
+                Err(RecvTimeoutError::Timeout) => self.transfer.threads.check()?,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
         }
     }
 
     fn file(&mut self, path: &Path) -> Result<(), Error> {
-        match hashes_of(&self.transfer.crew, &mut self.root, path, &self.kinds)? {
+        match hashes_of(&self.transfer.threads, &mut self.root, path, &self.kinds)? {
             Ok((size, hashes)) => {
                 let hashed = FileHashes {
                     path: path.as_os_str().as_encoded_bytes().to_vec(),
                     size,
                     hashes,
                 };
-                self.transfer.board.show(Sight::Hashed(hashed.clone()));
+                self.transfer
+                    .monitor
+                    .show(CopyEvent::Hashed(hashed.clone()));
                 self.transfer.session.say(&Message::Hashed(hashed))
             }
             Err(error) => {
                 let place = self.target.join(path);
                 let place = place.display();
                 self.transfer
-                    .board
-                    .tell(format!("cannot compute the hashes of {place}: {error}"));
+                    .monitor
+                    .warn(format!("cannot compute the hashes of {place}: {error}"));
                 Ok(())
             }
         }
@@ -72,7 +74,7 @@ impl Hasher<'_> {
     reason = "errors of the file and of the copy differ"
 )]
 pub(crate) fn hashes_of(
-    crew: &Crew,
+    threads: &ThreadGroup,
     root: &mut Root,
     path: &Path,
     kinds: &[HashKind],
@@ -86,7 +88,7 @@ pub(crate) fn hashes_of(
     let before = file.version();
     let mut at = 0;
     loop {
-        crew.check()?;
+        threads.check()?;
         match file.read_at(&mut buffer, at) {
             Ok(0) => break,
             Ok(count) => {

@@ -12,8 +12,8 @@ use lighthaul_io::control::Frame;
 use lighthaul_io::fs::sparse;
 use lighthaul_session::error::{Code, Error};
 
+use super::entry_table::PendingFile;
 use super::job::Job;
-use super::ledger::Pending;
 use super::temp_files::{Attempt, TempFiles};
 use super::transfer::Transfer;
 use crate::message::{Compared, Listing, Report};
@@ -21,7 +21,7 @@ use crate::message::{Compared, Listing, Report};
 /// Range at the target, and the sender's report about its own bytes.
 #[derive(Debug)]
 pub(crate) struct HeldRange {
-    pub(crate) file: Arc<Pending>,
+    pub(crate) file: Arc<PendingFile>,
     pub(crate) span: Span,
     pub(crate) report: Report,
 }
@@ -38,7 +38,7 @@ impl HeldCheck<'_> {
     /// Compares ranges until the queue ends.
     pub(crate) fn run(&mut self, todo: &Receiver<HeldRange>) -> Result<(), Error> {
         for held in todo {
-            self.transfer.crew.check()?;
+            self.transfer.threads.check()?;
             let (entry, span) = (held.file.number, held.span);
             let wanted = self.check(held)?;
             let compared = Compared {
@@ -78,10 +78,10 @@ impl HeldCheck<'_> {
     }
 
     /// Requests a range that differs. Returns false for a file that has failed.
-    fn send_again(&self, file: &Pending, span: Span) -> bool {
+    fn send_again(&self, file: &PendingFile, span: Span) -> bool {
         let wanted = file.owe(span);
         if wanted {
-            self.transfer.ledger.want_more(span.1 - span.0);
+            self.transfer.table.want_more(span.1 - span.0);
         }
         wanted
     }
@@ -89,7 +89,7 @@ impl HeldCheck<'_> {
     /// Returns true if the file has these bytes, or none if it has failed.
     fn agrees(
         &mut self,
-        file: &Pending,
+        file: &PendingFile,
         (from, till): Span,
         theirs: Digest,
     ) -> Result<Option<bool>, Error> {
@@ -111,7 +111,7 @@ impl HeldCheck<'_> {
         Ok(Some(agrees))
     }
 
-    fn fail(&self, file: &Pending, error: Error) {
+    fn fail(&self, file: &PendingFile, error: Error) {
         self.jobs.send(Job::Failed(file.number, error)).ok();
     }
 }

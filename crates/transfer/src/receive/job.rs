@@ -6,7 +6,7 @@ use lighthaul_files::digest::Digest;
 use lighthaul_files::object::{Layout, Span};
 use lighthaul_session::error::Error;
 
-use super::ledger::Pending;
+use super::entry_table::PendingFile;
 use crate::message::Report;
 
 /// Job of the publisher.
@@ -17,7 +17,7 @@ pub(crate) enum Job {
     /// The sender has reported on the next pieces of an object.
     Reports(u64, Vec<Report>),
     /// A range from an earlier run equals the source.
-    Kept(Arc<Pending>, Span, Digest),
+    Kept(Arc<PendingFile>, Span, Digest),
     /// A file cannot be written.
     Failed(u64, Error),
 }
@@ -28,7 +28,7 @@ pub(crate) struct Incoming {
     pub(crate) number: u64,
     pub(crate) layout: Layout,
     /// Files of the pieces.
-    pub(crate) files: Vec<Arc<Pending>>,
+    pub(crate) files: Vec<Arc<PendingFile>>,
 }
 
 /// Object that has arrived, with the digest of each piece, or none for a piece of a failed file.

@@ -50,19 +50,19 @@ pub struct Record {
     /// Range in the file.
     pub span: Span,
     /// Protection of the bytes on the network.
-    pub passage: Passage,
+    pub protection: Protection,
 }
 
 /// Protection of bytes on the network, and the digest that both sides compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Passage {
+pub struct Protection {
     /// DigestKind of the digest.
     pub digest: DigestKind,
     /// True if packets were encrypted and authenticated.
     pub sealed: bool,
 }
 
-impl Passage {
+impl Protection {
     /// Returns true if an attacker on the path could have chosen the bytes. A CRC without
     /// encryption only detects accidents.
     const fn is_forgeable(self) -> bool {
@@ -74,7 +74,7 @@ impl Passage {
 /// Returns the digest by which ranges of earlier runs are compared with the source. It is that of
 /// this run, or BLAKE3 if an attacker could have chosen bytes with the right CRC.
 pub(crate) fn digest_for(held: &[Record], ours: DigestKind) -> DigestKind {
-    if held.iter().any(|record| record.passage.is_forgeable()) {
+    if held.iter().any(|record| record.protection.is_forgeable()) {
         DigestKind::Blake3
     } else {
         ours.or_default()
@@ -135,17 +135,17 @@ fn header(Subject { look, boot }: Subject) -> [u8; HEADER_LEN] {
 fn encode(record: Record) -> [u8; RECORD_LEN] {
     let Record {
         span: (from, till),
-        passage,
+        protection,
     } = record;
     let mut octets = [0; RECORD_LEN];
     octets[..8].copy_from_slice(&from.to_be_bytes());
     octets[8..16].copy_from_slice(&till.to_be_bytes());
-    octets[16] = match passage.digest {
+    octets[16] = match protection.digest {
         DigestKind::Crc128 => 0,
         DigestKind::Blake3 => 1,
         DigestKind::None => 2,
     };
-    octets[17] = u8::from(passage.sealed);
+    octets[17] = u8::from(protection.sealed);
     let sum = checksum(&octets[..18]);
     octets[18..].copy_from_slice(&sum);
     octets
@@ -175,7 +175,7 @@ fn decode_record(octets: &[u8; RECORD_LEN]) -> Option<Record> {
     let (till, _) = rest.split_first_chunk()?;
     let record = Record {
         span: (u64::from_be_bytes(*from), u64::from_be_bytes(*till)),
-        passage: Passage {
+        protection: Protection {
             digest: match octets[16] {
                 0 => DigestKind::Crc128,
                 1 => DigestKind::Blake3,
@@ -189,20 +189,20 @@ fn decode_record(octets: &[u8; RECORD_LEN]) -> Option<Record> {
 
 /// Returns the `records` within the first `size` bytes of the file, in as few records as possible.
 pub(crate) fn within_file(records: Vec<Record>, size: u64) -> Vec<Record> {
-    let mut spans: BTreeMap<(u8, bool), (Passage, Vec<Span>)> = BTreeMap::new();
-    for Record { span, passage } in records {
+    let mut spans: BTreeMap<(u8, bool), (Protection, Vec<Span>)> = BTreeMap::new();
+    for Record { span, protection } in records {
         if span.1 <= size {
-            let key = (passage.digest as u8, passage.sealed);
+            let key = (protection.digest as u8, protection.sealed);
             spans
                 .entry(key)
-                .or_insert((passage, Vec::new()))
+                .or_insert((protection, Vec::new()))
                 .1
                 .push(span);
         }
     }
-    let merged = spans.into_values().flat_map(|(passage, spans)| {
+    let merged = spans.into_values().flat_map(|(protection, spans)| {
         let spans = merged(spans).into_iter();
-        spans.map(move |span| Record { span, passage })
+        spans.map(move |span| Record { span, protection })
     });
     merged.collect()
 }
@@ -281,7 +281,7 @@ mod tests {
     fn written(span: Span) -> Record {
         Record {
             span,
-            passage: Passage {
+            protection: Protection {
                 digest: DigestKind::Blake3,
                 sealed: true,
             },
@@ -300,9 +300,9 @@ mod tests {
     fn encoded_records_are_read_back() {
         for digest in [DigestKind::Crc128, DigestKind::Blake3, DigestKind::None] {
             for sealed in [false, true] {
-                let passage = Passage { digest, sealed };
+                let protection = Protection { digest, sealed };
                 let record = Record {
-                    passage,
+                    protection,
                     ..written((3, u64::MAX))
                 };
                 assert_eq!(decode_record(&encode(record)), Some(record));
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn records_with_equal_protection_are_merged_within_the_file() {
         let plain = |span| Record {
-            passage: Passage {
+            protection: Protection {
                 digest: DigestKind::Crc128,
                 sealed: false,
             },
@@ -335,9 +335,9 @@ mod tests {
     #[test]
     fn ranges_that_could_be_forged_are_compared_by_blake3() {
         let held = |digest, sealed| {
-            let passage = Passage { digest, sealed };
+            let protection = Protection { digest, sealed };
             let forged = Record {
-                passage,
+                protection,
                 ..written((0, 9))
             };
             [written((9, 10)), forged]

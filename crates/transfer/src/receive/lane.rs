@@ -15,8 +15,8 @@ use lighthaul_session::offer::{self, Offer};
 use super::job::Incoming;
 use super::sink::FileSink;
 use super::transfer::Transfer;
-use crate::board::Counts;
-use crate::crew::{Crew, LOOK};
+use crate::monitor::Counts;
+use crate::thread_group::{CHECK_INTERVAL, ThreadGroup};
 
 /// Receiving side of a lane, with its sink.
 pub(super) struct ReceiveLane<'a> {
@@ -34,9 +34,9 @@ impl ReceiveLane<'_> {
     /// Receives objects until the queue ends.
     pub(super) fn run(mut self) -> Result<(), Error> {
         loop {
-            match self.objects.recv_timeout(LOOK) {
+            match self.objects.recv_timeout(CHECK_INTERVAL) {
                 Ok(incoming) => self.receive(incoming)?,
-                Err(RecvTimeoutError::Timeout) => self.transfer.crew.check()?,
+                Err(RecvTimeoutError::Timeout) => self.transfer.threads.check()?,
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
@@ -56,7 +56,7 @@ impl ReceiveLane<'_> {
         self.store.begin(Arc::new(incoming), len)?;
         let mut receiver = ReceiveMachine::new(session.clock.now(), &setup, self.learned);
         let mut owner = ReceiveOwner {
-            crew: &transfer.crew,
+            threads: &transfer.threads,
             counts: self.counts,
             counters: Arc::clone(&self.lane.counters),
             object_len: len,
@@ -79,7 +79,7 @@ impl ReceiveLane<'_> {
 }
 
 struct ReceiveOwner<'a> {
-    crew: &'a Crew,
+    threads: &'a ThreadGroup,
     counts: &'a Counts,
     counters: Arc<Counters>,
     object_len: u64,
@@ -137,7 +137,7 @@ impl Owner<ReceiveMachine> for ReceiveOwner<'_> {
 
     fn tick(&mut self, receiver: &mut ReceiveMachine, _: Instant) -> Result<Next, World> {
         self.count(receiver);
-        match self.crew.check() {
+        match self.threads.check() {
             Ok(()) => Ok(Next::Continue),
             Err(error) => {
                 self.failed = Some(error);

@@ -20,14 +20,14 @@ pub(crate) struct Name {
 }
 
 /// Path of the linked file, or the exit status of its failure.
-pub(crate) type Whereabouts = Result<Vec<u8>, u8>;
+pub(crate) type LinkTarget = Result<Vec<u8>, u8>;
 
 /// Files with further names, and the names that were listed.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     firsts: BTreeMap<u64, First>,
     octets: usize,
-    ready: VecDeque<(Name, Whereabouts)>,
+    ready: VecDeque<(Name, LinkTarget)>,
     /// Numbers of names that are not in place and have not failed.
     open: BTreeSet<u64>,
 }
@@ -67,7 +67,7 @@ impl Links {
         file.left = file.left.saturating_sub(1);
         self.open.insert(name.number);
         file.waiting.push(name);
-        self.stir(first);
+        self.release(first);
         true
     }
 
@@ -76,12 +76,12 @@ impl Links {
         self.open.remove(&number);
         if let Some(file) = self.firsts.get_mut(&number) {
             file.settled = Some(result);
-            self.stir(number);
+            self.release(number);
         }
     }
 
     /// Returns the next name whose file is in place or has failed.
-    pub(crate) fn next(&mut self) -> Option<(Name, Whereabouts)> {
+    pub(crate) fn next(&mut self) -> Option<(Name, LinkTarget)> {
         self.ready.pop_front()
     }
 
@@ -91,14 +91,14 @@ impl Links {
     }
 
     /// Moves the names that wait for entry `first` to the queue, if that is settled.
-    fn stir(&mut self, first: u64) {
+    fn release(&mut self, first: u64) {
         let Some(file) = self.firsts.get_mut(&first) else {
             return;
         };
         let Some(settled) = file.settled else { return };
-        let whereabouts = settled.map(|()| file.path.clone());
+        let target = settled.map(|()| file.path.clone());
         for name in file.waiting.drain(..) {
-            self.ready.push_back((name, whereabouts.clone()));
+            self.ready.push_back((name, target.clone()));
         }
         if file.left == 0 {
             self.octets -= file.path.len();

@@ -1,47 +1,47 @@
 //! Receiving side of a copy.
 //!
-//! - [`receiver`]: threads and messages; `transfer`: shared state; `settings`: settings; `equip`:
-//!   setup of the threads; [`landing`]: target folder
-//! - `judge`: comparison of entries with the target; `decide`: action for an entry; `want`: ranges
-//!   of a file to request
-//! - `ledger`: table of entries
-//! - `sieve`: names at the source; `prune`: deletion of what the source does not have
-//! - `links`: hard links; `room`: free space
+//! - [`receiver`]: threads and messages; `transfer`: shared state; `settings`: settings; `setup`:
+//!   creation of lanes and workers; [`target_folder`]: folder that the entries go to
+//! - `entry_checker`: comparison of entries with the target; `decide`: action for an entry; `want`:
+//!   ranges of a file to request
+//! - `entry_table`: listed entries and their results
+//! - `source_names`: names at the source; `prune`: deletion of what the source does not have
+//! - `links`: hard links; `free_space`: comparison with the size of wanted files
 //! - `lane`: objects of one lane; `sink`: their bytes in files
-//! - `dress`: metadata; `permit`: metadata that a peer may set
+//! - `metadata`: owners, attributes and times; `permit`: metadata that a peer may set
 //! - `job`: queue of `publish`, which compares and renames files; `unsynced`: files to sync;
 //!   `device`: reading back
 //! - [`journal`]: ranges of partial files; `held`: comparison of these
-//! - `temp_files`: temporary files; `cradle`: their place; `claim`: lock files of writers
+//! - `temp_files`: temporary files; `temp_place`: their place; `writer_lock`: lock files of writers
 //! - `hashing`: hashes for the user
 pub mod journal;
-pub mod landing;
 pub mod receiver;
+pub mod target_folder;
 
-mod claim;
-mod cradle;
 mod decide;
 mod device;
-mod dress;
-mod equip;
+mod entry_checker;
+mod entry_table;
+mod free_space;
 mod hashing;
 mod held;
 mod job;
-mod judge;
 mod lane;
-mod ledger;
 mod links;
+mod metadata;
 mod permit;
 mod prune;
 mod publish;
-mod room;
 mod settings;
-mod sieve;
+mod setup;
 mod sink;
+mod source_names;
 mod temp_files;
+mod temp_place;
 mod transfer;
 mod unsynced;
 mod want;
+mod writer_lock;
 
 #[cfg(test)]
 mod tests;

@@ -16,16 +16,16 @@ use lighthaul_io::host::wait::pause;
 use lighthaul_session::error::{Code, Error};
 use rustix::fs::FileType;
 
-use super::cradle::Cradle;
-use super::judge::{Judge, Place};
-use crate::crew::LOOK;
+use super::entry_checker::{EntryChecker, Place};
+use super::temp_place::TempPlace;
 use crate::message::{Listing, in_parts};
-use crate::watch::{Failed, Sight};
+use crate::thread_group::CHECK_INTERVAL;
+use crate::watch::{CopyEvent, Failed};
 
 /// Most removed paths that are reported together.
 const REMOVED_MAX: usize = 200;
 
-impl Judge<'_> {
+impl EntryChecker<'_> {
     /// Returns true if items that the source does not have are deleted. Not with a list of paths,
     /// which names only parts of folders.
     pub(super) const fn prunes(&self) -> bool {
@@ -41,15 +41,15 @@ impl Judge<'_> {
         let path = folder.map_or(&[][..], |entry| &entry.path);
         let there = match place.root.names(Path::new(OsStr::from_bytes(path)), b"") {
             // a dry run creates no folders
-            _ if place.is_fresh(path) => Vec::new(),
+            _ if place.is_emptied(path) => Vec::new(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             there => there.map_err(|error| failed(place, &error, path))?,
         };
-        for gone in place.sieve.end(path, there) {
+        for gone in place.source_names.end_folder(path, there) {
             self.prune(place, gone)?;
         }
-        if let Some(why) = place.sieve.doubts() {
-            self.transfer.board.tell(why);
+        if let Some(why) = place.source_names.take_warning() {
+            self.transfer.monitor.warn(why);
         }
         Ok(())
     }
@@ -67,7 +67,7 @@ impl Judge<'_> {
         }
         if let Err(error) = self.remove_tree(place, &path) {
             let error = failed(place, &error, &path);
-            self.transfer.board.show(Sight::Failed(Failed {
+            self.transfer.monitor.show(CopyEvent::Failed(Failed {
                 path,
                 code: error.code as u8,
                 why: error.text,
@@ -84,7 +84,7 @@ impl Judge<'_> {
         entry: &Entry,
         there: Option<Meta>,
     ) -> Result<Option<Meta>, Error> {
-        let Some(obstacle) = place.landing.obstacle(entry, there)? else {
+        let Some(obstacle) = place.target_folder.obstacle(entry, there)? else {
             return Ok(there);
         };
         if !self.prunes() {
@@ -93,7 +93,7 @@ impl Judge<'_> {
         }
         if self.transfer.options().dry_run.is_some() {
             if entry.kind == EntryKind::Folder {
-                place.fresh = Some(entry.path.clone());
+                place.emptied = Some(entry.path.clone());
             }
             return Ok(there);
         }
@@ -116,27 +116,27 @@ impl Judge<'_> {
         let removed = {
             // a copy that has failed or lost its rights removes nothing more
             let keep = |path: &[u8], kind| {
-                self.transfer.crew.check().is_err() || self.keeps(place, path, kind)
+                self.transfer.threads.check().is_err() || self.keeps(place, path, kind)
             };
             let note = |path: &[u8]| {
                 gone.borrow_mut().push(path.to_vec());
                 if gone.borrow().len() >= REMOVED_MAX {
-                    self.tell_removed(gone.take());
+                    self.report_removed(gone.take());
                 }
             };
             root.remove_tree(Path::new(OsStr::from_bytes(path)), &keep, &note)
         };
-        self.tell_removed(gone.take());
+        self.report_removed(gone.take());
         removed
     }
 
     /// Reports removed paths to both sides, as fast as the sender reads.
-    fn tell_removed(&self, paths: Vec<Vec<u8>>) {
+    fn report_removed(&self, paths: Vec<Vec<u8>>) {
         if paths.is_empty() {
             return;
         }
-        while !self.transfer.stream.has_room() && self.transfer.crew.check().is_ok() {
-            pause(LOOK);
+        while !self.transfer.stream.has_room() && self.transfer.threads.check().is_ok() {
+            pause(CHECK_INTERVAL);
         }
         for paths in in_parts(paths) {
             let listing = Listing::Removed(paths.clone());
@@ -145,14 +145,14 @@ impl Judge<'_> {
                 .stream
                 .send(&Frame::message(listing.encode()))
                 .ok();
-            self.transfer.board.show(Sight::Removed(paths));
+            self.transfer.monitor.show(CopyEvent::Removed(paths));
         }
     }
 
     /// Returns true if `path` must stay although the source does not have it.
     fn keeps(&self, place: &Place, path: &[u8], kind: FileType) -> bool {
-        let at = place.landing.folder.join(OsStr::from_bytes(path));
-        let path = place.landing.at_source(path, &place.first);
+        let at = place.target_folder.folder.join(OsStr::from_bytes(path));
+        let path = place.target_folder.at_source(path, &place.first);
         let folder = kind == FileType::Directory;
         if self.is_partial(&path)
             || self.transfer.options().rules.decide(&path, folder) != Decision::Include
@@ -163,23 +163,23 @@ impl Judge<'_> {
             return false;
         };
         self.transfer
-            .board
-            .tell(format!("{} was not deleted: it is a {what}", at.display()));
+            .monitor
+            .warn(format!("{} was not deleted: it is a {what}", at.display()));
         true
     }
 
     /// Returns true if `path` is a folder for temporary files.
     fn is_partial(&self, path: &[u8]) -> bool {
-        match &self.transfer.cradle {
-            Cradle::Folder(name) => {
+        match &self.transfer.temp_place {
+            TempPlace::Folder(name) => {
                 path.rsplit(|octet| *octet == b'/').next() == Some(name.as_os_str().as_bytes())
             }
-            Cradle::Beside | Cradle::Place => false,
+            TempPlace::Beside | TempPlace::InPlace => false,
         }
     }
 }
 
 fn failed(place: &Place, error: &io::Error, path: &[u8]) -> Error {
-    let place = place.landing.folder.join(OsStr::from_bytes(path));
+    let place = place.target_folder.folder.join(OsStr::from_bytes(path));
     Error::file(Code::Io, "cannot remove", &place, error)
 }

@@ -17,43 +17,43 @@ use lighthaul_io::fs::disk::Root;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::fault::PeerFault;
 
-use super::claim::Claim;
-use super::cradle::Cradle;
 use super::device;
-use super::dress::Wardrobe;
+use super::entry_table::{EntryTable, PendingFile, Settled};
 use super::hashing::hashes_of;
 use super::job::{Arrived, Job};
-use super::journal::{Passage, Record};
-use super::ledger::{Ledger, Pending, Settled};
-use super::links::{Name, Whereabouts};
-use super::settings::{Landed, Settings};
+use super::journal::{Protection, Record};
+use super::links::{LinkTarget, Name};
+use super::metadata::MetadataWriter;
+use super::settings::{OpenTarget, Settings};
 use super::temp_files::replaced;
+use super::temp_place::TempPlace;
 use super::unsynced::Unsynced;
-use crate::crew::Crew;
+use super::writer_lock::WriterLock;
 use crate::message::Report;
+use crate::thread_group::ThreadGroup;
 
 /// Interval at which ended folders are checked.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Thread that publishes files.
 pub(crate) struct Publisher<'a> {
-    crew: &'a Crew,
-    ledger: &'a Ledger,
+    threads: &'a ThreadGroup,
+    table: &'a EntryTable,
     root: Root,
     /// Path of the root for messages.
     target: PathBuf,
-    wardrobe: &'a Wardrobe<'a>,
+    metadata: &'a MetadataWriter<'a>,
     /// True if data are synced before a file gets its name.
     sync: bool,
     /// True if files are also read back from the device.
     read_back: bool,
     /// Protection of the bytes on the network.
-    passage: Passage,
+    protection: Protection,
     /// Expected hashes of the only file.
     expected: Vec<HashRequest>,
-    cradle: Cradle,
+    temp_place: TempPlace,
     /// Lock on the root, which is released before the root gets its metadata.
-    claim: Option<Claim>,
+    lock: Option<WriterLock>,
     /// Number and entry of the target folder, if it gets metadata of a source folder.
     top: Option<(u64, Entry)>,
     arrived: BTreeMap<u64, Arrived>,
@@ -61,33 +61,33 @@ pub(crate) struct Publisher<'a> {
     /// Objects with all reports.
     matched: Vec<(Arrived, Vec<Report>)>,
     /// Ranges from an earlier run that equal the source.
-    kept: Vec<(Arc<Pending>, Span, Digest)>,
+    kept: Vec<(Arc<PendingFile>, Span, Digest)>,
 }
 
 impl<'a> Publisher<'a> {
     /// Creates a publisher below a root, with the root's path for messages and its lock.
     pub(crate) fn new(
-        crew: &'a Crew,
-        ledger: &'a Ledger,
-        (root, target, claim): Landed,
-        wardrobe: &'a Wardrobe<'a>,
-        (settings, cradle): (&Settings, Cradle),
+        threads: &'a ThreadGroup,
+        table: &'a EntryTable,
+        (root, target, lock): OpenTarget,
+        metadata: &'a MetadataWriter<'a>,
+        (settings, temp_place): (&Settings, TempPlace),
     ) -> Self {
         let options = &settings.options;
         // a dry run computes no hashes
         let expects = |asked: &&HashRequest| asked.expected.is_some() && options.dry_run.is_none();
         Self {
-            crew,
-            ledger,
+            threads,
+            table,
             root,
             target,
-            wardrobe,
+            metadata,
             sync: options.sync || options.verify_disk,
             read_back: options.verify_disk,
-            passage: settings.passage(),
+            protection: settings.protection(),
             expected: options.hash.iter().filter(expects).cloned().collect(),
-            cradle,
-            claim,
+            temp_place,
+            lock,
             top: None,
             arrived: BTreeMap::new(),
             reports: BTreeMap::new(),
@@ -107,19 +107,19 @@ impl<'a> Publisher<'a> {
             }
             // verified data stay even if the copy fails, so that the next copy need not send them
             self.settle()?;
-            self.crew.check()?;
+            self.threads.check()?;
             if has_ended {
                 break;
             }
         }
-        while !self.ledger.is_closed() {
-            self.crew.check()?;
+        while !self.table.is_closed() {
+            self.threads.check()?;
             std::thread::park_timeout(LOOK);
         }
         if !self.arrived.is_empty() {
             return Err(PeerFault::Unexpected("the digest of a piece").into());
         }
-        if !self.ledger.pending().is_empty() {
+        if !self.table.pending().is_empty() {
             return Err(PeerFault::Unexpected("the data of a file").into());
         }
         self.check_expected()?;
@@ -168,7 +168,7 @@ impl<'a> Publisher<'a> {
             if reports.len() != arrived.digests.len() {
                 return Err(PeerFault::Unexpected("the digest of a piece").into());
             }
-            self.judge(&arrived, reports, &mut whole, &mut parts);
+            self.compare_object(&arrived, reports, &mut whole, &mut parts);
         }
         for (file, span, digest) in std::mem::take(&mut self.kept) {
             if self.prove(&file, span, digest) == Some(true) {
@@ -186,7 +186,7 @@ impl<'a> Publisher<'a> {
         }
         whole.retain(|file| self.passes(file));
         for file in &whole {
-            self.dress_hidden(file);
+            self.set_temp_metadata(file);
         }
         self.sync(&unsynced)?;
         for file in whole {
@@ -199,12 +199,12 @@ impl<'a> Publisher<'a> {
 
     /// Compares an object with the reports of the sender. Adds complete files to `whole`, and
     /// ranges of others to `parts`.
-    fn judge(
+    fn compare_object(
         &mut self,
         arrived: &Arrived,
         reports: Vec<Report>,
-        whole: &mut Vec<Arc<Pending>>,
-        parts: &mut Vec<(Arc<Pending>, Span)>,
+        whole: &mut Vec<Arc<PendingFile>>,
+        parts: &mut Vec<(Arc<PendingFile>, Span)>,
     ) {
         for (index, report) in reports.into_iter().enumerate() {
             let file = &arrived.object.files[index];
@@ -228,33 +228,33 @@ impl<'a> Publisher<'a> {
 
     /// Records that a range of a file equals the source. Returns true if the file is complete, and
     /// none if it has failed.
-    fn prove(&self, file: &Pending, span: Span, digest: Digest) -> Option<bool> {
+    fn prove(&self, file: &PendingFile, span: Span, digest: Digest) -> Option<bool> {
         let mut fill = file.fill();
-        fill.unproved = fill.unproved.saturating_sub(span.1 - span.0);
+        fill.uncompared_bytes = fill.uncompared_bytes.saturating_sub(span.1 - span.0);
         if self.read_back {
             fill.digests.push((span, digest));
         }
-        (!fill.failed).then_some(fill.unproved == 0)
+        (!fill.failed).then_some(fill.uncompared_bytes == 0)
     }
 
     /// Records a range in the journal of a file, for a later run.
-    fn note(&self, file: &Pending, span: Span) -> Result<(), Error> {
-        let passage = self.passage;
+    fn note(&self, file: &PendingFile, span: Span) -> Result<(), Error> {
+        let protection = self.protection;
         let noted = match &mut file.fill().journal {
-            Some(journal) => journal.append(Record { span, passage }),
+            Some(journal) => journal.append(Record { span, protection }),
             None => Ok(()),
         };
         noted.map_err(|error| self.fault("cannot write the journal of", file.entry.path(), &error))
     }
 
     /// Publishes a complete file.
-    fn publish(&mut self, file: &Pending) {
+    fn publish(&mut self, file: &PendingFile) {
         if file.fill().failed {
             return;
         }
         match self.name(file) {
             Ok(()) => self
-                .ledger
+                .table
                 .settle(file.number, &file.entry, Ok(Settled::Now)),
             Err(error) => self.fail(file.number, error),
         }
@@ -266,23 +266,25 @@ impl<'a> Publisher<'a> {
     }
 
     /// Checks a complete file. If the check was interrupted, the file stays for a later run.
-    fn passes(&mut self, file: &Pending) -> bool {
+    fn passes(&mut self, file: &PendingFile) -> bool {
         let checked = self.check_disk(file).and_then(|()| self.check_hashes(file));
         let Err(error) = checked else { return true };
-        if self.crew.check().is_ok() {
+        if self.threads.check().is_ok() {
             self.fail(file.number, error);
         }
         false
     }
 
     /// Reads a file back from its device, if that is wanted.
-    fn check_disk(&mut self, file: &Pending) -> Result<(), Error> {
+    fn check_disk(&mut self, file: &PendingFile) -> Result<(), Error> {
         if !self.read_back {
             return Ok(());
         }
         let digests = std::mem::take(&mut file.fill().digests);
-        let crew = self.crew;
-        let checked = device::check(&mut self.root, &file.temporary, &digests, || crew.check());
+        let threads = self.threads;
+        let checked = device::check(&mut self.root, &file.temporary, &digests, || {
+            threads.check()
+        });
         checked.map_err(|error| {
             let place = self.target.join(file.entry.path());
             let text = format!(
@@ -295,7 +297,7 @@ impl<'a> Publisher<'a> {
     }
 
     /// Compares the hashes of a file with the expected ones.
-    fn check_hashes(&mut self, file: &Pending) -> Result<(), Error> {
+    fn check_hashes(&mut self, file: &PendingFile) -> Result<(), Error> {
         if self.expected.is_empty() {
             return Ok(());
         }
@@ -310,7 +312,7 @@ impl<'a> Publisher<'a> {
     /// cannot be read.
     fn expect(&mut self, path: &Path) -> Result<Result<(), Error>, Error> {
         let kinds: Vec<_> = self.expected.iter().map(|asked| asked.kind).collect();
-        let hashed = hashes_of(self.crew, &mut self.root, path, &kinds)?;
+        let hashed = hashes_of(self.threads, &mut self.root, path, &kinds)?;
         let (_, hashes) = hashed.map_err(|error| self.fault("cannot read back", path, &error))?;
         let mut expected = self.expected.iter();
         Ok(expected.try_for_each(|asked| asked.check(&hashes)))
@@ -318,10 +320,10 @@ impl<'a> Publisher<'a> {
 
     /// Fails if the only file was in place before, and differs from the expected hash.
     fn check_expected(&mut self) -> Result<(), Error> {
-        if self.expected.is_empty() || self.ledger.verdict().unchanged == 0 {
+        if self.expected.is_empty() || self.table.counts().unchanged == 0 {
             return Ok(());
         }
-        let path = self.ledger.expected();
+        let path = self.table.expected();
         self.expect(&path)?.map_err(|error| {
             let place = self.target.join(path);
             let text = format!(
@@ -334,7 +336,7 @@ impl<'a> Publisher<'a> {
 
     fn compare(
         &self,
-        file: &Pending,
+        file: &PendingFile,
         ours: Option<Digest>,
         report: Report,
     ) -> Result<Digest, Error> {
@@ -354,7 +356,7 @@ impl<'a> Publisher<'a> {
 
     /// Records that entry `number` has failed.
     fn fail(&mut self, number: u64, error: Error) {
-        let Some(file) = self.ledger.find(number) else {
+        let Some(file) = self.table.find(number) else {
             return;
         };
         let mut fill = file.fill();
@@ -366,29 +368,29 @@ impl<'a> Publisher<'a> {
             self.root.remove(&file.journal).ok();
         }
         drop(fill);
-        self.ledger.settle(number, &file.entry, Err(error));
+        self.table.settle(number, &file.entry, Err(error));
     }
 
     /// Sets the metadata of a file that has its temporary name, so that it is synced with the data.
     /// A file with its final name gets its metadata after its data are synced, as it would look
     /// complete before.
-    fn dress_hidden(&mut self, file: &Pending) {
+    fn set_temp_metadata(&mut self, file: &PendingFile) {
         if file.is_in_place() {
             return;
         }
-        if let Err(error) = self.dress(file) {
+        if let Err(error) = self.set_metadata(file) {
             let error = self.fault("cannot publish", file.entry.path(), &error);
             self.fail(file.number, error);
         }
     }
 
     /// Sets mode, time and other metadata of a complete file.
-    fn dress(&mut self, file: &Pending) -> io::Result<()> {
+    fn set_metadata(&mut self, file: &PendingFile) -> io::Result<()> {
         let (root, entry) = (&mut self.root, &file.entry);
         if file.fill().finished {
             return Ok(());
         }
-        if !self.wardrobe.dress(root, &file.temporary, entry)? {
+        if !self.metadata.set(root, &file.temporary, entry)? {
             let output = root.reopen(&file.temporary)?;
             output.set_mode(entry.mode)?;
             output.set_time(entry.seconds, entry.nanos)?;
@@ -398,12 +400,12 @@ impl<'a> Publisher<'a> {
     }
 
     /// Renames a complete file.
-    fn name(&mut self, file: &Pending) -> Result<(), Error> {
-        let named = self.dress(file).and_then(|()| self.rename(file));
+    fn name(&mut self, file: &PendingFile) -> Result<(), Error> {
+        let named = self.set_metadata(file).and_then(|()| self.rename(file));
         named.map_err(|error| self.fault("cannot publish", file.entry.path(), &error))
     }
 
-    fn rename(&mut self, file: &Pending) -> io::Result<()> {
+    fn rename(&mut self, file: &PendingFile) -> io::Result<()> {
         let inode = file.fill().inode;
         let there = self.root.look(&file.temporary)?.map(|there| there.inode);
         if inode.is_some() && inode != there {
@@ -418,13 +420,13 @@ impl<'a> Publisher<'a> {
 
     /// Creates the hard links whose files are in place.
     fn link(&mut self) {
-        while let Some((name, first)) = self.ledger.take_link() {
+        while let Some((name, first)) = self.table.take_ready_link() {
             let linked = self.link_to(&name, first);
-            self.ledger.settle(name.number, &name.entry, linked);
+            self.table.settle(name.number, &name.entry, linked);
         }
     }
 
-    fn link_to(&mut self, name: &Name, first: Whereabouts) -> Result<Settled, Error> {
+    fn link_to(&mut self, name: &Name, first: LinkTarget) -> Result<Settled, Error> {
         let path = name.entry.path();
         let first = first.map_err(|code| {
             let text = format!(
@@ -447,7 +449,7 @@ impl<'a> Publisher<'a> {
     /// Sets modes and times of folders whose contents are in place, since new contents change the
     /// time.
     fn leave(&mut self) {
-        while let Some((number, entry)) = self.ledger.take_left() {
+        while let Some((number, entry)) = self.table.take_ended_folder() {
             if entry.is_top() {
                 self.top = Some((number, entry));
                 continue;
@@ -455,7 +457,7 @@ impl<'a> Publisher<'a> {
             let set = self
                 .finish(&entry)
                 .map_err(|error| self.fault("cannot set mode and time of", entry.path(), &error));
-            self.ledger
+            self.table
                 .settle(number, &entry, set.map(|()| Settled::Now));
         }
     }
@@ -463,8 +465,8 @@ impl<'a> Publisher<'a> {
     /// Sets the metadata of the target folder, when its contents no longer change. A failure is
     /// only a warning, since the folder may have another owner.
     fn finish_top(&mut self) {
-        if let Some(claim) = self.claim.take() {
-            claim.lift();
+        if let Some(lock) = self.lock.take() {
+            lock.release();
         }
         let Some((number, entry)) = self.top.take() else {
             return;
@@ -472,15 +474,15 @@ impl<'a> Publisher<'a> {
         if let Err(error) = self.finish(&entry) {
             let place = self.target.display();
             let text = format!("cannot set mode and time of {place}: {error}");
-            self.wardrobe.warn(text);
+            self.metadata.warn(text);
         }
-        self.ledger.settle(number, &entry, Ok(Settled::Now));
+        self.table.settle(number, &entry, Ok(Settled::Now));
     }
 
     fn finish(&mut self, folder: &Entry) -> io::Result<()> {
         self.clear(folder.path());
         let (root, path) = (&mut self.root, folder.path());
-        if !self.wardrobe.dress(root, path, folder)? {
+        if !self.metadata.set(root, path, folder)? {
             // the time first, since the mode may prevent access by name
             root.set_time(path, folder.seconds, folder.nanos)?;
             root.set_folder_mode(path, folder.mode)?;
@@ -490,17 +492,17 @@ impl<'a> Publisher<'a> {
 
     /// Removes the folder for temporary files in `folder`, if it is empty.
     fn clear(&mut self, folder: &Path) {
-        if let Some(apart) = self.cradle.folder(folder) {
+        if let Some(apart) = self.temp_place.folder(folder) {
             self.root.remove_folder(&apart).ok();
         }
     }
 
     /// Removes files that will not be published, except those that a later run can resume.
     pub(crate) fn clean(&mut self) {
-        for file in self.ledger.pending() {
+        for file in self.table.pending() {
             let mut fill = file.fill();
             let data_len = file.entry.data_len();
-            let proved = data_len - fill.unproved.min(data_len);
+            let proved = data_len - fill.uncompared_bytes.min(data_len);
             if file.resumable && (fill.created && proved > 0 || !fill.held.is_empty()) {
                 continue;
             }
@@ -520,7 +522,7 @@ impl<'a> Publisher<'a> {
     }
 
     /// Returns the files to sync before they are renamed.
-    fn unsynced(&mut self, files: &[Arc<Pending>]) -> Result<Unsynced, Error> {
+    fn unsynced(&mut self, files: &[Arc<PendingFile>]) -> Result<Unsynced, Error> {
         if !self.sync {
             return Ok(Unsynced::Nothing);
         }
@@ -541,9 +543,9 @@ impl<'a> Publisher<'a> {
 
 /// Returns the files that have not failed, each once.
 fn untouched_by_failure(
-    whole: &[Arc<Pending>],
-    parts: &[(Arc<Pending>, Span)],
-) -> Vec<Arc<Pending>> {
+    whole: &[Arc<PendingFile>],
+    parts: &[(Arc<PendingFile>, Span)],
+) -> Vec<Arc<PendingFile>> {
     let parts = parts.iter().map(|(file, _)| file);
     let files = whole.iter().chain(parts);
     let mut files: Vec<_> = files.filter(|file| !file.fill().failed).cloned().collect();
@@ -553,7 +555,7 @@ fn untouched_by_failure(
 }
 
 /// Returns the state of a file with wrong data, for a message.
-fn outcome(file: &Pending) -> &'static str {
+fn outcome(file: &PendingFile) -> &'static str {
     if file.is_in_place() {
         "the file at the target is damaged; copy it again"
     } else {

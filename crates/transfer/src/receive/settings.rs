@@ -7,9 +7,9 @@ use lighthaul_files::options::Options;
 use lighthaul_files::temp_names::boot_number;
 use lighthaul_io::fs::disk::Root;
 
-use super::claim::Claim;
-use super::journal::Passage;
+use super::journal::Protection;
 use super::permit::Permit;
+use super::writer_lock::WriterLock;
 use crate::budget::Budget;
 
 /// Settings of the receiving side.
@@ -29,8 +29,8 @@ pub struct Settings {
 
 impl Settings {
     /// Returns the protection of bytes on the network.
-    pub(crate) const fn passage(&self) -> Passage {
-        Passage {
+    pub(crate) const fn protection(&self) -> Protection {
+        Protection {
             digest: self.options.digest,
             sealed: !self.plain,
         }
@@ -43,4 +43,4 @@ impl Settings {
 }
 
 /// Root of the target, its path for messages, and the lock on it.
-pub(super) type Landed = (Root, PathBuf, Option<Claim>);
+pub(super) type OpenTarget = (Root, PathBuf, Option<WriterLock>);

@@ -13,10 +13,10 @@ use lighthaul_io::fs::sparse::{self, FormerContent};
 use lighthaul_io::store::blocks::Sink;
 use lighthaul_session::error::{Code, Error};
 
+use super::entry_table::PendingFile;
 use super::job::{Arrived, Incoming, Job};
-use super::ledger::Pending;
 use super::temp_files::{Attempt, TempFiles};
-use crate::crew::Crew;
+use crate::thread_group::ThreadGroup;
 
 /// Mode bits that the owner needs to open a file again.
 const OPEN: u32 = 0o600;
@@ -24,7 +24,7 @@ const OPEN: u32 = 0o600;
 /// Writer of objects to files below a root.
 #[derive(Debug)]
 pub(crate) struct FileSink {
-    pub(crate) crew: Arc<Crew>,
+    pub(crate) threads: Arc<ThreadGroup>,
     pub(crate) files: TempFiles,
     pub(crate) kind: DigestKind,
     /// Most files that are open at a time.
@@ -113,7 +113,7 @@ impl FileSink {
     fn open<'w>(
         &mut self,
         writing: &'w mut Writing,
-        file: &Pending,
+        file: &PendingFile,
     ) -> Result<Option<&'w mut OutputFile>, Error> {
         if !writing.open.contains_key(&file.number) {
             while writing.open.len() >= self.open_max {
@@ -171,7 +171,7 @@ impl Sink for FileSink {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), World> {
         self.put(offset, bytes).map_err(|error| {
             let text = error.text.clone();
-            self.crew.fail(error);
+            self.threads.fail(error);
             World::Store(text)
         })
     }

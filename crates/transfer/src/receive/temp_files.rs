@@ -13,10 +13,10 @@ use lighthaul_io::fs::sparse;
 use lighthaul_session::error::{Code, Error};
 use rustix::fs::FileType;
 
+use super::entry_table::{Fill, PendingFile};
 use super::journal::{Journal, Subject, merged, missing, within, within_file};
-use super::ledger::{Fill, Pending};
 use crate::budget::{Slot, Slots};
-use crate::crew::Crew;
+use crate::thread_group::ThreadGroup;
 
 /// Access to temporary files below a root.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct TempFiles {
     pub(crate) boot: u64,
     /// True if zeros are not written.
     pub(crate) sparse: bool,
-    pub(crate) crew: Arc<Crew>,
+    pub(crate) threads: Arc<ThreadGroup>,
     /// Slots for open journals.
     pub(crate) journals: Slots,
 }
@@ -50,7 +50,7 @@ impl TempFiles {
         Ok(Self {
             root: self.root.another()?,
             target: self.target.clone(),
-            crew: Arc::clone(&self.crew),
+            threads: Arc::clone(&self.threads),
             journals: self.journals.clone(),
             ..*self
         })
@@ -58,10 +58,12 @@ impl TempFiles {
 
     /// Opens or creates the temporary file of `file`. Returns none if that file has failed. A file
     /// that cannot be opened has failed.
-    pub(crate) fn open(&mut self, file: &Pending) -> Result<Option<OutputFile>, Error> {
+    pub(crate) fn open(&mut self, file: &PendingFile) -> Result<Option<OutputFile>, Error> {
         // without the lock, since this may wait
         let begins = file.resumable && !file.fill().created;
-        let slot = begins.then(|| self.journals.take(&self.crew)).transpose();
+        let slot = begins
+            .then(|| self.journals.take(&self.threads))
+            .transpose();
         let mut fill = file.fill();
         if fill.failed {
             return Ok(None);
@@ -83,7 +85,7 @@ impl TempFiles {
     }
 
     /// Opens a temporary file again. Fails if it is not the file that was written so far.
-    fn reopen(&mut self, file: &Pending, fill: &Fill) -> io::Result<OutputFile> {
+    fn reopen(&mut self, file: &PendingFile, fill: &Fill) -> io::Result<OutputFile> {
         let output = self.root.reopen(&file.temporary)?;
         if fill.inode == Some(output.inode()?) {
             Ok(output)
@@ -93,7 +95,7 @@ impl TempFiles {
     }
 
     /// Returns the error of an operation on a file.
-    pub(crate) fn fault(&self, attempt: Attempt, file: &Pending, error: &io::Error) -> Error {
+    pub(crate) fn fault(&self, attempt: Attempt, file: &PendingFile, error: &io::Error) -> Error {
         let place = self.target.join(file.entry.path());
         if error.kind() == io::ErrorKind::WouldBlock {
             let text = format!(
@@ -113,7 +115,7 @@ impl TempFiles {
     /// Creates the temporary file, or resumes that of an earlier run.
     fn create(
         &mut self,
-        file: &Pending,
+        file: &PendingFile,
         fill: &mut Fill,
         slot: Option<Slot>,
     ) -> io::Result<OutputFile> {
@@ -123,9 +125,9 @@ impl TempFiles {
         }
         let sparse = self.sparse || file.entry.data.is_some();
         if let Some(slot) = slot {
-            return self.go_on(file, fill, (sparse, slot));
+            return self.resume(file, fill, (sparse, slot));
         }
-        let output = begin(root, file)?;
+        let output = start(root, file)?;
         if sparse {
             sparse::stretch(&output, size)?;
         } else if size >= LARGE {
@@ -135,9 +137,9 @@ impl TempFiles {
     }
 
     /// Resumes a file with a journal, or starts the journal.
-    fn go_on(
+    fn resume(
         &mut self,
-        file: &Pending,
+        file: &PendingFile,
         fill: &mut Fill,
         (sparse, slot): (bool, Slot),
     ) -> io::Result<OutputFile> {
@@ -148,11 +150,11 @@ impl TempFiles {
             boot: self.boot,
         };
         let mut output = if fill.held.is_empty() {
-            begin(root, file)?
+            start(root, file)?
         } else {
             let noted = Journal::read(&locked, subject)?;
             let there = root.look(&file.temporary)?;
-            let there = there.filter(|there| is_continued(file, there));
+            let there = there.filter(|there| is_resumable(file, there));
             let noted = there.map(|there| within_file(noted, there.size));
             if noted.as_ref() != Some(&fill.held) {
                 let text = "another copy has changed the partial file";
@@ -161,7 +163,7 @@ impl TempFiles {
             root.reopen(&file.temporary)?
         };
         let room = if sparse {
-            hollow(file, fill, &mut output)
+            make_holes(file, fill, &mut output)
         } else {
             allocate(&output, file.entry.size())
         };
@@ -186,14 +188,14 @@ pub(crate) fn replaced() -> io::Error {
 /// Returns true if the temporary file `there` can be from an earlier run of this user, and no other
 /// user has a name for it. These conditions do not apply to a file that is written under its final
 /// name.
-pub(crate) fn is_continued(file: &Pending, there: &Meta) -> bool {
+pub(crate) fn is_resumable(file: &PendingFile, there: &Meta) -> bool {
     let is_private = there.is_ours() && there.names == 1;
     there.kind == FileType::RegularFile && (file.is_in_place() || is_private)
 }
 
 /// Creates the temporary file. A file that is written under its final name keeps its inode, and is
 /// emptied.
-fn begin(root: &mut Root, file: &Pending) -> io::Result<OutputFile> {
+fn start(root: &mut Root, file: &PendingFile) -> io::Result<OutputFile> {
     let path = &file.temporary;
     if file.is_in_place() {
         let there = root.look(path)?;
@@ -211,7 +213,7 @@ fn begin(root: &mut Root, file: &Pending) -> io::Result<OutputFile> {
 
 /// Sets the length of a file, and makes holes of all ranges that no earlier run left. New data are
 /// written into holes.
-fn hollow(file: &Pending, fill: &Fill, output: &mut OutputFile) -> io::Result<()> {
+fn make_holes(file: &PendingFile, fill: &Fill, output: &mut OutputFile) -> io::Result<()> {
     let size = file.entry.size();
     sparse::stretch(output, size)?;
     if fill.held.is_empty() {
@@ -232,7 +234,7 @@ fn allocate(output: &OutputFile, size: u64) -> io::Result<()> {
 }
 
 /// Removes the temporary file, unless it has its final name.
-fn remove(root: &mut Root, file: &Pending) {
+fn remove(root: &mut Root, file: &PendingFile) {
     if !file.is_in_place() {
         root.remove(&file.temporary).ok();
     }

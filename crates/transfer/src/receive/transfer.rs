@@ -7,22 +7,22 @@ use lighthaul_io::control::Stream;
 use lighthaul_session::error::Error;
 use lighthaul_session::session::Session;
 
-use super::cradle::Cradle;
-use super::ledger::Ledger;
+use super::entry_table::EntryTable;
 use super::settings::Settings;
-use crate::board::Board;
-use crate::crew::Crew;
+use super::temp_place::TempPlace;
 use crate::message::LIST;
+use crate::monitor::Monitor;
+use crate::thread_group::ThreadGroup;
 
 /// State that the threads of a receiver share.
 pub(super) struct Transfer<'a> {
     pub(super) session: &'a Session,
     /// Stream of the list of entries.
     pub(super) stream: Stream,
-    pub(super) crew: Arc<Crew>,
-    pub(super) ledger: Ledger,
-    pub(super) board: Board,
-    pub(super) cradle: Cradle,
+    pub(super) threads: Arc<ThreadGroup>,
+    pub(super) table: EntryTable,
+    pub(super) monitor: Monitor,
+    pub(super) temp_place: TempPlace,
     /// Start of the host that written bytes do not survive; see [`super::journal::Subject`].
     pub(super) boot: u64,
     pub(super) settings: Settings,
@@ -34,10 +34,10 @@ impl<'a> Transfer<'a> {
         Ok(Self {
             session,
             stream: session.control.open(LIST)?,
-            crew: Arc::default(),
-            ledger: Ledger::default(),
-            board: Board::default(),
-            cradle: Cradle::new(&settings.options)?,
+            threads: Arc::default(),
+            table: EntryTable::default(),
+            monitor: Monitor::default(),
+            temp_place: TempPlace::new(&settings.options)?,
             boot: settings.boot(),
             settings,
         })

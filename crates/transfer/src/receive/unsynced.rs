@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lighthaul_io::fs::disk::{OutputFile, Root};
 
-use super::ledger::Pending;
+use super::entry_table::PendingFile;
 
 /// Most files that are synced one by one. If there are more, their file system is synced as a
 /// whole.
@@ -17,7 +17,7 @@ pub(super) enum Unsynced {
     /// No sync is needed.
     Nothing,
     /// Sync each of these open files.
-    Files(Vec<(Arc<Pending>, OutputFile)>),
+    Files(Vec<(Arc<PendingFile>, OutputFile)>),
     /// Sync the file system.
     FileSystem,
 }
@@ -28,7 +28,7 @@ type NotSynced = (PathBuf, io::Error);
 impl Unsynced {
     /// Returns the files below `root` to sync before they are renamed. They are open, since their
     /// modes may prevent opening them later.
-    pub(super) fn of(root: &mut Root, files: &[Arc<Pending>]) -> Result<Self, NotSynced> {
+    pub(super) fn of(root: &mut Root, files: &[Arc<PendingFile>]) -> Result<Self, NotSynced> {
         if files.len() > FILES_MAX {
             return Ok(Self::FileSystem);
         }

@@ -20,7 +20,7 @@ impl HeldReader<'_> {
     /// Sends the digest of each range that the receiver holds.
     pub(crate) fn run(&self) -> Result<(), Error> {
         let mut open = None;
-        while let Some(held) = self.transfer.queue.take_held(&self.transfer.crew)? {
+        while let Some(held) = self.transfer.queue.take_held(&self.transfer.threads)? {
             let report = match self.digest(&held, &mut open) {
                 Ok(digest) => Report::Digest(digest),
                 Err(error) => Report::Failed {

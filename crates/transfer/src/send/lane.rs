@@ -13,13 +13,13 @@ use lighthaul_session::error::Error;
 use lighthaul_session::machine::{MachineEvent, SendMachine};
 use lighthaul_session::offer::{self, Offer};
 
-use super::queue::Plan;
+use super::queue::PlannedObject;
 use super::source::FileSource;
 use super::transfer::Transfer;
-use crate::board::Counts;
-use crate::crew::LOOK;
 use crate::message::{Announced, Message, Report};
-use crate::watch::Sight;
+use crate::monitor::Counts;
+use crate::thread_group::CHECK_INTERVAL;
+use crate::watch::CopyEvent;
 
 /// Time without an arriving datagram after which the stream carries the data.
 const BARREN: Duration = Duration::from_millis(1500);
@@ -59,13 +59,13 @@ impl SendLane<'_> {
         );
         // a rate limit may change with the time of day
         let len = || offer::object_len(&offer, share.whole(), transfer.session.rtt);
-        while let Some(plan) = transfer.queue.take(&transfer.crew, len, turns)? {
+        while let Some(plan) = transfer.queue.take(&transfer.threads, len, turns)? {
             self.send(Arc::new(plan))?;
         }
         Ok(())
     }
 
-    fn send(&mut self, plan: Arc<Plan>) -> Result<(), Error> {
+    fn send(&mut self, plan: Arc<PlannedObject>) -> Result<(), Error> {
         let Common {
             transfer, offer, ..
         } = self.common;
@@ -91,12 +91,12 @@ impl SendLane<'_> {
         let mut sender = SendMachine::new(now, &setup, learned.load());
         let mut owner = SendOwner {
             common: &self.common,
-            counts: self.common.transfer.board.lane(self.number.into()),
+            counts: self.common.transfer.monitor.lane(self.number.into()),
             reports: &self.reports,
             reported: false,
             passed: false,
             udp: self.lane.udp.is_some(),
-            before: Before::of(self.common.transfer.board.lane(self.number.into())),
+            before: Before::of(self.common.transfer.monitor.lane(self.number.into())),
             moved: (now, 0, 0),
             failed: None,
         };
@@ -108,7 +108,7 @@ impl SendLane<'_> {
             (Ok(()), _) => {}
         }
         // all of the object was read, or it could not have been sent
-        owner.pass_on_reports(LOOK)
+        owner.pass_on_reports(CHECK_INTERVAL)
     }
 }
 
@@ -180,9 +180,12 @@ impl SendOwner<'_> {
             return Next::Continue;
         }
         self.udp = false;
-        self.common.transfer.board.show(Sight::Diverted(format!(
-            "{why}; TCP carries the data from now on"
-        )));
+        self.common
+            .transfer
+            .monitor
+            .show(CopyEvent::Diverted(format!(
+                "{why}; TCP carries the data from now on"
+            )));
         Next::Divert
     }
 }
@@ -201,8 +204,8 @@ impl Owner<SendMachine> for SendOwner<'_> {
                 }
                 self.common
                     .transfer
-                    .board
-                    .show(Sight::Round { number, packets });
+                    .monitor
+                    .show(CopyEvent::Round { number, packets });
                 Ok(Next::Continue)
             }
             MachineEvent::Asked(round) => {
@@ -237,7 +240,7 @@ impl Owner<SendMachine> for SendOwner<'_> {
         let checked = self
             .common
             .transfer
-            .crew
+            .threads
             .check()
             .and_then(|()| self.pass_on_reports(Duration::ZERO));
         if let Err(error) = checked {

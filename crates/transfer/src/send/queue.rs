@@ -12,8 +12,8 @@ use lighthaul_io::fs::disk::InputFile;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::fault::PeerFault;
 
-use crate::crew::{Crew, LOOK};
 use crate::message::{COMPARED_MAX, Compared, UNANSWERED_MAX, Wanted, WantedFile};
+use crate::thread_group::{CHECK_INTERVAL, ThreadGroup};
 
 /// Most ranges that wait to be sent: one of each entry, and more of few resumed files.
 const READY_MAX: usize = 1 << 20;
@@ -50,7 +50,7 @@ pub(crate) struct HeldRange {
 
 /// Object for a lane.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct PlannedObject {
     pub(crate) number: u64,
     pub(crate) layout: Layout,
     /// Files of the pieces.
@@ -83,7 +83,7 @@ struct State {
     unanswered: BTreeMap<(u64, u64), HeldRange>,
     totals: Totals,
     /// Entries that the receiver has answered.
-    judged: u64,
+    answered: u64,
     listed: bool,
     /// Lanes that send an object for the first time.
     blasting: usize,
@@ -91,13 +91,13 @@ struct State {
 
 impl State {
     /// Returns true if the receiver has answered all entries of the complete list.
-    const fn is_judged(&self) -> bool {
-        self.listed && self.judged == self.totals.entries
+    const fn are_entries_answered(&self) -> bool {
+        self.listed && self.answered == self.totals.entries
     }
 
     /// Returns true if the receiver has answered all entries and compared all held ranges.
     fn is_answered(&self) -> bool {
-        self.is_judged() && self.held.is_empty() && self.unanswered.is_empty()
+        self.are_entries_answered() && self.held.is_empty() && self.unanswered.is_empty()
     }
 
     /// Adds the requested and held ranges of a file.
@@ -166,11 +166,11 @@ impl Queue {
 
     fn wait<'a>(
         &self,
-        crew: &Crew,
+        threads: &ThreadGroup,
         state: MutexGuard<'a, State>,
     ) -> Result<MutexGuard<'a, State>, Error> {
-        crew.check()?;
-        let waited = self.changed.wait_timeout(state, LOOK);
+        threads.check()?;
+        let waited = self.changed.wait_timeout(state, CHECK_INTERVAL);
         Ok(waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 
@@ -182,15 +182,15 @@ impl Queue {
     /// Returns the requested bytes, once all entries are answered.
     pub(crate) fn bytes(&self) -> Option<u64> {
         let state = self.lock();
-        state.is_judged().then_some(state.totals.wanted)
+        state.are_entries_answered().then_some(state.totals.wanted)
     }
 
     /// Adds an entry, with its item if it is a file. Waits while the window of unsettled entries is
     /// full.
-    pub(crate) fn list(&self, crew: &Crew, item: Option<Item>) -> Result<(), Error> {
+    pub(crate) fn list(&self, threads: &ThreadGroup, item: Option<Item>) -> Result<(), Error> {
         let mut state = self.lock();
         while state.totals.entries - state.totals.settled >= WINDOW {
-            state = self.wait(crew, state)?;
+            state = self.wait(threads, state)?;
         }
         let number = state.totals.entries;
         state.totals.entries += 1;
@@ -208,8 +208,8 @@ impl Queue {
     }
 
     /// Returns true if the receiver has answered all entries of the complete list.
-    pub(crate) fn is_judged(&self) -> bool {
-        self.lock().is_judged()
+    pub(crate) fn are_entries_answered(&self) -> bool {
+        self.lock().are_entries_answered()
     }
 
     /// Returns true if the receiver has answered all entries and compared all held ranges.
@@ -218,14 +218,14 @@ impl Queue {
     }
 
     /// Waits a moment, then returns the number of entries that the receiver has answered.
-    pub(crate) fn judged(&self, crew: &Crew) -> Result<u64, Error> {
-        Ok(self.wait(crew, self.lock())?.judged)
+    pub(crate) fn answered(&self, threads: &ThreadGroup) -> Result<u64, Error> {
+        Ok(self.wait(threads, self.lock())?.answered)
     }
 
     /// Adds the answer of the receiver about the next entries.
     pub(crate) fn want(&self, wanted: Wanted) -> Result<(), Error> {
         let mut state = self.lock();
-        let from = state.judged;
+        let from = state.answered;
         let till = from
             .checked_add(wanted.entries)
             .filter(|till| *till <= state.totals.entries);
@@ -241,7 +241,7 @@ impl Queue {
             next = number + 1;
         }
         state.drop_items(next..till);
-        state.judged = till;
+        state.answered = till;
         drop(state);
         self.changed.notify_all();
         Ok(())
@@ -249,7 +249,7 @@ impl Queue {
 
     /// Returns the next held range whose digest must be sent, or none at the end. Waits while too
     /// many digests are unanswered.
-    pub(crate) fn take_held(&self, crew: &Crew) -> Result<Option<HeldRange>, Error> {
+    pub(crate) fn take_held(&self, threads: &ThreadGroup) -> Result<Option<HeldRange>, Error> {
         let mut state = self.lock();
         loop {
             let has_room = state.unanswered.len() < UNANSWERED_MAX;
@@ -258,10 +258,10 @@ impl Queue {
                 state.unanswered.insert(key, held.clone());
                 return Ok(Some(held));
             }
-            if state.is_judged() && state.held.is_empty() {
+            if state.are_entries_answered() && state.held.is_empty() {
                 return Ok(None);
             }
-            state = self.wait(crew, state)?;
+            state = self.wait(threads, state)?;
         }
     }
 
@@ -318,16 +318,16 @@ impl Queue {
     /// are sending theirs for the first time.
     pub(crate) fn take(
         &self,
-        crew: &Crew,
+        threads: &ThreadGroup,
         len: impl Fn() -> u64,
         turns: usize,
-    ) -> Result<Option<Plan>, Error> {
+    ) -> Result<Option<PlannedObject>, Error> {
         let mut state = self.lock();
         while state.ready.is_empty() || state.blasting >= turns {
             if state.ready.is_empty() && state.is_answered() {
                 return Ok(None);
             }
-            state = self.wait(crew, state)?;
+            state = self.wait(threads, state)?;
         }
         let mut pieces = Vec::new();
         let mut items = Vec::new();
@@ -349,7 +349,7 @@ impl Queue {
         state.blasting += 1;
         let layout = Layout::new(pieces)
             .map_err(|_| Error::new(Code::Usage, "cannot send the sources: they are too large"))?;
-        Ok(Some(Plan {
+        Ok(Some(PlannedObject {
             number,
             layout,
             items,
@@ -399,12 +399,12 @@ fn split(piece: Piece, room: u64) -> (Piece, Option<Piece>) {
 mod tests {
     use super::*;
 
-    fn queue(sizes: &[u64]) -> (Queue, Crew) {
-        let (queue, crew) = (Queue::default(), Crew::default());
+    fn queue(sizes: &[u64]) -> (Queue, ThreadGroup) {
+        let (queue, threads) = (Queue::default(), ThreadGroup::default());
         for size in sizes {
             queue
                 .list(
-                    &crew,
+                    &threads,
                     Some(Item {
                         place: PathBuf::new(),
                         size: *size,
@@ -414,7 +414,7 @@ mod tests {
                 .unwrap();
         }
         queue.close();
-        (queue, crew)
+        (queue, threads)
     }
 
     fn file(number: u64, send: Option<Vec<Span>>, held: Vec<Span>) -> WantedFile {
@@ -436,8 +436,8 @@ mod tests {
     }
 
     /// Returns the ranges of the next object.
-    fn pieces(queue: &Queue, crew: &Crew) -> Option<Vec<Span>> {
-        let plan = queue.take(crew, || 1 << 30, 1).unwrap()?;
+    fn pieces(queue: &Queue, threads: &ThreadGroup) -> Option<Vec<Span>> {
+        let plan = queue.take(threads, || 1 << 30, 1).unwrap()?;
         queue.pass_turn();
         let spans = plan.layout.pieces().iter();
         Some(spans.map(|piece| (piece.offset, piece.end())).collect())
@@ -445,15 +445,15 @@ mod tests {
 
     #[test]
     fn held_ranges_that_differ_are_sent() {
-        let (queue, crew) = queue(&[100]);
+        let (queue, threads) = queue(&[100]);
         let held = vec![(0, 20), (20, 40), (60, 100)];
         let wanted = file(0, Some(vec![(40, 60)]), held);
         let files = vec![wanted];
         queue.want(Wanted { entries: 1, files }).unwrap();
-        assert_eq!(pieces(&queue, &crew), Some(vec![(40, 60)]));
+        assert_eq!(pieces(&queue, &threads), Some(vec![(40, 60)]));
         for (from, till) in [(0, 20), (20, 40), (60, 100)] {
             assert!(!queue.is_answered());
-            let held = queue.take_held(&crew).unwrap().unwrap();
+            let held = queue.take_held(&threads).unwrap().unwrap();
             assert_eq!((held.piece.offset, held.piece.end()), (from, till));
             let answer = |span, wanted| Compared {
                 entry: 0,
@@ -464,32 +464,32 @@ mod tests {
             // a second answer is rejected
             queue.compared(answer((from, till), true)).unwrap_err();
         }
-        assert!(queue.take_held(&crew).unwrap().is_none());
+        assert!(queue.take_held(&threads).unwrap().is_none());
         assert!(queue.is_answered());
-        assert_eq!(pieces(&queue, &crew), Some(vec![(20, 40)]));
-        assert_eq!(pieces(&queue, &crew), None);
+        assert_eq!(pieces(&queue, &threads), Some(vec![(20, 40)]));
+        assert_eq!(pieces(&queue, &threads), None);
         assert_eq!(queue.totals().wanted, 40);
     }
 
     #[test]
     fn long_held_ranges_are_compared_in_parts_without_gaps() {
         let size = 3 * COMPARED_MAX + 5;
-        let (queue, crew) = queue(&[size]);
+        let (queue, threads) = queue(&[size]);
         let files = vec![file(0, Some(vec![(0, 7)]), vec![(7, size)])];
         queue.want(Wanted { entries: 1, files }).unwrap();
         let mut at = 7;
         while at < size {
-            let HeldRange { piece, .. } = queue.take_held(&crew).unwrap().unwrap();
+            let HeldRange { piece, .. } = queue.take_held(&threads).unwrap().unwrap();
             assert_eq!(piece.offset, at);
             assert!(piece.len > 0 && piece.len <= COMPARED_MAX);
             at = piece.end();
         }
-        assert!(queue.take_held(&crew).unwrap().is_none());
+        assert!(queue.take_held(&threads).unwrap().is_none());
     }
 
     #[test]
     fn answers_about_ranges_without_a_digest_are_rejected() {
-        let (queue, crew) = queue(&[100]);
+        let (queue, threads) = queue(&[100]);
         let files = vec![file(0, Some(vec![]), vec![(0, 100)])];
         queue.want(Wanted { entries: 1, files }).unwrap();
         let answer = |entry, span| Compared {
@@ -498,33 +498,33 @@ mod tests {
             wanted: true,
         };
         queue.compared(answer(0, (0, 100))).unwrap_err();
-        queue.take_held(&crew).unwrap().unwrap();
+        queue.take_held(&threads).unwrap().unwrap();
         queue.compared(answer(1, (0, 100))).unwrap_err();
         queue.compared(answer(0, (0, 99))).unwrap_err();
     }
 
     #[test]
     fn failed_file_is_neither_sent_nor_compared() {
-        let (queue, crew) = queue(&[100, 10]);
+        let (queue, threads) = queue(&[100, 10]);
         let files = vec![
             file(0, Some(vec![(50, 100)]), vec![(0, 50)]),
             file(1, None, vec![]),
         ];
         queue.want(Wanted { entries: 2, files }).unwrap();
         queue.settle(1, [0].into_iter()).unwrap();
-        assert!(queue.take_held(&crew).unwrap().is_none());
-        assert_eq!(pieces(&queue, &crew), Some(vec![(0, 10)]));
-        assert_eq!(pieces(&queue, &crew), None);
+        assert!(queue.take_held(&threads).unwrap().is_none());
+        assert_eq!(pieces(&queue, &threads), Some(vec![(0, 10)]));
+        assert_eq!(pieces(&queue, &threads), None);
     }
 
     #[test]
     fn objects_contain_every_requested_byte_once() {
         let sizes = [10, 300 << 20, 5, 1 << 20, 70 << 20, 1];
-        let (queue, crew) = queue(&sizes);
+        let (queue, threads) = queue(&sizes);
         queue.want(all(&sizes)).unwrap();
         let mut next = vec![0; sizes.len()];
         let mut numbers = 0;
-        while let Some(plan) = queue.take(&crew, || 64 << 20, 1).unwrap() {
+        while let Some(plan) = queue.take(&threads, || 64 << 20, 1).unwrap() {
             queue.pass_turn();
             assert_eq!(plan.number, numbers);
             numbers += 1;

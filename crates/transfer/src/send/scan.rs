@@ -20,9 +20,9 @@ use lighthaul_session::topic::decode;
 
 use super::queue::Item;
 use super::transfer::Transfer;
-use crate::crew::LOOK;
 use crate::message::Listing;
-use crate::watch::{Failed, Sight};
+use crate::thread_group::CHECK_INTERVAL;
+use crate::watch::{CopyEvent, Failed};
 
 /// Octets of paths after which a page of the list is full.
 const PAGE_BYTES: usize = 1 << 19;
@@ -38,14 +38,14 @@ pub(super) struct Scan<'a> {
 
 impl Scan<'_> {
     /// Sends the list of all items in `found`.
-    pub(crate) fn tell(
+    pub(crate) fn send_list(
         &self,
         named: bool,
         found: Box<dyn Iterator<Item = Found> + Send>,
     ) -> Result<(), Error> {
         self.say(&Listing::Begin { named })?;
         let mut page = Page::default();
-        let found = look_around(found)?;
+        let found = start_walk(found)?;
         loop {
             match found.recv_timeout(FLUSH) {
                 Ok(found) => self.take(found?, &mut page)?,
@@ -83,21 +83,21 @@ impl Scan<'_> {
                     size: entry.size(),
                     version: meta.map_or(0, |meta| meta.version().mark()),
                 });
-                self.transfer.queue.list(&self.transfer.crew, item)?;
+                self.transfer.queue.list(&self.transfer.threads, item)?;
                 page.bytes += entry.encoded_len();
                 page.entries.push(entry);
             }
             Found::Skipped(text) => {
                 self.transfer
-                    .board
-                    .show(Sight::Warning(format!("skipped: {text}")));
+                    .monitor
+                    .show(CopyEvent::Warning(format!("not copied: {text}")));
                 self.say(&Listing::Skipped { why: text })?;
             }
             Found::Noted(text) => {
-                self.transfer.board.show(Sight::Warning(text.clone()));
+                self.transfer.monitor.show(CopyEvent::Warning(text.clone()));
                 self.say(&Listing::Warning { text })?;
             }
-            Found::Excluded(path, rule) => self.exclude(path, rule)?,
+            Found::Excluded(path, rule) => self.report_excluded(path, rule)?,
             Found::Failed(path, error) => {
                 let code = error.code as u8;
                 let why = error.text;
@@ -107,15 +107,15 @@ impl Scan<'_> {
                     why: why.clone(),
                 })?;
                 self.transfer
-                    .board
-                    .show(Sight::Failed(Failed { path, code, why }));
+                    .monitor
+                    .show(CopyEvent::Failed(Failed { path, code, why }));
             }
         }
         Ok(())
     }
 
     /// Reports an excluded entry, if a dry run explains all entries.
-    fn exclude(&self, path: Vec<u8>, rule: String) -> Result<(), Error> {
+    fn report_excluded(&self, path: Vec<u8>, rule: String) -> Result<(), Error> {
         if self.transfer.options().dry_run != Some(Detail::Explain) {
             return Ok(());
         }
@@ -126,7 +126,9 @@ impl Scan<'_> {
             kept: 0,
             why: rule,
         };
-        self.transfer.board.show(Sight::Planned(planned.clone()));
+        self.transfer
+            .monitor
+            .show(CopyEvent::Planned(planned.clone()));
         self.say(&Listing::Planned(vec![planned]))
     }
 
@@ -144,7 +146,7 @@ impl Scan<'_> {
     }
 
     fn flush(&self, page: &mut Page) -> Result<(), Error> {
-        self.transfer.crew.check()?;
+        self.transfer.threads.check()?;
         if !page.entries.is_empty() {
             self.say(&Listing::Entries(pack(&page.entries)?))?;
             page.entries.clear();
@@ -162,19 +164,19 @@ impl Scan<'_> {
 
     /// Handles the answers of the receiver to all entries, and requests its list of paths, if it
     /// has one.
-    pub(crate) fn hear(&self, mut list: Option<ListReceiver>) -> Result<(), Error> {
+    pub(crate) fn receive_answers(&self, mut list: Option<ListReceiver>) -> Result<(), Error> {
         while !self.transfer.queue.is_answered() {
             if let Some(list) = &mut list {
-                list.request_pages(|| self.say(&Listing::Which))?;
+                list.request_pages(|| self.say(&Listing::RequestPaths))?;
             }
-            let until = self.transfer.session.clock.now() + LOOK;
+            let until = self.transfer.session.clock.now() + CHECK_INTERVAL;
             let frame = match self
                 .transfer
                 .stream
                 .receive(self.transfer.session.clock, until)
             {
                 Err(World::TimedOut(_)) => {
-                    self.transfer.crew.check()?;
+                    self.transfer.threads.check()?;
                     continue;
                 }
                 // a receiver that has answered everything may have closed
@@ -186,11 +188,13 @@ impl Scan<'_> {
                 (Ok(Listing::Compared(compared)), _) => self.transfer.queue.compared(compared)?,
                 (Ok(Listing::Planned(planned)), _) => {
                     for planned in planned {
-                        self.transfer.board.show(Sight::Planned(planned));
+                        self.transfer.monitor.show(CopyEvent::Planned(planned));
                     }
                 }
-                (Ok(Listing::Removed(paths)), _) => self.transfer.board.show(Sight::Removed(paths)),
-                (Ok(Listing::Take(page)), Some(list)) => list.receive(page)?,
+                (Ok(Listing::Removed(paths)), _) => {
+                    self.transfer.monitor.show(CopyEvent::Removed(paths))
+                }
+                (Ok(Listing::Paths(page)), Some(list)) => list.receive(page)?,
                 (Err(error), _) => return Err(error),
                 _ => return Err(PeerFault::Unexpected("the next message about the list").into()),
             }
@@ -201,7 +205,7 @@ impl Scan<'_> {
 
 /// Walks the sources in a thread for which no other thread waits. A list may come from a slow
 /// program, and a disk that hangs must not stop keepalives.
-fn look_around(
+fn start_walk(
     mut found: Box<dyn Iterator<Item = Found> + Send>,
 ) -> Result<Receiver<Result<Found, Error>>, Error> {
     let (told, heard) = sync_channel(FOUND_MAX);

@@ -32,10 +32,10 @@ use super::scan::Scan;
 use super::settings::Settings;
 use super::source::FileSource;
 use super::transfer::Transfer;
-use crate::ease::Ease;
+use crate::backoff::RateBackoff;
 use crate::failures::Failures;
-use crate::message::{Message, Progress, Verdict};
-use crate::watch::{Failed, Sight, Summary, Watcher, announce};
+use crate::message::{CopyResult, Message, Progress};
+use crate::watch::{CopyEvent, Failed, Summary, Watcher, announce};
 
 /// Rate on a path that carries datagrams but lost all of a train.
 const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
@@ -77,18 +77,18 @@ pub fn send(
         options,
     );
     let found = Box::new(found);
-    let (crew, board) = (&transfer.crew, &transfer.board);
+    let (threads, monitor) = (&transfer.threads, &transfer.monitor);
     let result = thread::scope(|scope| {
-        scope.spawn(|| crew.run("scan", || scan.tell(named, found)));
-        scope.spawn(|| crew.run("answers", || scan.hear(list)));
+        scope.spawn(|| threads.run("scan", || scan.send_list(named, found)));
+        scope.spawn(|| threads.run("answers", || scan.receive_answers(list)));
         let result = caught("sender", || sending.run(scope, role));
         if let Err(error) = &result {
-            crew.fail(error.clone());
+            threads.fail(error.clone());
         }
-        board.close();
+        monitor.close();
         result
     });
-    result.map_err(|error| session.blame(crew.take_failure().unwrap_or(error)))
+    result.map_err(|error| session.blame(threads.take_failure().unwrap_or(error)))
 }
 
 /// State of a copy on the sending side.
@@ -130,8 +130,8 @@ impl<'a> Sending<'a, '_> {
         let held = HeldReader {
             transfer: self.transfer,
         };
-        let crew = &self.transfer.crew;
-        scope.spawn(move || crew.run("comparison", || held.run()));
+        let threads = &self.transfer.threads;
+        scope.spawn(move || threads.run("comparison", || held.run()));
         let budget = self.transfer.settings.budget;
         let (memory, open_max) = budget.of_lane(lanes.len());
         for (number, mut lane) in lanes.into_iter().enumerate() {
@@ -141,7 +141,7 @@ impl<'a> Sending<'a, '_> {
             let kind = self.transfer.options().digest;
             let source = FileSource::new(Arc::clone(&self.transfer.ground), (kind, open_max), told);
             let store = ReadAhead::start(source, offer.packet_len, memory)?;
-            let (crew, common, done) = (&self.transfer.crew, common.clone(), done.clone());
+            let (threads, common, done) = (&self.transfer.threads, common.clone(), done.clone());
             scope.spawn(move || {
                 let lane = SendLane {
                     common,
@@ -150,7 +150,7 @@ impl<'a> Sending<'a, '_> {
                     store,
                     reports,
                 };
-                crew.run("lane", || lane.run());
+                threads.run("lane", || lane.run());
                 drop(done);
             });
         }
@@ -199,7 +199,7 @@ impl<'a> Sending<'a, '_> {
             .store(offer::width(session, options.streams, &joined));
         if let Some(Choice { protocol, why }) = chosen {
             session.say(&Message::Chosen { why: why.clone() })?;
-            (self.watcher)(Sight::Chosen(protocol.to_string(), why));
+            (self.watcher)(CopyEvent::Chosen(protocol.to_string(), why));
         }
         Ok((offer, path, joined))
     }
@@ -232,19 +232,19 @@ impl<'a> Sending<'a, '_> {
         lanes_run: impl Fn() -> bool,
     ) -> Result<Summary, Error> {
         let clock = self.transfer.session.clock;
-        let mut ease = Ease::new(clock.now(), rate);
-        let mut eased = rate;
+        let mut backoff = RateBackoff::new(clock.now(), rate);
+        let mut reduced = rate;
         let begun = clock.now();
         let mut progress = Progress::default();
         let mut sent = false;
         loop {
-            self.transfer.crew.check()?;
+            self.transfer.threads.check()?;
             self.show();
-            self.failures.bear()?;
-            share.set(self.limited(eased));
+            self.failures.check()?;
+            share.set(self.limited(reduced));
             if !sent && !lanes_run() {
                 sent = true;
-                self.transfer.crew.check()?;
+                self.transfer.threads.check()?;
                 self.transfer.session.say(&Message::Sent)?;
             }
             let message = match self.transfer.session.hear_for(TICK) {
@@ -265,12 +265,12 @@ impl<'a> Sending<'a, '_> {
             };
             if let Message::Progress(now) = message {
                 let dropped = now.buffer_drops > progress.buffer_drops;
-                eased = ease.hear(clock.now(), dropped).unwrap_or(eased);
+                reduced = backoff.update(clock.now(), dropped).unwrap_or(reduced);
                 self.take_progress(&now);
                 progress = now;
-            } else if let Message::Verdict(verdict) = message {
-                self.hear_out()?;
-                return self.conclude(verdict);
+            } else if let Message::Result(result) = message {
+                self.await_answers()?;
+                return self.conclude(result);
             } else {
                 self.take(message)?;
             }
@@ -279,18 +279,18 @@ impl<'a> Sending<'a, '_> {
 
     /// Waits until the receiver's answers to all entries were handled. They precede the result, but
     /// on another stream, which another thread reads.
-    fn hear_out(&mut self) -> Result<(), Error> {
+    fn await_answers(&mut self) -> Result<(), Error> {
         let clock = self.transfer.session.clock;
         let patience = self.transfer.options().stall_timeout();
-        let mut judged = (clock.now(), 0);
-        while !self.transfer.queue.is_judged() {
+        let mut answered = (clock.now(), 0);
+        while !self.transfer.queue.are_entries_answered() {
             // that thread continues when its events are taken
             self.show();
-            let now = self.transfer.queue.judged(&self.transfer.crew)?;
-            if now != judged.1 {
-                judged = (clock.now(), now);
+            let now = self.transfer.queue.answered(&self.transfer.threads)?;
+            if now != answered.1 {
+                answered = (clock.now(), now);
             }
-            if clock.now().since(judged.0) > patience {
+            if clock.now().since(answered.0) > patience {
                 return Err(wrong_result());
             }
         }
@@ -307,11 +307,11 @@ impl<'a> Sending<'a, '_> {
     fn take(&mut self, message: Message) -> Result<(), Error> {
         match message {
             Message::Warning { text } => {
-                self.transfer.board.show(Sight::Warning(text));
+                self.transfer.monitor.show(CopyEvent::Warning(text));
                 Ok(())
             }
             Message::Hashed(hashed) if hashed.is_valid() => {
-                self.transfer.board.show(Sight::Hashed(hashed));
+                self.transfer.monitor.show(CopyEvent::Hashed(hashed));
                 Ok(())
             }
             Message::Settled { entries, failures } => {
@@ -334,56 +334,60 @@ impl<'a> Sending<'a, '_> {
             | Message::Held(_)
             | Message::Sent
             | Message::Progress(_)
-            | Message::Verdict(_) => {
-                Err(PeerFault::Unexpected("the next message of a copy").into())
-            }
+            | Message::Result(_) => Err(PeerFault::Unexpected("the next message of a copy").into()),
         }
     }
 
     fn take_progress(&self, progress: &Progress) {
         // the receiver reports the sum of all lanes
-        let first = self.transfer.board.lane(0);
+        let first = self.transfer.monitor.lane(0);
         first.bytes.store(progress.bytes, Relaxed);
         first.buffer_drops.store(progress.buffer_drops, Relaxed);
         first.foreign.store(progress.foreign, Relaxed);
         self.transfer
-            .board
+            .monitor
             .published
             .store(progress.published, Relaxed);
-        for (lane, seen) in self.transfer.board.lanes().iter().zip(&progress.datagrams) {
+        for (lane, seen) in self
+            .transfer
+            .monitor
+            .lanes()
+            .iter()
+            .zip(&progress.datagrams)
+        {
             lane.datagrams.store(*seen, Relaxed);
         }
     }
 
     fn show(&mut self) {
-        for sight in self.transfer.board.take_sights() {
-            if let Sight::Failed(failed) = &sight {
+        for event in self.transfer.monitor.take_events() {
+            if let CopyEvent::Failed(failed) = &event {
                 self.failures.push(failed.clone());
             }
-            (self.watcher)(sight);
+            (self.watcher)(event);
         }
         let motion = self
             .transfer
-            .board
-            .motion(self.transfer.queue.totals().wanted);
+            .monitor
+            .progress(self.transfer.queue.totals().wanted);
         if motion.sent > 0 {
-            (self.watcher)(Sight::Moving(motion));
+            (self.watcher)(CopyEvent::Moving(motion));
         }
     }
 
-    fn conclude(&mut self, verdict: Verdict) -> Result<Summary, Error> {
+    fn conclude(&mut self, result: CopyResult) -> Result<Summary, Error> {
         let totals = self.transfer.queue.totals();
-        let fits = verdict.entries.max(verdict.unchanged) <= totals.entries
-            && verdict.bytes <= totals.bytes;
+        let fits =
+            result.entries.max(result.unchanged) <= totals.entries && result.bytes <= totals.bytes;
         if totals.settled != totals.entries || !fits {
             return Err(wrong_result());
         }
         self.show();
-        let motion = self.transfer.board.motion(totals.wanted);
+        let motion = self.transfer.monitor.progress(totals.wanted);
         Ok(Summary {
-            entries: verdict.entries,
-            bytes: verdict.bytes,
-            unchanged: verdict.unchanged,
+            entries: result.entries,
+            bytes: result.bytes,
+            unchanged: result.unchanged,
             motion,
             failures: self.failures.finish(),
             ..Summary::default()

@@ -11,7 +11,7 @@ use lighthaul_io::fs::ground::Ground;
 use lighthaul_io::store::read_ahead::Source;
 use lighthaul_session::error::{Code, Error};
 
-use super::queue::Plan;
+use super::queue::PlannedObject;
 use crate::message::Report;
 
 /// Reader of the objects of one lane.
@@ -29,7 +29,7 @@ pub(crate) struct FileSource {
 /// Object that is being read.
 #[derive(Debug)]
 struct Reading {
-    plan: Arc<Plan>,
+    plan: Arc<PlannedObject>,
     open_max: usize,
     /// Open files, by the numbers of their entries.
     open: BTreeMap<u64, InputFile>,
@@ -60,7 +60,7 @@ impl FileSource {
 }
 
 impl Reading {
-    fn new(plan: Arc<Plan>, open_max: usize) -> Self {
+    fn new(plan: Arc<PlannedObject>, open_max: usize) -> Self {
         let pieces = plan.layout.pieces().len();
         Self {
             plan,
@@ -83,7 +83,7 @@ impl Reading {
         {
             Ok(Ok(done)) => done,
             Ok(Err(error)) | Err(error) => {
-                self.miss(index, &error);
+                self.fail_read(index, &error);
                 0
             }
         };
@@ -101,7 +101,7 @@ impl Reading {
     }
 
     /// Records that the file of piece `index` cannot be read.
-    fn miss(&mut self, index: usize, error: &std::io::Error) {
+    fn fail_read(&mut self, index: usize, error: &std::io::Error) {
         if error.kind() == std::io::ErrorKind::NotFound {
             return self.fail(index, "it was removed before it was read");
         }
@@ -170,9 +170,9 @@ impl Reading {
 }
 
 impl Source for FileSource {
-    type Object = Arc<Plan>;
+    type Object = Arc<PlannedObject>;
 
-    fn begin(&mut self, plan: Arc<Plan>) {
+    fn begin(&mut self, plan: Arc<PlannedObject>) {
         self.object = Some(Reading::new(plan, self.open_max));
     }
 

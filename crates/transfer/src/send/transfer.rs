@@ -12,18 +12,18 @@ use lighthaul_session::session::Session;
 
 use super::queue::Queue;
 use super::settings::Settings;
-use crate::board::Board;
-use crate::crew::Crew;
 use crate::message::LIST;
+use crate::monitor::Monitor;
+use crate::thread_group::ThreadGroup;
 
 /// State that the threads of a sender share.
 pub(super) struct Transfer<'a> {
     pub(super) session: &'a Session,
     /// Stream of the list of entries.
     pub(super) stream: Stream,
-    pub(super) crew: Crew,
+    pub(super) threads: ThreadGroup,
     pub(super) queue: Queue,
-    pub(super) board: Board,
+    pub(super) monitor: Monitor,
     /// Measurements of one object's machine for the next.
     pub(super) learned: SharedLearned,
     /// Part of the file system with the sources.
@@ -41,9 +41,9 @@ impl<'a> Transfer<'a> {
         Ok(Self {
             session,
             stream: session.control.open(LIST)?,
-            crew: Crew::default(),
+            threads: ThreadGroup::default(),
             queue: Queue::default(),
-            board: Board::default(),
+            monitor: Monitor::default(),
             learned: SharedLearned::default(),
             ground: Arc::clone(&finds.ground),
             settings,

@@ -22,12 +22,12 @@ use lighthaul_session::session::Session;
 use lighthaul_testkit::Ordinary;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, utimensat};
 
-use crate::crew::tests::BROKEN;
 use crate::message::Target;
-use crate::receive::landing::Landing;
+use crate::receive::target_folder::TargetFolder;
 use crate::receive::{self, Permit, receive};
 use crate::send::{self, send};
-use crate::watch::{Failed, Sight, Summary};
+use crate::thread_group::tests::BROKEN;
+use crate::watch::{CopyEvent, Failed, Summary};
 
 /// A folder with a `source` and a `target`, removed when this value is dropped.
 pub(super) struct Bench {
@@ -109,7 +109,7 @@ impl Bench {
         &self,
         (from, to): (&str, &str),
         options: &Options,
-        watcher: &mut dyn FnMut(Sight),
+        watcher: &mut dyn FnMut(CopyEvent),
     ) -> Outcome {
         let ground = Arc::new(Ground::anywhere());
         let walk = Walk::new(ground, &[self.top.join(from)], options.rules.clone());
@@ -127,14 +127,14 @@ impl Bench {
         finds: SourceEntries,
         to: &str,
         options: &Options,
-        watcher: &mut dyn FnMut(Sight),
+        watcher: &mut dyn FnMut(CopyEvent),
     ) -> Outcome {
         let ground = Arc::new(Ground::anywhere());
         let target = Target {
             path: self.top.join(to).into_os_string().into_encoded_bytes(),
             into: to.ends_with('/'),
         };
-        let landing = Landing::find(&target, &ground, options.dry_run.is_some());
+        let target_folder = TargetFolder::open(&target, &ground, options.dry_run.is_some());
         let [caller, called] = sessions();
         let settings = send::Settings {
             plain: true,
@@ -146,7 +146,7 @@ impl Bench {
         let sender = thread::spawn(move || {
             BROKEN.set(broken_sender);
             let role = Role::Client(false);
-            send(&caller, &role, finds, settings, &mut |_: Sight| {})
+            send(&caller, &role, finds, settings, &mut |_: CopyEvent| {})
                 .inspect_err(|error| caller.give_up(error))
         });
         let settings = receive::Settings {
@@ -158,8 +158,8 @@ impl Bench {
         let (arrivals, joins) = (channel().1, channel().1);
         let role = Role::Server(&arrivals, &joins);
         BROKEN.set(broken_receiver);
-        let received = landing
-            .and_then(|landing| receive(&called, &role, landing, settings, watcher))
+        let received = target_folder
+            .and_then(|target_folder| receive(&called, &role, target_folder, settings, watcher))
             .inspect_err(|error| called.give_up(error));
         BROKEN.set(None);
         drop(called);

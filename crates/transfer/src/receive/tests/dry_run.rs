@@ -7,7 +7,7 @@ use lighthaul_files::options::{Action, Detail, Options};
 use lighthaul_io::fs::metadata::Keep;
 
 use super::bench::{Bench, age, set_mode};
-use super::judged::{CONTENTS, NOTHING, entry, file, folder, leave};
+use super::checked_list::{CONTENTS, NOTHING, entry, file, folder, leave};
 
 /// Options of a dry run that reports all entries.
 pub(super) fn dry() -> Options {
@@ -45,9 +45,9 @@ fn dry_run_rejects_files_that_do_not_fit() {
         (file("new", huge), &dry(), "nowhere/", true),
     ] {
         let case = format!("{entry:?} {to}");
-        let judged = bench.judge((to, false), &[entry], options);
-        assert_eq!(judged.result.is_ok(), fits, "{case}");
-        assert_eq!(judged.planned.len(), 1, "{case}");
+        let checked = bench.check_list((to, false), &[entry], options);
+        assert_eq!(checked.result.is_ok(), fits, "{case}");
+        assert_eq!(checked.planned.len(), 1, "{case}");
     }
     // the device of a folder that would replace a file is unknown, too
     bench.leave("f", "x");
@@ -56,9 +56,14 @@ fn dry_run_rejects_files_that_do_not_fit() {
         ..dry()
     };
     let list = [folder("f"), file("f/new", huge), leave("f")];
-    assert_eq!(bench.judge(CONTENTS, &list, &options).wants(), NOTHING);
+    assert_eq!(bench.check_list(CONTENTS, &list, &options).wants(), NOTHING);
     let beside = [folder("f"), leave("f"), file("fnew", huge)];
-    assert!(bench.judge(CONTENTS, &beside, &options).result.is_err());
+    assert!(
+        bench
+            .check_list(CONTENTS, &beside, &options)
+            .result
+            .is_err()
+    );
     assert!(!bench.top.join("nowhere").exists());
 }
 
@@ -90,9 +95,9 @@ fn dry_run_changes_nothing() {
         ..dry()
     };
     let before = bench.look("");
-    let judged = bench.judge(CONTENTS, &list, &options);
-    assert_eq!(judged.wants(), NOTHING);
-    let actions: Vec<_> = judged
+    let checked = bench.check_list(CONTENTS, &list, &options);
+    assert_eq!(checked.wants(), NOTHING);
+    let actions: Vec<_> = checked
         .planned
         .iter()
         .map(|planned| (planned.action, String::from_utf8_lossy(&planned.path)))
@@ -113,7 +118,7 @@ fn dry_run_changes_nothing() {
     assert_eq!(bench.look(""), before);
     assert_eq!(bench.look("sub").0, 0o500);
     assert_eq!(bench.names(""), [orphan, "same", "sub"]);
-    assert!(judged.ledger.is_settled(), "no entry is pending");
+    assert!(checked.table.is_settled(), "no entry is pending");
     set_mode(&bench.target("sub"), 0o700);
 }
 
@@ -133,9 +138,9 @@ fn dry_run_reports_the_target_folder_if_a_copy_changes_it() {
         ("target/", &owner, true),
         ("nowhere/", &owner, false),
     ] {
-        let judged = bench.judge((to, false), &[leave("")], options);
-        assert_eq!(judged.wants(), NOTHING);
-        assert_eq!(!judged.planned.is_empty(), told, "{to}");
-        assert!(judged.ledger.is_settled());
+        let checked = bench.check_list((to, false), &[leave("")], options);
+        assert_eq!(checked.wants(), NOTHING);
+        assert_eq!(!checked.planned.is_empty(), told, "{to}");
+        assert!(checked.table.is_settled());
     }
 }

@@ -1,17 +1,19 @@
 //! Tests of the receiving side: copies between two folders in this process.
 //!
 //! - `bench`: copies
-//! - `judge`: lists of entries, handled by `judged`; `dry_run`: lists in a dry run
+//! - `entry_checker`: lists of entries, handled by `checked_list`
+//! - `rejected_list`: lists that are rejected; `dry_run`: lists in a dry run
 //! - `panics`: copies in which a part of the program panics
 //! - `publish`: received files, published or rejected by the publisher in `stage`
 //! - `resume`: large files that an earlier run has left unfinished
 //! - `temp_files`: temporary files, and comparison of held ranges
 mod bench;
+mod checked_list;
 mod dry_run;
-mod judge;
-mod judged;
+mod entry_checker;
 mod panics;
 mod publish;
+mod rejected_list;
 mod resume;
 mod stage;
 mod temp_files;

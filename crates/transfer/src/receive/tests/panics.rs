@@ -17,7 +17,7 @@ use super::bench::{Bench, Outcome, octets};
 /// Parts of the sender and of the receiver, each with a thread.
 const OF_SENDER: [&str; 4] = ["scan", "answers", "comparison", "lane"];
 const OF_RECEIVER: [&str; 6] = [
-    "judge",
+    "entry checker",
     "lane",
     "comparison",
     "publisher",

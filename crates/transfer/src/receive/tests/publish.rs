@@ -9,13 +9,13 @@ use lighthaul_files::options::Options;
 use lighthaul_session::error::{Code, Error};
 
 use super::bench::SECONDS;
-use super::judged::{file, leave};
+use super::checked_list::{file, leave};
 use super::stage::{Stage, arrived, digest, expecting, noted, object, subject, synced, whole};
 use crate::budget::Slot;
 use crate::message::Report;
+use crate::receive::entry_table::Settled;
 use crate::receive::job::Job;
 use crate::receive::journal::{Journal, Record};
-use crate::receive::ledger::Settled;
 use crate::receive::links::Name;
 
 /// The MD5 of "abc" (RFC 1321).
@@ -34,7 +34,7 @@ fn verified_files_are_published_even_if_the_copy_fails() {
         jobs.extend(both);
     }
     let lost = Error::new(Code::Network, "the connection was lost");
-    stage.crew.fail(lost);
+    stage.threads.fail(lost);
     stage.run(jobs).unwrap_err();
     assert_eq!(stage.names(), ["0", "1"]);
 }
@@ -53,8 +53,8 @@ fn object_is_published_when_it_and_all_its_reports_have_arrived() {
         let jobs = order.map(|part: usize| parts[part].take().unwrap());
         stage.run(jobs.into()).unwrap();
         assert_eq!(stage.names(), ["a", "b"]);
-        let verdict = stage.ledger.verdict();
-        assert_eq!((verdict.entries, verdict.bytes), (2, 3));
+        let counts = stage.table.counts();
+        assert_eq!((counts.entries, counts.bytes), (2, 3));
     }
 }
 
@@ -161,12 +161,12 @@ fn incomplete_file_is_not_published() {
         stage.run(jobs).unwrap_err();
         assert!(!stage.bench.target("a").exists());
         let noted = noted(&stage, &file);
-        let passage = stage.settings.passage();
+        let protection = stage.settings.protection();
         assert_eq!(
             noted,
             [Record {
                 span: part,
-                passage
+                protection
             }]
         );
         assert_eq!(stage.names().len(), 2, "it stays, with its journal");
@@ -198,7 +198,7 @@ fn file_is_published_only_with_the_expected_hash() {
     for (asked, is_right) in [(RIGHT, true), ("adler32,md5", true), (WRONG, false)] {
         let stage = Stage::new("expected-hash", expecting(asked));
         let file = stage.expect_resumable(0, "a", "abc");
-        stage.ledger.expect_of(&file.entry);
+        stage.table.set_expected(&file.entry);
         stage.run(whole(&file, "abc")).unwrap();
         if is_right {
             assert_eq!(stage.names(), ["a"]);
@@ -219,9 +219,9 @@ fn existing_file_is_compared_with_the_expected_hash() {
         stage.bench.leave("a", "abc");
         let entry = file("a", 3);
         if asked != "md5" {
-            stage.ledger.expect_of(&entry);
+            stage.table.set_expected(&entry);
         }
-        stage.ledger.settle(0, &entry, Ok(Settled::Before));
+        stage.table.settle(0, &entry, Ok(Settled::Before));
         let result = stage.run(Vec::new());
         assert_eq!(result.is_ok(), is_right, "{result:?}");
         let Err(error) = result else { continue };
@@ -267,9 +267,9 @@ fn interrupted_check_leaves_the_file_for_a_later_run() {
         let stage = Stage::new("interrupted", options);
         let file = stage.expect_resumable(0, "a", "abc");
         let jobs = whole(&file, "abc");
-        stage.crew.fail(Error::new(Code::Interrupted, "stop"));
+        stage.threads.fail(Error::new(Code::Interrupted, "stop"));
         stage.run(jobs).unwrap_err();
-        assert!(stage.ledger.take_news().1.is_empty());
+        assert!(stage.table.take_settled().1.is_empty());
         assert!(!stage.bench.target("a").exists());
         assert_eq!(noted(&stage, &file)[0].span, (0, 3));
         assert_eq!(stage.names().len(), 2);
@@ -322,14 +322,14 @@ fn failed_file_needs_no_sync() {
 
 #[test]
 fn published_file_has_the_metadata_of_the_source() {
-    let stage = Stage::new("dressed", Options::default());
-    let dressed = Entry {
+    let stage = Stage::new("with_extras", Options::default());
+    let with_extras = Entry {
         extras: Some(Box::default()),
         ..file("b", 1)
     };
     let files = [
         stage.expect(0, "a", "x"),
-        stage.pend(1, dressed, "x", false),
+        stage.pend(1, with_extras, "x", false),
     ];
     let mut jobs = whole(&files[0], "x");
     jobs.extend(whole(&files[1], "x"));
@@ -367,28 +367,28 @@ fn hard_links_follow_their_file() {
     for is_right in [true, false] {
         let stage = Stage::new("names", Options::default());
         let first = stage.expect(0, "a", "x");
-        stage.ledger.begin_links(0, &first.entry, 2);
+        stage.table.begin_links(0, &first.entry, 2);
         for (number, path) in [(1, "b"), (2, "c")] {
             let name = Name {
                 number,
                 entry: file(path, 1),
                 temporary: format!("{path}.part").into(),
             };
-            assert!(stage.ledger.link(0, name));
+            assert!(stage.table.link(0, name));
         }
         stage.bench.leave("b", "old");
         let theirs = if is_right { "x" } else { "y" };
         stage
             .run(object(0, &[(&first, (0, 1))], &["x"], &[theirs]))
             .unwrap();
-        let (settled, failures) = stage.ledger.take_news();
+        let (settled, failures) = stage.table.take_settled();
         assert_eq!(settled, 3);
-        let verdict = stage.ledger.verdict();
+        let counts = stage.table.counts();
         if is_right {
             assert_eq!(stage.names(), ["a", "b", "c"]);
             let inode = |path| fs::metadata(stage.bench.target(path)).unwrap().ino();
             assert!(inode("a") == inode("b") && inode("a") == inode("c"));
-            assert_eq!((verdict.entries, verdict.unchanged), (3, 0));
+            assert_eq!((counts.entries, counts.unchanged), (3, 0));
         } else {
             assert_eq!(stage.names(), ["b"], "the existing file stays");
             let codes: Vec<_> = failures.iter().map(|failure| failure.code).collect();
@@ -402,16 +402,16 @@ fn hard_links_follow_their_file() {
     stage.bench.leave("a", "x");
     fs::hard_link(stage.bench.target("a"), stage.bench.target("b")).unwrap();
     let first = file("a", 1);
-    stage.ledger.begin_links(0, &first, 1);
+    stage.table.begin_links(0, &first, 1);
     let name = Name {
         number: 1,
         entry: file("b", 1),
         temporary: "b.part".into(),
     };
-    stage.ledger.link(0, name);
-    stage.ledger.settle(0, &first, Ok(Settled::Before));
+    stage.table.link(0, name);
+    stage.table.settle(0, &first, Ok(Settled::Before));
     stage.run(Vec::new()).unwrap();
-    assert_eq!(stage.ledger.verdict().unchanged, 2);
+    assert_eq!(stage.table.counts().unchanged, 2);
     assert_eq!(stage.names(), ["a", "b"]);
 }
 
@@ -427,27 +427,27 @@ fn folders_have_the_metadata_of_the_source_at_the_end() {
             ..Options::default()
         },
     );
-    stage.claim = true;
+    stage.lock = true;
     let file = stage.expect(1, "sub/a", "x");
-    let dressed = Entry {
+    let with_extras = Entry {
         extras: Some(Box::default()),
-        ..leave("dressed")
+        ..leave("with_extras")
     };
-    fs::create_dir(stage.bench.target("dressed")).unwrap();
+    fs::create_dir(stage.bench.target("with_extras")).unwrap();
     fs::create_dir(stage.bench.target(".parts")).unwrap();
-    stage.ledger.list(4).unwrap();
-    stage.ledger.leave(2, leave("sub"));
-    stage.ledger.leave(3, dressed);
-    stage.ledger.leave(4, leave(""));
+    stage.table.list(4).unwrap();
+    stage.table.end_folder(2, leave("sub"));
+    stage.table.end_folder(3, with_extras);
+    stage.table.end_folder(4, leave(""));
     stage.run(whole(&file, "x")).unwrap();
-    assert_eq!(stage.names(), ["dressed", "sub"]);
+    assert_eq!(stage.names(), ["with_extras", "sub"]);
     assert_eq!(stage.bench.names("sub"), ["a"]);
-    for path in ["sub", "dressed", ""] {
+    for path in ["sub", "with_extras", ""] {
         assert_eq!(stage.bench.look(path), (0o750, SECONDS, 5), "{path}");
     }
-    assert!(stage.ledger.is_settled());
+    assert!(stage.table.is_settled());
     assert_eq!(
-        stage.ledger.verdict().entries,
+        stage.table.counts().entries,
         1,
         "folders are counted at their begin"
     );
@@ -457,7 +457,7 @@ fn folders_have_the_metadata_of_the_source_at_the_end() {
 #[test]
 fn folder_that_cannot_be_changed_fails() {
     let stage = Stage::new("no-folder", Options::default());
-    stage.ledger.leave(0, leave("gone"));
+    stage.table.end_folder(0, leave("gone"));
     stage.run(Vec::new()).unwrap();
     let failure = stage.failure();
     assert_eq!(
@@ -496,12 +496,12 @@ fn clean_removes_files_that_no_later_run_can_use() {
         fs::write(&journal, "").unwrap();
         let record = Record {
             span: (0, 4),
-            passage: stage.settings.passage(),
+            protection: stage.settings.protection(),
         };
         {
             let mut fill = file.fill();
             fill.created = created;
-            fill.unproved -= proved;
+            fill.uncompared_bytes -= proved;
             fill.held = is_held.then_some(record).into_iter().collect();
             let open = File::create(&journal).unwrap();
             fill.journal =

@@ -13,11 +13,11 @@ use lighthaul_io::fs::version::Look;
 use lighthaul_testkit::lacks_root;
 
 use super::bench::{Bench, octets};
-use super::judged::file;
+use super::checked_list::file;
 use crate::budget::Slot;
 use crate::message::COMPARED_MAX;
-use crate::receive::journal::{Journal, Passage, Record, Subject};
-use crate::watch::Sight;
+use crate::receive::journal::{Journal, Protection, Record, Subject};
+use crate::watch::CopyEvent;
 
 /// Size of a file that is resumed, slightly above the minimum.
 const LEN: usize = (8 << 20) + 12_345;
@@ -71,13 +71,13 @@ impl Resumed {
     }
 
     fn note(&self, spans: &[Span]) {
-        let passage = Passage {
+        let protection = Protection {
             digest: DigestKind::Crc128,
             sealed: false,
         };
         let records = spans.iter().map(|span| Record {
             span: *span,
-            passage,
+            protection,
         });
         let file = File::create(self.journal()).unwrap();
         Journal::begin(
@@ -123,8 +123,8 @@ fn dry_run_reports_what_an_earlier_copy_left() {
     };
     let planned = || {
         let mut plans = Vec::new();
-        let mut watcher = |sight| {
-            if let Sight::Planned(planned) = sight {
+        let mut watcher = |event| {
+            if let CopyEvent::Planned(planned) = event {
                 plans.push((planned.action, planned.bytes, planned.kept));
             }
         };
@@ -332,8 +332,8 @@ fn locked_journal_is_awaited() {
     let resumed = Resumed::new("waits");
     resumed.left(&resumed.bytes, &[HELD]);
     let mut held = Some(resumed.hold());
-    let mut release = |sight: Sight| {
-        if matches!(sight, Sight::Warning(text) if text.contains("another copy")) {
+    let mut release = |event: CopyEvent| {
+        if matches!(event, CopyEvent::Warning(text) if text.contains("another copy")) {
             held = None;
         }
     };
@@ -362,21 +362,21 @@ fn wait_for_a_locked_journal_is_bounded() {
     let ask = || {
         resumed
             .bench
-            .judge(("target/", false), std::slice::from_ref(&entry), &options)
+            .check_list(("target/", false), std::slice::from_ref(&entry), &options)
     };
     let held = resumed.hold();
-    let judged = ask();
-    assert_eq!(judged.wants(), [0]);
-    let wanted = &judged.wanted[0];
+    let checked = ask();
+    assert_eq!(checked.wants(), [0]);
+    let wanted = &checked.wanted[0];
     assert_eq!((&wanted.send, wanted.held.len()), (&None, 0));
-    let told = |sight: &&Sight| matches!(sight, Sight::Warning(text) if text.contains("waiting up to 1 s"));
-    assert_eq!(judged.sights.iter().filter(told).count(), 1);
+    let told = |event: &&CopyEvent| matches!(event, CopyEvent::Warning(text) if text.contains("waiting up to 1 s"));
+    assert_eq!(checked.events.iter().filter(told).count(), 1);
     drop(held);
-    let judged = ask();
-    assert_eq!(judged.wanted[0].held, [HELD]);
+    let checked = ask();
+    assert_eq!(checked.wanted[0].held, [HELD]);
     let rest = vec![(0, HELD.0), (HELD.1, LEN as u64)];
-    assert_eq!(judged.wanted[0].send, Some(rest));
-    assert_eq!(judged.sights, []);
+    assert_eq!(checked.wanted[0].send, Some(rest));
+    assert_eq!(checked.events, []);
 }
 
 /// A file below the minimum size has no journal, even if it fails.

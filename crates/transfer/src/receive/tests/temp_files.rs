@@ -16,18 +16,18 @@ use lighthaul_session::topic::decode;
 use rustix::fs::FileType;
 
 use super::bench::{Bench, sessions};
-use super::judged::file;
+use super::checked_list::file;
 use crate::budget::{Budget, Slot};
 use crate::message::{Compared, LIST, Listing, Report};
+use crate::receive::entry_table::PendingFile;
 use crate::receive::held::{HeldCheck, HeldRange};
 use crate::receive::job::Job;
-use crate::receive::journal::{Journal, Passage, Record, Subject};
-use crate::receive::ledger::Pending;
+use crate::receive::journal::{Journal, Protection, Record, Subject};
 use crate::receive::settings::Settings;
-use crate::receive::temp_files::{Attempt, TempFiles, is_continued};
+use crate::receive::temp_files::{Attempt, TempFiles, is_resumable};
 use crate::receive::transfer::Transfer;
 
-const PASSAGE: Passage = Passage {
+const PROTECTION: Protection = Protection {
     digest: DigestKind::Crc128,
     sealed: true,
 };
@@ -38,19 +38,19 @@ fn files(bench: &Bench, sparse: bool) -> TempFiles {
         target: bench.target(""),
         boot: 0,
         sparse,
-        crew: Arc::default(),
+        threads: Arc::default(),
         journals: Budget::default().journals(),
     }
 }
 
 /// Returns the file `a`, written under its final or a temporary name.
-fn pending(entry: Entry, in_place: bool, resumable: bool) -> Pending {
+fn pending(entry: Entry, in_place: bool, resumable: bool) -> PendingFile {
     let temporary = if in_place { "a" } else { "a.part" };
     let names = (PathBuf::from(temporary), PathBuf::from("a.journal"));
-    Pending::new(0, entry, names, resumable)
+    PendingFile::new(0, entry, names, resumable)
 }
 
-fn subject(file: &Pending) -> Subject {
+fn subject(file: &PendingFile) -> Subject {
     Subject {
         look: file.look(),
         boot: 0,
@@ -210,7 +210,7 @@ fn only_private_files_are_resumed() {
         (shared, false, true),
         (link, false, false),
     ] {
-        let continued = |in_place| is_continued(&pending(file("a", 4), in_place, true), &there);
+        let continued = |in_place| is_resumable(&pending(file("a", 4), in_place, true), &there);
         assert_eq!((continued(false), continued(true)), (beside, in_place));
     }
 }
@@ -227,7 +227,7 @@ fn compare(
 ) -> (Compared, Vec<Job>, u64) {
     let record = Record {
         span: (2, 6),
-        passage: PASSAGE,
+        protection: PROTECTION,
     };
     let there = pending(file("a", 10), false, true);
     there.expect_digests(&[(2, 6)], DigestKind::Crc128, vec![record]);
@@ -236,9 +236,9 @@ fn compare(
     Journal::begin((journal, Slot::alone()), subject(&there), noted).unwrap();
     let [sender, receiver] = sessions();
     let transfer = Transfer::new(&receiver, Settings::default()).unwrap();
-    let (crew, ledger) = (&transfer.crew, &transfer.ledger);
-    ledger.expect(there);
-    let before = ledger.wanted();
+    let (threads, table) = (&transfer.threads, &transfer.table);
+    table.expect(there);
+    let before = table.wanted();
     let (jobs, todo) = channel();
     let mut check = HeldCheck {
         transfer: &transfer,
@@ -247,7 +247,7 @@ fn compare(
     };
     let (send, ranges) = channel();
     let held = HeldRange {
-        file: ledger.find(0).unwrap(),
+        file: table.find(0).unwrap(),
         span: (2, 6),
         report,
     };
@@ -256,19 +256,19 @@ fn compare(
     check.run(&ranges).unwrap();
     drop(check);
     let heard = sender.control.open(LIST).unwrap();
-    let frame = crew.receive(&heard, sender.clock).unwrap();
+    let frame = threads.receive(&heard, sender.clock).unwrap();
     let Ok(Listing::Compared(compared)) = decode(&frame.octets) else {
         panic!("no answer");
     };
     assert_eq!((compared.entry, compared.span), (0, (2, 6)));
-    (compared, todo.iter().collect(), ledger.wanted() - before)
+    (compared, todo.iter().collect(), table.wanted() - before)
 }
 
 #[test]
 fn held_range_counts_only_if_it_is_equal() {
     let noted = [Record {
         span: (2, 6),
-        passage: PASSAGE,
+        protection: PROTECTION,
     }];
     let digest = |bytes: &[u8]| {
         let mut digester = Digester::new(DigestKind::Crc128, bytes.len() as u64);

@@ -6,18 +6,18 @@ use lighthaul_base::{Instant, Rate};
 
 /// Rate that is reduced when the receiving host drops datagrams.
 #[derive(Clone, Copy, Debug)]
-pub struct Ease {
+pub struct RateBackoff {
     asked: Rate,
     rate: Rate,
     changed: Instant,
 }
 
 /// Shortest time between reductions, since one stall of the host may be reported several times.
-const PATIENCE: Duration = Duration::from_millis(500);
+const REDUCTION_INTERVAL: Duration = Duration::from_millis(500);
 /// Interval of increases without drops.
-const RECOVERY: Duration = Duration::from_secs(1);
+const RECOVERY_INTERVAL: Duration = Duration::from_secs(1);
 
-impl Ease {
+impl RateBackoff {
     /// Starts at the rate `asked`.
     pub const fn new(now: Instant, asked: Rate) -> Self {
         Self {
@@ -31,11 +31,11 @@ impl Ease {
     /// since the last call.
     ///
     /// The rate falls by 5 % after drops, and rises by 2 % after each second without drops.
-    pub fn hear(&mut self, now: Instant, dropped: bool) -> Option<Rate> {
+    pub fn update(&mut self, now: Instant, dropped: bool) -> Option<Rate> {
         let since = now.since(self.changed);
-        let rate = if dropped && since >= PATIENCE {
+        let rate = if dropped && since >= REDUCTION_INTERVAL {
             self.rate.scaled(95, 100)
-        } else if !dropped && since >= RECOVERY && self.rate < self.asked {
+        } else if !dropped && since >= RECOVERY_INTERVAL && self.rate < self.asked {
             self.rate.scaled(102, 100).min(self.asked)
         } else {
             return None;
@@ -58,27 +58,30 @@ mod tests {
 
     #[test]
     fn one_stall_reduces_the_rate_once() {
-        let mut ease = Ease::new(at(0), ASKED);
-        assert_eq!(ease.hear(at(600), true), Some(Rate::from_mbps(950)));
-        assert_eq!(ease.hear(at(650), true), None);
-        assert_eq!(ease.hear(at(1000), true), None);
-        assert_eq!(ease.hear(at(1100), true), Some(ASKED.scaled(9025, 10_000)));
+        let mut backoff = RateBackoff::new(at(0), ASKED);
+        assert_eq!(backoff.update(at(600), true), Some(Rate::from_mbps(950)));
+        assert_eq!(backoff.update(at(650), true), None);
+        assert_eq!(backoff.update(at(1000), true), None);
+        assert_eq!(
+            backoff.update(at(1100), true),
+            Some(ASKED.scaled(9025, 10_000))
+        );
     }
 
     #[test]
     fn rate_recovers_up_to_the_initial_rate() {
-        let mut ease = Ease::new(at(0), ASKED);
+        let mut backoff = RateBackoff::new(at(0), ASKED);
         assert_eq!(
-            ease.hear(at(5000), false),
+            backoff.update(at(5000), false),
             None,
             "already at the initial rate"
         );
-        ease.hear(at(6000), true);
+        backoff.update(at(6000), true);
         let mut last = Rate::from_mbps(950);
         for second in 7..10 {
-            last = ease.hear(at(second * 1000), false).unwrap_or(last);
+            last = backoff.update(at(second * 1000), false).unwrap_or(last);
         }
         assert_eq!(last, ASKED);
-        assert_eq!(ease.hear(at(20_000), false), None);
+        assert_eq!(backoff.update(at(20_000), false), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Lists of entries: entries created at once, requested files, rejected entries.
+//! Lists of entries: entries created at once, requested files, entries that fail.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -13,12 +13,11 @@ use lighthaul_io::fs::metadata::{Extras, Keep};
 use lighthaul_session::error::Code;
 
 use super::bench::{Bench, SECONDS, age, look, make_fifo, set_mode, set_time};
-use super::dry_run::dry;
-use super::judged::{CONTENTS, NOTHING, entry, file, folder, leave, writer};
-use crate::message::{Listing, Wanted};
+use super::checked_list::{CONTENTS, NOTHING, entry, file, folder, leave, writer};
+use crate::message::Listing;
 use crate::receive::Permit;
-use crate::receive::claim::Claim;
-use crate::watch::Sight;
+use crate::receive::writer_lock::WriterLock;
+use crate::watch::CopyEvent;
 
 fn deleting() -> Options {
     Options {
@@ -27,54 +26,11 @@ fn deleting() -> Options {
     }
 }
 
-fn sparse() -> Options {
+pub(super) fn sparse() -> Options {
     Options {
         sparse: true,
         ..Options::default()
     }
-}
-
-#[test]
-fn malformed_list_is_rejected() {
-    let bench = Bench::new("nonsense");
-    let pages = [
-        vec![Listing::End],
-        vec![
-            Listing::Begin { named: false },
-            Listing::Begin { named: false },
-        ],
-        vec![
-            Listing::Begin { named: false },
-            Listing::Wanted(Wanted {
-                entries: 0,
-                files: Vec::new(),
-            }),
-        ],
-        vec![Listing::Begin { named: false }, Listing::Which],
-        vec![
-            Listing::Begin { named: false },
-            Listing::Entries(vec![0xff; 9]),
-        ],
-    ];
-    for list in pages {
-        let judged = bench.hear("target/", &list, &Options::default());
-        assert_eq!(judged.result.unwrap_err().code, Code::Protocol);
-    }
-    // only a copy of contents has an entry for the target folder
-    let top = [leave("")];
-    let named = bench.judge(("target/", true), &top, &Options::default());
-    assert_eq!(named.result.unwrap_err().code, Code::Protocol);
-    assert_eq!(
-        bench.judge(CONTENTS, &top, &Options::default()).wants(),
-        NOTHING
-    );
-    let inner = [folder("a"), leave("a")];
-    assert_eq!(
-        bench
-            .judge(("target/", true), &inner, &Options::default())
-            .wants(),
-        NOTHING
-    );
 }
 
 /// The target folder gets the metadata of the source if the copy creates it, or if owners are
@@ -107,30 +63,30 @@ fn target_folder_gets_the_metadata_of_the_source_only_if_it_is_new() {
         let (bench, _ordinary) = Bench::ordinary("top");
         let target = bench.target("");
         fs::remove_dir(&target).unwrap();
-        let mut claim = None;
+        let mut lock = None;
         if there {
             fs::create_dir(&target).unwrap();
             if begun {
                 let root = lighthaul_io::fs::disk::Root::open(&target).unwrap();
-                claim = Claim::stake(root, &writer(), true);
+                lock = WriterLock::acquire(root, &writer(), true);
             }
             set_mode(&target, 0o555);
         }
-        let judged = bench.judge(CONTENTS, &[leave("")], options);
-        assert_eq!(judged.wants(), NOTHING, "{case}");
-        assert_eq!(judged.made, Some(made), "{case}");
-        assert_eq!(judged.ledger.take_left().is_some(), left, "{case}");
+        let checked = bench.check_list(CONTENTS, &[leave("")], options);
+        assert_eq!(checked.wants(), NOTHING, "{case}");
+        assert_eq!(checked.made, Some(made), "{case}");
+        assert_eq!(checked.table.take_ended_folder().is_some(), left, "{case}");
         let is_open = look(&target).0 & 0o700 == 0o700;
         assert_eq!(is_open, opened, "{case}");
-        assert_eq!(judged.settled().1, 0);
+        assert_eq!(checked.settled().1, 0);
         set_mode(&target, 0o755);
-        drop(claim);
+        drop(lock);
     }
     let (bench, _ordinary) = Bench::ordinary("top-named");
-    let named = bench.judge(("new/", true), &[file("a", 1)], &Options::default());
+    let named = bench.check_list(("new/", true), &[file("a", 1)], &Options::default());
     assert_eq!(named.made, Some(false));
     set_mode(&bench.target(""), 0o555);
-    bench.judge(("target/", true), &[file("a", 1)], &owner);
+    bench.check_list(("target/", true), &[file("a", 1)], &owner);
     assert_eq!(bench.look("").0, 0o555);
     set_mode(&bench.target(""), 0o755);
 }
@@ -148,8 +104,8 @@ fn rules_apply_to_paths_at_the_source() {
         bench.leave(path, "x");
     }
     let list = [folder("dir"), file("dir/a", 1), leave("dir")];
-    let judged = bench.judge(("target/other", true), &list, &options);
-    assert_eq!(judged.wants(), [1]);
+    let checked = bench.check_list(("target/other", true), &list, &options);
+    assert_eq!(checked.wants(), [1]);
     assert_eq!(bench.names("other"), ["a", "kept"]);
 }
 
@@ -172,12 +128,12 @@ fn folder_that_cannot_be_created_fails_once() {
         folder("c"),
         leave("c"),
     ];
-    let judged = bench.judge(CONTENTS, &list, &deleting());
-    let (path, code, why) = judged.failure();
+    let checked = bench.check_list(CONTENTS, &list, &deleting());
+    let (path, code, why) = checked.failure();
     assert_eq!((path.as_str(), code), ("a", Code::Open as u8), "{why}");
-    assert_eq!(judged.wanted.len(), 1);
-    assert_eq!(judged.wanted[0].number, 8);
-    let left = || judged.ledger.take_left().map(|(number, _)| number);
+    assert_eq!(checked.wanted.len(), 1);
+    assert_eq!(checked.wanted[0].number, 8);
+    let left = || checked.table.take_ended_folder().map(|(number, _)| number);
     assert_eq!(
         [left(), left()],
         [Some(7), None],
@@ -193,10 +149,10 @@ fn failed_file_does_not_affect_others() {
     let bench = Bench::new("not-barred");
     bench.leave("a/in", "x");
     let list = [file("a", 1), file("b", 1)];
-    let judged = bench.judge(CONTENTS, &list, &Options::default());
-    let (path, code, why) = judged.failure();
+    let checked = bench.check_list(CONTENTS, &list, &Options::default());
+    let (path, code, why) = checked.failure();
     assert_eq!((path.as_str(), code), ("a", Code::Open as u8), "{why}");
-    assert_eq!(judged.wanted[0].number, 1);
+    assert_eq!(checked.wanted[0].number, 1);
 }
 
 /// Skipping ends with the end of the folder that could not be created.
@@ -205,11 +161,11 @@ fn list_continues_after_a_folder_that_cannot_be_created() {
     let bench = Bench::new("behind");
     bench.leave("a", "x");
     let list = [folder("a"), leave("a"), file("a.txt", 1)];
-    let judged = bench.judge(CONTENTS, &list, &Options::default());
-    assert_eq!(judged.failure().0, "a");
-    assert_eq!(judged.wanted[0].number, 2);
+    let checked = bench.check_list(CONTENTS, &list, &Options::default());
+    assert_eq!(checked.failure().0, "a");
+    assert_eq!(checked.wanted[0].number, 2);
     assert!(
-        judged.ledger.take_left().is_none(),
+        checked.table.take_ended_folder().is_none(),
         "the folder does not exist"
     );
 }
@@ -223,24 +179,29 @@ fn empty_entries_are_created_at_once_with_the_metadata_of_the_source() {
         data: Some(Vec::new()),
         ..file("holes", 70_000)
     };
-    let dressed = Entry {
+    let with_extras = Entry {
         extras: Some(Box::default()),
-        ..file("dressed", 0)
+        ..file("with_extras", 0)
     };
     let list = [
         file("new", 0),
         file("there", 0),
         holes,
-        dressed,
+        with_extras,
         entry("link", EntryKind::Link(b"nowhere".to_vec())),
         entry("other", EntryKind::Link(b"new".to_vec())),
     ];
-    let judged = bench.judge(CONTENTS, &list, &Options::default());
-    assert_eq!(judged.wants(), NOTHING);
-    assert_eq!(judged.settled(), (6, 0));
-    let names = ["dressed", "holes", "link", "new", "other", "there"];
+    let checked = bench.check_list(CONTENTS, &list, &Options::default());
+    assert_eq!(checked.wants(), NOTHING);
+    assert_eq!(checked.settled(), (6, 0));
+    let names = ["with_extras", "holes", "link", "new", "other", "there"];
     assert_eq!(bench.names(""), names);
-    for (path, len) in [("new", 0), ("there", 0), ("holes", 70_000), ("dressed", 0)] {
+    for (path, len) in [
+        ("new", 0),
+        ("there", 0),
+        ("holes", 70_000),
+        ("with_extras", 0),
+    ] {
         assert_eq!(bench.look(path), (0o640, SECONDS, 5), "{path}");
         let there = fs::metadata(bench.target(path)).unwrap();
         assert_eq!((there.len(), there.blocks()), (len, 0), "{path}");
@@ -251,7 +212,7 @@ fn empty_entries_are_created_at_once_with_the_metadata_of_the_source() {
         assert_eq!(look(&link).1, SECONDS);
     }
     // a second copy finds everything in place
-    let again = bench.judge(CONTENTS, &list, &Options::default());
+    let again = bench.check_list(CONTENTS, &list, &Options::default());
     assert_eq!((again.wants(), again.settled()), (vec![], (6, 6)));
 }
 
@@ -269,12 +230,12 @@ fn existing_file_gets_mode_and_time_of_the_source() {
     };
     let before = changed();
     let list = [file("a", 3)];
-    let judged = bench.judge(CONTENTS, &list, &Options::default());
-    assert_eq!((judged.wants(), judged.settled()), (vec![], (1, 1)));
+    let checked = bench.check_list(CONTENTS, &list, &Options::default());
+    assert_eq!((checked.wants(), checked.settled()), (vec![], (1, 1)));
     assert_eq!(changed(), before, "nothing had to be changed");
 
     set_mode(&path, 0o600);
-    bench.judge(CONTENTS, &list, &Options::default());
+    bench.check_list(CONTENTS, &list, &Options::default());
     assert_eq!(bench.look("a"), (0o640, SECONDS, 5));
 
     set_time(&path, SECONDS + 9);
@@ -282,19 +243,19 @@ fn existing_file_gets_mode_and_time_of_the_source() {
         digest: Some(Digest::Blake3(*blake3::hash(b"abc").as_bytes())),
         ..file("a", 3)
     };
-    let judged = bench.judge(CONTENTS, &[digested], &Options::default());
-    assert_eq!(judged.wants(), NOTHING);
+    let checked = bench.check_list(CONTENTS, &[digested], &Options::default());
+    assert_eq!(checked.wants(), NOTHING);
     assert_eq!(bench.look("a"), (0o640, SECONDS, 5));
 
     // with more metadata to preserve, another function does the same
     set_mode(&path, 0o600);
-    let dressed = Entry {
+    let with_extras = Entry {
         extras: Some(Box::default()),
         ..file("a", 3)
     };
-    bench.judge(
+    bench.check_list(
         CONTENTS,
-        std::slice::from_ref(&dressed),
+        std::slice::from_ref(&with_extras),
         &Options::default(),
     );
     assert_eq!(bench.look("a"), (0o640, SECONDS, 5));
@@ -305,7 +266,7 @@ fn existing_file_gets_mode_and_time_of_the_source() {
     };
     let noted = Entry {
         extras: Some(Box::new(extras)),
-        ..dressed
+        ..with_extras
     };
     let keep = Keep {
         xattrs: true,
@@ -315,7 +276,7 @@ fn existing_file_gets_mode_and_time_of_the_source() {
         keep,
         ..Options::default()
     };
-    bench.judge(CONTENTS, &[noted], &options);
+    bench.check_list(CONTENTS, &[noted], &options);
     let mut value = [0; 8];
     let read = rustix::fs::getxattr(&path, "user.note", &mut value);
     assert_eq!(read.unwrap(), 1);
@@ -357,16 +318,16 @@ fn newer_file_is_kept() {
                 ..file("second", 3)
             },
         ];
-        let judged = bench.judge(CONTENTS, &list, options);
+        let checked = bench.check_list(CONTENTS, &list, options);
         let case = format!("{newer} {}", options.update);
         let kept = spared || newer == 0;
-        assert_eq!(judged.wants().is_empty(), kept, "{case}");
+        assert_eq!(checked.wants().is_empty(), kept, "{case}");
         let mode = if spared || newer == 1 { 0o600 } else { 0o640 };
         assert_eq!(bench.look("first").0, mode, "{case}");
-        let link = judged.ledger.take_link();
+        let link = checked.table.take_ready_link();
         assert_eq!(link.is_some(), !spared && newer == 0, "{case}");
         if spared {
-            assert_eq!(judged.settled(), (2, 2));
+            assert_eq!(checked.settled(), (2, 2));
         }
     }
 }
@@ -389,23 +350,23 @@ fn hard_links_are_requested_only_if_they_are_not_preserved() {
         },
     ];
     let bench = Bench::new("links");
-    let judged = bench.judge(CONTENTS, &list, &Options::default());
-    assert_eq!(judged.wants(), [0, 1, 2]);
+    let checked = bench.check_list(CONTENTS, &list, &Options::default());
+    assert_eq!(checked.wants(), [0, 1, 2]);
     let linking = Options {
         hard_links: true,
         ..Options::default()
     };
-    let judged = bench.judge(CONTENTS, &list, &linking);
+    let checked = bench.check_list(CONTENTS, &list, &linking);
     assert_eq!(
-        judged.wants(),
+        checked.wants(),
         [0, 2],
         "the first name of the last link is unknown"
     );
     let first = &list[0];
-    judged
-        .ledger
-        .settle(0, first, Ok(crate::receive::ledger::Settled::Now));
-    let (name, place) = judged.ledger.take_link().unwrap();
+    checked
+        .table
+        .settle(0, first, Ok(crate::receive::entry_table::Settled::Now));
+    let (name, place) = checked.table.take_ready_link().unwrap();
     assert_eq!((name.number, place), (1, Ok(b"first".to_vec())));
 }
 
@@ -422,14 +383,14 @@ fn devices_are_replaced_only_on_request_and_with_permission() {
             replace_special: asked,
             ..Options::default()
         };
-        let judged = bench.judge(CONTENTS, &[file("a", 0)], &options);
+        let checked = bench.check_list(CONTENTS, &[file("a", 0)], &options);
         let there = fs::symlink_metadata(bench.target("a")).unwrap();
         assert_eq!(there.file_type().is_fifo(), !(asked && allowed));
         if asked && allowed {
-            assert_eq!(judged.wants(), NOTHING);
+            assert_eq!(checked.wants(), NOTHING);
             continue;
         }
-        let (path, code, why) = judged.failure();
+        let (path, code, why) = checked.failure();
         assert_eq!((path.as_str(), code), ("a", Code::Open as u8));
         assert!(
             why.contains("cannot replace") && why.contains("is a FIFO"),
@@ -444,42 +405,24 @@ fn path_whose_metadata_cannot_be_read_fails_alone() {
     let bench = Bench::new("look");
     bench.leave("f", "x");
     let long = "n".repeat(256);
-    let judged = bench.judge(
+    let checked = bench.check_list(
         CONTENTS,
         &[file(&long, 1), file("b", 1)],
         &Options::default(),
     );
-    let (_, code, why) = judged.failure();
+    let (_, code, why) = checked.failure();
     assert_eq!(code, Code::Open as u8);
     assert!(why.contains("too long"), "{why}");
-    assert_eq!(judged.wanted.len(), 1);
+    assert_eq!(checked.wanted.len(), 1);
     // a path through a file is another fault than a missing file
-    let judged = bench.judge(CONTENTS, &[file("f/x", 0)], &Options::default());
-    let (_, code, why) = judged.failure();
+    let checked = bench.check_list(CONTENTS, &[file("f/x", 0)], &Options::default());
+    let (_, code, why) = checked.failure();
     assert_eq!(code, Code::Open as u8);
     assert!(why.contains("cannot read the metadata"), "{why}");
     // a missing folder above is no separate fault: the file cannot be created
-    let judged = bench.judge(CONTENTS, &[file("g/x", 0)], &Options::default());
-    let why = judged.failure().2;
+    let checked = bench.check_list(CONTENTS, &[file("g/x", 0)], &Options::default());
+    let why = checked.failure().2;
     assert!(why.contains("cannot create"), "{why}");
-}
-
-#[test]
-fn file_larger_than_any_disk_is_rejected() {
-    let bench = Bench::new("huge");
-    let most = i64::MAX as u64;
-    let list = [file("a", most + 1), file("b", most)];
-    let judged = bench.judge(CONTENTS, &list, &sparse());
-    let (path, _, why) = judged.failure();
-    assert_eq!(path, "a");
-    assert!(why.contains("no file can have"), "{why}");
-    assert_eq!(judged.wanted[0].number, 1);
-    // the largest possible file fits no disk, so the copy is rejected before any byte is sent
-    for list in [[file("b", most)], [file("c", 1 << 50)]] {
-        let judged = bench.judge(CONTENTS, &list, &Options::default());
-        assert_eq!(judged.result.unwrap_err().code, Code::Io);
-        assert_eq!(judged.wanted, []);
-    }
 }
 
 #[test]
@@ -504,8 +447,8 @@ fn existing_folder_is_made_writable_and_cleaned() {
         ..Options::default()
     };
     let list = [folder("sub"), leave("sub")];
-    let judged = bench.judge(CONTENTS, &list, &options);
-    assert_eq!(judged.wants(), NOTHING);
+    let checked = bench.check_list(CONTENTS, &list, &options);
+    assert_eq!(checked.wants(), NOTHING);
     assert_eq!(bench.look("sub").0, 0o700, "so that it can be filled");
     assert_eq!(bench.names("sub"), [elsewhere, ".parts", "mine"]);
     assert_eq!(bench.names("sub/.parts"), [elsewhere]);
@@ -514,37 +457,10 @@ fn existing_folder_is_made_writable_and_cleaned() {
         ["sub"],
         "the lock file of the dead writer is removed"
     );
-    assert_eq!(judged.ledger.take_left().map(|(number, _)| number), Some(1));
-}
-
-/// On a target that ignores case, the second of two equal names is rejected, as it would replace
-/// the first.
-#[test]
-fn name_that_the_target_equates_with_another_is_rejected() {
-    let bench = Bench::new("folds");
-    let list = [file("Readme", 0), file("readme", 0), file("other", 0)];
-    let judged = bench.judge(CONTENTS, &list, &Options::default());
     assert_eq!(
-        judged.wants(),
-        NOTHING,
-        "this file system distinguishes them"
+        checked.table.take_ended_folder().map(|(number, _)| number),
+        Some(1)
     );
-    for name in ["Readme", "readme", "other"] {
-        fs::remove_file(bench.target(name)).unwrap();
-    }
-    // the test file for the check exists in upper case, as on a file system that ignores case
-    for (number, name) in ["Readme", "readme", "other"].into_iter().enumerate() {
-        let tried = writer().number(Path::new(name), number as u64);
-        bench.leave(&format!(".lighthaul-{tried:016x}-A"), "");
-    }
-    // a dry run writes no test file
-    let told = bench.judge(CONTENTS, &list, &dry());
-    assert_eq!(told.wants(), NOTHING);
-    let judged = bench.judge(CONTENTS, &list, &Options::default());
-    let (path, code, why) = judged.failure();
-    assert_eq!((path.as_str(), code), ("readme", Code::Open as u8));
-    assert!(why.contains("only in case"), "{why}");
-    assert_eq!(judged.settled(), (2, 0));
 }
 
 /// An empty file is published only if the expected hash is that of an empty file.
@@ -557,14 +473,14 @@ fn empty_file_is_compared_with_the_expected_hash() {
             hash: HashRequest::parse_list(asked).unwrap(),
             ..Options::default()
         };
-        let judged = bench.judge(CONTENTS, &[file("a", 0)], &options);
+        let checked = bench.check_list(CONTENTS, &[file("a", 0)], &options);
         assert_eq!(bench.target("a").exists(), made, "{asked}");
         if !made {
-            let (_, code, why) = judged.failure();
+            let (_, code, why) = checked.failure();
             assert_eq!(code, Code::Integrity as u8);
             assert!(why.contains("cannot publish"), "{why}");
         }
-        assert_eq!(judged.ledger.expected(), Path::new("a"));
+        assert_eq!(checked.table.expected(), Path::new("a"));
     }
 }
 
@@ -588,11 +504,12 @@ fn warnings_of_the_sender_are_shown() {
         },
         Listing::End,
     ];
-    let judged = bench.hear("target/", &list, &deleting());
-    assert_eq!(judged.result, Ok(()));
-    let warned = |text: &str| judged.sights.contains(&Sight::Warning(text.into()));
-    assert!(warned("careful") && warned("skipped: a socket"));
-    let failed = |sight: &Sight| matches!(sight, Sight::Failed(failed) if failed.path == b"b");
-    assert!(judged.sights.iter().any(failed));
+    let checked = bench.check_messages("target/", &list, &deleting());
+    assert_eq!(checked.result, Ok(()));
+    let warned = |text: &str| checked.events.contains(&CopyEvent::Warning(text.into()));
+    assert!(warned("careful") && warned("not copied: a socket"));
+    let failed =
+        |event: &CopyEvent| matches!(event, CopyEvent::Failed(failed) if failed.path == b"b");
+    assert!(checked.events.iter().any(failed));
     assert_eq!(bench.names(""), ["old"]);
 }

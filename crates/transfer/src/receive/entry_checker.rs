@@ -24,133 +24,133 @@ use lighthaul_session::error::{Code, Error};
 use lighthaul_session::fault::PeerFault;
 use lighthaul_session::topic::decode;
 
-use super::claim::{Claims, is_made};
-use super::dress::Wardrobe;
-use super::landing::Landing;
-use super::ledger::Settled;
+use super::entry_table::Settled;
+use super::free_space::FreeSpace;
 use super::links::Name;
+use super::metadata::MetadataWriter;
 use super::permit::SPECIAL;
-use super::room::Room;
-use super::sieve::Sieve;
+use super::source_names::SourceNames;
+use super::target_folder::TargetFolder;
 use super::transfer::Transfer;
+use super::writer_lock::{WriterLocks, is_unfinished};
 use crate::message::{Listing, Wanted, WantedFile};
-use crate::watch::{Failed, Sight};
+use crate::watch::{CopyEvent, Failed};
 
 /// Most bytes of a file.
 const FILE_MAX: u64 = i64::MAX as u64;
 
 /// Thread that handles the list of entries.
-pub(super) struct Judge<'a> {
+pub(super) struct EntryChecker<'a> {
     pub(super) transfer: &'a Transfer<'a>,
     /// Paths that the sender must walk, if the receiver has a list.
     pub(super) list: Option<&'a ListSender>,
-    pub(super) wardrobe: &'a Wardrobe<'a>,
+    pub(super) metadata: &'a MetadataWriter<'a>,
     pub(super) writer: Writer,
 }
 
 /// Target of the entries, and the state of the list.
 pub(super) struct Place {
-    pub(super) landing: Landing,
+    pub(super) target_folder: TargetFolder,
     pub(super) root: Root,
     /// Entries so far.
     listed: u64,
     /// First name of the entries at the source.
     pub(super) first: Vec<u8>,
     /// Folder that could not be created, so that its contents are skipped.
-    barred: Option<Vec<u8>>,
+    skipped: Option<Vec<u8>>,
     /// PathList at the source, for the folders of the list that have not ended.
-    pub(super) sieve: Sieve,
-    pub(super) room: Room,
+    pub(super) source_names: SourceNames,
+    pub(super) free_space: FreeSpace,
     /// Deadline of waiting for files that other copies write, after the first such file.
     pub(super) waits_until: Option<Instant>,
     /// Lock files of other writers.
-    claims: Claims,
+    locks: WriterLocks,
     folded: FoldedNames,
     /// Reason why a dry run expects the whole copy to be rejected.
-    unfit: Option<Error>,
+    rejection: Option<Error>,
     /// Folder that would replace another item, in a dry run.
-    pub(super) fresh: Option<Vec<u8>>,
+    pub(super) emptied: Option<Vec<u8>>,
 }
 
 /// Returns the error of a peer whose list is invalid.
-fn nonsense() -> Error {
+fn invalid_list() -> Error {
     PeerFault::Invalid("an invalid list of entries").into()
 }
 
-impl Judge<'_> {
-    /// Handles the whole list. Calls `landed` with the target folder when it is known; its last
+impl EntryChecker<'_> {
+    /// Handles the whole list. Calls `opened` with the target folder when it is known; its last
     /// argument is true if the folder must get the metadata of the source at the end.
     pub(crate) fn run(
         &self,
-        landing: Landing,
-        landed: impl FnOnce(&Root, &Path, bool) -> Result<(), Error>,
+        target_folder: TargetFolder,
+        opened: impl FnOnce(&Root, &Path, bool) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let (board, options) = (&self.transfer.board, self.transfer.options());
-        let Listing::Begin { named } = self.hear()? else {
+        let (monitor, options) = (&self.transfer.monitor, self.transfer.options());
+        let Listing::Begin { named } = self.receive()? else {
             return Err(PeerFault::Unexpected("the begin of the list of entries").into());
         };
-        let (landing, root) = landing.prepare(named)?;
+        let (target_folder, root) = target_folder.prepare(named)?;
         let mut place = Place {
-            landing,
+            target_folder,
             root,
             listed: 0,
             first: Vec::new(),
-            barred: None,
-            sieve: Sieve::new(named),
-            room: Room::default(),
+            skipped: None,
+            source_names: SourceNames::new(named),
+            free_space: FreeSpace::default(),
             waits_until: None,
-            claims: Claims::default(),
+            locks: WriterLocks::default(),
             folded: FoldedNames::default(),
-            fresh: None,
-            unfit: None,
+            emptied: None,
+            rejection: None,
         };
         let tops = !named && !options.listed;
-        if tops && options.dry_run.is_none() && is_made(&mut place.root) {
-            place.landing.go_on();
+        if tops && options.dry_run.is_none() && is_unfinished(&mut place.root) {
+            place.target_folder.mark_unfinished();
         }
         if tops && self.takes_top(&place) {
-            self.open_up(&mut place, Path::new(""));
+            self.make_writable(&mut place, Path::new(""));
         }
-        let made = tops && place.landing.is_new();
-        landed(&place.root, &place.landing.folder, made)?;
+        let made = tops && place.target_folder.is_new();
+        opened(&place.root, &place.target_folder.folder, made)?;
         self.tidy(&mut place, Path::new(""));
         loop {
-            match self.hear()? {
+            match self.receive()? {
                 Listing::Entries(packed) => {
                     let first = place.listed;
-                    let wanted = self.page(&mut place, &packed)?;
-                    self.tell_wanted(wanted, first)?;
+                    let wanted = self.check_page(&mut place, &packed)?;
+                    self.send_wanted(wanted, first)?;
                 }
                 Listing::Skipped { why: text } => {
-                    board.show(Sight::Warning(format!("skipped: {text}")));
+                    monitor.show(CopyEvent::Warning(format!("not copied: {text}")));
                 }
-                Listing::Warning { text } => board.show(Sight::Warning(text)),
+                Listing::Warning { text } => monitor.show(CopyEvent::Warning(text)),
                 Listing::Unreadable { path, code, why } => {
-                    place.sieve.doubt();
+                    place.source_names.mark_incomplete();
                     let code = Code::from_number(code) as u8;
-                    board.show(Sight::Failed(Failed { path, code, why }));
+                    monitor.show(CopyEvent::Failed(Failed { path, code, why }));
                 }
                 Listing::Planned(planned) => {
                     for planned in planned {
-                        board.show(Sight::Planned(planned));
+                        monitor.show(CopyEvent::Planned(planned));
                     }
                 }
                 Listing::End => {
                     self.remove(&mut place, None)?;
                     if options.dry_run.is_none() {
-                        place.claims.clear(&mut place.root);
+                        place.locks.clear(&mut place.root);
                     }
-                    place.landing.stay();
-                    self.transfer.ledger.close();
+                    place.target_folder.keep();
+                    self.transfer.table.close();
                     return Ok(());
                 }
                 Listing::Begin { .. }
                 | Listing::Wanted(_)
                 | Listing::Compared(_)
                 | Listing::Removed(_)
-                | Listing::Take(_)
-                | Listing::Which => {
-                    return Err(nonsense());
+                | Listing::Paths(_)
+                | Listing::RequestPaths => {
+                    return Err(invalid_list());
                 }
             }
         }
@@ -158,21 +158,21 @@ impl Judge<'_> {
 
     /// Returns the next message of the sender about its list. Requests for pages of our list are
     /// counted.
-    fn hear(&self) -> Result<Listing, Error> {
+    fn receive(&self) -> Result<Listing, Error> {
         loop {
             let frame = self
                 .transfer
-                .crew
+                .threads
                 .receive(&self.transfer.stream, self.transfer.session.clock)?;
             match (decode(&frame.octets), self.list) {
-                (Ok(Listing::Which), Some(list)) => list.request(),
+                (Ok(Listing::RequestPaths), Some(list)) => list.request(),
                 (heard, _) => return heard,
             }
         }
     }
 
     /// Sends the wanted files of a page of entries whose first number is `first`.
-    fn tell_wanted(&self, wanted: Wanted, first: u64) -> Result<(), Error> {
+    fn send_wanted(&self, wanted: Wanted, first: u64) -> Result<(), Error> {
         for wanted in wanted.parts(first) {
             let listing = Listing::Wanted(wanted);
             self.transfer
@@ -183,9 +183,9 @@ impl Judge<'_> {
     }
 
     /// Handles a page of entries. Returns the files that must be sent.
-    fn page(&self, place: &mut Place, packed: &[u8]) -> Result<Wanted, Error> {
+    fn check_page(&self, place: &mut Place, packed: &[u8]) -> Result<Wanted, Error> {
         let entries = unpack(packed)?;
-        self.transfer.ledger.list(entries.len() as u64)?;
+        self.transfer.table.list(entries.len() as u64)?;
         let mut wanted = Wanted {
             entries: entries.len() as u64,
             files: Vec::new(),
@@ -197,30 +197,30 @@ impl Judge<'_> {
                 let first = entry.path.split(|octet| *octet == b'/').next();
                 place.first = first.unwrap_or_default().to_vec();
             }
-            if entry.is_top() && !place.sieve.is_whole() {
+            if entry.is_top() && !place.source_names.is_whole() {
                 // the target folder does not correspond to one source folder
-                return Err(nonsense());
+                return Err(invalid_list());
             }
-            let mut entry = place.landing.rename(entry);
+            let mut entry = place.target_folder.rename(entry);
             let withheld = self
                 .transfer
                 .settings
                 .permit
                 .apply(&mut entry, self.transfer.options().keep);
-            self.wardrobe.tell(withheld);
+            self.metadata.report(withheld);
             self.keep_special_bits(place, &mut entry);
-            if place.bars(&entry) {
+            if place.skips(&entry) {
                 if entry.kind == EntryKind::FolderEnd {
-                    place.sieve.end(&entry.path, Vec::new());
+                    place.source_names.end_folder(&entry.path, Vec::new());
                 }
-                self.transfer.ledger.pass_over();
+                self.transfer.table.skip();
                 continue;
             }
-            let considered = self.consider(place, number, &entry);
-            if let Some(error) = place.unfit.take() {
+            let result = self.check_entry(place, number, &entry);
+            if let Some(error) = place.rejection.take() {
                 return Err(error);
             }
-            match considered {
+            match result {
                 Ok(None) => {}
                 Ok(Some(file)) => {
                     self.fit(place, &entry)?;
@@ -228,9 +228,9 @@ impl Judge<'_> {
                 }
                 Err(error) => {
                     if entry.kind == EntryKind::Folder {
-                        place.barred = Some(entry.path.clone());
+                        place.skipped = Some(entry.path.clone());
                     }
-                    self.transfer.ledger.settle(number, &entry, Err(error));
+                    self.transfer.table.settle(number, &entry, Err(error));
                 }
             }
         }
@@ -252,7 +252,7 @@ impl Judge<'_> {
 
     /// Handles an entry: creates what can be created at once, and returns the file if it must be
     /// sent.
-    fn consider(
+    fn check_entry(
         &self,
         place: &mut Place,
         number: u64,
@@ -260,7 +260,7 @@ impl Judge<'_> {
     ) -> Result<Option<WantedFile>, Error> {
         let path = entry.path();
         if self.prunes() {
-            place.sieve.take(entry);
+            place.source_names.add(entry);
         }
         if entry.kind == EntryKind::FolderEnd {
             place.folded.remove_folder(&entry.path);
@@ -269,11 +269,11 @@ impl Judge<'_> {
             return Ok(None);
         }
         if self.transfer.options().expects() {
-            self.transfer.ledger.expect_of(entry);
+            self.transfer.table.set_expected(entry);
         }
-        self.admit(place, number, entry)?;
+        self.check_name(place, number, entry)?;
         let there = Self::look(place, entry)?;
-        self.spare_special(place, entry, there)?;
+        self.protect_special(place, entry, there)?;
         let there = self.make_room(place, entry, there)?;
         let (action, why) = self.decide(place, entry, there);
         if self.transfer.options().dry_run.is_some() {
@@ -281,22 +281,22 @@ impl Judge<'_> {
                 self.transfer.options().hard_links && matches!(entry.linked, Linked::To(_));
             let is_new = matches!(entry.kind, EntryKind::File(_)) && action != Action::Keep;
             let kept = if is_new && !is_link {
-                place.unfit = self.fit(place, entry).err();
-                self.would_keep(place, number, entry)
+                place.rejection = self.fit(place, entry).err();
+                self.kept_bytes(place, number, entry)
             } else {
                 0
             };
-            let settled = self.rehearse(place, entry, (there, action, why), kept)?;
-            self.transfer.ledger.settle(number, entry, Ok(settled));
+            let settled = self.report_plan(place, entry, (there, action, why), kept)?;
+            self.transfer.table.settle(number, entry, Ok(settled));
             return Ok(None);
         }
-        if !self.spares(there, entry) && self.is_linked(number, entry) {
+        if !self.keeps_newer(there, entry) && self.is_linked(number, entry) {
             return Ok(None);
         }
         if action == Action::Keep {
             self.keep(place, entry, there)?;
             self.transfer
-                .ledger
+                .table
                 .settle(number, entry, Ok(Settled::Before));
             return Ok(None);
         }
@@ -307,7 +307,7 @@ impl Judge<'_> {
             }
             EntryKind::Link(target) => self.link(place, number, entry, target)?,
             EntryKind::File(size) if *size > FILE_MAX => {
-                let place = place.landing.folder.join(path);
+                let place = place.target_folder.folder.join(path);
                 let text = format!(
                     "cannot create {}: no file can have {size} bytes",
                     place.display()
@@ -322,12 +322,12 @@ impl Judge<'_> {
             EntryKind::File(_) => return Ok(Some(self.want(place, number, entry))),
             EntryKind::FolderEnd => {}
         }
-        self.transfer.ledger.settle(number, entry, Ok(Settled::Now));
+        self.transfer.table.settle(number, entry, Ok(Settled::Now));
         Ok(None)
     }
 
     /// Fails if `entry` would replace a device, FIFO or socket without permission.
-    fn spare_special(
+    fn protect_special(
         &self,
         place: &Place,
         entry: &Entry,
@@ -339,7 +339,7 @@ impl Judge<'_> {
         if self.replaces_special() {
             return Ok(());
         }
-        let at = place.landing.folder.join(entry.path());
+        let at = place.target_folder.folder.join(entry.path());
         let advice = if self.transfer.settings.permit.special {
             "copy to another place, or use --replace-special to replace it"
         } else {
@@ -356,7 +356,7 @@ impl Judge<'_> {
 
     /// Returns the metadata of the item at the target, if there is one.
     fn look(place: &mut Place, entry: &Entry) -> Result<Option<Meta>, Error> {
-        if place.is_fresh(&entry.path) {
+        if place.is_emptied(&entry.path) {
             return Ok(None);
         }
         match place.root.look(entry.path()) {
@@ -376,17 +376,17 @@ impl Judge<'_> {
     fn keep(&self, place: &mut Place, entry: &Entry, there: Option<Meta>) -> Result<(), Error> {
         match entry.kind {
             EntryKind::Folder => {
-                self.open_up(place, entry.path());
+                self.make_writable(place, entry.path());
                 self.tidy(place, entry.path());
                 Ok(())
             }
-            EntryKind::File(_) if self.spares(there, entry) => Ok(()),
+            EntryKind::File(_) if self.keeps_newer(there, entry) => Ok(()),
             EntryKind::File(_) if entry.extras.is_none() => place
                 .mend(entry, there)
                 .map_err(|error| place.fault("cannot set mode and time of", entry, &error)),
             EntryKind::File(_) | EntryKind::Link(_) => self
-                .wardrobe
-                .mend(&mut place.root, entry)
+                .metadata
+                .update(&mut place.root, entry)
                 .map_err(|error| place.fault("cannot open", entry, &error)),
             EntryKind::FolderEnd => Ok(()),
         }
@@ -404,10 +404,10 @@ impl Judge<'_> {
                     entry: entry.clone(),
                     temporary: self.writer.temporary(entry.path(), number),
                 };
-                self.transfer.ledger.link(first, name)
+                self.transfer.table.link(first, name)
             }
             Linked::First(left) => {
-                self.transfer.ledger.begin_links(number, entry, left);
+                self.transfer.table.begin_links(number, entry, left);
                 false
             }
             Linked::Alone => false,
@@ -415,7 +415,7 @@ impl Judge<'_> {
     }
 
     /// Rejects a name that the target regards as equal to an earlier one.
-    fn admit(&self, place: &mut Place, number: u64, entry: &Entry) -> Result<(), Error> {
+    fn check_name(&self, place: &mut Place, number: u64, entry: &Entry) -> Result<(), Error> {
         let (path, alike) = (entry.path(), place.folded.add(&entry.path));
         if !alike || self.transfer.options().dry_run.is_some() {
             return Ok(());
@@ -438,7 +438,7 @@ impl Judge<'_> {
         let hashes = hashes.finish();
         let mut checks = asked.iter().map(|asked| asked.check(&hashes));
         checks.find_map(Result::err).map_or(Ok(()), |error| {
-            let place = place.landing.folder.join(entry.path());
+            let place = place.target_folder.folder.join(entry.path());
             let text = format!("cannot publish {}: {error}", place.display());
             Err(Error::new(error.code, text))
         })
@@ -447,26 +447,26 @@ impl Judge<'_> {
     /// Handles the end of a folder.
     fn leave(&self, place: &mut Place, number: u64, entry: &Entry) -> Result<(), Error> {
         if entry.is_top() && !self.takes_top(place) {
-            self.transfer.ledger.settle(number, entry, Ok(Settled::Now));
+            self.transfer.table.settle(number, entry, Ok(Settled::Now));
             return Ok(());
         }
         if self.transfer.options().dry_run.is_none() {
-            self.transfer.ledger.leave(number, entry.clone());
+            self.transfer.table.end_folder(number, entry.clone());
             return Ok(());
         }
-        if entry.is_top() && place.landing.is_there() {
+        if entry.is_top() && place.target_folder.is_there() {
             let there = Self::look(place, entry)?;
             let (action, why) = self.decide(place, entry, there);
-            self.rehearse(place, entry, (there, action, why), 0)?;
+            self.report_plan(place, entry, (there, action, why), 0)?;
         }
-        self.transfer.ledger.settle(number, entry, Ok(Settled::Now));
+        self.transfer.table.settle(number, entry, Ok(Settled::Now));
         Ok(())
     }
 
     /// Returns true if the target folder gets the metadata of the source folder. An existing folder
     /// may be shared, like /tmp, so it changes only if the user preserves all metadata.
     const fn takes_top(&self, place: &Place) -> bool {
-        place.landing.is_new() || self.transfer.options().keep.owner
+        place.target_folder.is_new() || self.transfer.options().keep.owner
     }
 
     fn link(
@@ -481,7 +481,7 @@ impl Judge<'_> {
         let made = root
             .make_link(&from, OsStr::from_bytes(target))
             .and_then(|()| root.set_time(&from, entry.seconds, entry.nanos))
-            .and_then(|()| self.wardrobe.dress(root, &from, entry).map(drop))
+            .and_then(|()| self.metadata.set(root, &from, entry).map(drop))
             .and_then(|()| root.rename(&from, entry.path()));
         made.map_err(|error| {
             place.root.remove(&from).ok();
@@ -499,7 +499,7 @@ impl Judge<'_> {
             debug_assert!(data.is_empty());
             sparse::stretch(&file, entry.size())?;
         }
-        if !self.wardrobe.dress(&mut place.root, first, entry)? {
+        if !self.metadata.set(&mut place.root, first, entry)? {
             file.set_mode(entry.mode)?;
             file.set_time(entry.seconds, entry.nanos)?;
         }
@@ -511,7 +511,7 @@ impl Judge<'_> {
 
     /// Makes the folder `path` writable if we own it. It gets its mode when all its contents are in
     /// place.
-    fn open_up(&self, place: &mut Place, path: &Path) {
+    fn make_writable(&self, place: &mut Place, path: &Path) {
         if self.transfer.options().dry_run.is_none() {
             // if that fails, writing may still succeed, or report the error
             place.root.open_up(path).ok();
@@ -523,11 +523,11 @@ impl Judge<'_> {
         if self.transfer.options().dry_run.is_some() {
             return;
         }
-        let folders = [Some(path.to_owned()), self.transfer.cradle.folder(path)];
+        let folders = [Some(path.to_owned()), self.transfer.temp_place.folder(path)];
         for folder in folders.into_iter().flatten() {
             let names = place.root.names(&folder, names::PREFIX);
             for name in names.unwrap_or_default() {
-                if self.writer.is_orphan(&name) || place.claims.is_orphan(&mut place.root, &name) {
+                if self.writer.is_orphan(&name) || place.locks.is_orphan(&mut place.root, &name) {
                     // another copy may have removed it
                     place.root.remove(&folder.join(name)).ok();
                 }
@@ -552,25 +552,25 @@ impl Place {
     }
 
     /// Returns true if `path` is in a folder that a dry run regards as empty.
-    pub(super) fn is_fresh(&self, path: &[u8]) -> bool {
-        let fresh = self.fresh.as_ref();
-        let rest = fresh.and_then(|fresh| path.strip_prefix(fresh.as_slice()));
+    pub(super) fn is_emptied(&self, path: &[u8]) -> bool {
+        let emptied = self.emptied.as_ref();
+        let rest = emptied.and_then(|emptied| path.strip_prefix(emptied.as_slice()));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
     }
 
     /// Returns true if `entry` is in the folder that could not be created, or ends it.
-    fn bars(&self, entry: &Entry) -> bool {
-        let within = |barred: &Vec<u8>| {
-            let rest = entry.path.strip_prefix(barred.as_slice());
+    fn skips(&self, entry: &Entry) -> bool {
+        let within = |skipped: &Vec<u8>| {
+            let rest = entry.path.strip_prefix(skipped.as_slice());
             rest.is_some_and(|rest| {
                 rest.starts_with(b"/") || entry.kind == EntryKind::FolderEnd && rest.is_empty()
             })
         };
-        self.barred.as_ref().is_some_and(within)
+        self.skipped.as_ref().is_some_and(within)
     }
 
     pub(super) fn fault(&self, what: &str, entry: &Entry, error: &io::Error) -> Error {
-        let place: PathBuf = self.landing.folder.join(entry.path());
+        let place: PathBuf = self.target_folder.folder.join(entry.path());
         Error::file(Code::Open, what, &place, error)
     }
 }

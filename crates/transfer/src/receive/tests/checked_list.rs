@@ -12,30 +12,30 @@ use lighthaul_session::topic::decode;
 
 use super::bench::{Bench, SECONDS, sessions};
 use crate::message::{Failure, LIST, Listing, Target, WantedFile};
-use crate::receive::dress::Wardrobe;
-use crate::receive::judge::Judge;
-use crate::receive::landing::Landing;
-use crate::receive::ledger::Ledger;
+use crate::receive::entry_checker::EntryChecker;
+use crate::receive::entry_table::EntryTable;
+use crate::receive::metadata::MetadataWriter;
 use crate::receive::settings::Settings;
+use crate::receive::target_folder::TargetFolder;
 use crate::receive::transfer::Transfer;
-use crate::watch::Sight;
+use crate::watch::CopyEvent;
 
 /// Result of handling a list.
-pub(super) struct Judged {
+pub(super) struct CheckedList {
     pub(super) result: Result<(), Error>,
     /// Files that the receiver requests.
     pub(super) wanted: Vec<WantedFile>,
     /// Actions of a dry run.
     pub(super) planned: Vec<Planned>,
     /// Events for the user of the receiver.
-    pub(super) sights: Vec<Sight>,
+    pub(super) events: Vec<CopyEvent>,
     pub(super) failures: Vec<Failure>,
-    pub(super) ledger: Ledger,
+    pub(super) table: EntryTable,
     /// True if the target was created for the copy; none if the list ended before that was known.
     pub(super) made: Option<bool>,
 }
 
-impl Judged {
+impl CheckedList {
     /// Returns the numbers of the requested files. Fails if an entry has failed.
     pub(super) fn wants(&self) -> Vec<u64> {
         assert_eq!(self.result, Ok(()));
@@ -55,27 +55,32 @@ impl Judged {
 
     /// Returns the number of entries in place, and of those that were in place before.
     pub(super) fn settled(&self) -> (u64, u64) {
-        let verdict = self.ledger.verdict();
-        (verdict.entries, verdict.unchanged)
+        let counts = self.table.counts();
+        (counts.entries, counts.unchanged)
     }
 }
 
 impl Bench {
     /// Lets a receiver handle `entries` for the target `to`. They are `named` after their source,
     /// or the contents of a folder.
-    pub(super) fn judge(
+    pub(super) fn check_list(
         &self,
         (to, named): (&str, bool),
         entries: &[Entry],
         options: &Options,
-    ) -> Judged {
+    ) -> CheckedList {
         let entries = Listing::Entries(pack(entries).unwrap());
         let list = [Listing::Begin { named }, entries, Listing::End];
-        self.hear(to, &list, options)
+        self.check_messages(to, &list, options)
     }
 
     /// Lets a receiver handle any messages of a sender about the list.
-    pub(super) fn hear(&self, to: &str, list: &[Listing], options: &Options) -> Judged {
+    pub(super) fn check_messages(
+        &self,
+        to: &str,
+        list: &[Listing],
+        options: &Options,
+    ) -> CheckedList {
         let [sender, receiver] = sessions();
         let said = sender.control.open(LIST).unwrap();
         for listing in list {
@@ -88,12 +93,12 @@ impl Bench {
         };
         let mut transfer = Transfer::new(&receiver, settings).unwrap();
         transfer.boot = 0;
-        let (crew, stream) = (&transfer.crew, &transfer.stream);
-        let wardrobe = Wardrobe::new(self.permit.limit(options.keep), &transfer.board);
-        let judge = Judge {
+        let (threads, stream) = (&transfer.threads, &transfer.stream);
+        let metadata = MetadataWriter::new(self.permit.limit(options.keep), &transfer.monitor);
+        let checker = EntryChecker {
             transfer: &transfer,
             list: None,
-            wardrobe: &wardrobe,
+            metadata: &metadata,
             writer: writer(),
         };
         let target = Target {
@@ -101,9 +106,10 @@ impl Bench {
             into: to.ends_with('/'),
         };
         let ground = Arc::new(Ground::anywhere());
-        let landing = Landing::find(&target, &ground, options.dry_run.is_some()).unwrap();
+        let target_folder =
+            TargetFolder::open(&target, &ground, options.dry_run.is_some()).unwrap();
         let mut made = None;
-        let result = judge.run(landing, |_, _, new| {
+        let result = checker.run(target_folder, |_, _, new| {
             made = Some(new);
             Ok(())
         });
@@ -111,7 +117,7 @@ impl Bench {
         stream.send(&end).unwrap();
         let (mut wanted, mut planned) = (Vec::new(), Vec::new());
         loop {
-            let frame = crew.receive(&said, sender.clock).unwrap();
+            let frame = threads.receive(&said, sender.clock).unwrap();
             let listing: Listing = decode(&frame.octets).unwrap();
             if listing == Listing::End {
                 break;
@@ -122,13 +128,13 @@ impl Bench {
                 planned.extend(answer);
             }
         }
-        Judged {
+        CheckedList {
             result,
             wanted,
             planned,
-            sights: transfer.board.take_sights(),
-            failures: transfer.ledger.take_news().1,
-            ledger: transfer.ledger,
+            events: transfer.monitor.take_events(),
+            failures: transfer.table.take_settled().1,
+            table: transfer.table,
             made,
         }
     }

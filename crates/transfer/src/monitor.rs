@@ -6,21 +6,21 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use lighthaul_io::net::probe::LANES_MAX;
 
 use crate::failures::Reasons;
-use crate::watch::{Motion, Sight};
+use crate::watch::{CopyEvent, CopyProgress};
 
 /// Most bytes of events that wait for the observer: about four thousand events.
 const BYTES_MAX: usize = 4 << 20;
 /// Approximate bytes of an event, without its lists.
-const SIGHT_BYTES: usize = 1 << 10;
+const EVENT_BYTES: usize = 1 << 10;
 
 /// Counters and events that the threads of a transfer write and its observer reads.
 #[derive(Debug, Default)]
-pub(crate) struct Board {
+pub(crate) struct Monitor {
     lanes: [Counts; LANES_MAX],
-    sights: Mutex<Sights>,
+    events: Mutex<Events>,
     taken: Condvar,
     /// Messages for the peer that were not sent yet.
-    untold: Mutex<Vec<String>>,
+    pending_warnings: Mutex<Vec<String>>,
     /// Entries that this transfer has put in place.
     pub(crate) published: AtomicU64,
     /// Reasons of the peer why it cannot send entries.
@@ -29,8 +29,8 @@ pub(crate) struct Board {
 
 /// Events that the observer has not taken yet.
 #[derive(Debug, Default)]
-struct Sights {
-    waiting: Vec<Sight>,
+struct Events {
+    waiting: Vec<CopyEvent>,
     /// Approximate bytes of these events.
     bytes: usize,
     /// True if the observer has stopped.
@@ -54,7 +54,7 @@ pub(crate) struct Counts {
     pub(crate) held: AtomicBool,
 }
 
-impl Board {
+impl Monitor {
     /// Returns the counters of lane `number`.
     pub(crate) const fn lane(&self, number: usize) -> &Counts {
         &self.lanes[number]
@@ -64,44 +64,46 @@ impl Board {
         &self.lanes
     }
 
-    fn lock(&self) -> MutexGuard<'_, Sights> {
-        self.sights.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Events> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Queues an event for the observer. Waits while too many events are queued.
-    pub(crate) fn show(&self, sight: Sight) {
-        let full = |sights: &mut Sights| sights.bytes >= BYTES_MAX && !sights.closed;
-        let sights = self.taken.wait_while(self.lock(), full);
-        let mut sights = sights.unwrap_or_else(PoisonError::into_inner);
-        if !sights.closed {
-            sights.bytes += bytes(&sight);
-            sights.waiting.push(sight);
+    pub(crate) fn show(&self, event: CopyEvent) {
+        let full = |events: &mut Events| events.bytes >= BYTES_MAX && !events.closed;
+        let events = self.taken.wait_while(self.lock(), full);
+        let mut events = events.unwrap_or_else(PoisonError::into_inner);
+        if !events.closed {
+            events.bytes += bytes(&event);
+            events.waiting.push(event);
         }
     }
 
     /// Queues a warning for the observer, and for the peer, since the user may be on either side.
     /// It is sent when no other message is due, as a peer that explores the path would not expect
     /// it.
-    pub(crate) fn tell(&self, text: String) {
-        self.show(Sight::Warning(text.clone()));
-        self.untold().push(text);
+    pub(crate) fn warn(&self, text: String) {
+        self.show(CopyEvent::Warning(text.clone()));
+        self.pending_warnings().push(text);
     }
 
     /// Takes the warnings for the peer.
-    pub(crate) fn take_untold(&self) -> Vec<String> {
-        std::mem::take(&mut *self.untold())
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut *self.pending_warnings())
     }
 
-    fn untold(&self) -> MutexGuard<'_, Vec<String>> {
-        self.untold.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending_warnings(&self) -> MutexGuard<'_, Vec<String>> {
+        self.pending_warnings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the events since the last call.
-    pub(crate) fn take_sights(&self) -> Vec<Sight> {
-        let mut sights = self.lock();
-        sights.bytes = 0;
-        let taken = std::mem::take(&mut sights.waiting);
-        drop(sights);
+    pub(crate) fn take_events(&self) -> Vec<CopyEvent> {
+        let mut events = self.lock();
+        events.bytes = 0;
+        let taken = std::mem::take(&mut events.waiting);
+        drop(events);
         self.taken.notify_all();
         taken
     }
@@ -113,14 +115,14 @@ impl Board {
     }
 
     /// Returns the sum of the counters of all lanes.
-    pub(crate) fn motion(&self, total: u64) -> Motion {
+    pub(crate) fn progress(&self, total: u64) -> CopyProgress {
         let sum = |count: fn(&Counts) -> &AtomicU64| -> u64 {
             self.lanes
                 .iter()
                 .map(|lane| count(lane).load(Relaxed))
                 .sum()
         };
-        Motion {
+        CopyProgress {
             done: sum(|lane| &lane.bytes).min(total),
             total,
             round: self
@@ -140,21 +142,21 @@ impl Board {
 }
 
 /// Returns the approximate bytes of an event.
-fn bytes(sight: &Sight) -> usize {
-    let paths = match sight {
-        Sight::Removed(paths) => paths.as_slice(),
-        Sight::Started(_)
-        | Sight::Moving(_)
-        | Sight::Round { .. }
-        | Sight::Diverted(_)
-        | Sight::Chosen(..)
-        | Sight::Warning(_)
-        | Sight::Hashed(_)
-        | Sight::Planned(_)
-        | Sight::Failed(_) => &[],
+fn bytes(event: &CopyEvent) -> usize {
+    let paths = match event {
+        CopyEvent::Removed(paths) => paths.as_slice(),
+        CopyEvent::Started(_)
+        | CopyEvent::Moving(_)
+        | CopyEvent::Round { .. }
+        | CopyEvent::Diverted(_)
+        | CopyEvent::Chosen(..)
+        | CopyEvent::Warning(_)
+        | CopyEvent::Hashed(_)
+        | CopyEvent::Planned(_)
+        | CopyEvent::Failed(_) => &[],
     };
     let path = |path: &Vec<u8>| size_of::<Vec<u8>>() + path.len();
-    SIGHT_BYTES + paths.iter().map(path).sum::<usize>()
+    EVENT_BYTES + paths.iter().map(path).sum::<usize>()
 }
 
 #[cfg(test)]
@@ -165,15 +167,15 @@ mod tests {
 
     #[test]
     fn long_lists_wait_until_earlier_ones_were_taken() {
-        let board = Board::default();
-        let removed = || Sight::Removed(vec![vec![b'p'; 4 << 10]; 256]);
+        let monitor = Monitor::default();
+        let removed = || CopyEvent::Removed(vec![vec![b'p'; 4 << 10]; 256]);
         thread::scope(|scope| {
-            scope.spawn(|| (0..100).for_each(|_| board.show(removed())));
+            scope.spawn(|| (0..100).for_each(|_| monitor.show(removed())));
             let (mut seen, mut most) = (0, 0);
             while seen < 100 {
-                let sights = board.take_sights();
-                most = most.max(sights.len());
-                seen += sights.len();
+                let events = monitor.take_events();
+                most = most.max(events.len());
+                seen += events.len();
                 thread::yield_now();
             }
             assert!(most <= 4, "{most}");

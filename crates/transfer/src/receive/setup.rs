@@ -15,7 +15,7 @@ use lighthaul_session::offer::Offer;
 use super::hashing::Hasher;
 use super::job::Job;
 use super::lane::ReceiveLane;
-use super::receiver::{Outlets, Receiving};
+use super::receiver::{Queues, Receiving};
 use super::sink::FileSink;
 use super::temp_files::TempFiles;
 
@@ -24,21 +24,21 @@ const ANNOUNCED_MAX: usize = 2;
 
 impl<'a> Receiving<'a, '_> {
     /// Creates the lanes, which write to `files`.
-    pub(super) fn equip(
+    pub(super) fn create_lanes(
         &self,
         offer: Offer,
         lanes: Vec<Lane>,
         files: &TempFiles,
-        outlets: &mut Outlets,
+        queues: &mut Queues,
     ) -> Result<Vec<ReceiveLane<'a>>, Error> {
         let (ring_bytes, open_max) = self.transfer.settings.budget.of_lane(lanes.len());
-        let equip = |(number, lane)| {
-            let sink = self.sink((files, open_max), outlets.jobs.clone())?;
+        let create = |(number, lane)| {
+            let sink = self.sink((files, open_max), queues.jobs.clone())?;
             let (announce, objects) = sync_channel(ANNOUNCED_MAX);
-            outlets.lanes.push(announce);
+            queues.lanes.push(announce);
             Ok(ReceiveLane {
                 transfer: self.transfer,
-                counts: self.transfer.board.lane(number),
+                counts: self.transfer.monitor.lane(number),
                 offer,
                 lane,
                 store: Blocks::start(sink, offer.packet_len, ring_bytes)?,
@@ -46,7 +46,7 @@ impl<'a> Receiving<'a, '_> {
                 learned: Learned::default(),
             })
         };
-        lanes.into_iter().enumerate().map(equip).collect()
+        lanes.into_iter().enumerate().map(create).collect()
     }
 
     /// Creates the sink of a lane.
@@ -57,7 +57,7 @@ impl<'a> Receiving<'a, '_> {
     ) -> Result<FileSink, Error> {
         let failed = |e| Error::file(Code::Io, "cannot open", &files.target, &e);
         Ok(FileSink {
-            crew: Arc::clone(&self.transfer.crew),
+            threads: Arc::clone(&self.transfer.threads),
             files: files.another().map_err(failed)?,
             kind: self.transfer.options().digest,
             open_max,
@@ -73,7 +73,7 @@ impl<'a> Receiving<'a, '_> {
             root: root.another().map_err(failed)?,
             target: target.to_owned(),
             boot: self.transfer.boot,
-            crew: Arc::clone(&self.transfer.crew),
+            threads: Arc::clone(&self.transfer.threads),
             journals: self.transfer.settings.budget.journals(),
             sparse: self.transfer.options().sparse,
         })
@@ -100,11 +100,11 @@ impl<'a> Receiving<'a, '_> {
             target,
             kinds: options.hash.iter().map(|asked| asked.kind).collect(),
         };
-        let crew = &*self.transfer.crew;
+        let threads = &*self.transfer.threads;
         let unhashed = self.unhashed.take();
         scope.spawn(move || {
             if let Some(files) = unhashed {
-                crew.run("hasher", || hasher.run(&files));
+                threads.run("hasher", || hasher.run(&files));
             }
             drop(done);
         });

@@ -8,21 +8,21 @@ use lighthaul_session::error::{Code, Error};
 
 /// Place of files until they are complete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Cradle {
+pub(crate) enum TempPlace {
     /// In the folder of the file, under hidden names.
     #[default]
     Beside,
     /// In a folder of this name beside the file.
     Folder(PathBuf),
     /// Under their final names, so that readers see them grow.
-    Place,
+    InPlace,
 }
 
-impl Cradle {
+impl TempPlace {
     /// Returns the place that the options select.
     pub(crate) fn new(options: &Options) -> Result<Self, Error> {
         match &options.partial_dir {
-            _ if options.inplace => Ok(Self::Place),
+            _ if options.inplace => Ok(Self::InPlace),
             None => Ok(Self::Beside),
             Some(name) if is_name(name) => {
                 let name: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(name);
@@ -38,7 +38,7 @@ impl Cradle {
     /// Returns the temporary path of a partial file for `path`, which a later run finds.
     pub(crate) fn partial(&self, path: &Path) -> PathBuf {
         match self {
-            Self::Place => path.to_owned(),
+            Self::InPlace => path.to_owned(),
             Self::Beside | Self::Folder(_) => self.within(partial(path)),
         }
     }
@@ -46,7 +46,7 @@ impl Cradle {
     /// Returns the temporary path of entry `number` at `path` for `writer`.
     pub(crate) fn temporary(&self, writer: &Writer, path: &Path, number: u64) -> PathBuf {
         match self {
-            Self::Place => path.to_owned(),
+            Self::InPlace => path.to_owned(),
             Self::Beside | Self::Folder(_) => self.within(writer.temporary(path, number)),
         }
     }
@@ -60,7 +60,7 @@ impl Cradle {
     pub(crate) fn folder(&self, folder: &Path) -> Option<PathBuf> {
         match self {
             Self::Folder(name) => Some(folder.join(name)),
-            Self::Beside | Self::Place => None,
+            Self::Beside | Self::InPlace => None,
         }
     }
 
@@ -84,18 +84,18 @@ mod tests {
 
     #[test]
     fn temporary_files_are_at_the_selected_place_only() {
-        let cradle = |inplace, dir: Option<&[u8]>| {
-            Cradle::new(&Options {
+        let temp_place = |inplace, dir: Option<&[u8]>| {
+            TempPlace::new(&Options {
                 inplace,
                 partial_dir: dir.map(<[u8]>::to_vec),
                 ..Options::default()
             })
         };
         let path = Path::new("a/b");
-        let beside = cradle(false, None).unwrap();
+        let beside = temp_place(false, None).unwrap();
         assert_eq!(beside.partial(path).parent(), path.parent());
         assert_eq!(beside.folder(Path::new("a")), None);
-        let apart = cradle(false, Some(b".p")).unwrap();
+        let apart = temp_place(false, Some(b".p")).unwrap();
         let folder = apart.folder(Path::new("a")).unwrap();
         assert_eq!(folder, Path::new("a/.p"));
         for place in [
@@ -109,11 +109,11 @@ mod tests {
             apart.partial(Path::new("b")).parent(),
             Some(Path::new(".p"))
         );
-        let place = cradle(true, None).unwrap();
+        let place = temp_place(true, None).unwrap();
         assert_eq!(place.partial(path), path);
         assert_ne!(place.journal(path), path);
         for name in [&b""[..], b".", b"..", b"a/b", b"/", b"a\0"] {
-            assert!(cradle(false, Some(name)).is_err());
+            assert!(temp_place(false, Some(name)).is_err());
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::message::Target;
 
 /// Target folder of a copy, and the names of entries in it.
 #[derive(Debug)]
-pub struct Landing {
+pub struct TargetFolder {
     ground: Arc<Ground>,
     root: Root,
     dry: bool,
@@ -30,7 +30,7 @@ pub struct Landing {
     /// Folder that was created for the copy.
     made: Option<Made>,
     /// True if the folder was created for an earlier copy that did not finish.
-    begun: bool,
+    is_unfinished: bool,
 }
 
 /// Folder that was created for the copy. It is removed when this value is dropped, if it is empty.
@@ -50,38 +50,38 @@ impl Drop for Made {
     }
 }
 
-impl Landing {
+impl TargetFolder {
     /// Opens the target below `ground`. Creates nothing if `dry` is true.
-    pub fn find(target: &Target, ground: &Arc<Ground>, dry: bool) -> Result<Self, Error> {
+    pub fn open(target: &Target, ground: &Arc<Ground>, dry: bool) -> Result<Self, Error> {
         let path = PathBuf::from(OsStr::from_bytes(&target.path));
         let made = if target.into {
             make_folder(ground, &path, dry)?
         } else {
             None
         };
-        let landing = |folder: PathBuf, name: Option<&OsStr>| {
+        let target_folder = |folder: PathBuf, name: Option<&OsStr>| {
             Ok(Self {
-                root: open(ground, &folder, dry)?,
+                root: open_root(ground, &folder, dry)?,
                 dry,
                 ground: Arc::clone(ground),
                 folder,
                 name: name.map(|name| name.as_bytes().to_vec()),
                 contents: path.clone(),
                 made,
-                begun: false,
+                is_unfinished: false,
             })
         };
         if target.into {
-            return landing(path.clone(), None);
+            return target_folder(path.clone(), None);
         }
         let Some(name) = path.file_name() else {
-            return landing(path.clone(), None);
+            return target_folder(path.clone(), None);
         };
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
             _ => PathBuf::from("."),
         };
-        landing(folder, Some(name))
+        target_folder(folder, Some(name))
     }
 
     /// Prepares the target for entries that are `named` after their source, or else for the
@@ -90,7 +90,7 @@ impl Landing {
         if !named {
             let made = make_folder(&self.ground, &self.contents, self.dry)?;
             self.made = self.made.or(made);
-            self.root = open(&self.ground, &self.contents, self.dry)?;
+            self.root = open_root(&self.ground, &self.contents, self.dry)?;
             self.folder.clone_from(&self.contents);
             self.name = None;
         }
@@ -100,20 +100,20 @@ impl Landing {
     }
 
     /// Keeps the folder that was created for the copy.
-    pub(crate) const fn stay(&mut self) {
+    pub(crate) const fn keep(&mut self) {
         if let Some(made) = &mut self.made {
             made.stays = true;
         }
     }
 
     /// Records that the folder was created for an earlier copy that did not finish.
-    pub(crate) const fn go_on(&mut self) {
-        self.begun = true;
+    pub(crate) const fn mark_unfinished(&mut self) {
+        self.is_unfinished = true;
     }
 
     /// Returns true if the folder was created for this copy or an unfinished one.
     pub(crate) const fn is_new(&self) -> bool {
-        self.made.is_some() || self.begun
+        self.made.is_some() || self.is_unfinished
     }
 
     /// Returns true if the folder exists. A dry run does not create it.
@@ -180,7 +180,7 @@ impl Landing {
     }
 }
 
-fn open(ground: &Ground, path: &Path, dry: bool) -> Result<Root, Error> {
+fn open_root(ground: &Ground, path: &Path, dry: bool) -> Result<Root, Error> {
     let root = match ground.root(path) {
         // a folder that would be created is empty
         Err(error) if dry && error.kind() == ErrorKind::NotFound => Root::nowhere(),

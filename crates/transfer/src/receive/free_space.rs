@@ -11,7 +11,7 @@ use rustix::fs::FileType;
 
 /// File systems of the target, by device.
 #[derive(Debug, Default)]
-pub(crate) struct Room(BTreeMap<u64, Disk>);
+pub(crate) struct FreeSpace(BTreeMap<u64, Disk>);
 
 /// Space on a file system.
 #[derive(Debug)]
@@ -25,10 +25,10 @@ struct Disk {
     files: u64,
 }
 
-impl Room {
+impl FreeSpace {
     /// Adds the wanted file `entry`, whose partial file is at `left`. Returns the reason if it
     /// certainly does not fit.
-    pub(crate) fn take(
+    pub(crate) fn reserve(
         &mut self,
         root: &mut Root,
         entry: &Entry,

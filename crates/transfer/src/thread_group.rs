@@ -10,18 +10,18 @@ use lighthaul_io::host::interrupt;
 use lighthaul_session::error::{Code, Error, caught};
 
 /// Interval at which a waiting thread checks whether it must stop.
-pub(crate) const LOOK: Duration = Duration::from_millis(100);
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// State that the threads of a transfer share.
 #[derive(Debug, Default)]
-pub(crate) struct Crew {
+pub(crate) struct ThreadGroup {
     stopped: AtomicBool,
     failure: Mutex<Option<Error>>,
     #[cfg(test)]
     fault: tests::Fault,
 }
 
-impl Crew {
+impl ThreadGroup {
     /// Stops all threads with `error`, unless another error has stopped them before.
     pub(crate) fn fail(&self, error: Error) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,7 +59,7 @@ impl Crew {
     pub(crate) fn run(&self, name: &str, work: impl FnOnce() -> Result<(), Error>) {
         let done = caught(name, || {
             #[cfg(test)]
-            self.fault.strike(name);
+            self.fault.panic_in(name);
             work()
         });
         if let Err(error) = done {
@@ -74,7 +74,7 @@ impl Crew {
     pub(crate) fn receive(&self, stream: &Stream, clock: Clock) -> Result<Frame, Error> {
         loop {
             self.check()?;
-            match stream.receive(clock, clock.now() + LOOK) {
+            match stream.receive(clock, clock.now() + CHECK_INTERVAL) {
                 Err(lighthaul_io::error::Error::TimedOut(_)) => {}
                 frame => return Ok(frame?),
             }
@@ -110,22 +110,22 @@ pub(crate) mod tests {
 
     impl Fault {
         /// Panics in the part of this name.
-        pub(super) fn strike(&self, name: &str) {
+        pub(super) fn panic_in(&self, name: &str) {
             assert!(self.0 != Some(name), "broken on purpose");
         }
     }
 
     #[test]
     fn error_of_a_stopped_thread_does_not_replace_the_cause() {
-        let crew = Crew::default();
+        let threads = ThreadGroup::default();
         let lost = Error::new(Code::Network, "the connection was lost");
-        crew.fail(lost.clone());
-        crew.fail(crew.check().unwrap_err());
-        assert_eq!(crew.take_failure(), Some(lost.clone()));
+        threads.fail(lost.clone());
+        threads.fail(threads.check().unwrap_err());
+        assert_eq!(threads.take_failure(), Some(lost.clone()));
         // the report of the peer explains the lost connection
         let said = Error::new(Code::Io, "no space left");
-        crew.fail(lost);
-        crew.fail(said.clone());
-        assert_eq!(crew.take_failure(), Some(said));
+        threads.fail(lost);
+        threads.fail(said.clone());
+        assert_eq!(threads.take_failure(), Some(said));
     }
 }

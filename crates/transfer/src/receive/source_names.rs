@@ -9,24 +9,24 @@ use lighthaul_files::temp_names::PREFIX;
 
 /// Names at the source, for each folder of the list that has not ended.
 #[derive(Debug)]
-pub(crate) struct Sieve {
+pub(crate) struct SourceNames {
     stack: Vec<(Vec<u8>, BTreeSet<Vec<u8>>)>,
     /// True if the target folder corresponds to one source folder.
     whole: bool,
     /// True if some of the source could not be read, so that the names are incomplete.
-    doubtful: bool,
-    said: bool,
+    is_incomplete: bool,
+    is_reported: bool,
 }
 
-impl Sieve {
+impl SourceNames {
     /// Creates the state for entries that are `named` after their source, or for the contents of a
     /// folder.
     pub(crate) fn new(named: bool) -> Self {
         Self {
             stack: vec![(Vec::new(), BTreeSet::new())],
             whole: !named,
-            doubtful: false,
-            said: false,
+            is_incomplete: false,
+            is_reported: false,
         }
     }
 
@@ -36,7 +36,7 @@ impl Sieve {
     }
 
     /// Adds the name of `entry`.
-    pub(crate) fn take(&mut self, entry: &Entry) {
+    pub(crate) fn add(&mut self, entry: &Entry) {
         if entry.kind == EntryKind::FolderEnd {
             return;
         }
@@ -54,19 +54,19 @@ impl Sieve {
     }
 
     /// Records that the names are incomplete, so that nothing more is deleted.
-    pub(crate) const fn doubt(&mut self) {
-        self.doubtful = true;
+    pub(crate) const fn mark_incomplete(&mut self) {
+        self.is_incomplete = true;
     }
 
     /// Returns a message about that, once.
-    pub(crate) fn doubts(&mut self) -> Option<String> {
-        let say = self.doubtful && !self.said;
-        self.said |= say;
+    pub(crate) fn take_warning(&mut self) -> Option<String> {
+        let say = self.is_incomplete && !self.is_reported;
+        self.is_reported |= say;
         say.then(|| "nothing is deleted, because some of the source could not be read".to_owned())
     }
 
     /// Ends the folder `path`. Returns the paths of items in `there` that the source does not have.
-    pub(crate) fn end(&mut self, path: &[u8], there: Vec<OsString>) -> Vec<Vec<u8>> {
+    pub(crate) fn end_folder(&mut self, path: &[u8], there: Vec<OsString>) -> Vec<Vec<u8>> {
         let listed = self.stack.last().is_some_and(|(folder, _)| folder == path);
         if !listed {
             return Vec::new();
@@ -74,7 +74,7 @@ impl Sieve {
         let Some((_, names)) = self.stack.pop() else {
             return Vec::new();
         };
-        if self.doubtful || path.is_empty() && !self.whole {
+        if self.is_incomplete || path.is_empty() && !self.whole {
             return Vec::new();
         }
         let gone = there.into_iter().filter(|name| {

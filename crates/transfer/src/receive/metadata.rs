@@ -8,18 +8,18 @@ use lighthaul_files::notes::Notes;
 use lighthaul_io::fs::disk::Root;
 use lighthaul_io::fs::metadata::{Extras, Inode, Keep, NotKept};
 
-use crate::board::Board;
+use crate::monitor::Monitor;
 
 /// Writer of metadata at the target. It reports metadata that it cannot preserve.
-pub(crate) struct Wardrobe<'a> {
+pub(crate) struct MetadataWriter<'a> {
     keep: Keep,
     notes: Notes,
-    board: &'a Board,
+    monitor: &'a Monitor,
 }
 
-impl<'a> Wardrobe<'a> {
+impl<'a> MetadataWriter<'a> {
     /// Creates a writer of the metadata in `keep`, and of permissions and modification times.
-    pub(crate) fn new(keep: Keep, board: &'a Board) -> Self {
+    pub(crate) fn new(keep: Keep, monitor: &'a Monitor) -> Self {
         let keep = Keep {
             mode: true,
             modified: true,
@@ -28,13 +28,13 @@ impl<'a> Wardrobe<'a> {
         Self {
             keep,
             notes: Notes::default(),
-            board,
+            monitor,
         }
     }
 
     /// Sets all metadata of `entry` on the file at `path`. Does nothing and returns false if that
     /// is only mode and time.
-    pub(crate) fn dress(&self, root: &mut Root, path: &Path, entry: &Entry) -> io::Result<bool> {
+    pub(crate) fn set(&self, root: &mut Root, path: &Path, entry: &Entry) -> io::Result<bool> {
         let Some(extras) = whole(entry) else {
             return Ok(false);
         };
@@ -43,7 +43,7 @@ impl<'a> Wardrobe<'a> {
     }
 
     /// Sets the metadata of an existing entry, if it differs.
-    pub(crate) fn mend(&self, root: &mut Root, entry: &Entry) -> io::Result<()> {
+    pub(crate) fn update(&self, root: &mut Root, entry: &Entry) -> io::Result<()> {
         let Some(extras) = whole(entry) else {
             return Ok(());
         };
@@ -66,16 +66,16 @@ impl<'a> Wardrobe<'a> {
     }
 
     fn apply(&self, inode: &Inode<'_>, extras: &Extras) {
-        self.tell(inode.apply(extras, self.keep));
+        self.report(inode.apply(extras, self.keep));
     }
 
     /// Reports a warning to both sides.
     pub(crate) fn warn(&self, text: String) {
-        self.board.tell(text);
+        self.monitor.warn(text);
     }
 
     /// Reports metadata that was not preserved to both sides, once for each kind.
-    pub(crate) fn tell(&self, not_kept: Vec<NotKept>) {
+    pub(crate) fn report(&self, not_kept: Vec<NotKept>) {
         for text in self.notes.unreported(not_kept) {
             self.warn(text);
         }

@@ -13,12 +13,12 @@ use lighthaul_session::error::Error;
 use lighthaul_session::fault::PeerFault;
 
 use super::journal::{Journal, Record};
-use super::links::{Links, Name, Whereabouts};
-use crate::message::{Failure, Verdict};
+use super::links::{LinkTarget, Links, Name};
+use crate::message::{CopyResult, Failure};
 
 /// File that is being received.
 #[derive(Debug)]
-pub(crate) struct Pending {
+pub(crate) struct PendingFile {
     pub(crate) number: u64,
     pub(crate) entry: Entry,
     /// Temporary path of the file.
@@ -42,7 +42,7 @@ pub(crate) struct Fill {
     /// EntryKind of digest for these.
     held_digest: digest::DigestKind,
     /// Bytes that were not compared with the source in this run.
-    pub(crate) unproved: u64,
+    pub(crate) uncompared_bytes: u64,
     /// Device and number of the temporary file's inode, once it is open.
     pub(crate) inode: Option<(u64, u64)>,
     /// Digests of the compared ranges, if the target is read back.
@@ -56,7 +56,7 @@ pub(crate) struct Fill {
     pub(crate) failed: bool,
 }
 
-impl Pending {
+impl PendingFile {
     pub(crate) fn new(
         number: u64,
         entry: Entry,
@@ -100,7 +100,7 @@ impl Pending {
     /// Sets the requested ranges.
     pub(crate) fn expect(&self, owed: Vec<Span>) {
         let mut fill = self.fill();
-        fill.unproved += bytes(&owed);
+        fill.uncompared_bytes += bytes(&owed);
         fill.owed = owed;
     }
 
@@ -113,7 +113,7 @@ impl Pending {
         records: Vec<Record>,
     ) {
         let mut fill = self.fill();
-        fill.unproved += bytes(held);
+        fill.uncompared_bytes += bytes(held);
         fill.uncompared = held.to_vec();
         fill.held_digest = digest;
         fill.held = records;
@@ -183,7 +183,7 @@ fn bytes(spans: &[Span]) -> u64 {
     spans.iter().map(|(from, till)| till - from).sum()
 }
 
-impl Book {
+impl TableState {
     /// Counts one more entry that is in place or has failed.
     const fn settle(&mut self) {
         self.settled += 1;
@@ -193,21 +193,21 @@ impl Book {
 
 /// Table that the threads of a receiver share.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
-    book: Mutex<Book>,
+pub(crate) struct EntryTable {
+    state: Mutex<TableState>,
     /// Queue of files that are in place, if their hashes are wanted.
     in_place: OnceLock<SyncSender<PathBuf>>,
 }
 
 #[derive(Debug, Default)]
-struct Book {
-    pending: BTreeMap<u64, Arc<Pending>>,
+struct TableState {
+    pending: BTreeMap<u64, Arc<PendingFile>>,
     /// Failed files whose bytes may still arrive.
-    failed: BTreeMap<u64, Arc<Pending>>,
+    failed: BTreeMap<u64, Arc<PendingFile>>,
     /// Folders that get their metadata when all earlier entries are in place.
-    leaving: VecDeque<(u64, Entry)>,
+    ended_folders: VecDeque<(u64, Entry)>,
     links: Links,
-    verdict: Verdict,
+    counts: CopyResult,
     wanted: u64,
     /// Entries that are listed and not settled.
     open: u64,
@@ -220,50 +220,50 @@ struct Book {
     listed: bool,
 }
 
-impl Ledger {
-    fn lock(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+impl EntryTable {
+    fn lock(&self) -> MutexGuard<'_, TableState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends the path of each file that is in place to `listener`.
-    pub(crate) fn tell_files(&self, listener: SyncSender<PathBuf>) {
+    pub(crate) fn report_files(&self, listener: SyncSender<PathBuf>) {
         self.in_place.set(listener).ok();
     }
 
     /// Counts listed entries. Fails if the peer exceeds its window.
     pub(crate) fn list(&self, entries: u64) -> Result<(), Error> {
-        let mut book = self.lock();
-        book.open += entries;
-        if book.open > WINDOW {
+        let mut state = self.lock();
+        state.open += entries;
+        if state.open > WINDOW {
             return Err(PeerFault::Invalid("more entries than the window allows").into());
         }
         Ok(())
     }
 
     /// Adds a file that will be received.
-    pub(crate) fn expect(&self, pending: Pending) {
-        let mut book = self.lock();
-        book.wanted = book.wanted.saturating_add(pending.owed());
-        book.pending.insert(pending.number, Arc::new(pending));
+    pub(crate) fn expect(&self, pending: PendingFile) {
+        let mut state = self.lock();
+        state.wanted = state.wanted.saturating_add(pending.owed());
+        state.pending.insert(pending.number, Arc::new(pending));
     }
 
     /// Adds bytes that are requested because they differ from the source.
     pub(crate) fn want_more(&self, bytes: u64) {
-        let mut book = self.lock();
-        book.wanted = book.wanted.saturating_add(bytes);
+        let mut state = self.lock();
+        state.wanted = state.wanted.saturating_add(bytes);
     }
 
     /// Returns the file of a range whose digest arrived. Fails if the digest was not requested.
-    pub(crate) fn compare(&self, number: u64, span: Span) -> Result<Arc<Pending>, Error> {
-        let book = self.lock();
-        let file = book.pending.get(&number);
-        let file = file.or_else(|| book.failed.get(&number));
+    pub(crate) fn compare(&self, number: u64, span: Span) -> Result<Arc<PendingFile>, Error> {
+        let state = self.lock();
+        let file = state.pending.get(&number);
+        let file = file.or_else(|| state.failed.get(&number));
         let file = file.filter(|file| file.compare(span)).cloned();
         file.ok_or_else(|| PeerFault::Invalid("a digest that was not requested").into())
     }
 
     /// Records `entry` as the file whose expected hash is known.
-    pub(crate) fn expect_of(&self, entry: &Entry) {
+    pub(crate) fn set_expected(&self, entry: &Entry) {
         entry.path().clone_into(&mut self.lock().expected);
     }
 
@@ -273,8 +273,8 @@ impl Ledger {
     }
 
     /// Records the end of a folder.
-    pub(crate) fn leave(&self, number: u64, entry: Entry) {
-        self.lock().leaving.push_back((number, entry));
+    pub(crate) fn end_folder(&self, number: u64, entry: Entry) {
+        self.lock().ended_folders.push_back((number, entry));
     }
 
     /// Records that `left` more names of the file `entry` may follow.
@@ -288,7 +288,7 @@ impl Ledger {
     }
 
     /// Returns the next hard link whose file is in place or has failed.
-    pub(crate) fn take_link(&self) -> Option<(Name, Whereabouts)> {
+    pub(crate) fn take_ready_link(&self) -> Option<(Name, LinkTarget)> {
         self.lock().links.next()
     }
 
@@ -310,26 +310,26 @@ impl Ledger {
             // a listener that has stopped has reported the reason
             listener.send(entry.path().to_owned()).ok();
         }
-        let mut book = self.lock();
-        book.links.settle(
+        let mut state = self.lock();
+        state.links.settle(
             number,
             result.as_ref().map(drop).map_err(|error| error.code as u8),
         );
-        if let Some(file) = book.pending.remove(&number)
+        if let Some(file) = state.pending.remove(&number)
             && file.is_awaited()
         {
-            book.failed.insert(number, file);
+            state.failed.insert(number, file);
         }
-        book.settle();
+        state.settle();
         match result {
             Ok(settled) => {
                 if entry.kind != EntryKind::FolderEnd {
-                    book.verdict.entries += 1;
-                    book.verdict.bytes = book.verdict.bytes.saturating_add(entry.size());
-                    book.verdict.unchanged += u64::from(settled == Settled::Before);
+                    state.counts.entries += 1;
+                    state.counts.bytes = state.counts.bytes.saturating_add(entry.size());
+                    state.counts.unchanged += u64::from(settled == Settled::Before);
                 }
             }
-            Err(error) => book.failures.push(Failure {
+            Err(error) => state.failures.push(Failure {
                 number,
                 path: entry.path.clone(),
                 code: error.code as u8,
@@ -339,44 +339,44 @@ impl Ledger {
     }
 
     /// Counts an entry that failed for a reason that was reported before.
-    pub(crate) fn pass_over(&self) {
+    pub(crate) fn skip(&self) {
         self.lock().settle();
     }
 
     /// Takes the number of entries settled since the last call, and the failures among them.
-    pub(crate) fn take_news(&self) -> (u64, Vec<Failure>) {
-        let mut book = self.lock();
+    pub(crate) fn take_settled(&self) -> (u64, Vec<Failure>) {
+        let mut state = self.lock();
         (
-            std::mem::take(&mut book.settled),
-            std::mem::take(&mut book.failures),
+            std::mem::take(&mut state.settled),
+            std::mem::take(&mut state.failures),
         )
     }
 
     /// Takes the next ended folder whose contents are in place.
-    pub(crate) fn take_left(&self) -> Option<(u64, Entry)> {
-        let mut book = self.lock();
-        let pending = book.pending.first_key_value().map(|(number, _)| *number);
-        let open = pending.into_iter().chain(book.links.first_open());
+    pub(crate) fn take_ended_folder(&self) -> Option<(u64, Entry)> {
+        let mut state = self.lock();
+        let pending = state.pending.first_key_value().map(|(number, _)| *number);
+        let open = pending.into_iter().chain(state.links.first_open());
         let first = open.min().unwrap_or(u64::MAX);
-        let ready = book
-            .leaving
+        let ready = state
+            .ended_folders
             .front()
             .is_some_and(|(number, _)| *number <= first);
         if ready {
-            book.leaving.pop_front()
+            state.ended_folders.pop_front()
         } else {
             None
         }
     }
 
     /// Returns the files of an object's pieces. Fails if a piece was not requested.
-    pub(crate) fn announce(&self, pieces: &[Piece]) -> Result<Vec<Arc<Pending>>, Error> {
-        let book = self.lock();
+    pub(crate) fn announce(&self, pieces: &[Piece]) -> Result<Vec<Arc<PendingFile>>, Error> {
+        let state = self.lock();
         let file = |piece: &Piece| {
-            let file = book
+            let file = state
                 .pending
                 .get(&piece.entry)
-                .or_else(|| book.failed.get(&piece.entry))?;
+                .or_else(|| state.failed.get(&piece.entry))?;
             file.announce(piece).then(|| Arc::clone(file))
         };
         let files = pieces.iter().map(file).collect::<Option<Vec<_>>>();
@@ -384,25 +384,25 @@ impl Ledger {
     }
 
     /// Returns the file of entry `number`, if it is not in place yet.
-    pub(crate) fn find(&self, number: u64) -> Option<Arc<Pending>> {
+    pub(crate) fn find(&self, number: u64) -> Option<Arc<PendingFile>> {
         self.lock().pending.get(&number).cloned()
     }
 
     /// Returns true if all entries are settled and no more bytes can arrive.
     pub(crate) fn is_complete(&self) -> bool {
-        let book = self.lock();
-        book.listed && book.pending.is_empty() && book.failed.is_empty()
+        let state = self.lock();
+        state.listed && state.pending.is_empty() && state.failed.is_empty()
     }
 
     /// Returns true if all entries of the complete list are in place or have failed.
     pub(crate) fn is_settled(&self) -> bool {
-        let book = self.lock();
-        book.listed && book.open == 0
+        let state = self.lock();
+        state.listed && state.open == 0
     }
 
     /// Returns the counts of entries in place.
-    pub(crate) fn verdict(&self) -> Verdict {
-        self.lock().verdict
+    pub(crate) fn counts(&self) -> CopyResult {
+        self.lock().counts
     }
 
     /// Returns the requested bytes.
@@ -411,7 +411,7 @@ impl Ledger {
     }
 
     /// Returns the files that are not in place yet.
-    pub(crate) fn pending(&self) -> Vec<Arc<Pending>> {
+    pub(crate) fn pending(&self) -> Vec<Arc<PendingFile>> {
         self.lock().pending.values().cloned().collect()
     }
 }
@@ -442,9 +442,9 @@ mod tests {
     }
 
     /// Returns a file of which the ranges `owed` are requested.
-    fn pending(number: u64, owed: &[Span]) -> Pending {
+    fn pending(number: u64, owed: &[Span]) -> PendingFile {
         let names = (PathBuf::from("part"), PathBuf::new());
-        let pending = Pending::new(number, file(number, 100), names, false);
+        let pending = PendingFile::new(number, file(number, 100), names, false);
         pending.expect(owed.to_vec());
         pending
     }
@@ -470,7 +470,7 @@ mod tests {
         ] {
             let entry = Entry::bare(b"a/b".to_vec());
             let names = (temporary.into(), PathBuf::new());
-            let pending = Pending::new(0, entry, names, false);
+            let pending = PendingFile::new(0, entry, names, false);
             assert_eq!(pending.apart(), apart.map(Path::new));
             assert_eq!(pending.is_in_place(), in_place);
         }
@@ -478,52 +478,52 @@ mod tests {
 
     #[test]
     fn pieces_are_accepted_once_and_only_if_requested() {
-        let ledger = Ledger::default();
-        ledger.expect(pending(1, &[(0, 50), (60, 100)]));
-        ledger.expect(pending(2, &[(0, 10)]));
-        assert_eq!(ledger.wanted(), 100);
-        assert_eq!(ledger.find(1).unwrap().fill().unproved, 90);
-        let numbers = |files: Vec<Arc<Pending>>| -> Vec<u64> {
+        let table = EntryTable::default();
+        table.expect(pending(1, &[(0, 50), (60, 100)]));
+        table.expect(pending(2, &[(0, 10)]));
+        assert_eq!(table.wanted(), 100);
+        assert_eq!(table.find(1).unwrap().fill().uncompared_bytes, 90);
+        let numbers = |files: Vec<Arc<PendingFile>>| -> Vec<u64> {
             files.iter().map(|file| file.number).collect()
         };
-        let files = ledger.announce(&[piece(1, (10, 50)), piece(2, (0, 10))]);
+        let files = table.announce(&[piece(1, (10, 50)), piece(2, (0, 10))]);
         assert_eq!(numbers(files.unwrap()), [1, 2]);
         for refused in [piece(1, (10, 20)), piece(1, (50, 60)), piece(3, (0, 1))] {
-            let error = ledger.announce(&[refused]).unwrap_err();
+            let error = table.announce(&[refused]).unwrap_err();
             assert_eq!(error.code, Code::Protocol);
         }
-        ledger.announce(&[piece(1, (0, 10))]).unwrap();
+        table.announce(&[piece(1, (0, 10))]).unwrap();
         // a range that differs from the source is requested
-        let file = ledger.find(1).unwrap();
+        let file = table.find(1).unwrap();
         assert!(file.owe((10, 20)));
-        ledger.want_more(10);
-        assert_eq!(ledger.wanted(), 110);
-        ledger.announce(&[piece(1, (10, 20))]).unwrap();
+        table.want_more(10);
+        assert_eq!(table.wanted(), 110);
+        table.announce(&[piece(1, (10, 20))]).unwrap();
         file.fill().failed = true;
         assert!(!file.owe((10, 20)));
-        ledger.announce(&[piece(1, (10, 20))]).unwrap_err();
-        assert_eq!(numbers(ledger.pending()), [1, 2]);
-        assert!(ledger.find(3).is_none());
+        table.announce(&[piece(1, (10, 20))]).unwrap_err();
+        assert_eq!(numbers(table.pending()), [1, 2]);
+        assert!(table.find(3).is_none());
     }
 
     #[test]
     fn digests_are_accepted_once_and_only_if_requested() {
-        let ledger = Ledger::default();
+        let table = EntryTable::default();
         let file = pending(1, &[]);
         file.expect_digests(&[(0, 50)], digest::DigestKind::Blake3, Vec::new());
         assert_eq!(file.held_digest(), digest::DigestKind::Blake3);
-        assert_eq!(file.fill().unproved, 50);
-        ledger.expect(file);
-        assert_eq!(ledger.compare(1, (0, 20)).unwrap().number, 1);
+        assert_eq!(file.fill().uncompared_bytes, 50);
+        table.expect(file);
+        assert_eq!(table.compare(1, (0, 20)).unwrap().number, 1);
         for (number, span) in [(1, (0, 20)), (1, (40, 60)), (2, (0, 1))] {
-            let error = ledger.compare(number, span).unwrap_err();
+            let error = table.compare(number, span).unwrap_err();
             assert_eq!(error.code, Code::Protocol);
         }
         // messages about a failed file may still arrive
-        let failed = ledger.find(1).unwrap();
-        ledger.settle(1, &failed.entry, Err(failure()));
-        assert!(ledger.find(1).is_none());
-        ledger.compare(1, (20, 50)).unwrap();
+        let failed = table.find(1).unwrap();
+        table.settle(1, &failed.entry, Err(failure()));
+        assert!(table.find(1).is_none());
+        table.compare(1, (20, 50)).unwrap();
     }
 
     /// A copy is complete when no more bytes can arrive, and settled when all entries have a
@@ -536,93 +536,93 @@ mod tests {
             (vec![], vec![(0, 9)], true),
             (vec![(0, 9)], vec![(9, 20)], true),
         ] {
-            let ledger = Ledger::default();
-            ledger.list(1).unwrap();
+            let table = EntryTable::default();
+            table.list(1).unwrap();
             let file = pending(0, &owed);
             file.expect_digests(&held, digest::DigestKind::Crc128, Vec::new());
             let entry = file.entry.clone();
-            ledger.expect(file);
-            assert!(!ledger.is_complete() && !ledger.is_closed());
-            ledger.close();
-            assert!(!ledger.is_complete() && ledger.is_closed() && !ledger.is_settled());
-            ledger.settle(0, &entry, Err(failure()));
-            assert_eq!(ledger.is_complete(), !more);
-            assert!(ledger.is_settled());
-            let announced = ledger.announce(&[piece(0, (0, 1))]);
+            table.expect(file);
+            assert!(!table.is_complete() && !table.is_closed());
+            table.close();
+            assert!(!table.is_complete() && table.is_closed() && !table.is_settled());
+            table.settle(0, &entry, Err(failure()));
+            assert_eq!(table.is_complete(), !more);
+            assert!(table.is_settled());
+            let announced = table.announce(&[piece(0, (0, 1))]);
             assert_eq!(announced.is_ok(), owed == [(0, 9)]);
         }
         // a copy is not complete before the end of the list
-        let ledger = Ledger::default();
-        assert!(!ledger.is_complete() && !ledger.is_settled());
-        ledger.expect(pending(0, &[]));
-        ledger.close();
-        assert!(!ledger.is_complete());
+        let table = EntryTable::default();
+        assert!(!table.is_complete() && !table.is_settled());
+        table.expect(pending(0, &[]));
+        table.close();
+        assert!(!table.is_complete());
     }
 
     #[test]
     fn peer_cannot_list_more_than_the_window() {
-        let ledger = Ledger::default();
-        ledger.list(WINDOW - 1).unwrap();
-        ledger.list(1).unwrap();
-        ledger.pass_over();
-        ledger.settle(0, &file(0, 1), Ok(Settled::Now));
-        ledger.list(2).unwrap();
-        assert_eq!(ledger.list(1).unwrap_err().code, Code::Protocol);
+        let table = EntryTable::default();
+        table.list(WINDOW - 1).unwrap();
+        table.list(1).unwrap();
+        table.skip();
+        table.settle(0, &file(0, 1), Ok(Settled::Now));
+        table.list(2).unwrap();
+        assert_eq!(table.list(1).unwrap_err().code, Code::Protocol);
     }
 
     #[test]
     fn result_counts_entries_in_place() {
-        let ledger = Ledger::default();
+        let table = EntryTable::default();
         let (listener, heard) = sync_channel(9);
-        ledger.tell_files(listener);
-        ledger.settle(0, &file(0, 10), Ok(Settled::Now));
-        ledger.settle(1, &file(1, 20), Ok(Settled::Before));
-        ledger.settle(2, &file(2, 40), Err(failure()));
+        table.report_files(listener);
+        table.settle(0, &file(0, 10), Ok(Settled::Now));
+        table.settle(1, &file(1, 20), Ok(Settled::Before));
+        table.settle(2, &file(2, 40), Err(failure()));
         let folder = |kind| Entry { kind, ..file(3, 0) };
-        ledger.settle(3, &folder(EntryKind::Folder), Ok(Settled::Before));
-        ledger.settle(4, &folder(EntryKind::FolderEnd), Ok(Settled::Now));
-        ledger.pass_over();
-        let verdict = Verdict {
+        table.settle(3, &folder(EntryKind::Folder), Ok(Settled::Before));
+        table.settle(4, &folder(EntryKind::FolderEnd), Ok(Settled::Now));
+        table.skip();
+        let counts = CopyResult {
             entries: 3,
             bytes: 30,
             unchanged: 2,
         };
-        assert_eq!(ledger.verdict(), verdict);
-        let (settled, failures) = ledger.take_news();
+        assert_eq!(table.counts(), counts);
+        let (settled, failures) = table.take_settled();
         assert_eq!((settled, failures.len()), (6, 1));
         assert_eq!((failures[0].number, failures[0].code), (2, Code::Io as u8));
-        assert_eq!(ledger.take_news(), (0, Vec::new()), "reported once");
+        assert_eq!(table.take_settled(), (0, Vec::new()), "reported once");
         let heard: Vec<_> = heard.try_iter().collect();
         assert_eq!(heard, [PathBuf::from("0"), PathBuf::from("1")]);
-        ledger.expect_of(&file(7, 1));
-        assert_eq!(ledger.expected(), Path::new("7"));
+        table.set_expected(&file(7, 1));
+        assert_eq!(table.expected(), Path::new("7"));
     }
 
     #[test]
     fn folder_ends_after_all_earlier_entries() {
-        let ledger = Ledger::default();
-        ledger.expect(pending(2, &[]));
-        ledger.begin_links(0, &file(0, 1), 1);
-        ledger.leave(1, folder_end());
-        ledger.leave(5, folder_end());
-        let left = |ledger: &Ledger| ledger.take_left().map(|(number, _)| number);
-        assert_eq!(left(&ledger), Some(1));
-        assert_eq!(left(&ledger), None, "an earlier file is pending");
+        let table = EntryTable::default();
+        table.expect(pending(2, &[]));
+        table.begin_links(0, &file(0, 1), 1);
+        table.end_folder(1, folder_end());
+        table.end_folder(5, folder_end());
+        let left = |table: &EntryTable| table.take_ended_folder().map(|(number, _)| number);
+        assert_eq!(left(&table), Some(1));
+        assert_eq!(left(&table), None, "an earlier file is pending");
         let name = Name {
             number: 4,
             entry: file(4, 1),
             temporary: PathBuf::new(),
         };
-        assert!(ledger.link(0, name));
-        ledger.settle(2, &file(2, 1), Ok(Settled::Now));
-        assert_eq!(left(&ledger), None, "a hard link waits for its file");
-        assert!(ledger.take_link().is_none());
-        ledger.settle(0, &file(0, 1), Ok(Settled::Now));
-        let (name, first) = ledger.take_link().unwrap();
+        assert!(table.link(0, name));
+        table.settle(2, &file(2, 1), Ok(Settled::Now));
+        assert_eq!(left(&table), None, "a hard link waits for its file");
+        assert!(table.take_ready_link().is_none());
+        table.settle(0, &file(0, 1), Ok(Settled::Now));
+        let (name, first) = table.take_ready_link().unwrap();
         assert_eq!((name.number, first), (4, Ok(b"0".to_vec())));
-        ledger.settle(4, &name.entry, Ok(Settled::Now));
-        assert_eq!(left(&ledger), Some(5));
-        assert_eq!(left(&ledger), None);
+        table.settle(4, &name.entry, Ok(Settled::Now));
+        assert_eq!(left(&table), Some(5));
+        assert_eq!(left(&table), None);
     }
 
     fn folder_end() -> Entry {
