@@ -1,4 +1,4 @@
-//! What the fuzz targets do with their octets, one file for each room; `pair` is what three protocols share.
+//! Bodies of the fuzz targets, one file for each area. `pair` is shared by three protocols.
 
 pub mod booking;
 pub mod circuit;
