@@ -1,4 +1,4 @@
-// One file over UDT, for `cargo xtask bench`: `receive PORT FILE BYTES` or `send HOST PORT FILE`.
+// Copies one file over UDT, for `cargo xtask bench`: `receive PORT FILE BYTES` or `send HOST PORT FILE`.
 
 #include <arpa/inet.h>
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace {
 
-int complain(const char *what) {
+int report_error(const char *what) {
     std::fprintf(stderr, "%s: %s\n", what, UDT::getlasterror().getErrorMessage());
     return 1;
 }
 
-// Windows that hold what 5 Gb/s have on the way in 115 ms, four times over.
+// Opens a socket with windows of four times the bandwidth-delay product of 5 Gb/s and 115 ms.
 UDTSOCKET open_socket() {
     UDTSOCKET socket = UDT::socket(AF_INET, SOCK_STREAM, 0);
     int window_packets = 200000, buffer_bytes = 256 << 20, udp_bytes = 8 << 20, mss = 1500;
@@ -42,14 +42,14 @@ int receive(const char *port, const char *path, int64_t bytes) {
     sockaddr_in at = address("0.0.0.0", port);
     if (UDT::bind(listener, reinterpret_cast<sockaddr *>(&at), sizeof at) == UDT::ERROR ||
         UDT::listen(listener, 1) == UDT::ERROR)
-        return complain("listen");
+        return report_error("listen");
     UDTSOCKET socket = UDT::accept(listener, nullptr, nullptr);
     if (socket == UDT::INVALID_SOCK)
-        return complain("accept");
+        return report_error("accept");
     std::fstream file(path, std::ios::out | std::ios::binary | std::ios::trunc);
     int64_t offset = 0;
     if (UDT::recvfile(socket, file, offset, bytes) != bytes)
-        return complain("receive");
+        return report_error("receive");
     file.flush();
     char done = 1;
     UDT::send(socket, &done, 1, 0);
@@ -62,16 +62,16 @@ int send(const char *host, const char *port, const char *path) {
     UDTSOCKET socket = open_socket();
     sockaddr_in at = address(host, port);
     if (UDT::connect(socket, reinterpret_cast<sockaddr *>(&at), sizeof at) == UDT::ERROR)
-        return complain("connect");
+        return report_error("connect");
     std::fstream file(path, std::ios::in | std::ios::binary);
     file.seekg(0, std::ios::end);
     int64_t bytes = file.tellg(), offset = 0;
     file.seekg(0);
     if (UDT::sendfile(socket, file, offset, bytes) != bytes)
-        return complain("send");
+        return report_error("send");
     char done = 0;
     if (UDT::recv(socket, &done, 1, 0) != 1)
-        return complain("the end");
+        return report_error("the end");
     UDT::close(socket);
     return 0;
 }

@@ -1,4 +1,4 @@
-//! Input that strangers send to a scheduler: signed tokens, keys of their issuers, and requests; and its answers.
+//! Decoders of a scheduler and its clients: signed tokens, keys of issuers, requests and replies.
 
 use data_encoding::BASE64URL_NOPAD;
 use lighthaul_booking::identity::jwt::TokenError;
@@ -8,7 +8,7 @@ use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Reads an issuer's keys, and behind a zero a token; whoever is not let in hears why.
+/// Reads an issuer's keys, and a token after a zero octet. A rejected token has an error message.
 pub fn token(octets: &[u8]) {
     let mut parts = octets.splitn(2, |octet| *octet == 0);
     let (set, token) = (parts.next().unwrap_or_default(), parts.next());
@@ -20,7 +20,8 @@ pub fn token(octets: &[u8]) {
     }
 }
 
-/// Reads claims that our issuer has signed; who is let in by them is named by them, and they hold now.
+/// Reads claims that our issuer has signed. They identify the admitted client, and have not
+/// expired.
 pub fn claims(octets: &[u8]) {
     let head = BASE64URL_NOPAD.encode(br#"{"alg":"EdDSA"}"#);
     let signed = format!("{head}.{}", BASE64URL_NOPAD.encode(octets));
@@ -28,30 +29,31 @@ pub fn claims(octets: &[u8]) {
     let keys = Keys::fixed(&own_keys()).expect("our own keys can be read");
     match authenticator(keys).authenticate(Some(&format!("Bearer {signed}.{signature}")), NOW) {
         Ok(who) => {
-            let said: serde_json::Value = serde_json::from_slice(octets).expect("it was read");
+            let said: serde_json::Value =
+                serde_json::from_slice(octets).expect("the claims were read");
             assert_eq!(said["iss"], ISSUER);
             assert!(said["exp"].as_u64().is_some_and(|end| end > NOW - 60));
-            let subject = said["sub"].as_str().expect("somebody is named");
+            let subject = said["sub"].as_str().expect("the claims have a subject");
             assert_eq!(who.name, format!("{subject}@issuer.example"));
         }
         Err(why) => assert_ne!(why, AuthError::InvalidToken(TokenError::Signature)),
     }
 }
 
-/// Reads the keys that an issuer shows.
+/// Reads the key set of an issuer.
 pub fn key_set(octets: &[u8]) {
     if let Err(why) = Keys::fixed(octets) {
         assert!(!why.to_string().is_empty());
     }
 }
 
-/// Reads what a caller asks for; what is read is the same when it has crossed again.
+/// Reads a request. What was read stays the same when it is written and read again.
 pub fn asked(octets: &[u8]) {
     crosses_again::<NewReservation>(octets);
     crosses_again::<Change>(octets);
 }
 
-/// Reads what a scheduler answers; what is read is the same when it has crossed again.
+/// Reads a reply of a scheduler. What was read stays the same when it is written and read again.
 pub fn answered(octets: &[u8]) {
     crosses_again::<Event>(octets);
     crosses_again::<Reservation>(octets);
@@ -86,7 +88,7 @@ fn pair() -> Ed25519KeyPair {
     Ed25519KeyPair::from_seed_unchecked(&[7; 32]).expect("any seed is a key")
 }
 
-/// The set that has the key of [`pair`] in it.
+/// Returns a set with the key of [`pair`].
 fn own_keys() -> Vec<u8> {
     let public = BASE64URL_NOPAD.encode(pair().public_key().as_ref());
     format!(r#"{{"keys":[{{"kty":"OKP","crv":"Ed25519","x":"{public}"}}]}}"#).into_bytes()

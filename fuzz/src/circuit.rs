@@ -1,9 +1,9 @@
-//! What devices say of their circuits: programs in JSON, the kernel over netlink.
+//! Decoders of replies about circuits: JSON of driver programs, and netlink messages of the kernel.
 
 use lighthaul_circuit::exec::Answer;
 use lighthaul_circuit::linux::tc_object::{self, TcObject};
 
-/// Reads what a program answers; what it says of rates, changes and circuits is within bounds.
+/// Reads the reply of a driver program. Its rates, changes and circuits are within bounds.
 pub fn answer(octets: &[u8]) {
     let Ok(answer) = Answer::parse(octets) else {
         return;
@@ -25,10 +25,10 @@ pub fn answer(octets: &[u8]) {
     }
 }
 
-/// Reads what the kernel says of an interface; a message says no more than there is in it.
+/// Reads the kernel's messages about an interface. The number of results is bounded by the octets.
 pub fn netlink(octets: &[u8]) {
     let said = tc_object::read(octets);
-    // a message has a head of its own
+    // a message has a header of 16 octets
     assert!(said.len() <= octets.len() / 16);
     for one in said {
         match one {

@@ -1,4 +1,4 @@
-//! Message streams: their decoders, and their machines under anything that may be handed to them.
+//! Message streams: their decoders, and their machines with any sequence of calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use lighthaul_base::{Endpoint, Instant, Message, Rate, Reader, Span, Via};
 use lighthaul_proto::fec::wire::{End, Packet};
 use lighthaul_proto::fec::{Code, Config, Late, Receiver, ReceiverEvent, Sender};
 
-/// Decodes whatever comes; what decodes encodes to the same octets.
+/// Decodes any octets. What decodes encodes to the same octets.
 pub fn wire(octets: &[u8]) {
     if let Ok(packet) = Packet::decode(octets) {
         assert_eq!(packet.encode(), octets);
@@ -21,10 +21,10 @@ pub fn wire(octets: &[u8]) {
     }
 }
 
-/// Reads the octets as a list of calls and makes them on both machines.
+/// Reads the octets as a list of calls, and makes them on both machines.
 ///
-/// No two datagrams have the same eight octets in front, no message is delivered twice while its place is its
-/// own, and nothing is placed outside the ring.
+/// No two datagrams have the same first eight octets. No message is delivered twice while its place
+/// belongs to it. Nothing is written outside the ring.
 pub fn machines(octets: &[u8]) {
     let mut reader = Reader::new(octets);
     let Some(mut pair) = Pair::new(&mut reader) else {
@@ -38,10 +38,10 @@ struct Pair {
     config: Config,
     sender: Sender,
     receiver: Receiver,
-    /// Heads and lengths of datagrams in flight.
+    /// Headers and lengths of datagrams in flight.
     flying: Vec<(Vec<u8>, u32)>,
     heads: BTreeSet<Vec<u8>>,
-    /// Where what was delivered is, and as which block.
+    /// Places of delivered messages, with their blocks.
     delivered: BTreeMap<u64, u64>,
     ended: bool,
 }
@@ -136,14 +136,17 @@ impl Pair {
         assert_eq!(self.sender.handle_message(self.now, message), None);
     }
 
-    /// What the law asks after each call.
+    /// Polls both machines, as the contract of `Endpoint` requires after each call.
     fn drain(&mut self) {
         while let Some(transmit) = self.sender.poll_transmit(self.now) {
             if transmit.via != Via::Datagram {
                 continue;
             }
             let head = transmit.head.as_slice().to_vec();
-            assert!(self.heads.insert(head[..8].to_vec()), "a number twice");
+            assert!(
+                self.heads.insert(head[..8].to_vec()),
+                "a packet number was used twice"
+            );
             let lighthaul_base::Body::Object(Span { len, .. }) = transmit.body else {
                 panic!("a datagram has a body")
             };
@@ -156,7 +159,10 @@ impl Pair {
         while let Some(event) = self.receiver.poll_event() {
             if let ReceiverEvent::Message(arrived) = event {
                 let before = self.delivered.insert(arrived.span.offset, arrived.block);
-                assert!(before < Some(arrived.block), "{arrived:?} came twice");
+                assert!(
+                    before < Some(arrived.block),
+                    "{arrived:?} was delivered twice"
+                );
                 assert!(arrived.since <= self.now);
             }
         }
@@ -164,5 +170,5 @@ impl Pair {
     }
 }
 
-/// Datagrams kept in flight.
+/// Most datagrams in flight.
 const KEPT_MAX: usize = 4096;

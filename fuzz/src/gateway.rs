@@ -1,4 +1,5 @@
-//! Gateways' decoders: what programs say before their own octets flow, targets, and what an operator allows.
+//! Decoders of gateways: handshakes of programs, targets, rules of operators, and messages of other
+//! gateways.
 
 use lighthaul_base::codec::Reader;
 use lighthaul_gateway::address::arp::Request;
@@ -15,17 +16,18 @@ use lighthaul_gateway::messages::{
 use lighthaul_gateway::target::Target;
 use lighthaul_gateway::target_rules::TargetRule;
 
-/// Takes a program's side of SOCKS5, with a password asked for or not; how its octets are cut makes no difference.
+/// Runs the SOCKS5 handshake, with or without a password. The split of the octets makes no
+/// difference.
 pub fn socks(octets: &[u8]) {
     uncut(octets, |credentials| Box::new(Socks::new(credentials)));
 }
 
-/// The same for HTTP CONNECT.
+/// Runs the HTTP CONNECT handshake in the same way.
 pub fn connect(octets: &[u8]) {
     uncut(octets, |credentials| Box::new(Connect::new(credentials)));
 }
 
-/// Reads a target as a peer or a program wrote it; what is read crosses again, as octets and as text.
+/// Reads a target of a peer or a program. What was read stays the same as octets and as text.
 pub fn target(octets: &[u8]) {
     if let Ok(target) = Target::read(&mut Reader::new(octets)) {
         let mut out = Vec::new();
@@ -37,7 +39,7 @@ pub fn target(octets: &[u8]) {
     }
 }
 
-/// Reads a rule that somebody wrote; what is read is written in a way that reads the same.
+/// Reads a rule of an operator. What was read stays the same when it is written and read again.
 pub fn target_rules(octets: &[u8]) {
     let text = String::from_utf8_lossy(octets);
     if let Ok(rule) = text.parse::<TargetRule>() {
@@ -45,7 +47,7 @@ pub fn target_rules(octets: &[u8]) {
     }
 }
 
-/// Reads a frame that may ask for an address; what asks is answered, and an answer asks for nothing.
+/// Reads a frame that may ask for an address. The reply is no request.
 pub fn arp(octets: &[u8]) {
     if let Some(request) = Request::decode(octets) {
         let answer = request.answer([2; 6]);
@@ -73,7 +75,8 @@ pub fn sockets(octets: &[u8]) {
     }
 }
 
-/// Reads what another gateway says of a link or a session; what is read crosses again.
+/// Reads what another gateway. What was read stays the same when it is encoded and decoded
+/// again.
 pub fn messages(octets: &[u8]) {
     if let Ok(greeting) = postcard::from_bytes::<Greeting>(octets) {
         let crossed = postcard::to_allocvec(&greeting).expect("a greeting has octets");
@@ -89,10 +92,11 @@ pub fn messages(octets: &[u8]) {
     assert_eq!(decode_refusal(&encode_refusal(why)), why);
 }
 
-/// All that was sent, and how it ended.
+/// Octets of the replies, and the result of the handshake.
 type Outcome = (Vec<u8>, Option<Result<(Target, Vec<u8>), String>>);
 
-/// Fails where it matters how octets were cut. The first says whether a password is asked for, and where to cut.
+/// Fails if the split of the octets changes the result. The first octet selects the password and
+/// the split.
 fn uncut(octets: &[u8], make: impl Fn(Option<Credentials>) -> Box<dyn Handshake>) {
     let Some((first, octets)) = octets.split_first() else {
         return;
@@ -117,7 +121,7 @@ fn outcome(handshake: &mut dyn Handshake, octets: &[u8], cut: usize) -> Outcome 
             Progress::Wants { target, mut rest } => {
                 assert!(
                     octets[..taken].ends_with(&rest),
-                    "what is behind is not touched"
+                    "the octets after the handshake are unchanged"
                 );
                 assert_eq!(target.to_string().parse().as_ref(), Ok(&target));
                 rest.extend(&octets[taken..]);

@@ -1,4 +1,4 @@
-//! The real world's decoders: frames, fingerprints, probes, what files have.
+//! Decoders of the I/O crate: frames, fingerprints, probes, metadata of files.
 
 use lighthaul_io::control::{Assembly, Frame};
 use lighthaul_io::crypto::cipher::Cipher;
@@ -8,21 +8,22 @@ use lighthaul_io::crypto::tls::Record;
 use lighthaul_io::fs::metadata::Extras;
 use lighthaul_io::net::probe::{LENGTHS, Prober};
 
-/// Puts frames together from octets; in whatever parts they come, the frames are the same. Nobody without the key can
-/// make one that passes where they are sealed.
+/// Decodes frames from octets. The split of the octets makes no difference. Without the key, no
+/// encrypted frame is accepted.
 pub fn frame(octets: &[u8]) {
     let whole = frames(octets, octets.len().max(1), None);
     for (_, frame) in &whole {
         assert!(frame.head_len <= frame.octets.len());
     }
-    assert_eq!(whole, frames(octets, 1, None), "an octet at a time");
+    assert_eq!(whole, frames(octets, 1, None), "one octet at a time");
     assert_eq!(whole, frames(octets, 7, None), "seven at a time");
     let key = || Some(Key::new(Cipher::preferred(), &[7; 32]));
     assert_eq!(frames(octets, octets.len().max(1), key()), []);
     assert_eq!(frames(octets, 7, key()), []);
 }
 
-/// The frames in `octets`, of which so many come at a time, until they make no sense.
+/// Returns the frames in `octets`, which arrive in parts of `part` octets, up to the first invalid
+/// one.
 fn frames(octets: &[u8], part: usize, open: Option<Key>) -> Vec<(u16, Frame)> {
     let mut assembly = Assembly::default();
     assembly.unseal(open);
@@ -32,16 +33,16 @@ fn frames(octets: &[u8], part: usize, open: Option<Key>) -> Vec<(u16, Frame)> {
             let Ok((taken, frame)) = assembly.take(part, 1 << 20) else {
                 return frames;
             };
-            assert!(taken > 0, "it goes on");
+            assert!(taken > 0, "the decoder makes progress");
             part = &part[taken..];
             frames.extend(frame);
-            assert!(assembly.waiting() <= octets.len(), "no more than came");
+            assert!(assembly.waiting() <= octets.len(), "no more than arrived");
         }
     }
     frames
 }
 
-/// Reads a fingerprint that somebody wrote; what is read is written in a way that reads the same.
+/// Reads a fingerprint of a user. What was read stays the same when it is written and read again.
 pub fn fingerprint(octets: &[u8]) {
     let text = String::from_utf8_lossy(octets);
     if let Ok(print) = text.parse::<Fingerprint>() {
@@ -49,7 +50,7 @@ pub fn fingerprint(octets: &[u8]) {
     }
 }
 
-/// Looks at a datagram that came to the shared port; nobody without the key can make one that passes.
+/// Reads a datagram at the shared port. Without the key, no datagram is accepted.
 pub fn probe(octets: &[u8]) {
     let key = || Key::new(Cipher::preferred(), &[7; 32]);
     let prober = Prober::new(CONNECTION, CONNECTION + 1, key(), key());
@@ -62,7 +63,8 @@ pub fn probe(octets: &[u8]) {
     assert_eq!(prober.recognize(&mut octets), None);
 }
 
-/// Reads what a file has besides its bytes; what is read is within bounds, and the same when it has crossed again.
+/// Reads the metadata of a file. What was read is within bounds, and stays the same when it is
+/// encoded and decoded again.
 pub fn extras(octets: &[u8]) {
     if let Ok(extras) = postcard::from_bytes::<Extras>(octets) {
         let attributes = extras.xattrs.iter();
@@ -99,5 +101,5 @@ pub fn record(octets: &[u8]) {
     assert_eq!(record.wants(), left);
 }
 
-/// What marks the probes of a session.
+/// What of the probes of a session.
 const CONNECTION: u64 = 0x6c68_0000_0000_0001;

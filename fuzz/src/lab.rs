@@ -1,8 +1,8 @@
-//! Labs: what people write to describe one.
+//! Decoder of the lab: descriptions by users.
 
 use lighthaul_lab::description::Description;
 
-/// Reads a description; one that is refused is refused with words, one that is not has hosts.
+/// Reads a description. A rejected one has an error message, and an accepted one has hosts.
 pub fn description(octets: &[u8]) {
     let text = String::from_utf8_lossy(octets);
     match Description::parse(&text) {

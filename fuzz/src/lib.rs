@@ -1,9 +1,9 @@
-//! What the fuzz targets do with their octets, one file for each room; `pair` is what three protocols share.
+//! Bodies of the fuzz targets, one file for each area. `pair` is shared by three protocols.
 
 pub mod base;
 pub mod booking;
 pub mod circuit;
-pub mod cli;
+pub mod launch;
 pub mod daemon;
 pub mod fec;
 pub mod gateway;

@@ -1,16 +1,16 @@
-//! Two machines, all that is between them, and calls read from octets: what RBUDP, SABUL and VBTP have in common.
+//! Pair of machines with messages in flight and calls read from octets, for RBUDP, SABUL and VBTP.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Load, Message, Rate, Reader, Span, Transmit, Via};
 
-/// A call that one protocol has beyond those of all; nothing once the octets are over.
+/// Additional call of one protocol. Returns none when the octets end.
 pub type Call<S, R> = fn(&mut Pair<S, R>, &mut Reader<'_>) -> Option<()>;
 
-/// The machines of one transfer, told and asked as the law says.
+/// Machines of one transfer, called as the contract of `Endpoint` requires.
 ///
-/// No two datagrams may have the same eight octets in front, and no byte may be placed twice.
+/// No two datagrams may have the same first eight octets, and no byte may be written twice.
 pub struct Pair<S, R> {
     pub now: Instant,
     pub sender: S,
@@ -36,8 +36,8 @@ impl<S: Endpoint, R: Endpoint> Pair<S, R> {
         }
     }
 
-    /// Makes the calls that the octets list, the protocol's `own` behind those of all, and after each asks what the
-    /// law asks, and `check`.
+    /// Makes the calls in the octets, with the protocol's `own` calls after the general ones. Polls
+    /// the machines and calls `check` after each call.
     pub fn run(mut self, mut reader: Reader<'_>, own: &[Call<S, R>], check: fn(&S, &R)) {
         loop {
             self.drain();
@@ -90,7 +90,7 @@ impl<S: Endpoint, R: Endpoint> Pair<S, R> {
         Some(())
     }
 
-    /// Delivers one of the sender's messages, and keeps it for another time if it was a datagram.
+    /// Delivers one message of the sender. A datagram is kept and may be delivered again.
     fn deliver_right(&mut self, nth: usize) {
         if self.to_receiver.is_empty() {
             return;
@@ -131,12 +131,15 @@ impl<S: Endpoint, R: Endpoint> Pair<S, R> {
         assert_eq!(self.sender.handle_message(self.now, message), None);
     }
 
-    /// What the law asks after each call.
+    /// Polls both machines, as the contract of `Endpoint` requires after each call.
     fn drain(&mut self) {
         while let Some(transmit) = self.sender.poll_transmit(self.now) {
             if transmit.via == Via::Datagram {
                 let nonce = transmit.head.as_slice()[..8].to_vec();
-                assert!(self.nonces.insert(nonce), "eight octets in front twice");
+                assert!(
+                    self.nonces.insert(nonce),
+                    "the first eight octets were used twice"
+                );
             }
             if self.to_receiver.len() < KEPT_MAX {
                 self.to_receiver.push(transmit);
@@ -154,7 +157,7 @@ impl<S: Endpoint, R: Endpoint> Pair<S, R> {
     }
 }
 
-/// A message with a head of up to 255 octets.
+/// Reads a message with a header of up to 255 octets.
 fn read<'a>(via: Via, reader: &mut Reader<'a>) -> Option<Message<'a>> {
     let len = u32::from(reader.u16().ok()?);
     let octets = usize::from(reader.u8().ok()?);
@@ -162,5 +165,5 @@ fn read<'a>(via: Via, reader: &mut Reader<'a>) -> Option<Message<'a>> {
     Some(Message { via, head, len })
 }
 
-/// Messages kept in flight.
+/// Most messages in flight.
 const KEPT_MAX: usize = 4096;

@@ -1,4 +1,4 @@
-//! RBUDP: its decoders, and its machines under anything that may be handed to them.
+//! RBUDP: its decoders, and its machines with any sequence of calls.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use lighthaul_proto::rbudp::{Config, FeedbackConfig, Receiver, Sender};
 
 use crate::pair::Pair;
 
-/// Decodes whatever comes; what decodes encodes to something that decodes to the same.
+/// Decodes any octets. What decodes encodes to octets that decode to the same value.
 pub fn wire(octets: &[u8]) {
     if let Ok(packet) = Packet::decode(octets) {
         assert_eq!(packet.encode(), octets);
@@ -60,7 +60,7 @@ fn begin(reader: &mut Reader<'_>) -> Option<Pair<Sender, Receiver>> {
     Some(Pair::new(config.object_len, sender, receiver))
 }
 
-/// Tells the receiver of an absence, long, short, over, or to come for ever.
+/// Reports an absence to the receiver: long, short, over, or far in the future.
 fn foresee(pair: &mut Pair<Sender, Receiver>, reader: &mut Reader<'_>) -> Option<()> {
     let [socket, ahead, len, every] = reader.array::<4>().ok()?.map(u64::from);
     let time = |octet: u64| Duration::from_nanos((1 << (octet / 4)) - 1);

@@ -1,4 +1,4 @@
-//! SABUL: its decoders, and its machines under anything that may be handed to them.
+//! SABUL: its decoders, and its machines with any sequence of calls.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use lighthaul_proto::sabul::{Config, Memory, Mode, Receiver, Sender};
 
 use crate::pair::Pair;
 
-/// Decodes whatever comes; what decodes encodes to something that decodes to the same.
+/// Decodes any octets. What decodes encodes to octets that decode to the same value.
 pub fn wire(octets: &[u8]) {
     if let Ok(packet) = Packet::decode(octets) {
         assert_eq!(packet.encode(), octets);

@@ -1,4 +1,4 @@
-//! SLaBS: its decoders, and two ends of a link under anything that may be handed to them or asked of them.
+//! SLaBS: its decoders, and two ends of a link with any sequence of calls.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use lighthaul_slabs::receiver::Whole;
 use lighthaul_slabs::wire::{Control, Packet};
 use lighthaul_slabs::{Config, Event, Link, SessionId};
 
-/// Decodes whatever comes; what decodes encodes to the same.
+/// Decodes any octets. What decodes encodes to the same value.
 pub fn wire(octets: &[u8]) {
     for (turns, first) in [(0, 0), (1 << 40, 1 << 30), (u64::MAX, u64::MAX)] {
         if let Ok(packet) = Packet::decode(octets, turns, first) {
@@ -57,19 +57,19 @@ fn config(reader: &mut Reader<'_>) -> Option<Config> {
     Some(config)
 }
 
-/// Both ends, and what is on its way to each.
+/// Both ends, and the messages in flight to each.
 struct Ends {
     now: Instant,
     ends: [End; 2],
 }
 
-/// One end, its owner's books, and what is on its way to it.
+/// One end, the state of its owner, and the messages in flight to it.
 struct End {
     link: Link,
-    /// Sessions that it knows, and whether it has said all.
+    /// Known sessions, with true after the last data of a session.
     sessions: BTreeMap<SessionId, bool>,
     whole: VecDeque<Whole>,
-    /// Pages in its custody.
+    /// Pages in the custody of this end.
     custody: u64,
     turns: BTreeSet<Vec<u8>>,
     messages: VecDeque<Transmit>,
@@ -89,7 +89,7 @@ impl End {
         }
     }
 
-    /// Tells it of a message that may be anything.
+    /// Delivers any message to the link.
     fn hand(&mut self, now: Instant, message: Message<'_>) {
         let len = message.len;
         if let Some(span) = self.link.handle_message(now, message) {
@@ -106,7 +106,7 @@ impl End {
         self.hand(now, message);
     }
 
-    /// Delivers all that is on its way, in order.
+    /// Delivers all messages in flight, in order.
     fn deliver_all(&mut self, now: Instant) {
         let messages = std::mem::take(&mut self.messages);
         let datagrams = std::mem::take(&mut self.datagrams);
@@ -115,7 +115,7 @@ impl End {
         }
     }
 
-    /// Delivers the next message, and one of the datagrams, which is kept for another time.
+    /// Delivers the next message, and one of the datagrams, which may be delivered again.
     fn deliver_one(&mut self, now: Instant, nth: usize) {
         if let Some(message) = self.messages.pop_front() {
             self.deliver(now, &message);
@@ -204,18 +204,18 @@ impl Ends {
         Some(())
     }
 
-    /// The connection is lost with all that was on its way, and made anew.
+    /// Simulates a lost connection: drops all messages in flight, and resumes both ends.
     fn resume(&mut self) {
         let heard = [0, 1].map(|side| self.ends[side].link.heard());
         for (side, end) in self.ends.iter_mut().enumerate() {
             end.messages.clear();
             end.datagrams.clear();
-            // an end that heard what nobody said refuses to go on
+            // an end that claims to have received unsent messages is rejected
             end.link.resume(self.now, heard[1 - side]).ok();
         }
     }
 
-    /// What the law asks after each call.
+    /// Polls both ends, as the contract of `Endpoint` requires after each call.
     fn drain(&mut self) {
         for side in [0, 1] {
             let end = &mut self.ends[side];
@@ -224,7 +224,7 @@ impl Ends {
             while let Some(transmit) = end.link.poll_transmit(self.now) {
                 if transmit.via == Via::Datagram {
                     let turn = transmit.head.as_slice()[..8].to_vec();
-                    assert!(end.turns.insert(turn), "a turn was taken twice");
+                    assert!(end.turns.insert(turn), "a packet number was used twice");
                 }
                 sent.push(transmit);
             }
@@ -245,7 +245,7 @@ impl Ends {
     }
 }
 
-/// What an owner does with one of its sessions.
+/// Makes a call of an owner about one of its sessions.
 fn about(end: &mut End, what: u8, now: Instant, reader: &mut Reader<'_>) -> Option<()> {
     let session = SessionId([reader.u8().ok()? % SESSIONS; 16]);
     let number = u32::from(reader.u16().ok()?);
@@ -280,7 +280,7 @@ fn about(end: &mut End, what: u8, now: Instant, reader: &mut Reader<'_>) -> Opti
     Some(())
 }
 
-/// A message with a head of up to 255 octets.
+/// Reads a message with a header of up to 255 octets.
 fn read<'a>(reader: &mut Reader<'a>) -> Option<Message<'a>> {
     let (kind, len) = (reader.u8().ok()?, u32::from(reader.u16().ok()?));
     let octets = usize::from(reader.u8().ok()?);
@@ -294,7 +294,7 @@ fn read<'a>(reader: &mut Reader<'a>) -> Option<Message<'a>> {
 }
 
 const STREAM: u16 = 1;
-/// Sessions that there are at a time.
+/// Most sessions at a time.
 const SESSIONS: u8 = 4;
-/// Datagrams kept in flight.
+/// Most datagrams in flight.
 const KEPT_MAX: usize = 4096;

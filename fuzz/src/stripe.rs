@@ -1,4 +1,4 @@
-//! Striped transfers: their decoder, and their machines under anything that may be handed to them.
+//! Parallel streams: their decoder, and their machines with any sequence of calls.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +6,14 @@ use lighthaul_base::{Endpoint, Instant, Message, Rate, Reader, Span, Transmit, V
 use lighthaul_proto::stripe::wire::StripeMessage;
 use lighthaul_proto::stripe::{Config, Receiver, Sender, Width};
 
-/// Decodes whatever comes; what decodes encodes to the same.
+/// Decodes any octets. What decodes encodes to the same octets.
 pub fn wire(octets: &[u8]) {
     if let Ok(message) = StripeMessage::decode(octets) {
         assert_eq!(message.encode().as_slice(), octets);
     }
 }
 
-/// Reads the octets as a list of calls and makes them on both machines; no byte is placed twice.
+/// Reads the octets as a list of calls, and makes them on both machines. No byte is written twice.
 pub fn machines(octets: &[u8]) {
     let mut reader = Reader::new(octets);
     let Some(mut pair) = Pair::new(&mut reader) else {
@@ -83,7 +83,7 @@ impl Pair {
         Some(())
     }
 
-    /// Some of what is on its way arrives.
+    /// Delivers one of the messages in flight.
     fn deliver(&mut self, reader: &mut Reader<'_>) -> Option<()> {
         let nth = usize::from(reader.u8().ok()?);
         if self.coming.is_empty() {
@@ -103,7 +103,7 @@ impl Pair {
 
     fn hand_over(&mut self, message: Message<'_>) {
         if let Some(span) = self.receiver.handle_message(self.now, message) {
-            assert!(self.placed.insert(span), "a span is placed twice");
+            assert!(self.placed.insert(span), "a span is written twice");
         }
     }
 

@@ -1,19 +1,19 @@
-//! Elements of a cluster: their decoder, and one of them under anything that others may say.
+//! Elements of a cluster: their decoder, and one element with any sequence of calls.
 
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Reader};
 use lighthaul_slabs::token::{Config, Element, ElementMessage};
 
-/// Decodes whatever comes; what decodes encodes to the same.
+/// Decodes any octets. What decodes encodes to the same octets.
 pub fn wire(octets: &[u8]) {
     if let Ok(words) = ElementMessage::decode(octets) {
         assert_eq!(words.encode(), octets);
     }
 }
 
-/// Reads the octets as moments, wishes and messages; an element never says more than it is asked, nor has it a slot longer than
-/// two.
+/// Reads the octets as times, demands and messages. The messages of an element are bounded, and so
+/// is its slot.
 pub fn machine(octets: &[u8]) {
     let mut reader = Reader::new(octets);
     let Ok(first) = reader.u8() else {
@@ -27,13 +27,13 @@ pub fn machine(octets: &[u8]) {
         while element.poll_message().is_some() {
             said += 1;
         }
-        assert!(said <= 8 * 8, "{said} messages for one");
+        assert!(said <= 8 * 8, "{said} messages after one call");
         if let Some(slot) = element.slot() {
             assert!(now < slot.till && slot.till <= now + config.slot * 2);
         }
         assert!(
             element.poll_timeout() > now,
-            "it would have to be asked at once"
+            "the element has a timeout at once"
         );
     }
 }

@@ -1,10 +1,10 @@
-//! Transfers: what two ends of a session say to each other.
+//! Decoders of transfers: messages of two ends of a session, manifests, filters, lists, journals.
 
 use std::fmt::Debug;
 
-use lighthaul_files::filter::{Ending, FilesFrom, Rules, Verdict, Written};
+use lighthaul_files::filter::{Decision, FilesFrom, FilterOption, Rules, Separator};
 use lighthaul_files::manifest::{pack, unpack};
-use lighthaul_files::verb::Answer;
+use lighthaul_files::request::FileReply;
 use lighthaul_io::fs::version::Look;
 use lighthaul_session::topic::{Topic, decode as decode_value, encode as encode_value};
 use lighthaul_session::{checkup, measure};
@@ -14,11 +14,12 @@ use lighthaul_transfer::{message, relay};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Decodes a message of every topic, and what clients ask for; what decodes encodes to something that decodes to the same.
+/// Decodes a message of every topic, and requests of clients. What decodes encodes to octets that
+/// decode to the same value.
 pub fn message(octets: &[u8]) {
     topic::<lighthaul_session::message::Message>(octets);
     topic::<message::Message>(octets);
-    topic::<Answer>(octets);
+    topic::<FileReply>(octets);
     topic::<stream::message::Message>(octets);
     topic::<relay::Message>(octets);
     topic::<checkup::message::Message>(octets);
@@ -40,7 +41,8 @@ fn same<T: Serialize + DeserializeOwned + PartialEq + Debug>(octets: &[u8]) {
     }
 }
 
-/// Unpacks a piece of a manifest; what unpacks is safe, and packs to something that unpacks to the same.
+/// Unpacks a part of a manifest. Its paths are safe, and it packs to octets that unpack to the same
+/// entries.
 pub fn manifest(octets: &[u8]) {
     if let Ok(entries) = unpack(octets) {
         for entry in &entries {
@@ -52,8 +54,8 @@ pub fn manifest(octets: &[u8]) {
     }
 }
 
-/// Reads rules as they cross the wire, and asks them about the octets behind; what is read is the same when it
-/// has crossed again, and a rule that somebody wrote decides as one that crossed.
+/// Decodes rules, and applies them to the octets after them. What decodes stays the same when it is
+/// encoded again. Also parses a rule of a user, and applies it.
 pub fn filter(octets: &[u8]) {
     let (rules, path) = match postcard::take_from_bytes::<Rules>(octets) {
         Ok(read) => read,
@@ -62,30 +64,33 @@ pub fn filter(octets: &[u8]) {
     let crossed = postcard::to_allocvec(&rules).expect("rules have octets");
     assert_eq!(postcard::from_bytes(&crossed), Ok(rules.clone()));
     for folder in [false, true] {
-        let verdict = rules.verdict(path, folder);
-        assert!(!rules.is_empty() || verdict == Verdict::Take);
+        let decision = rules.decide(path, folder);
+        assert!(!rules.is_empty() || decision == Decision::Include);
     }
     let half = octets.len() / 2;
-    if let Ok(rules) = Rules::parse(&[Written::Exclude(octets[..half].to_vec())]) {
-        rules.verdict(&octets[half..], false);
+    if let Ok(rules) = Rules::parse(&[FilterOption::Exclude(octets[..half].to_vec())]) {
+        rules.decide(&octets[half..], false);
     }
 }
 
-/// Reads a list of files; nothing that is listed leads out of the source.
+/// Reads a list of files. No listed path leaves the source.
 pub fn files_from(octets: &[u8]) {
-    for ending in [Ending::Line, Ending::Nul] {
-        for path in FilesFrom::new(octets, ending).flatten() {
+    for separator in [Separator::Line, Separator::Nul] {
+        for path in FilesFrom::new(octets, separator).flatten() {
             let names = path.split(|octet| *octet == b'/');
-            assert!(!path.contains(&0), "a path has a NUL in it");
+            assert!(!path.contains(&0), "a path contains a NUL");
             for name in names {
-                assert!(!matches!(name, b"" | b"." | b".."), "a path leads out");
+                assert!(
+                    !matches!(name, b"" | b"." | b".."),
+                    "a path leaves the source"
+                );
             }
         }
     }
 }
 
-/// Reads the octets as a journal, and then as the records of one whose sums are right but where an octet says
-/// otherwise; what is proved lies within the file.
+/// Decodes the octets as a journal. Then decodes them as records of a journal with right checksums,
+/// except where an octet says otherwise. All decoded ranges are within the file.
 pub fn journal(octets: &[u8]) {
     let subject = Subject {
         look: Look {
@@ -120,7 +125,7 @@ pub fn journal(octets: &[u8]) {
     }
 }
 
-/// Adds the sum that a journal has behind what begins at `from`.
+/// Appends the checksum of the octets from `from` on.
 fn sum(journal: &mut Vec<u8>, from: usize) {
     let sum = blake3::hash(&journal[from..]);
     journal.extend(&sum.as_bytes()[..4]);

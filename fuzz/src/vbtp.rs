@@ -1,4 +1,4 @@
-//! VBTP: vectors as people write them, its decoders, and its machines under anything that may be handed to them.
+//! VBTP: vectors of users, its decoders, and its machines with any sequence of calls.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use lighthaul_proto::vbtp::{Config, Receiver, Sender};
 
 use crate::pair::Pair;
 
-/// Reads a vector; one that is refused is refused with words, one that is not reads the same when it is written.
+/// Reads a vector. A rejected one has an error message, and an accepted one stays the same when it
+/// is written and read again.
 pub fn trc(octets: &[u8]) {
     let text = String::from_utf8_lossy(octets);
     match text.parse::<Trc>() {
@@ -20,7 +21,7 @@ pub fn trc(octets: &[u8]) {
     }
 }
 
-/// Decodes whatever comes; what decodes encodes to something that decodes to the same.
+/// Decodes any octets. What decodes encodes to octets that decode to the same value.
 pub fn wire(octets: &[u8]) {
     if let Ok(packet) = Packet::decode(octets) {
         assert_eq!(packet.encode(), octets);
@@ -30,7 +31,7 @@ pub fn wire(octets: &[u8]) {
         let (packets, turns) = (report.packets.iter(), report.lost_turns.iter());
         let head = wire::report(0, said, packets, turns).octets();
         let Ok(Control::Report(again)) = Control::decode(&head) else {
-            panic!("a report is one");
+            panic!("an encoded report does not decode");
         };
         assert!(report.packets.iter().eq(again.packets.iter()));
         assert!(report.lost_turns.iter().eq(again.lost_turns.iter()));

@@ -9,7 +9,7 @@ use lighthaul_remote::dial::dial;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::agreed;
 use lighthaul_session::error::{Code, Error};
-use lighthaul_session::measure::{self, Ask, Measured};
+use lighthaul_session::measure::{self, MeasureRequest, MeasureResult};
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::probe;
 use lighthaul_session::protocol::Protocol;
@@ -42,12 +42,12 @@ pub(crate) fn run(args: &Probe) -> Result<(), Error> {
 }
 
 /// Returns the measurements. Through a gateway `all` means those that need no datagrams.
-fn wanted(args: &Probe) -> Result<Vec<(&'static str, measure::What)>, Error> {
+fn wanted(args: &Probe) -> Result<Vec<(&'static str, measure::MeasureMode)>, Error> {
     let wanted = named(&args.what);
     if !args.through.is_any() {
         return Ok(wanted);
     }
-    let is_stream = |what: &measure::What| matches!(what, measure::What::By(protocol) if !protocol.is_datagrams());
+    let is_stream = |what: &measure::MeasureMode| matches!(what, measure::MeasureMode::By(protocol) if !protocol.is_datagrams());
     let (streams, others): (Vec<_>, Vec<_>) =
         wanted.into_iter().partition(|(_, what)| is_stream(what));
     match others.first() {
@@ -61,21 +61,29 @@ fn wanted(args: &Probe) -> Result<Vec<(&'static str, measure::What)>, Error> {
     }
 }
 
-fn named(what: &[What]) -> Vec<(&'static str, measure::What)> {
-    use measure::What::By;
+fn named(what: &[What]) -> Vec<(&'static str, measure::MeasureMode)> {
+    use measure::MeasureMode::By;
     [
-        (What::Network, "network", measure::What::Network),
-        (What::Copy, "network and copy", measure::What::Copy),
-        (What::Fake, "rbudp fake", measure::What::Fake),
-        (What::Place, "rbudp copy", measure::What::Place),
-        (What::Scatter, "rbudp scatter", measure::What::Scatter),
-        (What::Sealed, "rbudp sealed copy", measure::What::Sealed),
+        (What::Network, "network", measure::MeasureMode::Network),
+        (What::Copy, "network and copy", measure::MeasureMode::Copy),
+        (What::Fake, "rbudp fake", measure::MeasureMode::Fake),
+        (What::Place, "rbudp copy", measure::MeasureMode::Place),
+        (
+            What::Scatter,
+            "rbudp scatter",
+            measure::MeasureMode::Scatter,
+        ),
+        (
+            What::Sealed,
+            "rbudp sealed copy",
+            measure::MeasureMode::Sealed,
+        ),
         (
             What::SealedScatter,
             "rbudp sealed scatter",
-            measure::What::SealedScatter,
+            measure::MeasureMode::SealedScatter,
         ),
-        (What::Plus, "rbudp+ copy", measure::What::Plus),
+        (What::Plus, "rbudp+ copy", measure::MeasureMode::Plus),
         (What::Sabul, "sabul", By(Protocol::Sabul)),
         (What::SabulSwift, "sabul-swift", By(Protocol::SabulSwift)),
         (What::Vbtp, "vbtp", By(Protocol::Vbtp)),
@@ -88,7 +96,7 @@ fn named(what: &[What]) -> Vec<(&'static str, measure::What)> {
     .collect()
 }
 
-fn measure(args: &Probe, host: &str, what: measure::What) -> Result<Measured, Error> {
+fn measure(args: &Probe, host: &str, what: measure::MeasureMode) -> Result<MeasureResult, Error> {
     let Place::Daemon { host, port, .. } = Place::parse(host)? else {
         return Err(Error::new(
             Code::Usage,
@@ -101,21 +109,24 @@ fn measure(args: &Probe, host: &str, what: measure::What) -> Result<Measured, Er
         &host,
         port,
     )?;
-    let ask = Ask {
-        what,
+    let ask = MeasureRequest {
+        mode: what,
         bytes: args.size.0,
         millis: args.time.clamp(TIME_MIN, TIME_MAX).as_millis() as u32,
         rate_bps: args.rate.map(Rate::as_bps),
     };
     session.say(&Message::Hello(Hello {
-        plain: !matches!(what, measure::What::Sealed | measure::What::SealedScatter),
+        plain: !matches!(
+            what,
+            measure::MeasureMode::Sealed | measure::MeasureMode::SealedScatter
+        ),
         ..Hello::about::<measure::Message>(&ask)
     }))?;
     agreed(&session)?;
     probe::ask(&session, ask, true)
 }
 
-fn show(args: &Probe, name: &str, measured: &Measured) {
+fn show(args: &Probe, name: &str, measured: &MeasureResult) {
     let gb = (measured.bytes as f64 / 1e9).max(1e-9);
     let cpu = measured.cpu_us as f64 / 1e6 / gb;
     if args.output.json {

@@ -129,7 +129,7 @@ mod tests {
     use lighthaul_io::crypto::identity::Identity;
     use lighthaul_io::crypto::tls::{self, Side};
     use lighthaul_session::error::Code;
-    use lighthaul_session::measure::{self, Ask, What};
+    use lighthaul_session::measure::{self, MeasureMode, MeasureRequest};
     use lighthaul_session::message::Hello;
 
     use super::*;
@@ -308,8 +308,8 @@ mod tests {
 
     /// Returns the request of the invited client.
     fn request() -> SessionRequest {
-        let ask = Ask {
-            what: What::Network,
+        let ask = MeasureRequest {
+            mode: MeasureMode::Network,
             bytes: 1,
             millis: 1,
             rate_bps: None,

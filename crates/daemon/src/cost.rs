@@ -4,7 +4,7 @@
 //! of the connection: 1 MiB in each direction until a request is accepted, then [`Cost::queues`]. A copy is faster with
 //! more memory and open files. It gets more than its minimum where resources are free.
 
-use lighthaul_files::verb::Verb;
+use lighthaul_files::request::FileRequest;
 use lighthaul_io::control::QueueLimit;
 use lighthaul_io::net::probe::LANES_MAX;
 use lighthaul_session::offer;
@@ -108,7 +108,7 @@ impl Cost {
                 };
                 more(relay, MEMORY_MORE)
             }
-            Request::Files(Verb::Remove { .. }) => small(0, 0, 8 + FILES_TO_REMOVE),
+            Request::Files(FileRequest::Remove { .. }) => small(0, 0, 8 + FILES_TO_REMOVE),
             Request::Files(_) | Request::Expect { .. } => small(0, 0, 8),
             Request::Probe(_) | Request::Checkup => small(64, 6 + 2 * lanes, 16 + 8 * lanes),
             Request::Stream(wanted) => {

@@ -13,10 +13,10 @@ use lighthaul_gateway::link_handle::LinkHandle;
 use lighthaul_gateway::link_thread;
 use lighthaul_gateway::settings::Settings;
 use lighthaul_io::crypto::identity::{Fingerprint, random_octets};
-use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{self as own, Hello};
 use lighthaul_session::path::{Path, explore};
+use lighthaul_session::role::Role;
 use lighthaul_session::session::{LANES, Session};
 use tracing::{info, warn};
 
@@ -67,7 +67,7 @@ impl GatewayLinks {
     pub(crate) fn serve(
         &self,
         (session, identity): (&Session, Fingerprint),
-        door: &Door<'_>,
+        door: &Role<'_>,
         greeting: &Greeting,
         plain: bool,
     ) -> Result<(), Error> {
@@ -89,7 +89,7 @@ impl GatewayLinks {
     fn agree_and_carry(
         &self,
         session: &Session,
-        door: &Door<'_>,
+        door: &Role<'_>,
         (hold, greeting): (&LinkHold<'_>, &Greeting),
         plain: bool,
     ) -> Result<(), Error> {
@@ -207,7 +207,7 @@ impl OutgoingLink {
         let own::Message::Welcome { .. } = session.hear()? else {
             return Err(Fault::Unexpected("an agreement").into());
         };
-        let mut path = explore(session, &Door::Caller(true), true, 1)?;
+        let mut path = explore(session, &Role::Client(true), true, 1)?;
         let rate = if received.is_none() && self.settings.measures() {
             path.measure(session)?
         } else {

@@ -121,7 +121,7 @@ impl Invitations {
             }
             if now.since(alive) > KEEPALIVE_INTERVAL {
                 alive = now;
-                session.say(&Message::Alive)?;
+                session.say(&Message::Keepalive)?;
             }
         }
     }

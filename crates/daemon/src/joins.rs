@@ -9,7 +9,7 @@ use lighthaul_session::error::Error;
 use lighthaul_session::message::Message;
 use lighthaul_session::secrets::{JOINS_MAX, Join};
 use lighthaul_session::session::Session;
-use lighthaul_session::{door, protocol};
+use lighthaul_session::{protocol, role};
 
 use crate::error::Fault;
 
@@ -46,7 +46,7 @@ impl Joins {
         &self,
         session: &Session,
         identity: Fingerprint,
-    ) -> (Registration<'_>, door::Joins) {
+    ) -> (Registration<'_>, role::Joins) {
         let (hand_over, joins) = sync_channel(JOINS_MAX.into());
         let join = session.secrets.join(0);
         let waiting = JoinableSession {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use lighthaul_session::error::Code;
-use lighthaul_transfer::watch::{Failed, Motion, Sight, Summary};
+use lighthaul_transfer::watch::{CopyEvent, CopyProgress, Failed, Summary};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -121,7 +121,7 @@ impl Metrics {
         Meter {
             metrics: self,
             direction,
-            seen: Motion::default(),
+            seen: CopyProgress::default(),
             rate: 0,
         }
     }
@@ -139,30 +139,30 @@ impl Metrics {
 pub(crate) struct Meter<'a> {
     metrics: &'a Metrics,
     direction: &'static str,
-    seen: Motion,
+    seen: CopyProgress,
     rate: i64,
 }
 
 impl Meter<'_> {
     /// Counts the progress since the last call.
-    pub(crate) fn observe(&mut self, sight: &Sight) {
+    pub(crate) fn observe(&mut self, sight: &CopyEvent) {
         match sight {
-            Sight::Started(start) => {
+            CopyEvent::Started(start) => {
                 // a higher rate means no limit, or is a false claim
                 let rate = start.rate_bps.filter(|rate| *rate <= RATE_MAX);
                 let rate = i64::try_from(rate.unwrap_or(0) / 8).unwrap_or(0);
                 self.metrics.rate.inc_by(rate - self.rate);
                 self.rate = rate;
             }
-            Sight::Moving(motion) => self.count(*motion),
-            Sight::Round { .. }
-            | Sight::Diverted(_)
-            | Sight::Chosen(..)
-            | Sight::Warning(_)
-            | Sight::Planned(_)
-            | Sight::Removed(_)
-            | Sight::Hashed(_)
-            | Sight::Failed(_) => {}
+            CopyEvent::Moving(motion) => self.count(*motion),
+            CopyEvent::Round { .. }
+            | CopyEvent::Diverted(_)
+            | CopyEvent::Chosen(..)
+            | CopyEvent::Warning(_)
+            | CopyEvent::Planned(_)
+            | CopyEvent::Removed(_)
+            | CopyEvent::Hashed(_)
+            | CopyEvent::Failed(_) => {}
         }
     }
 
@@ -186,7 +186,7 @@ impl Meter<'_> {
         self.metrics.ended.get_or_create(&[("code", code)]).inc();
     }
 
-    fn count(&mut self, mut motion: Motion) {
+    fn count(&mut self, mut motion: CopyProgress) {
         if self.direction == "out" {
             // the receiver's claims about received and lost datagrams are limited by those that were sent
             motion.buffer_drops = motion.buffer_drops.min(motion.sent);
@@ -233,7 +233,7 @@ mod tests {
         };
         let mut meters: Vec<_> = (0..8).map(|_| metrics.meter("out")).collect();
         for meter in &mut meters {
-            meter.observe(&Sight::Started(Start {
+            meter.observe(&CopyEvent::Started(Start {
                 protocol: "rbudp".to_owned(),
                 rate_bps: Some(u64::MAX),
                 packet_len: 8192,
@@ -241,17 +241,17 @@ mod tests {
                 digest: "none".to_owned(),
                 start_up: std::time::Duration::ZERO,
             }));
-            meter.observe(&Sight::Moving(Motion {
+            meter.observe(&CopyEvent::Moving(CopyProgress {
                 sent: 10,
                 buffer_drops: u64::MAX,
                 foreign: 1 << 40,
-                ..Motion::default()
+                ..CopyProgress::default()
             }));
             meter.end(Ok(&Summary {
-                motion: Motion {
+                motion: CopyProgress {
                     sent: 10,
                     buffer_drops: 3,
-                    ..Motion::default()
+                    ..CopyProgress::default()
                 },
                 failures: (0..=255)
                     .map(|code| Failed {
@@ -281,13 +281,13 @@ mod tests {
             assert!(text.lines().any(|l| l == line), "{line} is not in {text}");
         };
         let mut meter = metrics.meter("in");
-        let motion = |done, resent| Motion {
+        let motion = |done, resent| CopyProgress {
             done,
             resent,
-            ..Motion::default()
+            ..CopyProgress::default()
         };
-        meter.observe(&Sight::Moving(motion(10, 1)));
-        meter.observe(&Sight::Moving(motion(30, 1)));
+        meter.observe(&CopyEvent::Moving(motion(10, 1)));
+        meter.observe(&CopyEvent::Moving(motion(30, 1)));
         has("lighthaul_sessions 1");
         has("lighthaul_transferred_bytes_total{direction=\"in\"} 30");
         let summary = Summary {

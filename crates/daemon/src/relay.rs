@@ -5,19 +5,19 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_files::list::Heard;
-use lighthaul_files::listed::Finds;
+use lighthaul_files::list::ListReceiver;
+use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::crypto::tls;
-use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::message::{self as own, Hello};
+use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_transfer::budget::Budget;
-use lighthaul_transfer::relay::{Message, Relay, relayed};
+use lighthaul_transfer::relay::{Message, Relay, copy_request};
 use lighthaul_transfer::send;
-use lighthaul_transfer::watch::{Sight, Summary, Watcher};
+use lighthaul_transfer::watch::{CopyEvent, Summary, Watcher};
 use tracing::{debug, info};
 
 use crate::client::call;
@@ -41,7 +41,7 @@ const NAME_MAX: usize = 255;
 /// Sends the files of `finds` to the target of `relay`, and reports to the client of `session`.
 pub(crate) fn run(
     session: &Session,
-    (finds, list): (Finds, Option<Heard>),
+    (finds, list): (SourceEntries, Option<ListReceiver>),
     (relay, budget): (Relay, Budget),
     (hello, mut options): (&Hello, Options),
     watcher: Watcher<'_>,
@@ -52,21 +52,21 @@ pub(crate) fn run(
     }
     let identity = Identity::generate();
     let caller = *tls::fingerprint(&identity)?.octets();
-    session.say(&Message::Caller { key: caller })?;
+    session.say(&Message::SourceKey { key: caller })?;
     let Message::Expected = session.hear_for(ANNOUNCE_TIMEOUT)? else {
         return Err(Fault::Unexpected("the announcement to the target").into());
     };
     let far = connect(session, &relay, identity)?;
     info!("sending to {} port {}", relay.host, relay.port);
-    let door = Door::Caller(relay.udp);
+    let door = Role::Client(relay.udp);
     let summary = monitored(session, list, &far, || {
         far.say(&own::Message::Guest)?;
-        let hello_there = relayed(hello, relay.target, options.clone());
+        let hello_there = copy_request(hello, relay.target, options.clone());
         far.say(&own::Message::Hello(hello_there))?;
         let own::Message::Welcome { protocols } = far.hear()? else {
             return Err(Fault::Unexpected("an agreement").into());
         };
-        let mut both = |sight: Sight| {
+        let mut both = |sight: CopyEvent| {
             watcher(sight.clone());
             report(session, &far, sight);
         };
@@ -84,7 +84,7 @@ pub(crate) fn run(
     });
     match &summary {
         Ok(summary) => conclude(session, summary)?,
-        Err(_) if far.was_told() => session.say(&Message::Theirs)?,
+        Err(_) if far.was_told() => session.say(&Message::TargetFailed)?,
         Err(error) => far.give_up(error),
     }
     summary
@@ -121,7 +121,7 @@ fn connect(session: &Session, relay: &Relay, identity: Identity) -> Result<Sessi
 /// at the same time.
 fn monitored<T>(
     session: &Session,
-    mut list: Option<Heard>,
+    mut list: Option<ListReceiver>,
     far: &Session,
     work: impl FnOnce() -> T,
 ) -> T {
@@ -132,13 +132,13 @@ fn monitored<T>(
             while !done.load(Relaxed) {
                 if session.clock.now().since(alive) > KEEPALIVE_INTERVAL {
                     alive = session.clock.now();
-                    session.say(&own::Message::Alive).ok();
+                    session.say(&own::Message::Keepalive).ok();
                 }
-                let ask = || session.say(&Message::Which);
-                let asked = list.as_mut().map_or(Ok(()), |list| list.ask(ask));
+                let ask = || session.say(&Message::RequestPaths);
+                let asked = list.as_mut().map_or(Ok(()), |list| list.request_pages(ask));
                 let heard = asked.and_then(|()| session.hear_for(CHECK_INTERVAL));
                 let taken = match (heard, &mut list) {
-                    (Ok(Message::Take(page)), Some(list)) => list.take(page),
+                    (Ok(Message::Paths(page)), Some(list)) => list.receive(page),
                     (Ok(_), _) => Err(Fault::Unexpected("a part of the file list").into()),
                     (Err(error), _) if error.code == Code::TimedOut && !session.was_told() => {
                         Ok(())
@@ -169,8 +169,8 @@ impl Drop for EndOnDrop<'_> {
 }
 
 /// Reports progress to the client. Reports of one moment are dropped if the client does not keep up.
-fn report(session: &Session, far: &Session, sight: Sight) {
-    let passing = matches!(sight, Sight::Moving(_) | Sight::Round { .. });
+fn report(session: &Session, far: &Session, sight: CopyEvent) {
+    let passing = matches!(sight, CopyEvent::Moving(_) | CopyEvent::Round { .. });
     while !session.stream.has_room() {
         if passing || far.halt.check().is_err() {
             return;
@@ -178,8 +178,8 @@ fn report(session: &Session, far: &Session, sight: Sight) {
         thread::park_timeout(CHECK_INTERVAL / 10);
     }
     // failures are sent at the end
-    if !matches!(sight, Sight::Failed(_)) {
-        session.say(&Message::Seen(sight)).ok();
+    if !matches!(sight, CopyEvent::Failed(_)) {
+        session.say(&Message::Event(sight)).ok();
     }
 }
 

@@ -1,10 +1,10 @@
 //! Requests of clients, decoded by their topics.
 
 use lighthaul_files::options::Options;
-use lighthaul_files::verb::{Answer, Verb};
+use lighthaul_files::request::{FileReply, FileRequest};
 use lighthaul_session::checkup;
 use lighthaul_session::error::Error;
-use lighthaul_session::measure::{self, Ask};
+use lighthaul_session::measure::{self, MeasureRequest};
 use lighthaul_session::message::Hello;
 use lighthaul_session::topic::Topic;
 use lighthaul_stream as stream;
@@ -26,9 +26,9 @@ pub(crate) enum Request {
         options: Options,
     },
     /// Take part in a measurement.
-    Probe(Ask),
+    Probe(MeasureRequest),
     /// List, create or remove files.
-    Files(Verb),
+    Files(FileRequest),
     /// Take part in a checkup.
     Checkup,
     /// Send files to another daemon, and report the progress.
@@ -56,7 +56,7 @@ impl Request {
                     Way::Send(paths) => Self::Send { paths, options },
                 }
             }
-            Answer::NUMBER => Self::Files(hello.request::<Answer>()?),
+            FileReply::NUMBER => Self::Files(hello.request::<FileReply>()?),
             stream::message::Message::NUMBER => {
                 Self::Stream(hello.request::<stream::message::Message>()?)
             }

@@ -23,7 +23,7 @@ pub(crate) fn apply(request: &mut Request) {
 #[cfg(test)]
 mod tests {
     use lighthaul_files::options::Options;
-    use lighthaul_session::measure::{Ask, What};
+    use lighthaul_session::measure::{MeasureMode, MeasureRequest};
 
     use super::*;
 
@@ -43,8 +43,8 @@ mod tests {
                 Some(granted)
             );
         }
-        let mut request = Request::Probe(Ask {
-            what: What::Network,
+        let mut request = Request::Probe(MeasureRequest {
+            mode: MeasureMode::Network,
             bytes: u64::MAX,
             millis: u32::MAX,
             rate_bps: None,

@@ -6,23 +6,23 @@ use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, PoisonError};
 
-use lighthaul_files::far;
-use lighthaul_files::list::{Heard, Names};
-use lighthaul_files::listed::Finds;
+use lighthaul_files::execute::Scope;
+use lighthaul_files::list::{ListReceiver, PathList};
+use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
+use lighthaul_files::remote;
 use lighthaul_files::walk::Walk;
-use lighthaul_files::work::Scope;
 use lighthaul_io::crypto::identity::Fingerprint;
-use lighthaul_session::door::Door;
 use lighthaul_session::error::{Error, caught};
 use lighthaul_session::message::{Message, VERSION};
+use lighthaul_session::role::Role;
 use lighthaul_session::secrets::Join;
 use lighthaul_session::session::Session;
 use lighthaul_session::{checkup, probe, protocol};
 use lighthaul_transfer::budget::Budget;
-use lighthaul_transfer::receive::landing::Landing;
-use lighthaul_transfer::relay::relayed;
-use lighthaul_transfer::watch::{Sight, Summary};
+use lighthaul_transfer::receive::target_folder::TargetFolder;
+use lighthaul_transfer::relay::copy_request;
+use lighthaul_transfer::watch::{CopyEvent, Summary};
 use lighthaul_transfer::{receive, send};
 
 use crate::admission::{AdmittedBy, AdmittedClient, CLOSE_TIMEOUT};
@@ -251,7 +251,7 @@ fn run_request(
     } = request.request
     {
         let key = Fingerprint::from_octets(key);
-        let request = SessionRequest::of(relayed(&request.hello, target, options))?;
+        let request = SessionRequest::of(copy_request(&request.hello, target, options))?;
         let host = (rights, client.identity);
         return service.invitations.invite(session, key, request, host);
     }
@@ -266,7 +266,7 @@ fn run_request(
     };
     lock().insert(number, probes);
     let (_open, joins) = service.joins.open(session, client.identity);
-    let door = Door::Called(&arrivals, &joins);
+    let door = Role::Server(&arrivals, &joins);
     let result = caught("session", || {
         if let Request::Gateway(greeting) = &request.request {
             return link(client, &door, greeting, request.hello.plain, service);
@@ -279,12 +279,12 @@ fn run_request(
 
 fn work(
     session: &Session,
-    door: &Door<'_>,
+    door: &Role<'_>,
     SessionRequest { hello, request }: SessionRequest,
     (rights, budget): (&Rights, Budget),
     meter: &mut Meter<'_>,
 ) -> Result<Summary, Error> {
-    let mut watcher = |sight: Sight| meter.observe(&sight);
+    let mut watcher = |sight: CopyEvent| meter.observe(&sight);
     let agree = || {
         session.say(&Message::Welcome {
             protocols: protocol::names(),
@@ -292,7 +292,7 @@ fn work(
     };
     match request {
         Request::Receive { target, options } => {
-            let landing = Landing::find(
+            let landing = TargetFolder::open(
                 &target,
                 &Arc::new(rights.ground()?),
                 options.dry_run.is_some(),
@@ -329,7 +329,7 @@ fn work(
                 halt: &session.halt,
             };
             agree()?;
-            let entries = far::answer(session, scope, &verb)?;
+            let entries = remote::serve(session, scope, &verb)?;
             Ok(Summary {
                 entries,
                 ..Summary::default()
@@ -342,7 +342,7 @@ fn work(
             send::send(session, door, finds, settings, &mut watcher)
         }
         Request::Relay { relay, options } => {
-            let (list, names) = options.listed.then(Heard::new).unzip();
+            let (list, names) = options.listed.then(ListReceiver::new).unzip();
             let finds = finds(rights, &relay.paths, &options, names)?;
             let hello = (&hello, options);
             relay::run(session, (finds, list), (relay, budget), hello, &mut watcher)
@@ -355,7 +355,7 @@ fn work(
 /// Carries sessions of programs for another gateway.
 fn link(
     client: &AdmittedClient,
-    door: &Door<'_>,
+    door: &Role<'_>,
     greeting: &Greeting,
     plain: bool,
     service: &Service,
@@ -376,8 +376,8 @@ fn finds(
     rights: &Rights,
     paths: &[Vec<u8>],
     options: &Options,
-    names: Option<Names>,
-) -> Result<Finds, Error> {
+    names: Option<PathList>,
+) -> Result<SourceEntries, Error> {
     let mut paths: Vec<PathBuf> = paths
         .iter()
         .map(|path| PathBuf::from(OsStr::from_bytes(path)))
@@ -385,12 +385,12 @@ fn finds(
     let ground = Arc::new(rights.ground()?);
     if !options.listed {
         let walk = Walk::new(ground, &paths, options.rules.clone())?;
-        return Ok(Finds::walked(walk));
+        return Ok(SourceEntries::from_walk(walk));
     }
     match (paths.pop(), paths.is_empty()) {
         (Some(base), true) => Ok(match names {
-            Some(names) => Finds::listed(ground, base, names, options.rules.clone()),
-            None => Finds::awaited(ground, base),
+            Some(names) => SourceEntries::from_list(ground, base, names, options.rules.clone()),
+            None => SourceEntries::from_receiver(ground, base),
         }),
         _ => Err(Fault::FilesFrom.into()),
     }

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use lighthaul_base::Rate;
 use lighthaul_io::fs::ground::Ground;
-use lighthaul_session::door::Door;
 use lighthaul_session::error::Error;
 use lighthaul_session::message::{Hello, Message};
+use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_stream as stream;
 use lighthaul_stream::message::Wanted;
@@ -20,7 +20,7 @@ use crate::rights::Rights;
 /// Carries a stream between a client and a pipe or file.
 pub(crate) fn serve_stream(
     session: &Session,
-    door: &Door<'_>,
+    door: &Role<'_>,
     wanted: &Wanted,
     hello: &Hello,
     rights: &Rights,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lighthaul_files::list::{Names, Told};
+use lighthaul_files::list::{ListSender, PathList};
 use lighthaul_files::options::Options;
 use lighthaul_io::host::interrupt;
 use lighthaul_session::error::{Code, Error};
@@ -34,7 +34,7 @@ pub struct Daemon<'a> {
 /// is ignored.
 pub fn copy(
     [source, target]: [Daemon<'_>; 2],
-    (relay, names): (Relay, Option<Names>),
+    (relay, names): (Relay, Option<PathList>),
     (hello, options): (&Hello, &Options),
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
@@ -47,7 +47,7 @@ pub fn copy(
         relay: relay.clone(),
         options: options.clone(),
     };
-    let list = names.map(Told::begin).transpose()?;
+    let list = names.map(ListSender::start).transpose()?;
     let result = source
         .ask(hello, &source_asked)
         .and_then(|caller| target.expect(hello, &target_asked(caller)))
@@ -63,7 +63,7 @@ pub fn copy(
 /// Follows the copy until its end.
 fn follow(
     [source, target]: [Daemon<'_>; 2],
-    list: Option<&Told>,
+    list: Option<&ListSender>,
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
     let mut failures = Vec::new();
@@ -76,7 +76,7 @@ fn follow(
         target.look()?;
         if let Some(list) = list {
             let has_room = || source.session.stream.has_room();
-            list.answer(has_room, |page| source.say(&Message::Take(page)))?;
+            list.send_pages(has_room, |page| source.say(&Message::Paths(page)))?;
         }
         let message = match source.session.hear_for(CHECK_INTERVAL) {
             Err(error) if error.code == Code::TimedOut && !source.session.was_told() => {
@@ -88,10 +88,10 @@ fn follow(
             message => message.map_err(|error| blamed.blame(error))?,
         };
         match message {
-            Message::Seen(sight) => watcher(sight),
+            Message::Event(sight) => watcher(sight),
             Message::Failed(_) if failures.len() >= FAILURES_MAX => uncounted += 1,
             Message::Failed(failed) => failures.push(failed),
-            Message::Theirs => blamed = target,
+            Message::TargetFailed => blamed = target,
             Message::Done(summary) => {
                 if uncounted > 0 {
                     failures.push(more(uncounted));
@@ -101,11 +101,11 @@ fn follow(
                     ..summary
                 });
             }
-            Message::Which => match list {
-                Some(list) => list.ask(),
+            Message::RequestPaths => match list {
+                Some(list) => list.request(),
                 None => return Err(source.blame(unexpected("a progress report"))),
             },
-            Message::Caller { .. } | Message::Expected | Message::Take(_) => {
+            Message::SourceKey { .. } | Message::Expected | Message::Paths(_) => {
                 return Err(source.blame(unexpected("a progress report")));
             }
         }
@@ -124,7 +124,7 @@ fn more(count: u64) -> Failed {
 impl Daemon<'_> {
     /// Asks the source to send. Returns the key with which it will connect to the target.
     fn ask(self, hello: &Hello, request: &Request) -> Result<[u8; 32], Error> {
-        let Message::Caller { key: caller } = self.hello(hello, request)? else {
+        let Message::SourceKey { key: caller } = self.hello(hello, request)? else {
             return Err(self.blame(unexpected("the key of the relay")));
         };
         Ok(caller)

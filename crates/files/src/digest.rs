@@ -1,30 +1,31 @@
-//! Digests of files, taken as bytes pass.
+//! Digests of files, computed from pieces as they arrive.
 //!
-//! The default is 128 bits: CRC-64/NVME and CRC-64/XZ side by side. Two CRCs rather than a hash,
-//! because CRCs of pieces combine in any order: with packets lost and resent, a hash would have to
-//! read the file again. Their polynomials have no common factor, so together they miss an error as
-//! rarely as one CRC of 128 bits; against forgers there is the encryption, or BLAKE3 on request.
-//! Other tools know each half: S3 the first, `xz` the second.
+//! The default has 128 bits: CRC-64/NVME and CRC-64/XZ of the same bytes. CRCs of pieces combine in
+//! any order. A hash would have to read the file again after packets were lost and sent again.
+//!
+//! The two polynomials have no common factor, so both CRCs together miss an error as rarely as one
+//! CRC of 128 bits. Encryption protects against forgery, and so does BLAKE3, which users can
+//! choose. Other tools have each half: S3 the first, `xz` the second.
 
 use std::{fmt, io};
 
 use crc_fast::{CrcAlgorithm, checksum};
 use serde::{Deserialize, Serialize};
 
-/// Which digest a transfer takes.
+/// Kinds of digests that a transfer compares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
+pub enum DigestKind {
     /// CRC-64/NVME and CRC-64/XZ.
     #[default]
     Crc128,
     /// BLAKE3, 256 bits.
     Blake3,
-    /// Nothing is compared.
+    /// No digest; nothing is compared.
     None,
 }
 
-impl Kind {
-    /// The name that the command line and events have for it.
+impl DigestKind {
+    /// Returns the name on the command line and in events.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Crc128 => "crc128",
@@ -33,7 +34,7 @@ impl Kind {
         }
     }
 
-    /// The kind itself, or the default where there is to be none.
+    /// Returns the same kind, or the default in place of `None`.
     #[must_use]
     pub fn or_default(self) -> Self {
         if self == Self::None {
@@ -44,24 +45,24 @@ impl Kind {
     }
 }
 
-/// A finished digest.
+/// Digest of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Digest {
     /// CRC-64/NVME and CRC-64/XZ.
     Crc128(u64, u64),
     /// BLAKE3.
     Blake3([u8; 32]),
-    /// No digest was taken.
+    /// No digest was computed.
     None,
 }
 
 impl Digest {
-    /// What it is one of.
-    pub const fn kind(self) -> Kind {
+    /// Returns the kind of the digest.
+    pub const fn kind(self) -> DigestKind {
         match self {
-            Self::Crc128(..) => Kind::Crc128,
-            Self::Blake3(_) => Kind::Blake3,
-            Self::None => Kind::None,
+            Self::Crc128(..) => DigestKind::Crc128,
+            Self::Blake3(_) => DigestKind::Blake3,
+            Self::None => DigestKind::None,
         }
     }
 }
@@ -78,9 +79,10 @@ impl fmt::Display for Digest {
     }
 }
 
-/// A digest of a file of known size whose pieces come in any order, each byte once.
+/// Computation of the digest of a file of known size, whose pieces may arrive in any order, each
+/// byte once.
 #[derive(Clone, Debug)]
-pub struct Taking {
+pub struct Digester {
     size: u64,
     seen: u64,
     state: State,
@@ -89,18 +91,19 @@ pub struct Taking {
 #[derive(Clone, Debug)]
 enum State {
     Crc128(u64, u64),
-    /// Hashes in order; `next` is where, and stays behind for good once a piece comes out of order.
+    /// Hasher and the offset up to which it has hashed. The offset never grows again after a piece
+    /// out of order.
     Blake3(Box<blake3::Hasher>, u64),
     None,
 }
 
-impl Taking {
-    /// Nothing yet of a file of `size` bytes.
-    pub fn new(kind: Kind, size: u64) -> Self {
+impl Digester {
+    /// Starts the digest of a file of `size` bytes.
+    pub fn new(kind: DigestKind, size: u64) -> Self {
         let state = match kind {
-            Kind::Crc128 => State::Crc128(0, 0),
-            Kind::Blake3 => State::Blake3(Box::default(), 0),
-            Kind::None => State::None,
+            DigestKind::Crc128 => State::Crc128(0, 0),
+            DigestKind::Blake3 => State::Blake3(Box::default(), 0),
+            DigestKind::None => State::None,
         };
         Self {
             size,
@@ -109,8 +112,8 @@ impl Taking {
         }
     }
 
-    /// Takes in `bytes`, of the file from `offset` on.
-    pub fn take(&mut self, offset: u64, bytes: &[u8]) {
+    /// Adds `bytes`, which begin at `offset` of the file.
+    pub fn update(&mut self, offset: u64, bytes: &[u8]) {
         let len = bytes.len() as u64;
         self.seen += len;
         match &mut self.state {
@@ -127,34 +130,35 @@ impl Taking {
         }
     }
 
-    /// Digest of the `size` bytes that `read` reads; fails with `UnexpectedEof` if there are fewer.
-    pub fn of(
-        kind: Kind,
+    /// Returns the digest of the `size` bytes that `read` reads. Fails with `UnexpectedEof` if
+    /// there are fewer.
+    pub fn read(
+        kind: DigestKind,
         size: u64,
         mut read: impl FnMut(u64, &mut [u8]) -> io::Result<usize>,
     ) -> io::Result<Digest> {
-        let mut taking = Self::new(kind, size);
+        let mut digester = Self::new(kind, size);
         let mut buffer = vec![0; size.min(1 << 20) as usize];
-        while !taking.is_whole() {
-            let at = taking.seen;
+        while !digester.is_whole() {
+            let at = digester.seen;
             let part = (size - at).min(buffer.len() as u64) as usize;
             if read(at, &mut buffer[..part])? < part {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            taking.take(at, &buffer[..part]);
+            digester.update(at, &buffer[..part]);
         }
-        taking
+        digester
             .finish()
-            .ok_or_else(|| io::Error::other("its bytes were read out of order"))
+            .ok_or_else(|| io::Error::other("bytes were read out of order"))
     }
 
-    /// Whether every byte has passed.
+    /// Returns true if all bytes were added.
     pub const fn is_whole(&self) -> bool {
         self.seen == self.size
     }
 
-    /// The digest; nothing if bytes came in an order that this kind cannot follow, and the file must
-    /// be read again.
+    /// Returns the digest, or none if this kind cannot follow the order of the pieces, so that the
+    /// file must be read again.
     pub fn finish(&self) -> Option<Digest> {
         match &self.state {
             State::Crc128(nvme, xz) => Some(Digest::Crc128(*nvme, *xz)),
@@ -166,21 +170,23 @@ impl Taking {
     }
 }
 
-/// The checksum of `bytes` as it counts in a whole that has `after` more bytes behind them.
+/// Returns the contribution of `bytes` to the checksum of a file with `after` more bytes behind
+/// them.
 fn shifted(algorithm: CrcAlgorithm, shift: &Shift, bytes: &[u8], after: u64) -> u64 {
     shift.past(checksum(algorithm, bytes), after)
 }
 
-/// Carries a CRC past bytes that follow, as if they were zero: a product modulo its polynomial.
+/// Shift of a CRC past bytes that follow, as if they were zero: a product modulo its polynomial.
 ///
-/// The library's own way costs a hundred microseconds a piece, and every lost packet makes one.
+/// The library's own function takes a hundred microseconds for each piece, and every lost packet
+/// makes one.
 struct Shift {
     polynomial: u64,
     /// x to the power 2^k, for each k.
     powers: [u64; 64],
 }
 
-/// One, with the highest power in the lowest bit as these CRCs have it.
+/// The polynomial 1, with the highest power in the lowest bit, which is the order of these CRCs.
 const ONE: u64 = 1 << 63;
 static NVME: Shift = Shift::new(0x9a6c_9329_ac4b_c9b5);
 static XZ: Shift = Shift::new(0xc96c_5795_d787_0f42);
@@ -249,29 +255,33 @@ mod tests {
             for i in (1..pieces.len()).rev() {
                 pieces.swap(i, rng.below(i as u64 + 1) as usize);
             }
-            let mut taking = Taking::new(Kind::Crc128, size);
+            let mut digester = Digester::new(DigestKind::Crc128, size);
             for piece in pieces {
-                taking.take(piece.start as u64, &bytes[piece]);
+                digester.update(piece.start as u64, &bytes[piece]);
             }
-            prop_assert!(taking.is_whole());
+            prop_assert!(digester.is_whole());
             let nvme = checksum(CrcAlgorithm::Crc64Nvme, &bytes);
             let xz = checksum(CrcAlgorithm::Crc64Xz, &bytes);
-            prop_assert_eq!(taking.finish(), Some(Digest::Crc128(nvme, xz)));
+            prop_assert_eq!(digester.finish(), Some(Digest::Crc128(nvme, xz)));
         }
     }
 
     #[test]
     fn kinds_are_called_what_the_command_line_says() {
         for (kind, name, digest) in [
-            (Kind::Crc128, "crc128", Digest::Crc128(1, 2)),
-            (Kind::Blake3, "blake3", Digest::Blake3([1; 32])),
-            (Kind::None, "none", Digest::None),
+            (DigestKind::Crc128, "crc128", Digest::Crc128(1, 2)),
+            (DigestKind::Blake3, "blake3", Digest::Blake3([1; 32])),
+            (DigestKind::None, "none", Digest::None),
         ] {
             assert_eq!((kind.name(), digest.kind()), (name, kind));
             assert!(digest.to_string().starts_with(name));
         }
-        let or_default = [Kind::Crc128, Kind::Blake3, Kind::None].map(Kind::or_default);
-        assert_eq!(or_default, [Kind::Crc128, Kind::Blake3, Kind::Crc128]);
+        let or_default =
+            [DigestKind::Crc128, DigestKind::Blake3, DigestKind::None].map(DigestKind::or_default);
+        assert_eq!(
+            or_default,
+            [DigestKind::Crc128, DigestKind::Blake3, DigestKind::Crc128]
+        );
     }
 
     #[test]
@@ -279,9 +289,9 @@ mod tests {
         const BUFFER: usize = 1 << 20;
         let bytes: Vec<u8> = (0..=BUFFER).map(|at| (at % 251) as u8).collect();
         for len in [0, 1, 1000, BUFFER, BUFFER + 1] {
-            for kind in [Kind::Crc128, Kind::Blake3, Kind::None] {
-                let mut taking = Taking::new(kind, len as u64);
-                taking.take(0, &bytes[..len]);
+            for kind in [DigestKind::Crc128, DigestKind::Blake3, DigestKind::None] {
+                let mut digester = Digester::new(kind, len as u64);
+                digester.update(0, &bytes[..len]);
                 let mut at = 0;
                 let read = |from: u64, buffer: &mut [u8]| {
                     assert_eq!(from as usize, at);
@@ -289,8 +299,8 @@ mod tests {
                     buffer.copy_from_slice(&bytes[from as usize..at]);
                     Ok(buffer.len())
                 };
-                let digest = Taking::of(kind, len as u64, read).unwrap();
-                assert_eq!((Some(digest), at), (taking.finish(), len));
+                let digest = Digester::read(kind, len as u64, read).unwrap();
+                assert_eq!((Some(digest), at), (digester.finish(), len));
             }
         }
         let hash = *blake3::hash(&bytes).as_bytes();
@@ -298,34 +308,34 @@ mod tests {
             buffer.copy_from_slice(&bytes[from as usize..][..buffer.len()]);
             Ok(buffer.len())
         };
-        let digest = Taking::of(Kind::Blake3, bytes.len() as u64, read);
+        let digest = Digester::read(DigestKind::Blake3, bytes.len() as u64, read);
         assert_eq!(digest.unwrap(), Digest::Blake3(hash));
     }
 
     #[test]
-    fn file_that_is_shorter_than_it_was_has_no_digest() {
+    fn truncated_file_has_no_digest() {
         let short = |_, buffer: &mut [u8]| Ok(buffer.len() - 1);
-        let error = Taking::of(Kind::Crc128, 10, short).unwrap_err();
+        let error = Digester::read(DigestKind::Crc128, 10, short).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[test]
-    fn a_digest_is_what_other_tools_say() {
-        let mut taking = Taking::new(Kind::Crc128, 9);
-        taking.take(0, b"123456789");
-        // the check values of the CRC catalogue
+    fn digests_equal_those_of_other_tools() {
+        let mut digester = Digester::new(DigestKind::Crc128, 9);
+        digester.update(0, b"123456789");
+        // check values of the CRC catalogue
         assert_eq!(
-            taking.finish(),
+            digester.finish(),
             Some(Digest::Crc128(0xae8b_1486_0a79_9888, 0x995d_c9bb_df19_39fa))
         );
     }
 
     #[test]
-    fn blake3_gives_up_on_what_comes_out_of_order() {
-        let mut taking = Taking::new(Kind::Blake3, 4);
-        taking.take(2, b"cd");
-        taking.take(0, b"ab");
-        assert!(taking.is_whole());
-        assert_eq!(taking.finish(), None);
+    fn blake3_has_no_digest_for_pieces_out_of_order() {
+        let mut digester = Digester::new(DigestKind::Blake3, 4);
+        digester.update(2, b"cd");
+        digester.update(0, b"ab");
+        assert!(digester.is_whole());
+        assert_eq!(digester.finish(), None);
     }
 }

@@ -1,23 +1,23 @@
-//! Which files of a tree are one file with several names.
+//! Detection of hard links: names of the same file.
 
 use std::collections::BTreeMap;
 
-/// Remembers the first name of every file that has more than one, for as long as more may come.
+/// Table of files with several names. It holds the first name of each until all names were found.
 ///
-/// Memory is bounded: a file is forgotten when all its names have come, and once so many wait that there is
-/// no room, new ones are not remembered. Their names then become files of their own: nothing is lost
-/// but room, and [`HardLinks::forgone`] says for how many, so that somebody can be told.
+/// Memory is bounded. A file is removed from the table when all its names were found. New files are
+/// not added to a full table, so their names become separate files. [`HardLinks::dropped`] counts
+/// these names for a message to the user.
 #[derive(Debug)]
 pub struct HardLinks {
     waiting: BTreeMap<(u64, u64), Waiting>,
     waiting_max: usize,
-    forgone: u64,
+    dropped: u64,
 }
 
 #[derive(Debug)]
 struct Waiting {
     first: u64,
-    /// Names that have not come yet.
+    /// Names that were not found yet.
     names: u64,
 }
 
@@ -28,18 +28,18 @@ impl Default for HardLinks {
 }
 
 impl HardLinks {
-    /// A table of at most `waiting_max` files at a time.
+    /// Creates a table of at most `waiting_max` files.
     pub fn new(waiting_max: usize) -> Self {
         Self {
             waiting: BTreeMap::new(),
             waiting_max,
-            forgone: 0,
+            dropped: 0,
         }
     }
 
-    /// Takes note of entry `number`, which is `inode` (device and number) with so many `names` in all.
-    /// Answers the number of the entry that was the same file first, if there was one.
-    pub fn note(&mut self, inode: (u64, u64), names: u64, number: u64) -> Option<u64> {
+    /// Records entry `number`, which is `inode` (device and number) with `names` names in total.
+    /// Returns the number of the first entry of the same file, if there is one.
+    pub fn record(&mut self, inode: (u64, u64), names: u64, number: u64) -> Option<u64> {
         if names < 2 {
             return None;
         }
@@ -52,7 +52,7 @@ impl HardLinks {
             return Some(first);
         }
         if self.waiting.len() >= self.waiting_max {
-            self.forgone += 1;
+            self.dropped += 1;
             return None;
         }
         let waiting = Waiting {
@@ -63,13 +63,14 @@ impl HardLinks {
         None
     }
 
-    /// Names that were not looked up in a full table, and so perhaps are files of their own now.
-    pub fn forgone(&self) -> u64 {
-        self.forgone
+    /// Returns the number of names that a full table did not record. They may have become separate
+    /// files.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
     }
 }
 
-/// About 60 MiB.
+/// Most files in the table, which take about 60 MiB.
 const WAITING_MAX: usize = 1 << 20;
 
 #[cfg(test)]
@@ -79,17 +80,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_table_forgoes_links_and_says_how_many() {
+    fn full_table_counts_the_names_that_it_does_not_record() {
         let mut links = HardLinks::new(1);
-        assert_eq!(links.note((1, 1), 2, 0), None);
-        assert_eq!(links.note((1, 2), 2, 1), None);
-        assert_eq!(links.note((1, 2), 2, 2), None);
-        assert_eq!(links.forgone(), 2);
-        // all names of the first have come: there is room again
-        assert_eq!(links.note((1, 1), 2, 3), Some(0));
-        assert_eq!(links.note((1, 3), 2, 4), None);
-        assert_eq!(links.note((1, 3), 2, 5), Some(4));
-        assert_eq!(links.forgone(), 2);
+        assert_eq!(links.record((1, 1), 2, 0), None);
+        assert_eq!(links.record((1, 2), 2, 1), None);
+        assert_eq!(links.record((1, 2), 2, 2), None);
+        assert_eq!(links.dropped(), 2);
+        // all names of the first file were found, so there is room again
+        assert_eq!(links.record((1, 1), 2, 3), Some(0));
+        assert_eq!(links.record((1, 3), 2, 4), None);
+        assert_eq!(links.record((1, 3), 2, 5), Some(4));
+        assert_eq!(links.dropped(), 2);
     }
 
     proptest! {
@@ -100,9 +101,9 @@ mod tests {
             for (number, file) in files.iter().enumerate() {
                 let first = files.iter().position(|other| other == file).unwrap();
                 let expected = (first < number).then_some(first as u64);
-                prop_assert_eq!(links.note((7, *file), names(*file), number as u64), expected);
+                prop_assert_eq!(links.record((7, *file), names(*file), number as u64), expected);
             }
-            // nothing waits for names that have all come
+            // no file waits after all its names were found
             prop_assert!(links.waiting.is_empty());
         }
     }

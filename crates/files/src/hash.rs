@@ -1,6 +1,7 @@
-//! Hashes of files that somebody else wants to know: a catalogue, a colleague, a checksum file.
+//! Hashes of files for the user: for catalogues, colleagues and checksum files.
 //!
-//! They are taken besides the digest that proves the transfer, over the bytes of one file in their order.
+//! They are computed in addition to the digest that verifies the transfer, from the bytes of a file
+//! in order.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,10 +15,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::manifest::PATH_MAX;
 
-/// Which hash.
+/// Hash functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Kind {
-    /// MD5 (RFC 1321): against accidents only.
+pub enum HashKind {
+    /// MD5 (RFC 1321), which detects accidental changes only.
     Md5,
     /// Adler-32 (RFC 1950).
     Adler32,
@@ -29,32 +30,32 @@ pub enum Kind {
     Blake3,
 }
 
-/// A hash that somebody asked for, and what it should be if they know.
+/// Hash that the user asks for, with its expected value if that is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
-    /// Which.
-    pub kind: Kind,
-    /// What it should be, in lower-case digits of full width.
+pub struct HashRequest {
+    /// Hash function.
+    pub kind: HashKind,
+    /// Expected value, as lower-case hexadecimal digits of full width.
     #[serde(deserialize_with = "bounded::option_text::<DIGITS_MAX, _>")]
     pub expected: Option<String>,
 }
 
-/// A file of a copy, and its hashes.
+/// File of a copy, with its hashes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hashed {
-    /// Its path among the entries.
+pub struct FileHashes {
+    /// Path of the entry.
     #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
     pub path: Vec<u8>,
-    /// Its bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// What they come to, in lower-case digits of full width.
+    /// Hashes, as lower-case hexadecimal digits of full width.
     #[serde(deserialize_with = "digits")]
-    pub hashes: Vec<(Kind, String)>,
+    pub hashes: Vec<(HashKind, String)>,
 }
 
-/// Decodes the hashes of a file: as many as were asked for, of as many digits as one has.
-fn digits<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<(Kind, String)>, D::Error> {
-    let hashes: Vec<(Kind, Text<DIGITS_MAX>)> = bounded::list::<HASHES_MAX, _, _>(from)?;
+/// Decodes the hashes of a file. Their number and their digits are bounded.
+fn digits<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<(HashKind, String)>, D::Error> {
+    let hashes: Vec<(HashKind, Text<DIGITS_MAX>)> = bounded::list::<HASHES_MAX, _, _>(from)?;
     Ok(hashes
         .into_iter()
         .map(|(kind, text)| (kind, text.0))
@@ -63,12 +64,12 @@ fn digits<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<(Kind, String)>, D::Er
 
 /// Digits of the longest hash.
 const DIGITS_MAX: usize = 64;
-/// Hashes that can be asked for: a few times as many as there are.
+/// Most hashes in a request: a few times as many as there are functions.
 pub(crate) const HASHES_MAX: usize = 32;
 
-/// Hashes of one file, being taken.
+/// Computation of several hashes of one file.
 #[derive(Clone, Debug, Default)]
-pub struct Hashes {
+pub struct RunningHashes {
     states: Vec<State>,
 }
 
@@ -81,8 +82,8 @@ enum State {
     Blake3(Box<blake3::Hasher>),
 }
 
-impl Kind {
-    /// All of them.
+impl HashKind {
+    /// All hash functions.
     pub const ALL: [Self; 5] = [
         Self::Md5,
         Self::Adler32,
@@ -91,7 +92,7 @@ impl Kind {
         Self::Blake3,
     ];
 
-    /// What it is called on a command line and in JSON.
+    /// Returns the name on the command line and in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Md5 => "md5",
@@ -102,7 +103,7 @@ impl Kind {
         }
     }
 
-    /// How many hexadecimal digits it has, leading zeros included.
+    /// Returns the number of hexadecimal digits, with leading zeros.
     pub const fn digits(self) -> usize {
         match self {
             Self::Adler32 | Self::Crc32c => 8,
@@ -112,15 +113,15 @@ impl Kind {
     }
 }
 
-impl Asked {
-    /// Reads `md5,adler32` or `adler32=0a1b2c3d`. Some catalogues drop leading zeros of the short ones: there
-    /// they may be missing.
-    pub fn list(text: &str) -> Result<Vec<Self>, Error> {
+impl HashRequest {
+    /// Parses `md5,adler32` or `adler32=0a1b2c3d`. Leading zeros of values with 8 digits may be
+    /// missing, since some catalogues drop them.
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, Error> {
         text.split(',').map(Self::from_str).collect()
     }
 
-    /// Says so if what was expected is not what was `found`.
-    pub fn check(&self, found: &[(Kind, String)]) -> Result<(), Error> {
+    /// Fails if the expected value differs from the one in `found`.
+    pub fn check(&self, found: &[(HashKind, String)]) -> Result<(), Error> {
         let Some(expected) = &self.expected else {
             return Ok(());
         };
@@ -128,20 +129,23 @@ impl Asked {
         match found.iter().find(|(kind, _)| *kind == self.kind) {
             Some((_, found)) if found == expected => Ok(()),
             Some((_, found)) => {
-                let text = format!("its {name} is {found}, not {expected} as expected");
+                let text = format!("its {name} is {found} instead of the expected {expected}");
                 Err(Error::new(Code::Integrity, text))
             }
             None => {
-                let text = format!("its {name} was not taken, so that it may not be as expected");
+                let text = format!(
+                    "its {name} was not computed, so it cannot be compared with {expected}"
+                );
                 Err(Error::new(Code::Integrity, text))
             }
         }
     }
 }
 
-impl Hashed {
-    /// Whether digits are digits, so that they can be shown.
-    pub fn is_sound(&self) -> bool {
+impl FileHashes {
+    /// Returns true if all values are lower-case digits of the right number, so that they can be
+    /// shown.
+    pub fn is_valid(&self) -> bool {
         let is_digit = |digit: u8| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit);
         self.hashes
             .iter()
@@ -149,7 +153,7 @@ impl Hashed {
     }
 }
 
-impl FromStr for Asked {
+impl FromStr for HashRequest {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
@@ -157,10 +161,10 @@ impl FromStr for Asked {
             Some((name, value)) => (name, Some(value)),
             None => (text, None),
         };
-        let mut kinds = Kind::ALL.into_iter();
+        let mut kinds = HashKind::ALL.into_iter();
         let Some(kind) = kinds.find(|kind| name.eq_ignore_ascii_case(kind.name())) else {
-            let names = Kind::ALL.map(Kind::name).join(", ");
-            let text = format!("no hash is called \"{name}\": there are {names}");
+            let names = HashKind::ALL.map(HashKind::name).join(", ");
+            let text = format!("unknown hash \"{name}\"; choose one of {names}");
             return Err(Error::new(Code::Usage, text));
         };
         let expected = value.map(|value| {
@@ -170,7 +174,8 @@ impl FromStr for Asked {
             if is_hex && (is_short || value.len() == digits) {
                 Ok(format!("{:0>digits$}", value.to_ascii_lowercase()))
             } else {
-                let text = format!("{name} has {digits} hexadecimal digits: \"{value}\" is none");
+                let text =
+                    format!("\"{value}\" is not a {name}, which has {digits} hexadecimal digits");
                 Err(Error::new(Code::Usage, text))
             }
         });
@@ -179,9 +184,9 @@ impl FromStr for Asked {
     }
 }
 
-impl Hashes {
-    /// Those of an empty file, each kind once.
-    pub fn new(kinds: &[Kind]) -> Self {
+impl RunningHashes {
+    /// Starts the hashes of `kinds`, each once.
+    pub fn new(kinds: &[HashKind]) -> Self {
         let mut kinds = kinds.to_vec();
         kinds.sort_unstable();
         kinds.dedup();
@@ -189,14 +194,14 @@ impl Hashes {
         Self { states }
     }
 
-    /// Whether none are taken.
+    /// Returns true if no hash is computed.
     pub fn is_empty(&self) -> bool {
         self.states.is_empty()
     }
 
-    /// Takes in the next bytes of the file.
+    /// Adds the next bytes of the file.
     pub fn update(&mut self, bytes: &[u8]) {
-        // each hash takes a piece while the cache has it
+        // all functions hash a piece while it is in the cache
         for piece in bytes.chunks(PIECE) {
             for state in &mut self.states {
                 state.update(piece);
@@ -204,20 +209,20 @@ impl Hashes {
         }
     }
 
-    /// What they came to, in lower-case digits of full width, in the order of their kinds.
-    pub fn finish(self) -> Vec<(Kind, String)> {
+    /// Returns the hashes as lower-case digits of full width, in the order of their kinds.
+    pub fn finish(self) -> Vec<(HashKind, String)> {
         self.states.into_iter().map(State::finish).collect()
     }
 }
 
 impl State {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: HashKind) -> Self {
         match kind {
-            Kind::Md5 => Self::Md5(md5::Md5::new()),
-            Kind::Adler32 => Self::Adler32(simd_adler32::Adler32::new()),
-            Kind::Crc32c => Self::Crc32c(crc_fast::Digest::new(CrcAlgorithm::Crc32Iscsi)),
-            Kind::Sha256 => Self::Sha256(ring::digest::Context::new(&ring::digest::SHA256)),
-            Kind::Blake3 => Self::Blake3(Box::default()),
+            HashKind::Md5 => Self::Md5(md5::Md5::new()),
+            HashKind::Adler32 => Self::Adler32(simd_adler32::Adler32::new()),
+            HashKind::Crc32c => Self::Crc32c(crc_fast::Digest::new(CrcAlgorithm::Crc32Iscsi)),
+            HashKind::Sha256 => Self::Sha256(ring::digest::Context::new(&ring::digest::SHA256)),
+            HashKind::Blake3 => Self::Blake3(Box::default()),
         }
     }
 
@@ -233,13 +238,13 @@ impl State {
         }
     }
 
-    fn finish(self) -> (Kind, String) {
+    fn finish(self) -> (HashKind, String) {
         match self {
-            Self::Md5(state) => (Kind::Md5, to_hex(&state.finalize())),
-            Self::Adler32(state) => (Kind::Adler32, format!("{:08x}", state.finish())),
-            Self::Crc32c(state) => (Kind::Crc32c, format!("{:08x}", state.finalize())),
-            Self::Sha256(state) => (Kind::Sha256, to_hex(state.finish().as_ref())),
-            Self::Blake3(state) => (Kind::Blake3, state.finalize().to_hex().to_string()),
+            Self::Md5(state) => (HashKind::Md5, to_hex(&state.finalize())),
+            Self::Adler32(state) => (HashKind::Adler32, format!("{:08x}", state.finish())),
+            Self::Crc32c(state) => (HashKind::Crc32c, format!("{:08x}", state.finalize())),
+            Self::Sha256(state) => (HashKind::Sha256, to_hex(state.finish().as_ref())),
+            Self::Blake3(state) => (HashKind::Blake3, state.finalize().to_hex().to_string()),
         }
     }
 }
@@ -250,6 +255,7 @@ impl fmt::Debug for State {
     }
 }
 
+/// Bytes that all functions hash before the next bytes.
 const PIECE: usize = 64 << 10;
 
 #[cfg(test)]
@@ -259,13 +265,13 @@ mod tests {
     use super::*;
 
     fn hash(bytes: &[u8]) -> Vec<String> {
-        let mut hashes = Hashes::new(&Kind::ALL);
+        let mut hashes = RunningHashes::new(&HashKind::ALL);
         hashes.update(bytes);
         hashes.finish().into_iter().map(|(_, text)| text).collect()
     }
 
     #[test]
-    fn hashes_are_what_their_standards_say() {
+    fn hashes_equal_the_values_of_their_standards() {
         assert_eq!(
             hash(b""),
             [
@@ -289,17 +295,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_read_and_compared() {
-        let asked = Asked::list("md5,ADLER32=91E01DE").unwrap();
-        assert_eq!((asked[0].kind, &asked[0].expected), (Kind::Md5, &None));
+    fn hash_requests_are_parsed_and_compared() {
+        let asked = HashRequest::parse_list("md5,ADLER32=91E01DE").unwrap();
+        assert_eq!((asked[0].kind, &asked[0].expected), (HashKind::Md5, &None));
         assert_eq!(asked[1].expected.as_deref(), Some("091e01de"));
-        let mut hashes = Hashes::new(&[Kind::Adler32, Kind::Adler32]);
+        let mut hashes = RunningHashes::new(&[HashKind::Adler32, HashKind::Adler32]);
         hashes.update(b"123456789");
         let found = hashes.finish();
         assert_eq!(found.len(), 1);
         assert_eq!(asked[0].check(&found), Ok(()));
         assert_eq!(asked[1].check(&found), Ok(()));
-        let other = Asked::list("adler32=1").unwrap();
+        let other = HashRequest::parse_list("adler32=1").unwrap();
         assert_eq!(other[0].check(&found).unwrap_err().code, Code::Integrity);
         assert!(other[0].check(&[]).is_err());
         for text in [
@@ -312,15 +318,19 @@ mod tests {
             "md5,",
             "adler32=",
         ] {
-            assert_eq!(Asked::list(text).unwrap_err().code, Code::Usage, "{text}");
+            assert_eq!(
+                HashRequest::parse_list(text).unwrap_err().code,
+                Code::Usage,
+                "{text}"
+            );
         }
     }
 
     proptest! {
         #[test]
-        fn pieces_hash_like_the_whole(bytes: Vec<u8>, cut: prop::sample::Index) {
+        fn hash_of_pieces_equals_that_of_the_whole(bytes: Vec<u8>, cut: prop::sample::Index) {
             let (front, back) = bytes.split_at(cut.index(bytes.len() + 1));
-            let mut hashes = Hashes::new(&Kind::ALL);
+            let mut hashes = RunningHashes::new(&HashKind::ALL);
             hashes.update(front);
             hashes.update(back);
             let pieces: Vec<_> = hashes.finish().into_iter().map(|(_, text)| text).collect();

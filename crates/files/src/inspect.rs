@@ -1,4 +1,4 @@
-//! What an entry has that only some have, or that is only kept if somebody asks.
+//! Completion of entries: attributes, hard links and holes, which only some options need.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -11,32 +11,34 @@ use lighthaul_io::fs::metadata::{Extras, Keep};
 use lighthaul_io::fs::sparse::DataRanges;
 
 use crate::hard_links::HardLinks;
-use crate::manifest::{Entry, Kind, Linked, PARTS_MAX};
+use crate::manifest::{Entry, EntryKind, Linked, PARTS_MAX};
 use crate::notes::Notes;
 use crate::object::Span;
 use crate::options::Options;
 use crate::walk::Found;
 
-/// Looks once more at what is found, as soon as it is.
-pub struct Inspected {
+/// Iterator that completes each entry as soon as it is found.
+pub struct Inspector {
     found: Box<dyn Iterator<Item = Found> + Send>,
     ground: Arc<Ground>,
-    /// What is kept besides permissions and the time of the last change; nothing if there is nothing.
+    /// Metadata to read besides permissions and modification times; none if there is nothing to
+    /// read.
     keep: Option<Keep>,
     notes: Notes,
-    /// What the folders had that have not ended, before reading them changed when that was.
+    /// Attributes of folders whose end is pending. They are read before reading the folder changes
+    /// its access time.
     folders: BTreeMap<Vec<u8>, Option<Box<Extras>>>,
-    /// Which files are the same, if that is to stay so.
+    /// Table of hard links, if they are preserved.
     links: Option<HardLinks>,
-    /// The bytes of the one file must come to what somebody expects.
+    /// True if the user gave the expected hash of the only file.
     expects: bool,
     /// Entries so far.
     listed: u64,
     ready: VecDeque<Found>,
 }
 
-impl Inspected {
-    /// All that is `found` on `ground`, completed, and the folder `top` that it is in.
+impl Inspector {
+    /// Creates an iterator over `found` in `ground`, with the folder `top` whose contents they are.
     pub fn new(
         (found, top): (Box<dyn Iterator<Item = Found> + Send>, Option<&Path>),
         ground: Arc<Ground>,
@@ -65,23 +67,23 @@ impl Inspected {
         inspected
     }
 
-    /// Completes `entry`, which is at `place` and like `meta` if it is a file.
+    /// Completes `entry`, which is at `place`. `meta` is the metadata of a file or link.
     fn inspect(&mut self, entry: &mut Entry, place: &Path, meta: Option<&Meta>) {
         match entry.kind {
-            Kind::Folder => {
+            EntryKind::Folder => {
                 let extras = self.extras(place);
                 self.folders.insert(entry.path.clone(), extras);
             }
-            Kind::Leave => entry.extras = self.folders.remove(&entry.path).flatten(),
-            Kind::Link(_) => {
+            EntryKind::FolderEnd => entry.extras = self.folders.remove(&entry.path).flatten(),
+            EntryKind::Link(_) => {
                 entry.extras = self.extras(place);
                 entry.linked = meta.map_or(Linked::Alone, |meta| self.linked(meta));
             }
-            Kind::File(size) => {
+            EntryKind::File(size) => {
                 entry.extras = self.extras(place);
                 entry.linked = meta.map_or(Linked::Alone, |meta| self.linked(meta));
                 if let Some(meta) = meta.filter(|meta| meta.allocated < size) {
-                    // what cannot be found out now is found out when it is read
+                    // holes that cannot be read now are found when the file is read
                     entry.data = self.data(meta, place).unwrap_or_default();
                 }
             }
@@ -91,38 +93,39 @@ impl Inspected {
     fn extras(&mut self, place: &Path) -> Option<Box<Extras>> {
         let keep = self.keep?;
         let read = self.ground.inode(place).and_then(|inode| inode.read(keep));
-        // what is gone or closed by now fails when it is read
+        // a file that is gone or closed by now fails when it is read
         let (extras, not_kept) = read.ok()?;
-        let news = self.notes.news(not_kept);
+        let news = self.notes.unreported(not_kept);
         self.ready.extend(news.into_iter().map(Found::Noted));
         Some(Box::new(extras))
     }
 
-    /// Which other names the file or link has that was found last.
+    /// Returns the other names of the file or link that was found last.
     fn linked(&mut self, meta: &Meta) -> Linked {
         let Some(links) = &mut self.links else {
             return Linked::Alone;
         };
-        let forgone = links.forgone();
-        match links.note(meta.inode, meta.names, self.listed) {
+        let dropped = links.dropped();
+        match links.record(meta.inode, meta.names, self.listed) {
             Some(first) => Linked::To(first),
-            None if meta.names > 1 && links.forgone() == forgone => Linked::First(meta.names - 1),
+            None if meta.names > 1 && links.dropped() == dropped => Linked::First(meta.names - 1),
             None => Linked::Alone,
         }
     }
 
-    /// What is to be said when all was found.
+    /// Returns the message at the end of all entries, if there is one.
     fn conclude(&mut self) -> Option<Found> {
-        let forgone = self.links.take()?.forgone();
-        (forgone > 0).then(|| {
+        let dropped = self.links.take()?.dropped();
+        (dropped > 0).then(|| {
             Found::Noted(format!(
-                "up to {forgone} names became files of their own, since too many files have several: \
-                 copy fewer folders at a time to keep them"
+                "up to {dropped} hard links were copied as separate files, because too many files have several names; \
+                copy fewer folders at a time to preserve them"
             ))
         })
     }
 
-    /// Where the file has data; nothing if it has no holes, or has changed since `listed`.
+    /// Returns the ranges of data in the file, or none if it has no holes or has changed since
+    /// `listed`.
     fn data(&self, listed: &Meta, place: &Path) -> io::Result<Option<Vec<Span>>> {
         let file = self.ground.file(place)?;
         let parts = DataRanges::of(&file, listed.size).list(PARTS_MAX)?;
@@ -130,19 +133,19 @@ impl Inspected {
             return Ok(None);
         }
         let data: Vec<Span> = parts.iter().map(|part| (part.start, part.end)).collect();
-        // a file that is nothing but a hole is not sent, and so could not be held until its hash is known
+        // a file of one hole is not sent, so it could not be held back until its hash is known
         let is_whole = data == [(0, listed.size)] || self.expects && data.is_empty();
         Ok((!is_whole).then_some(data))
     }
 }
 
-impl std::fmt::Debug for Inspected {
+impl std::fmt::Debug for Inspector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Inspected({} listed)", self.listed)
+        write!(f, "Inspector({} listed)", self.listed)
     }
 }
 
-impl Iterator for Inspected {
+impl Iterator for Inspector {
     type Item = Found;
 
     fn next(&mut self) -> Option<Found> {

@@ -1,15 +1,19 @@
-//! Floor 4: trees of files. What is in them, which of it is taken, and what its bytes come to.
+//! Floor 4: trees of files, selection of entries, digests and hashes.
 //!
-//! - [`walk`]: from paths to entries; [`listed`]: from a list to entries; [`inspect`]: what only some entries have
-//! - [`filter`]: which files of a tree are taken; [`list`]: paths to look for; [`options`]: how trees are copied
-//! - [`manifest`]: the list of entries; [`object`]: how parts of files lie in one row; [`hard_links`]: which are the same file
-//! - [`names`]: which names a target does not take; [`temp_names`]: names of files that are not complete
-//! - [`digest`]: the proof that two sides agree; [`hash`]: what others want to know, and [`sums`]: of many files at a time
-//! - [`verb`]: what can be asked about files where they are; [`work`]: doing it; [`far`]: for a peer
-//! - [`special`]: devices and their like; [`notes`]: what is told once
+//! - [`walk`]: entries below given paths; [`listed`]: entries of a list; [`inspect`]: attributes,
+//!   hard links, holes
+//! - [`filter`]: rules that select files; [`list`]: lists of paths; [`options`]: options of a copy
+//! - [`manifest`]: list of entries; [`object`]: layout of parts of files in an object;
+//!   [`hard_links`]: names of the same file
+//! - [`names`]: names that a target rejects; [`temp_names`]: names of temporary files
+//! - [`digest`]: digests that verify a transfer; [`hash`]: hashes for users; [`sums`]: hashes of
+//!   many files at a time
+//! - [`request`]: requests about files; [`execute`]: their execution; [`remote`]: execution for a
+//!   peer
+//! - [`special`]: devices, FIFOs and sockets; [`notes`]: messages that are shown once
 
 pub mod digest;
-pub mod far;
+pub mod execute;
 pub mod filter;
 pub mod hard_links;
 pub mod hash;
@@ -21,9 +25,9 @@ pub mod names;
 pub mod notes;
 pub mod object;
 pub mod options;
+pub mod remote;
+pub mod request;
 pub mod special;
 pub mod sums;
 pub mod temp_names;
-pub mod verb;
 pub mod walk;
-pub mod work;

@@ -1,6 +1,7 @@
-//! A list of paths that one side has and the other looks through, told page by page as it is asked for.
+//! List of paths that one side has and the other side walks. It is sent page by page, on request.
 //!
-//! What comes next on the same stream never waits behind names that nobody has room for.
+//! Other messages on the same stream therefore never wait behind paths that the receiver has no
+//! room for.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
@@ -9,52 +10,53 @@ use std::{fmt, iter, thread};
 
 use lighthaul_base::escape::escape;
 use lighthaul_session::error::{Code, Error, caught};
+use lighthaul_session::fault::PeerFault;
 
 use crate::manifest::{PATH_MAX, safe};
 
-/// Names in one page: of [`PATH_MAX`] octets each, they are less than the longest message.
+/// Most paths in one page. With [`PATH_MAX`] octets each, they fit in a message.
 pub const NAMES_MAX: usize = 200;
-/// Octets of a name that is too long in a message about it.
+/// Octets of a path that is too long in its error message.
 const NAME_SHOWN: usize = 100;
-/// Pages that are asked for ahead.
+/// Most pages that are requested ahead.
 const PAGES_MAX: usize = 64;
 
-/// The paths of a list. The lock is for settings, which threads share.
-pub struct Names(Mutex<Box<dyn Iterator<Item = Result<Vec<u8>, Error>> + Send>>);
+/// Paths of a list. The lock lets threads share settings that contain the list.
+pub struct PathList(Mutex<Box<dyn Iterator<Item = Result<Vec<u8>, Error>> + Send>>);
 
-/// Paths of a list that go into one message; none say that the list has ended.
+/// Paths of a list in one message. An empty page ends the list.
 pub type Page = Vec<Vec<u8>>;
 
-/// The side that has the list, as it reads it: names may come from somebody who thinks, and for whom
-/// nobody waits.
+/// Sending side of a list, which reads it in a thread. The paths may come from a slow program, and
+/// no other message waits for them.
 #[derive(Debug)]
-pub struct Told {
+pub struct ListSender {
     names: Mutex<Receiver<Result<Vec<u8>, Error>>>,
-    /// Pages that were asked for and not said.
-    owed: AtomicU64,
-    /// The last page has been said.
+    /// Pages that were requested and not sent.
+    requested: AtomicU64,
+    /// True after the last page was sent.
     ended: AtomicBool,
 }
 
-/// The side that looks for what the list names.
+/// Receiving side of a list.
 #[derive(Debug)]
-pub struct Heard {
-    /// Where pages go, until the last has come.
+pub struct ListReceiver {
+    /// Queue of pages, until the last was received.
     pages: Option<SyncSender<Page>>,
-    /// Pages that were asked for.
+    /// Pages that were requested.
     asked: u64,
-    /// Pages that were looked at.
+    /// Pages that were walked.
     read: Arc<AtomicU64>,
 }
 
-impl Names {
-    /// The paths of a list, as they come.
+impl PathList {
+    /// Creates a list from an iterator.
     pub fn new(names: impl Iterator<Item = Result<Vec<u8>, Error>> + Send + 'static) -> Self {
         Self(Mutex::new(Box::new(names)))
     }
 }
 
-impl Iterator for Names {
+impl Iterator for PathList {
     type Item = Result<Vec<u8>, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -63,15 +65,15 @@ impl Iterator for Names {
     }
 }
 
-impl fmt::Debug for Names {
+impl fmt::Debug for PathList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Names")
+        write!(f, "PathList")
     }
 }
 
-impl Told {
-    /// Begins to read `names`, in a thread of its own.
-    pub fn begin(mut names: Names) -> Result<Self, Error> {
+impl ListSender {
+    /// Starts a thread that reads `names`.
+    pub fn start(mut names: PathList) -> Result<Self, Error> {
         let (read, come) = sync_channel(PAGES_MAX * NAMES_MAX);
         let reading = move || {
             let done = caught("list", || {
@@ -79,48 +81,54 @@ impl Told {
                 Ok(())
             });
             if let Err(error) = done {
-                // a list that ends early would look whole
+                // an early end would look like a complete list
                 read.send(Err(error)).ok();
             }
         };
         let thread = thread::Builder::new().name("list".into()).spawn(reading);
-        thread.map_err(|e| Error::new(Code::Io, format!("the list cannot be read: {e}")))?;
+        thread.map_err(|e| {
+            Error::new(
+                Code::Io,
+                format!("cannot start a thread for the list of files: {e}"),
+            )
+        })?;
         Ok(Self {
             names: Mutex::new(come),
-            owed: AtomicU64::new(0),
+            requested: AtomicU64::new(0),
             ended: AtomicBool::new(false),
         })
     }
 
-    /// One more page is asked for.
-    pub fn ask(&self) {
-        self.owed.fetch_add(1, Relaxed);
+    /// Counts one more requested page.
+    pub fn request(&self) {
+        self.requested.fetch_add(1, Relaxed);
     }
 
-    /// Whether the last page has been said.
+    /// Returns true after the last page was sent.
     pub fn has_ended(&self) -> bool {
         self.ended.load(Relaxed)
     }
 
-    /// Says what has been read by now, as far as it was asked for and there is room: who asks need not hear.
-    pub fn answer(
+    /// Sends the paths that were read by now, as far as pages were requested and `has_room` returns
+    /// true.
+    pub fn send_pages(
         &self,
         has_room: impl Fn() -> bool,
         mut say: impl FnMut(Page) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        while self.owed.load(Relaxed) > 0
+        while self.requested.load(Relaxed) > 0
             && !self.has_ended()
             && has_room()
             && let Some(page) = self.page()?
         {
-            self.owed.fetch_sub(1, Relaxed);
+            self.requested.fetch_sub(1, Relaxed);
             self.ended.store(page.is_empty(), Relaxed);
             say(page)?;
         }
         Ok(())
     }
 
-    /// What has been read by now; nothing if that is no name and the list goes on.
+    /// Returns the paths that were read by now, or none if there are none yet.
     fn page(&self) -> Result<Option<Page>, Error> {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let first = match names.try_recv() {
@@ -134,16 +142,16 @@ impl Told {
             None => Ok(Some(page)),
             Some(name) => {
                 let name = escape(&String::from_utf8_lossy(name), NAME_SHOWN).into_owned();
-                let text = format!("{name} in the list of files is longer than any path");
+                let text = format!("{name}... in the list of files is longer than any path");
                 Err(Error::new(Code::Usage, text))
             }
         }
     }
 }
 
-impl Heard {
-    /// A list, and the names that will come of it.
-    pub fn new() -> (Self, Names) {
+impl ListReceiver {
+    /// Creates the receiving side of a list, and the paths that it will receive.
+    pub fn new() -> (Self, PathList) {
         let (pages, come) = sync_channel::<Page>(PAGES_MAX);
         let read = Arc::<AtomicU64>::default();
         let list = Self {
@@ -155,11 +163,14 @@ impl Heard {
             read.fetch_add(1, Relaxed);
             page.into_iter().map(Ok)
         });
-        (list, Names::new(names))
+        (list, PathList::new(names))
     }
 
-    /// Asks for as many pages as there is room for.
-    pub fn ask(&mut self, mut ask: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
+    /// Requests as many pages as there is room for.
+    pub fn request_pages(
+        &mut self,
+        mut ask: impl FnMut() -> Result<(), Error>,
+    ) -> Result<(), Error> {
         while self.pages.is_some() && self.asked < self.read.load(Relaxed) + PAGES_MAX as u64 {
             self.asked += 1;
             ask()?;
@@ -167,19 +178,20 @@ impl Heard {
         Ok(())
     }
 
-    /// Takes a page in, which must be one that was asked for and lead nowhere else.
-    pub fn take(&mut self, page: Page) -> Result<(), Error> {
-        let lie = || Error::new(Code::Protocol, "the peer's list makes no sense");
-        let pages = self.pages.as_ref().ok_or_else(lie)?;
+    /// Adds a page to the queue. It must have been requested, and its paths must stay below the
+    /// source.
+    pub fn receive(&mut self, page: Page) -> Result<(), Error> {
+        let invalid = || PeerFault::Invalid("an invalid page of the list of files");
+        let pages = self.pages.as_ref().ok_or_else(invalid)?;
         if page.is_empty() {
             self.pages = None;
             return Ok(());
         }
         let page: Option<Page> = page.into_iter().map(safe).collect();
-        match pages.try_send(page.ok_or_else(lie)?) {
-            // who does not look any more has failed, or been stopped
+        match pages.try_send(page.ok_or_else(invalid)?) {
+            // a walk that stopped reading has failed, or was stopped
             Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
-            Err(TrySendError::Full(_)) => Err(lie()),
+            Err(TrySendError::Full(_)) => Err(invalid().into()),
         }
     }
 }
@@ -193,38 +205,38 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_is_told_in_order_and_no_faster_than_it_is_looked_through() {
+    fn long_list_arrives_in_order_and_no_faster_than_it_is_walked() {
         let all: Vec<_> = (0..30_000)
             .map(|nth| nth.to_string().into_bytes())
             .collect();
-        let told = Told::begin(Names::new(all.clone().into_iter().map(Ok))).unwrap();
-        let (mut heard, mut names) = Heard::new();
-        let (mut come, mut looked) = (0, Page::new());
-        while !told.has_ended() {
-            heard
-                .ask(|| {
-                    told.ask();
+        let sender = ListSender::start(PathList::new(all.clone().into_iter().map(Ok))).unwrap();
+        let (mut receiver, mut names) = ListReceiver::new();
+        let (mut come, mut walked) = (0, Page::new());
+        while !sender.has_ended() {
+            receiver
+                .request_pages(|| {
+                    sender.request();
                     Ok(())
                 })
                 .unwrap();
             let take = |page: Page| {
                 come += page.len();
-                heard.take(page)
+                receiver.receive(page)
             };
-            told.answer(|| true, take).unwrap();
-            let there = come - looked.len();
-            looked.extend(names.by_ref().take(there).map(Result::unwrap));
+            sender.send_pages(|| true, take).unwrap();
+            let there = come - walked.len();
+            walked.extend(names.by_ref().take(there).map(Result::unwrap));
         }
-        assert!(looked == all, "{} of {}", looked.len(), all.len());
+        assert!(walked == all, "{} of {}", walked.len(), all.len());
     }
 
     #[test]
-    fn a_list_whose_reading_panics_does_not_end_early() {
+    fn list_whose_reading_panics_does_not_end_early() {
         let names = iter::repeat_with(|| panic!("broken on purpose"));
-        let told = Told::begin(Names::new(names)).unwrap();
-        told.ask();
+        let sender = ListSender::start(PathList::new(names)).unwrap();
+        sender.request();
         let error = loop {
-            if let Err(error) = told.answer(|| true, |page| panic!("{page:?}")) {
+            if let Err(error) = sender.send_pages(|| true, |page| panic!("{page:?}")) {
                 break error;
             }
             thread::yield_now();
@@ -233,37 +245,40 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_that_was_not_asked_for_has_no_room_or_is_behind_the_end() {
-        let told = Told::begin(Names::new(iter::once(Ok(b"x".to_vec())))).unwrap();
+    fn pages_are_sent_only_on_request_with_room_and_before_the_end() {
+        let sender = ListSender::start(PathList::new(iter::once(Ok(b"x".to_vec())))).unwrap();
         let silence = |page: Page| panic!("{page:?}");
-        told.answer(|| true, silence).unwrap();
-        (0..9).for_each(|_| told.ask());
-        told.answer(|| false, silence).unwrap();
+        sender.send_pages(|| true, silence).unwrap();
+        (0..9).for_each(|_| sender.request());
+        sender.send_pages(|| false, silence).unwrap();
         let mut pages = Vec::new();
-        while !told.has_ended() {
+        while !sender.has_ended() {
             let keep = |page| {
                 pages.push(page);
                 Ok(())
             };
-            told.answer(|| true, keep).unwrap();
+            sender.send_pages(|| true, keep).unwrap();
         }
         assert_eq!(pages, [page(&["x"]), page(&[])]);
-        told.answer(|| true, silence).unwrap();
-        let (mut heard, names) = Heard::new();
+        sender.send_pages(|| true, silence).unwrap();
+        let (mut receiver, names) = ListReceiver::new();
         for page in pages {
-            heard.take(page).unwrap();
+            receiver.receive(page).unwrap();
         }
         assert_eq!(names.map(Result::unwrap).collect::<Page>(), page(&["x"]));
-        assert!(heard.take(page(&["y"])).is_err(), "it has ended");
+        assert!(receiver.receive(page(&["y"])).is_err(), "it has ended");
     }
 
     #[test]
-    fn a_list_that_leads_out_or_was_not_asked_for_is_refused() {
+    fn list_with_unsafe_paths_or_unrequested_pages_is_rejected() {
         for name in ["../x", "/x", "a/../b", ""] {
-            assert!(Heard::new().0.take(page(&[name])).is_err(), "{name:?}");
+            assert!(
+                ListReceiver::new().0.receive(page(&[name])).is_err(),
+                "{name:?}"
+            );
         }
-        let (mut heard, _names) = Heard::new();
-        let taken = (0..=PAGES_MAX).map(|_| heard.take(page(&["x"])).is_ok());
+        let (mut receiver, _names) = ListReceiver::new();
+        let taken = (0..=PAGES_MAX).map(|_| receiver.receive(page(&["x"])).is_ok());
         let taken: Vec<_> = taken.collect();
         assert!(taken[..PAGES_MAX].iter().all(|taken| *taken) && !taken[PAGES_MAX]);
     }

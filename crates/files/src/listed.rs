@@ -1,4 +1,4 @@
-//! Paths from a list instead of a walk, with the folders on the way to them.
+//! Entries of a list of paths, in place of a walk, with the folders above them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
@@ -9,105 +9,109 @@ use std::sync::Arc;
 use lighthaul_io::fs::ground::Ground;
 
 use crate::filter::Rules;
-use crate::list::Names;
-use crate::manifest::{Entry, Kind};
+use crate::list::PathList;
+use crate::manifest::{Entry, EntryKind};
 use crate::walk::{Found, Walk};
 
-/// What is to be sent.
-pub struct Finds {
-    /// Where it is.
+/// Source of entries for a copy.
+pub struct SourceEntries {
+    /// Part of the file system that holds the entries.
     pub ground: Arc<Ground>,
-    /// Entries are named after their source, rather than being the contents of one folder.
+    /// True if entries have the names of their sources; false if they are the contents of one
+    /// folder.
     pub named: bool,
-    /// The folder whose contents they are, if it is to come along.
+    /// Folder whose contents the entries are, if its attributes are copied.
     pub top: Option<PathBuf>,
-    /// Where it comes from.
+    /// Origin of the entries.
     pub from: Origin,
 }
 
-/// Where what is to be sent comes from.
+/// Origin of entries.
 pub enum Origin {
-    /// A walk, or a list that is here.
-    Here(Box<dyn Iterator<Item = Found> + Send>),
-    /// A list that the receiver has, of paths seen from this folder.
-    There(PathBuf),
+    /// A walk, or a list on this side.
+    Local(Box<dyn Iterator<Item = Found> + Send>),
+    /// A list that the receiver sends, of paths relative to this folder.
+    Remote(PathBuf),
 }
 
-impl Finds {
-    /// What a walk finds.
-    pub fn walked(walk: Walk) -> Self {
+impl SourceEntries {
+    /// Returns the entries of a walk.
+    pub fn from_walk(walk: Walk) -> Self {
         Self {
             ground: walk.ground(),
             named: walk.named,
             top: walk.top(),
-            from: Origin::Here(Box::new(walk)),
+            from: Origin::Local(Box::new(walk)),
         }
     }
 
-    /// What `names` lists, seen from the folder `base`.
-    pub fn listed(ground: Arc<Ground>, base: PathBuf, names: Names, rules: Rules) -> Self {
-        let listed = Listed::new(Arc::clone(&ground), base, names, rules);
+    /// Returns the entries of the list `names`, relative to the folder `base`.
+    pub fn from_list(ground: Arc<Ground>, base: PathBuf, names: PathList, rules: Rules) -> Self {
+        let listed = ListWalk::new(Arc::clone(&ground), base, names, rules);
         Self {
             ground,
             named: false,
             top: None,
-            from: Origin::Here(Box::new(listed)),
+            from: Origin::Local(Box::new(listed)),
         }
     }
 
-    /// What somebody else finds, as the contents of a folder of `ground`.
-    pub fn found(ground: Arc<Ground>, found: impl Iterator<Item = Found> + Send + 'static) -> Self {
+    /// Returns the entries of an iterator, as contents of a folder in `ground`.
+    pub fn from_entries(
+        ground: Arc<Ground>,
+        found: impl Iterator<Item = Found> + Send + 'static,
+    ) -> Self {
         Self {
             ground,
             named: false,
             top: None,
-            from: Origin::Here(Box::new(found)),
+            from: Origin::Local(Box::new(found)),
         }
     }
 
-    /// What the receiver will list, seen from the folder `base`.
-    pub const fn awaited(ground: Arc<Ground>, base: PathBuf) -> Self {
+    /// Returns the entries of a list that the receiver sends, relative to the folder `base`.
+    pub const fn from_receiver(ground: Arc<Ground>, base: PathBuf) -> Self {
         Self {
             ground,
             named: false,
             top: None,
-            from: Origin::There(base),
+            from: Origin::Remote(base),
         }
     }
 }
 
-impl std::fmt::Debug for Finds {
+impl std::fmt::Debug for SourceEntries {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Finds(named {})", self.named)
+        write!(f, "SourceEntries(named {})", self.named)
     }
 }
 
 impl std::fmt::Debug for Origin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Here(_) => "Here",
-            Self::There(_) => "There",
+            Self::Local(_) => "Local",
+            Self::Remote(_) => "Remote",
         })
     }
 }
 
-/// Finds what a list names, seen from one folder; of folders all that is in them.
-pub struct Listed {
+/// Iterator over the entries that a list names, relative to one folder. Named folders are walked.
+pub struct ListWalk {
     ground: Arc<Ground>,
     base: PathBuf,
-    names: Names,
-    /// What is left out of what it names, but for the folders on the way.
+    names: PathList,
+    /// Rules for everything but the folders above the listed paths.
     rules: Rules,
-    /// What is found at the name that was read last.
+    /// Walk of the path that was read last.
     walk: Option<Walk>,
-    /// Folders that have been told and not ended, with how they end.
+    /// Folders whose end is pending, with the entry and the place of their end.
     entered: BTreeMap<Vec<u8>, (Entry, PathBuf)>,
     ready: VecDeque<Found>,
 }
 
-impl Listed {
-    /// What `names` lists below the folder `base`.
-    pub fn new(ground: Arc<Ground>, base: PathBuf, names: Names, rules: Rules) -> Self {
+impl ListWalk {
+    /// Creates an iterator over the list `names`, relative to the folder `base`.
+    pub fn new(ground: Arc<Ground>, base: PathBuf, names: PathList, rules: Rules) -> Self {
         Self {
             ground,
             base,
@@ -119,7 +123,7 @@ impl Listed {
         }
     }
 
-    /// Takes the next name of the list; answers whether there was one.
+    /// Starts the walk of the next path. Returns false at the end of the list.
     fn advance(&mut self) -> bool {
         let name = match self.names.next() {
             None => return false,
@@ -140,7 +144,7 @@ impl Listed {
         true
     }
 
-    /// Tells a folder on the way, the first time.
+    /// Adds a folder above a listed path, unless it was added before.
     fn enter(&mut self, path: &[u8]) {
         if self.entered.contains_key(path) {
             return;
@@ -149,9 +153,9 @@ impl Listed {
         let (ground, all) = (Arc::clone(&self.ground), Rules::default());
         let first = Walk::at(ground, place, path.to_vec(), all).next();
         if let Some(Found::Entry(entry, place, meta)) = first {
-            if entry.kind == Kind::Folder {
+            if entry.kind == EntryKind::Folder {
                 let leave = Entry {
-                    kind: Kind::Leave,
+                    kind: EntryKind::FolderEnd,
                     ..entry.clone()
                 };
                 self.entered.insert(path.to_vec(), (leave, place.clone()));
@@ -161,7 +165,7 @@ impl Listed {
     }
 }
 
-impl Iterator for Listed {
+impl Iterator for ListWalk {
     type Item = Found;
 
     fn next(&mut self) -> Option<Found> {
@@ -174,7 +178,7 @@ impl Iterator for Listed {
             }
             self.walk = None;
             if !self.advance() {
-                // the deepest first
+                // the deepest folder ends first
                 let (_, (leave, place)) = self.entered.pop_last()?;
                 return Some(Found::Entry(leave, place, None));
             }
@@ -182,8 +186,8 @@ impl Iterator for Listed {
     }
 }
 
-impl std::fmt::Debug for Listed {
+impl std::fmt::Debug for ListWalk {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Listed(below {})", self.base.display())
+        write!(f, "ListWalk(below {})", self.base.display())
     }
 }

@@ -1,4 +1,4 @@
-//! The list of a transfer's files, and how it is packed for the wire.
+//! Manifest: the list of a transfer's entries, and its encoding.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -7,83 +7,85 @@ use std::path::{Component, Path};
 use lighthaul_io::control::bounded::{self, List};
 use lighthaul_io::fs::metadata::Extras;
 use lighthaul_session::error::{Code, Error};
+use lighthaul_session::fault::PeerFault;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::object::Span;
 
-/// The most octets that a chunk of the manifest has when it is unpacked.
+/// Most octets of a part of the manifest when it is unpacked.
 const CHUNK_MAX: usize = 4 << 20;
-/// Entries in a page of the list.
+/// Entries in one part of the manifest.
 pub const PAGE: usize = 1000;
-/// The longest path that is taken.
+/// Most octets of a path.
 pub const PATH_MAX: usize = 4096;
-/// The longest path that is told of: a folder whose own path is just short enough, and a name in it.
+/// Most octets of a path in messages: the longest path of a folder, and a name in it.
 pub const PATH_SHOWN_MAX: usize = 2 * PATH_MAX;
-/// The most places in one request: a command line that names more is longer than the system takes, or close to it.
+/// Most places in one request. Command lines with more are longer than the system accepts, or
+/// almost.
 pub const PLACES_MAX: usize = 1 << 14;
-/// The most parts that a file with holes is told in.
+/// Most ranges of data of a file with holes.
 pub const PARTS_MAX: usize = 1 << 13;
 
-/// Entries that may be listed and not yet in place, or failed, on the other side.
+/// Most entries that may be listed before the receiver has completed them.
 pub const WINDOW: u64 = 1 << 17;
 
-/// One file, folder or link.
+/// Entry of a transfer: a file, folder or link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Where it is, relative to the target; octets, since names need not be text.
+    /// Path relative to the target, as octets, since names need not be UTF-8.
     #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
     pub path: Vec<u8>,
-    /// What it is.
-    pub kind: Kind,
+    /// Kind of the entry.
+    pub kind: EntryKind,
     /// Permission bits.
     pub mode: u32,
-    /// Last change, seconds since 1970.
+    /// Modification time, seconds since 1970.
     pub seconds: i64,
-    /// And nanoseconds.
+    /// Nanoseconds of the modification time.
     pub nanos: u32,
-    /// The digest of a file, if both sides compare by that.
+    /// Digest of a file, if files are compared by digest.
     pub digest: Option<Digest>,
-    /// What else is to be kept of it, if that was asked for; neither permissions nor the last change.
+    /// Further metadata to preserve, besides permissions and modification time.
     pub extras: Option<Box<Extras>>,
-    /// Where a file has data, in order, if it has holes.
+    /// Ranges of data of a file with holes, in order.
     #[serde(deserialize_with = "bounded::option_list::<PARTS_MAX, _, _>")]
     pub data: Option<Vec<Span>>,
-    /// Which other names a file or link has.
+    /// Other names of a file or link.
     pub linked: Linked,
 }
 
-/// Which names a file or link has in the list, as far as names of one file are to stay that.
+/// Names of a file or link in the list, if hard links are preserved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Linked {
-    /// The one that it has here.
+    /// It has no other name in the list.
     #[default]
     Alone,
-    /// This is the first; so many more may follow.
+    /// This is its first name; this number of names may follow.
     First(u64),
-    /// Also that of the entry of this number.
+    /// It is the same file as the entry of this number.
     To(u64),
 }
 
-/// What an entry is.
+/// Kinds of entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
-    /// A file of so many bytes.
+pub enum EntryKind {
+    /// File of this size in bytes.
     File(u64),
-    /// A folder; what is in it follows.
+    /// Folder, whose contents follow.
     Folder,
-    /// The end of a folder: everything in it has been listed.
-    Leave,
-    /// A symbolic link to this.
+    /// End of a folder: all its contents were listed.
+    FolderEnd,
+    /// Symbolic link to this path.
     Link(#[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")] Vec<u8>),
 }
 
 impl Entry {
-    /// Something at `path` that only the target has.
-    pub const fn gone(path: Vec<u8>) -> Self {
+    /// Creates an entry for an item at `path` that only the target has.
+    pub const fn bare(path: Vec<u8>) -> Self {
         Self {
             path,
-            kind: Kind::Folder,
+            kind: EntryKind::Folder,
             mode: 0,
             seconds: 0,
             nanos: 0,
@@ -94,15 +96,15 @@ impl Entry {
         }
     }
 
-    /// Bytes that it has.
+    /// Returns the size of a file in bytes, and zero for other entries.
     pub const fn size(&self) -> u64 {
         match self.kind {
-            Kind::File(size) => size,
-            Kind::Folder | Kind::Leave | Kind::Link(_) => 0,
+            EntryKind::File(size) => size,
+            EntryKind::Folder | EntryKind::FolderEnd | EntryKind::Link(_) => 0,
         }
     }
 
-    /// Where it has data.
+    /// Returns the ranges of data.
     pub fn data(&self) -> Vec<Span> {
         match &self.data {
             Some(data) => data.clone(),
@@ -111,28 +113,28 @@ impl Entry {
         }
     }
 
-    /// Bytes of data that it has, which holes are not.
+    /// Returns the bytes of data, without holes.
     pub fn data_len(&self) -> u64 {
         self.data().iter().map(|(from, till)| till - from).sum()
     }
 
-    /// About how many octets tell it.
-    pub fn weight(&self) -> usize {
+    /// Returns the approximate size of the encoded entry, in octets.
+    pub fn encoded_len(&self) -> usize {
         let attributes = self.extras.iter().flat_map(|extras| &extras.xattrs);
         let attributes: usize = attributes
             .map(|(name, value)| name.len() + value.len() + 8)
             .sum();
         let link = match &self.kind {
-            Kind::Link(link) => link.len(),
-            Kind::Folder | Kind::Leave | Kind::File(_) => 0,
+            EntryKind::Link(link) => link.len(),
+            EntryKind::Folder | EntryKind::FolderEnd | EntryKind::File(_) => 0,
         };
         64 + self.path.len() + link + attributes + 20 * self.data.as_ref().map_or(0, Vec::len)
     }
 
-    /// Whether it says nothing that cannot be.
-    fn is_sound(&self) -> bool {
-        let is_file = matches!(self.kind, Kind::File(_));
-        let is_link = matches!(self.kind, Kind::Link(_));
+    /// Returns true if the fields agree with each other.
+    fn is_valid(&self) -> bool {
+        let is_file = matches!(self.kind, EntryKind::File(_));
+        let is_link = matches!(self.kind, EntryKind::Link(_));
         let mut at = 0;
         let data = self.data.iter().flatten();
         let in_order = data.into_iter().all(|(from, till)| {
@@ -149,17 +151,18 @@ impl Entry {
             && (is_file || is_link || self.linked == Linked::Alone)
     }
 
-    /// Its path as the system wants it.
+    /// Returns the path in the type of the system.
     pub fn path(&self) -> &Path {
         Path::new(OsStr::from_bytes(&self.path))
     }
 
-    /// Whether it ends the folder whose contents are copied, which has no name among them.
+    /// Returns true for the end of the folder whose contents are copied, which has an empty path.
     pub fn is_top(&self) -> bool {
-        self.path.is_empty() && self.kind == Kind::Leave
+        self.path.is_empty() && self.kind == EntryKind::FolderEnd
     }
 
-    /// Whether the path stays where it is put: relative, no `..`, nothing empty.
+    /// Returns true if the path stays below the target: relative, without `..`, without empty
+    /// names.
     pub fn is_safe(&self) -> bool {
         let path = &self.path;
         path.len() <= PATH_MAX
@@ -175,53 +178,49 @@ impl Entry {
     }
 }
 
-/// A path of octets that stays where it is put, as [`Entry::is_safe`] has it.
+/// Returns `path` if it stays below the target, as in [`Entry::is_safe`].
 pub fn safe(path: Vec<u8>) -> Option<Vec<u8>> {
-    let entry = Entry::gone(path);
+    let entry = Entry::bare(path);
     entry.is_safe().then_some(entry.path)
 }
 
-/// Packs `entries` for the wire.
+/// Packs a part of the manifest for the peer.
 pub fn pack(entries: &[Entry]) -> Result<Vec<u8>, Error> {
-    let plain = postcard::to_allocvec(entries)
-        .map_err(|error| Error::new(Code::Protocol, format!("packing the manifest: {error}")))?;
+    let plain = postcard::to_allocvec(entries).map_err(|error| {
+        Error::new(Code::Protocol, format!("cannot pack the manifest: {error}"))
+    })?;
     let mut packed = Vec::new();
     let mut encoder = flate2::write::DeflateEncoder::new(&mut packed, flate2::Compression::fast());
     std::io::Write::write_all(&mut encoder, &plain)
         .and_then(|()| encoder.finish().map(|_| ()))
-        .map_err(|error| Error::new(Code::Io, format!("packing the manifest: {error}")))?;
+        .map_err(|error| Error::new(Code::Io, format!("cannot pack the manifest: {error}")))?;
     Ok(packed)
 }
 
-/// Unpacks what [`pack`] made; refuses unsafe paths, and chunks that are too large or make no sense.
+/// Unpacks what [`pack`] packed. Rejects unsafe paths, and parts that are too large or malformed.
 pub fn unpack(packed: &[u8]) -> Result<Vec<Entry>, Error> {
     use std::io::Read;
-    let nonsense = || {
-        let text = "the peer's manifest makes no sense or is unsafe";
-        Error::new(Code::Protocol, text)
-    };
+    let invalid = || Error::from(PeerFault::Invalid("a malformed or unsafe manifest"));
     let mut plain = Vec::new();
     let limit = CHUNK_MAX as u64 + 1;
     flate2::read::DeflateDecoder::new(packed)
         .take(limit)
         .read_to_end(&mut plain)
-        .map_err(|_| nonsense())?;
+        .map_err(|_| invalid())?;
     if plain.len() > CHUNK_MAX {
-        return Err(nonsense());
+        return Err(invalid());
     }
     let entries = bounded::decode(|| postcard::from_bytes(&plain));
     let List::<PAGE, Entry>(entries) = entries.map_err(|why| {
-        why.map_or_else(nonsense, |why| {
-            Error::new(Code::Protocol, format!("the peer's manifest has {why}"))
-        })
+        why.map_or_else(invalid, |why| PeerFault::Oversized(why.to_string()).into())
     })?;
     if entries
         .iter()
-        .all(|entry| (entry.is_safe() || entry.is_top()) && entry.is_sound())
+        .all(|entry| (entry.is_safe() || entry.is_top()) && entry.is_valid())
     {
         Ok(entries)
     } else {
-        Err(nonsense())
+        Err(invalid())
     }
 }
 
@@ -233,7 +232,7 @@ mod tests {
         let path = path.as_bytes().to_vec();
         Entry {
             path,
-            kind: Kind::File(size),
+            kind: EntryKind::File(size),
             mode: 0o644,
             seconds: 1,
             nanos: 2,
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_and_names_that_cannot_be_are_refused() {
+    fn invalid_holes_and_links_are_rejected() {
         let good = Entry {
             data: Some(vec![(0, 5), (5, 6), (9, 10)]),
             linked: Linked::First(3),
@@ -257,8 +256,8 @@ mod tests {
             Ok(vec![good.clone()])
         );
         let bad: [fn(&mut Entry); 6] = [
-            |entry| entry.kind = Kind::File(9),
-            |entry| entry.kind = Kind::Folder,
+            |entry| entry.kind = EntryKind::File(9),
+            |entry| entry.kind = EntryKind::Folder,
             |entry| entry.data = Some(vec![(3, 3)]),
             |entry| entry.data = Some(vec![(4, 5), (3, 4)]),
             |entry| entry.data = Some(vec![(4, 3)]),
@@ -266,7 +265,7 @@ mod tests {
         ];
         for (nth, spoil) in bad.iter().enumerate() {
             let mut entry = Entry {
-                kind: Kind::File(1 << 20),
+                kind: EntryKind::File(1 << 20),
                 ..good.clone()
             };
             spoil(&mut entry);
@@ -275,13 +274,13 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_survives_the_wire() {
+    fn packed_manifest_is_read_back() {
         let entries = vec![file("a", 3), file("b/c", 0)];
         assert_eq!(unpack(&pack(&entries).unwrap()), Ok(entries));
     }
 
     #[test]
-    fn paths_that_leave_the_target_are_refused() {
+    fn paths_that_leave_the_target_are_rejected() {
         for path in [
             "",
             "/etc/passwd",
@@ -302,11 +301,11 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_does_not_go_off() {
+    fn manifest_that_unpacks_to_too_much_is_rejected() {
         let packed = pack(&vec![file(&"x".repeat(4000), 1); 4000]).unwrap();
         assert!(packed.len() < 200_000);
         assert!(unpack(&packed).is_err());
-        // nor does one of many small entries
+        // the number of entries is bounded, too
         let packed = pack(&vec![file("x", 1); PAGE + 1]).unwrap();
         let error = unpack(&packed).unwrap_err();
         assert!(error.text.contains("a list of 1001 items"), "{error}");

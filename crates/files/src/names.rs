@@ -1,34 +1,34 @@
-//! Names that a target does not take, or takes for each other; they are told, never changed.
+//! Names that collide or are invalid on the target. They are reported, never changed.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Names that are remembered at a time; what comes beyond is not compared. About 128 MiB.
+/// Most names in memory, about 128 MiB. Further names are not compared.
 const NAMES_MAX: usize = 1 << 22;
 
-/// What is wrong with the name at the end of a path, as a sentence.
+/// Fault of the name at the end of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
-    /// Another name of its folder is the same on the target.
-    Same(Vec<u8>),
-    /// It is longer than the target takes.
-    Long(Vec<u8>),
+pub enum NameFault {
+    /// The target regards another name in its folder as the same.
+    Collides(Vec<u8>),
+    /// The path or name is longer than the target accepts.
+    TooLong(Vec<u8>),
 }
 
-/// The names of the folders that a list is in, as a target takes them that does not tell upper from lower case.
+/// Names of the folders of a list, for a target that ignores case.
 ///
-/// Cases are folded as Unicode does in general. A file system that folds a little differently, or also takes
-/// composed and decomposed letters for the same, may still find two names alike that are not told here.
+/// Case is folded by the general rules of Unicode. A file system with other rules, or one that
+/// equates composed and decomposed letters, may see collisions that are not found here.
 #[derive(Debug, Default)]
-pub struct Folded {
-    /// By folder; of each folded name the hash, with that of the name itself.
+pub struct FoldedNames {
+    /// Hashes of folded names and of the names themselves, by folder.
     folders: BTreeMap<Vec<u8>, BTreeMap<u64, u64>>,
     names: usize,
 }
 
-impl Folded {
-    /// Takes note of `path`; answers whether its folder had a name that differs from its own in case alone.
-    pub fn take(&mut self, path: &[u8]) -> bool {
+impl FoldedNames {
+    /// Adds `path`. Returns true if its folder has a name that differs only in case.
+    pub fn add(&mut self, path: &[u8]) -> bool {
         let mut parts = path.rsplitn(2, |octet| *octet == b'/');
         let name = parts.next().unwrap_or_default();
         let folder = parts.next().unwrap_or_default();
@@ -49,35 +49,35 @@ impl Folded {
         first != own
     }
 
-    /// Forgets the names of `folder`, which has been listed to its end.
-    pub fn leave(&mut self, folder: &[u8]) {
+    /// Removes the names of `folder`, after its end in the list.
+    pub fn remove_folder(&mut self, folder: &[u8]) {
         let names = self.folders.remove(folder);
         self.names -= names.map_or(0, |names| names.len());
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for NameFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Same(path) => write!(
+            Self::Collides(path) => write!(
                 f,
-                "{} differs from another name of its folder in case alone, which the target does not tell \
-                 apart: rename or exclude one",
+                "{} differs only in case from another name in its folder, and the target ignores case; \
+                rename or exclude one of them",
                 String::from_utf8_lossy(path)
             ),
-            Self::Long(path) => write!(
+            Self::TooLong(path) => write!(
                 f,
-                "{} is longer, or has a longer name, than the target takes: rename or exclude it",
+                "{} is too long for the target, or its name is; rename or exclude it",
                 String::from_utf8_lossy(path)
             ),
         }
     }
 }
 
-/// The name without its cases; what is not text is folded as far as it is ASCII.
+/// Returns the name in folded case. Names that are not UTF-8 are folded as ASCII.
 fn fold(name: &[u8]) -> Vec<u8> {
     match std::str::from_utf8(name) {
-        // by way of upper case, so that the likes of \u{df} and ss meet
+        // via upper case, so that \u{df} and ss become equal
         Ok(text) => text.to_uppercase().to_lowercase().into_bytes(),
         Err(_) => name.to_ascii_lowercase(),
     }
@@ -94,41 +94,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_differ_in_case_alone_are_noticed_within_a_folder() {
-        let mut folded = Folded::default();
-        let mut take = |path: &str| folded.take(path.as_bytes());
-        assert!(!take("src") && !take("src/README") && !take("src/a") && !take("README"));
-        assert!(take("src/readme") && take("Src"));
-        assert!(!take("src/\u{c9}t\u{e9}") && take("src/\u{e9}T\u{c9}"));
-        assert!(!take("src/README"), "the same again");
-        assert!(!take("src/stra\u{df}e") && take("src/STRASSE"));
+    fn names_that_differ_in_case_are_found_within_a_folder() {
+        let mut folded = FoldedNames::default();
+        let mut add = |path: &str| folded.add(path.as_bytes());
+        assert!(!add("src") && !add("src/README") && !add("src/a") && !add("README"));
+        assert!(add("src/readme") && add("Src"));
+        assert!(!add("src/\u{c9}t\u{e9}") && add("src/\u{e9}T\u{c9}"));
+        assert!(!add("src/README"), "the same again");
+        assert!(!add("src/stra\u{df}e") && add("src/STRASSE"));
     }
 
     #[test]
-    fn names_that_are_no_text_are_folded_as_far_as_they_are() {
-        let mut folded = Folded::default();
-        assert!(!folded.take(b"x/\xffA") && folded.take(b"x/\xffa"));
-        assert!(!folded.take(b"x/\xfea"));
+    fn names_that_are_not_utf8_are_folded_as_ascii() {
+        let mut folded = FoldedNames::default();
+        assert!(!folded.add(b"x/\xffA") && folded.add(b"x/\xffa"));
+        assert!(!folded.add(b"x/\xfea"));
     }
 
     #[test]
-    fn more_names_than_are_remembered_are_not_compared() {
-        let mut folded = Folded {
+    fn names_beyond_the_memory_limit_are_not_compared() {
+        let mut folded = FoldedNames {
             names: NAMES_MAX - 1,
-            ..Folded::default()
+            ..FoldedNames::default()
         };
-        assert!(!folded.take(b"a") && !folded.take(b"b"));
-        assert!(!folded.take(b"A") && !folded.take(b"B"));
+        assert!(!folded.add(b"a") && !folded.add(b"b"));
+        assert!(!folded.add(b"A") && !folded.add(b"B"));
         assert_eq!(folded.names, NAMES_MAX);
     }
 
     #[test]
-    fn a_folder_that_ended_is_forgotten() {
-        let mut folded = Folded::default();
-        assert!(!folded.take(b"x/a") && !folded.take(b"x/b") && !folded.take(b"c"));
-        folded.leave(b"x");
-        folded.leave(b"y");
-        assert!(!folded.take(b"x/A"));
+    fn names_of_an_ended_folder_are_forgotten() {
+        let mut folded = FoldedNames::default();
+        assert!(!folded.add(b"x/a") && !folded.add(b"x/b") && !folded.add(b"c"));
+        folded.remove_folder(b"x");
+        folded.remove_folder(b"y");
+        assert!(!folded.add(b"x/A"));
         assert_eq!(folded.names, 2);
     }
 }

@@ -1,19 +1,20 @@
-//! What could not be kept, told once for each kind and not for each file.
+//! Messages about metadata that cannot be preserved, one for each kind instead of one for each
+//! file.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use lighthaul_io::fs::metadata::NotKept;
 
-/// What has been told.
+/// Messages that were shown.
 #[derive(Debug, Default)]
 pub struct Notes(Mutex<BTreeSet<NotKept>>);
 
 impl Notes {
-    /// Sentences about what is new of `not_kept`.
-    pub fn news(&self, not_kept: Vec<NotKept>) -> Vec<String> {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = not_kept.into_iter().filter(|note| told.insert(*note));
+    /// Returns the messages about those of `not_kept` that are new.
+    pub fn unreported(&self, not_kept: Vec<NotKept>) -> Vec<String> {
+        let mut reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = not_kept.into_iter().filter(|note| reported.insert(*note));
         new.map(|note| note.to_string()).collect()
     }
 }

@@ -1,41 +1,42 @@
-//! How parts of files lie behind one another in an object.
+//! Layout of parts of files in an object, one after the other.
 
 use std::ops::Range;
 
 use lighthaul_base::Malformed;
 use serde::{Deserialize, Serialize};
 
-/// A piece from this size on starts at a page of the object, so that it can be written in whole pages.
+/// Length from which a piece starts at a page of the object, so that it can be written in whole
+/// pages.
 pub const LARGE: u64 = 1 << 20;
-/// What large pieces are aligned to.
+/// Alignment of large pieces.
 pub const PAGE: u64 = 4096;
-/// The most pieces of an object.
+/// Most pieces of an object.
 pub const PIECES_MAX: usize = 1 << 14;
-/// The most bytes of an object.
+/// Most bytes of an object.
 pub const OBJECT_MAX: u64 = 1 << 36;
 
-/// From where to where in a file.
+/// Range of bytes in a file: begin and end.
 pub type Span = (u64, u64);
 
-/// A part of a file.
+/// Part of a file in an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Piece {
-    /// The number of the file among all entries.
+    /// Number of the file among all entries.
     pub entry: u64,
-    /// Where in the file it begins.
+    /// Offset in the file.
     pub offset: u64,
-    /// Its bytes, never none.
+    /// Length in bytes, never zero.
     pub len: u64,
 }
 
 impl Piece {
-    /// Where in the file it ends.
+    /// Returns the offset of its end in the file.
     pub const fn end(&self) -> u64 {
         self.offset + self.len
     }
 }
 
-/// Where each piece begins in the object.
+/// Offsets of the pieces of an object.
 #[derive(Debug, Default)]
 pub struct Layout {
     pieces: Vec<Piece>,
@@ -44,7 +45,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of an object of `pieces`.
+    /// Creates the layout of an object of `pieces`.
     pub fn new(pieces: Vec<Piece>) -> Result<Self, Malformed> {
         let mut layout = Self::default();
         for piece in &pieces {
@@ -70,19 +71,19 @@ impl Layout {
         Ok(layout)
     }
 
-    /// What the object is made of, in order.
+    /// Returns the pieces, in order.
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
 
-    /// Bytes of the object.
+    /// Returns the length of the object in bytes.
     pub const fn object_len(&self) -> u64 {
         self.len
     }
 
-    /// Which parts of which pieces the `len` bytes at `offset` are, in order; what belongs to none,
-    /// since it only aligns, is left out.
-    pub fn cut(&self, offset: u64, len: usize) -> impl Iterator<Item = Cut> + '_ {
+    /// Returns the parts of pieces in the `len` bytes at `offset`, in order. Padding for alignment
+    /// is left out.
+    pub fn parts(&self, offset: u64, len: usize) -> impl Iterator<Item = PiecePart> + '_ {
         let end = offset + len as u64;
         let first = self.starts.partition_point(|start| *start <= offset);
         (first.saturating_sub(1)..self.pieces.len())
@@ -91,7 +92,7 @@ impl Layout {
                 let start = self.starts[index];
                 let from = start.max(offset);
                 let till = (start + self.pieces[index].len).min(end);
-                (from < till).then(|| Cut {
+                (from < till).then(|| PiecePart {
                     index,
                     at: from - start,
                     range: (from - offset) as usize..(till - offset) as usize,
@@ -100,14 +101,14 @@ impl Layout {
     }
 }
 
-/// A part of a piece.
+/// Part of a piece within a range of the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cut {
-    /// Which piece.
+pub struct PiecePart {
+    /// Index of the piece.
     pub index: usize,
-    /// Where in the piece.
+    /// Offset in the piece.
     pub at: u64,
-    /// Which of the bytes.
+    /// Bytes of the range that belong to the piece.
     pub range: Range<usize>,
 }
 
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_pieces_are_rejected() {
         let end = Piece {
             offset: u64::MAX,
             ..piece(1)
@@ -154,11 +155,11 @@ mod tests {
             let mut next = vec![0; lens.len()];
             let mut offset = 0;
             while offset < layout.object_len() {
-                for cut in layout.cut(offset, step) {
-                    prop_assert_eq!(cut.at, next[cut.index]);
-                    next[cut.index] += cut.range.len() as u64;
-                    let start = offset + cut.range.start as u64 - cut.at;
-                    prop_assert!(lens[cut.index] < LARGE || start.is_multiple_of(PAGE));
+                for part in layout.parts(offset, step) {
+                    prop_assert_eq!(part.at, next[part.index]);
+                    next[part.index] += part.range.len() as u64;
+                    let start = offset + part.range.start as u64 - part.at;
+                    prop_assert!(lens[part.index] < LARGE || start.is_multiple_of(PAGE));
                 }
                 offset += step as u64;
             }

@@ -1,138 +1,139 @@
-//! What somebody wants of a copy besides its places; both sides know all of it.
+//! Options of a copy. Both sides know all of them.
 
 use std::time::Duration;
 
 use lighthaul_io::control::bounded;
 use lighthaul_io::fs::metadata::Keep;
+use lighthaul_session::peer_text;
 use lighthaul_session::protocol::NAME_MAX;
-use lighthaul_session::sentence;
 use serde::{Deserialize, Serialize};
 
 use crate::digest;
 use crate::filter::Rules;
-use crate::hash::{Asked, HASHES_MAX};
+use crate::hash::{HASHES_MAX, HashRequest};
 use crate::manifest::{PATH_MAX, PATH_SHOWN_MAX};
 
-/// How long the peer may say nothing, if nobody says.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// Octets of a circuit's vector: as many steps as one may have fit, each a table of TOML.
+/// Longest silence of the peer, unless the user gives one.
+const STALL_TIMEOUT: Duration = Duration::from_secs(20);
+/// Octets of a circuit's vector: the largest number of steps fits, each a table of TOML.
 const TRC_MAX: usize = 512 << 10;
 
-/// How to copy.
+/// Options of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is an option of its own"
 )]
 pub struct Options {
-    /// Which copy this is, the same number for all of its tries; none if it is tried only once.
+    /// Number of the copy, the same for all its attempts; none if it is attempted only once.
     pub copy: Option<[u8; 16]>,
-    /// Which files are taken.
+    /// Rules that select files.
     pub rules: Rules,
-    /// Paths come from a list that the receiver sends, not from a walk.
+    /// True if the receiver sends a list of paths; no walk is done.
     pub listed: bool,
-    /// What is kept besides names, bytes, modes and times of the last change.
+    /// Metadata to preserve.
     pub keep: Keep,
-    /// Names of one file stay names of one file.
+    /// Preserves hard links.
     pub hard_links: bool,
-    /// Zeros are not written, in any file.
+    /// Writes no zeros, in any file.
     pub sparse: bool,
-    /// Files are alike if their digests are, not if sizes and times are.
+    /// Compares files by digest, not by size and time.
     pub checksum: bool,
-    /// Files that are newer at the target stay.
+    /// Keeps files that are newer at the target.
     pub update: bool,
-    /// What is at the target and not at the source goes.
+    /// Deletes files at the target that the source does not have.
     pub delete: bool,
-    /// Nothing is done, but told, in this detail.
+    /// Reports the actions in this detail, and changes nothing.
     pub dry_run: Option<Detail>,
-    /// Devices, FIFOs and sockets are replaced and removed as files are.
+    /// Replaces and removes devices, FIFOs and sockets like files.
     pub replace_special: bool,
-    /// Files are written under their own names.
+    /// Writes files under their own names.
     pub inplace: bool,
-    /// Files are written in a folder of this name beside their places.
+    /// Name of the folder for temporary files, beside their places.
     #[serde(deserialize_with = "bounded::option_list::<PATH_MAX, _, _>")]
     pub partial_dir: Option<Vec<u8>>,
-    /// For how many seconds the peer may say nothing; zero for as many as is usual.
+    /// Longest silence of the peer in seconds; zero for the default.
     pub stall: u32,
-    /// Bytes are on disk before a name appears.
+    /// Writes data to disk before a file gets its name.
     pub sync: bool,
-    /// The target is read back from its device and compared before a name appears.
+    /// Reads files back from the device and compares them before they get their names.
     pub verify_disk: bool,
-    /// What others want to know of every file.
+    /// Hashes to compute of every file.
     #[serde(deserialize_with = "bounded::list::<HASHES_MAX, _, _>")]
-    pub hash: Vec<Asked>,
-    /// The protocol's name, or [`lighthaul_session::protocol::AUTO`]; none for the usual one.
+    pub hash: Vec<HashRequest>,
+    /// Name of the protocol, or [`lighthaul_session::protocol::AUTO`]; empty for the default.
     #[serde(deserialize_with = "bounded::text::<NAME_MAX, _>")]
     pub protocol: String,
-    /// How many streams `ptcp` uses; zero for as many as turn out to be worth it.
+    /// Streams that `ptcp` uses; zero to find the best number.
     pub streams: u8,
-    /// When a circuit carries how much, from when the data begin to move; empty if there is none.
+    /// Vector of the circuit, relative to the start of the data; empty without a circuit.
     #[serde(deserialize_with = "bounded::text::<TRC_MAX, _>")]
     pub trc: String,
-    /// In how many nanoseconds the vector begins, from when this was said, if it does not wait for the data.
+    /// Nanoseconds from this message to the begin of the vector, if that does not wait for the
+    /// data.
     pub trc_in: Option<i64>,
-    /// Others use the path and are to have their part of it.
+    /// True if other flows use the path and must get their share.
     pub shared: bool,
-    /// The digest of each piece of a file.
-    pub digest: digest::Kind,
+    /// Kind of the digest of each piece.
+    pub digest: digest::DigestKind,
 }
 
 impl Options {
-    /// Whether it is known what the bytes of the one file must come to.
+    /// Returns true if the user gave the expected hash of the only file.
     pub fn expects(&self) -> bool {
         self.hash.iter().any(|asked| asked.expected.is_some())
     }
 
-    /// How long the peer may say nothing; it reports twenty times a second.
-    pub fn patience(&self) -> Duration {
+    /// Returns the longest silence of the peer, which reports twenty times a second.
+    pub fn stall_timeout(&self) -> Duration {
         match self.stall {
-            0 => PATIENCE,
+            0 => STALL_TIMEOUT,
             seconds => Duration::from_secs(seconds.into()),
         }
     }
 }
 
-/// What would become of one entry.
+/// Action of a dry run on one entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Planned {
-    /// What would be done.
+    /// Action that a copy would take.
     pub action: Action,
-    /// With what, seen from the target.
+    /// Path relative to the target.
     #[serde(deserialize_with = "bounded::list::<PATH_SHOWN_MAX, _, _>")]
     pub path: Vec<u8>,
-    /// Bytes of the file that would cross.
+    /// Bytes of the file that would be sent.
     pub bytes: u64,
-    /// Bytes of it that an earlier copy left, and that would be kept if they are still the source's.
+    /// Bytes from an earlier copy that would be kept if the source still has them.
     pub kept: u64,
-    /// Why.
-    #[serde(deserialize_with = "sentence::read")]
+    /// Reason for the action.
+    #[serde(deserialize_with = "peer_text::read")]
     pub why: String,
 }
 
-/// What would be done with an entry.
+/// Actions of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
-    /// It is not there, and would be.
+    /// Creates the entry.
     Create,
-    /// It would take the place of what is there.
+    /// Replaces the entry at the target.
     Replace,
-    /// It stays as it is.
+    /// Leaves the entry as it is.
     Keep,
-    /// It stays, but for its mode, owner, time or attributes.
+    /// Changes mode, owner, time or attributes only.
     Change,
-    /// It is not at the source, and would go.
+    /// Deletes an entry that the source does not have.
     Delete,
-    /// A rule leaves it out.
+    /// Leaves the entry out because of a rule.
     Exclude,
 }
 
-/// How much a dry run tells.
+/// Detail of the report of a dry run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Detail {
-    /// What would change.
+    /// Changes only.
     Brief,
-    /// What would not change, too.
+    /// Unchanged entries, too.
     All,
-    /// And why.
+    /// All entries, with reasons.
     Explain,
 }

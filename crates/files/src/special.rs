@@ -1,8 +1,8 @@
-//! Files that are neither data, folders nor links.
+//! Special files: devices, FIFOs and sockets.
 
 use rustix::fs::FileType;
 
-/// What a device, FIFO or socket is called; nothing for anything else.
+/// Returns the name of a special file, or none for files, folders and links.
 pub fn special(kind: FileType) -> Option<&'static str> {
     match kind {
         FileType::BlockDevice | FileType::CharacterDevice => Some("device"),

@@ -1,31 +1,32 @@
-//! The names that files have until they are published: hidden, in the folder they will stay in.
+//! Names of temporary files: hidden, in the folder of the final file.
 //!
-//! A file that a later run can go on with has a name made of its own, and a journal beside it. Any
-//! other has a name that says which process writes it, so that what a dead one left can be removed.
+//! A file that a later run can resume has a name that depends on its final name only, and a journal
+//! beside it. All other names contain the process that writes the file, so that a later run can
+//! remove files of ended processes.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// What all of these names start with.
+/// Prefix of all temporary names.
 pub const PREFIX: &[u8] = b".lighthaul-";
 
-/// The name of file `path` while parts of it are missing, for whoever writes it next to find.
+/// Returns the temporary name of a partial file for `path`, which a later run finds.
 pub fn partial(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default();
     let hash = blake3::hash(name.as_bytes()).to_hex();
     path.with_file_name(format!(".lighthaul-{}", &hash[..16]))
 }
 
-/// The name of the journal of file `path`.
+/// Returns the name of the journal of `path`.
 pub fn journal(path: &Path) -> PathBuf {
     let mut name = partial(path).into_os_string();
     name.push(".journal");
     name.into()
 }
 
-/// Whether `name` is one that a file has until it is published, or that is beside such a file.
+/// Returns true if `name` is a temporary name, or that of a journal or lock file.
 pub fn is_hidden(name: &OsStr) -> bool {
     let is_hex =
         |part: &str, len| part.len() == len && part.bytes().all(|octet| octet.is_ascii_hexdigit());
@@ -38,7 +39,7 @@ pub fn is_hidden(name: &OsStr) -> bool {
     if is_hex(rest.strip_suffix(".journal").unwrap_or(rest), 16) {
         return true;
     }
-    let (writer, parts) = match rest.strip_suffix(".claim") {
+    let (writer, parts) = match rest.strip_suffix(".lock") {
         Some(writer) => (writer, 4),
         None => (rest, 5),
     };
@@ -47,18 +48,18 @@ pub fn is_hidden(name: &OsStr) -> bool {
     numbers.len() == parts && is_hex(numbers[0], 8) && numbers[1..].iter().all(is_number)
 }
 
-/// This process, as far as names tell.
+/// Identity of this process in temporary names.
 #[derive(Clone, Debug)]
 pub struct Writer {
     host: String,
     process: u32,
     started: u64,
-    /// Tells the transfers of one process apart.
+    /// Number of the transfer within the process.
     transfer: u64,
 }
 
 impl Writer {
-    /// A writer of `transfer`, a number that no other of this process has.
+    /// Creates the identity for `transfer`, a number that is unique in this process.
     pub fn new(transfer: u64) -> Self {
         let process = std::process::id();
         Self {
@@ -69,7 +70,7 @@ impl Writer {
         }
     }
 
-    /// The name of entry `number` at `path` while it is written.
+    /// Returns the temporary name of entry `number` at `path`.
     pub fn temporary(&self, path: &Path, number: u64) -> PathBuf {
         let Self {
             host,
@@ -82,13 +83,13 @@ impl Writer {
         ))
     }
 
-    /// The name of the file that is locked while this writer lives.
-    pub fn claim(&self) -> PathBuf {
+    /// Returns the name of the file that is locked during the life of this writer.
+    pub fn lock_file(&self) -> PathBuf {
         let name = self.temporary(Path::new(""), 0);
-        claim_of(name.as_os_str()).unwrap_or(name)
+        lock_file_of(name.as_os_str()).unwrap_or(name)
     }
 
-    /// A number that no other process has for this entry.
+    /// Returns a number that no other process uses for this entry.
     pub fn number(&self, path: &Path, number: u64) -> u64 {
         let name = self.temporary(path, number);
         let hash = blake3::hash(name.as_os_str().as_bytes());
@@ -96,7 +97,7 @@ impl Writer {
         first.map_or(number, |octets| u64::from_be_bytes(*octets))
     }
 
-    /// Whether `name` is one that a process of this host had, which is gone.
+    /// Returns true if `name` belongs to an ended process of this host.
     pub fn is_orphan(&self, name: &OsStr) -> bool {
         let Some(rest) = name
             .to_str()
@@ -116,15 +117,15 @@ impl Writer {
     }
 }
 
-/// The claim of the writer that gave a file `name` while it was written.
-pub fn claim_of(name: &OsStr) -> Option<PathBuf> {
+/// Returns the lock file of the writer of the temporary file `name`.
+pub fn lock_file_of(name: &OsStr) -> Option<PathBuf> {
     let rest = name.to_str()?.strip_prefix(".lighthaul-")?;
     let (writer, _) = rest.rsplit_once('-')?;
-    Some(PathBuf::from(format!(".lighthaul-{writer}.claim")))
+    Some(PathBuf::from(format!(".lighthaul-{writer}.lock")))
 }
 
-/// A number that this start of the host has, and no other; never zero.
-pub fn boot() -> u64 {
+/// Returns a number that is unique to this start of the host, never zero.
+pub fn boot_number() -> u64 {
     number_of(&boot_id())
 }
 
@@ -141,8 +142,8 @@ fn boot_id() -> Vec<u8> {
     fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
 
-/// What tells this host, since it started, from others that may see the same file system; the space of
-/// process numbers included.
+/// Returns an identifier of this host since its start, and of its PID namespace. Other hosts may
+/// use the same file system.
 fn host() -> String {
     let boot = boot_id();
     let space = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
@@ -151,10 +152,10 @@ fn host() -> String {
     hasher.finalize().to_hex()[..8].to_owned()
 }
 
-/// When `process` started, in ticks of the kernel; nothing if there is no such process.
+/// Returns the start time of `process` in clock ticks, or none if there is no such process.
 fn started(process: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // the name in parentheses may have blanks
+    // the name in parentheses may contain blanks
     let (_, rest) = stat.rsplit_once(')')?;
     let state = rest.split_whitespace().next()?;
     let start = rest.split_whitespace().nth(19)?.parse().ok()?;
@@ -166,13 +167,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_else_would_call_a_file_is_hidden() {
+    fn temporary_names_are_recognized() {
         let (writer, path) = (Writer::new(26), Path::new("a/b"));
         for ours in [
             partial(path),
             journal(path),
             writer.temporary(path, 9),
-            writer.claim(),
+            writer.lock_file(),
         ] {
             assert!(is_hidden(ours.file_name().unwrap()), "{}", ours.display());
         }
@@ -186,9 +187,9 @@ mod tests {
         }
     }
 
-    /// Names that only resemble ours belong to the user.
+    /// Names that only resemble temporary names belong to the user.
     #[test]
-    fn names_that_are_almost_hidden_are_not() {
+    fn names_that_resemble_temporary_names_are_not_hidden() {
         for (name, is_ours) in [
             (".lighthaul-0123456789abcdef", true),
             (".lighthaul-0123456789abcdef.journal", true),
@@ -202,9 +203,9 @@ mod tests {
             (".lighthaul-0123456-1-2-a-4", false),
             (".lighthaul-0123456x-1-2-a-4", false),
             (".lighthaul-01234567-1-2-x-4", false),
-            (".lighthaul-01234567-1-2-a.claim", true),
-            (".lighthaul-01234567-1-2-a-4.claim", false),
-            (".lighthaul-01234567-1-2.claim", false),
+            (".lighthaul-01234567-1-2-a.lock", true),
+            (".lighthaul-01234567-1-2-a-4.lock", false),
+            (".lighthaul-01234567-1-2.lock", false),
             ("lighthaul-0123456789abcdef", false),
         ] {
             assert_eq!(is_hidden(OsStr::new(name)), is_ours, "{name}");
@@ -220,10 +221,13 @@ mod tests {
         let (process, start) = (std::process::id(), one.started);
         let expected = format!("a/.lighthaul-{}-{process}-{start}-1a-9", one.host);
         assert_eq!(name, Path::new(&expected));
-        let claim = format!(".lighthaul-{}-{process}-{start}-1a.claim", one.host);
-        assert_eq!(one.claim(), Path::new(&claim));
-        assert_eq!(claim_of(name.file_name().unwrap()), Some(one.claim()));
-        assert_eq!(claim_of(OsStr::new("b")), None);
+        let lock_file = format!(".lighthaul-{}-{process}-{start}-1a.lock", one.host);
+        assert_eq!(one.lock_file(), Path::new(&lock_file));
+        assert_eq!(
+            lock_file_of(name.file_name().unwrap()),
+            Some(one.lock_file())
+        );
+        assert_eq!(lock_file_of(OsStr::new("b")), None);
         let mut numbers = vec![
             one.number(path, 9),
             one.number(path, 8),
@@ -231,13 +235,13 @@ mod tests {
             other.number(path, 9),
         ];
         numbers.dedup();
-        // the name of a file does not tell: a number is not used twice in a folder
+        // the name of the file does not count: a number is used once in a folder
         assert_eq!(numbers, [numbers[0], numbers[1], numbers[0], numbers[3]]);
         assert!(numbers.iter().all(|number| *number > 1));
     }
 
     #[test]
-    fn partial_and_journal_belong_to_the_name() {
+    fn partial_file_and_journal_are_named_after_the_file() {
         let (one, other) = (partial(Path::new("a/b")), partial(Path::new("a/c")));
         assert_ne!(one, other);
         assert_eq!(one.file_name(), partial(Path::new("b")).file_name());
@@ -249,9 +253,9 @@ mod tests {
     }
 
     #[test]
-    fn start_of_the_host_has_a_number_of_its_own() {
+    fn start_of_the_host_has_a_unique_number() {
         let boot_id = fs::read("/proc/sys/kernel/random/boot_id").unwrap();
-        assert_eq!(boot(), number_of(&boot_id));
+        assert_eq!(boot_number(), number_of(&boot_id));
         assert_ne!(number_of(&boot_id), number_of(&boot_id[1..]));
         assert!(is_hidden(OsStr::new(&format!(
             ".lighthaul-{}-1-1-1-1",
@@ -260,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn process_that_has_ended_started_never() {
+    fn ended_process_has_no_start_time() {
         let stat = fs::read_to_string("/proc/self/stat").unwrap();
         // field 22 of proc_pid_stat(5); tests have no blanks in their name
         let start = stat.split_whitespace().nth(21).unwrap().parse().ok();
@@ -274,13 +278,13 @@ mod tests {
         assert_eq!(
             started(child.id()),
             None,
-            "nobody has asked for its status yet"
+            "its parent has not waited for it yet"
         );
         child.wait().unwrap();
     }
 
     #[test]
-    fn only_what_a_dead_process_left_is_an_orphan() {
+    fn only_files_of_ended_processes_are_orphans() {
         let writer = Writer::new(7);
         let name = |writer: &Writer| {
             writer

@@ -1,4 +1,4 @@
-//! From the paths that somebody named to entries, one after the other.
+//! Walk of file trees: entries below given paths, one after the other.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -11,64 +11,65 @@ use lighthaul_io::fs::meta::Meta;
 use lighthaul_session::error::{Code, Error};
 use rustix::fs::FileType;
 
-use crate::filter::{Rules, Verdict};
-use crate::manifest::{Entry, Kind, Linked, PATH_MAX};
+use crate::filter::{Decision, Rules};
+use crate::manifest::{Entry, EntryKind, Linked, PATH_MAX};
 use crate::temp_names::is_hidden;
 
-/// Names of a folder that are held, and put in order, at a time.
+/// Names of a folder that are read and sorted at a time.
 const NAMES_MAX: usize = 1 << 16;
-/// How deep folders may lie in each other: no path is longer.
+/// Deepest nesting of folders: no path is longer.
 const DEPTH_MAX: usize = 2048;
-/// Folders that are open at a time, those that the walk is in last.
+/// Most open folders, the deepest ones of the walk.
 const OPEN_MAX: usize = 32;
 
-/// Something that was found.
+/// Item that a walk found.
 #[derive(Debug)]
 pub enum Found {
-    /// An entry, where it is here, and what it is like if it is a file.
+    /// Entry, its local path, and its metadata if it is a file or link.
     Entry(Entry, PathBuf, Option<Meta>),
-    /// Something that is left out, and why.
+    /// Item that is skipped, with the reason.
     Skipped(String),
-    /// Something that whoever copies should know.
+    /// Message for the user.
     Noted(String),
-    /// An entry that a rule leaves out, and which.
+    /// Entry that a rule excludes, and the rule.
     Excluded(Vec<u8>, String),
-    /// An entry that cannot be read, and its path.
+    /// Path of an entry that cannot be read, and the error.
     Failed(Vec<u8>, Error),
 }
 
-/// Goes through sources, the contents of a folder right behind it, and holds no more than the names of
-/// the folders it is in.
+/// Walk of sources. The contents of a folder follow the folder. Memory holds only the names in the
+/// current folders.
 #[derive(Debug)]
 pub struct Walk {
     ground: Arc<Ground>,
-    /// What is to come, with its path among the entries.
+    /// Remaining sources, with their paths among the entries.
     sources: IntoIter<(PathBuf, Vec<u8>)>,
-    /// Whether entries are named after their source, rather than being the contents of one folder.
+    /// True if entries have the names of their sources; false if they are the contents of one
+    /// folder.
     pub named: bool,
     rules: Rules,
     stack: Vec<Level>,
 }
 
-/// A folder that the walk is in.
+/// Folder on the current path of the walk.
 #[derive(Debug)]
 struct Level {
-    /// Closed while the walk is far below.
+    /// Folder, which is closed while the walk is far below.
     folder: Option<Folder>,
     /// Number of times that names were read.
     reads: usize,
-    /// There are no more, say since reading them failed.
+    /// True if there are no more names, for example because reading them failed.
     is_over: bool,
     names: IntoIter<OsString>,
     place: PathBuf,
-    /// Its path among the entries; empty at the top.
+    /// Path among the entries; empty at the top.
     path: Vec<u8>,
-    /// What to say when it is over.
+    /// Entry for the end of the folder.
     leave: Option<Entry>,
 }
 
 impl Walk {
-    /// A walk through what is at `place`, whose path among the entries is `path`, as far as `rules` let it.
+    /// Creates a walk of `place`, whose path among the entries is `path`, with `rules`.
     pub fn at(ground: Arc<Ground>, place: PathBuf, path: Vec<u8>, rules: Rules) -> Self {
         Self {
             ground,
@@ -79,7 +80,7 @@ impl Walk {
         }
     }
 
-    /// A walk through `sources`; a folder written with a slash at its end stands for its contents.
+    /// Creates a walk of `sources`. A folder with a slash at its end stands for its contents.
     pub fn new(ground: Arc<Ground>, sources: &[PathBuf], rules: Rules) -> Result<Self, Error> {
         let mut names: Vec<OsString> = Vec::new();
         let mut named_sources = Vec::new();
@@ -90,7 +91,7 @@ impl Walk {
                 ground.folder(source).map_err(opening)?;
                 if sources.len() > 1 {
                     let text = format!(
-                        "{} means the contents of a folder, which only goes alone: copy it by itself, or name the folder",
+                        "{} names the contents of a folder, which can only be copied alone; copy it by itself, or without the slash",
                         source.display()
                     );
                     return Err(Error::new(Code::Usage, text));
@@ -99,17 +100,17 @@ impl Walk {
                 named_sources.push((source.clone(), Vec::new()));
                 continue;
             }
-            look(&ground, source).map_err(opening)?;
+            inspect(&ground, source).map_err(opening)?;
             let name = ground.name(source).map_err(|_| {
                 let text = format!(
-                    "{0} has no name: write it as {0}/ for its contents",
+                    "{0} has no name; write {0}/ to copy its contents",
                     source.display()
                 );
                 Error::new(Code::Usage, text)
             })?;
             if names.contains(&name) {
                 let name = name.display();
-                let text = format!("two sources are called {name}: copy them one at a time");
+                let text = format!("two sources have the name {name}; copy them one at a time");
                 return Err(Error::new(Code::Usage, text));
             }
             named_sources.push((source.clone(), name.as_bytes().to_vec()));
@@ -126,19 +127,19 @@ impl Walk {
             let opening = |error| Error::file(Code::Open, "cannot read", &source, &error);
             let folder = walk.ground.folder(&source).map_err(opening)?;
             let meta = folder.look(OsStr::new(".")).map_err(opening)?;
-            let leave = entry(Vec::new(), Kind::Leave, &meta);
+            let leave = entry(Vec::new(), EntryKind::FolderEnd, &meta);
             walk.enter(folder, source.clone(), Vec::new(), Some(leave));
         }
         Ok(walk)
     }
 
-    /// The folder whose contents it goes through, if that is what it does.
+    /// Returns the folder whose contents are walked, if there is one.
     pub fn top(&self) -> Option<PathBuf> {
         let level = self.stack.first();
         level.map(|level| level.place.clone())
     }
 
-    /// Where it finds things.
+    /// Returns the part of the file system that is walked.
     pub fn ground(&self) -> Arc<Ground> {
         Arc::clone(&self.ground)
     }
@@ -158,9 +159,9 @@ impl Walk {
         });
     }
 
-    /// A source by its name.
+    /// Returns the item at a source.
     fn source(&mut self, source: PathBuf, path: Vec<u8>) -> Found {
-        match look(&self.ground, &source) {
+        match inspect(&self.ground, &source) {
             Ok((meta, link)) => self.found(source, path, meta, link),
             Err(error) => {
                 let error = Error::file(Code::Open, "cannot open", &source, &error);
@@ -169,13 +170,13 @@ impl Walk {
         }
     }
 
-    /// What is called `name` in the folder that the walk is in.
+    /// Returns the item `name` of the current folder.
     fn item(&mut self, name: &OsStr) -> Option<Found> {
         let level = self.stack.last()?;
         let place = level.place.join(name);
         if is_hidden(name) {
             let place = place.display();
-            let text = format!("{place} is what a copy to there leaves until it has ended");
+            let text = format!("{place} is a temporary file of an unfinished copy to that folder");
             return Some(Found::Skipped(text));
         }
         let mut path = level.path.clone();
@@ -202,21 +203,21 @@ impl Walk {
         link: Option<OsString>,
     ) -> Found {
         let kind = match (meta.kind, link) {
-            (FileType::Directory, _) => Kind::Folder,
-            (FileType::RegularFile, _) => Kind::File(meta.size),
-            (_, Some(link)) => Kind::Link(link.as_bytes().to_vec()),
+            (FileType::Directory, _) => EntryKind::Folder,
+            (FileType::RegularFile, _) => EntryKind::File(meta.size),
+            (_, Some(link)) => EntryKind::Link(link.as_bytes().to_vec()),
             (kind, None) => {
-                let text = format!("{} is a {}, not copied", place.display(), name_of(kind));
+                let text = format!("{} is a {}", place.display(), name_of(kind));
                 return Found::Skipped(text);
             }
         };
-        let folder = kind == Kind::Folder;
-        if let Verdict::Leave(rule) = self.rules.verdict(&path, folder) {
+        let folder = kind == EntryKind::Folder;
+        if let Decision::Exclude(rule) = self.rules.decide(&path, folder) {
             let rule = rule.to_string();
             return Found::Excluded(path, rule);
         }
         if path.len() > PATH_MAX {
-            let text = format!("{} has a longer path than Linux opens", place.display());
+            let text = format!("cannot open {}: its path is too long", place.display());
             return Found::Failed(path, Error::new(Code::Open, text));
         }
         let entry = entry(path, kind, &meta);
@@ -224,13 +225,16 @@ impl Walk {
             return Found::Entry(entry, place, Some(meta));
         }
         if self.stack.len() >= DEPTH_MAX {
-            let text = format!("{} lies too deep", place.display());
+            let text = format!(
+                "cannot open {}: folders are nested too deeply",
+                place.display()
+            );
             return Found::Failed(entry.path, Error::new(Code::Open, text));
         }
         match self.ground.folder(&place) {
             Ok(folder) => {
                 let leave = Entry {
-                    kind: Kind::Leave,
+                    kind: EntryKind::FolderEnd,
                     ..entry.clone()
                 };
                 self.enter(folder, place.clone(), entry.path.clone(), Some(leave));
@@ -243,7 +247,7 @@ impl Walk {
         }
     }
 
-    /// The next name in the folder that the walk is in; the end of that folder if there is none.
+    /// Returns the next name in the current folder, or none at its end.
     fn next_in(ground: &Ground, level: &mut Level) -> Result<Option<OsString>, Error> {
         if level.is_over {
             return Ok(None);
@@ -266,7 +270,7 @@ impl Walk {
 }
 
 impl Level {
-    /// Opens the folder again, which was closed to go deeper, where its names were read up to.
+    /// Opens a folder again that was closed, and skips the names that were read.
     fn reopened(&self, ground: &Ground) -> std::io::Result<Folder> {
         let mut folder = ground.folder(&self.place)?;
         for _ in 0..self.reads {
@@ -294,7 +298,7 @@ impl Iterator for Walk {
                     }
                 }
                 Err(error) => {
-                    // it is over, and its end is told next
+                    // the folder ends here; its end follows as the next entry
                     level.is_over = true;
                     let path = level.path.clone();
                     return Some(Found::Failed(path, error));
@@ -304,8 +308,8 @@ impl Iterator for Walk {
     }
 }
 
-/// What is listed at `path`, which is like `meta`.
-const fn entry(path: Vec<u8>, kind: Kind, meta: &Meta) -> Entry {
+/// Creates the entry at `path` from `meta`.
+const fn entry(path: Vec<u8>, kind: EntryKind, meta: &Meta) -> Entry {
     Entry {
         path,
         kind,
@@ -319,7 +323,7 @@ const fn entry(path: Vec<u8>, kind: Kind, meta: &Meta) -> Entry {
     }
 }
 
-fn look(ground: &Ground, source: &Path) -> std::io::Result<(Meta, Option<OsString>)> {
+fn inspect(ground: &Ground, source: &Path) -> std::io::Result<(Meta, Option<OsString>)> {
     let Some((folder, name)) = ground.parent(source)? else {
         return Ok((ground.folder(source)?.look(OsStr::new("."))?, None));
     };
@@ -330,7 +334,10 @@ fn look(ground: &Ground, source: &Path) -> std::io::Result<(Meta, Option<OsStrin
 
 fn missed(path: Vec<u8>, place: &Path, error: &std::io::Error) -> Found {
     if error.kind() == std::io::ErrorKind::NotFound {
-        let text = format!("{} vanished before it was read", place.display());
+        let text = format!(
+            "cannot read {}: it was removed during the walk",
+            place.display()
+        );
         Found::Failed(path, Error::new(Code::Changed, text))
     } else {
         Found::Failed(path, Error::file(Code::Open, "cannot read", place, error))
@@ -339,13 +346,13 @@ fn missed(path: Vec<u8>, place: &Path, error: &std::io::Error) -> Found {
 
 fn name_of(kind: FileType) -> &'static str {
     if kind == FileType::Fifo {
-        "pipe"
+        "FIFO"
     } else if kind == FileType::Socket {
         "socket"
     } else if kind.is_char_device() || kind.is_block_device() {
         "device"
     } else {
-        "thing of no known kind"
+        "special file of unknown kind"
     }
 }
 
@@ -356,14 +363,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deep_tree_is_walked_whole_with_few_folders_open() {
+    fn deep_tree_is_walked_with_few_open_folders() {
         const DEPTH: usize = 3 * OPEN_MAX;
         let top = std::env::temp_dir().join(format!("lighthaul-walk-{}", std::process::id()));
         let mut folder = top.clone();
         for _ in 0..DEPTH {
             folder.push("m");
             fs::create_dir_all(&folder).unwrap();
-            // what comes before the way down, and what comes behind it
+            // files before and after the deeper folder
             for name in ["a", "z"] {
                 fs::write(folder.join(name), name).unwrap();
             }
@@ -375,7 +382,7 @@ mod tests {
             let Found::Entry(entry, ..) = found else {
                 panic!("{found:?}");
             };
-            if matches!(entry.kind, Kind::File(_)) {
+            if matches!(entry.kind, EntryKind::File(_)) {
                 names.push(entry.path);
             }
             let open = walk.stack.iter().filter(|level| level.folder.is_some());

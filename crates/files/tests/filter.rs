@@ -1,4 +1,4 @@
-//! Filters leave behind what rsync leaves behind.
+//! Comparison of filters with rsync.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeSet;
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lighthaul_base::Rng;
-use lighthaul_files::filter::{Rules, Verdict, Written};
+use lighthaul_files::filter::{Decision, FilterOption, Rules};
 use lighthaul_testkit::lacks_tool;
 
 #[test]
-fn rsync_takes_the_same_files() {
-    if lacks_tool("rsync_takes_the_same_files", "rsync") {
+fn filters_select_the_same_files_as_rsync() {
+    if lacks_tool("filters_select_the_same_files_as_rsync", "rsync") {
         return;
     }
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("filter");
@@ -34,7 +34,7 @@ fn rsync_takes_the_same_files() {
     }
     assert!(
         split > 30,
-        "rules that take all or nothing show little: {split}"
+        "rules that select all or nothing test little: {split}"
     );
     fs::remove_dir_all(folder).unwrap();
 }
@@ -66,8 +66,8 @@ fn name(rng: &mut Rng, letters: &[u8]) -> String {
     }
 }
 
-/// A few rules; each is made of pieces that mean something.
-fn written(rng: &mut Rng) -> Vec<Written> {
+/// Returns a few rules, each made of meaningful parts.
+fn written(rng: &mut Rng) -> Vec<FilterOption> {
     let count = 1 + rng.below(4);
     (0..count)
         .map(|_| {
@@ -77,10 +77,10 @@ fn written(rng: &mut Rng) -> Vec<Written> {
                 text += PIECES[rng.below(PIECES.len() as u64) as usize];
             }
             match rng.below(4) {
-                0 => Written::Include(text.into()),
-                1 => Written::Filter(format!("+ {text}").into()),
-                2 => Written::Filter(format!("- {text}").into()),
-                _ => Written::Exclude(text.into()),
+                0 => FilterOption::Include(text.into()),
+                1 => FilterOption::Filter(format!("+ {text}").into()),
+                2 => FilterOption::Filter(format!("- {text}").into()),
+                _ => FilterOption::Exclude(text.into()),
             }
         })
         .collect()
@@ -95,7 +95,7 @@ fn taken(rules: &Rules, source: &Path) -> BTreeSet<String> {
             let path = folder.join(entry.file_name());
             let is_folder = entry.file_type().unwrap().is_dir();
             let text = path.to_str().unwrap().to_owned();
-            if rules.verdict(text.as_bytes(), is_folder) != Verdict::Take {
+            if rules.decide(text.as_bytes(), is_folder) != Decision::Include {
                 continue;
             }
             if is_folder {
@@ -109,15 +109,17 @@ fn taken(rules: &Rules, source: &Path) -> BTreeSet<String> {
     taken
 }
 
-fn taken_by_rsync(rules: &[Written], source: &Path) -> BTreeSet<String> {
+fn taken_by_rsync(rules: &[FilterOption], source: &Path) -> BTreeSet<String> {
     let mut command = Command::new("rsync");
     command.args(["-rn", "-8", "--out-format=%n"]);
     for rule in rules {
         let (option, text) = match rule {
-            Written::Exclude(text) => ("--exclude", text),
-            Written::Include(text) => ("--include", text),
-            Written::Filter(text) => ("--filter", text),
-            Written::ExcludeFrom(_) | Written::IncludeFrom(_) => unreachable!("not written here"),
+            FilterOption::Exclude(text) => ("--exclude", text),
+            FilterOption::Include(text) => ("--include", text),
+            FilterOption::Filter(text) => ("--filter", text),
+            FilterOption::ExcludeFrom(_) | FilterOption::IncludeFrom(_) => {
+                unreachable!("not written here")
+            }
         };
         let text = String::from_utf8(text.clone()).unwrap();
         command.arg(format!("{option}={text}"));

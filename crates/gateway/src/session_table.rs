@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lighthaul_proto::slabs::SessionId;
+use lighthaul_slabs::SessionId;
 
 use crate::session::Session;
 

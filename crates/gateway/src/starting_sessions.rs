@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use lighthaul_base::Instant;
-use lighthaul_proto::slabs::SessionId;
+use lighthaul_slabs::SessionId;
 
 use crate::attempt::{Attempt, CONNECT};
 use crate::capture::handshake::Handshake;

@@ -112,7 +112,7 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
         insecure: settings.insecure,
         authenticator: authenticator(&settings.access)?,
         books,
-        requests_per_second: settings.questions_per_second,
+        requests_per_second: settings.requests_per_second,
         limits: settings.limits,
         peers: peers(key),
         circuits,

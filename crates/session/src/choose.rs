@@ -1,4 +1,4 @@
-//! Which protocol suits a path, from what is known of it before the first byte leaves.
+//! Choice of the protocol for a path, from measurements before the first byte is sent.
 
 use std::time::Duration;
 
@@ -6,94 +6,101 @@ use lighthaul_base::{Rate, Size};
 
 use crate::protocol::Protocol;
 
-/// What is known of a path and of what is to cross it.
+/// Facts of a path, of its hosts and of the data.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Facts {
-    /// The longest datagram that passes; zero if none does.
+pub struct PathFacts {
+    /// Length of the longest datagram that passes; zero if none does.
     pub datagram_len: usize,
-    /// The round-trip time.
+    /// Round-trip time.
     pub rtt: Duration,
-    /// The rate that somebody asked for, or that a train arrived at.
+    /// Rate that the user asked for, or that a measured train arrived at.
     pub rate: Option<Rate>,
-    /// Of a million datagrams in those trains, how many did not arrive.
+    /// Lost datagrams of measured trains, in parts per million.
     pub lost_ppm: u32,
-    /// What the system lets wait in a socket; packets are lost where it is too little.
+    /// Bytes that the kernel queues in a socket. Bursts are lost where this is too little.
     pub buffer_bytes: usize,
-    /// In which part of the last seconds somebody waited for a processor of the receiving host, in percent.
+    /// Percentage of the last seconds in which processes waited for a processor of the receiving
+    /// host.
     pub waited: u8,
-    /// The path is booked and there is a vector, so there is nobody to share it with.
+    /// True if the path is reserved for this transfer.
     pub booked: bool,
-    /// Others use the path, and are to have their part.
+    /// True if other flows use the path and must get their share.
     pub shared: bool,
-    /// Bytes to be moved, once all is listed.
+    /// Bytes to be moved, if the list of entries is complete.
     pub bytes: Option<u64>,
 }
 
-/// What moves the data, and why.
+/// Protocol for the data, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// The protocol.
+    /// Protocol that moves the data.
     pub protocol: Protocol,
-    /// A sentence for people.
+    /// Reason, as a sentence for the user.
     pub why: String,
 }
 
-/// Chooses; the first reason that holds decides.
-pub fn choose(facts: &Facts) -> Choice {
+/// Chooses a protocol; the first reason that applies decides.
+pub fn choose(facts: &PathFacts) -> Choice {
     let (protocol, because) = reason(facts);
-    let why = format!("auto: {protocol}, since {because} ({})", facts.seen());
+    let why = format!(
+        "auto: {protocol}, because {because} ({})",
+        facts.measurements()
+    );
     Choice { protocol, why }
 }
 
-/// Whether so little is not worth any preparation.
+/// Returns true for so few bytes that no preparation pays.
 pub const fn is_little(bytes: u64) -> bool {
-    bytes <= LITTLE
+    bytes <= LITTLE_BYTES
 }
 
-fn reason(facts: &Facts) -> (Protocol, String) {
+fn reason(facts: &PathFacts) -> (Protocol, String) {
     if facts.datagram_len == 0 {
         return (Protocol::Ptcp, "no UDP datagram arrives".into());
     }
     if facts.booked {
-        return (Protocol::Vbtp, "the path is booked for this".into());
+        return (
+            Protocol::Vbtp,
+            "the path is reserved for this transfer".into(),
+        );
     }
     if let Some(bytes) = facts.bytes.filter(|bytes| is_little(*bytes)) {
         let size = Size(bytes);
-        return (Protocol::Tcp, format!("{size} are soon there anyhow"));
+        return (Protocol::Tcp, format!("{size} need no faster protocol"));
     }
     if facts.shared {
-        // where nothing is lost and answers come at once, one stream gets all that is its part
-        let near = facts.lost_ppm < FEW_PPM && facts.rtt < NEAR;
+        // where nothing is lost and answers come at once, one stream gets its whole share
+        let near = facts.lost_ppm < FEW_PPM && facts.rtt < NEAR_RTT;
         let protocol = if near {
             Protocol::Tcp
         } else {
             Protocol::SabulSwift
         };
-        return (protocol, "others are to have their part of the path".into());
+        return (protocol, "other flows share the path".into());
     }
-    let pause = facts.rate.map_or(0, |rate| rate.bytes_in(PAUSE));
+    let pause = facts.rate.map_or(0, |rate| rate.bytes_in(RECEIVER_PAUSE));
     if (facts.buffer_bytes as u64) < pause.min(BUFFER_BYTES_ENOUGH) {
         let buffer = Size(facts.buffer_bytes as u64);
-        let text = format!("the system lets only {buffer} wait in a socket");
+        let text = format!("the kernel queues only {buffer} in a socket");
         return (Protocol::Ptcp, text);
     }
     if facts.lost_ppm > LOST_PPM_MAX {
-        let text = "so much was lost of what came at once that the path may be policed";
+        let text = "so much of a burst was lost that the path may be policed";
         return (Protocol::Ptcp, text.into());
     }
-    if facts.waited >= WAITED_ENOUGH {
+    if facts.waited >= BUSY_PERCENT {
         let text = format!(
-            "the receiving host's processors are wanted by others, who waited {} % of the last seconds",
+            "processes of the receiving host waited for a processor for {} % of the last seconds",
             facts.waited
         );
         return (Protocol::RbudpPlus, text);
     }
-    (Protocol::Rbudp, "datagrams fill a path of one's own".into())
+    (Protocol::Rbudp, "datagrams fill an unshared path".into())
 }
 
-impl Facts {
-    /// What was measured, in a few words.
-    fn seen(&self) -> String {
+impl PathFacts {
+    /// Returns the measurements as text.
+    fn measurements(&self) -> String {
         let rtt = self.rtt.as_secs_f64() * 1e3;
         let rate = self
             .rate
@@ -110,26 +117,26 @@ impl Facts {
     }
 }
 
-/// So little crosses in a round trip or two, whatever carries it.
-const LITTLE: u64 = 256 << 10;
-/// Round trips that one stream fills without losses.
-const NEAR: Duration = Duration::from_millis(5);
-/// A train of chance ends may show so much where nothing is lost.
+/// Bytes that any protocol moves in a round trip or two.
+const LITTLE_BYTES: u64 = 256 << 10;
+/// Round-trip time up to which one stream without losses fills the path.
+const NEAR_RTT: Duration = Duration::from_millis(5);
+/// Loss that a measured train may show by chance where nothing is lost.
 const FEW_PPM: u32 = 1000;
-/// What a receiver may pause for without a loss, and the buffer that is enough at any rate.
-const PAUSE: Duration = Duration::from_millis(2);
+/// Pause of a receiver that must not lose datagrams, and the buffer that suffices at any rate.
+const RECEIVER_PAUSE: Duration = Duration::from_millis(2);
 const BUFFER_BYTES_ENOUGH: u64 = 4 << 20;
-/// Others want a host's processors if somebody waits for one for this part of the time; receiving alone makes
-/// nobody wait for so long.
-const WAITED_ENOUGH: u8 = 50;
-/// A path that loses more of a train than this is thought to be policed.
+/// Percentage of time that processes wait for a processor on a busy host. Receiving alone causes
+/// less waiting.
+const BUSY_PERCENT: u8 = 50;
+/// Loss of a train above which the path is taken for policed.
 const LOST_PPM_MAX: u32 = 200_000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const FACTS: Facts = Facts {
+    const FACTS: PathFacts = PathFacts {
         datagram_len: 1472,
         rtt: Duration::from_millis(100),
         rate: Some(Rate::from_mbps(940)),
@@ -141,33 +148,37 @@ mod tests {
         bytes: None,
     };
 
-    /// What makes other facts of these.
-    type Change = fn(&mut Facts);
+    /// Change of the facts in one case.
+    type Change = fn(&mut PathFacts);
 
     #[test]
-    fn each_reason_has_its_protocol_and_says_so() {
+    fn each_reason_selects_its_protocol() {
         let table: [(Change, Protocol, &str); 17] = [
-            (|_| {}, Protocol::Rbudp, "a path of one's own"),
+            (|_| {}, Protocol::Rbudp, "an unshared path"),
             (|f| f.datagram_len = 0, Protocol::Ptcp, "no UDP datagram"),
-            (|f| f.booked = true, Protocol::Vbtp, "booked"),
+            (|f| f.booked = true, Protocol::Vbtp, "reserved"),
             (
                 |f| (f.booked, f.waited, f.bytes) = (true, 99, Some(1)),
                 Protocol::Vbtp,
-                "booked",
+                "reserved",
             ),
             (
                 |f| (f.booked, f.shared) = (true, true),
                 Protocol::Vbtp,
-                "booked",
+                "reserved",
             ),
             (
                 |f| (f.booked, f.datagram_len) = (true, 0),
                 Protocol::Ptcp,
                 "no UDP datagram",
             ),
-            (|f| f.bytes = Some(1000), Protocol::Tcp, "soon there"),
-            (|f| f.bytes = Some(1 << 30), Protocol::Rbudp, "own"),
-            (|f| f.shared = true, Protocol::SabulSwift, "others"),
+            (
+                |f| f.bytes = Some(1000),
+                Protocol::Tcp,
+                "no faster protocol",
+            ),
+            (|f| f.bytes = Some(1 << 30), Protocol::Rbudp, "unshared"),
+            (|f| f.shared = true, Protocol::SabulSwift, "share the path"),
             (
                 |f| (f.shared, f.datagram_len) = (true, 0),
                 Protocol::Ptcp,
@@ -176,10 +187,10 @@ mod tests {
             (
                 |f| (f.shared, f.rtt) = (true, Duration::from_millis(1)),
                 Protocol::SabulSwift,
-                "others",
+                "share the path",
             ),
             (|f| f.waited = 60, Protocol::RbudpPlus, "60 %"),
-            (|f| f.waited = 49, Protocol::Rbudp, "own"),
+            (|f| f.waited = 49, Protocol::Rbudp, "unshared"),
             (
                 |f| (f.waited, f.buffer_bytes) = (60, 100_000),
                 Protocol::Ptcp,
@@ -188,7 +199,7 @@ mod tests {
             (
                 |f| (f.shared, f.lost_ppm, f.rtt) = (true, 0, Duration::from_millis(1)),
                 Protocol::Tcp,
-                "others",
+                "share the path",
             ),
             (|f| f.buffer_bytes = 100_000, Protocol::Ptcp, "in a socket"),
             (|f| f.lost_ppm = 400_000, Protocol::Ptcp, "policed"),
@@ -203,10 +214,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_is_in_the_sentence() {
+    fn reason_states_the_measurements() {
         assert_eq!(
             choose(&FACTS).why,
-            "auto: rbudp, since datagrams fill a path of one's own (RTT 100.0 ms, 940.000 Mb/s, \
+            "auto: rbudp, because datagrams fill an unshared path (RTT 100.0 ms, 940.000 Mb/s, \
              datagrams of 1472 bytes, 0.10 % lost)"
         );
     }

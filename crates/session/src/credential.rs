@@ -1,22 +1,22 @@
-//! What vouches for a caller whose key nobody has listed.
+//! Credentials of a client whose key is not listed.
 
 use std::fmt;
 
 use lighthaul_io::control::bounded;
 use serde::{Deserialize, Serialize};
 
-/// What a caller shows before it says what it wants.
+/// Credential that a client presents before its request.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Credential {
-    /// A secret that whoever bears it was given.
+    /// Secret token that admits its bearer.
     Token(#[serde(deserialize_with = "bounded::text::<TOKEN_MAX, _>")] String),
-    /// What an authority has signed for the caller's key.
+    /// Statement that an authority signed for the client's key.
     Statement(#[serde(deserialize_with = "bounded::list::<STATEMENT_MAX, _, _>")] Vec<u8>),
 }
 
-/// The longest token that is looked at.
+/// Octets of the longest token that is accepted.
 const TOKEN_MAX: usize = 256;
-/// The longest statement that is looked at.
+/// Octets of the longest statement that is accepted.
 const STATEMENT_MAX: usize = 8 << 10;
 
 impl fmt::Debug for Credential {

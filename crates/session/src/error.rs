@@ -1,4 +1,4 @@
-//! Why a transfer failed, and the exit status that says so.
+//! Errors of sessions and transfers, with the exit status of each kind.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -6,50 +6,51 @@ use std::path::Path;
 use lighthaul_io::error::Error as World;
 use lighthaul_io::host::panics;
 
-/// A failed transfer: one sentence that says what happened, to what, and what to do.
+/// Error of a session or transfer: one sentence with the failure, its object, the reason and the
+/// remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct Error {
-    /// The kind of failure.
+    /// Kind of the failure.
     pub code: Code,
-    /// The sentence.
+    /// Sentence for the user.
     pub text: String,
 }
 
-/// Kinds of failure; the numbers are the command's exit statuses.
+/// Kinds of failure; the numbers are the exit statuses of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Code {
-    /// The request makes no sense.
+    /// The request is invalid.
     Usage = 1,
-    /// The two sides do not understand each other.
+    /// The two sides do not understand each other, or one broke the protocol.
     Protocol = 2,
-    /// The source or target cannot be opened.
+    /// The source or the target cannot be opened.
     Open = 3,
-    /// The network failed; trying again is sensible.
+    /// The network failed; a retry may succeed.
     Network = 10,
-    /// Reading or writing failed, say for lack of space.
+    /// Reading or writing a file failed, for example because the disk is full.
     Io = 11,
-    /// What arrived is not what was sent; nothing was published.
+    /// The received data differ from those that were sent; nothing was published.
     Integrity = 12,
     /// The key or the permission is missing.
     Permission = 13,
-    /// Somebody interrupted.
+    /// The user or a signal interrupted the command.
     Interrupted = 20,
     /// Some files failed.
     Partial = 23,
     /// Source files changed or vanished while they were sent.
     Changed = 24,
-    /// Nothing was heard for too long.
+    /// The peer was silent for too long.
     TimedOut = 30,
-    /// A deadline or a reservation cannot be had.
+    /// A deadline or a reservation is refused.
     Refused = 40,
     /// A thread of the program panicked (`EX_SOFTWARE` of sysexits.h).
     Internal = 70,
 }
 
 impl Code {
-    /// The code of this number; a number nobody knows is a protocol failure.
+    /// Returns the code of this number, and `Protocol` for an unknown number.
     pub fn from_number(number: u8) -> Self {
         [
             Self::Usage,
@@ -72,7 +73,7 @@ impl Code {
 }
 
 impl Error {
-    /// A failure of this kind.
+    /// Creates an error of this kind.
     pub fn new(code: Code, text: impl Into<String>) -> Self {
         Self {
             code,
@@ -80,7 +81,7 @@ impl Error {
         }
     }
 
-    /// A file-system failure while doing `what` to `path`.
+    /// Creates the error of a file-system operation `what` on `path`.
     pub fn file(code: Code, what: &str, path: &Path, error: &std::io::Error) -> Self {
         let kind = error.kind();
         if kind == ErrorKind::CrossesDevices {
@@ -112,12 +113,12 @@ impl From<World> for Error {
     }
 }
 
-/// Runs `work`, a part of the program with this name. A panic in it is its error.
+/// Runs `work`, a part of the program with this name. Returns a panic as an error.
 pub fn caught<T>(name: &str, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     panics::catch(name, work).map_err(World::from)?
 }
 
-/// The system's words without its number.
+/// Returns the system's error text in lower case, without its number.
 fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error")

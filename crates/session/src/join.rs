@@ -1,6 +1,8 @@
-//! Further connections of a session, each of which proves that it belongs to it before anything else.
+//! Further connections of a session. Each proves that it belongs to the session before anything
+//! else.
 //!
-//! Who called the first time calls again; who was called hands what comes to the session that waits for it.
+//! The client of the session connects again; the server hands each connection to the session that
+//! waits for it.
 
 use std::sync::mpsc::channel;
 use std::thread;
@@ -9,37 +11,38 @@ use std::time::Duration;
 use lighthaul_io::control::{Control, QueueLimit};
 use lighthaul_proto::stripe::width::NEAR;
 
-use crate::door::{Door, Joins};
-use crate::error::{Code, Error};
+use crate::error::Error;
+use crate::fault::PeerFault;
 use crate::message::Message;
+use crate::role::{Joins, Role};
 use crate::secrets::JOINS_MAX;
 use crate::session::Session;
 
-/// How long further connections may take; those that are late are not used.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Longest wait for further connections. Later ones are not used.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const ROUND_TRIPS: u32 = 8;
-/// How long one that the peer has heard of may take to be handed over here.
-const HANDED_OVER: Duration = Duration::from_secs(5);
-/// How long the peer may take to say which have joined.
-const WORD: Duration = Duration::from_secs(30);
+/// Longest wait until an announced connection is handed over on this side.
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest wait for the peer's list of joined connections.
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Brings up to `count` further connections about, and agrees with the peer which of them there are. What crosses
-/// there is sealed as datagrams are, or `plain`.
+/// Opens up to `count` further connections, and agrees with the peer on those that joined. Their
+/// frames are encrypted unless `plain`.
 pub fn join(
     session: &Session,
-    door: &Door<'_>,
+    role: &Role<'_>,
     count: u8,
     plain: bool,
 ) -> Result<Vec<Control>, Error> {
-    let joined = match door {
+    let joined = match role {
         _ if count == 0 => return Ok(Vec::new()),
-        Door::Caller(_) => call(session, count.min(JOINS_MAX))?,
-        Door::Called(_, joins) => hear(session, joins)?,
+        Role::Client(_) => call(session, count.min(JOINS_MAX))?,
+        Role::Server(_, joins) => hear(session, joins)?,
     };
-    // over a short path none falls far behind the others
+    // over a short path no connection falls far behind the others
     let narrow = joined.len() > 1 && session.rtt >= NEAR;
     let narrowed = joined.into_iter().map(|mut joined| {
-        joined.secrets.agree(session.secrets.cipher());
+        joined.secrets.set_cipher(session.secrets.cipher());
         let keys = joined.secrets.object(0);
         joined.control.limit_queues(if narrow {
             QueueLimit::Least
@@ -53,23 +56,23 @@ pub fn join(
     Ok(narrowed.collect())
 }
 
-/// Calls, and tells the peer which calls it has answered.
+/// Connects, and tells the peer which connections it answered.
 fn call(session: &Session, count: u8) -> Result<Vec<Session>, Error> {
-    let (answered, answers) = channel();
+    let (answered, answers) = channel::<(u8, Result<Session, Error>)>();
     for number in 0..count {
         let (call, answered) = (session.call_again()?, answered.clone());
         let join = session.secrets.join(number);
         let attempt = move || {
             let joined = call()?;
             joined.say(&Message::Join(join))?;
-            let Message::Welcome { .. } = joined.hear_for(PATIENCE)? else {
-                return Err(Error::new(Code::Protocol, "the peer spoke out of turn"));
+            let Message::Welcome { .. } = joined.hear_for(CONNECT_TIMEOUT)? else {
+                return Err(PeerFault::Unexpected("a welcome").into());
             };
             Ok(joined)
         };
         let thread = thread::Builder::new().name("join".into());
         let spawned = thread.spawn(move || {
-            // who does not wait any more has enough
+            // a caller that stopped waiting has enough connections
             answered.send((number, attempt())).ok();
         });
         if spawned.is_err() {
@@ -77,7 +80,7 @@ fn call(session: &Session, count: u8) -> Result<Vec<Session>, Error> {
         }
     }
     drop(answered);
-    let deadline = session.clock.now() + PATIENCE.max(session.rtt * ROUND_TRIPS);
+    let deadline = session.clock.now() + CONNECT_TIMEOUT.max(session.rtt * ROUND_TRIPS);
     let mut joined = Vec::new();
     while let Ok((number, answer)) = answers.recv_timeout(session.clock.until(deadline)) {
         if let Ok(answer) = answer {
@@ -92,22 +95,21 @@ fn call(session: &Session, count: u8) -> Result<Vec<Session>, Error> {
     Ok(joined.into_iter().map(|(_, joined)| joined).collect())
 }
 
-/// Hears which connections the peer uses, and takes those.
+/// Receives the list of connections that the peer uses, and takes those.
 fn hear(session: &Session, joins: &Joins) -> Result<Vec<Session>, Error> {
-    let lie = |text: &str| Error::new(Code::Protocol, text);
-    let mut said: Message = session.hear_for(WORD)?;
+    let mut said: Message = session.hear_for(LIST_TIMEOUT)?;
     while let Message::Train { .. } = said {
-        // a busy host sees a train in two parts, and tells of both
-        said = session.hear_for(WORD)?;
+        // a busy host sees a train in two parts, and reports both
+        said = session.hear_for(LIST_TIMEOUT)?;
     }
     let Message::Joined { connections: mask } = said else {
-        return Err(lie("the peer did not say which connections joined"));
+        return Err(PeerFault::Unexpected("the list of joined connections").into());
     };
     let mut joined: Vec<(u8, Session)> = Vec::new();
-    let deadline = session.clock.now() + HANDED_OVER;
+    let deadline = session.clock.now() + HANDOVER_TIMEOUT;
     while joined.len() < mask.count_ones() as usize {
         let Ok((number, came)) = joins.recv_timeout(session.clock.until(deadline)) else {
-            return Err(lie("the peer names a connection that did not join"));
+            return Err(PeerFault::Invalid("the number of a connection that did not join").into());
         };
         let known = joined.iter().any(|(known, _)| *known == number);
         if mask >> number & 1 == 1 && !known {

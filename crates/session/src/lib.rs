@@ -1,27 +1,33 @@
-//! Floor 3: sessions of two hosts that know each other, whatever they speak of.
+//! Floor 3: sessions between two hosts that know each other's keys, for messages of any topic.
 //!
-//! - [`session`]: the connection; [`secrets`]: what both ends derive from it; [`credential`]: what vouches for a caller
-//! - [`topic`]: what messages a session may carry; [`message`]: its own, beneath all topics
-//! - [`door`]: how a side comes by sockets; [`path`]: what passes between two hosts; [`join`]: further connections
-//! - [`protocol`]: what may move an object, and [`choose`]: which suits a path; [`offer`]: with what parameters, over which lanes; [`machine`]: the two machines
-//! - [`probe`], [`measure`]: what a path and its hosts can do; [`checkup`]: what stands between two hosts
-//! - [`alive`]: signs of life; [`sentence`]: what a peer says, made harmless; [`error`]: why a session failed
+//! - [`session`]: the connection; [`secrets`]: keys and numbers of a session; [`credential`]:
+//!   credentials of clients
+//! - [`topic`]: the trait of message types; [`message`]: the session's own messages
+//! - [`role`]: the role of a side; [`path`]: exploration of the path; [`join`]: further connections
+//! - [`protocol`]: protocols by name; [`choose`]: the protocol that suits a path; [`offer`]:
+//!   parameters and lanes; [`machine`]: the machines of all protocols
+//! - [`probe`], [`measure`]: measurements of a path and its hosts; [`checkup`]: checkup of a
+//!   connection
+//! - [`keepalive`]: keepalive messages; [`peer_text`]: harmless texts of a peer; [`error`],
+//!   [`fault`]:
+//!   errors
 
-pub mod alive;
 pub mod checkup;
 pub mod choose;
 pub mod credential;
-pub mod door;
 pub mod error;
+pub mod fault;
 pub mod join;
+pub mod keepalive;
 pub mod machine;
 pub mod measure;
 pub mod message;
 pub mod offer;
 pub mod path;
+pub mod peer_text;
 pub mod probe;
 pub mod protocol;
+pub mod role;
 pub mod secrets;
-pub mod sentence;
 pub mod session;
 pub mod topic;

@@ -1,4 +1,4 @@
-//! What can be asked of a path and its hosts, and what is answered.
+//! Messages of measurements of a path and its hosts.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,81 +9,82 @@ use crate::topic::Topic;
 /// One message of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Message {
-    /// How the object will be sent.
+    /// Parameters of the object that follows.
     Offer(Offer),
-    /// The receiver is ready for it.
+    /// The receiver is ready for the object.
     Ready,
-    /// What came of it, from the receiver.
-    Measured(Measured),
+    /// Result, from the receiver.
+    Result(MeasureResult),
 }
 
 impl Topic for Message {
     const NUMBER: u8 = 6;
-    type Request = Ask;
+    type Request = MeasureRequest;
 }
 
-/// One measurement that is asked for.
+/// Request for one measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ask {
-    /// What to measure.
-    pub what: What,
-    /// Bytes that RBUDP moves.
+pub struct MeasureRequest {
+    /// Kind of the measurement.
+    pub mode: MeasureMode,
+    /// Bytes of the object, for protocols.
     pub bytes: u64,
-    /// Milliseconds that the raw measurements last.
+    /// Duration of raw measurements, in milliseconds.
     pub millis: u32,
-    /// The rate on the wire; as fast as the hosts can if nothing is said.
+    /// Rate on the wire in bits a second; none for as fast as possible.
     pub rate_bps: Option<u64>,
 }
 
-/// What can be measured.
+/// Kinds of measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum What {
-    /// The network alone.
+pub enum MeasureMode {
+    /// Network alone: trains of datagrams, which are dropped.
     Network,
-    /// The network and a copy into memory.
+    /// Network, and a copy of each datagram into memory.
     Copy,
-    /// RBUDP whose receiver drops what it gets.
+    /// RBUDP whose receiver drops the bytes.
     Fake,
     /// RBUDP whose receiver copies each packet to its place.
     Place,
-    /// RBUDP whose receiver predicts where packets land.
+    /// RBUDP whose receiver predicts the place of each packet.
     Scatter,
-    /// RBUDP, encrypted, copied to its place.
+    /// RBUDP with encryption, whose receiver copies each packet to its place.
     Sealed,
-    /// RBUDP, encrypted, predicted.
+    /// RBUDP with encryption, whose receiver predicts the place of each packet.
     SealedScatter,
     /// RBUDP+ whose receiver copies each packet to its place.
     Plus,
-    /// Any protocol, whose receiver copies each packet to its place: datagrams plain, streams encrypted.
+    /// Any protocol whose receiver copies each packet to its place, with datagrams in plain text
+    /// and streams encrypted.
     By(Protocol),
 }
 
-/// What was measured.
+/// Result of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
-    /// Bits a second: of UDP payload for the raw measurements, of the object for RBUDP.
+pub struct MeasureResult {
+    /// Bits a second: of UDP payload for raw measurements, of the object for protocols.
     pub bps: u64,
     /// Bytes that arrived.
     pub bytes: u64,
-    /// How long it took.
+    /// Duration, in nanoseconds.
     pub nanos: u64,
     /// Datagrams that were sent and did not arrive.
     pub lost: u64,
-    /// Receptions that the receiver's full buffer dropped.
+    /// Datagrams that the kernel dropped because the receive buffer was full.
     pub buffer_drops: u64,
-    /// Rounds of RBUDP.
+    /// Passes of RBUDP.
     pub rounds: u16,
     /// CPU time of both sides, in microseconds.
     pub cpu_us: u64,
 }
 
-impl What {
-    /// Whether it is trains alone, without a protocol.
+impl MeasureMode {
+    /// Returns true for trains of datagrams without a protocol.
     pub const fn is_raw(self) -> bool {
         matches!(self, Self::Network | Self::Copy)
     }
 
-    /// Whether packets are encrypted.
+    /// Returns true if packets are encrypted.
     pub const fn is_sealed(self) -> bool {
         match self {
             Self::By(protocol) => !protocol.is_datagrams(),

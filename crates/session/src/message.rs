@@ -1,69 +1,72 @@
-//! What two sides of a session say to each other beneath every topic: who calls, what for, and what lies between.
+//! The session's own messages, beneath all topics: request, credentials, further connections, path,
+//! errors.
 
 use lighthaul_io::control::bounded;
 use serde::{Deserialize, Serialize};
 
 use crate::credential::Credential;
-use crate::error::{Code, Error};
+use crate::error::Error;
+use crate::fault::PeerFault;
 use crate::protocol::NAME_MAX;
 use crate::secrets::Join;
 use crate::topic::{MESSAGE_MAX, Topic, decode, encode};
-use crate::{protocol, sentence};
+use crate::{peer_text, protocol};
 
-/// The version of the messages of all topics; both sides must speak the same.
+/// Version of the messages of all topics. Both sides must have the same.
 pub const VERSION: u16 = 11;
 
-/// The most protocols that a peer has: a few times as many as there are.
+/// Most names of protocols that a peer may list.
 const PROTOCOLS_MAX: usize = 32;
-/// The most octets of a timetable: one change an hour for a week fits.
+/// Most octets of a timetable: one change an hour for a week fits.
 const LIMIT_MAX: usize = 8 << 10;
 
 /// One message of the session itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
-    /// The client says what it wants.
+    /// Request of the client.
     Hello(Hello),
-    /// The server agrees.
+    /// The server accepts the request.
     Welcome {
-        /// The names of the protocols that it has.
+        /// Names of the protocols that the server supports.
         #[serde(deserialize_with = "bounded::texts::<PROTOCOLS_MAX, NAME_MAX, _>")]
         protocols: Vec<String>,
     },
-    /// Before anything else, a client whose key may not be listed says why it should be let in.
+    /// Credential of a client whose key may not be listed. It precedes all other messages.
     Credential(Credential),
-    /// Before anything else, a client says that somebody with rights here has announced it.
+    /// Notice that a client with rights has announced this connection. It precedes all other
+    /// messages.
     Guest,
-    /// The connection belongs to a session that is there already.
+    /// Proof that the connection belongs to an existing session.
     Join(Join),
     /// Further connections have joined the session.
     Joined {
-        /// Their numbers, a bit for each.
+        /// Numbers of the connections, one bit each.
         connections: u32,
     },
-    /// Datagrams of the peer have arrived here, or have not.
+    /// Report of the peer's datagrams that arrived here.
     Reached {
-        /// Octets of the longest; zero if none did.
+        /// Length of the longest; zero if none arrived.
         datagram_len: u16,
-        /// The lanes that they came by, a bit for each.
+        /// Lanes by which they arrived, one bit each.
         lanes: u8,
-        /// The part of the time in which somebody here waits for a processor, in percent.
+        /// Percentage of time in which processes of this host wait for a processor.
         waited: u8,
     },
-    /// A train arrived here.
+    /// A train of datagrams arrived here.
     Train {
-        /// Its octets.
+        /// Octets of the train.
         bytes: u64,
-        /// How long it took, in nanoseconds.
+        /// Duration of the train, in nanoseconds.
         nanos: u64,
     },
-    /// This side is there, even if it has nothing else to say.
-    Alive,
-    /// This side cannot go on.
+    /// Keepalive of a side that has nothing else to send.
+    Keepalive,
+    /// This side stops because of an error.
     Failed {
-        /// The exit code.
+        /// Exit status.
         code: u8,
-        /// The reason.
-        #[serde(deserialize_with = "sentence::read")]
+        /// Reason.
+        #[serde(deserialize_with = "peer_text::read")]
         why: String,
     },
 }
@@ -73,30 +76,30 @@ impl Topic for Message {
     type Request = ();
 }
 
-/// What the client wants, whatever the topic.
+/// Request of the client, for any topic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// [`VERSION`].
     pub version: u16,
-    /// Datagrams are not to be encrypted.
+    /// True if datagrams are not encrypted.
     pub plain: bool,
-    /// The rate in bits a second, if somebody asked for one.
+    /// Rate in bits a second, if the user asked for one.
     pub rate_bps: Option<u64>,
-    /// When the rate is limited, as [`lighthaul_base::Timetable`] reads it; empty if never.
+    /// Times with a rate limit, in the format of [`lighthaul_base::Timetable`]; empty for none.
     #[serde(deserialize_with = "bounded::text::<LIMIT_MAX, _>")]
     pub limit: String,
-    /// The names of the protocols that the client has.
+    /// Names of the protocols that the client supports.
     #[serde(deserialize_with = "bounded::texts::<PROTOCOLS_MAX, NAME_MAX, _>")]
     pub protocols: Vec<String>,
-    /// The number of the topic.
+    /// Number of the topic.
     pub topic: u8,
-    /// What the server is asked to do, as the topic encodes it.
+    /// Request, as the topic encodes it.
     #[serde(deserialize_with = "bounded::list::<MESSAGE_MAX, _, _>")]
     pub request: Vec<u8>,
 }
 
 impl Hello {
-    /// A request of topic `M`, with encrypted datagrams and no rate.
+    /// Creates a request of topic `M`, with encrypted datagrams and no rate.
     pub fn about<M: Topic>(request: &M::Request) -> Self {
         Self {
             version: VERSION,
@@ -109,7 +112,7 @@ impl Hello {
         }
     }
 
-    /// The same with another request, of topic `M`.
+    /// Returns the same with another request, of topic `M`.
     #[must_use]
     pub fn with<M: Topic>(&self, request: &M::Request) -> Self {
         Self {
@@ -124,8 +127,7 @@ impl Hello {
         if self.topic == M::NUMBER {
             decode(&self.request)
         } else {
-            let text = "the client's request makes no sense";
-            Err(Error::new(Code::Protocol, text))
+            Err(PeerFault::Malformed.into())
         }
     }
 }
@@ -135,9 +137,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::error::Code;
 
     #[test]
-    fn messages_survive_the_wire() {
+    fn messages_decode_to_what_was_encoded() {
         for message in [
             Message::Welcome {
                 protocols: vec!["rbudp".into()],
@@ -154,14 +157,14 @@ mod tests {
 
     #[test]
     fn messages_of_other_topics_do_not_decode() {
-        let mut octets = Message::Alive.encode();
+        let mut octets = Message::Keepalive.encode();
         octets[0] = 1;
         assert!(Message::decode(&octets).is_err());
         assert!(Message::decode(&[]).is_err());
     }
 
     #[test]
-    fn hello_and_welcome_are_bounded_item_by_item() {
+    fn each_list_and_text_of_a_request_is_bounded() {
         let spoilt: [(_, fn(&mut Hello)); 3] = [
             ("8193 octets", |hello| {
                 hello.limit = "x".repeat(LIMIT_MAX + 1);
@@ -187,7 +190,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_octets_decode_to_what_encodes_the_same_or_not_at_all(
+        fn decoded_messages_encode_to_the_same_value(
             octets in proptest::collection::vec(any::<u8>(), 0..400)
         ) {
             let octets = [vec![Message::NUMBER], octets].concat();

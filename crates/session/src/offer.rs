@@ -1,4 +1,4 @@
-//! With what parameters a protocol moves an object, and over what.
+//! Parameters for objects on a path: protocol, packets, rate, lanes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,47 +13,48 @@ use lighthaul_proto::stripe::Width;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Error};
+use crate::fault::PeerFault;
 use crate::machine::{Learned, Setup};
 use crate::path::Path;
 use crate::protocol::Protocol;
 use crate::secrets::JOINS_MAX;
 use crate::session::{LANES, Session};
 
-/// Bytes of an object, and how long it takes where that is in between.
+/// Bounds of an object's length in bytes, and the time that an object within the bounds takes.
 const OBJECT_LEN_MIN: u64 = 4 << 20;
 const OBJECT_LEN_MAX: u64 = 1 << 30;
 const OBJECT_TIME: Duration = Duration::from_millis(500);
-/// Octets of the connection's number in a datagram.
+/// Octets of the connection number in a datagram.
 pub const CONNECTION_LEN: u32 = 8;
-/// Octets of the tag of a sealed datagram.
+/// Octets of the authentication tag of an encrypted datagram.
 pub const TAG_LEN: u32 = 16;
-/// Octets of a datagram that are neither the object's nor the protocol's.
+/// Octets of a datagram that belong neither to the object nor to the protocol.
 pub const AROUND_LEN: u32 = CONNECTION_LEN + TAG_LEN;
-/// Objects at a time where streams carry them.
+/// Objects that streams carry at a time.
 const STREAM_LANES: u8 = 2;
-/// Bytes in each packet that crosses on the stream.
+/// Bytes in each packet on a stream.
 const STREAM_PACKET_LEN: u32 = 64 << 10;
-/// A receiver may be away for this long without a loss, if its sockets have room; more room is of no use.
-const ABSENCE: Duration = Duration::from_millis(10);
+/// Pause of a receiver that its socket buffers must cover. More room is of no use.
+const RECEIVER_PAUSE: Duration = Duration::from_millis(10);
 const BUFFER_MAX: u64 = 64 << 20;
-/// The least and the most that a receiver waits for stragglers at the end of a round.
+/// Bounds of the receiver's wait for late datagrams at the end of a pass.
 const SETTLE_MIN: Duration = Duration::from_millis(2);
 const SETTLE_MAX: Duration = Duration::from_millis(25);
 
-/// How objects will be sent.
+/// Parameters for the objects of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
-    /// What moves them.
+    /// Protocol that moves them.
     pub protocol: Protocol,
     /// Bytes of each packet but an object's last.
     pub packet_len: u32,
-    /// The rate in bits a second on the wire, of all lanes together.
+    /// Rate on the wire in bits a second, of all lanes together.
     pub rate_bps: u64,
-    /// How long the receiver waits for stragglers at the end of a round, in microseconds.
+    /// Wait of the receiver for late datagrams at the end of a pass, in microseconds.
     pub settle_us: u32,
-    /// The round-trip time as the sender knows it, in microseconds.
+    /// Round-trip time that the sender measured, in microseconds.
     pub rtt_us: u32,
-    /// Datagrams come over UDP, not on the stream.
+    /// True if datagrams are sent over UDP, not on the stream.
     pub udp: bool,
     /// Objects at a time.
     pub lanes: u8,
@@ -62,7 +63,8 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// How objects go over `path` at `rate`: as was asked, or by streams where no datagram passes.
+    /// Returns the parameters for `path` at `rate`: with the protocol asked for, or streams where
+    /// no datagram passes.
     pub fn new(
         session: &Session,
         (asked, streams): (Protocol, u8),
@@ -79,7 +81,7 @@ impl Offer {
             rtt_us: session.rtt.as_micros() as u32,
             udp: !path.sockets.is_empty(),
             lanes: match path.sockets.len() {
-                // while the last packets of one object are on their way, another follows
+                // while the last packets of one object are under way, another follows
                 0 => STREAM_LANES,
                 sockets => sockets as u8,
             },
@@ -91,7 +93,8 @@ impl Offer {
     }
 }
 
-/// The most connections that carry an object's packets besides the session's own, where their feedback crosses.
+/// Returns the most connections that carry an object's packets, besides the session's own for
+/// feedback.
 const fn joins_max(protocol: Protocol) -> u8 {
     match protocol {
         Protocol::Ptcp => JOINS_MAX,
@@ -104,42 +107,43 @@ const fn joins_max(protocol: Protocol) -> u8 {
     }
 }
 
-/// Refuses an offer that is not about `path`.
+/// Rejects an offer that does not fit `path`.
 pub fn check(offer: &Offer, path: &Path) -> Result<(), Error> {
-    let lie = |text: &str| Err(Error::new(Code::Protocol, text));
+    let invalid = |text| Err(PeerFault::Invalid(text).into());
     let sockets = path.sockets.len();
     let streams = sockets == 0 && (1..=STREAM_LANES).contains(&offer.lanes);
     if usize::from(offer.lanes) != sockets && !streams {
-        return lie("the peer's lanes are not ours");
+        return invalid("a number of lanes that differs from ours");
     }
     if !offer.udp && offer.packet_len > STREAM_PACKET_LEN {
-        return lie("the peer's packets are longer than streams carry");
+        return invalid("packets that are too long for streams");
     }
     if offer.joins > joins_max(offer.protocol) {
-        return lie("the peer wants more connections than there may be");
+        return invalid("more connections than the limit");
     }
     Ok(())
 }
 
-/// What a receiver's kernel should be told where it lets so little wait in a socket that a short absence costs losses.
-pub fn scarce(offer: &Offer, path: &Path) -> Option<String> {
+/// Returns advice on the receiver's kernel settings if its socket buffers are too small for a short
+/// pause.
+pub fn buffer_advice(offer: &Offer, path: &Path) -> Option<String> {
     let granted = path.sockets.iter().map(Udp::buffer_bytes).min()? as u64;
     let rate = Rate::from_bps(offer.rate_bps).filter(|rate| *rate != Rate::UNLIMITED)?;
-    if granted >= rate.bytes_in(ABSENCE).min(BUFFER_MAX) {
+    if granted >= rate.bytes_in(RECEIVER_PAUSE).min(BUFFER_MAX) {
         return None;
     }
-    let bytes = rate.bytes_in(ABSENCE * 4).min(BUFFER_MAX);
+    let bytes = rate.bytes_in(RECEIVER_PAUSE * 4).min(BUFFER_MAX);
     let bytes = bytes.next_power_of_two();
     let time = rate.time_for(granted).as_secs_f64() * 1e3;
     Some(format!(
-        "the receiving host's kernel lets {} wait in a socket, which {rate} fill in {time:.1} ms: \
-         `sysctl -w net.core.rmem_max={bytes}` there spares losses",
+        "the receiving host's kernel queues only {} in a socket, which {rate} fill in {time:.1} ms; \
+        run `sysctl -w net.core.rmem_max={bytes}` there to avoid losses",
         Size(granted)
     ))
 }
 
-/// How many of the connections that have `joined` are used: a few, and more as that pays, unless
-/// somebody said how many.
+/// Returns the number of `joined` connections to use: `streams` if not 0, or a few at first and
+/// more if that pays.
 pub fn width(session: &Session, streams: u8, joined: &[Control]) -> Learned {
     let most = joined.len() as u16;
     Learned::Width(match streams {
@@ -148,7 +152,7 @@ pub fn width(session: &Session, streams: u8, joined: &[Control]) -> Learned {
     })
 }
 
-/// The largest packet that fits in the path's datagrams, and fills pages with its like.
+/// Returns the largest packet that fits in the path's datagrams and divides pages evenly.
 fn packet_len(protocol: Protocol, path: &Path) -> u32 {
     if path.sockets.is_empty() {
         return STREAM_PACKET_LEN;
@@ -156,30 +160,30 @@ fn packet_len(protocol: Protocol, path: &Path) -> u32 {
     (path.datagram_len as u32 - CONNECTION_LEN - protocol.head_len() as u32 - TAG_LEN) / 32 * 32
 }
 
-/// How long to wait for stragglers: a part of what another round would cost.
+/// Returns the wait for late datagrams: a part of the time that another pass would take.
 fn settle(rtt: Duration) -> Duration {
     (rtt / 8).clamp(SETTLE_MIN, SETTLE_MAX)
 }
 
-/// How many objects move at a time: one is on its way while another waits to hear what came of it,
-/// and more where there are cores for them. What is `booked` has a vector.
+/// Returns the number of objects at a time. One is sent while another waits for its feedback, and
+/// more where there are cores for them. A `booked` path has a vector and carries one.
 pub fn lanes(asked: Option<Protocol>, booked: bool) -> usize {
     if asked.is_some_and(|asked| !asked.is_datagrams()) {
         return 0;
     }
     if booked || asked == Some(Protocol::Vbtp) {
-        return 1; // which has all of the circuit
+        return 1; // it uses the whole circuit
     }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     (cores / 2).clamp(2, LANES_MAX)
 }
 
-/// About how many bytes an object has that is sent at `rate`, as far as that is limited: enough that the path is full
-/// while another object's last packets are asked for and sent again.
+/// Returns the approximate length of an object at `rate`, in bytes. It is so long that the path
+/// stays full while the last packets of another object are requested and sent again.
 pub fn object_len(offer: &Offer, rate: Rate, rtt: Duration) -> u64 {
     let offered = Rate::from_bps(offer.rate_bps).unwrap_or(Rate::UNLIMITED);
     let len = match offered.min(rate) {
-        // the circuit waits for the end of each
+        // the circuit is idle at the end of each object
         _ if offer.protocol == Protocol::Vbtp => OBJECT_LEN_MAX,
         Rate::UNLIMITED => OBJECT_LEN_MIN * 16,
         rate => rate.bytes_in((rtt * 5).max(OBJECT_TIME)),
@@ -187,7 +191,7 @@ pub fn object_len(offer: &Offer, rate: Rate, rtt: Duration) -> u64 {
     len.clamp(OBJECT_LEN_MIN, OBJECT_LEN_MAX)
 }
 
-/// The protocol's parameters for an object of `object_len` bytes, the same on both sides.
+/// Returns the parameters for an object of `object_len` bytes, the same on both sides.
 pub fn setup(
     offer: &Offer,
     (object, object_len): (u64, u64),
@@ -197,7 +201,7 @@ pub fn setup(
     let bad = |text: String| Error::new(Code::Protocol, text);
     if offer.packet_len == 0 || !offer.packet_len.is_multiple_of(32) {
         return Err(bad(format!(
-            "packets of {} bytes cannot be used",
+            "the peer offered packets of {} bytes, which is no multiple of 32",
             offer.packet_len
         )));
     }
@@ -210,7 +214,8 @@ pub fn setup(
         overhead_len: header_len(lane.stream.peer())
             + CONNECTION_LEN
             + if plain { 0 } else { TAG_LEN },
-        rate: Rate::from_bps(offer.rate_bps).ok_or_else(|| bad("a rate of zero".into()))?,
+        rate: Rate::from_bps(offer.rate_bps)
+            .ok_or_else(|| bad("the peer offered a rate of zero".into()))?,
         stream: lane.stream.number(),
         streams: lane.more.len() as u16,
         settle: settle.clamp(SETTLE_MIN, SETTLE_MAX),
@@ -224,7 +229,8 @@ pub fn setup(
     Ok(setup)
 }
 
-/// So many lanes over the path's sockets, or over the session's streams; they have no keys yet.
+/// Opens the offered lanes over the path's sockets, or over the session's streams. They have no
+/// keys yet.
 pub fn lanes_over(
     session: &Session,
     offer: &Offer,
@@ -253,15 +259,15 @@ pub fn lanes_over(
     (0..offer.lanes).map(lane).collect()
 }
 
-/// Lets the machines on a receiver's `lane` foresee when others have the processor, if their protocol
-/// makes something of it.
-pub fn foresee(lane: &mut Lane, protocol: Protocol) {
+/// Lets the machines on a receiver's `lane` predict when other processes have the processor, if
+/// `protocol` uses that.
+pub fn predict_competition(lane: &mut Lane, protocol: Protocol) {
     if protocol == Protocol::RbudpPlus && lane.competition.is_none() {
         lane.competition = Some(Competition::new());
     }
 }
 
-/// Gives `lane` what marks and seals the datagrams of object `number`.
+/// Gives `lane` the connection number and the keys of object `number`.
 pub fn rekey(session: &Session, lane: &mut Lane, number: u64, plain: bool) {
     let keys = session.secrets.object(number);
     lane.connection = keys.connection;

@@ -1,4 +1,4 @@
-//! What the path between two hosts can do: whether datagrams pass, how long, and how fast.
+//! Exploration of the path between two hosts: the longest datagram, the rate, the loss.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::RecvTimeoutError;
@@ -11,50 +11,52 @@ use lighthaul_io::host::pressure::processor_wait;
 use lighthaul_io::net::probe::{self, LANES_MAX, LENGTHS, Prober, TrainResult};
 use lighthaul_io::net::udp::Udp;
 
-use crate::door::{Arrivals, Door};
 use crate::error::{Code, Error};
+use crate::fault::PeerFault;
 use crate::message::Message;
+use crate::role::{Arrivals, Role};
 use crate::session::Session;
 use crate::topic::Topic;
 
-/// How long datagrams get to arrive before the stream must do.
-const PATIENCE: Duration = Duration::from_millis(1500);
-/// Probes are sent again this often until something is known.
-const AGAIN: Duration = Duration::from_millis(100);
-/// How often who waits for probes looks whether any will come.
-const LOOK: Duration = Duration::from_millis(20);
-/// How long the probes that are sent together may take to arrive.
-const VOLLEY: Duration = Duration::from_millis(10);
-/// How long a measured train is to take.
+/// Longest wait for datagrams before the stream must carry the data.
+const DATAGRAM_TIMEOUT: Duration = Duration::from_millis(1500);
+/// Interval at which probes are sent again.
+const RESEND_INTERVAL: Duration = Duration::from_millis(100);
+/// Interval at which a side that waits for probes checks whether any will come.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+/// Longest time between the arrivals of probes that are sent together.
+const PROBE_SPREAD: Duration = Duration::from_millis(10);
+/// Duration of a measured train.
 const TRAIN_TIME: Duration = Duration::from_millis(25);
 const TRAIN_BYTES_MAX: u64 = 16 << 20;
 const TRAIN_BYTES_MIN: u64 = 256 << 10;
-/// Datagrams of the train that gives a first idea.
-const SCOUTS: usize = 96;
+/// Datagrams of the first, short train.
+const FIRST_TRAIN_LEN: usize = 96;
 
-/// What is known of a path.
+/// Measured properties of a path, with the sockets for it.
 #[derive(Debug)]
 pub struct Path {
-    /// The sockets, one a lane, if datagrams pass in the direction of the data.
+    /// Sockets, one for each lane, if datagrams pass in the direction of the data.
     pub sockets: Vec<Udp>,
-    /// The longest datagram that passes, without its UDP header.
+    /// Length of the longest datagram that passes, without its UDP header.
     pub datagram_len: usize,
-    /// The longest that passes both ways; zero if none does.
+    /// Length of the longest datagram that passes both ways; zero if none does.
     pub both_ways_len: usize,
-    /// Of a million datagrams in trains, how many did not arrive, as far as is known.
+    /// Lost datagrams of measured trains, in parts per million.
     pub lost_ppm: u32,
-    /// In which part of the time somebody waits for a processor of the peer's, in percent.
+    /// Percentage of time in which processes wait for a processor of the peer's host.
     pub waited: u8,
     prober: Prober,
 }
 
-/// What the peer says has reached it: the longest datagram, and the lanes; and how its processors are wanted.
+/// Report of the peer: the longest datagram that arrived, the lanes, and the wait for its
+/// processors in percent.
 type Reached = (usize, u8, u8);
 
-/// Finds out what passes, by at most `lanes` lanes; `sending` says which direction the data will take.
+/// Explores the path with at most `lanes` lanes. `sending` is true on the side that sends the data.
 pub fn explore(
     session: &Session,
-    door: &Door<'_>,
+    role: &Role<'_>,
     sending: bool,
     lanes: usize,
 ) -> Result<Path, Error> {
@@ -70,12 +72,12 @@ pub fn explore(
             prober,
         });
     }
-    let deadline = session.clock.now() + PATIENCE;
+    let deadline = session.clock.now() + DATAGRAM_TIMEOUT;
     let mut theirs: Option<Reached> = None;
-    let (sockets, first) = match door {
-        Door::Caller(false) => (Vec::new(), 0),
-        Door::Caller(true) => (call(session, lanes)?, 0),
-        Door::Called(arrivals, _) => answer(session, arrivals, &prober, (deadline, &mut theirs))?,
+    let (sockets, first) = match role {
+        Role::Client(false) => (Vec::new(), 0),
+        Role::Client(true) => (call(session, lanes)?, 0),
+        Role::Server(arrivals, _) => answer(session, arrivals, &prober, (deadline, &mut theirs))?,
     };
     let ours = mask(&sockets);
     let mut arrived = 0;
@@ -85,19 +87,19 @@ pub fn explore(
             break;
         }
         if arrived == 0 || session.secrets.side() == Side::Client && theirs.is_none() {
-            prober.ping(udp).map_err(probing)?;
+            prober.ping(udp).map_err(explore_error)?;
             for (lane, udp) in &sockets[1..] {
-                prober.announce(udp, *lane).map_err(probing)?;
+                prober.announce(udp, *lane).map_err(explore_error)?;
             }
         }
-        let until = deadline.min(now + AGAIN);
+        let until = deadline.min(now + RESEND_INTERVAL);
         if arrived == 0 {
             arrived = prober
                 .receive_pings(udp, session.clock, until)
-                .map_err(probing)?;
+                .map_err(explore_error)?;
             arrived = arrived.max(first);
             if arrived > 0 {
-                prober.ping(udp).map_err(probing)?;
+                prober.ping(udp).map_err(explore_error)?;
                 session.say(&reached(arrived as u16, ours))?;
             }
         }
@@ -115,7 +117,7 @@ pub fn explore(
     }
     let (theirs, lanes, waited) = match theirs {
         Some(theirs) => theirs,
-        None => hear_reached(session, PATIENCE * 2)?.unwrap_or_default(),
+        None => hear_reached(session, DATAGRAM_TIMEOUT * 2)?.unwrap_or_default(),
     };
     let datagram_len = if sending { theirs } else { arrived };
     let common = ours & lanes;
@@ -138,7 +140,7 @@ fn reached(datagram_len: u16, lanes: u8) -> Message {
     }
 }
 
-/// The sockets of the lanes that have a bit.
+/// Returns the sockets of the lanes that have a bit.
 fn of_lanes(sockets: Vec<(u8, Udp)>, mask: u8) -> Vec<Udp> {
     let kept = sockets
         .into_iter()
@@ -146,30 +148,27 @@ fn of_lanes(sockets: Vec<(u8, Udp)>, mask: u8) -> Vec<Udp> {
     kept.map(|(_, udp)| udp).collect()
 }
 
-/// A bit for each lane.
+/// Returns a bit for each lane.
 fn mask(sockets: &[(u8, Udp)]) -> u8 {
     sockets.iter().fold(0, |mask, (lane, _)| mask | 1 << lane)
 }
 
 impl Path {
-    /// Measures, with the peer in [`Path::listen`], how fast datagrams arrive there.
+    /// Measures the rate at which datagrams arrive at the peer, which must run [`Path::listen`].
     pub fn measure(&mut self, session: &Session) -> Result<Option<Rate>, Error> {
         let Some(udp) = self.sockets.first() else {
             return Ok(None);
         };
         let mut rate = None;
-        let mut count = SCOUTS;
+        let mut count = FIRST_TRAIN_LEN;
         for _ in 0..2 {
             self.prober
                 .train(udp, count, self.datagram_len)
-                .map_err(probing)?;
+                .map_err(explore_error)?;
             let Message::Train { bytes, nanos } = session.hear_for(Duration::from_secs(5))? else {
-                return Err(Error::new(
-                    Code::Protocol,
-                    "the peer did not measure the path",
-                ));
+                return Err(PeerFault::Unexpected("the measurement of a train").into());
             };
-            // the first to arrive only starts the clock
+            // the first datagram only starts the clock
             let sent = (count.saturating_sub(1) * self.datagram_len) as u64;
             let lost = u128::from(sent.saturating_sub(bytes)) * 1_000_000;
             self.lost_ppm = (lost / u128::from(sent.max(1))) as u32;
@@ -183,7 +182,7 @@ impl Path {
         Ok(rate)
     }
 
-    /// Reports trains to the peer until it says something about topic `M`, which is the answer.
+    /// Reports trains to the peer until a message of topic `M` arrives, and returns that.
     pub fn listen<M: Topic>(&mut self, session: &Session) -> Result<M, Error> {
         let give_up = session.clock.now() + Duration::from_secs(30);
         while let Some(udp) = self.sockets.first() {
@@ -198,7 +197,7 @@ impl Path {
             let heard = self
                 .prober
                 .receive_train(udp, session.clock, until)
-                .map_err(probing)?;
+                .map_err(explore_error)?;
             match heard {
                 TrainResult::Nothing => {}
                 TrainResult::Data => break,
@@ -218,13 +217,15 @@ fn call(session: &Session, lanes: usize) -> Result<Vec<(u8, Udp)>, Error> {
     let mut local = session.control.local();
     local.set_port(0);
     (0..lanes.min(LANES_MAX) as u8)
-        .map(|lane| Ok((lane, probe::connect(local, peer).map_err(probing)?)))
+        .map(|lane| Ok((lane, probe::connect(local, peer).map_err(explore_error)?)))
         .collect()
 }
 
-/// Waits for genuine probes on the shared port, and answers their sender from sockets of our own, one
-/// a lane. Also tells how long the longest of them was. A caller who says meanwhile that nothing reached it
-/// sends nothing, or has given up.
+/// Waits for authentic probes on the shared port, and opens sockets to their sender, one for each
+/// lane.
+///
+/// Also returns the length of the longest probe. Stops when the client reports that nothing reached
+/// it, since it sends nothing or has given up.
 fn answer(
     session: &Session,
     arrivals: &Arrivals,
@@ -235,10 +236,10 @@ fn answer(
     let mut longest = 0;
     let mut until = deadline;
     loop {
-        let look_at = until.min(session.clock.now() + LOOK);
-        let (from, mut octets) = match arrivals.recv_timeout(session.clock.until(look_at)) {
+        let check_at = until.min(session.clock.now() + CHECK_INTERVAL);
+        let (from, mut octets) = match arrivals.recv_timeout(session.clock.until(check_at)) {
             Ok(arrival) => arrival,
-            Err(RecvTimeoutError::Timeout) if look_at < until => {
+            Err(RecvTimeoutError::Timeout) if check_at < until => {
                 *theirs = hear_reached(session, Duration::ZERO)?;
                 if theirs.is_some() {
                     break;
@@ -257,7 +258,7 @@ fn answer(
             longest = longest.max(len);
         }
         if found.is_empty() {
-            until = session.clock.now() + VOLLEY;
+            until = session.clock.now() + PROBE_SPREAD;
         }
         found.insert(lane, from);
     }
@@ -266,7 +267,7 @@ fn answer(
         found.clear();
     }
     let connect = |(lane, from)| {
-        let udp = probe::connect(session.control.local(), from).map_err(probing)?;
+        let udp = probe::connect(session.control.local(), from).map_err(explore_error)?;
         Ok((lane, udp))
     };
     let sockets = found
@@ -285,15 +286,12 @@ fn hear_reached(session: &Session, patience: Duration) -> Result<Option<Reached>
         }) if len == 0 || LENGTHS.contains(&len.into()) => {
             Ok(Some((usize::from(len), lanes, waited)))
         }
-        Ok(_) => Err(Error::new(
-            Code::Protocol,
-            "the peer skipped looking at the path",
-        )),
+        Ok(_) => Err(PeerFault::Unexpected("the report of probes").into()),
         Err(error) if error.code == Code::TimedOut => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-fn probing(error: std::io::Error) -> Error {
-    World::world("looking at the path", error).into()
+fn explore_error(error: std::io::Error) -> Error {
+    World::world("cannot explore the path", error).into()
 }

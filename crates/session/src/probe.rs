@@ -1,6 +1,7 @@
-//! What a path and the hosts at its ends can do: the network alone, with the copy that every transfer
-//! needs (the papers' `app_perf`), RBUDP from memory to memory with each of its receivers, and the
-//! other protocols beside it.
+//! Measurements of a path and its hosts.
+//!
+//! They are the network alone, the network with the copy that every transfer needs (the papers'
+//! `app_perf`), RBUDP from memory to memory with each of its receivers, and the other protocols.
 
 use std::time::Duration;
 
@@ -15,60 +16,65 @@ use lighthaul_io::store::block::Block;
 use lighthaul_io::store::memory::Memory;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::door::Door;
 use crate::error::{Code, Error};
+use crate::fault::PeerFault;
 use crate::join::join;
-use crate::machine::{Learned, Moved, ReceiveMachine, SendMachine, Setup};
-use crate::measure::{Ask, Measured, Message, What};
+use crate::machine::{Learned, MachineEvent, ReceiveMachine, SendMachine, Setup};
+use crate::measure::{MeasureMode, MeasureRequest, MeasureResult, Message};
 use crate::offer::{self, Offer};
 use crate::path::{Path, explore};
 use crate::protocol::Protocol;
+use crate::role::Role;
 use crate::session::Session;
 
-/// Memory that objects are made of: as much as other tools measure with, which caches hold.
+/// Memory for objects, in bytes: as much as other tools use, which fits in caches.
 const RING_BYTES: u32 = 1 << 20;
-/// What is kept to if nobody says a rate, by protocols that need one: no less than hosts can.
-const RATE_OTHERWISE: Rate = Rate::from_mbps(100_000);
-/// No measurement lasts longer.
-const CIRCUIT: Duration = Duration::from_hours(1);
+/// Rate for protocols that need one, if the user gives none. Hosts are slower.
+const RATE_DEFAULT: Rate = Rate::from_mbps(100_000);
+/// Longest duration of a measurement.
+const CIRCUIT_TIME: Duration = Duration::from_hours(1);
 
-/// Measures what `ask` says, as the side that sends.
-pub fn ask(session: &Session, ask: Ask, udp: bool) -> Result<Measured, Error> {
-    let door = Door::Caller(udp);
-    let path = explore(session, &door, true, lanes(ask.what))?;
+/// Runs the measurement `ask` on the sending side.
+pub fn ask(session: &Session, ask: MeasureRequest, udp: bool) -> Result<MeasureResult, Error> {
+    let role = Role::Client(udp);
+    let path = explore(session, &role, true, lanes(ask.mode))?;
     let cpu = cpu_time();
-    let measured = if ask.what.is_raw() {
+    let measured = if ask.mode.is_raw() {
         raw(session, &path, ask)
     } else {
-        protocol(session, (&door, path), ask)
+        protocol(session, (&role, path), ask)
     };
     let ours = cpu_time().saturating_sub(cpu).as_micros() as u64;
-    measured.map(|measured| Measured {
+    measured.map(|measured| MeasureResult {
         cpu_us: measured.cpu_us + ours,
         ..measured
     })
 }
 
-/// Does the receiving side's part of `ask`.
-pub fn answer(session: &Session, door: &Door<'_>, ask: Ask) -> Result<Measured, Error> {
-    let path = explore(session, door, false, lanes(ask.what))?;
+/// Runs the measurement `ask` on the receiving side.
+pub fn answer(
+    session: &Session,
+    role: &Role<'_>,
+    ask: MeasureRequest,
+) -> Result<MeasureResult, Error> {
+    let path = explore(session, role, false, lanes(ask.mode))?;
     let cpu = cpu_time();
-    let mut measured = if ask.what.is_raw() {
+    let mut measured = if ask.mode.is_raw() {
         raw_answer(session, &path, ask)?
     } else {
-        protocol_answer(session, (door, path), ask)?
+        protocol_answer(session, (role, path), ask)?
     };
     measured.cpu_us = cpu_time().saturating_sub(cpu).as_micros() as u64;
-    session.say(&Message::Measured(measured))?;
+    session.say(&Message::Result(measured))?;
     session.control.flush(Duration::from_secs(2));
     Ok(measured)
 }
 
-fn raw(session: &Session, path: &Path, ask: Ask) -> Result<Measured, Error> {
+fn raw(session: &Session, path: &Path, ask: MeasureRequest) -> Result<MeasureResult, Error> {
     let udp = path.sockets.first().ok_or_else(|| {
         Error::new(
             Code::Network,
-            "no UDP datagram arrived: is the port open for UDP, too?",
+            "no UDP datagram arrived; open the port for UDP, too",
         )
     })?;
     let rate = ask
@@ -77,25 +83,27 @@ fn raw(session: &Session, path: &Path, ask: Ask) -> Result<Measured, Error> {
         .unwrap_or(Rate::UNLIMITED);
     let time = Duration::from_millis(ask.millis.into());
     let number = session.secrets.data_connection();
-    let sent = flood(udp, number, path.datagram_len, time, rate).map_err(flooding)?;
+    let sent = flood(udp, number, path.datagram_len, time, rate).map_err(flood_error)?;
     let measured = heard(session)?;
     let arrived = measured.bytes / path.datagram_len as u64;
-    Ok(Measured {
+    Ok(MeasureResult {
         lost: sent.saturating_sub(arrived),
         ..measured
     })
 }
 
-fn raw_answer(session: &Session, path: &Path, ask: Ask) -> Result<Measured, Error> {
-    let udp = path
-        .sockets
-        .first()
-        .ok_or_else(|| Error::new(Code::Network, "no UDP arrived"))?;
+fn raw_answer(session: &Session, path: &Path, ask: MeasureRequest) -> Result<MeasureResult, Error> {
+    let udp = path.sockets.first().ok_or_else(|| {
+        Error::new(
+            Code::Network,
+            "no UDP datagram arrived; open the port for UDP, too",
+        )
+    })?;
     let number = session.secrets.data_connection();
     let deadline = session.clock.now() + Duration::from_secs(5);
-    let copy = ask.what == What::Copy;
-    let absorbed = absorb(udp, number, copy, session.clock, deadline).map_err(flooding)?;
-    Ok(Measured {
+    let copy = ask.mode == MeasureMode::Copy;
+    let absorbed = absorb(udp, number, copy, session.clock, deadline).map_err(flood_error)?;
+    Ok(MeasureResult {
         bps: Rate::of(absorbed.bytes, absorbed.time).as_bps(),
         bytes: absorbed.bytes,
         nanos: absorbed.time.as_nanos() as u64,
@@ -108,21 +116,21 @@ fn raw_answer(session: &Session, path: &Path, ask: Ask) -> Result<Measured, Erro
 
 fn protocol(
     session: &Session,
-    (door, path): (&Door<'_>, Path),
-    ask: Ask,
-) -> Result<Measured, Error> {
-    let moves_by = moves_by(ask.what);
+    (role, path): (&Role<'_>, Path),
+    ask: MeasureRequest,
+) -> Result<MeasureResult, Error> {
+    let moves_by = moves_by(ask.mode);
     let asked = ask.rate_bps.and_then(Rate::from_bps);
-    let rate = asked.unwrap_or_else(|| rate_otherwise(moves_by));
+    let rate = asked.unwrap_or_else(|| rate_default(moves_by));
     let offer = Offer {
-        settle_us: 0, // as the paper has it; `offer::setup` raises it to the least
+        settle_us: 0, // as in the paper; `offer::setup` raises it to the minimum
         ..Offer::new(session, (moves_by, 0), &path, rate)
     };
-    let plain = !ask.what.is_sealed();
+    let plain = !ask.mode.is_sealed();
     session.say(&Message::Offer(offer))?;
-    let joined = join(session, door, offer.joins, plain)?;
+    let joined = join(session, role, offer.joins, plain)?;
     let learned = offer::width(session, 0, &joined);
-    let mut lane = the_lane(session, &offer, (path, &joined), plain)?;
+    let mut lane = single_lane(session, &offer, (path, &joined), plain)?;
     let trc = (moves_by == Protocol::Vbtp).then(|| circuit(session, rate));
     let trc = trc.transpose()?;
     let setup = Setup {
@@ -131,14 +139,14 @@ fn protocol(
     };
     let mut store = Memory::new(ring(&setup), true);
     let Message::Ready = session.hear()? else {
-        return Err(Error::new(Code::Protocol, "the far side did not get ready"));
+        return Err(PeerFault::Unexpected("the ready message").into());
     };
     let started = session.clock.now();
     let mut sender = SendMachine::new(started, &setup, learned_by(moves_by, learned));
-    run(&mut sender, &mut lane, &mut store, &mut Bare)?;
+    run(&mut sender, &mut lane, &mut store, &mut WaitForEnd)?;
     let time = session.clock.now().since(started);
     let theirs = heard(session)?;
-    Ok(Measured {
+    Ok(MeasureResult {
         bps: Rate::of(ask.bytes, time).as_bps(),
         nanos: time.as_nanos() as u64,
         lost: sender.resent(),
@@ -149,54 +157,56 @@ fn protocol(
 
 fn protocol_answer(
     session: &Session,
-    (door, path): (&Door<'_>, Path),
-    ask: Ask,
-) -> Result<Measured, Error> {
+    (role, path): (&Role<'_>, Path),
+    ask: MeasureRequest,
+) -> Result<MeasureResult, Error> {
     let Message::Offer(offer) = session.hear()? else {
-        return Err(Error::new(Code::Protocol, "the peer offered nothing"));
+        return Err(PeerFault::Unexpected("an offer").into());
     };
-    let plain = !ask.what.is_sealed();
-    let joined = join(session, door, offer.joins, plain)?;
-    let mut lane = the_lane(session, &offer, (path, &joined), plain)?;
+    let plain = !ask.mode.is_sealed();
+    let joined = join(session, role, offer.joins, plain)?;
+    let mut lane = single_lane(session, &offer, (path, &joined), plain)?;
     let setup = offer::setup(&offer, (1, ask.bytes), &lane, plain)?;
-    let scatter = matches!(ask.what, What::Scatter | What::SealedScatter);
+    let scatter = matches!(ask.mode, MeasureMode::Scatter | MeasureMode::SealedScatter);
     lane.scatter = scatter.then_some(setup.packet_len);
-    offer::foresee(&mut lane, offer.protocol);
-    let mut store = Memory::new(ring(&setup), ask.what != What::Fake);
+    offer::predict_competition(&mut lane, offer.protocol);
+    let mut store = Memory::new(ring(&setup), ask.mode != MeasureMode::Fake);
     session.say(&Message::Ready)?;
     let mut receiver = ReceiveMachine::new(session.clock.now(), &setup, Learned::default());
-    run(&mut receiver, &mut lane, &mut store, &mut Bare)?;
+    run(&mut receiver, &mut lane, &mut store, &mut WaitForEnd)?;
     Ok(outcome(&receiver, setup.object_len, &lane.counters))
 }
 
-const fn moves_by(what: What) -> Protocol {
+const fn moves_by(what: MeasureMode) -> Protocol {
     match what {
-        What::Plus => Protocol::RbudpPlus,
-        What::By(protocol) => protocol,
-        What::Network
-        | What::Copy
-        | What::Fake
-        | What::Place
-        | What::Scatter
-        | What::Sealed
-        | What::SealedScatter => Protocol::Rbudp,
+        MeasureMode::Plus => Protocol::RbudpPlus,
+        MeasureMode::By(protocol) => protocol,
+        MeasureMode::Network
+        | MeasureMode::Copy
+        | MeasureMode::Fake
+        | MeasureMode::Place
+        | MeasureMode::Scatter
+        | MeasureMode::Sealed
+        | MeasureMode::SealedScatter => Protocol::Rbudp,
     }
 }
 
-/// Sockets that a measurement needs.
-fn lanes(what: What) -> usize {
+/// Returns the number of sockets for a measurement.
+fn lanes(what: MeasureMode) -> usize {
     usize::from(moves_by(what).is_datagrams())
 }
 
-/// As fast as the hosts can; what keeps to a rate needs one, which is more than they can.
-const fn rate_otherwise(protocol: Protocol) -> Rate {
+/// Returns the rate if the user gives none: as fast as possible, or [`RATE_DEFAULT`] for
+/// protocols that need a rate.
+const fn rate_default(protocol: Protocol) -> Rate {
     match protocol {
-        Protocol::Vbtp | Protocol::Sabul | Protocol::SabulSwift => RATE_OTHERWISE,
+        Protocol::Vbtp | Protocol::Sabul | Protocol::SabulSwift => RATE_DEFAULT,
         Protocol::Rbudp | Protocol::RbudpPlus | Protocol::Tcp | Protocol::Ptcp => Rate::UNLIMITED,
     }
 }
 
-/// What a machine begins with: how many streams, where there are any.
+/// Returns the initial measurements of a machine: the number of streams, for protocols with
+/// streams.
 fn learned_by(protocol: Protocol, width: Learned) -> Learned {
     if protocol.is_datagrams() {
         Learned::default()
@@ -205,16 +215,16 @@ fn learned_by(protocol: Protocol, width: Learned) -> Learned {
     }
 }
 
-/// A vector that lasts.
+/// Returns a vector with one rate for the longest measurement.
 fn circuit(session: &Session, rate: Rate) -> Result<Trc, Error> {
     let from = session.clock.now();
-    let till = from + CIRCUIT;
+    let till = from + CIRCUIT_TIME;
     let trc = Trc::new(vec![Step { from, till, rate }]);
     trc.map_err(|why| Error::new(Code::Usage, why.to_string()))
 }
 
-fn outcome(receiver: &ReceiveMachine, bytes: u64, counters: &Counters) -> Measured {
-    Measured {
+fn outcome(receiver: &ReceiveMachine, bytes: u64, counters: &Counters) -> MeasureResult {
+    MeasureResult {
         bps: 0,
         bytes,
         nanos: 0,
@@ -225,14 +235,14 @@ fn outcome(receiver: &ReceiveMachine, bytes: u64, counters: &Counters) -> Measur
     }
 }
 
-fn heard(session: &Session) -> Result<Measured, Error> {
-    let Message::Measured(measured) = session.hear()? else {
-        return Err(Error::new(Code::Protocol, "the far side measured nothing"));
+fn heard(session: &Session) -> Result<MeasureResult, Error> {
+    let Message::Result(measured) = session.hear()? else {
+        return Err(PeerFault::Unexpected("the measurement").into());
     };
     Ok(measured)
 }
 
-/// Memory of whole packets that is written once, so that every page is there.
+/// Returns memory for whole packets. It is written once, so that every page exists.
 fn ring(setup: &Setup) -> Block {
     let packets = RING_BYTES / setup.packet_len;
     let mut block = Block::new((packets * setup.packet_len) as usize);
@@ -240,22 +250,23 @@ fn ring(setup: &Setup) -> Block {
     block
 }
 
-fn flooding(error: std::io::Error) -> Error {
-    World::world("flooding the path", error).into()
+fn flood_error(error: std::io::Error) -> Error {
+    World::world("cannot send test datagrams", error).into()
 }
 
-/// An owner that only waits for the end.
-struct Bare;
+/// Owner that only waits for the end.
+struct WaitForEnd;
 
-impl<E: Endpoint<Event = Moved>> Owner<E> for Bare {
-    fn event(&mut self, _: &mut E, event: Moved, _: Instant) -> Result<Next, World> {
+impl<E: Endpoint<Event = MachineEvent>> Owner<E> for WaitForEnd {
+    fn event(&mut self, _: &mut E, event: MachineEvent, _: Instant) -> Result<Next, World> {
         match event {
-            Moved::Round(..) | Moved::Asked(_) | Moved::Waits | Moved::Quiet(_) => {
-                Ok(Next::Continue)
-            }
-            Moved::Barren => Ok(Next::Divert),
-            Moved::Complete => Ok(Next::Finish),
-            Moved::Failed(why) => Err(World::PeerMisbehaved(why)),
+            MachineEvent::Round(..)
+            | MachineEvent::Asked(_)
+            | MachineEvent::Idle
+            | MachineEvent::Paused(_) => Ok(Next::Continue),
+            MachineEvent::Barren => Ok(Next::Divert),
+            MachineEvent::Complete => Ok(Next::Finish),
+            MachineEvent::Failed(why) => Err(World::PeerMisbehaved(why)),
         }
     }
 
@@ -264,8 +275,8 @@ impl<E: Endpoint<Event = Moved>> Owner<E> for Bare {
     }
 }
 
-/// The one lane of a measurement.
-fn the_lane(
+/// Returns the only lane of a measurement.
+fn single_lane(
     session: &Session,
     offer: &Offer,
     (path, joined): (Path, &[Control]),

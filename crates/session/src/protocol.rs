@@ -1,4 +1,4 @@
-//! The protocols by their names, and what a transfer has to know of each before any machine is made.
+//! Protocols by name, with their properties that a transfer needs before it creates machines.
 
 use std::fmt;
 
@@ -7,33 +7,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Error};
 
-/// Stands for the protocol that suits the path.
+/// Name that selects the protocol that suits the path.
 pub const AUTO: &str = "auto";
-/// The most octets of a protocol's name, or of another word for one of a few things.
+/// Most octets of a protocol's name, or of another value from a fixed set.
 pub const NAME_MAX: usize = 32;
 
-/// What moves the objects of a transfer.
+/// Protocol that moves the objects of a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Protocol {
     /// Reliable Blast UDP.
     #[default]
     Rbudp,
-    /// One stream.
+    /// One TCP stream.
     Tcp,
-    /// Many streams, on connections of their own.
+    /// Parallel TCP streams, on connections of their own.
     Ptcp,
-    /// RBUDP with pauses while others have the receiver's processor.
+    /// RBUDP with pauses while other processes have the receiver's processor.
     RbudpPlus,
-    /// What follows the vector of a circuit.
+    /// VBTP, which follows the vector of a circuit.
     Vbtp,
-    /// What leaves others on the path their part, as published.
+    /// SABUL as published, which leaves other flows their share.
     Sabul,
-    /// The same by a second set of rules.
+    /// SABUL with a second set of rules.
     SabulSwift,
 }
 
 impl Protocol {
-    /// All that there are.
+    /// All protocols.
     pub const ALL: &[Self] = &[
         Self::Rbudp,
         Self::Tcp,
@@ -44,7 +44,7 @@ impl Protocol {
         Self::SabulSwift,
     ];
 
-    /// What people call it.
+    /// Returns the protocol's name for users.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rbudp => "rbudp",
@@ -57,7 +57,7 @@ impl Protocol {
         }
     }
 
-    /// The one of this name.
+    /// Returns the protocol of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL
             .iter()
@@ -65,7 +65,7 @@ impl Protocol {
             .find(|protocol| protocol.name() == name)
     }
 
-    /// The length of its datagrams' heads.
+    /// Returns the length of the header of its datagrams.
     pub const fn head_len(self) -> usize {
         match self {
             Self::Rbudp | Self::RbudpPlus => rbudp::wire::HEAD_LEN,
@@ -75,7 +75,7 @@ impl Protocol {
         }
     }
 
-    /// Whether it needs datagrams.
+    /// Returns true if it needs datagrams.
     pub const fn is_datagrams(self) -> bool {
         match self {
             Self::Rbudp | Self::RbudpPlus | Self::Vbtp | Self::Sabul | Self::SabulSwift => true,
@@ -83,14 +83,14 @@ impl Protocol {
         }
     }
 
-    /// How many of `lanes` send an object for the first time at once.
+    /// Returns how many of `lanes` send new packets at a time.
     pub fn turns(self, lanes: u8) -> usize {
         match self {
-            // while half of the lanes send, the others hear what came and send that again
+            // while half of the lanes send, the others receive feedback and send lost packets again
             Self::Rbudp | Self::RbudpPlus | Self::Tcp | Self::Ptcp => {
                 usize::from(lanes).div_ceil(2)
             }
-            // one has the circuit, or learns what the path bears
+            // one lane uses the whole circuit, or measures the rate of the path
             Self::Vbtp | Self::Sabul | Self::SabulSwift => 1,
         }
     }
@@ -102,12 +102,12 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// The names of all that there are, as the peer is told.
+/// Returns the names of all protocols, for the peer.
 pub fn names() -> Vec<String> {
     Protocol::ALL.iter().map(ToString::to_string).collect()
 }
 
-/// The one that somebody asked for by this name, or by none; nothing if the path is to decide.
+/// Returns the protocol of this name, the default one for an empty name, and none for [`AUTO`].
 pub fn asked(name: &str) -> Result<Option<Protocol>, Error> {
     if name == AUTO {
         return Ok(None);
@@ -117,7 +117,7 @@ pub fn asked(name: &str) -> Result<Option<Protocol>, Error> {
     }
     let unknown = || {
         let all = names().join(", ");
-        let text = format!("there is no protocol {name:?} here, but {all}");
+        let text = format!("protocol {name:?} is not supported here; choose one of {all}");
         Error::new(Code::Protocol, text)
     };
     Protocol::named(name).map(Some).ok_or_else(unknown)

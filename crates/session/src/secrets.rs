@@ -1,4 +1,5 @@
-//! What both ends of a session derive from its TLS connection: keys, numbers, and the proof of further connections.
+//! Secrets of a session that both ends derive from its TLS connection: keys, numbers, proofs of
+//! further connections.
 
 use std::fmt;
 
@@ -28,19 +29,20 @@ struct Pair {
     server: [u8; 32],
 }
 
-/// What marks and seals the datagrams of one object.
+/// Keys of the datagrams of one object, and their connection number.
 #[derive(Debug)]
 pub struct LaneKeys {
-    /// Marks every datagram.
+    /// Connection number in every datagram.
     pub connection: u64,
-    /// Seals what we send of it.
+    /// Key that encrypts the datagrams that we send.
     pub seal: Key,
-    /// Opens what the peer sends.
+    /// Key that decrypts the datagrams of the peer.
     pub open: Key,
 }
 
 impl Secrets {
-    /// Derives them with the keying material that a connection has for each context, and of which we are this side.
+    /// Derives the secrets of this side from the TLS connection's keying material for each context
+    /// (RFC 5705).
     pub(crate) fn derive(
         side: Side,
         export: impl Fn(&[u8]) -> Result<[u8; 32], World>,
@@ -69,32 +71,32 @@ impl Secrets {
         })
     }
 
-    /// Which side we are.
+    /// Returns our side.
     pub const fn side(&self) -> Side {
         self.side
     }
 
-    /// The cipher that both sides use for datagrams.
+    /// Returns the cipher that both sides use for datagrams.
     pub const fn cipher(&self) -> Cipher {
         self.cipher
     }
 
-    /// Uses `cipher` for datagrams from now on; both sides must.
-    pub const fn agree(&mut self, cipher: Cipher) {
+    /// Sets the cipher for datagrams; both sides must set the same.
+    pub const fn set_cipher(&mut self, cipher: Cipher) {
         self.cipher = cipher;
     }
 
-    /// The number that marks probes.
+    /// Returns the connection number of probes.
     pub const fn probe_connection(&self) -> u64 {
         self.probe.connection
     }
 
-    /// The number that marks data.
+    /// Returns the connection number of data.
     pub const fn data_connection(&self) -> u64 {
         self.data.connection
     }
 
-    /// What connection `number` proves itself with.
+    /// Returns the proof of connection `number`.
     pub const fn join(&self, number: u8) -> Join {
         Join {
             number,
@@ -102,14 +104,14 @@ impl Secrets {
         }
     }
 
-    /// A prober; to be made once, since its packet numbers start anew.
+    /// Creates a prober. At most one may be created, since its packet numbers start again.
     pub fn prober(&self) -> Prober {
         let keys = self.keys(&self.probe, self.cipher);
         Prober::new(keys.connection, self.data.connection, keys.seal, keys.open)
     }
 
-    /// What marks and seals the datagrams of object `number`; each is sent once only, since the
-    /// numbers of its packets start anew.
+    /// Returns the keys for the datagrams of object `number`. Each number may be used only once,
+    /// since packet numbers start again.
     pub fn object(&self, number: u64) -> LaneKeys {
         let pair = Pair {
             connection: self.data.connection.wrapping_add(number),
@@ -132,23 +134,23 @@ impl Secrets {
     }
 }
 
-/// The most connections that join a session.
+/// Most connections that join a session.
 pub const JOINS_MAX: u8 = 32;
 
-/// What a connection says first that belongs to a session: both of its ends derive it from the first
-/// connection, where nobody else sees it.
+/// Proof that a connection belongs to a session, in its first message. Both ends derive it from the
+/// session's first connection, where no third party can read it.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Join {
-    /// Which session.
+    /// Number of the session.
     pub session: u64,
-    /// The proof.
+    /// Secret of the session.
     pub secret: [u8; 32],
-    /// Which of its connections, from 0.
+    /// Number of the connection, from 0.
     pub number: u8,
 }
 
 impl Join {
-    /// Whether `other` is about the same session; takes as long whatever it says.
+    /// Returns true if `other` proves the same session. The time does not depend on `other`.
     pub fn proves(&self, other: &Self) -> bool {
         let pairs = self.secret.iter().zip(&other.secret);
         let differ = pairs.fold(0, |sum, (ours, theirs)| sum | (ours ^ theirs));

@@ -1,4 +1,7 @@
-//! A connection whose two ends know each other, before any file is spoken of.
+//! Session: a connection of two hosts that know each other's keys.
+//!
+//! The client connects and the server accepts; both authenticate with TLS. Messages of the session
+//! and of its topics travel on stream 0, objects on the streams of the lanes.
 
 use std::fmt;
 use std::net::{SocketAddr, TcpStream};
@@ -15,68 +18,70 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_io::net::tcp::{self, round_trip};
 
 use crate::error::{Code, Error};
+use crate::fault::PeerFault;
 use crate::message::{Hello, Message};
 use crate::secrets::Secrets;
-use crate::topic::{MESSAGE_MAX, Topic, senseless};
+use crate::topic::{MESSAGE_MAX, Topic, malformed};
 
-/// The stream of the messages of all topics.
-const TALK: u16 = 0;
-/// The stream of the first lane; the others' follow. A topic has those between.
+/// Stream of the messages of all topics.
+const MESSAGE_STREAM: u16 = 0;
+/// Stream of the first lane; those of the other lanes follow. A topic uses the streams below.
 pub const LANES: u16 = 2;
-/// How long the peer may take for an answer.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How long the peer may take to hear that we stop.
-const FAREWELL: Duration = Duration::from_secs(2);
-/// How often who waits looks whether it is to stop.
-const LOOK: Duration = Duration::from_millis(100);
+/// Longest wait for an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest wait until the peer has received our last message.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Interval at which a waiting side checks whether the session is halted.
+const HALT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Frames that are looked at in a row.
-const LOOKS_MAX: usize = 16;
+/// Most frames that are read without a pause.
+const READS_MAX: usize = 16;
 
-/// An authenticated connection.
+/// Authenticated connection to a peer.
 #[derive(Debug)]
 pub struct Session {
     /// Opens further streams.
     pub control: Control,
-    /// Carries the messages of all topics.
+    /// Stream of the messages of all topics.
     pub stream: Stream,
-    /// What datagrams are sealed and marked with.
+    /// Keys and numbers that both ends derived.
     pub secrets: Secrets,
-    /// Who the peer proved to be.
+    /// Fingerprint of the peer's key.
     pub peer: Fingerprint,
-    /// The time.
+    /// Clock of the session.
     pub clock: Clock,
-    /// The round-trip time, as TCP saw it during the handshake.
+    /// Round-trip time that TCP measured during the handshake.
     pub rtt: Duration,
-    /// How others end it.
+    /// Halt by other threads.
     pub halt: Arc<Halt>,
-    /// What we called with, so that further connections can be made; nothing if we were called.
+    /// Identity of the client for further connections; none on the server.
     identity: Option<Identity>,
-    /// How we called, if not at the address where the connection ends.
+    /// Route of the client, if it is not a direct connection to the peer's address.
     call: Option<Arc<dyn Call>>,
-    /// Why the peer fails, once it has said so.
+    /// Error that the peer reported.
     told: Mutex<Option<Error>>,
-    /// When the peer was last heard, in nanoseconds of the clock.
+    /// Time of the last frame of the peer, in nanoseconds of the clock.
     heard_at: AtomicU64,
 }
 
-/// How a peer is called, the first time and for further connections.
+/// Route to a peer, for the first connection and for further ones.
 pub trait Call: fmt::Debug + Send + Sync {
-    /// A connection to it, with the limits of a handshake ([`tcp::with_handshake_timeouts`]).
+    /// Opens a connection, with the timeouts of a handshake ([`tcp::with_handshake_timeouts`]).
     fn call(&self) -> Result<TcpStream, Error>;
 }
 
-/// How a session is ended by somebody who is not in it, and why.
+/// Request by another thread to end a session, with its error.
 #[derive(Debug, Default)]
 pub struct Halt(Mutex<Option<Error>>);
 
 impl Session {
-    /// Shakes hands on `tcp`. Whether the peer is welcome is for the caller to decide.
+    /// Performs the handshake on `tcp`. The caller decides whether the peer is admitted.
     pub fn start(tcp: TcpStream, side: Side, identity: &Identity) -> Result<Self, Error> {
         Self::begin(tcp, side, identity, false)
     }
 
-    /// Has `call` call the peer, and shakes hands. How far it is the handshake tells: TCP may end before the peer.
+    /// Connects by `call`, and performs the handshake. Its duration bounds the round-trip time from
+    /// below, since a proxy may end the TCP connection.
     pub fn start_by(call: Arc<dyn Call>, identity: &Identity) -> Result<Self, Error> {
         let tcp = call.call()?;
         let clock = Clock::start();
@@ -86,8 +91,8 @@ impl Session {
         Ok(session)
     }
 
-    /// The same as the side that was called, by whom it does not know: little of what the caller says
-    /// is kept until it is let in with [`Control::authorize`].
+    /// Performs the handshake as a server. Little is stored for an unknown client until
+    /// [`Control::authorize`] admits it.
     pub fn meet(tcp: TcpStream, identity: &Identity) -> Result<Self, Error> {
         Self::begin(tcp, Side::Server, identity, true)
     }
@@ -107,7 +112,7 @@ impl Session {
         } else {
             Control::start(tcp, tls)?
         };
-        let stream = control.open(TALK)?;
+        let stream = control.open(MESSAGE_STREAM)?;
         Ok(Self {
             control,
             stream,
@@ -123,11 +128,15 @@ impl Session {
         })
     }
 
-    /// Calls the peer once more, with the same key and as it was called before.
+    /// Returns a function that connects to the peer once more, with the same key and route.
     pub fn call_again(&self) -> Result<impl FnOnce() -> Result<Self, Error> + use<>, Error> {
         let identity = self.identity.clone();
-        let identity =
-            identity.ok_or_else(|| Error::new(Code::Protocol, "only who called can call again"))?;
+        let identity = identity.ok_or_else(|| {
+            Error::new(
+                Code::Protocol,
+                "only the client can open further connections",
+            )
+        })?;
         let (address, peer, call) = (self.peer_address(), self.peer, self.call.clone());
         Ok(move || {
             let tcp = match call {
@@ -138,32 +147,33 @@ impl Session {
             if session.peer == peer {
                 return Ok(session);
             }
-            let text = "somebody else answered a further connection";
+            let text =
+                "another host answered a further connection: its key differs from the peer's";
             Err(Error::new(Code::Permission, text))
         })
     }
 
-    /// Says `message`.
+    /// Sends `message`.
     pub fn say<M: Topic>(&self, message: &M) -> Result<(), Error> {
         let octets = message.encode();
         if octets.len() > MESSAGE_MAX {
-            // lists are sent in parts, so that this is what somebody wrote
-            return Err(too_much());
+            // lists are sent in parts, so only texts of the user can be this long
+            return Err(request_too_long());
         }
         Ok(self.stream.send(&Frame::message(octets))?)
     }
 
-    /// Says `hello`, which asks for something of topic `M`. Fails if the peer would refuse it as too long.
+    /// Sends `hello`, a request of topic `M`. Fails if the peer would reject it as too long.
     pub fn ask<M: Topic>(&self, hello: Hello) -> Result<(), Error> {
         let request = hello.request::<M>();
         let message = Message::Hello(hello);
         if request.is_err() || Message::decode(&message.encode()).is_err() {
-            return Err(too_much());
+            return Err(request_too_long());
         }
         self.say(&message)
     }
 
-    /// Tells the peer why we stop.
+    /// Reports `error` to the peer.
     pub fn tell(&self, error: &Error) -> Result<(), Error> {
         self.say(&Message::Failed {
             code: error.code as u8,
@@ -171,10 +181,11 @@ impl Session {
         })
     }
 
-    /// What the peer has said about topic `M`, if anything; its failure is ours.
+    /// Returns the next message of topic `M` that has arrived, if any. An error that the peer
+    /// reports is returned as ours.
     pub fn heard<M: Topic>(&self) -> Result<Option<M>, Error> {
-        // a peer that says that it is there more often is heard the next time
-        for _ in 0..LOOKS_MAX {
+        // more keepalives than this are read at the next call
+        for _ in 0..READS_MAX {
             let Some(frame) = self.stream.try_receive()? else {
                 break;
             };
@@ -185,25 +196,25 @@ impl Session {
         Ok(None)
     }
 
-    /// Whether it was the peer that said why it fails, rather than us who found out.
+    /// Returns true if the peer reported an error.
     pub fn was_told(&self) -> bool {
         self.told().is_some()
     }
 
-    /// Waits for what the peer says next, which must be about topic `M`.
+    /// Waits for the next message, which must be of topic `M`.
     pub fn hear<M: Topic>(&self) -> Result<M, Error> {
-        self.hear_for(PATIENCE)
+        self.hear_for(ANSWER_TIMEOUT)
     }
 
-    /// Waits for what the peer says next, and decodes it if `may` agrees to its length.
+    /// Waits for the next message, and decodes it if `may` accepts its length.
     pub fn hear_if<M: Topic>(
         &self,
         may: impl FnMut(usize) -> Result<(), Error>,
     ) -> Result<M, Error> {
-        self.hear_within(PATIENCE, may)
+        self.hear_within(ANSWER_TIMEOUT, may)
     }
 
-    /// Waits at most `patience` for what the peer says next, unless the session is halted.
+    /// Waits at most `patience` for the next message, unless the session is halted.
     pub fn hear_for<M: Topic>(&self, patience: Duration) -> Result<M, Error> {
         self.hear_within(patience, |_| Ok(()))
     }
@@ -216,7 +227,7 @@ impl Session {
         let deadline = self.clock.now() + patience;
         loop {
             self.halt.check()?;
-            let until = deadline.min(self.clock.now() + LOOK);
+            let until = deadline.min(self.clock.now() + HALT_CHECK_INTERVAL);
             let frame = match self.stream.receive(self.clock, until) {
                 Err(World::TimedOut(_)) if until < deadline => continue,
                 frame => frame?,
@@ -232,27 +243,28 @@ impl Session {
         }
     }
 
-    /// When the peer was last heard, whatever it said.
+    /// Returns the time at which the last frame of the peer arrived.
     pub fn heard_at(&self) -> Instant {
         Instant::ZERO + Duration::from_nanos(self.heard_at.load(Relaxed))
     }
 
-    /// The message in `frame`; nothing if that only says that the peer is there.
+    /// Decodes the message in `frame`. Returns none for a keepalive.
     fn understand<M: Topic>(&self, frame: &Frame) -> Result<Option<M>, Error> {
         match self.look(frame)? {
-            Some(Message::Alive) => return Ok(None),
-            // a busy host sees a train in two parts, and tells of both
+            Some(Message::Keepalive) => return Ok(None),
+            // a busy host sees a train in two parts, and reports both
             Some(Message::Train { .. }) if M::NUMBER != Message::NUMBER => return Ok(None),
             None if frame.octets.first() == Some(&M::NUMBER) => {}
             Some(_) if M::NUMBER == Message::NUMBER => {}
-            // what says who calls and what for is all that another version can have sent
-            None if M::NUMBER == Message::NUMBER => return Err(senseless()),
-            _ => return Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
+            // a peer of another version can have sent nothing but a request
+            None if M::NUMBER == Message::NUMBER => return Err(malformed()),
+            _ => return Err(PeerFault::Unexpected("the next message").into()),
         }
         M::decode(&frame.octets).map(Some)
     }
 
-    /// The session's own message in `frame`, if it is one. Fails if it is the peer's failure.
+    /// Returns the session's own message in `frame`, if it is one. Fails if the message reports an
+    /// error of the peer.
     fn look(&self, frame: &Frame) -> Result<Option<Message>, Error> {
         let now = self.clock.now().since(Instant::ZERO);
         let nanos = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
@@ -269,7 +281,8 @@ impl Session {
         Ok(Some(message))
     }
 
-    /// `error`, unless the peer said what it comes from.
+    /// Returns the cause of `error`: the halt of the session, or the error that the peer reported,
+    /// if there is one.
     pub fn blame(&self, error: Error) -> Error {
         if let Err(why) = self.halt.check() {
             return why;
@@ -277,7 +290,7 @@ impl Session {
         if error.code != Code::Network {
             return error;
         }
-        // what it said may not have been looked at yet
+        // the peer's report may be unread
         while let Ok(Some(frame)) = self.stream.try_receive() {
             if self.look(&frame).is_err() {
                 break;
@@ -290,18 +303,19 @@ impl Session {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the peer why we stop, and gives it a moment to hear it: to close while something of the
-    /// peer's lies unread would be to take back what was said.
+    /// Reports `error` to the peer, and waits until it has received that. Closing earlier, while
+    /// messages of the peer are unread, would discard the report (RFC 2525, section 2.17).
     pub fn give_up(&self, error: &Error) {
-        self.give_up_within(error, FAREWELL);
+        self.give_up_within(error, REPORT_TIMEOUT);
     }
 
-    /// The same, where the peer gets at most `patience` to hear it, and again to go.
+    /// Does the same with a bound: at most `patience` for the report to leave, and again for the
+    /// peer to close.
     pub fn give_up_within(&self, error: &Error, patience: Duration) {
         self.tell(error).ok();
         self.control.flush(patience);
         let deadline = self.clock.now() + patience;
-        // even of a session that is halted, whose peer fails too once it has heard
+        // a halted session waits too, since the peer closes when it has read the report
         while let Ok(frame) = self.stream.receive(self.clock, deadline) {
             if self.look(&frame).is_err() {
                 break;
@@ -309,27 +323,27 @@ impl Session {
         }
     }
 
-    /// The address of the peer's control port.
+    /// Returns the address of the peer's control port.
     pub fn peer_address(&self) -> SocketAddr {
         self.control.peer()
     }
 }
 
 impl Halt {
-    /// Ends the session, for this reason unless there was one before.
+    /// Ends the session with `error`, unless it has ended before.
     pub fn stop(&self, error: Error) {
         let mut why = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         why.get_or_insert(error);
     }
 
-    /// Fails if somebody has ended the session.
+    /// Fails if the session was halted.
     pub fn check(&self) -> Result<(), Error> {
         let why = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         why.clone().map_or(Ok(()), Err)
     }
 }
 
-fn too_much() -> Error {
-    let text = "that is too much for one request: name fewer places or rules at a time";
+fn request_too_long() -> Error {
+    let text = "the request is too long: name fewer places or rules at a time";
     Error::new(Code::Usage, text)
 }

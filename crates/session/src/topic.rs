@@ -1,25 +1,28 @@
-//! Topics of a session, each of which has messages of its own.
+//! Topics of a session. Each has its own messages.
 //!
-//! A frame of the talk stream is the number of a topic in one octet, and a message of that topic. The session itself is topic 0
-//! ([`crate::message`]); it knows no other, and hands on the messages of the topic that its user speaks of.
+//! A frame of stream 0 is the number of a topic in one octet, and a message of that topic. The
+//! session's own messages ([`crate::message`]) are topic 0. The session knows no other topic; its
+//! user chooses the type of messages to receive.
 
 use lighthaul_io::control::bounded;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::{Code, Error};
+use crate::error::Error;
+use crate::fault::PeerFault;
 
-/// The longest message that is taken.
+/// Most octets of a message.
 pub const MESSAGE_MAX: usize = 1 << 20;
-/// The most items of a list that is sent in parts. An object has no more pieces, and a list of them takes one or two MiB.
+/// Most items in one part of a list. An object has at most as many pieces, and their list takes one
+/// or two MiB.
 pub const ITEMS_MAX: usize = 1 << 14;
 
-/// The messages of one topic.
+/// Message type of one topic.
 pub trait Topic: Serialize + DeserializeOwned {
-    /// The topic's number, its own among all topics.
+    /// Number of the topic, unique among all topics.
     const NUMBER: u8;
 
-    /// What a client asks for that begins to speak of the topic.
+    /// Type of the client's request for the topic.
     type Request: Serialize + DeserializeOwned;
 
     /// Returns the octets of a frame with this message.
@@ -31,7 +34,7 @@ pub trait Topic: Serialize + DeserializeOwned {
     fn decode(octets: &[u8]) -> Result<Self, Error> {
         match octets.split_first() {
             Some((number, message)) if *number == Self::NUMBER => decode(message),
-            _ => Err(senseless()),
+            _ => Err(malformed()),
         }
     }
 }
@@ -41,23 +44,20 @@ pub fn encode(message: &impl Serialize) -> Vec<u8> {
     postcard::to_allocvec(message).unwrap_or_default()
 }
 
-/// Returns the message in `octets`. The error names the bound that a part of the message exceeds, if one does.
+/// Returns the message in `octets`. The error names the bound that a part of the message exceeds,
+/// if one does.
 pub fn decode<M: DeserializeOwned>(octets: &[u8]) -> Result<M, Error> {
     if octets.len() > MESSAGE_MAX {
-        return Err(senseless());
+        return Err(malformed());
     }
     match bounded::decode(|| postcard::take_from_bytes(octets)) {
         Ok((message, [])) => Ok(message),
-        Err(Some(why)) => {
-            let text = format!("the peer sent {why}; do both sides run the same version?");
-            Err(Error::new(Code::Protocol, text))
-        }
-        Ok(_) | Err(None) => Err(senseless()),
+        Err(Some(why)) => Err(PeerFault::Oversized(why.to_string()).into()),
+        Ok(_) | Err(None) => Err(malformed()),
     }
 }
 
 /// Returns the error of a message that does not decode.
-pub(crate) fn senseless() -> Error {
-    let text = "the peer sent a message that makes no sense; do both sides run the same version?";
-    Error::new(Code::Protocol, text)
+pub(crate) fn malformed() -> Error {
+    PeerFault::Malformed.into()
 }

@@ -1,4 +1,5 @@
-//! The ring that a message stream's bytes lie in, around which a store makes repair symbols when they are gathered.
+//! Ring of symbols of a message stream, and the store that computes repair symbols when they are
+//! sent.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,18 +10,19 @@ use lighthaul_io::store::Store;
 use lighthaul_proto::fec::config::LEN_LEN;
 use lighthaul_proto::fec::{Coder, Config, RepairJob};
 
-/// Slots for symbols, as [`lighthaul_proto::fec`] lays them out: each a message with its length in front, and zeros.
+/// Slots for symbols, in the layout of [`lighthaul_proto::fec`]. Each holds the length of a
+/// message, the message, and zeros.
 #[derive(Debug)]
 pub struct Ring {
     config: Config,
     octets: Vec<u8>,
-    /// Source symbols written of each block, and whether its repair symbols were made.
+    /// Source symbols written to each block, and true if its repair symbols were computed.
     blocks: Vec<(u8, bool)>,
     coder: Coder,
 }
 
 impl Ring {
-    /// A ring for both machines of a stream with this config, which passed its check.
+    /// Creates a ring for the machines of a stream with `config`, which must be valid.
     pub fn new(config: Config) -> Self {
         Self {
             config,
@@ -30,7 +32,7 @@ impl Ring {
         }
     }
 
-    /// Writes a message where the machine said.
+    /// Writes a message to the span that the machine assigned.
     pub fn write(&mut self, span: Span, message: &[u8]) {
         let (block, symbol) = self.source(span);
         self.blocks[block] = (symbol + 1, false);
@@ -39,20 +41,21 @@ impl Ring {
         let (len, body) = slot.split_at_mut(LEN_LEN as usize);
         len.copy_from_slice(&(message.len() as u16).to_be_bytes());
         body[..message.len()].copy_from_slice(message);
-        // the code takes what a shorter message lacks for zeros
+        // the code pads shorter messages with zeros
         body[message.len()..].fill(0);
     }
 
-    /// The message at `span`, whose length the ring knows.
+    /// Returns the message at `span`, with the length stored in the ring.
     pub fn message(&self, span: Span) -> &[u8] {
         let slot = &self.octets[span.offset as usize..][..self.config.symbol_len() as usize];
         let (len, body) = slot.split_at(LEN_LEN as usize);
         let len = usize::from(u16::from_be_bytes([len[0], len[1]]));
-        // a repair symbol may have said anything
+        // a repaired length may have any value
         &body[..len.min(self.config.message_len as usize)]
     }
 
-    /// What crosses of `span`: a message, or a repair symbol, which is made if nobody has asked for it before.
+    /// Returns the bytes of `span` to send: a message, or a repair symbol, which is computed on
+    /// first use.
     pub fn gather(&mut self, span: Span) -> &[u8] {
         let start = span.offset as usize;
         if span.offset < self.repairs_at() {
@@ -65,7 +68,7 @@ impl Ring {
         &self.octets[start..start + span.len as usize]
     }
 
-    /// Takes in what came for `span`.
+    /// Stores the received bytes of `span`.
     pub fn place(&mut self, span: Span, body: &[u8]) {
         if span.offset < self.repairs_at() {
             self.write(span, body);
@@ -74,7 +77,7 @@ impl Ring {
         }
     }
 
-    /// Restores what is missing of a block.
+    /// Restores the missing symbols of a block.
     pub fn repair(&mut self, job: &RepairJob) {
         let code = self.config.code;
         let have = |symbol: u8| {
@@ -99,7 +102,7 @@ impl Ring {
         }
     }
 
-    /// Makes the repair symbols of the block at place `block`.
+    /// Computes the repair symbols of the block at index `block`.
     fn make(&mut self, block: u64, len: usize) {
         let (count, made) = self.blocks[block as usize];
         if made || count == 0 {
@@ -117,14 +120,14 @@ impl Ring {
         }
     }
 
-    /// Where repair symbols begin.
+    /// Returns the offset of the first repair symbol.
     const fn repairs_at(&self) -> u64 {
         self.config.blocks as u64
             * self.config.code.sources() as u64
             * self.config.symbol_len() as u64
     }
 
-    /// Which block and symbol a source symbol's span is of.
+    /// Returns the block and the symbol of a source symbol's span.
     fn source(&self, span: Span) -> (usize, u8) {
         let slot = span.offset / u64::from(self.config.symbol_len());
         let sources = u64::from(self.config.code.sources());
@@ -132,18 +135,18 @@ impl Ring {
     }
 }
 
-/// What a driver gathers symbols from and places them in: a ring that it shares with an owner.
+/// Store of symbols for a driver. It shares the ring with the owner of the machine.
 #[derive(Debug)]
 pub struct Coded {
     ring: Rc<RefCell<Ring>>,
-    /// Symbols on their way out, while the owner may write to the ring.
+    /// Symbols that are being sent, since the owner may write to the ring meanwhile.
     out: Vec<Vec<u8>>,
     used: usize,
     landing: Vec<u8>,
 }
 
 impl Coded {
-    /// A store around `ring`.
+    /// Creates a store around `ring`.
     pub const fn new(ring: Rc<RefCell<Ring>>) -> Self {
         Self {
             ring,
@@ -208,7 +211,7 @@ mod tests {
         }
     }
 
-    /// Two machines with a store each, and what lies between them.
+    /// Sender and receiver with a store each, and a path between them.
     struct Pair {
         sender: Sender,
         receiver: Receiver,
@@ -240,7 +243,7 @@ mod tests {
             self.source.borrow_mut().write(span, message);
         }
 
-        /// Lets all that waits cross, but what `loses` takes.
+        /// Moves all pending datagrams to the receiver, except those that `loses` drops.
         fn cross(&mut self, loses: &mut impl FnMut() -> bool) {
             while let Some(transmit) = self.sender.poll_transmit(Instant::ZERO) {
                 let Body::Object(span) = transmit.body else {
@@ -283,9 +286,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(40))]
 
-        /// Whatever is lost, what comes is what was sent, and at most once; what is restored as well.
+        /// Each received message was sent, arrives once, and is intact even if it was restored.
         #[test]
-        fn what_comes_is_what_was_sent(
+        fn received_messages_equal_the_sent_ones(
             code in prop_oneof![
                 Just(Code::None), (1_u8..5).prop_map(Code::Xor),
                 (1_u8..8, 1_u8..4).prop_map(|(k, m)| Code::ReedSolomon(k, m)),
@@ -298,7 +301,7 @@ mod tests {
             let mut pair = Pair::new(config(code));
             let mut sent = BTreeSet::new();
             for (count, noise) in bursts {
-                // no more at a time than the ring takes
+                // at most as many at a time as the ring holds
                 for nth in 0..count.min(3 * usize::from(code.sources())) {
                     let number = sent.len() as u64;
                     let len = 8 + (noise as usize + nth * 7) % 33;
@@ -311,7 +314,7 @@ mod tests {
                 pair.cross(&mut || rng.next_u64() % 100 < loss_percent);
             }
             let came: BTreeSet<_> = pair.came.iter().map(|(message, _)| message.clone()).collect();
-            prop_assert_eq!(came.len(), pair.came.len(), "nothing comes twice");
+            prop_assert_eq!(came.len(), pair.came.len(), "a message arrived twice");
             prop_assert!(came.is_subset(&sent));
             if loss_percent == 0 {
                 prop_assert_eq!(came, sent);
@@ -320,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_message_is_restored_from_its_repair_symbol_alone() {
+    fn single_message_is_restored_from_its_repair_symbol() {
         for code in [Code::Xor(3), Code::ReedSolomon(10, 3)] {
             let mut pair = Pair::new(config(code));
             pair.offer(b"alone");

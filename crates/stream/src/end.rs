@@ -1,4 +1,4 @@
-//! The far end of a stream: the pipe or file that it comes out of or goes into.
+//! Endpoint of a stream in the file system: a pipe or file.
 
 use std::fs::File;
 use std::path::Path;
@@ -11,7 +11,7 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_session::error::{Code, Error};
 use rustix::io::Errno;
 
-/// Opens what is at `path`, to write to it or to read from it; a pipe's reader gets a moment to come.
+/// Opens the pipe or file at `path` to write or read. Waits for the reader of a pipe.
 pub fn open(ground: &Ground, path: &Path, write: bool) -> Result<File, Error> {
     let clock = Clock::start();
     loop {
@@ -24,7 +24,7 @@ pub fn open(ground: &Ground, path: &Path, write: bool) -> Result<File, Error> {
             Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
                 if clock.now() > Instant::ZERO + PATIENCE {
                     let text = format!(
-                        "nobody reads the pipe {}: start its reader first",
+                        "cannot open the pipe {}: no process reads it; start its reader first",
                         path.display()
                     );
                     return Err(Error::new(Code::Open, text));
@@ -39,6 +39,7 @@ pub fn open(ground: &Ground, path: &Path, write: bool) -> Result<File, Error> {
     }
 }
 
-/// How long a pipe waits for who reads it.
+/// Longest wait for the reader of a pipe.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Interval of attempts.
 const LOOK: Duration = Duration::from_millis(50);

@@ -1,8 +1,8 @@
-//! A queue of frames between a thread that serves a pipe and the thread that serves the wire.
+//! Queue of frames between a thread that serves a pipe and the thread that serves the network.
 //!
-//! The queue is bounded by bytes, so that its memory does not depend on the size of a frame: a frame that is larger
-//! than the bound waits alone. Either side can end it: [`FrameQueue::close`] lets what is queued be taken,
-//! [`FrameQueue::abandon`] drops it.
+//! The queue is bounded by bytes, so that its memory does not depend on the size of a frame. A
+//! frame larger than the bound waits alone. Either side can end the queue: [`FrameQueue::close`]
+//! keeps the queued frames for the reader, [`FrameQueue::abandon`] drops it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -42,9 +42,9 @@ pub(crate) enum NotPushed<T> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Popped<T> {
     Frame(T),
-    /// There is none yet.
+    /// No frame yet. There is none yet.
     Empty,
-    /// There will be none.
+    /// No more frames.
     End,
 }
 
@@ -162,7 +162,7 @@ impl<T> Clone for FrameQueue<T> {
     }
 }
 
-/// Bytes that a queued frame takes besides its own.
+/// Bytes of memory for each queued frame, besides its own.
 const AROUND: usize = 64;
 
 #[cfg(test)]
@@ -175,7 +175,7 @@ mod tests {
     const LONG: Duration = Duration::from_mins(1);
 
     #[test]
-    fn queue_is_bounded_by_bytes_and_takes_one_large_frame_alone() {
+    fn queue_is_bounded_by_bytes_and_holds_a_larger_frame_alone() {
         let queue = FrameQueue::new(10 + 2 * AROUND);
         assert_eq!(queue.push("large", 1000, NOW), Ok(()));
         assert_eq!(queue.push("x", 1, NOW), Err(NotPushed::Full("x")));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn closed_queue_is_emptied_and_abandoned_queue_is_empty() {
+    fn closed_queue_keeps_its_frames_and_abandoned_queue_drops_them() {
         let queue = FrameQueue::new(10);
         queue.push(1, 1, NOW).unwrap();
         queue.close();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_sides_wake_each_other() {
+    fn each_side_wakes_the_other() {
         let queue = FrameQueue::new(1);
         let pushing = queue.clone();
         let pusher = thread::spawn(move || {

@@ -1,38 +1,38 @@
-//! How a row of octets holds messages or objects.
+//! Framing of messages or objects in a sequence of octets.
 
 use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
-/// How one message or object ends and the next begins.
+/// Framing of messages or objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Frames {
-    /// Each ends with a line feed, which is not a part of it.
+    /// Lines: each frame ends with a line feed, which is not part of it.
     Lines,
-    /// Each begins with its length in four octets, big-endian.
+    /// Length prefix: each frame begins with its length in four octets, big-endian.
     Prefixed,
-    /// Each has so many octets; the last may have fewer.
+    /// Frames of this length; the last may be shorter.
     Fixed(u32),
 }
 
-/// Cuts octets into frames as they come.
+/// Decoder that splits octets into frames as they arrive.
 #[derive(Debug)]
 pub struct Cutter {
     frames: Frames,
     len_max: usize,
-    /// What has come of frames that are not whole, from `start` on.
+    /// Octets of incomplete frames, from `start` on.
     rest: Vec<u8>,
     start: usize,
-    /// No line ends before this.
+    /// Offset up to which no line feed was found.
     looked: usize,
 }
 
-/// A frame is longer than it may be: its length, as far as it is known.
+/// Error of a frame that is longer than the limit, with its length as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong(pub usize);
 
 impl Cutter {
-    /// A cutter of frames of at most `len_max` octets.
+    /// Creates a decoder of frames of at most `len_max` octets.
     pub const fn new(frames: Frames, len_max: usize) -> Self {
         Self {
             frames,
@@ -43,7 +43,7 @@ impl Cutter {
         }
     }
 
-    /// Takes octets in.
+    /// Adds octets.
     pub fn push(&mut self, octets: &[u8]) {
         self.rest.drain(..self.start);
         self.looked -= self.start;
@@ -51,7 +51,7 @@ impl Cutter {
         self.rest.extend_from_slice(octets);
     }
 
-    /// The next whole frame.
+    /// Returns the next complete frame, or none if more octets are needed.
     pub fn cut(&mut self) -> Result<Option<&[u8]>, TooLong> {
         let rest = &self.rest[self.start..];
         let (skip, len, tail) = match self.frames {
@@ -83,8 +83,8 @@ impl Cutter {
         Ok(Some(&self.rest[from..from + len]))
     }
 
-    /// What is left at the end: a last line without its end, or a last object that is short. Of a frame that said
-    /// how long it is, the rest is nothing.
+    /// Returns the rest at the end: a last line without its line feed, or a last object that is too
+    /// short. An incomplete frame with a length prefix is dropped.
     pub fn last(&self) -> Option<Vec<u8>> {
         let is_whole = !matches!(self.frames, Frames::Prefixed);
         let rest = &self.rest[self.start..];
@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    /// Cuts `octets` as they come in pieces of `step`.
+    /// Splits `octets`, which arrive in pieces of `step`.
     fn cut(
         frames: Frames,
         octets: &[u8],
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_frame_may_lack_its_end() {
+    fn last_frame_may_be_incomplete() {
         assert_eq!(
             cut(Frames::Lines, b"a\n\nbc", 2, 9).unwrap(),
             [&b"a"[..], b"", b"bc"]
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_is_too_long_is_found_before_it_has_come() {
+    fn too_long_frame_is_found_before_its_end() {
         assert_eq!(cut(Frames::Lines, b"abcd", 1, 3), Err(TooLong(4)));
         assert_eq!(
             cut(Frames::Prefixed, &[255; 4], 4, 3),
@@ -166,7 +166,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn frames_survive_their_writing(
+        fn written_frames_are_read_back(
             messages in prop::collection::vec("[a-z]{0,9}", 0..20), step in 1_usize..30,
         ) {
             for frames in [Frames::Lines, Frames::Prefixed, Frames::Fixed(4)] {

@@ -1,14 +1,17 @@
-//! Floor 4: streams. What comes out of a pipe on one side goes into one on the other while it is made.
+//! Floor 4: streams. Data from a pipe on one side are written to a pipe on the other side while
+//! they are produced.
 //!
-//! *Messages* are small and want to be there soon: each crosses in a datagram, and lost ones are restored
-//! (`fec`). *Objects* are larger and come at a known rate: as many as come in the delay that is tolerated cross as one payload
-//! by RBUDP, planned after equations 8 to 11 of the paper.
+//! *Messages* are small and must arrive soon: each is one datagram, and lost ones are restored by
+//! forward error correction (`fec`). *Objects* are larger and arrive at a known rate. All objects
+//! of the tolerated delay form one payload, which RBUDP sends. Equations 8 to 11 of the RBUDP paper
+//! plan the payloads.
 //!
-//! - [`message`]: what is wanted, and what the two sides say; [`frames`]: how a row of octets holds messages and objects
-//! - [`end`]: the pipe or file at its far end; [`pump`]: the threads that read and write, with
-//!   `frame_queue` between them and the wire
-//! - [`coded`]: the ring that a message stream's bytes lie in; [`meter`]: what came of it
-//! - [`messages`], [`objects`]: the two kinds; [`run`]: how a stream begins and ends, and `ready`: what both sides know in between
+//! - [`message`]: request and messages of a stream; [`frames`]: framing of messages and objects
+//! - [`end`]: the pipe or file of one side; [`pump`]: the threads that read and write it, with
+//!   `frame_queue` between them and the network
+//! - [`coded`]: symbols of a message stream; [`meter`]: latencies
+//! - [`messages`], [`objects`]: the two kinds of streams; [`run`]: begin and end of a stream;
+//!   `ready`: its state in between
 
 pub mod coded;
 pub mod end;

@@ -1,4 +1,4 @@
-//! What somebody wants of a stream, and what its two sides say to each other.
+//! Request for a stream, and messages about it.
 
 use lighthaul_io::control::bounded;
 use lighthaul_session::offer::Offer;
@@ -8,86 +8,86 @@ use serde::{Deserialize, Serialize};
 
 use crate::frames::Frames;
 
-/// The most objects of a payload: as many as one message can announce.
+/// Most objects of a payload: as many as one message can announce.
 pub const OBJECTS_MAX: usize = 1 << 16;
-/// The longest path of a pipe or file.
+/// Most octets of the path of a pipe or file.
 const PATH_MAX: usize = 4096;
 
-/// A stream that a client asks for.
+/// Stream that a client requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// The pipe or file at the server.
+    /// Path of the pipe or file at the server.
     #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
     pub path: Vec<u8>,
-    /// It goes to the server, rather than from there.
+    /// True if the client sends, false if the server sends.
     pub to: bool,
-    /// How both ends read and write it.
+    /// Framing at both ends.
     pub frames: Frames,
-    /// How it crosses.
+    /// Kind of the stream.
     pub kind: Kind,
 }
 
-/// How a stream crosses.
+/// Kinds of streams.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
-    /// As messages.
+    /// Stream of messages.
     Messages(Messages),
-    /// As objects.
+    /// Stream of objects.
     Objects(Objects),
 }
 
-/// A stream of messages.
+/// Parameters of a stream of messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Messages {
-    /// The code, as [`lighthaul_proto::fec::Code`] reads it.
+    /// Code, in the format of [`lighthaul_proto::fec::Code`].
     #[serde(deserialize_with = "bounded::text::<NAME_MAX, _>")]
     pub code: String,
-    /// How long a block waits for more, in microseconds.
+    /// Longest wait of an incomplete block for more messages, in microseconds.
     pub linger_us: u32,
-    /// How old a message may become, in microseconds.
+    /// Age at which a message is late, in microseconds.
     pub deadline_us: Option<u64>,
-    /// Late messages are dropped.
+    /// True if late messages are dropped.
     pub drop: bool,
 }
 
-/// A stream of objects.
+/// Parameters of a stream of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Objects {
-    /// Bytes of an object, or the most that one has.
+    /// Length of an object, or of the longest, in bytes.
     pub object_len: u64,
-    /// How many come in a million seconds.
+    /// Objects per million seconds.
     pub micro_per_second: u64,
-    /// The delay that is tolerated, in microseconds.
+    /// Tolerated delay, in microseconds.
     pub delay_us: u64,
-    /// Round trips that a payload may take, one for each blast.
+    /// Blasts that a payload may take, each with one round trip.
     pub blasts: u8,
 }
 
-/// One message about a stream.
+/// Message about a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
-    /// The sender says how it will send.
+    /// Parameters of the sender.
     Begin {
-        /// How objects will be sent.
+        /// Parameters for objects.
         offer: Offer,
-        /// The most bytes of a message of the stream.
+        /// Most bytes of a message of the stream.
         message_len: u32,
     },
-    /// The receiver asks for the sender's time, or is told it.
+    /// Request of the receiver for the sender's clock, or the answer.
     Time {
-        /// Nanoseconds since the session began; zero if it is asked for.
+        /// Nanoseconds since the session began; zero in a request.
         nanos: u64,
     },
     /// The receiver is ready.
     Ready,
-    /// A payload is about to come.
+    /// Announcement of the next payload.
     Payload(Payload),
-    /// That was the last object.
+    /// End of the stream.
     End {
-        /// How many were offered.
+        /// Number of messages or objects that were read.
         offered: u64,
     },
-    /// What came of it, from the receiver.
+    /// Result, from the receiver.
     Report(Report),
 }
 
@@ -96,37 +96,38 @@ impl Topic for Message {
     type Request = Wanted;
 }
 
-/// Objects that cross together.
+/// Objects that are sent together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Payload {
-    /// Its number.
+    /// Number of the payload.
     pub number: u64,
-    /// The length of each object, and when it was read, in nanoseconds since the sender's session began.
+    /// Length of each object, and the time at which it was read, in nanoseconds since the sender's
+    /// session began.
     #[serde(deserialize_with = "bounded::list::<OBJECTS_MAX, _, _>")]
     pub objects: Vec<(u32, u64)>,
 }
 
-/// What came of a stream.
+/// Result of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// Messages or objects that the sender was given.
+    /// Messages or objects that the sender read.
     pub messages: u64,
-    /// Those that were written at the receiver, and their bytes.
+    /// Messages or objects that the receiver wrote.
     pub delivered: u64,
-    /// Their bytes.
+    /// Bytes of these.
     pub bytes: u64,
-    /// Those that were late, whether dropped or not.
+    /// Messages or objects that were late, whether dropped or not.
     pub late: u64,
-    /// Those that did not come.
+    /// Messages or objects that did not arrive.
     pub lost: u64,
-    /// Those that were lost and restored.
+    /// Messages that were lost and restored.
     pub repaired: u64,
-    /// Those that came and that nobody took from the receiver in time.
+    /// Messages that arrived and were dropped because the pipe's reader was too slow.
     pub unread: u64,
-    /// The latency that half of them did not exceed, in microseconds, as far as the clocks agree.
+    /// Median latency in microseconds, by synchronized clocks.
     pub latency_p50_us: u64,
-    /// The latency that 99 % did not exceed.
+    /// 99th percentile of the latency, in microseconds.
     pub latency_p99_us: u64,
-    /// The longest.
+    /// Largest latency, in microseconds.
     pub latency_max_us: u64,
 }

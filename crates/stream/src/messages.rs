@@ -1,4 +1,4 @@
-//! Streams of messages, each in a datagram, with repair symbols behind them.
+//! Streams of messages. Each message is one datagram, followed by repair symbols.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -24,7 +24,7 @@ use crate::meter::Meter;
 use crate::pump::{self, Intake, Outlet};
 use crate::ready::{Ready, check_both};
 
-/// Sends messages until there are no more; answers how many there were.
+/// Sends messages until the input ends. Returns their number.
 pub(crate) fn send(mut ready: Ready<'_>, how: &Messages, file: File) -> Result<u64, Error> {
     let session = ready.session;
     let config = config(&ready, how)?;
@@ -49,7 +49,7 @@ pub(crate) fn send(mut ready: Ready<'_>, how: &Messages, file: File) -> Result<u
     Ok(sender.offered())
 }
 
-/// Takes messages in until there are no more; answers what came of them.
+/// Receives messages until the stream ends.
 pub(crate) fn receive(mut ready: Ready<'_>, how: &Messages, file: File) -> Result<Report, Error> {
     let session = ready.session;
     let config = config(&ready, how)?;
@@ -83,7 +83,7 @@ pub(crate) fn receive(mut ready: Ready<'_>, how: &Messages, file: File) -> Resul
     Ok(report)
 }
 
-/// Why a run failed, if it did.
+/// Returns the error of the owner if there is one, and that of the run otherwise.
 fn settle(ran: Result<(), World>, failed: Option<Error>) -> Result<(), Error> {
     match (ran, failed) {
         (Err(_), Some(error)) => Err(error),
@@ -91,7 +91,7 @@ fn settle(ran: Result<(), World>, failed: Option<Error>) -> Result<(), Error> {
     }
 }
 
-/// The protocol's parameters, the same on both sides.
+/// Returns the protocol's parameters, the same on both sides.
 fn config(ready: &Ready<'_>, how: &Messages) -> Result<Config, Error> {
     let bad = |text: String| Error::new(Code::Usage, text);
     let code = how
@@ -108,7 +108,7 @@ fn config(ready: &Ready<'_>, how: &Messages) -> Result<Config, Error> {
         late: if how.drop { Late::Drop } else { Late::Deliver },
         overhead_len: header_len(ready.session.peer_address()) + offer::CONNECTION_LEN + seal,
         rate: Rate::from_bps(ready.offer.rate_bps)
-            .ok_or_else(|| bad("a rate of zero sends nothing".into()))?,
+            .ok_or_else(|| bad("a stream cannot be sent at a rate of zero".into()))?,
         stream: ready.lane.stream.number(),
         settle: SETTLE + ready.session.rtt,
         ahead_nanos: ready.ahead_nanos,
@@ -116,7 +116,7 @@ fn config(ready: &Ready<'_>, how: &Messages) -> Result<Config, Error> {
     if ready.lane.udp.is_none() {
         config.rate = Rate::UNLIMITED;
     }
-    let wrong = |e| bad(format!("the stream cannot be: {e}"));
+    let wrong = |e| bad(format!("invalid parameters of the stream: {e}"));
     config.check().map_err(wrong)?;
     let each = config.ring_len() / 2;
     config.blocks = (RING_BYTES / each).clamp(2, BLOCKS_MAX) as u16;
@@ -124,12 +124,12 @@ fn config(ready: &Ready<'_>, how: &Messages) -> Result<Config, Error> {
     Ok(config)
 }
 
-/// Offers what comes out of a pipe.
+/// Owner that offers messages from a pipe to the sender.
 struct Feeder<'a> {
     session: &'a Session,
     intake: Intake,
     ring: Rc<RefCell<Ring>>,
-    /// A message that the ring had no room for.
+    /// Message that did not fit in the ring.
     waiting: Option<Vec<u8>>,
     full: bool,
     ended: bool,
@@ -200,16 +200,17 @@ impl Owner<Sender> for Feeder<'_> {
     }
 
     fn sign(&self) -> Option<RawFd> {
-        // while the ring is full, what else there is to offer is of no use
+        // while the ring is full, new input is of no use
         (!self.full && !self.ended).then(|| self.intake.sign())
     }
 }
 
-/// Puts messages into a pipe as they come.
+/// Owner that writes received messages to a pipe.
 struct Taker<'a> {
     session: &'a Session,
     outlet: Outlet,
-    /// What nobody takes is dropped, rather than holding up what comes behind it.
+    /// True if messages that the pipe does not accept are dropped, so that they do not delay later
+    /// ones.
     drop: bool,
     ring: Rc<RefCell<Ring>>,
     meter: Meter,
@@ -268,10 +269,10 @@ impl Owner<Receiver> for Taker<'_> {
 
 /// Bytes of messages that are read ahead of the machine.
 const AHEAD: usize = 4 << 20;
-/// Bytes of messages that wait for the process that reads the pipe.
+/// Bytes of messages that wait for the reader of the pipe.
 const UNREAD_MAX: usize = 16 << 20;
-/// What a ring has, if two blocks are no more.
+/// Bytes of a ring, unless two blocks are larger, and its most blocks.
 const RING_BYTES: u64 = 8 << 20;
 const BLOCKS_MAX: u64 = 4096;
-/// How long datagrams may come behind the end, which takes another way.
+/// Longest wait for datagrams after the end of the stream, which is sent over TCP.
 const SETTLE: Duration = Duration::from_millis(200);

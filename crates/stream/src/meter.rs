@@ -1,4 +1,4 @@
-//! How old messages and objects were when they came.
+//! Latencies of messages and objects.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 
 use crate::message::Report;
 
-/// Counts latencies within a thousandth of themselves, in little memory.
+/// Histogram of latencies, accurate to a thousandth.
 #[derive(Debug)]
 pub struct Meter(Histogram<u64>);
 
@@ -18,13 +18,13 @@ impl Default for Meter {
 }
 
 impl Meter {
-    /// Notes one.
+    /// Adds one latency.
     pub fn note(&mut self, latency: Duration) {
         let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
         self.0.saturating_record(micros.max(1));
     }
 
-    /// Fills in what it has seen.
+    /// Writes the latencies to `report`.
     pub fn fill(&self, report: &mut Report) {
         report.latency_p50_us = self.0.value_at_quantile(0.5);
         report.latency_p99_us = self.0.value_at_quantile(0.99);
@@ -32,5 +32,5 @@ impl Meter {
     }
 }
 
-/// An hour; what takes longer counts as this.
+/// Longest latency, one hour; longer ones count as this.
 const LATENCY_MAX_US: u64 = 3_600_000_000;

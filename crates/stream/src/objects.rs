@@ -1,4 +1,4 @@
-//! Streams of objects: as many as come in the delay that is tolerated cross as one payload by RBUDP.
+//! Streams of objects. All objects of the tolerated delay are sent as one payload by RBUDP.
 
 use std::fs::File;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use lighthaul_io::store::memory::Memory;
 use lighthaul_proto::rbudp::plan::{Plan, StreamDemand};
 use lighthaul_proto::rbudp::wire::HEAD_LEN;
 use lighthaul_session::error::{Code, Error};
-use lighthaul_session::machine::{Learned, Moved, ReceiveMachine, SendMachine, Setup};
+use lighthaul_session::machine::{Learned, MachineEvent, ReceiveMachine, SendMachine, Setup};
 use lighthaul_session::offer::{self, Offer};
 use lighthaul_session::session::Session;
 
@@ -20,7 +20,7 @@ use crate::meter::Meter;
 use crate::pump::{self, Frame, Intake, Outlet};
 use crate::ready::{Ready, check, check_both, hear, out_of_turn};
 
-/// Plans a stream over a path.
+/// Plans a stream on a path with this round-trip time.
 pub fn plan(how: &Objects, rtt: Duration) -> Result<Plan, Error> {
     let demand = StreamDemand {
         object_len: how.object_len,
@@ -32,7 +32,7 @@ pub fn plan(how: &Objects, rtt: Duration) -> Result<Plan, Error> {
     let plan = demand.plan().map_err(|why| bad(why.to_string()))?;
     if plan.payload_len > PAYLOAD_LEN_MAX || plan.objects as usize > OBJECTS_MAX {
         let text = format!(
-            "{} objects in {} bytes are more than a payload holds: allow less delay",
+            "a payload of {} objects and {} bytes exceeds its limit; allow less delay",
             plan.objects, plan.payload_len
         );
         return Err(bad(text));
@@ -40,7 +40,7 @@ pub fn plan(how: &Objects, rtt: Duration) -> Result<Plan, Error> {
     Ok(plan)
 }
 
-/// Sends objects until there are no more; answers how many there were.
+/// Sends objects until the input ends. Returns their number.
 pub(crate) fn send(mut ready: Ready<'_>, how: &Objects, file: File) -> Result<u64, Error> {
     let session = ready.session;
     let plan = plan(how, session.rtt)?;
@@ -81,12 +81,12 @@ pub(crate) fn send(mut ready: Ready<'_>, how: &Objects, file: File) -> Result<u6
     Ok(offered)
 }
 
-/// Takes objects in until there are no more; answers what came of them.
+/// Receives objects until the stream ends.
 pub(crate) fn receive(mut ready: Ready<'_>, how: &Objects, file: File) -> Result<Report, Error> {
     let session = ready.session;
     let outlet = Outlet::start(file, ready.wanted.frames, AHEAD, session.clock)?;
     let (mut report, mut meter) = (Report::default(), Meter::default());
-    // the first of a payload has waited for the others, and then crosses with them
+    // the first object of a payload waits for the others, and is then sent with them
     let deadline = Duration::from_micros(how.delay_us) * 2;
     loop {
         let payload = match hear(session)? {
@@ -117,7 +117,7 @@ pub(crate) fn receive(mut ready: Ready<'_>, how: &Objects, file: File) -> Result
             report.late += u64::from(age > deadline);
             report.delivered += 1;
             report.bytes += u64::from(len);
-            // the peer may announce its next payload meanwhile
+            // the peer may announce its next payload now
             outlet.push(object.to_vec(), &mut || check(session))?;
         }
     }
@@ -126,7 +126,8 @@ pub(crate) fn receive(mut ready: Ready<'_>, how: &Objects, file: File) -> Result
     Ok(report)
 }
 
-/// The objects of the next payload: so many, or fewer if the delay has passed or there are no more.
+/// Returns the objects of the next payload: `most`, or fewer if the delay has passed or the input
+/// ends.
 fn gather(
     session: &Session,
     intake: &Intake,
@@ -152,7 +153,7 @@ fn gather(
     Ok(frames)
 }
 
-/// The offer with the plan's rate, which the path must carry.
+/// Returns the offer with the rate of the plan. Fails if that exceeds the rate of the path.
 fn on_wire(ready: &Ready<'_>, plan: &Plan) -> Result<Offer, Error> {
     let len = ready.offer.packet_len;
     let wire_len = len + offer::AROUND_LEN + HEAD_LEN as u32 + header_of(ready.session);
@@ -160,7 +161,7 @@ fn on_wire(ready: &Ready<'_>, plan: &Plan) -> Result<Offer, Error> {
     let most = Rate::from_bps(ready.offer.rate_bps).unwrap_or(rate);
     if ready.lane.udp.is_some() && rate > most {
         let text = format!(
-            "these objects need {rate} on the wire to be there in time, and {most} is what there is: allow more delay, or send less"
+            "the objects need {rate} on the wire to arrive in time, and the path has {most}; allow more delay or send less",
         );
         return Err(Error::new(Code::Refused, text));
     }
@@ -174,13 +175,16 @@ fn header_of(session: &Session) -> u32 {
     lighthaul_io::net::udp::header_len(session.peer_address())
 }
 
-/// The parameters for a payload, whose length is bounded.
+/// Returns the parameters for a payload, whose length is bounded.
 fn setup(ready: &Ready<'_>, offer: &Offer, payload: &Payload) -> Result<Setup, Error> {
     let len = payload.objects.iter().map(|(len, _)| u64::from(*len)).sum();
     if len > PAYLOAD_LEN_MAX || payload.objects.len() > OBJECTS_MAX {
         return Err(Error::new(
             Code::Protocol,
-            format!("the peer announced a payload of {len} bytes"),
+            format!(
+                "the peer announced a payload of {len} bytes and {} objects, which exceeds the limit",
+                payload.objects.len()
+            ),
         ));
     }
     let mut setup = offer::setup(offer, (payload.number, len), &ready.lane, ready.plain)?;
@@ -190,8 +194,8 @@ fn setup(ready: &Ready<'_>, offer: &Offer, payload: &Payload) -> Result<Setup, E
     Ok(setup)
 }
 
-/// Runs one machine of a payload to its end.
-fn carry<E: Endpoint<Event = Moved>>(
+/// Runs the machine of one payload to its end.
+fn carry<E: Endpoint<Event = MachineEvent>>(
     endpoint: &mut E,
     lane: &mut Lane,
     store: &mut Memory,
@@ -209,16 +213,16 @@ fn carry<E: Endpoint<Event = Moved>>(
     }
 }
 
-/// Waits for the end of a payload.
+/// Owner that waits for the end of a payload.
 struct Carrier<'a> {
     session: &'a Session,
-    /// Blasts in a row that brought nothing.
+    /// Blasts in a row without a new packet.
     barren: u32,
     failed: Option<Error>,
 }
 
 impl Carrier<'_> {
-    /// The peer has nothing to say meanwhile, but that it fails.
+    /// Fails if either side has ended the stream. The peer sends nothing else meanwhile.
     fn look(&mut self) -> Result<Next, World> {
         check_both(self.session).map_or_else(
             |error| {
@@ -230,19 +234,20 @@ impl Carrier<'_> {
     }
 }
 
-impl<E: Endpoint<Event = Moved>> Owner<E> for Carrier<'_> {
-    fn event(&mut self, _: &mut E, event: Moved, _: Instant) -> Result<Next, World> {
+impl<E: Endpoint<Event = MachineEvent>> Owner<E> for Carrier<'_> {
+    fn event(&mut self, _: &mut E, event: MachineEvent, _: Instant) -> Result<Next, World> {
         match event {
-            Moved::Round(..) | Moved::Asked(_) | Moved::Waits | Moved::Quiet(_) => {
-                Ok(Next::Continue)
-            }
-            Moved::Barren => {
+            MachineEvent::Round(..)
+            | MachineEvent::Asked(_)
+            | MachineEvent::Idle
+            | MachineEvent::Paused(_) => Ok(Next::Continue),
+            MachineEvent::Barren => {
                 self.barren += 1;
                 let passes = self.barren < BARREN_MAX;
                 Ok(if passes { Next::Continue } else { Next::Divert })
             }
-            Moved::Complete => Ok(Next::Finish),
-            Moved::Failed(why) => Err(World::PeerMisbehaved(why)),
+            MachineEvent::Complete => Ok(Next::Finish),
+            MachineEvent::Failed(why) => Err(World::PeerMisbehaved(why)),
         }
     }
 
@@ -251,11 +256,11 @@ impl<E: Endpoint<Event = Moved>> Owner<E> for Carrier<'_> {
     }
 }
 
-/// Both sides keep that much of a payload.
+/// Most bytes of a payload, which both sides keep in memory.
 const PAYLOAD_LEN_MAX: u64 = 256 << 20;
-/// Bytes of objects that wait for the process that reads the pipe; a larger object waits alone.
+/// Bytes of objects that wait for the reader of the pipe. A larger object waits alone.
 const AHEAD: usize = 16 << 20;
-/// So many blasts in a row bring nothing only where datagrams do not pass any more.
+/// Blasts in a row without a new packet after which datagrams are taken as blocked.
 const BARREN_MAX: u32 = 8;
-/// How often who waits looks whether it is to stop.
+/// Interval at which a waiting side checks for the end of the stream.
 const LOOK: Duration = Duration::from_millis(100);

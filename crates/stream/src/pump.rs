@@ -1,7 +1,9 @@
-//! The threads that read frames from a pipe and write them to one, so that nothing on the wire waits for either.
+//! Threads that read frames from a pipe and write frames to a pipe, so that the network never waits
+//! for a pipe.
 //!
-//! Between a thread and the wire is a queue of frames, bounded by bytes. When the transfer drops its end, the thread of
-//! the pipe ends as well, even if the process at the other end of the pipe neither reads nor writes.
+//! A queue of frames, bounded by bytes, lies between such a thread and the network. The thread ends
+//! when the transfer drops its end of the queue. It ends even if the process at the other end of
+//! the pipe neither reads nor writes.
 
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
@@ -20,10 +22,10 @@ use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use crate::frame_queue::{FrameQueue, NotPushed, Popped};
 use crate::frames::{Cutter, Frames};
 
-/// A frame, and when it was read.
+/// Frame, and the time at which it was read.
 pub type Frame = (Vec<u8>, Instant);
 
-/// Frames as they are read from a pipe.
+/// Frames that a thread reads from a pipe.
 #[derive(Debug)]
 pub struct Intake {
     frames: FrameQueue<Result<Frame, Error>>,
@@ -31,7 +33,7 @@ pub struct Intake {
 }
 
 impl Intake {
-    /// Reads frames of at most `len_max` bytes from `file`, at most `ahead` bytes of them ahead.
+    /// Starts to read frames of at most `len_max` bytes from `file`, at most `ahead` bytes ahead.
     pub fn start(
         file: File,
         frames: Frames,
@@ -40,7 +42,7 @@ impl Intake {
         clock: Clock,
     ) -> Result<Self, Error> {
         let queue = FrameQueue::new(ahead);
-        let sign = Sign::new().map_err(|e| failed("reading", &e))?;
+        let sign = Sign::new().map_err(|e| failed("cannot read the stream", &e))?;
         let reader = Reader {
             file,
             cutter: Cutter::new(frames, len_max),
@@ -52,29 +54,29 @@ impl Intake {
         let thread = thread::Builder::new().name("stream in".into());
         thread
             .spawn(move || reader.run())
-            .map_err(|e| failed("reading", &e))?;
+            .map_err(|e| failed("cannot read the stream", &e))?;
         Ok(Self {
             frames: queue,
             sign,
         })
     }
 
-    /// What becomes readable when there may be a frame.
+    /// Returns a descriptor that becomes readable when a frame may be available.
     pub fn sign(&self) -> RawFd {
         self.sign.as_raw_fd()
     }
 
-    /// The next frame that is there: nothing in it once there will be none.
+    /// Returns the next frame if one is available, or the end.
     pub fn next(&self) -> Result<Option<Next>, Error> {
         self.wait(Duration::ZERO)
     }
 
-    /// Takes the sign down before looking.
+    /// Resets the descriptor. Must be called before reading frames.
     pub fn look(&self) {
         self.sign.lower();
     }
 
-    /// The same as [`Intake::next`], and waits for it.
+    /// Returns the next frame or the end, and waits for it up to `patience`.
     pub fn wait(&self, patience: Duration) -> Result<Option<Next>, Error> {
         match self.frames.pop(patience) {
             Popped::Frame(frame) => frame.map(|frame| Some(Next::Frame(frame))),
@@ -90,10 +92,10 @@ impl Drop for Intake {
     }
 }
 
-/// What a pipe has next.
+/// Next item of a pipe.
 #[derive(Debug)]
 pub enum Next {
-    /// A frame.
+    /// Frame.
     Frame(Frame),
     /// No more frames.
     End,
@@ -125,7 +127,7 @@ impl Reader {
         loop {
             let mut watches = [Watch::read(self.file.as_raw_fd())];
             wait(self.clock, &mut watches, self.clock.now() + LOOK)
-                .map_err(|e| failed("reading", &e))?;
+                .map_err(|e| failed("cannot read the stream", &e))?;
             if !watches[0].readable {
                 if self.frames.is_closed() {
                     return Ok(());
@@ -136,7 +138,7 @@ impl Reader {
                 Ok(0) => return Ok(()),
                 Ok(len) => len,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(failed("reading", &error)),
+                Err(error) => return Err(failed("cannot read the stream", &error)),
             };
             let now = self.clock.now();
             self.cutter.push(&buffer[..len]);
@@ -170,7 +172,7 @@ impl Reader {
     }
 }
 
-/// Frames on their way into a pipe.
+/// Frames that a thread writes to a pipe.
 #[derive(Debug)]
 pub struct Outlet {
     frames: FrameQueue<Vec<u8>>,
@@ -179,7 +181,7 @@ pub struct Outlet {
 }
 
 impl Outlet {
-    /// Writes frames to `file`, of which at most `ahead` bytes wait.
+    /// Starts to write frames to `file`. At most `ahead` bytes wait.
     pub fn start(file: File, frames: Frames, ahead: usize, clock: Clock) -> Result<Self, Error> {
         let queue = FrameQueue::new(ahead);
         let is_abandoned = Arc::new(AtomicBool::new(false));
@@ -192,20 +194,20 @@ impl Outlet {
         let thread = thread::Builder::new().name("stream out".into());
         let writer = thread.spawn(move || {
             let written = caught("writer of the stream", || {
-                write(pipe, frames, &waiting).map_err(|e| failed("writing", &e))
+                write(pipe, frames, &waiting).map_err(|e| failed("cannot write the stream", &e))
             });
-            // a transfer that waits for room learns that there will be none
+            // wakes a transfer that waits for room
             waiting.abandon();
             written
         });
         Ok(Self {
             frames: queue,
             is_abandoned,
-            writer: Some(writer.map_err(|e| failed("writing", &e))?),
+            writer: Some(writer.map_err(|e| failed("cannot write the stream", &e))?),
         })
     }
 
-    /// Hands a frame over; `false` if those before it still wait.
+    /// Queues a frame. Returns false if there is no room.
     pub fn offer(&self, frame: Vec<u8>) -> Result<bool, Error> {
         let len = frame.len();
         match self.frames.push(frame, len, Duration::ZERO) {
@@ -215,7 +217,7 @@ impl Outlet {
         }
     }
 
-    /// Hands a frame over once there is room for it, while `check` finds nothing against waiting.
+    /// Queues a frame, and waits for room while `check` succeeds.
     pub fn push(
         &self,
         mut frame: Vec<u8>,
@@ -232,7 +234,7 @@ impl Outlet {
         }
     }
 
-    /// Waits until all is written, while `check` finds nothing against waiting.
+    /// Waits until all frames are written, while `check` succeeds.
     pub fn finish(mut self, check: &mut dyn FnMut() -> Result<(), Error>) -> Result<(), Error> {
         self.frames.close();
         let Some(writer) = self.writer.take() else {
@@ -247,7 +249,7 @@ impl Outlet {
 }
 
 impl Drop for Outlet {
-    /// Drops what nobody has read, so that the thread ends.
+    /// Drops frames that were not read, so that the thread ends.
     fn drop(&mut self) {
         self.is_abandoned.store(true, Relaxed);
         self.frames.abandon();
@@ -261,7 +263,7 @@ fn write(pipe: Pipe, frames: Frames, waiting: &FrameQueue<Vec<u8>>) -> io::Resul
             Popped::Frame(frame) => frames.write(&frame, &mut out)?,
             Popped::End => return out.flush(),
             Popped::Empty => {
-                // the reader gets all that is there before we wait for more
+                // the reader gets all frames before this thread waits
                 out.flush()?;
                 match waiting.pop(LOOK) {
                     Popped::Frame(frame) => frames.write(&frame, &mut out)?,
@@ -273,7 +275,7 @@ fn write(pipe: Pipe, frames: Frames, waiting: &FrameQueue<Vec<u8>>) -> io::Resul
     }
 }
 
-/// A pipe or file that is written to, until the transfer is over.
+/// Pipe or file that is written until the transfer ends.
 struct Pipe {
     file: File,
     clock: Clock,
@@ -304,8 +306,8 @@ impl Write for Pipe {
     }
 }
 
-/// The same pipe, so that a write returns if there is no room. It is opened again, since other processes may share the
-/// descriptor and do not expect that of it; a file or a device stays as it is.
+/// Opens the same pipe in non-blocking mode. Other processes may share the old descriptor, and do
+/// not expect that mode. Files and devices are returned unchanged.
 fn unblocked(file: File) -> File {
     let is_pipe = fstat(&file).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_fifo());
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -315,21 +317,22 @@ fn unblocked(file: File) -> File {
 }
 
 fn too_long(len: usize, len_max: usize) -> Error {
-    let text = format!(
-        "a message or object of {len} bytes or more is longer than the {len_max} that one may have here"
-    );
+    let text = format!("a frame of {len} bytes or more exceeds the limit of {len_max} bytes here",);
     Error::new(Code::Usage, text)
 }
 
 fn failed(what: &str, error: &io::Error) -> Error {
-    Error::new(Code::Io, format!("{what} the stream failed: {error}"))
+    Error::new(Code::Io, format!("{what}: {error}"))
 }
 
 fn gone() -> Error {
-    Error::new(Code::Io, "the process that reads the stream has gone")
+    Error::new(
+        Code::Io,
+        "cannot write the stream: the process that reads it has ended",
+    )
 }
 
-/// Octets read at once.
+/// Octets of one read.
 const BUFFER: usize = 256 << 10;
-/// How often a reader that waits looks whether it is to stop.
+/// Interval at which a waiting reader checks whether the transfer has ended.
 const LOOK: Duration = Duration::from_millis(100);

@@ -1,30 +1,31 @@
-//! A stream that both sides are ready for, and what they say to each other meanwhile.
+//! Stream for which both sides are ready, and its messages.
 
 use std::time::Duration;
 
 use lighthaul_io::drive::Lane;
 use lighthaul_io::host::interrupt;
 use lighthaul_session::error::{Code, Error};
+use lighthaul_session::fault::PeerFault;
 use lighthaul_session::offer::Offer;
 use lighthaul_session::session::Session;
 
 use crate::message::{Message, Wanted};
 
-/// A stream that both sides are ready for.
+/// Stream for which both sides are ready.
 #[derive(Debug)]
 pub(crate) struct Ready<'a> {
     pub(crate) session: &'a Session,
     pub(crate) wanted: &'a Wanted,
     pub(crate) offer: Offer,
     pub(crate) plain: bool,
-    /// The most bytes of a message.
+    /// Most bytes of a message.
     pub(crate) message_len: u32,
-    /// By how much the receiver's clock is ahead; the sender does not know.
+    /// Nanoseconds by which the receiver's clock is ahead; zero on the sender.
     pub(crate) ahead_nanos: i64,
     pub(crate) lane: Lane,
 }
 
-/// Waits for what the peer says next as long as the peer is alive: a stream may rest.
+/// Waits for the next message as long as the peer is alive, since a stream may pause.
 pub(crate) fn hear(session: &Session) -> Result<Message, Error> {
     loop {
         interrupt::check()?;
@@ -42,7 +43,7 @@ pub(crate) fn check(session: &Session) -> Result<(), Error> {
     session.halt.check()
 }
 
-/// Fails if either side has ended the stream, at a time when the peer has nothing else to say.
+/// Fails if either side has ended the stream. The peer must not send other messages now.
 pub(crate) fn check_both(session: &Session) -> Result<(), Error> {
     check(session)?;
     match session.heard::<Message>()? {
@@ -51,12 +52,10 @@ pub(crate) fn check_both(session: &Session) -> Result<(), Error> {
     }
 }
 
+/// Returns the error of a peer whose message does not belong to a stream at this point.
 pub(crate) fn out_of_turn() -> Error {
-    Error::new(
-        Code::Protocol,
-        "the peer said something else than a stream needs",
-    )
+    PeerFault::Unexpected("the next message of a stream").into()
 }
 
-/// How often who waits looks whether it is to stop.
+/// Interval at which a waiting side checks for an interruption.
 const LOOK: Duration = Duration::from_secs(1);

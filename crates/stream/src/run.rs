@@ -1,4 +1,4 @@
-//! How a stream begins and ends, whichever way it goes.
+//! Begin and end of a stream, in either direction.
 
 use std::fs::File;
 use std::thread;
@@ -7,36 +7,36 @@ use std::time::Duration;
 use lighthaul_base::Rate;
 use lighthaul_io::drive::Lane;
 use lighthaul_proto::fec::wire::HEAD_LEN;
-use lighthaul_session::alive::Alive;
-use lighthaul_session::door::Door;
 use lighthaul_session::error::Error;
+use lighthaul_session::keepalive::Keepalive;
 use lighthaul_session::offer::{self, Offer};
 use lighthaul_session::path::{Path, explore};
 use lighthaul_session::protocol::Protocol;
+use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 
 use crate::message::{Kind, Message, Report, Wanted};
 use crate::ready::{Ready, hear, out_of_turn};
 use crate::{messages, objects};
 
-/// How our side wants it.
+/// Settings of this side.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Datagrams are not encrypted.
+    /// True if datagrams are not encrypted.
     pub plain: bool,
-    /// The rate on the wire that is never exceeded; `None` to measure the path.
+    /// Upper bound of the rate on the wire; `None` to measure the path.
     pub rate: Option<Rate>,
 }
 
-/// Sends what comes out of `file` to the peer, which has agreed.
+/// Sends the data from `file` to the peer, which has accepted the request.
 pub fn send(
     session: &Session,
-    door: &Door<'_>,
+    role: &Role<'_>,
     wanted: &Wanted,
     file: File,
     settings: Settings,
 ) -> Result<Report, Error> {
-    let mut path = explore(session, door, true, 1)?;
+    let mut path = explore(session, role, true, 1)?;
     let rate = match settings.rate {
         Some(rate) => Some(rate),
         None => path.measure(session)?,
@@ -47,7 +47,7 @@ pub fn send(
         &path,
         rate.unwrap_or(RATE_UNKNOWN),
     );
-    // one lane, over the session's own stream where no datagram passes
+    // one lane, on the session's own stream where no datagram passes
     let offer = Offer {
         protocol: if offer.udp {
             Protocol::Rbudp
@@ -62,7 +62,7 @@ pub fn send(
     session.say(&Message::Begin { offer, message_len })?;
     session.control.limit_silence(SILENCE_MAX);
     thread::scope(|scope| {
-        let _alive = Alive::say(scope, session);
+        let _alive = Keepalive::start(scope, session);
         send_from(
             file,
             (session, wanted),
@@ -72,7 +72,7 @@ pub fn send(
     })
 }
 
-/// Sends as [`send`] has agreed with the peer.
+/// Sends with the parameters that [`send`] announced.
 fn send_from(
     file: File,
     (session, wanted): (&Session, &Wanted),
@@ -102,15 +102,15 @@ fn send_from(
     })
 }
 
-/// Puts what the peer sends into `file`.
+/// Writes the data of the peer to `file`.
 pub fn receive(
     session: &Session,
-    door: &Door<'_>,
+    role: &Role<'_>,
     wanted: &Wanted,
     file: File,
     settings: Settings,
 ) -> Result<Report, Error> {
-    let mut path = explore(session, door, false, 1)?;
+    let mut path = explore(session, role, false, 1)?;
     let Message::Begin { offer, message_len } = path.listen(session)? else {
         return Err(out_of_turn());
     };
@@ -119,7 +119,7 @@ pub fn receive(
     }
     session.control.limit_silence(SILENCE_MAX);
     thread::scope(|scope| {
-        let _alive = Alive::say(scope, session);
+        let _alive = Keepalive::start(scope, session);
         receive_into(
             file,
             (session, wanted),
@@ -129,7 +129,7 @@ pub fn receive(
     })
 }
 
-/// Receives as [`receive`] has agreed with the peer.
+/// Receives with the parameters that [`receive`] was offered.
 fn receive_into(
     file: File,
     (session, wanted): (&Session, &Wanted),
@@ -155,7 +155,7 @@ fn receive_into(
     Ok(report)
 }
 
-/// Tells the time as often as the receiver asks.
+/// Answers the clock requests of the receiver.
 fn answer_clocks(session: &Session) -> Result<(), Error> {
     loop {
         match hear(session)? {
@@ -173,7 +173,8 @@ fn answer_clocks(session: &Session) -> Result<(), Error> {
     }
 }
 
-/// By how much our clock is ahead of the sender's, as the shortest of a few round trips has it (RFC 5905, section 8).
+/// Returns the nanoseconds by which our clock is ahead of the sender's, from the shortest of a few
+/// round trips (RFC 5905, section 8).
 fn ask_clocks(session: &Session) -> Result<i64, Error> {
     let mut best = (Duration::MAX, 0);
     for _ in 0..ROUND_TRIPS {
@@ -192,7 +193,8 @@ fn ask_clocks(session: &Session) -> Result<i64, Error> {
     Ok(best.1)
 }
 
-/// The most bytes of a message that fit in the path's datagrams with the head, the seal and its own length.
+/// Returns the most bytes of a message that fit in the path's datagrams with header, tag and
+/// length.
 fn message_len(path: &Path) -> u32 {
     if path.sockets.is_empty() {
         return STREAM_MESSAGE_LEN;
@@ -211,12 +213,12 @@ fn the_lane(session: &Session, offer: &Offer, path: Path) -> Result<Lane, Error>
     Ok(lanes.swap_remove(0))
 }
 
-/// Used when a path carries datagrams but none of a train arrived.
+/// Rate on a path that carries datagrams but lost all of a train.
 const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
-/// Messages where no datagrams pass.
+/// Bytes of a message where no datagram passes.
 const STREAM_MESSAGE_LEN: u32 = 1400;
 const ROUND_TRIPS: usize = 5;
 /// Longest silence of the peer before the stream fails.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
-/// How long the last word gets to leave.
+/// Longest wait until the last message is sent.
 const FAREWELL: Duration = Duration::from_secs(2);

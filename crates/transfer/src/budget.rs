@@ -4,9 +4,9 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::crew::{Crew, LOOK};
+use crate::thread_group::{CHECK_INTERVAL, ThreadGroup};
 
-/// The most that one copy may hold.
+/// Most resources that one copy may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Bytes that wait to be sent, or to be written.
@@ -16,7 +16,7 @@ pub struct Budget {
 }
 
 impl Default for Budget {
-    /// As much as a copy has use for.
+    /// Returns limits that no copy exceeds.
     fn default() -> Self {
         Self {
             memory: 256 << 20,
@@ -31,7 +31,8 @@ impl Budget {
         (self.memory / lanes.max(1), self.open_max(lanes))
     }
 
-    /// Files with data that one of so many lanes may have open; writing takes two descriptors for each.
+    /// Returns the files with data that one of `lanes` lanes may have open. Writing takes two
+    /// descriptors for each.
     fn open_max(self, lanes: usize) -> usize {
         (self.files / 4 / lanes.max(1)).clamp(2, OPEN_MAX)
     }
@@ -56,7 +57,7 @@ impl Slot {
     /// Returns the only slot of a set of its own.
     pub(crate) fn alone() -> Self {
         let slots = Budget::default().journals();
-        slots.take(&Crew::default()).unwrap()
+        slots.take(&ThreadGroup::default()).unwrap()
     }
 }
 
@@ -68,20 +69,20 @@ impl Drop for Slot {
 }
 
 impl Slots {
-    /// Waits for a free slot, until the crew has failed, at most [`PATIENCE`].
-    pub(crate) fn take(&self, crew: &Crew) -> io::Result<Slot> {
+    /// Waits at most [`PATIENCE`] for a free slot. Fails when a thread of the copy fails.
+    pub(crate) fn take(&self, threads: &ThreadGroup) -> io::Result<Slot> {
         let mut free = self.lock();
-        for _ in 0..PATIENCE.as_millis() / LOOK.as_millis() {
+        for _ in 0..PATIENCE.as_millis() / CHECK_INTERVAL.as_millis() {
             if *free > 0 {
                 *free -= 1;
                 return Ok(Slot(self.clone()));
             }
-            crew.check().map_err(io::Error::other)?;
-            let waited = self.0.1.wait_timeout(free, LOOK);
+            threads.check().map_err(io::Error::other)?;
+            let waited = self.0.1.wait_timeout(free, CHECK_INTERVAL);
             (free, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
         Err(io::Error::other(
-            "too many large files are written there at once and none is whole; copy fewer at a time, or raise --max-open-files there",
+            "too many large files are written at the target at once; copy fewer at a time, or raise --max-open-files there",
         ))
     }
 
@@ -90,9 +91,9 @@ impl Slots {
     }
 }
 
-/// Files with data that a lane has use for.
+/// Most files with data that are useful for a lane.
 const OPEN_MAX: usize = 64;
-/// Time for other large files to become whole.
+/// Longest wait until another large file is complete.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
@@ -102,24 +103,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_are_bounded_and_returned_and_waiting_ends_when_the_copy_fails() {
-        let (crew, budget) = (
-            Crew::default(),
+    fn slots_are_bounded_and_waiting_ends_when_the_copy_fails() {
+        let (threads, budget) = (
+            ThreadGroup::default(),
             Budget {
                 memory: 0,
                 files: 4,
             },
         );
         let slots = budget.journals();
-        let both = [(); 2].map(|()| slots.take(&crew).unwrap());
+        let both = [(); 2].map(|()| slots.take(&threads).unwrap());
         std::thread::scope(|scope| {
-            let third = scope.spawn(|| slots.take(&crew).unwrap());
+            let third = scope.spawn(|| slots.take(&threads).unwrap());
             drop(both);
             drop(third.join().unwrap());
         });
-        let _both = [(); 2].map(|()| slots.take(&crew).unwrap());
-        crew.fail(Error::new(Code::Io, "it is over"));
-        assert!(slots.take(&crew).is_err());
+        let _both = [(); 2].map(|()| slots.take(&threads).unwrap());
+        threads.fail(Error::new(Code::Io, "it is over"));
+        assert!(slots.take(&threads).is_err());
     }
 
     #[test]

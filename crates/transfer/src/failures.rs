@@ -1,4 +1,4 @@
-//! Failures of a copy, and the reasons for them. A peer may name any number of either, so both are bounded.
+//! Failures of a copy and their reasons. A peer may send any number of either, so both are bounded.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -6,32 +6,32 @@ use lighthaul_session::error::{Code, Error};
 
 use crate::watch::Failed;
 
-/// Octets of reasons that a copy holds: those of a hundred thousand files, as they usually are.
+/// Most octets of reasons that a copy holds, enough for about a hundred thousand files.
 const REASONS_MAX: usize = 8 << 20;
-/// Octets of paths of entries that failed, which must be named; a hundred thousand take a tenth of that.
+/// Most octets of paths of failed entries. A hundred thousand usual paths take a tenth of that.
 const PATHS_MAX: usize = 128 << 20;
-/// The most failures that a transfer goes on after.
+/// Most failures after which a transfer continues.
 const FAILURES_MAX: usize = 1 << 17;
-/// What stands for a reason that is left out.
-const LEFT_OUT: &str = "the reason is left out, after too many others";
+/// Text in place of a reason that is left out.
+const LEFT_OUT: &str = "reason omitted after too many others";
 
-/// Octets of reasons that were taken, by any thread of a copy.
+/// Octets of the reasons that all threads of a copy hold.
 #[derive(Debug, Default)]
 pub(crate) struct Reasons(AtomicUsize);
 
 impl Reasons {
-    /// Leaves the reason `why` out if those before it were too many.
-    pub(crate) fn take(&self, why: &mut String) {
+    /// Replaces the reason `why` if the reasons exceed their limit.
+    pub(crate) fn limit(&self, why: &mut String) {
         let before = self.0.fetch_add(why.len(), Relaxed);
         if before.saturating_add(why.len()) > REASONS_MAX {
-            // which need not be counted, and cannot be counted without end
+            // a replaced reason takes no space
             self.0.fetch_sub(why.len(), Relaxed);
             LEFT_OUT.clone_into(why);
         }
     }
 }
 
-/// Entries that are not in place.
+/// Failed entries.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     list: Vec<Failed>,
@@ -41,33 +41,30 @@ pub(crate) struct Failures {
 }
 
 impl Failures {
-    /// Takes one more.
+    /// Adds a failure.
     pub(crate) fn push(&mut self, mut failed: Failed) {
-        self.reasons.take(&mut failed.why);
+        self.reasons.limit(&mut failed.why);
         self.paths = self.paths.saturating_add(failed.path.len());
         self.list.push(failed);
     }
 
-    /// Fails once there are more than anybody will look at.
-    pub(crate) fn bear(&self) -> Result<(), Error> {
+    /// Fails if there are too many failures to continue.
+    pub(crate) fn check(&self) -> Result<(), Error> {
         let what = if self.list.len() > FAILURES_MAX {
             format!("more than {FAILURES_MAX} entries failed")
         } else if self.paths > PATHS_MAX {
-            format!(
-                "entries failed whose paths are longer than {} MiB",
-                PATHS_MAX >> 20
-            )
+            format!("the paths of failed entries exceed {} MiB", PATHS_MAX >> 20)
         } else {
             return Ok(());
         };
         let last = self.list.last().map_or("", |last| &last.why);
         Err(Error::new(
             Code::Partial,
-            format!("{what}; the last: {last}"),
+            format!("{what}; the last error: {last}"),
         ))
     }
 
-    /// All of them.
+    /// Takes all failures.
     pub(crate) fn finish(&mut self) -> Vec<Failed> {
         std::mem::take(&mut self.list)
     }
@@ -86,29 +83,29 @@ mod tests {
     }
 
     #[test]
-    fn reasons_beyond_the_bound_are_left_out_and_short_ones_still_fit() {
+    fn reasons_beyond_the_limit_are_left_out_while_short_ones_fit() {
         let mut failures = Failures::default();
         let long = REASONS_MAX / 4;
         for _ in 0..6 {
             failures.push(failed(1, long - 1));
         }
         failures.push(failed(1, 4));
-        assert_eq!(failures.bear(), Ok(()));
+        assert_eq!(failures.check(), Ok(()));
         let reasons: Vec<_> = failures.finish().into_iter().map(|one| one.why).collect();
         assert!(reasons[..4].iter().all(|why| why.len() == long - 1));
         assert_eq!(reasons[4..], [LEFT_OUT, LEFT_OUT, "wwww"]);
     }
 
     #[test]
-    fn failures_without_end_end_the_copy() {
+    fn too_many_failures_end_the_copy() {
         for (path, count) in [(1, FAILURES_MAX), (1 << 20, PATHS_MAX >> 20)] {
             let mut failures = Failures::default();
             (0..count).for_each(|_| failures.push(failed(path, 1)));
-            assert_eq!(failures.bear(), Ok(()));
+            assert_eq!(failures.check(), Ok(()));
             failures.push(failed(path, 3));
-            let error = failures.bear().unwrap_err();
+            let error = failures.check().unwrap_err();
             assert_eq!(error.code, Code::Partial);
-            assert!(error.text.ends_with("the last: www"), "{error}");
+            assert!(error.text.ends_with("the last error: www"), "{error}");
         }
     }
 }

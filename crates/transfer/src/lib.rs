@@ -1,14 +1,16 @@
-//! Floor 5: copies of files, from the list of entries to the verdict on each.
+//! Floor 5: copies of files, from the list of entries to the result of each.
 //!
-//! - [`message`]: what the two sides of a copy say; [`send`], [`receive`]: the two roles
-//! - `crew`: the threads of a copy, and `board`, what they show; [`budget`]: how much one copy may hold;
-//!   `failures`: entries that failed, and the reasons, within bounds
-//! - [`vector`]: what a circuit carries; [`ease`]: how fast it goes when the receiving host drops
-//! - [`relay`]: what is said of a copy between two others
-//! - [`watch`]: what an onlooker sees
+//! - [`message`]: messages of a copy; [`send`], [`receive`]: the two roles
+//! - `thread_group`: threads of a copy; `monitor`: counters and events; [`budget`]: limits of one
+//!   copy;
+//!   `failures`: failed entries with reasons
+//! - [`vector`]: capacity of a circuit; [`backoff`]: reduction of the rate when the receiving host
+//!   drops datagrams
+//! - [`relay`]: messages about a copy between two other hosts
+//! - [`watch`]: events for an observer
 
+pub mod backoff;
 pub mod budget;
-pub mod ease;
 pub mod message;
 pub mod receive;
 pub mod relay;
@@ -16,6 +18,6 @@ pub mod send;
 pub mod vector;
 pub mod watch;
 
-mod board;
-mod crew;
 mod failures;
+mod monitor;
+mod thread_group;

@@ -1,9 +1,9 @@
-//! What the two sides of a copy say to each other, on the talk stream and on a stream for the list of entries.
+//! Messages of a copy, on stream 0 and on a stream for the list of entries.
 
 use std::{iter, mem};
 
 use lighthaul_files::digest::{self, Digest};
-use lighthaul_files::hash::Hashed;
+use lighthaul_files::hash::FileHashes;
 use lighthaul_files::list::{NAMES_MAX, Page};
 use lighthaul_files::manifest::{PATH_MAX, PATH_SHOWN_MAX, PLACES_MAX};
 use lighthaul_files::object::{PIECES_MAX, Piece, Span};
@@ -12,67 +12,67 @@ use lighthaul_io::control::bounded;
 use lighthaul_io::net::probe::LANES_MAX;
 use lighthaul_session::error::Error;
 use lighthaul_session::offer::Offer;
-use lighthaul_session::sentence;
+use lighthaul_session::peer_text;
 use lighthaul_session::topic::{self, ITEMS_MAX, MESSAGE_MAX, Topic};
 use serde::{Deserialize, Serialize};
 
-/// The stream of [`Listing`]s.
+/// Stream of [`Listing`] messages.
 pub const LIST: u16 = 1;
-/// Octets of a list in one message: digests of all pieces of an object fit.
+/// Most octets of a list in one message: digests of all pieces of an object fit.
 pub(crate) const PART_MAX: usize = MESSAGE_MAX / 4 * 3;
-/// Digests of held ranges that a receiver may have been told and not answered.
+/// Most digests of held ranges that wait for an answer of the receiver.
 pub const UNANSWERED_MAX: usize = 32;
-/// Longest part of a held range that is compared at once: if it differs, all of it is sent again.
+/// Longest part of a held range that is compared at once. If it differs, all of it is sent again.
 pub const COMPARED_MAX: u64 = 4 << 20;
 
-/// The most ranges of one file: those that a journal keeps, and the parts of a file with holes, fit.
+/// Most ranges of one file: the ranges of a journal, and the parts of a file with holes, fit.
 const RANGES_MAX: usize = 1 << 14;
 
-/// One message of a copy.
+/// Message of a copy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Message {
-    /// How objects will be sent.
+    /// Parameters for objects.
     Offer(Offer),
-    /// What moves the data, and why, where the path was to decide.
+    /// Protocol that was chosen for the path, with the reason.
     Chosen {
-        /// A sentence for people.
-        #[serde(deserialize_with = "sentence::read")]
+        /// Sentence for the user.
+        #[serde(deserialize_with = "peer_text::read")]
         why: String,
     },
-    /// An object is about to come.
+    /// Announcement of an object.
     Object(Announced),
-    /// Sends the reports of the next pieces of an object, which have just been read.
+    /// Reports about the next pieces of an object, after they were read.
     Reports {
-        /// Its number.
+        /// Number of the object.
         object: u64,
-        /// One for each piece.
+        /// One report for each piece.
         #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
         reports: Vec<Report>,
     },
     /// The sender's digest of a range that the receiver holds.
     Held(HeldDigest),
-    /// That was the last object.
+    /// All objects were sent.
     Sent,
-    /// How the receiver is doing.
+    /// Progress of the receiver.
     Progress(Progress),
     /// More entries are in place, or have failed.
     Settled {
-        /// How many.
+        /// Number of these entries.
         entries: u64,
-        /// Those of them that have failed.
+        /// Failed entries among them.
         #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
         failures: Vec<Failure>,
     },
-    /// Something that whoever copies should know.
+    /// Warning for the user.
     Warning {
-        /// A sentence for people.
-        #[serde(deserialize_with = "sentence::read")]
+        /// Sentence for the user.
+        #[serde(deserialize_with = "peer_text::read")]
         text: String,
     },
-    /// The hashes of a file.
-    Hashed(Hashed),
-    /// Everything is in place that will be.
-    Verdict(Verdict),
+    /// Hashes of a file.
+    Hashed(FileHashes),
+    /// Result, after all entries are in place or have failed.
+    Result(CopyResult),
 }
 
 impl Topic for Message {
@@ -80,211 +80,213 @@ impl Topic for Message {
     type Request = Request;
 }
 
-/// One message about the list of entries, on a stream of its own.
+/// Message about the list of entries, on a stream of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Listing {
-    /// The list begins.
+    /// Begin of the list.
     Begin {
-        /// Entries are named after their source, rather than being the contents of one folder.
+        /// True if entries have the names of their sources; false if they are the contents of one
+        /// folder.
         named: bool,
     },
-    /// Some entries, packed.
+    /// Packed entries.
     Entries(Vec<u8>),
-    /// Something was left out.
+    /// Notice of a skipped item.
     Skipped {
-        /// A sentence for people.
-        #[serde(deserialize_with = "sentence::read")]
+        /// Sentence for the user.
+        #[serde(deserialize_with = "peer_text::read")]
         why: String,
     },
-    /// Something that whoever copies should know.
+    /// Warning for the user.
     Warning {
-        /// A sentence for people.
-        #[serde(deserialize_with = "sentence::read")]
+        /// Sentence for the user.
+        #[serde(deserialize_with = "peer_text::read")]
         text: String,
     },
-    /// An entry cannot be read.
+    /// Entry that cannot be read.
     Unreadable {
-        /// Its path.
+        /// Path of the entry.
         #[serde(deserialize_with = "bounded::list::<PATH_SHOWN_MAX, _, _>")]
         path: Vec<u8>,
-        /// The exit code.
+        /// Exit status.
         code: u8,
-        /// The reason.
-        #[serde(deserialize_with = "sentence::read_reason")]
+        /// Reason.
+        #[serde(deserialize_with = "peer_text::read_reason")]
         why: String,
     },
-    /// That was the last entry.
+    /// End of the list.
     End,
-    /// What a dry run came to.
+    /// Actions of a dry run.
     Planned(#[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")] Vec<Planned>),
     /// Paths that only the target had, and that were removed there.
     Removed(
         #[serde(deserialize_with = "bounded::rows::<ITEMS_MAX, PATH_SHOWN_MAX, _>")] Vec<Vec<u8>>,
     ),
-    /// The sender has room for a page of the paths that the receiver wants listed.
-    Which,
-    /// These; none after the last.
-    Take(#[serde(deserialize_with = "bounded::rows::<NAMES_MAX, PATH_MAX, _>")] Page),
-    /// Which of the next entries the receiver wants.
+    /// Request of the sender for a page of the receiver's list of paths.
+    RequestPaths,
+    /// Page of paths; an empty page ends the list.
+    Paths(#[serde(deserialize_with = "bounded::rows::<NAMES_MAX, PATH_MAX, _>")] Page),
+    /// Ranges of the next entries that the receiver wants.
     Wanted(Wanted),
-    /// The receiver has compared a range that it holds.
+    /// Result of comparing a held range.
     Compared(Compared),
 }
 
-/// What the receiver wants of the next `entries` entries.
+/// Files that the receiver wants of the next entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// How many entries this is about.
+    /// Number of entries that this message covers.
     pub entries: u64,
-    /// Files that it wants, in the order of their numbers.
+    /// Wanted files, in the order of their numbers.
     #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
     pub files: Vec<WantedFile>,
 }
 
-/// What the receiver wants of one file.
+/// Ranges that the receiver wants of one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WantedFile {
-    /// Its number among the entries.
+    /// Number of the file among the entries.
     pub number: u64,
-    /// Ranges to send, in order; nothing for the whole file.
+    /// Ranges to send, in order; none for the whole file.
     #[serde(deserialize_with = "bounded::option_list::<RANGES_MAX, _, _>")]
     pub send: Option<Vec<Span>>,
-    /// Ranges that an earlier run left at the target, in order: the sender digests its own bytes of each, in parts of
-    /// [`COMPARED_MAX`] bytes.
+    /// Ranges that an earlier run left at the target, in order. The sender sends digests of these
+    /// ranges, in parts of [`COMPARED_MAX`] bytes.
     #[serde(deserialize_with = "bounded::list::<RANGES_MAX, _, _>")]
     pub held: Vec<Span>,
-    /// The digest for those.
-    pub digest: digest::Kind,
+    /// Kind of these digests.
+    pub digest: digest::DigestKind,
 }
 
 /// The sender's digest of a part of a range that the receiver holds from an earlier run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldDigest {
-    /// The number of the file.
+    /// Number of the file.
     pub entry: u64,
-    /// From where to where in it.
+    /// Range in the file.
     pub span: Span,
-    /// The digest, or why there is none.
+    /// Digest, or the reason why there is none.
     pub report: Report,
 }
 
-/// What came of comparing a range that the receiver holds.
+/// Result of comparing a range that the receiver holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compared {
-    /// The number of the file.
+    /// Number of the file.
     pub entry: u64,
-    /// From where to where in it.
+    /// Range in the file.
     pub span: Span,
-    /// The range must be sent.
+    /// True if the range must be sent.
     pub wanted: bool,
 }
 
-/// An entry that is not in place.
+/// Entry that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Its number.
+    /// Number of the entry.
     pub number: u64,
-    /// Its path.
+    /// Path of the entry.
     #[serde(deserialize_with = "bounded::list::<PATH_SHOWN_MAX, _, _>")]
     pub path: Vec<u8>,
-    /// The exit code.
+    /// Exit status.
     pub code: u8,
-    /// The reason.
-    #[serde(deserialize_with = "sentence::read_reason")]
+    /// Reason.
+    #[serde(deserialize_with = "peer_text::read_reason")]
     pub why: String,
 }
 
-/// A copy that a client asks for.
+/// Request of a client for a copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// Which way files go.
+    /// Direction of the copy.
     pub way: Way,
-    /// How to copy.
+    /// Options of the copy.
     pub options: Options,
 }
 
-/// Which way files go, as seen from the server.
+/// Direction of a copy, as seen from the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Way {
-    /// It takes files in.
+    /// The server receives files.
     Receive(Target),
-    /// It sends the files at these paths.
+    /// The server sends the files at these paths.
     Send(#[serde(deserialize_with = "bounded::rows::<PLACES_MAX, PATH_MAX, _>")] Vec<Vec<u8>>),
 }
 
-/// Where files go.
+/// Target of a copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// The path somebody wrote.
+    /// Path that the user gave.
     #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
     pub path: Vec<u8>,
-    /// It is a folder that sources go into, rather than the name that the one source gets.
+    /// True for a folder that contains the sources; false for the new name of the only source.
     pub into: bool,
 }
 
-/// An object: its number, which counts up, the lane that it comes by, and what it is made of.
+/// Announcement of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Announced {
-    /// Its number.
+    /// Number of the object; numbers count up.
     pub number: u64,
-    /// Its lane.
+    /// Lane of the object.
     pub lane: u8,
-    /// Parts of files, one behind the other.
+    /// Parts of files in the object, in order.
     #[serde(deserialize_with = "bounded::list::<PIECES_MAX, _, _>")]
     pub pieces: Vec<Piece>,
 }
 
-/// What the sender has to say about a piece, once it has read it.
+/// Report of the sender about a piece, after it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Report {
-    /// It had this digest.
+    /// Digest of the piece.
     Digest(Digest),
-    /// Its file changed, vanished or could not be read.
+    /// The file changed, vanished or could not be read.
     Failed {
-        /// The exit code.
+        /// Exit status.
         code: u8,
-        /// The reason.
-        #[serde(deserialize_with = "sentence::read_reason")]
+        /// Reason.
+        #[serde(deserialize_with = "peer_text::read_reason")]
         why: String,
     },
 }
 
-/// How the receiver is doing.
+/// Progress of the receiver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Bytes of objects that it has.
+    /// Bytes of objects that arrived.
     pub bytes: u64,
-    /// Packets that came twice.
+    /// Packets that arrived again.
     pub duplicates: u64,
-    /// Datagrams that each lane saw.
+    /// Datagrams that arrived on each lane.
     #[serde(deserialize_with = "bounded::list::<LANES_MAX, _, _>")]
     pub datagrams: Vec<u64>,
-    /// Receptions that its full receive buffers dropped.
+    /// Datagrams that the kernel dropped because a receive buffer was full.
     pub buffer_drops: u64,
-    /// Datagrams of somebody else or not genuine.
+    /// Datagrams of other connections, or not authentic.
     pub foreign: u64,
     /// Entries that this transfer has put in place.
     pub published: u64,
 }
 
-/// What is in place at the end.
+/// Result of a copy: entries that are in place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct CopyResult {
     /// Files, folders and links.
     pub entries: u64,
-    /// Bytes of those files.
+    /// Bytes of the files.
     pub bytes: u64,
-    /// Entries among them that were in place before.
+    /// Entries that were in place before.
     pub unchanged: u64,
 }
 
 impl Message {
-    /// Sends the reports of the pieces of an object, in as many messages as they need.
+    /// Returns the reports about an object, in as many messages as they need.
     pub fn reports(object: u64, reports: Vec<Report>) -> impl Iterator<Item = Self> {
         in_parts(reports).map(move |reports| Self::Reports { object, reports })
     }
 
-    /// News of `settled` entries, of which these have failed, in as many messages as it takes.
+    /// Returns the notices of `settled` entries, of which `failures` have failed, in as many
+    /// messages as they need.
     pub fn settled(settled: u64, failures: Vec<Failure>) -> impl Iterator<Item = Self> {
         let others = settled.saturating_sub(failures.len() as u64);
         let others = (others > 0).then(|| Self::Settled {
@@ -300,7 +302,7 @@ impl Message {
 }
 
 impl Wanted {
-    /// The same in as many parts as it takes, where `first` is the number of the first entry.
+    /// Splits the message into parts of limited size. `first` is the number of the first entry.
     pub fn parts(self, first: u64) -> impl Iterator<Item = Self> {
         let till = first + self.entries;
         let mut next = first;
@@ -315,7 +317,7 @@ impl Wanted {
     }
 }
 
-/// Lists of these items, each of which fits a message.
+/// Splits `items` into lists that fit in a message.
 pub(crate) fn in_parts<T: Serialize>(items: Vec<T>) -> impl Iterator<Item = Vec<T>> {
     let mut items = items.into_iter().peekable();
     iter::from_fn(move || {
@@ -338,12 +340,12 @@ pub(crate) fn size(item: &impl Serialize) -> usize {
 }
 
 impl Listing {
-    /// Its octets.
+    /// Returns the octets of the message.
     pub fn encode(&self) -> Vec<u8> {
         topic::encode(self)
     }
 
-    /// The message in `octets`.
+    /// Decodes a message.
     pub fn decode(octets: &[u8]) -> Result<Self, Error> {
         topic::decode(octets)
     }
@@ -351,7 +353,7 @@ impl Listing {
 
 #[cfg(test)]
 mod tests {
-    use lighthaul_files::verb::{Answer, Verb};
+    use lighthaul_files::request::{FileReply, FileRequest};
     use lighthaul_session::error::Code;
     use lighthaul_session::message::{self as own, Hello};
     use lighthaul_session::protocol::NAME_MAX;
@@ -361,7 +363,7 @@ mod tests {
     use crate::relay::{self, Relay};
 
     #[test]
-    fn messages_survive_the_wire() {
+    fn messages_decode_to_what_was_encoded() {
         for message in [
             Message::Reports {
                 object: 3,
@@ -383,14 +385,14 @@ mod tests {
 
     type Spoil = fn(&mut Options);
 
-    /// Returns the error of a peer that is asked for `request`.
+    /// Returns the error of a peer that receives `request`.
     fn refused<M: Topic>(request: &M::Request) -> Error {
         let hello = Hello::about::<M>(request);
         hello.request::<M>().err().unwrap()
     }
 
     #[test]
-    fn what_a_client_asks_for_is_bounded_item_by_item() {
+    fn each_list_and_text_of_a_request_is_bounded() {
         let path = vec![b'p'; PATH_MAX + 1];
         let many = vec![Vec::new(); PLACES_MAX + 1];
         let target = |path: &[u8]| Target {
@@ -441,25 +443,28 @@ mod tests {
         };
         errors.push(("4097 items", refused::<relay::Message>(&expect)));
         errors.push(("16385 items", refused::<relay::Message>(&send)));
-        errors.push(("16385 items", refused::<Answer>(&Verb::Stat(many))));
+        errors.push((
+            "16385 items",
+            refused::<FileReply>(&FileRequest::Stat(many)),
+        ));
         for (why, error) in errors {
             assert_eq!(error.code, Code::Protocol);
             assert!(error.text.contains(why), "{error}, not {why}");
         }
     }
 
-    /// Fails unless a message is refused at the count of the list that it ends with.
+    /// Fails unless a message is rejected at the count of its last list.
     fn check<M: std::fmt::Debug>(mut octets: Vec<u8>, decode: impl Fn(&[u8]) -> Result<M, Error>) {
         assert_eq!(octets.pop(), Some(0), "an empty list is the last field");
         octets.extend(postcard::to_allocvec(&(1_u64 << 19)).unwrap());
-        // which make no sense as items
+        // octets that are not valid items
         octets.resize(octets.len() + (1 << 19), 255);
         let error = decode(&octets).unwrap_err();
         assert!(error.text.contains("524288 items"), "{error}");
     }
 
     #[test]
-    fn lists_are_refused_at_their_count_before_their_items_are_decoded() {
+    fn lists_are_rejected_at_their_count_before_items_are_decoded() {
         let object = Announced {
             number: 1,
             lane: 0,
@@ -483,23 +488,23 @@ mod tests {
             own::Message::Welcome { protocols }.encode(),
             own::Message::decode,
         );
-        check(Answer::Listed(Vec::new()).encode(), Answer::decode);
+        check(FileReply::Listed(Vec::new()).encode(), FileReply::decode);
         check(
-            relay::Message::Take(Vec::new()).encode(),
+            relay::Message::Paths(Vec::new()).encode(),
             relay::Message::decode,
         );
         for listing in [
             Listing::Planned(Vec::new()),
             Listing::Removed(Vec::new()),
-            Listing::Take(Vec::new()),
+            Listing::Paths(Vec::new()),
         ] {
             check(listing.encode(), Listing::decode);
         }
     }
 
     #[test]
-    fn lists_of_small_items_take_little_memory() {
-        assert_eq!(ITEMS_MAX, PIECES_MAX, "an object is reported on at once");
+    fn largest_lists_of_small_items_need_little_memory() {
+        assert_eq!(ITEMS_MAX, PIECES_MAX, "one message reports on an object");
         for bytes in [
             size_of::<Report>(),
             size_of::<Failure>(),
@@ -527,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lists_of_failures_take_several_messages() {
+    fn long_lists_of_failures_are_split_into_messages() {
         let failures: Vec<_> = (0..1 << 14).map(failure).collect();
         let (mut settled, mut heard) = (0, Vec::new());
         for message in Message::settled(20_000, failures.clone()) {
@@ -556,12 +561,12 @@ mod tests {
     }
 
     #[test]
-    fn ranges_of_many_files_take_several_messages_in_order() {
+    fn ranges_of_many_files_are_split_into_messages_in_order() {
         let file = |number| WantedFile {
             number,
             send: Some(vec![(u64::MAX, u64::MAX); 1000]),
             held: Vec::new(),
-            digest: digest::Kind::default(),
+            digest: digest::DigestKind::default(),
         };
         let wanted = Wanted {
             entries: 400,
@@ -584,7 +589,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_octets_decode_without_panic(octets: Vec<u8>) {
+        fn decoding_never_panics(octets: Vec<u8>) {
             let frame = [vec![Message::NUMBER], octets.clone()].concat();
             if let Ok(message) = Message::decode(&frame) {
                 prop_assert_eq!(Message::decode(&message.encode()), Ok(message));

@@ -1,82 +1,83 @@
-//! What is said where somebody has one daemon send to another, and only looks on.
+//! Messages about a copy between two daemons, which a client starts and observes.
 //!
-//! The source makes a key for this one copy and says its fingerprint; the target is told to expect the
-//! holder of that key, with the rights of who tells it; then the source calls.
+//! The source creates a key for this copy and sends its fingerprint. The client asks the target to
+//! expect the holder of that key, which gets the client's rights. Then the source connects to the
+//! target.
 
 use lighthaul_files::list::{NAMES_MAX, Page};
 use lighthaul_files::manifest::{PATH_MAX, PLACES_MAX};
 use lighthaul_files::options::Options;
 use lighthaul_io::control::bounded;
 use lighthaul_session::message::Hello;
-use lighthaul_session::sentence;
+use lighthaul_session::peer_text;
 use lighthaul_session::topic::Topic;
 use serde::{Deserialize, Serialize};
 
 use crate::message::{self, Target, Way};
-use crate::watch::{Failed, Sight, Summary};
+use crate::watch::{CopyEvent, Failed, Summary};
 
-/// What the source is to send, and to whom.
+/// Copy that the source sends, and its target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Relay {
-    /// Where the target listens.
-    #[serde(deserialize_with = "sentence::read")]
+    /// Host name of the target.
+    #[serde(deserialize_with = "peer_text::read")]
     pub host: String,
-    /// On which port.
+    /// Port of the target.
     pub port: u16,
-    /// The fingerprint of the key that it must show.
+    /// Fingerprint of the target's key.
     pub key: [u8; 32],
-    /// Datagrams may carry the data.
+    /// True if datagrams may carry the data.
     pub udp: bool,
-    /// What is to be sent.
+    /// Paths to send.
     #[serde(deserialize_with = "bounded::rows::<PLACES_MAX, PATH_MAX, _>")]
     pub paths: Vec<Vec<u8>>,
-    /// Where it is to go.
+    /// Place of the copy at the target.
     pub target: Target,
 }
 
-/// What a daemon is asked for by a client that only looks on.
+/// Request of a client for a copy between two daemons.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// The source sends files to another daemon, and says how it goes.
+    /// Asks the source to send files to another daemon, and to report events.
     Send {
-        /// What, and to whom.
+        /// Paths and target.
         relay: Relay,
-        /// How.
+        /// Options of the copy.
         options: Options,
     },
-    /// The target lets the holder of a key in, once, to leave files there.
+    /// Asks the target to admit the holder of a key once, for one copy.
     Expect {
-        /// The key's fingerprint.
+        /// Fingerprint of the key.
         key: [u8; 32],
-        /// Where the files go.
+        /// Place of the copy.
         target: Target,
-        /// How they are copied.
+        /// Options of the copy.
         options: Options,
     },
 }
 
-/// What the client and the two daemons say to each other.
+/// Message between the client and one of the two daemons.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Message {
-    /// The source will call with the key of a fingerprint.
-    Caller {
-        /// The fingerprint.
+    /// The source will connect with this key.
+    SourceKey {
+        /// Fingerprint of the key.
         key: [u8; 32],
     },
     /// The target expects the source now.
     Expected,
-    /// The source sees this.
-    Seen(Sight),
-    /// This is not in place.
+    /// Event at the source.
+    Event(CopyEvent),
+    /// Entry that failed.
     Failed(Failed),
-    /// All is over; what failed was said before.
+    /// End of the copy, after reports of all failures.
     Done(Summary),
-    /// What goes wrong now was said by the target.
-    Theirs,
-    /// The source is ready to hear which paths it is to send, seen from its one folder.
-    Which,
-    /// These; none after the last.
-    Take(#[serde(deserialize_with = "bounded::rows::<NAMES_MAX, PATH_MAX, _>")] Page),
+    /// The next error was reported by the target.
+    TargetFailed,
+    /// Request of the source for a page of the list of paths.
+    RequestPaths,
+    /// Page of paths; an empty page ends the list.
+    Paths(#[serde(deserialize_with = "bounded::rows::<NAMES_MAX, PATH_MAX, _>")] Page),
 }
 
 impl Topic for Message {
@@ -84,9 +85,9 @@ impl Topic for Message {
     type Request = Request;
 }
 
-/// Returns what the source says to the target, if this is the hello that it was asked with; the same as what the target
-/// is told to expect.
-pub fn relayed(hello: &Hello, target: Target, options: Options) -> Hello {
+/// Returns the request that the source sends to the target, from the client's request. The target
+/// expects the same.
+pub fn copy_request(hello: &Hello, target: Target, options: Options) -> Hello {
     hello.with::<message::Message>(&message::Request {
         way: Way::Receive(target),
         options,

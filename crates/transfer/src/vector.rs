@@ -6,8 +6,8 @@ use lighthaul_base::trc::{STEPS_MAX, TrcError, parse_step};
 use lighthaul_session::error::{Code, Error};
 use serde::Deserialize;
 
-/// Reads a vector: `0s-2s 400Mb/s, 2s-5s 900Mb/s`, or `[[step]]` tables of `from`, `till` and `rate`, or an object of
-/// these on each line. `name` is what a sentence about a mistake begins with.
+/// Parses a vector: `0s-2s 400Mb/s, 2s-5s 900Mb/s`, or `[[step]]` tables with `from`, `till` and
+/// `rate`, or a JSON object with these on each line. Error messages begin with `name`.
 pub fn parse(name: &str, text: &str) -> Result<Trc, Error> {
     let wrong = |why: String| Error::new(Code::Usage, format!("{name}: {why}"));
     let trc = if text.trim_start().starts_with('{') {
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_vector_is_written_in_three_ways() {
+    fn all_three_formats_of_a_vector_are_read() {
         let plain = parse("--trc", "0s-2s 400Mb/s, 2s-5s 900Mb/s").unwrap();
         let toml = r#"
             [[step]]
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_names_the_file_and_the_step() {
+    fn error_names_the_file_and_the_step() {
         let step = r#"{"from":"0s","till":"2s","rate":"400Mb/s"}"#;
         for text in [
             format!("{step}\n{step}"),

@@ -1,135 +1,135 @@
-//! What somebody who watches a transfer gets to see.
+//! Events of a copy for an observer, such as the command or a client of a daemon.
 
 use std::time::Duration;
 
 use lighthaul_files::digest;
-use lighthaul_files::hash::Hashed;
+use lighthaul_files::hash::FileHashes;
 use lighthaul_files::manifest::PATH_SHOWN_MAX;
 use lighthaul_files::options::Planned;
 use lighthaul_io::control::bounded;
 use lighthaul_session::error::Code;
 use lighthaul_session::offer::Offer;
+use lighthaul_session::peer_text;
 use lighthaul_session::protocol::Protocol;
-use lighthaul_session::sentence;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::ITEMS_MAX;
 use serde::{Deserialize, Serialize};
 
 use crate::message::Failure;
 
-/// Something worth telling.
+/// Event of a copy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Sight {
-    /// The path is known and the blast begins.
+pub enum CopyEvent {
+    /// The path was explored, and the data begin to move.
     Started(Start),
-    /// How far it is, about twenty times a second.
-    Moving(Motion),
-    /// A round of the protocol began.
+    /// Progress, about twenty times a second.
+    Moving(CopyProgress),
+    /// A pass of the protocol began.
     Round {
-        /// Its number, from 1.
+        /// Number of the pass, from 1.
         number: u16,
-        /// Packets that it sends.
+        /// Packets of the pass.
         packets: u64,
     },
-    /// Datagrams do not pass, so the stream carries the data.
-    Diverted(#[serde(deserialize_with = "sentence::read")] String),
-    /// What moves the data where the path was to decide, and why.
+    /// Datagrams do not pass, so TCP carries the data, for this reason.
+    Diverted(#[serde(deserialize_with = "peer_text::read")] String),
+    /// Protocol that was chosen for the path, and the reason.
     Chosen(
-        #[serde(deserialize_with = "sentence::read")] String,
-        #[serde(deserialize_with = "sentence::read")] String,
+        #[serde(deserialize_with = "peer_text::read")] String,
+        #[serde(deserialize_with = "peer_text::read")] String,
     ),
-    /// Something that was left out.
-    Warning(#[serde(deserialize_with = "sentence::read")] String),
-    /// A file has these hashes.
-    Hashed(Hashed),
-    /// A dry run came to this.
+    /// Warning.
+    Warning(#[serde(deserialize_with = "peer_text::read")] String),
+    /// Hashes of a file.
+    Hashed(FileHashes),
+    /// Action of a dry run.
     Planned(Planned),
-    /// The target had something at these paths that the source does not have, and it was removed.
+    /// Paths that the source does not have, and that were removed at the target.
     Removed(
         #[serde(deserialize_with = "bounded::rows::<ITEMS_MAX, PATH_SHOWN_MAX, _>")] Vec<Vec<u8>>,
     ),
-    /// Something cannot be copied or removed.
+    /// Entry that cannot be copied or removed.
     Failed(Failed),
 }
 
-/// What is known when the blast begins.
+/// Parameters of a copy when the data begin to move.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
-    /// The protocol's name.
-    #[serde(deserialize_with = "sentence::read")]
+    /// Name of the protocol.
+    #[serde(deserialize_with = "peer_text::read")]
     pub protocol: String,
-    /// Rate on the wire, in bits a second; nothing if the stream decides.
+    /// Rate on the wire, in bits a second; none if TCP determines it.
     pub rate_bps: Option<u64>,
-    /// Bytes of a file in each datagram.
+    /// Bytes of an object in each packet.
     pub packet_len: u32,
-    /// The cipher, or "plain".
-    #[serde(deserialize_with = "sentence::read")]
+    /// Cipher, or "plain".
+    #[serde(deserialize_with = "peer_text::read")]
     pub cipher: String,
-    /// The digest by which both sides compare what was moved, or "none".
-    #[serde(deserialize_with = "sentence::read")]
+    /// Kind of the digest that both sides compare, or "none".
+    #[serde(deserialize_with = "peer_text::read")]
     pub digest: String,
-    /// How long it took to get this far.
+    /// Time from the start of the copy.
     pub start_up: Duration,
 }
 
-/// How far a transfer is.
+/// Progress of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Motion {
+pub struct CopyProgress {
     /// Bytes that have arrived.
     pub done: u64,
-    /// Bytes that are to arrive, as far as is known.
+    /// Bytes that are requested so far.
     pub total: u64,
-    /// The round.
+    /// Number of the pass.
     pub round: u16,
-    /// Packets sent, those sent again included.
+    /// Packets sent, with repetitions.
     pub sent: u64,
     /// Packets sent again.
     pub resent: u64,
-    /// Receptions that the receiver's full socket buffer dropped.
+    /// Datagrams that the kernel dropped because a receive buffer was full.
     pub buffer_drops: u64,
-    /// Datagrams of somebody else, or not genuine.
+    /// Datagrams of other connections, or not authentic.
     pub foreign: u64,
-    /// The receiver asked the sender to wait for its disk.
+    /// True if the receiver asks the sender to wait for its disk.
     pub held: bool,
     /// Entries that this transfer has put in place.
     pub published: u64,
 }
 
-/// What came of a transfer.
+/// Result of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Files, folders and links that are in place.
+    /// Files, folders and links in place.
     pub entries: u64,
-    /// Bytes of those files.
+    /// Bytes of the files.
     pub bytes: u64,
-    /// Entries among them that were in place before.
+    /// Entries that were in place before.
     pub unchanged: u64,
-    /// From the first word to the last.
+    /// Time from the start of the copy to its end.
     pub elapsed: Duration,
-    /// From the first byte of the blast to the verdict.
+    /// Time from the first byte of data to the result.
     pub moving: Duration,
-    /// How it ended.
-    pub motion: Motion,
-    /// What is not in place.
+    /// Progress at the end.
+    pub motion: CopyProgress,
+    /// Entries that failed.
     #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
     pub failures: Vec<Failed>,
 }
 
-/// An entry that is not in place.
+/// Entry that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
-    /// Its path, empty if it is about more than one.
+    /// Path; empty for an error that concerns several entries.
     #[serde(deserialize_with = "bounded::list::<PATH_SHOWN_MAX, _, _>")]
     pub path: Vec<u8>,
-    /// The exit code.
+    /// Exit status.
     pub code: u8,
-    /// The sentence.
-    #[serde(deserialize_with = "sentence::read_reason")]
+    /// Reason.
+    #[serde(deserialize_with = "peer_text::read_reason")]
     pub why: String,
 }
 
 impl From<Failure> for Failed {
-    /// A peer's number that is no exit code is a fault of the peer.
+    /// Converts a failure that the peer reports. An unknown exit status counts as a protocol error.
     fn from(failure: Failure) -> Self {
         Self {
             path: failure.path,
@@ -139,21 +139,22 @@ impl From<Failure> for Failed {
     }
 }
 
-/// Tells an onlooker how the object is about to move; `start_up` is how long it took to find out.
+/// Reports to the observer how the data are about to move. `start_up` is the time since the start
+/// of the copy.
 pub fn announce(
     session: &Session,
     (asked, offer): (Option<Protocol>, &Offer),
-    (plain, digest): (bool, digest::Kind),
+    (plain, digest): (bool, digest::DigestKind),
     start_up: Duration,
     watcher: Watcher<'_>,
 ) {
     let diverted = !offer.udp && asked.is_some_and(Protocol::is_datagrams);
     if diverted {
-        watcher(Sight::Diverted(
-            "no UDP datagram arrived, so TCP carries the data".into(),
+        watcher(CopyEvent::Diverted(
+            "no UDP datagram arrived; TCP carries the data".into(),
         ));
     }
-    watcher(Sight::Started(Start {
+    watcher(CopyEvent::Started(Start {
         rate_bps: offer.udp.then_some(offer.rate_bps),
         protocol: offer.protocol.to_string(),
         packet_len: offer.packet_len,
@@ -168,5 +169,5 @@ pub fn announce(
     }));
 }
 
-/// Looks on.
-pub type Watcher<'a> = &'a mut dyn FnMut(Sight);
+/// Observer of a copy.
+pub type Watcher<'a> = &'a mut dyn FnMut(CopyEvent);

@@ -1,5 +1,5 @@
-//! Peers whose keys are right and who say too much: lists, failures, announcements and reports without
-//! end. Each is told so, and takes little memory until then.
+//! Peers with valid keys that send too much: lists, failures, announcements and reports without
+//! end. Each gets an error, and causes little use of memory until then.
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
@@ -13,48 +13,51 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lighthaul_files::filter::Rules;
-use lighthaul_files::listed::Finds;
-use lighthaul_files::manifest::{Entry, Kind, Linked, pack};
+use lighthaul_files::listed::SourceEntries;
+use lighthaul_files::manifest::{Entry, EntryKind, Linked, pack};
 use lighthaul_files::object::Piece;
 use lighthaul_files::options::Options;
 use lighthaul_files::walk::Walk;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::fs::ground::Ground;
-use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::path::explore;
 use lighthaul_session::protocol;
+use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_transfer::message::{Announced, LIST, Listing, Message, Progress, Report, Target};
-use lighthaul_transfer::receive::landing::Landing;
+use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
-use lighthaul_transfer::watch::Sight;
+use lighthaul_transfer::watch::CopyEvent;
 
 use ends::sessions;
 use offer::offer;
 use talk::stay;
 
 #[test]
-fn a_list_without_end_is_refused_before_it_fills_memory() {
+fn endless_list_is_rejected_before_it_fills_memory() {
     let _turn = turn();
     let folder = folder("list");
     let error = hear(&folder, |_, list| {
         let mut number = 0;
         loop {
             let names = number..number + 1000;
-            let page: Vec<_> = names.map(|n| entry(n, Kind::File(1))).collect();
+            let page: Vec<_> = names.map(|n| entry(n, EntryKind::File(1))).collect();
             say(list, &Listing::Entries(pack(&page)?))?;
             number += 1000;
         }
     });
     assert_eq!(error.code, Code::Protocol, "{error}");
-    assert!(error.text.contains("lists more than it may"), "{error}");
+    assert!(
+        error.text.contains("more entries than the window"),
+        "{error}"
+    );
     assert_eq!(names(&folder), 0);
 }
 
 #[test]
-fn failures_without_end_are_given_up() {
+fn endless_failures_end_the_copy() {
     let _turn = turn();
     let folder = folder("failures");
     let error = hear(&folder, |_, list| {
@@ -79,7 +82,7 @@ fn failures_without_end_are_given_up() {
 }
 
 #[test]
-fn warnings_without_end_wait_until_they_are_looked_at() {
+fn endless_warnings_wait_for_the_observer() {
     let _turn = turn();
     let folder = folder("warnings");
     let error = hear(&folder, |_, list| {
@@ -93,7 +96,7 @@ fn warnings_without_end_wait_until_they_are_looked_at() {
         }
         Err(Error::new(Code::Interrupted, "enough"))
     });
-    // who said all that has left
+    // the peer has left after its warnings
     assert!(
         matches!(error.code, Code::Network | Code::TimedOut),
         "{error}"
@@ -101,13 +104,13 @@ fn warnings_without_end_wait_until_they_are_looked_at() {
 }
 
 #[test]
-fn objects_that_are_announced_and_never_come_are_refused() {
+fn announced_objects_that_never_arrive_are_rejected() {
     let _turn = turn();
     let folder = folder("objects");
     let error = hear(&folder, |session, list| {
-        let page: Vec<_> = (0..1000).map(|n| entry(n, Kind::File(1))).collect();
+        let page: Vec<_> = (0..1000).map(|n| entry(n, EntryKind::File(1))).collect();
         say(list, &Listing::Entries(pack(&page)?))?;
-        // whatever is wanted of them
+        // the content of the request does not matter
         let patience = session.clock.now() + Duration::from_secs(10);
         list.receive(session.clock, patience)?;
         for number in 0..1000 {
@@ -125,12 +128,15 @@ fn objects_that_are_announced_and_never_come_are_refused() {
         Ok(())
     });
     assert_eq!(error.code, Code::Protocol, "{error}");
-    assert!(error.text.contains("more than its lanes take"), "{error}");
+    assert!(
+        error.text.contains("more objects than a lane accepts"),
+        "{error}"
+    );
     assert_eq!(names(&folder), 0);
 }
 
 #[test]
-fn reports_on_nothing_are_refused() {
+fn reports_without_objects_are_rejected() {
     let _turn = turn();
     let folder = folder("reports");
     let error = hear(&folder, |session, _| {
@@ -146,16 +152,19 @@ fn reports_on_nothing_are_refused() {
 }
 
 #[test]
-fn reasons_without_end_take_little_memory() {
+fn endless_reasons_take_little_memory() {
     let _turn = turn();
     let folder = folder("reasons");
     let error = hear(&folder, |session, list| {
-        // each object is announced and reported on, and none comes
+        // each object is announced and reported, and none arrives
         for number in 0..2 {
             let first = number * FILES;
             let names: Vec<_> = (first..first + FILES).collect();
             for names in names.chunks(1000) {
-                let page: Vec<_> = names.iter().map(|n| entry(*n, Kind::File(1))).collect();
+                let page: Vec<_> = names
+                    .iter()
+                    .map(|n| entry(*n, EntryKind::File(1)))
+                    .collect();
                 say(list, &Listing::Entries(pack(&page)?))?;
             }
             let mut wanted = 0;
@@ -196,7 +205,7 @@ fn reasons_without_end_take_little_memory() {
 }
 
 #[test]
-fn a_sender_bears_any_number_of_reports_of_progress() {
+fn sender_accepts_any_number_of_progress_reports() {
     let _turn = turn();
     let folder = folder("progress");
     let source = folder.join("source");
@@ -204,9 +213,9 @@ fn a_sender_bears_any_number_of_reports_of_progress() {
     let before = resident();
     let [honest, liar] = sessions();
     let liar = std::thread::spawn(move || {
-        explore(&liar, &Door::Caller(false), false, 1)?;
+        explore(&liar, &Role::Client(false), false, 1)?;
         for _ in 0..10_000 {
-            // as TCP takes it; else what waits here would be ours
+            // as fast as TCP accepts it, so that this process does not queue messages
             while !liar.stream.has_room() {
                 std::thread::yield_now();
             }
@@ -228,9 +237,9 @@ fn a_sender_bears_any_number_of_reports_of_progress() {
         theirs: protocol::names(),
         ..send::Settings::default()
     };
-    let door = Door::Caller(false);
-    let finds = Finds::walked(walk);
-    let error = send(&honest, &door, finds, settings, &mut |_: Sight| {}).unwrap_err();
+    let role = Role::Client(false);
+    let finds = SourceEntries::from_walk(walk);
+    let error = send(&honest, &role, finds, settings, &mut |_: CopyEvent| {}).unwrap_err();
     assert_eq!(
         (error.code, error.text.as_str()),
         (Code::Io, "no space left")
@@ -240,7 +249,8 @@ fn a_sender_bears_any_number_of_reports_of_progress() {
     assert!(resident() < before + MEMORY_KIB, "{} KiB", resident());
 }
 
-/// How an honest receiver in `folder` fails with somebody who says all that `lie` does.
+/// Runs a receiver in `folder` with a peer that sends what `lie` sends. Returns the receiver's
+/// error.
 fn hear(
     folder: &Path,
     lie: impl FnOnce(&Session, &Stream) -> Result<(), Error> + Send + 'static,
@@ -250,18 +260,18 @@ fn hear(
         path: folder.as_os_str().as_encoded_bytes().to_vec(),
         into: true,
     };
-    let landing = Landing::find(&target, &Arc::new(Ground::anywhere()), false).unwrap();
+    let target_folder = TargetFolder::open(&target, &Arc::new(Ground::anywhere()), false).unwrap();
     let [honest, liar] = sessions();
     let liar = std::thread::spawn(move || {
         let list = liar.control.open(LIST)?;
         say(&list, &Listing::Begin { named: true })?;
-        explore(&liar, &Door::Caller(false), true, 1)?;
+        explore(&liar, &Role::Client(false), true, 1)?;
         liar.say(&Message::Offer(offer()))?;
         lie(&liar, &list)?;
         stay(&liar);
         Ok::<_, Error>(())
     });
-    // a busy machine may take a while to hear all of a lie
+    // a busy machine may take a while to receive everything
     let settings = receive::Settings {
         plain: true,
         options: Options {
@@ -270,17 +280,17 @@ fn hear(
         },
         ..receive::Settings::default()
     };
-    let mut watcher = |_: Sight| {};
-    let door = Door::Caller(false);
-    let error = receive(&honest, &door, landing, settings, &mut watcher).unwrap_err();
+    let mut watcher = |_: CopyEvent| {};
+    let role = Role::Client(false);
+    let error = receive(&honest, &role, target_folder, settings, &mut watcher).unwrap_err();
     drop(honest);
-    // it has failed, too
+    // the peer has failed, too
     liar.join().unwrap().ok();
     assert!(resident() < before + MEMORY_KIB, "{} KiB", resident());
     error
 }
 
-/// Says `listing` as fast as the peer listens: what waits here must not count as its memory.
+/// Sends `listing` as fast as the peer reads, so that this process does not queue messages.
 fn say(list: &Stream, listing: &Listing) -> Result<(), Error> {
     while !list.has_room() {
         std::thread::yield_now();
@@ -288,7 +298,7 @@ fn say(list: &Stream, listing: &Listing) -> Result<(), Error> {
     Ok(list.send(&Frame::message(listing.encode()))?)
 }
 
-fn entry(number: u64, kind: Kind) -> Entry {
+fn entry(number: u64, kind: EntryKind) -> Entry {
     Entry {
         path: format!("a-file-{number}").into_bytes(),
         kind,
@@ -302,7 +312,7 @@ fn entry(number: u64, kind: Kind) -> Entry {
     }
 }
 
-/// An empty folder.
+/// Returns an empty folder.
 fn folder(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("floods-{name}"));
     fs::remove_dir_all(&path).ok();
@@ -310,18 +320,18 @@ fn folder(name: &str) -> PathBuf {
     path
 }
 
-/// How many things are in `folder`, hidden ones included.
+/// Returns the number of items in `folder`, with hidden ones.
 fn names(folder: &Path) -> usize {
     fs::read_dir(folder).unwrap().count()
 }
 
-/// Tests here fill memory, and measure that of this process: one at a time.
+/// Locks out other tests of this file, since each fills memory and measures that of the process.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The most memory that this process ever had, in KiB; other tests may run in it, too.
+/// Returns the peak memory of this process in KiB, which includes other tests.
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status
@@ -333,5 +343,5 @@ fn resident() -> u64 {
 
 /// Files of one object.
 const FILES: u64 = 1 << 14;
-/// What the tests of this file together may take.
+/// Most memory for all tests of this file together.
 const MEMORY_KIB: u64 = 400 << 10;

@@ -1,6 +1,6 @@
-//! The fuzz targets' bodies on stable: random octets, and the inputs kept as seeds.
+//! Bodies of the fuzz targets on stable Rust, with random octets and with the stored seeds.
 
-#![expect(unreachable_pub, reason = "the bodies belong to a crate of their own")]
+#![expect(unreachable_pub, reason = "the bodies belong to a separate crate")]
 
 use proptest::prelude::*;
 
@@ -19,7 +19,7 @@ const TARGETS: [(&str, Body); 5] = [
     ("files_from", transfer::files_from),
 ];
 
-/// Octets as they are, and as the content of a packed manifest.
+/// Returns octets compressed like a packed manifest.
 fn packed(plain: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
     std::io::Write::write_all(&mut encoder, plain).expect("memory takes what is written");
@@ -28,34 +28,34 @@ fn packed(plain: &[u8]) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn messages_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn decoding_messages_never_panics(octets in prop::collection::vec(any::<u8>(), 0..400)) {
         assert_harmless(transfer::message, &octets);
     }
 
     #[test]
-    fn filters_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn parsing_filters_never_panics(octets in prop::collection::vec(any::<u8>(), 0..200)) {
         assert_harmless(transfer::filter, &octets);
     }
 
     #[test]
-    fn journals_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn decoding_journals_never_panics(octets in prop::collection::vec(any::<u8>(), 0..400)) {
         assert_harmless(transfer::journal, &octets);
     }
 
     #[test]
-    fn lists_of_files_survive_any_text(text in "([a./{\n\\x00]|\\PC){0,60}") {
+    fn parsing_lists_of_files_never_panics(text in "([a./{\n\\x00]|\\PC){0,60}") {
         assert_harmless(transfer::files_from, text.as_bytes());
     }
 
     #[test]
-    fn manifests_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn unpacking_manifests_never_panics(octets in prop::collection::vec(any::<u8>(), 0..400)) {
         assert_harmless(transfer::manifest, &octets);
         assert_harmless(transfer::manifest, &packed(&octets));
     }
 }
 
 #[test]
-fn what_the_fuzzer_kept_stays_harmless() {
+fn stored_seeds_are_harmless() {
     for (target, body) in TARGETS {
         assert_seeds_harmless(target, body);
     }

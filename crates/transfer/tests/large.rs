@@ -1,6 +1,6 @@
-//! Trees of any size in bounded memory: each side in a process of its own.
+//! Trees of any size in bounded memory, with each side in its own process.
 #![expect(clippy::unwrap_used, reason = "a test")]
-#![expect(clippy::print_stdout, reason = "one process tells the other")]
+#![expect(clippy::print_stdout, reason = "messages between the processes")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
 use std::io::{BufRead, BufReader};
@@ -10,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::{env, fs};
 
-use lighthaul_files::listed::Finds;
-use lighthaul_files::manifest::{Entry, Kind, Linked};
+use lighthaul_files::listed::SourceEntries;
+use lighthaul_files::manifest::{Entry, EntryKind, Linked};
 use lighthaul_files::options::{Detail, Options};
 use lighthaul_files::walk::Found;
 use lighthaul_io::crypto::identity::Identity;
@@ -19,17 +19,17 @@ use lighthaul_io::crypto::tls::Side;
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::net::tcp::with_handshake_timeouts;
-use lighthaul_session::door::Door;
 use lighthaul_session::protocol::{self, Protocol};
+use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_transfer::message::Target;
-use lighthaul_transfer::receive::landing::Landing;
+use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
-use lighthaul_transfer::watch::Sight;
+use lighthaul_transfer::watch::CopyEvent;
 
 #[test]
-fn a_tree_of_a_million_entries_takes_little_memory_on_either_side() {
+fn tree_of_a_million_entries_takes_little_memory_on_either_side() {
     let entries: u64 = env::var(ENTRIES).map_or(1_000_000, |text| text.parse().unwrap());
     let clock = Clock::start();
     let mut receiver = Process::start("receive", &[]);
@@ -38,7 +38,7 @@ fn a_tree_of_a_million_entries_takes_little_memory_on_either_side() {
     let mut sender = Process::start("send", &[(PORT, &port), (ENTRIES, &count)]);
     for side in [&mut sender, &mut receiver] {
         let told: u64 = side.says("told ").parse().unwrap();
-        assert_eq!(told, entries, "each side hears of every entry");
+        assert_eq!(told, entries, "each side reports every entry");
         let resident: u64 = side.says("VmHWM ").parse().unwrap();
         println!("{}: {resident} KiB", side.role);
         assert!(resident < 512 << 10, "{}: {resident} KiB", side.role);
@@ -48,7 +48,7 @@ fn a_tree_of_a_million_entries_takes_little_memory_on_either_side() {
     println!("{:.0} entries a second", entries as f64 / seconds);
 }
 
-/// One side, as its process; nothing unless the test above started it.
+/// One side in its own process. Does nothing unless the other test started it.
 #[test]
 #[ignore = "the other test runs it"]
 fn side() {
@@ -68,16 +68,16 @@ fn receiving() {
         path: b"/no-such-folder/".to_vec(),
         into: true,
     };
-    let landing = Landing::find(&target, &Arc::new(Ground::anywhere()), true).unwrap();
+    let target_folder = TargetFolder::open(&target, &Arc::new(Ground::anywhere()), true).unwrap();
     let settings = receive::Settings {
         plain: true,
         options: options(),
         ..receive::Settings::default()
     };
     let mut told = 0;
-    let mut watcher = |sight| told += u64::from(matches!(sight, Sight::Planned(_)));
-    let door = Door::Caller(false);
-    receive(&session, &door, landing, settings, &mut watcher).unwrap();
+    let mut watcher = |event| told += u64::from(matches!(event, CopyEvent::Planned(_)));
+    let role = Role::Client(false);
+    receive(&session, &role, target_folder, settings, &mut watcher).unwrap();
     report(told);
 }
 
@@ -87,7 +87,7 @@ fn sending() {
         with_handshake_timeouts(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap()).unwrap();
     let session = Session::start(tcp, Side::Client, &Identity::generate()).unwrap();
     let entries = env::var(ENTRIES).unwrap().parse().unwrap();
-    let finds = Finds::found(Arc::new(Ground::anywhere()), forest(entries));
+    let finds = SourceEntries::from_entries(Arc::new(Ground::anywhere()), forest(entries));
     let settings = send::Settings {
         plain: true,
         options: options(),
@@ -95,10 +95,10 @@ fn sending() {
         ..send::Settings::default()
     };
     let mut told = 0;
-    let mut watcher = |sight| told += u64::from(matches!(sight, Sight::Planned(_)));
+    let mut watcher = |event| told += u64::from(matches!(event, CopyEvent::Planned(_)));
     send(
         &session,
-        &Door::Caller(false),
+        &Role::Client(false),
         finds,
         settings,
         &mut watcher,
@@ -115,7 +115,7 @@ fn options() -> Options {
     }
 }
 
-/// Says what this process heard, and the most memory that it ever had.
+/// Prints the number of reported entries, and the peak memory of this process.
 fn report(told: u64) {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status
@@ -126,9 +126,9 @@ fn report(told: u64) {
     println!("told {told}\nVmHWM {resident}");
 }
 
-/// So many folders and files, in folders of a thousand.
+/// Returns this number of folders and files, in folders of a thousand.
 fn forest(entries: u64) -> impl Iterator<Item = Found> + Send {
-    let found = |path: String, kind: Kind| {
+    let found = |path: String, kind: EntryKind| {
         let entry = Entry {
             path: path.clone().into_bytes(),
             kind,
@@ -146,18 +146,21 @@ fn forest(entries: u64) -> impl Iterator<Item = Found> + Send {
         let folder = format!("a-folder-with-a-name-{}", nth / 1000);
         let mut now = Vec::new();
         if nth % 1000 == 0 {
-            now.push(found(folder.clone(), Kind::Folder));
+            now.push(found(folder.clone(), EntryKind::Folder));
         } else {
-            now.push(found(format!("{folder}/a-file-{nth}"), Kind::File(nth)));
+            now.push(found(
+                format!("{folder}/a-file-{nth}"),
+                EntryKind::File(nth),
+            ));
         }
         if nth % 1000 == 999 || nth + 1 == entries {
-            now.push(found(folder, Kind::Leave));
+            now.push(found(folder, EntryKind::FolderEnd));
         }
         now
     })
 }
 
-/// A side that runs.
+/// Process of one side.
 struct Process {
     role: &'static str,
     child: Child,
@@ -175,7 +178,7 @@ impl Process {
         Self { role, child, lines }
     }
 
-    /// What comes behind `word` in the next line that begins with it.
+    /// Returns the rest of the next line that begins with `word`.
     fn says(&mut self, word: &str) -> String {
         let mut rest = self.lines.by_ref().filter_map(|line| {
             let rest = line.strip_prefix(word)?;

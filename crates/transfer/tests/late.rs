@@ -1,5 +1,5 @@
-//! Who looks late at what is shown, as somebody does who reads a plan in a pager: the peer knows that this side
-//! is there, and nothing of the plan is lost.
+//! Observers that are slow to take events, like a user who reads a plan in a pager. The peer
+//! receives keepalives meanwhile, and no event is lost.
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
@@ -14,39 +14,39 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use lighthaul_files::filter::Rules;
-use lighthaul_files::listed::Finds;
-use lighthaul_files::manifest::{Entry, Kind, Linked, pack};
+use lighthaul_files::listed::SourceEntries;
+use lighthaul_files::manifest::{Entry, EntryKind, Linked, pack};
 use lighthaul_files::options::{Action, Detail, Options, Planned};
 use lighthaul_files::walk::Walk;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::fs::ground::Ground;
-use lighthaul_session::door::Door;
 use lighthaul_session::error::Error;
 use lighthaul_session::path::explore;
+use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 use lighthaul_session::{message as own, protocol};
-use lighthaul_transfer::message::{LIST, Listing, Message, Target, Verdict, Wanted};
-use lighthaul_transfer::receive::landing::Landing;
+use lighthaul_transfer::message::{CopyResult, LIST, Listing, Message, Target, Wanted};
+use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
-use lighthaul_transfer::watch::Sight;
+use lighthaul_transfer::watch::CopyEvent;
 
 use ends::sessions;
 use offer::offer;
 use talk::stay;
 
 #[test]
-fn a_sender_who_looks_late_is_known_to_be_there_and_sees_all_of_a_plan() {
+fn slow_sender_sends_keepalives_and_loses_no_event() {
     let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("late-source");
     fs::write(&source, "source").unwrap();
     let [sender, receiver] = sessions();
     let (said, look) = channel();
     let receiver = thread::spawn(move || {
         let list = receiver.control.open(LIST)?;
-        let mut path = explore(&receiver, &Door::Caller(false), false, 1)?;
+        let mut path = explore(&receiver, &Role::Client(false), false, 1)?;
         assert!(matches!(path.listen(&receiver)?, Message::Offer(_)));
-        // more than may wait to be shown, and less than may wait to be heard
+        // more than the queue of events holds, and less than TCP buffers
         for number in 0..PLANNED {
             say(&list, &Listing::Planned(vec![planned(number)]))?;
         }
@@ -57,7 +57,7 @@ fn a_sender_who_looks_late_is_known_to_be_there_and_sees_all_of_a_plan() {
             entries: 1,
             failures: Vec::new(),
         })?;
-        receiver.say(&Message::Verdict(Verdict {
+        receiver.say(&Message::Result(CopyResult {
             entries: 1,
             bytes: 0,
             unchanged: 0,
@@ -74,8 +74,8 @@ fn a_sender_who_looks_late_is_known_to_be_there_and_sees_all_of_a_plan() {
         ..send::Settings::default()
     };
     let mut shown = 0;
-    let mut watcher = |sight: Sight| {
-        if let Sight::Planned(now) = sight {
+    let mut watcher = |event: CopyEvent| {
+        if let CopyEvent::Planned(now) = event {
             if shown == 0 {
                 look.recv().unwrap();
             }
@@ -83,33 +83,33 @@ fn a_sender_who_looks_late_is_known_to_be_there_and_sees_all_of_a_plan() {
             shown += 1;
         }
     };
-    let door = Door::Caller(false);
-    let finds = Finds::walked(walk);
-    let summary = send(&sender, &door, finds, settings, &mut watcher).unwrap();
+    let role = Role::Client(false);
+    let finds = SourceEntries::from_walk(walk);
+    let summary = send(&sender, &role, finds, settings, &mut watcher).unwrap();
     assert_eq!((summary.entries, shown), (1, PLANNED));
     drop(sender);
     receiver.join().unwrap().unwrap();
 }
 
 #[test]
-fn a_receiver_who_looks_late_is_known_to_be_there() {
+fn slow_receiver_sends_keepalives() {
     let target = Target {
         path: b"/no-such-folder/".to_vec(),
         into: true,
     };
-    let landing = Landing::find(&target, &Arc::new(Ground::anywhere()), true).unwrap();
+    let target_folder = TargetFolder::open(&target, &Arc::new(Ground::anywhere()), true).unwrap();
     let [receiver, sender] = sessions();
     let (said, look) = channel();
     let sender = thread::spawn(move || {
         let list = sender.control.open(LIST)?;
         say(&list, &Listing::Begin { named: true })?;
         say(&list, &Listing::Entries(pack(&[entry()])?))?;
-        explore(&sender, &Door::Caller(false), true, 1)?;
+        explore(&sender, &Role::Client(false), true, 1)?;
         sender.say(&Message::Offer(offer()))?;
         hear_of_life(&sender)?;
         said.send(()).ok();
         say(&list, &Listing::End)?;
-        while !matches!(sender.hear()?, Message::Verdict(_)) {}
+        while !matches!(sender.hear()?, Message::Result(_)) {}
         Ok::<_, Error>(())
     });
     let settings = receive::Settings {
@@ -118,25 +118,25 @@ fn a_receiver_who_looks_late_is_known_to_be_there() {
         ..receive::Settings::default()
     };
     let mut shown = 0;
-    let mut watcher = |sight: Sight| {
-        if let Sight::Planned(now) = sight {
+    let mut watcher = |event: CopyEvent| {
+        if let CopyEvent::Planned(now) = event {
             look.recv().unwrap();
             assert_eq!((now.action, now.path), (Action::Create, entry().path));
             shown += 1;
         }
     };
-    let door = Door::Caller(false);
-    receive(&receiver, &door, landing, settings, &mut watcher).unwrap();
+    let role = Role::Client(false);
+    receive(&receiver, &role, target_folder, settings, &mut watcher).unwrap();
     assert_eq!(shown, 1);
     sender.join().unwrap().unwrap();
 }
 
-/// Waits until the peer has said twice that it is there.
+/// Waits until the peer has sent two keepalives.
 fn hear_of_life(session: &Session) -> Result<(), Error> {
     for _ in 0..2 {
         let deadline = session.clock.now() + Duration::from_secs(30);
         while session.stream.receive(session.clock, deadline)?.octets
-            != own::Message::Alive.encode()
+            != own::Message::Keepalive.encode()
         {}
     }
     Ok(())
@@ -166,7 +166,7 @@ fn planned(number: u64) -> Planned {
 fn entry() -> Entry {
     Entry {
         path: b"a-file".to_vec(),
-        kind: Kind::File(1),
+        kind: EntryKind::File(1),
         mode: 0o644,
         seconds: 1_000_000_000,
         nanos: 0,

@@ -1,4 +1,4 @@
-//! Lists that are longer than a message: failures of many files with long paths, at either end.
+//! Lists that are longer than a message: failures of many files with long paths, on either side.
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
@@ -11,35 +11,35 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use lighthaul_files::filter::Rules;
-use lighthaul_files::listed::Finds;
-use lighthaul_files::manifest::{Entry, Kind, Linked};
+use lighthaul_files::listed::SourceEntries;
+use lighthaul_files::manifest::{Entry, EntryKind, Linked};
 use lighthaul_files::options::Options;
 use lighthaul_files::walk::{Found, Walk};
 use lighthaul_io::fs::ground::Ground;
-use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::{self, Protocol};
+use lighthaul_session::role::Role;
 use lighthaul_transfer::message::Target;
-use lighthaul_transfer::receive::landing::Landing;
+use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
-use lighthaul_transfer::watch::{Sight, Summary};
+use lighthaul_transfer::watch::{CopyEvent, Summary};
 
 use ends::sessions;
 
-/// As many as an object has pieces at most.
+/// Most pieces of an object.
 const FILES: u64 = 1 << 14;
 
 #[test]
-fn a_receiver_reports_16384_failures_with_paths_of_4_kib() {
-    // no folder is listed that they could be in
+fn receiver_reports_16384_failures_with_paths_of_4_kib() {
+    // the folders above these files are not listed
     let found = |nth| file(&long_path(nth), "/no-such-file");
     let failed = both(copy("receiver", FILES, found), Code::Open);
     assert!(failed.iter().all(|path| path.len() == PATH_LEN));
 }
 
 #[test]
-fn a_sender_reports_16384_failures_with_paths_of_4_kib() {
+fn sender_reports_16384_failures_with_paths_of_4_kib() {
     let found = |nth: u64| file(&nth.to_string(), &format!("/{}", &long_path(nth)[2..]));
     both(copy("sender", FILES, found), Code::Changed);
 }
@@ -57,14 +57,14 @@ fn links_with_long_targets_fit_the_list() {
         let target: Vec<u8> = target.filter(|octet| *octet != b'/').take(4000).collect();
         link(&nth.to_string(), target)
     };
-    // as many as a page of the list has at most
+    // the most entries of a page of the list
     for side in copy("links", 1000, links) {
         assert_eq!(side.unwrap().entries, 1000);
     }
 }
 
 #[test]
-fn a_file_whose_path_is_too_long_fails_alone() {
+fn file_with_a_too_long_path_fails_alone() {
     let top = std::env::temp_dir().join(format!("long-{}", std::process::id()));
     let deep = top.join(&long_path(0)[..PATH_LEN - 26]);
     fs::create_dir_all(&deep).unwrap();
@@ -74,14 +74,14 @@ fn a_file_whose_path_is_too_long_fails_alone() {
     let ground = Arc::new(Ground::anywhere());
     let source = PathBuf::from(format!("{}/", top.display()));
     let walk = Walk::new(Arc::clone(&ground), &[source], Rules::default()).unwrap();
-    let summaries = run("deep", Finds::walked(walk));
+    let summaries = run("deep", SourceEntries::from_walk(walk));
     fs::remove_dir_all(&top).unwrap();
     let [sender, receiver] = summaries.map(Result::unwrap);
     assert_eq!((sender.failures.len(), receiver.failures.len()), (1, 1));
     assert_eq!(sender.entries, receiver.entries);
 }
 
-/// The paths that both sides name as failed, each once, and with this code.
+/// Returns the failed paths of both sides, each once. All failures must have this code.
 fn both(sides: [Result<Summary, Error>; 2], code: Code) -> Vec<Vec<u8>> {
     let [sender, receiver] = sides.map(|side| {
         let failures = side.unwrap().failures;
@@ -97,18 +97,22 @@ fn both(sides: [Result<Summary, Error>; 2], code: Code) -> Vec<Vec<u8>> {
     sender
 }
 
-/// Returns the messages of sender and receiver in a copy of the entries that `found` makes of so many numbers.
+/// Copies the entries that `found` returns for the first numbers. Returns the results of sender and
+/// receiver.
 fn copy(
     name: &str,
     files: u64,
     found: impl Fn(u64) -> Found + Send + 'static,
 ) -> [Result<Summary, Error>; 2] {
     let found = (0..files).map(found);
-    run(name, Finds::found(Arc::new(Ground::anywhere()), found))
+    run(
+        name,
+        SourceEntries::from_entries(Arc::new(Ground::anywhere()), found),
+    )
 }
 
-/// Returns the messages of sender and receiver in a copy of `finds` to an empty folder.
-fn run(name: &str, finds: Finds) -> [Result<Summary, Error>; 2] {
+/// Copies `finds` to an empty folder. Returns the results of sender and receiver.
+fn run(name: &str, finds: SourceEntries) -> [Result<Summary, Error>; 2] {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("long-lists-{name}"));
     fs::remove_dir_all(&folder).ok();
     fs::create_dir_all(&folder).unwrap();
@@ -116,7 +120,7 @@ fn run(name: &str, finds: Finds) -> [Result<Summary, Error>; 2] {
         path: folder.as_os_str().as_encoded_bytes().to_vec(),
         into: true,
     };
-    let landing = Landing::find(&target, &Arc::new(Ground::anywhere()), false).unwrap();
+    let target_folder = TargetFolder::open(&target, &Arc::new(Ground::anywhere()), false).unwrap();
     let [caller, called] = sessions();
     let sender = std::thread::spawn(move || {
         let settings = send::Settings {
@@ -125,8 +129,8 @@ fn run(name: &str, finds: Finds) -> [Result<Summary, Error>; 2] {
             theirs: protocol::names(),
             ..send::Settings::default()
         };
-        let door = Door::Caller(false);
-        send(&caller, &door, finds, settings, &mut |_: Sight| {})
+        let role = Role::Client(false);
+        send(&caller, &role, finds, settings, &mut |_: CopyEvent| {})
             .inspect_err(|error| caller.give_up(error))
     });
     let settings = receive::Settings {
@@ -135,9 +139,15 @@ fn run(name: &str, finds: Finds) -> [Result<Summary, Error>; 2] {
         ..receive::Settings::default()
     };
     let (arrivals, joins) = (channel().1, channel().1);
-    let door = Door::Called(&arrivals, &joins);
-    let received = receive(&called, &door, landing, settings, &mut |_: Sight| {})
-        .inspect_err(|error| called.give_up(error));
+    let role = Role::Server(&arrivals, &joins);
+    let received = receive(
+        &called,
+        &role,
+        target_folder,
+        settings,
+        &mut |_: CopyEvent| {},
+    )
+    .inspect_err(|error| called.give_up(error));
     drop(called);
     [sender.join().unwrap(), received]
 }
@@ -149,17 +159,21 @@ fn options() -> Options {
     }
 }
 
-/// A file of one byte, listed at `path`, whose bytes are to be found at `place`.
+/// Returns a file of one byte at `path` of the list, whose content is at `place`.
 fn file(path: &str, place: &str) -> Found {
-    Found::Entry(entry(path, Kind::File(1)), PathBuf::from(place), None)
+    Found::Entry(entry(path, EntryKind::File(1)), PathBuf::from(place), None)
 }
 
-/// A symbolic link to `target`.
+/// Returns a symbolic link to `target`.
 fn link(path: &str, target: Vec<u8>) -> Found {
-    Found::Entry(entry(path, Kind::Link(target)), PathBuf::from(path), None)
+    Found::Entry(
+        entry(path, EntryKind::Link(target)),
+        PathBuf::from(path),
+        None,
+    )
 }
 
-fn entry(path: &str, kind: Kind) -> Entry {
+fn entry(path: &str, kind: EntryKind) -> Entry {
     Entry {
         path: path.into(),
         kind,
@@ -173,7 +187,7 @@ fn entry(path: &str, kind: Kind) -> Entry {
     }
 }
 
-/// A path of [`PATH_LEN`] octets.
+/// Returns a path of [`PATH_LEN`] octets.
 fn long_path(nth: u64) -> String {
     let name = format!("{}/", "a".repeat(255)).repeat(PATH_LEN / 256);
     format!("{}{nth:05}", &name[..PATH_LEN - 5])

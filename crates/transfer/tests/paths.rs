@@ -1,4 +1,4 @@
-//! What two ends find out of the path between them.
+//! Exploration of the path between two ends.
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
@@ -9,23 +9,23 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_io::host::clock::Clock;
-use lighthaul_session::door::Door;
 use lighthaul_session::path::explore;
+use lighthaul_session::role::Role;
 
 use crate::ends::sessions;
 
 #[test]
-fn nobody_waits_for_datagrams_of_a_caller_who_says_that_none_will_come() {
+fn server_does_not_wait_for_datagrams_that_the_client_cannot_send() {
     for sending in [true, false] {
         let [caller, called] = sessions();
         let clock = Clock::start();
         let thread = std::thread::spawn(move || {
-            explore(&caller, &Door::Caller(false), sending, 2).map(|path| path.datagram_len)
+            explore(&caller, &Role::Client(false), sending, 2).map(|path| path.datagram_len)
         });
         // the port stays open
         let (_probes, arrivals) = channel();
         let (_others, joins) = channel();
-        let path = explore(&called, &Door::Called(&arrivals, &joins), !sending, 2).unwrap();
+        let path = explore(&called, &Role::Server(&arrivals, &joins), !sending, 2).unwrap();
         assert_eq!(thread.join().unwrap(), Ok(0));
         assert!(path.sockets.is_empty() && path.both_ways_len == 0);
         let took = clock.now().since(Instant::ZERO);

@@ -1,4 +1,4 @@
-//! Peers whose keys are right and who lie: about names, lengths, digests and verdicts.
+//! Peers with valid keys that send wrong names, lengths, digests and results.
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
@@ -13,10 +13,10 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Span};
-use lighthaul_files::digest::{self, Digest, Taking};
+use lighthaul_files::digest::{self, Digest, Digester};
 use lighthaul_files::filter::Rules;
-use lighthaul_files::listed::Finds;
-use lighthaul_files::manifest::{Entry, Kind, Linked, pack};
+use lighthaul_files::listed::SourceEntries;
+use lighthaul_files::manifest::{Entry, EntryKind, Linked, pack};
 use lighthaul_files::object::Piece;
 use lighthaul_files::walk::Walk;
 use lighthaul_io::control::Frame;
@@ -24,41 +24,41 @@ use lighthaul_io::drive::{Next, Owner, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_io::store::Store;
-use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::join::join;
-use lighthaul_session::machine::{Learned, Moved, ReceiveMachine, SendMachine};
+use lighthaul_session::machine::{Learned, MachineEvent, ReceiveMachine, SendMachine};
 use lighthaul_session::offer::{Offer, lanes_over, rekey, setup};
 use lighthaul_session::path::explore;
+use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 use lighthaul_session::{message as own, protocol};
 use lighthaul_transfer::message::{
-    Announced, Failure, HeldDigest, LIST, Listing, Message, Report, Target, Verdict, Wanted,
+    Announced, CopyResult, Failure, HeldDigest, LIST, Listing, Message, Report, Target, Wanted,
     WantedFile,
 };
-use lighthaul_transfer::receive::landing::Landing;
+use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
-use lighthaul_transfer::watch::{Sight, Summary};
+use lighthaul_transfer::watch::{CopyEvent, Summary};
 
 use ends::sessions;
 use offer::offer;
 use talk::stay;
 
-/// What a lying sender says.
+/// Messages of a misbehaving sender.
 struct Lie {
     entries: Vec<Entry>,
     offer: Offer,
-    /// The objects, each of the whole of one file unless somebody lies.
+    /// Objects, each with the whole of one file unless a test changes that.
     objects: Vec<Announced>,
     reports: Vec<(u64, Vec<Report>)>,
-    /// Digests of ranges that the receiver holds, which it does not.
+    /// Digests of ranges that the receiver does not hold.
     held: Vec<HeldDigest>,
 }
 
 impl Lie {
-    /// The truth about files of these names, each full of sevens.
+    /// Returns correct messages about files of these names, each full of sevens.
     fn about(names: &[&str]) -> Self {
         let numbers = 0..names.len() as u64;
         let object = |number| Announced {
@@ -73,7 +73,7 @@ impl Lie {
         Self {
             entries: names
                 .iter()
-                .map(|name| entry(name, Kind::File(LEN)))
+                .map(|name| entry(name, EntryKind::File(LEN)))
                 .collect(),
             offer: offer(),
             objects: numbers.clone().map(object).collect(),
@@ -86,7 +86,7 @@ impl Lie {
 }
 
 #[test]
-fn the_truth_is_published() {
+fn correct_messages_are_published() {
     let folder = folder("truth");
     let summary = hear(Lie::about(&["a", "b"]), &folder).unwrap();
     assert_eq!((summary.entries, summary.failures.len()), (2, 0));
@@ -95,7 +95,7 @@ fn the_truth_is_published() {
 }
 
 #[test]
-fn bytes_that_are_not_what_was_read_are_not_published() {
+fn data_that_differ_from_the_digest_are_not_published() {
     let folder = folder("digest");
     fs::write(folder.join("b"), "as before").unwrap();
     let mut lie = Lie::about(&["a", "b", "c"]);
@@ -111,42 +111,48 @@ fn bytes_that_are_not_what_was_read_are_not_published() {
     assert_eq!(fs::read_to_string(folder.join("b")).unwrap(), "as before");
 }
 
-/// What makes a lie of the truth.
+/// Change that makes correct messages wrong.
 type Twist = fn(&mut Lie);
 
 #[test]
-fn lists_and_objects_that_cannot_be_end_a_session_and_leave_nothing() {
+fn invalid_lists_and_objects_end_the_session_without_leftovers() {
     let twists: [(&str, Twist); 22] = [
-        ("up and out", |lie| lie.entries[1].path = b"../out".to_vec()),
-        ("absolute", |lie| lie.entries[1].path = b"/tmp/out".to_vec()),
-        ("no name", |lie| lie.entries[1].path.clear()),
-        ("NUL", |lie| lie.entries[1].path = b"a\0b".to_vec()),
-        ("an object of no file", |lie| drop(lie.entries.pop())),
-        ("a file of no object", |lie| drop(lie.objects.pop())),
-        ("an object of no pieces", |lie| {
+        ("path above the target", |lie| {
+            lie.entries[1].path = b"../out".to_vec()
+        }),
+        ("absolute path", |lie| {
+            lie.entries[1].path = b"/tmp/out".to_vec()
+        }),
+        ("empty path", |lie| lie.entries[1].path.clear()),
+        ("path with a NUL", |lie| {
+            lie.entries[1].path = b"a\0b".to_vec()
+        }),
+        ("object without a file", |lie| drop(lie.entries.pop())),
+        ("file without an object", |lie| drop(lie.objects.pop())),
+        ("object without pieces", |lie| {
             lie.objects[1].pieces.clear();
         }),
-        ("more than was asked for", |lie| {
+        ("longer than requested", |lie| {
             lie.objects[1].pieces[0].len += 1;
         }),
         ("beyond the end", |lie| lie.objects[1].pieces[0].offset = 1),
-        ("nothing at all", |lie| lie.objects[1].pieces[0].len = 0),
-        ("past all numbers", |lie| {
+        ("empty piece", |lie| lie.objects[1].pieces[0].len = 0),
+        ("offset overflow", |lie| {
             lie.objects[1].pieces[0].offset = u64::MAX;
         }),
-        ("a piece twice", |lie| {
+        ("repeated piece", |lie| {
             let piece = lie.objects[1].pieces[0];
             lie.objects[1].pieces.push(piece);
         }),
-        ("a piece of another object", |lie| {
+        ("piece of another object", |lie| {
             lie.objects[1].pieces[0].entry = 0;
         }),
-        ("an object twice", |lie| lie.objects[1].number = 0),
-        ("a lane that is not there", |lie| lie.objects[1].lane = 7),
-        ("no digest", |lie| drop(lie.reports.pop())),
-        ("no digest of a piece", |lie| lie.reports[1].1.clear()),
-        ("digests of nobody", |lie| lie.reports[1].0 = 100),
-        ("a digest of a range that nobody holds", |lie| {
+        ("repeated object", |lie| lie.objects[1].number = 0),
+        ("unknown lane", |lie| lie.objects[1].lane = 7),
+        ("missing digest", |lie| drop(lie.reports.pop())),
+        ("missing digest of a piece", |lie| lie.reports[1].1.clear()),
+        ("digests of an unknown object", |lie| lie.reports[1].0 = 100),
+        ("digest of a range that is not held", |lie| {
             lie.held.push(HeldDigest {
                 entry: 1,
                 span: (0, LEN),
@@ -155,7 +161,7 @@ fn lists_and_objects_that_cannot_be_end_a_session_and_leave_nothing() {
         }),
         ("packets of no bytes", |lie| lie.offer.packet_len = 0),
         ("packets of odd bytes", |lie| lie.offer.packet_len = 1001),
-        ("no rate", |lie| lie.offer.rate_bps = 0),
+        ("rate of zero", |lie| lie.offer.rate_bps = 0),
     ];
     for (what, twist) in twists {
         let folder = folder("twists");
@@ -163,7 +169,7 @@ fn lists_and_objects_that_cannot_be_end_a_session_and_leave_nothing() {
         twist(&mut lie);
         let error = hear(lie, &folder).expect_err(what);
         assert_eq!(error.code, Code::Protocol, "{what}: {error}");
-        // what was proved before the lie may be there, and nothing else
+        // data that were verified before may be published
         let left = names(&folder);
         assert!(
             left.is_empty() || left == ["a"],
@@ -173,10 +179,10 @@ fn lists_and_objects_that_cannot_be_end_a_session_and_leave_nothing() {
 }
 
 #[test]
-fn files_where_no_file_can_be_fail_alone() {
+fn files_at_impossible_places_fail_alone() {
     let twists: [(&str, Twist); 3] = [
         ("larger than any disk", |lie| {
-            lie.entries[1].kind = Kind::File(u64::MAX);
+            lie.entries[1].kind = EntryKind::File(u64::MAX);
         }),
         ("through a link", |lie| {
             lie.entries[1].path = b"link/x".to_vec();
@@ -192,7 +198,7 @@ fn files_where_no_file_can_be_fail_alone() {
             twist(&mut lie);
             lie
         };
-        // the file is refused, and the peer sends it all the same
+        // the file is rejected, and the peer sends it anyway
         let error = hear(twisted(), &folder).expect_err(what);
         assert_eq!(error.code, Code::Protocol, "{what}: {error}");
         let mut left = names(&folder);
@@ -212,12 +218,12 @@ fn files_where_no_file_can_be_fail_alone() {
 }
 
 #[test]
-fn a_file_that_is_named_twice_is_one_file() {
+fn file_that_is_listed_twice_is_one_file() {
     let folder = folder("twice");
     hear(Lie::about(&["a", "a"]), &folder).unwrap();
     assert_eq!(names(&folder), ["a"]);
     let mut lie = Lie::about(&["b", "b"]);
-    lie.entries[1].kind = Kind::Folder;
+    lie.entries[1].kind = EntryKind::Folder;
     lie.objects.pop();
     lie.reports.pop();
     let result = hear(lie, &folder);
@@ -226,7 +232,7 @@ fn a_file_that_is_named_twice_is_one_file() {
 }
 
 #[test]
-fn verdicts_that_cannot_be_are_not_believed() {
+fn invalid_results_are_rejected() {
     let folder = folder("verdict");
     let source = folder.join("source");
     fs::write(&source, vec![7; LEN as usize]).unwrap();
@@ -237,7 +243,7 @@ fn verdicts_that_cannot_be_are_not_believed() {
         why: why.to_owned(),
     };
     let verdict = |entries, bytes| {
-        let verdict = Message::Verdict(Verdict {
+        let verdict = Message::Result(CopyResult {
             entries,
             bytes,
             unchanged: 0,
@@ -247,19 +253,19 @@ fn verdicts_that_cannot_be_are_not_believed() {
     let settled = |entries, failures| Message::Settled { entries, failures }.encode();
     for (what, news) in [
         (
-            "more than was sent",
+            "more entries than listed",
             vec![settled(2, vec![]), verdict(2, LEN)],
         ),
-        ("without an account", vec![verdict(1, LEN)]),
+        ("without settled entries", vec![verdict(1, LEN)]),
         ("more bytes", vec![settled(1, vec![]), verdict(1, LEN + 1)]),
         (
-            "more failures than files",
+            "more failures than entries",
             vec![
                 settled(1, vec![failure(0, 12, "no"), failure(1, 12, "no")]),
                 verdict(0, 0),
             ],
         ),
-        ("out of turn", vec![own::Message::Guest.encode()]),
+        ("unexpected message", vec![own::Message::Guest.encode()]),
     ] {
         let error = tell(&source, news).expect_err(what);
         assert_eq!(error.code, Code::Protocol, "{what}: {error}");
@@ -290,16 +296,16 @@ fn verdicts_that_cannot_be_are_not_believed() {
     );
 }
 
-/// What an honest receiver makes of `lie`.
+/// Runs a receiver with a sender of `lie`. Returns the receiver's result.
 fn hear(lie: Lie, folder: &Path) -> Result<Summary, Error> {
     let target = Target {
         path: folder.as_os_str().as_encoded_bytes().to_vec(),
         into: true,
     };
-    let landing = Landing::find(&target, &Arc::new(Ground::anywhere()), false)?;
+    let target_folder = TargetFolder::open(&target, &Arc::new(Ground::anywhere()), false)?;
     let [honest, liar] = sessions();
     let liar = std::thread::spawn(move || {
-        // whatever becomes of it: the other side is looked at
+        // errors of the sender do not matter
         lie_to(&liar, &lie).ok();
         stay(&liar);
     });
@@ -307,14 +313,14 @@ fn hear(lie: Lie, folder: &Path) -> Result<Summary, Error> {
         plain: true,
         ..receive::Settings::default()
     };
-    let mut watcher = |_: Sight| {};
-    let door = Door::Caller(false);
-    let result = receive(&honest, &door, landing, settings, &mut watcher);
+    let mut watcher = |_: CopyEvent| {};
+    let role = Role::Client(false);
+    let result = receive(&honest, &role, target_folder, settings, &mut watcher);
     if let Err(error) = &result {
         honest.give_up(error);
     }
     drop(honest);
-    assert!(liar.join().is_ok(), "the liar broke down");
+    assert!(liar.join().is_ok(), "the misbehaving peer panicked");
     result
 }
 
@@ -327,9 +333,9 @@ fn lie_to(session: &Session, lie: &Lie) -> Result<(), Error> {
     ] {
         list.send(&Frame::message(listing.encode()))?;
     }
-    let path = explore(session, &Door::Caller(false), true, 1)?;
+    let path = explore(session, &Role::Client(false), true, 1)?;
     session.say(&Message::Offer(lie.offer))?;
-    // whatever is wanted, since who lies does not listen
+    // the content of the request does not matter
     list.receive(session.clock, session.clock.now() + Duration::from_secs(5))
         .ok();
     let mut lane = lanes_over(session, &lie.offer, path, &[])?.swap_remove(0);
@@ -354,12 +360,13 @@ fn lie_to(session: &Session, lie: &Lie) -> Result<(), Error> {
     session.say(&Message::Sent)
 }
 
-/// What an honest sender of `source` makes of a receiver who takes everything and then says `news`.
+/// Runs a sender of `source` with a receiver that accepts everything and then sends `news`. Returns
+/// the sender's result.
 fn tell(source: &Path, news: Vec<Vec<u8>>) -> Result<Summary, Error> {
     let [honest, liar] = sessions();
     let liar = std::thread::spawn(move || {
         take_from(&liar, &news).unwrap();
-        // until the other side goes
+        // until the other side closes
         stay(&liar);
     });
     let walk = Walk::new(
@@ -372,16 +379,16 @@ fn tell(source: &Path, news: Vec<Vec<u8>>) -> Result<Summary, Error> {
         theirs: protocol::names(),
         ..send::Settings::default()
     };
-    let door = Door::Caller(false);
+    let role = Role::Client(false);
     let result = send(
         &honest,
-        &door,
-        Finds::walked(walk),
+        &role,
+        SourceEntries::from_walk(walk),
         settings,
-        &mut |_: Sight| {},
+        &mut |_: CopyEvent| {},
     );
     drop(honest);
-    assert!(liar.join().is_ok(), "the liar broke down");
+    assert!(liar.join().is_ok(), "the misbehaving peer panicked");
     result
 }
 
@@ -393,17 +400,17 @@ fn take_from(session: &Session, news: &[Vec<u8>]) -> Result<(), Error> {
             number: 0,
             send: None,
             held: Vec::new(),
-            digest: digest::Kind::default(),
+            digest: digest::DigestKind::default(),
         }],
     });
     let (arrivals, joins) = (channel().1, channel().1);
-    let door = Door::Called(&arrivals, &joins);
-    let path = explore(session, &door, false, 1)?;
+    let role = Role::Server(&arrivals, &joins);
+    let path = explore(session, &role, false, 1)?;
     let Message::Offer(offer) = session.hear()? else {
-        panic!("nothing was offered")
+        panic!("no offer arrived")
     };
-    let joined = join(session, &door, offer.joins, false)?;
-    // the beginning, and the one entry
+    let joined = join(session, &role, offer.joins, false)?;
+    // the begin of the list, and the only entry
     for _ in 0..2 {
         list.receive(session.clock, session.clock.now() + Duration::from_secs(5))?;
     }
@@ -425,7 +432,7 @@ fn take_from(session: &Session, news: &[Vec<u8>]) -> Result<(), Error> {
     Ok(())
 }
 
-fn entry(path: &str, kind: Kind) -> Entry {
+fn entry(path: &str, kind: EntryKind) -> Entry {
     Entry {
         path: path.into(),
         kind,
@@ -439,14 +446,14 @@ fn entry(path: &str, kind: Kind) -> Entry {
     }
 }
 
-/// The digest of a file of `LEN` such bytes.
+/// Returns the digest of a file of `LEN` equal bytes.
 fn digest(byte: u8) -> Digest {
-    let mut taking = Taking::new(digest::Kind::default(), LEN);
-    taking.take(0, &vec![byte; LEN as usize]);
-    taking.finish().unwrap()
+    let mut digester = Digester::new(digest::DigestKind::default(), LEN);
+    digester.update(0, &vec![byte; LEN as usize]);
+    digester.finish().unwrap()
 }
 
-/// An empty folder.
+/// Returns an empty folder.
 fn folder(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("peers-{name}"));
     fs::remove_dir_all(&path).ok();
@@ -465,7 +472,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// An object of one byte over and over, which nobody keeps.
+/// Object of one repeated byte, which is not stored.
 struct Sevens(Vec<u8>);
 
 impl Store for Sevens {
@@ -478,12 +485,12 @@ impl Store for Sevens {
     }
 }
 
-/// An owner who wants the end.
+/// Owner that waits for the end.
 struct Eager;
 
-impl<E: Endpoint<Event = Moved>> Owner<E> for Eager {
-    fn event(&mut self, _: &mut E, event: Moved, _: Instant) -> Result<Next, World> {
-        Ok(if event == Moved::Complete {
+impl<E: Endpoint<Event = MachineEvent>> Owner<E> for Eager {
+    fn event(&mut self, _: &mut E, event: MachineEvent, _: Instant) -> Result<Next, World> {
+        Ok(if event == MachineEvent::Complete {
             Next::Finish
         } else {
             Next::Continue

@@ -1,4 +1,4 @@
-//! Peers whose keys are right and who lie: in a listing, and in a checkup.
+//! Peers with valid keys that send wrong messages in a listing or a checkup.
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
@@ -7,21 +7,21 @@ mod ends;
 use std::sync::mpsc::{channel, sync_channel};
 use std::thread;
 
-use lighthaul_files::far;
-use lighthaul_files::verb::{Answer, Verb};
-use lighthaul_files::work::Scope;
+use lighthaul_files::execute::Scope;
+use lighthaul_files::remote;
+use lighthaul_files::request::{FileReply, FileRequest};
 use lighthaul_io::control::Frame;
 use lighthaul_io::fs::ground::Ground;
-use lighthaul_session::checkup::message::{Facts, Message};
-use lighthaul_session::door::Door;
+use lighthaul_session::checkup::message::{HostFacts, Message};
 use lighthaul_session::error::{Code, Error};
+use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 use lighthaul_session::{checkup, message as own};
 
 use ends::sessions;
 
-/// Says what is in these frames.
+/// Sends these frames.
 fn say(session: &Session, frames: &[Vec<u8>]) {
     for octets in frames {
         let frame = Frame::message(octets.clone());
@@ -29,13 +29,14 @@ fn say(session: &Session, frames: &[Vec<u8>]) {
     }
 }
 
-/// What somebody hears who asked for files and got `words`; how many answers were taken, too.
+/// Receives the reply `words` to a request about files. Returns the result, and the number of
+/// parts.
 fn hear(words: &[Vec<u8>]) -> (Result<(), Error>, usize) {
     let [asking, answering] = sessions();
     say(&answering, words);
     drop(answering);
     let mut count = 0;
-    let result = far::hear(&asking, &mut |_| {
+    let result = remote::receive(&asking, &mut |_| {
         count += 1;
         Ok(())
     });
@@ -43,9 +44,9 @@ fn hear(words: &[Vec<u8>]) -> (Result<(), Error>, usize) {
 }
 
 #[test]
-fn an_answer_ends_with_done_and_holds_nothing_else() {
-    let busy = Answer::Busy(1).encode();
-    let done = Answer::Done(1).encode();
+fn reply_ends_with_done_and_contains_no_other_messages() {
+    let busy = FileReply::Busy(1).encode();
+    let done = FileReply::Done(1).encode();
     let (result, count) = hear(&[busy.clone(), done.clone(), busy.clone()]);
     assert_eq!((result, count), (Ok(()), 2));
     let (result, count) = hear(&[busy.clone(), own::Message::Guest.encode(), done]);
@@ -58,13 +59,13 @@ fn an_answer_ends_with_done_and_holds_nothing_else() {
     let failed = failed.encode();
     let (result, _) = hear(&[busy.clone(), failed]);
     assert_eq!(result, Err(Error::new(Code::Permission, "no")));
-    // one that goes is not one that is done
+    // a lost connection is not the end of a reply
     let (result, _) = hear(&[busy]);
     assert_eq!(result.unwrap_err().code, Code::Network);
 }
 
 #[test]
-fn a_listing_comes_in_pieces_and_ends_with_its_hearer() {
+fn listing_arrives_in_parts_and_stops_when_the_client_leaves() {
     let folder = std::env::temp_dir().join(format!("lighthaul-listing-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     for nth in 0..200_u32 {
@@ -81,12 +82,12 @@ fn a_listing_comes_in_pieces_and_ends_with_its_hearer() {
             special: false,
             halt: &answering.halt,
         };
-        let result = far::answer(&answering, scope, &Verb::Stat(paths));
+        let result = remote::serve(&answering, scope, &FileRequest::Stat(paths));
         ended.send(result).unwrap();
     });
-    // the first piece is there, and the rest waits for somebody to take it
-    let Answer::Listed(listed) = asking.hear().unwrap() else {
-        panic!("that is no listing");
+    // the first part has arrived, and the rest waits until it is read
+    let FileReply::Listed(listed) = asking.hear().unwrap() else {
+        panic!("this is not a listing");
     };
     assert!(listed.len() < 10_000, "{}", listed.len());
     assert!(end.try_recv().is_err());
@@ -97,8 +98,8 @@ fn a_listing_comes_in_pieces_and_ends_with_its_hearer() {
 }
 
 #[test]
-fn a_checkup_takes_no_word_out_of_turn() {
-    let facts = Message::Facts(Facts::default());
+fn checkup_rejects_unexpected_messages() {
+    let facts = Message::Facts(HostFacts::default());
     for words in [
         vec![Message::End.encode()],
         vec![facts.encode()],
@@ -110,7 +111,7 @@ fn a_checkup_takes_no_word_out_of_turn() {
         let [asking, answering] = sessions();
         say(&asking, &words);
         let (_probes, arrivals) = sync_channel(1);
-        let result = checkup::answer::answer(&answering, &Door::Called(&arrivals, &channel().1));
+        let result = checkup::answer::answer(&answering, &Role::Server(&arrivals, &channel().1));
         assert_eq!(result.unwrap_err().code, Code::Protocol, "{words:?}");
     }
     for word in [Message::Explore, facts, Message::End] {
@@ -122,7 +123,7 @@ fn a_checkup_takes_no_word_out_of_turn() {
 }
 
 #[test]
-fn a_clock_that_is_anywhere_is_no_harm() {
+fn any_clock_of_the_peer_is_harmless() {
     for time in [0, 1, u64::MAX, u64::MAX / 2] {
         let [asking, answering] = sessions();
         let liar = thread::spawn(move || {

@@ -1,15 +1,15 @@
 //! Attempts of a copy before the present one.
 
 use lighthaul_base::Instant;
-use lighthaul_transfer::watch::{Motion, Summary};
+use lighthaul_transfer::watch::{CopyProgress, Summary};
 
 /// Progress of the attempts of a copy.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
     /// Sum of the attempts that failed.
-    failed: Option<Motion>,
+    failed: Option<CopyProgress>,
     /// Progress of the current attempt.
-    pub(super) now: Motion,
+    pub(super) now: CopyProgress,
     /// Time when data first moved.
     pub(super) moving: Option<Instant>,
 }
@@ -38,7 +38,7 @@ impl Attempts {
 }
 
 /// Returns the sum of both.
-fn added(mut one: Motion, other: &Motion) -> Motion {
+fn added(mut one: CopyProgress, other: &CopyProgress) -> CopyProgress {
     one.done += other.done;
     one.sent += other.sent;
     one.resent += other.resent;

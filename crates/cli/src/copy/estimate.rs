@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_files::manifest::Kind;
+use lighthaul_files::manifest::EntryKind;
 use lighthaul_files::walk::{Found, Walk};
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_io::host::clock::Clock;
@@ -107,8 +107,8 @@ fn walked(args: &Cp, sources: &[Place]) -> Result<u64, Error> {
     let walk = Walk::new(Arc::new(Ground::anywhere()), &paths, options(args)?.rules)?;
     let sizes = walk.map(|found| match found {
         Found::Entry(entry, ..) => match entry.kind {
-            Kind::File(size) => size,
-            Kind::Folder | Kind::Leave | Kind::Link(_) => 0,
+            EntryKind::File(size) => size,
+            EntryKind::Folder | EntryKind::FolderEnd | EntryKind::Link(_) => 0,
         },
         Found::Skipped(_) | Found::Noted(_) | Found::Excluded(..) | Found::Failed(..) => 0,
     });

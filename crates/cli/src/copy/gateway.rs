@@ -2,7 +2,7 @@
 
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::Protocol;
-use lighthaul_transfer::watch::Sight;
+use lighthaul_transfer::watch::CopyEvent;
 
 use crate::copy::printer::Printer;
 use crate::grammar::copy::Cp;
@@ -38,7 +38,7 @@ pub(crate) fn protocol(args: &Cp) -> Result<Option<Protocol>, Error> {
 pub(crate) fn tell(args: &Cp, printer: &mut Printer) -> Result<(), Error> {
     if let (Some(protocol), Some(gateway)) = (protocol(args)?, &args.via.through.gateway) {
         let why = format!("{protocol} carries the data, through the gateway at {gateway}");
-        printer.watch(Sight::Chosen(protocol.to_string(), why));
+        printer.watch(CopyEvent::Chosen(protocol.to_string(), why));
     }
     Ok(())
 }

@@ -6,9 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-use lighthaul_files::filter::{Ending, FilesFrom, Written};
-use lighthaul_files::hash::Asked;
-use lighthaul_files::list::Names;
+use lighthaul_files::filter::{FilesFrom, FilterOption, Separator};
+use lighthaul_files::hash::HashRequest;
+use lighthaul_files::list::PathList;
 use lighthaul_files::options::{Detail, Options};
 use lighthaul_files::{digest, filter};
 use lighthaul_io::fs::metadata::Keep;
@@ -108,40 +108,40 @@ fn vector(words: &str) -> Result<String, Error> {
 
 /// Returns the digest of files: a CRC where packets are encrypted, so that only accidents are left; otherwise a hash,
 /// since any host on the path may change them.
-const fn kind(args: &Cp) -> digest::Kind {
+const fn kind(args: &Cp) -> digest::DigestKind {
     match args.digest {
-        Some(Digest::Crc128) => digest::Kind::Crc128,
-        None if !args.plain => digest::Kind::Crc128,
-        Some(Digest::Blake3) | None => digest::Kind::Blake3,
+        Some(Digest::Crc128) => digest::DigestKind::Crc128,
+        None if !args.plain => digest::DigestKind::Crc128,
+        Some(Digest::Blake3) | None => digest::DigestKind::Blake3,
     }
 }
 
 /// Opens the list of `--files-from`.
-pub(crate) fn names(choice: &FileArgs) -> Result<Option<Names>, Error> {
+pub(crate) fn names(choice: &FileArgs) -> Result<Option<PathList>, Error> {
     let Some(path) = &choice.files_from else {
         return Ok(None);
     };
-    let ending = if choice.from0 {
-        Ending::Nul
+    let separator = if choice.from0 {
+        Separator::Nul
     } else {
-        Ending::Line
+        Separator::Line
     };
     if path.as_os_str() == "-" {
-        return Ok(Some(Names::new(FilesFrom::new(
+        return Ok(Some(PathList::new(FilesFrom::new(
             BufReader::new(stdin()),
-            ending,
+            separator,
         ))));
     }
     let file = File::open(path);
     let file = file.map_err(|e| Error::file(Code::Open, "cannot open the list", path, &e))?;
-    Ok(Some(Names::new(FilesFrom::new(
+    Ok(Some(PathList::new(FilesFrom::new(
         BufReader::new(file),
-        ending,
+        separator,
     ))))
 }
 
 /// Returns the options of the command line; `digest` is used unless verification is off.
-fn chosen(choice: &FileArgs, digest: digest::Kind, sync: bool) -> Result<Options, Error> {
+fn chosen(choice: &FileArgs, digest: digest::DigestKind, sync: bool) -> Result<Options, Error> {
     if choice.delete && choice.files_from.is_some() {
         let text = "--delete compares whole folders, of which --files-from names only parts";
         return Err(Error::new(Code::Usage, text));
@@ -153,13 +153,13 @@ fn chosen(choice: &FileArgs, digest: digest::Kind, sync: bool) -> Result<Options
     if let Some(dir) = &partial_dir
         && (dir.is_empty() || dir.contains(&b'/') || dir == b"." || dir == b"..")
     {
-        let text = "--partial-dir takes the name of a folder, which is made beside each file";
+        let text = "--partial-dir takes the name of a folder without slashes, which is created beside each file";
         return Err(Error::new(Code::Usage, text));
     }
     let mut rules = choice.rules.0.clone();
     if let Some(dir) = &partial_dir {
         // incomplete files there are neither sent nor deleted
-        rules.push(Written::Exclude([dir.as_slice(), b"/"].concat()));
+        rules.push(FilterOption::Exclude([dir.as_slice(), b"/"].concat()));
     }
     Ok(Options {
         copy: None,
@@ -194,12 +194,12 @@ fn chosen(choice: &FileArgs, digest: digest::Kind, sync: bool) -> Result<Options
         stall: 0,
         sync,
         hash: match &choice.hash {
-            Some(list) => Asked::list(list)?,
+            Some(list) => HashRequest::parse_list(list)?,
             None => Vec::new(),
         },
         verify_disk: choice.verify == Verify::Disk,
         digest: match choice.verify {
-            Verify::None => digest::Kind::None,
+            Verify::None => digest::DigestKind::None,
             Verify::Transfer | Verify::Disk => digest,
         },
     })

@@ -4,12 +4,12 @@ use std::io::{IsTerminal, Write, stderr};
 
 use lighthaul_base::escape::{LINE_MAX, escape};
 use lighthaul_base::{Instant, Size};
-use lighthaul_files::hash::Hashed;
+use lighthaul_files::hash::FileHashes;
 use lighthaul_files::options::{Action, Planned};
 use lighthaul_files::sums::line;
 use lighthaul_io::host::clock::{Clock, cpu_seconds};
 use lighthaul_session::error::Error;
-use lighthaul_transfer::watch::{Motion, Sight, Start, Summary};
+use lighthaul_transfer::watch::{CopyEvent, CopyProgress, Start, Summary};
 use serde_json::{Value, json};
 
 use crate::copy::attempts::Attempts;
@@ -39,7 +39,7 @@ pub(crate) struct Printer {
     bar: bool,
     clock: Clock,
     shown_at: Instant,
-    shown: Motion,
+    shown: CopyProgress,
     start: Option<Start>,
     speed: f64,
     line_open: bool,
@@ -62,7 +62,7 @@ impl Printer {
             bar,
             clock: Clock::start(),
             shown_at: Instant::ZERO,
-            shown: Motion::default(),
+            shown: CopyProgress::default(),
             start: None,
             speed: 0.0,
             line_open: false,
@@ -75,7 +75,7 @@ impl Printer {
     /// Records that an attempt has failed and another follows.
     pub(crate) fn try_again(&mut self) {
         self.tries.fail();
-        self.shown = Motion::default();
+        self.shown = CopyProgress::default();
     }
 
     /// Returns the summary of all attempts; `summary` is that of the last one.
@@ -102,8 +102,8 @@ impl Printer {
         self.counted.unwrap_or(0)
     }
 
-    fn count(bytes: &mut u64, sight: &Sight) {
-        if let Sight::Planned(planned) = sight
+    fn count(bytes: &mut u64, sight: &CopyEvent) {
+        if let CopyEvent::Planned(planned) = sight
             && !matches!(planned.action, Action::Delete | Action::Exclude)
         {
             *bytes = bytes.saturating_add(planned.bytes);
@@ -111,30 +111,30 @@ impl Printer {
     }
 
     /// Shows one observation.
-    pub(crate) fn watch(&mut self, sight: Sight) {
+    pub(crate) fn watch(&mut self, sight: CopyEvent) {
         if let Some(bytes) = &mut self.counted {
             return Self::count(bytes, &sight);
         }
         match sight {
-            Sight::Started(start) => self.started(start),
-            Sight::Moving(motion) => self.moving(motion),
-            Sight::Round { number, packets } => {
+            CopyEvent::Started(start) => self.started(start),
+            CopyEvent::Moving(motion) => self.moving(motion),
+            CopyEvent::Round { number, packets } => {
                 self.emit(|| json!({"type": "round", "round": number, "packets": packets}));
             }
-            Sight::Diverted(why) => {
+            CopyEvent::Diverted(why) => {
                 self.emit(|| json!({"type": "warning", "text": why}));
                 self.note(&format!("lighthaul: {why}"));
             }
-            Sight::Chosen(protocol, why) => {
+            CopyEvent::Chosen(protocol, why) => {
                 self.emit(|| json!({"type": "choice", "protocol": protocol, "why": why}));
                 self.note(&format!("lighthaul: {why}"));
             }
-            Sight::Planned(planned) => self.planned(&planned),
-            Sight::Hashed(hashed) => self.hashed(&hashed),
-            Sight::Removed(paths) => paths.iter().for_each(|path| self.removed(path)),
+            CopyEvent::Planned(planned) => self.planned(&planned),
+            CopyEvent::Hashed(hashed) => self.hashed(&hashed),
+            CopyEvent::Removed(paths) => paths.iter().for_each(|path| self.removed(path)),
             // it is shown at the end
-            Sight::Failed(_) => {}
-            Sight::Warning(text) => {
+            CopyEvent::Failed(_) => {}
+            CopyEvent::Warning(text) => {
                 self.emit(|| json!({"type": "warning", "text": text}));
                 self.note(&format!("lighthaul: {text}"));
             }
@@ -159,7 +159,7 @@ impl Printer {
         self.start = Some(start);
     }
 
-    fn moving(&mut self, motion: Motion) {
+    fn moving(&mut self, motion: CopyProgress) {
         self.tries.now = motion;
         let now = self.clock.now();
         let every = if self.bar { 200 } else { 1000 };
@@ -254,7 +254,7 @@ impl Printer {
     }
 
     /// Shows the hashes of a file, as an event or as lines in the format of sha256sum.
-    fn hashed(&mut self, hashed: &Hashed) {
+    fn hashed(&mut self, hashed: &FileHashes) {
         self.emit(|| {
             let named = hashed.hashes.iter();
             let named = named.map(|(kind, digits)| (kind.name().to_owned(), json!(digits)));
@@ -334,7 +334,7 @@ fn about(mut event: Value, path: &[u8]) -> Value {
     event
 }
 
-fn line(motion: &Motion, speed: f64, left: Option<f64>) -> String {
+fn line(motion: &CopyProgress, speed: f64, left: Option<f64>) -> String {
     let percent = motion.done.saturating_mul(100) / motion.total.max(1);
     let first = motion.sent.saturating_sub(motion.resent).max(1);
     let loss = motion.resent as f64 * 100.0 / first as f64;

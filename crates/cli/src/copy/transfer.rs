@@ -3,17 +3,17 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lighthaul_files::listed::Finds;
+use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::walk::Walk;
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::{agreed, reach};
-use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
+use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_transfer::budget::Budget;
 use lighthaul_transfer::message::{self, Way};
-use lighthaul_transfer::receive::landing::Landing;
+use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::watch::Summary;
 use lighthaul_transfer::{receive, send};
 
@@ -86,7 +86,7 @@ fn pull(
     target: &Place,
     printer: &mut Printer,
 ) -> Result<Summary, Error> {
-    let landing = Landing::find(
+    let landing = TargetFolder::open(
         &to(target),
         &Arc::new(Ground::anywhere()),
         args.choice.dry_run.is_some(),
@@ -116,8 +116,8 @@ fn pull(
 }
 
 /// Returns the way in which datagrams are exchanged.
-fn door(args: &Cp) -> Door<'static> {
-    Door::Caller(!args.no_udp && !args.via.through.is_any())
+fn door(args: &Cp) -> Role<'static> {
+    Role::Client(!args.no_udp && !args.via.through.is_any())
 }
 
 /// Connects, sends the request and does `work`. The peer learns of a failure on this side.
@@ -143,14 +143,14 @@ fn with_session(
 }
 
 /// Returns the entries to send of these paths.
-fn finds(args: &Cp, mut paths: Vec<PathBuf>) -> Result<Finds, Error> {
+fn finds(args: &Cp, mut paths: Vec<PathBuf>) -> Result<SourceEntries, Error> {
     let ground = Arc::new(Ground::anywhere());
     let rules = options(args)?.rules;
     let Some(names) = names(&args.choice)? else {
-        return Ok(Finds::walked(Walk::new(ground, &paths, rules)?));
+        return Ok(SourceEntries::from_walk(Walk::new(ground, &paths, rules)?));
     };
     match (paths.pop(), paths.is_empty()) {
-        (Some(base), true) => Ok(Finds::listed(ground, base, names, rules)),
+        (Some(base), true) => Ok(SourceEntries::from_list(ground, base, names, rules)),
         _ => Err(one_base()),
     }
 }

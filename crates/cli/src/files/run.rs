@@ -1,8 +1,8 @@
 //! Asking for work on files, here or on other hosts.
 
-use lighthaul_files::far::hear;
-use lighthaul_files::verb::{Answer, Verb};
-use lighthaul_files::work::{Scope, work};
+use lighthaul_files::execute::{Scope, execute};
+use lighthaul_files::remote::receive;
+use lighthaul_files::request::{FileReply, FileRequest};
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::ask;
@@ -18,7 +18,7 @@ use crate::grammar::reach::RemoteArgs;
 /// Lists a folder.
 pub(crate) fn ls(args: &Ls) -> Result<u8, Error> {
     let form = if args.long { Form::Long } else { Form::Names };
-    let verb = |mut paths: Vec<Vec<u8>>| Verb::List {
+    let request = |mut paths: Vec<Vec<u8>>| FileRequest::List {
         path: paths.swap_remove(0),
         hidden: args.all,
     };
@@ -27,7 +27,7 @@ pub(crate) fn ls(args: &Ls) -> Result<u8, Error> {
         &places,
         &args.via,
         EntryPrinter::new(form, args.output, true),
-        verb,
+        request,
     )
 }
 
@@ -38,31 +38,31 @@ pub(crate) fn stat(args: &Stat) -> Result<u8, Error> {
         named,
         via,
         EntryPrinter::new(Form::Long, *output, false),
-        Verb::Stat,
+        FileRequest::Stat,
     )
 }
 
 /// Removes what is at places.
 pub(crate) fn rm(args: &Rm) -> Result<u8, Error> {
-    let verb = |paths| Verb::Remove {
+    let request = |paths| FileRequest::Remove {
         paths,
         recursive: args.recursive,
     };
-    quietly(&args.at, verb)
+    quietly(&args.at, request)
 }
 
 /// Makes folders.
 pub(crate) fn mkdir(args: &Mkdir) -> Result<u8, Error> {
-    let verb = |paths| Verb::Make {
+    let request = |paths| FileRequest::Make {
         paths,
         parents: args.parents,
     };
-    quietly(&args.at, verb)
+    quietly(&args.at, request)
 }
 
-fn quietly(at: &PlaceArgs, verb: impl Fn(Vec<Vec<u8>>) -> Verb) -> Result<u8, Error> {
+fn quietly(at: &PlaceArgs, request: impl Fn(Vec<Vec<u8>>) -> FileRequest) -> Result<u8, Error> {
     let printer = EntryPrinter::new(Form::Names, at.output, false);
-    each(&at.named, &at.via, printer, verb)
+    each(&at.named, &at.via, printer, request)
 }
 
 /// Has the work done place by place, those in a row behind one door in one session.
@@ -70,7 +70,7 @@ fn each(
     places: &[String],
     via: &RemoteArgs,
     mut printer: EntryPrinter,
-    verb: impl Fn(Vec<Vec<u8>>) -> Verb,
+    request: impl Fn(Vec<Vec<u8>>) -> FileRequest,
 ) -> Result<u8, Error> {
     let places: Vec<Place> = places
         .iter()
@@ -78,7 +78,7 @@ fn each(
         .collect::<Result<_, _>>()?;
     for row in places.chunk_by(Place::is_with) {
         let paths = row.iter().map(|place| place.path().to_vec()).collect();
-        one(&row[0], via, &mut printer, &verb(paths))?;
+        one(&row[0], via, &mut printer, &request(paths))?;
     }
     printer.finish()
 }
@@ -87,7 +87,7 @@ fn one(
     place: &Place,
     via: &RemoteArgs,
     printer: &mut EntryPrinter,
-    verb: &Verb,
+    request: &FileRequest,
 ) -> Result<(), Error> {
     if let Place::Here(_) = place {
         let scope = Scope {
@@ -96,14 +96,14 @@ fn one(
             special: true,
             halt: &Halt::default(),
         };
-        return work(scope, verb, &mut |answer| printer.take(answer)).map(|_| ());
+        return execute(scope, request, &mut |answer| printer.take(answer)).map(|_| ());
     }
-    let hello = Hello::about::<Answer>(verb);
-    let refused = hello.request::<Answer>().is_err();
+    let hello = Hello::about::<FileReply>(request);
+    let refused = hello.request::<FileReply>().is_err();
     if refused || Message::Hello(hello).encode().len() > MESSAGE_MAX {
         let text = "that is too much for one request: name fewer places at a time";
         return Err(Error::new(Code::Usage, text));
     }
-    let far = ask::<Answer>(&via.route(), place, verb)?;
-    hear(&far.session, &mut |answer| printer.take(answer))
+    let far = ask::<FileReply>(&via.route(), place, request)?;
+    receive(&far.session, &mut |answer| printer.take(answer))
 }

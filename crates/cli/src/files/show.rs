@@ -5,7 +5,7 @@ use std::io::{BufWriter, Stdout, Write, stdout};
 
 use jiff::Timestamp;
 use lighthaul_base::escape::escape_json;
-use lighthaul_files::verb::{Answer, Kind, Listed};
+use lighthaul_files::request::{FileInfo, FileKind, FileReply};
 use lighthaul_session::error::{Code, Error};
 use serde_json::{Map, Value, json};
 
@@ -29,7 +29,7 @@ pub(crate) struct EntryPrinter {
     output: OutputArgs,
     out: BufWriter<Stdout>,
     /// Entries that wait to be put in order.
-    held: Vec<Listed>,
+    held: Vec<FileInfo>,
     /// They are shown in the order of names, unless there are too many.
     sorted: bool,
     done: u64,
@@ -54,18 +54,18 @@ impl EntryPrinter {
     }
 
     /// Shows a piece of an answer.
-    pub(crate) fn take(&mut self, answer: Answer) -> Result<(), Error> {
+    pub(crate) fn take(&mut self, answer: FileReply) -> Result<(), Error> {
         match answer {
-            Answer::Listed(listed) => {
+            FileReply::Listed(listed) => {
                 self.held.extend(listed);
                 self.sorted &= self.held.len() <= SORTED_MAX;
                 if !self.sorted {
                     self.release()?;
                 }
             }
-            Answer::Busy(_) => {}
-            Answer::Failed { code, why } => self.fail(code, &why)?,
-            Answer::Done(done) => {
+            FileReply::Busy(_) => {}
+            FileReply::Failed { code, why } => self.fail(code, &why)?,
+            FileReply::Done(done) => {
                 self.done += done;
                 if self.sorted {
                     self.held.sort_by(|a, b| a.path.cmp(&b.path));
@@ -124,19 +124,19 @@ impl EntryPrinter {
     }
 }
 
-fn event(listed: &Listed) -> Value {
+fn event(listed: &FileInfo) -> Value {
     let mut event = Map::new();
     event.insert("v".into(), 1.into());
     event.insert("type".into(), "entry".into());
     put(&mut event, "path", &listed.path);
     let kind = match &listed.kind {
-        Kind::File => "file",
-        Kind::Folder => "folder",
-        Kind::Link(_) => "link",
-        Kind::Other => "other",
+        FileKind::File => "file",
+        FileKind::Folder => "folder",
+        FileKind::Link(_) => "link",
+        FileKind::Other => "other",
     };
     event.insert("kind".into(), kind.into());
-    if let Kind::Link(says) = &listed.kind {
+    if let FileKind::Link(says) = &listed.kind {
         put(&mut event, "target", says);
     }
     event.insert("size".into(), listed.size.into());
@@ -147,10 +147,10 @@ fn event(listed: &Listed) -> Value {
     event.into()
 }
 
-fn long(listed: &Listed) -> String {
+fn long(listed: &FileInfo) -> String {
     let says = match &listed.kind {
-        Kind::Link(says) => format!(" -> {}", shown(says)),
-        Kind::File | Kind::Folder | Kind::Other => String::new(),
+        FileKind::Link(says) => format!(" -> {}", shown(says)),
+        FileKind::File | FileKind::Folder | FileKind::Other => String::new(),
     };
     format!(
         "{} {:>6} {:>6} {:>14} {:>20} {}{says}",
@@ -164,7 +164,7 @@ fn long(listed: &Listed) -> String {
 }
 
 /// The time of the last change as RFC 3339 has it, in UTC, since hosts are in different places.
-fn time(listed: &Listed, exact: bool) -> String {
+fn time(listed: &FileInfo, exact: bool) -> String {
     let nanos = if exact { listed.nanos } else { 0 };
     let nanos = i32::try_from(nanos).unwrap_or(0);
     match Timestamp::new(listed.seconds, nanos) {
@@ -174,12 +174,12 @@ fn time(listed: &Listed, exact: bool) -> String {
 }
 
 /// Kind and permissions in the letters that `ls` has for them.
-fn letters(listed: &Listed) -> String {
+fn letters(listed: &FileInfo) -> String {
     let kind = match listed.kind {
-        Kind::File => '-',
-        Kind::Folder => 'd',
-        Kind::Link(_) => 'l',
-        Kind::Other => '?',
+        FileKind::File => '-',
+        FileKind::Folder => 'd',
+        FileKind::Link(_) => 'l',
+        FileKind::Other => '?',
     };
     let mut text = String::from(kind);
     for (shift, special, mark) in [(6, 0o4000, 's'), (3, 0o2000, 's'), (0, 0o1000, 't')] {
@@ -213,14 +213,14 @@ mod tests {
     #[test]
     fn permissions_are_shown_as_in_ls() {
         for (kind, mode, text) in [
-            (Kind::File, 0o644, "-rw-r--r--"),
-            (Kind::Folder, 0o1777, "drwxrwxrwt"),
-            (Kind::Link(Vec::new()), 0o777, "lrwxrwxrwx"),
-            (Kind::File, 0o6644, "-rwSr-Sr--"),
-            (Kind::File, 0o4755, "-rwsr-xr-x"),
-            (Kind::Other, 0, "?---------"),
+            (FileKind::File, 0o644, "-rw-r--r--"),
+            (FileKind::Folder, 0o1777, "drwxrwxrwt"),
+            (FileKind::Link(Vec::new()), 0o777, "lrwxrwxrwx"),
+            (FileKind::File, 0o6644, "-rwSr-Sr--"),
+            (FileKind::File, 0o4755, "-rwsr-xr-x"),
+            (FileKind::Other, 0, "?---------"),
         ] {
-            let listed = Listed {
+            let listed = FileInfo {
                 path: Vec::new(),
                 kind,
                 size: 0,

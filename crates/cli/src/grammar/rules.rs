@@ -6,18 +6,18 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, value_parser};
-use lighthaul_files::filter::Written;
+use lighthaul_files::filter::FilterOption;
 
 /// Filter rules in the order of the command line.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rules(pub(crate) Vec<Written>);
+pub(crate) struct Rules(pub(crate) Vec<FilterOption>);
 
 /// Name, value name, help and meaning of an option.
 type Option_ = (
     &'static str,
     &'static str,
     &'static str,
-    fn(OsString) -> Written,
+    fn(OsString) -> FilterOption,
 );
 
 const OPTIONS: [Option_; 5] = [
@@ -25,31 +25,31 @@ const OPTIONS: [Option_; 5] = [
         "exclude",
         "PATTERN",
         "Exclude files that match, with the rules of rsync",
-        |text| Written::Exclude(text.into_vec()),
+        |text| FilterOption::Exclude(text.into_vec()),
     ),
     (
         "include",
         "PATTERN",
         "Include files that match, whatever later rules say",
-        |text| Written::Include(text.into_vec()),
+        |text| FilterOption::Include(text.into_vec()),
     ),
     (
         "filter",
         "RULE",
         "Add a filter rule of rsync: '- PATTERN', '+ PATTERN', '. FILE'",
-        |text| Written::Filter(text.into_vec()),
+        |text| FilterOption::Filter(text.into_vec()),
     ),
     (
         "exclude-from",
         "FILE",
         "Exclude files that match a pattern in FILE",
-        |text| Written::ExcludeFrom(PathBuf::from(text)),
+        |text| FilterOption::ExcludeFrom(PathBuf::from(text)),
     ),
     (
         "include-from",
         "FILE",
         "Include files that match a pattern in FILE",
-        |text| Written::IncludeFrom(PathBuf::from(text)),
+        |text| FilterOption::IncludeFrom(PathBuf::from(text)),
     ),
 ];
 

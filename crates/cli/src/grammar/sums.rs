@@ -89,13 +89,13 @@ pub(crate) enum Hash {
 
 impl Hash {
     /// Returns the kind of hash in the transfer library.
-    pub(crate) const fn kind(self) -> hash::Kind {
+    pub(crate) const fn kind(self) -> hash::HashKind {
         match self {
-            Self::Sha256 => hash::Kind::Sha256,
-            Self::Md5 => hash::Kind::Md5,
-            Self::Blake3 => hash::Kind::Blake3,
-            Self::Crc32c => hash::Kind::Crc32c,
-            Self::Adler32 => hash::Kind::Adler32,
+            Self::Sha256 => hash::HashKind::Sha256,
+            Self::Md5 => hash::HashKind::Md5,
+            Self::Blake3 => hash::HashKind::Blake3,
+            Self::Crc32c => hash::HashKind::Crc32c,
+            Self::Adler32 => hash::HashKind::Adler32,
         }
     }
 }

@@ -9,9 +9,9 @@ use std::time::Duration;
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::{agreed, reach};
-use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::Hello;
+use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_stream::message::{Kind, Messages, Objects, Report, Wanted};
 use lighthaul_stream::run::Settings;
@@ -79,7 +79,7 @@ fn carry(args: &Stream, session: &Session, wanted: &Wanted, file: File) -> Resul
             ));
         }
     }
-    let door = Door::Caller(!args.no_udp && !args.via.through.is_any());
+    let door = Role::Client(!args.no_udp && !args.via.through.is_any());
     let settings = Settings {
         plain: args.plain,
         rate: args.rate,

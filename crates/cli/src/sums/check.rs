@@ -8,9 +8,9 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
 use lighthaul_files::hash;
-use lighthaul_files::sums::crew::{Foreman, work};
+use lighthaul_files::sums::file_sums::{FileSums, compute};
 use lighthaul_files::sums::line::Sum;
-use lighthaul_files::sums::take::{Taken, take};
+use lighthaul_files::sums::pool::{self, Consumer};
 use lighthaul_io::fs::folder::leaves_root;
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::error::{Code, Error};
@@ -45,13 +45,13 @@ pub(crate) fn run(args: &Verify) -> Result<u8, Error> {
             let path = Path::new(OsStr::from_bytes(&sum.path));
             let taken = ground
                 .read(path)
-                .and_then(|mut file| take(&mut file, &sum.wanted, &bytes));
+                .and_then(|mut file| compute(&mut file, &sum.wanted, &bytes));
             Outcome::Looked(sum, taken)
         }
         Line::Malformed(number) => Outcome::Malformed(number),
         Line::Unreadable(error) => Outcome::Unreadable(error),
     };
-    work(lines, workers(args.crew), compare, &mut checker)?;
+    pool::run(lines, workers(args.crew), compare, &mut checker)?;
     let printer = &mut checker.printer;
     if printer.files == 0 && printer.failures == 0 {
         let text = format!("{} lists no files", args.manifest.display());
@@ -78,7 +78,7 @@ enum Line {
 
 /// Result of a comparison.
 enum Outcome {
-    Looked(Sum, io::Result<Taken>),
+    Looked(Sum, io::Result<FileSums>),
     Malformed(u64),
     Unreadable(io::Error),
 }
@@ -86,7 +86,7 @@ enum Outcome {
 struct Lines<R> {
     input: BufReader<R>,
     number: u64,
-    kind: Option<hash::Kind>,
+    kind: Option<hash::HashKind>,
 }
 
 impl<R: Read> Iterator for Lines<R> {
@@ -124,11 +124,11 @@ struct Checker<'a> {
     printer: SumsPrinter<'a>,
 }
 
-impl Foreman<Outcome> for Checker<'_> {
+impl Consumer<Outcome> for Checker<'_> {
     type Error = Error;
 
     fn take(&mut self, outcome: Outcome) -> Result<(), Error> {
-        self.printer.look();
+        self.printer.tick();
         let (sum, taken) = match outcome {
             Outcome::Looked(sum, taken) => (sum, taken),
             Outcome::Malformed(number) => {
@@ -159,8 +159,8 @@ impl Foreman<Outcome> for Checker<'_> {
         self.printer.fail(&sum.path, problem, &text)
     }
 
-    fn look(&mut self) {
-        self.printer.look();
+    fn tick(&mut self) {
+        self.printer.tick();
     }
 }
 

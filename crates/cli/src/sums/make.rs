@@ -5,9 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
-use lighthaul_files::sums::crew::{Foreman, work};
+use lighthaul_files::sums::file_sums::{FileSums, WantedSums, compute};
 use lighthaul_files::sums::line::line;
-use lighthaul_files::sums::take::{Taken, Wanted, take};
+use lighthaul_files::sums::pool::{self, Consumer};
 use lighthaul_files::sums::walk::{Found, Walk};
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::error::{Code, Error};
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Manifest) -> Result<u8, Error> {
     let open = |e| Error::file(Code::Open, "cannot open", &args.dir, &e);
     let ground = Ground::beneath(&args.dir).map_err(open)?;
     let walk = Walk::new(&ground).map_err(open)?;
-    let wanted = Wanted {
+    let wanted = WantedSums {
         hashes: vec![args.hash.kind()],
         crc128: false,
     };
@@ -36,12 +36,12 @@ pub(crate) fn run(args: &Manifest) -> Result<u8, Error> {
         Ok(path) => {
             let taken = ground
                 .read(&path)
-                .and_then(|mut file| take(&mut file, &wanted, &bytes));
+                .and_then(|mut file| compute(&mut file, &wanted, &bytes));
             (path, taken)
         }
         Err((path, error)) => (path, Err(error)),
     };
-    work(walk, workers(args.crew), hash, &mut writer)?;
+    pool::run(walk, workers(args.crew), hash, &mut writer)?;
     writer.printer.finish()?;
     Ok(if writer.printer.failures == 0 {
         0
@@ -55,12 +55,12 @@ struct ManifestWriter<'a> {
     printer: SumsPrinter<'a>,
 }
 
-impl Foreman<(PathBuf, io::Result<Taken>)> for ManifestWriter<'_> {
+impl Consumer<(PathBuf, io::Result<FileSums>)> for ManifestWriter<'_> {
     type Error = Error;
 
-    fn take(&mut self, (path, taken): (PathBuf, io::Result<Taken>)) -> Result<(), Error> {
+    fn take(&mut self, (path, taken): (PathBuf, io::Result<FileSums>)) -> Result<(), Error> {
         self.printer.files += 1;
-        self.printer.look();
+        self.printer.tick();
         let octets = path.as_os_str().as_bytes();
         let taken = match taken {
             Ok(taken) => taken,
@@ -87,7 +87,7 @@ impl Foreman<(PathBuf, io::Result<Taken>)> for ManifestWriter<'_> {
         Ok(())
     }
 
-    fn look(&mut self) {
-        self.printer.look();
+    fn tick(&mut self) {
+        self.printer.tick();
     }
 }

@@ -53,7 +53,7 @@ impl<'a> SumsPrinter<'a> {
     }
 
     /// Shows progress, if it is time to.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn tick(&mut self) {
         let now = self.clock.now();
         let every = match self.progress {
             Progress::Bar => 200,

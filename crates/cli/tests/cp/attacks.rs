@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_files::verb::{Answer, Verb};
+use lighthaul_files::request::{FileReply, FileRequest};
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls::Side;
 use lighthaul_io::host::clock::Clock;
@@ -46,8 +46,8 @@ fn call_from(port: u16, [b, c]: [u8; 2]) -> std::io::Result<TcpStream> {
 
 /// A session that asks for something small, as far as the daemon's agreement.
 fn ask(tcp: TcpStream, identity: &Identity) -> Result<Session, Error> {
-    let verb = Verb::Stat(vec![b".".to_vec()]);
-    request(tcp, identity, Hello::about::<Answer>(&verb))
+    let verb = FileRequest::Stat(vec![b".".to_vec()]);
+    request(tcp, identity, Hello::about::<FileReply>(&verb))
 }
 
 /// A session that the daemon has accepted, and on which the client says nothing more.

@@ -149,7 +149,7 @@ fn link_to_a_directory_is_not_replaced_by_a_file() {
     symlink("folder", far.target.join("lx")).unwrap();
     symlink("nowhere", far.target.join("ly")).unwrap();
     far.push(&[], &[&file], "lx")
-        .assert_failed(3, "lx is a link to a folder: write");
+        .assert_failed(3, "lx: it is a link to a folder; write");
     far.push(&[], &[&file], "lx/").assert_succeeded();
     assert!(look(&far.target.join("folder/f")) == look(&file));
     far.push(&[], &[&file], "ly").assert_succeeded();
@@ -172,13 +172,13 @@ fn temporary_files_are_not_copied() {
     }
     let back = far.near.at("back");
     let outcome = far.pull(&[], &["folder"], back.to_str().unwrap());
-    assert!(outcome.assert_succeeded().said("left out: "));
+    assert!(outcome.assert_succeeded().said("not copied: "));
     assert_eq!(names(&back), [".lighthaul-notes", "x"]);
     // into itself, where its own mark lies
     let (place, inner) = (far.place("folder"), far.place("folder/in"));
     far.run(&[], &[&place, &inner]);
-    let is_claim = |path: &std::path::PathBuf| path.to_string_lossy().ends_with(".claim");
-    assert!(!tree(&folder).keys().any(is_claim));
+    let is_lock_file = |path: &std::path::PathBuf| path.to_string_lossy().ends_with(".lock");
+    assert!(!tree(&folder).keys().any(is_lock_file));
 }
 
 #[test]
@@ -212,10 +212,10 @@ fn several_sources_need_a_target_directory() {
     let twin = [twin.join("x"), x.clone()];
     fs::write(&twin[0], "other").unwrap();
     far.push(&[], &[&twin[0], &twin[1]], "twins/")
-        .assert_failed(1, "two sources are called x");
+        .assert_failed(1, "two sources have the name x");
     let contents = format!("{}/", folder.display());
     far.push(&[], &[Path::new(&contents), &x], "mixed/")
-        .assert_failed(1, "only goes alone");
+        .assert_failed(1, "can only be copied alone");
     let back = format!("{}/", far.near.at("back").display());
     far.pull(&[], &["all/x", "all/folder", "all/y"], &back)
         .assert_succeeded();

@@ -124,7 +124,8 @@ fn stat_does_not_follow_links() {
     assert_eq!(found[0]["kind"], "folder");
     // one that is missing does not hide the others
     let words = ["stat", &place(&far, "none"), &place(&far, "x")];
-    let outcome = run(&far, &words).assert_failed(23, "cannot look at /none: no such file");
+    let outcome =
+        run(&far, &words).assert_failed(23, "cannot read the metadata of /none: no such file");
     assert_eq!(outcome.out.len(), 1, "{outcome:?}");
     run(&far, &["stat", &place(&far, "none")]).assert_failed(3, "no such file");
 }
@@ -143,12 +144,12 @@ fn mkdir_and_rm_create_and_remove_directories() {
     assert!(far.target.join("b/c/d").is_dir());
     fs::write(far.target.join("b/c/x"), "x").unwrap();
     run(&far, &["mkdir", "-p", &place(&far, "b/c/x")]).assert_failed(3, "file exists");
-    run(&far, &["rm", &place(&far, "b")]).assert_failed(1, "is a folder: remove it with -r");
+    run(&far, &["rm", &place(&far, "b")]).assert_failed(1, "is a folder; use -r to remove it");
     run(&far, &["rm", "-r", &place(&far, "b"), &place(&far, "a")]).assert_succeeded();
     run(&far, &["rm", &place(&far, "b")]).assert_failed(3, "no such file");
     assert!(far.names().is_empty());
     for path in ["", ".", "a/..", "//"] {
-        run(&far, &["rm", "-r", &place(&far, path)]).assert_failed(1, "is not removed");
+        run(&far, &["rm", "-r", &place(&far, path)]).assert_failed(1, "the root or a path of dots");
     }
     assert!(far.target.is_dir());
 }

@@ -100,7 +100,7 @@ fn file_with_an_unexpected_hash_is_not_published() {
         let right = format!("md5={}", md5(&file));
         let refused = far.push(&["--hash", &wrong], &[&file], "x");
         let place = far.target.join("x").display().to_string();
-        let words = format!("{place} was not published: its md5 is");
+        let words = format!("cannot publish {place}: its md5 is");
         refused.assert_failed(12, &words);
         assert!(far.names().is_empty(), "{len}");
         far.push(&["--hash", &right], &[&file], "x")
@@ -108,14 +108,14 @@ fn file_with_an_unexpected_hash_is_not_published() {
         assert!(look(&far.target.join("x")) == look(&file), "{len}");
         // existing files are reported too, and stay
         let refused = far.push(&["--hash", &wrong], &[&file], "x");
-        let words = format!("{place} is not what was expected: its md5 is");
+        let words = format!("{place} differs from the expected file: its md5 is");
         refused.assert_failed(12, &words);
         far.push(&["-n", "--hash", &wrong], &[&file], "x")
             .assert_succeeded();
         let back = far.near.at("back");
         let place = back.to_str().unwrap();
         let refused = far.pull(&["--hash", &wrong], &["x"], place);
-        let words = format!("{place} was not published: its md5 is");
+        let words = format!("cannot publish {place}: its md5 is");
         refused.assert_failed(12, &words);
         assert!(!back.exists(), "{len}");
         far.pull(&["--hash", &right], &["x"], place)
@@ -143,7 +143,7 @@ fn hashes_are_those_of_the_bytes_at_the_target() {
     assert_eq!(outcome.out, [format!("{right}  x")]);
     let expected = format!("md5={}", md5(&file));
     far.push(&["--hash", &expected], &[&file], "x")
-        .assert_failed(12, "is not what was expected");
+        .assert_failed(12, "differs from the expected file");
 }
 
 #[test]
@@ -153,9 +153,9 @@ fn expected_hash_needs_a_single_file() {
     let folder = far.near.folder("folder");
     let options = ["--hash", "adler32=1"];
     far.push(&options, &[&one, &other], "all/")
-        .assert_failed(1, "is for one file");
+        .assert_failed(1, "applies to one file");
     far.push(&options, &[&folder], "folder")
-        .assert_failed(1, "is for one file");
+        .assert_failed(1, "applies to one file");
     far.push(&["--hash", "md6"], &[&one], "x")
-        .assert_failed(1, "no hash is called");
+        .assert_failed(1, "unknown hash");
 }

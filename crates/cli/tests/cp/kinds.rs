@@ -157,10 +157,10 @@ fn entries_of_another_type_stay_without_delete_or_when_excluded() {
     let outcome = far.run(&[], &[&from, &far.place("kk")]);
     assert_eq!(outcome.code, Some(23), "{outcome:?}");
     for words in [
-        "kk/f1 is a folder, and a file is to be copied there: remove it, or copy with --delete",
-        "kk/l1 is a folder, and a link is to be copied there: remove it",
-        "kk/d1 is a file, and a folder is to be copied there: remove it",
-        "kk/d2 is a link, and a folder is to be copied there: remove it",
+        "kk/f1 is a folder, and a file replaces it; remove it, or use --delete",
+        "kk/l1 is a folder, and a link replaces it; remove it",
+        "kk/d1 is a file, and a folder replaces it; remove it",
+        "kk/d2 is a link, and a folder replaces it; remove it",
     ] {
         assert!(outcome.said(words), "{words}: {outcome:?}");
     }
@@ -172,7 +172,7 @@ fn entries_of_another_type_stay_without_delete_or_when_excluded() {
     let outcome = far.run(&options, &[&from, &far.place("kk")]);
     assert_eq!(outcome.code, Some(23), "{outcome:?}");
     assert!(
-        outcome.said("but the rules keep something there"),
+        outcome.said("but rules protect some of its contents"),
         "{outcome:?}"
     );
     assert_eq!(

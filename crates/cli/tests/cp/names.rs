@@ -131,7 +131,7 @@ fn hard_links_of_a_failed_file_fail() {
     std::io::Write::write_all(&mut file, b"more").unwrap();
     let outcome = copy.finish();
     assert_eq!(outcome.code, Some(24), "{outcome:?}");
-    assert!(outcome.said("b-large: it is one file with another that is not in place"));
+    assert!(outcome.said("b-large: it is a hard link to a file that failed"));
     assert_eq!(names(&far.target.join("copy")), ["c"]);
 }
 

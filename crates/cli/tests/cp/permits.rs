@@ -111,7 +111,7 @@ fn special_files_are_replaced_only_with_replace_special() {
     let there = far.target.join("pipe");
     fifo(&there);
     far.push(&[], &[&file], "pipe")
-        .assert_failed(3, "pipe is a FIFO, which is not replaced");
+        .assert_failed(3, "pipe: it is a FIFO");
     far.push(&["--inplace"], &[&file], "pipe")
         .assert_failed(3, "is a FIFO");
     let here = far.near.at("pipe");
@@ -128,20 +128,23 @@ fn special_files_are_replaced_only_with_replace_special() {
         .assert_failed(23, "is a FIFO");
     fs::remove_file(tree.join("pipe")).unwrap();
     let outcome = far.push(&["--delete", "--yes"], &[&tree], "tree");
-    assert!(outcome.said("tree/pipe stays: it is a FIFO"), "{outcome:?}");
+    assert!(
+        outcome.said("tree/pipe was not deleted: it is a FIFO"),
+        "{outcome:?}"
+    );
     // a key that may not, asks in vain; one that may still has to ask
     far.push(&["--replace-special"], &[&file], "pipe")
-        .assert_failed(3, "your key may not replace it there");
+        .assert_failed(3, "your key has no right to replace it");
     let mut rm = far.near.lighthaul(&["rm", "--pin", &far.pin, "--key"]);
     rm.arg(far.near.key()).arg(far.place("pipe"));
     let refused = far.near.run(rm);
-    assert!(refused.said("is not removed: it is a FIFO"), "{refused:?}");
+    assert!(refused.said("pipe: it is a FIFO"), "{refused:?}");
     for path in [&there, &here, &far.target.join("tree/pipe")] {
         assert!(at(path).is_fifo(), "{path:?}");
     }
     allow(&far, &["--special"]);
     far.push(&[], &[&file], "pipe")
-        .assert_failed(3, "replace it with --replace-special");
+        .assert_failed(3, "use --replace-special to replace it");
     far.push(&["--replace-special"], &[&file], "pipe")
         .assert_succeeded();
     assert!(at(&there).is_file());

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use lighthaul_files::digest::{Digest, Kind, Taking};
+use lighthaul_files::digest::{Digest, DigestKind, Digester};
 
 use crate::far::Far;
 use crate::resume::{SLOWLY, stopped_at};
@@ -170,7 +170,7 @@ fn target_in_place_that_is_replaced_during_a_copy_is_not_verified() {
     let outcome = copy.finish();
     assert_ne!(outcome.code, Some(0), "{outcome:?}");
     assert!(
-        outcome.said("another process has replaced it"),
+        outcome.said("another process has replaced the file"),
         "{outcome:?}"
     );
     // what replaced it is as it was
@@ -303,7 +303,7 @@ fn checksum_finds_bytes_that_a_crc_does_not() {
             buffer.copy_from_slice(&bytes[at as usize..][..buffer.len()]);
             Ok(buffer.len())
         };
-        let digest = Taking::of(Kind::Crc128, bytes.len() as u64, read).unwrap();
+        let digest = Digester::read(DigestKind::Crc128, bytes.len() as u64, read).unwrap();
         let Digest::Crc128(one, two) = digest else {
             panic!("{digest:?}");
         };

@@ -90,7 +90,7 @@ fn vbtp_follows_the_vector() {
     let wrong = |options: &[&str], words: &str| {
         far.push(options, &[&source], "x").assert_failed(1, words);
     };
-    wrong(&["--protocol", "vbtp"], "say it with --trc");
+    wrong(&["--protocol", "vbtp"], "give it with --trc");
     wrong(&["--protocol", "tcp", "--trc", vector], "leave --trc out");
     wrong(&["--trc", "0s-2s 4Mb/s, 1s-5s 9Mb/s"], "step 2");
     wrong(&["--trc", "0s-2s 0Mb/s"], "step 1");
@@ -118,7 +118,7 @@ fn auto_reports_its_choice_and_reason() {
             let choice = choice.unwrap_or_else(|| panic!("{outcome:?}"));
             let chosen = choice["protocol"].as_str().unwrap();
             assert!(names.contains(&chosen), "{choice}");
-            assert!(outcome.said(&format!("lighthaul: auto: {chosen}, since ")));
+            assert!(outcome.said(&format!("lighthaul: auto: {chosen}, because ")));
             let start = events
                 .iter()
                 .find(|event| event["type"] == "start")
@@ -164,7 +164,7 @@ fn daemon_without_the_protocol_lists_its_own() {
     let error = session.hear::<Message>().unwrap_err();
     assert_eq!(error.code, Code::Protocol);
     let all = protocol::names().join(", ");
-    let words = format!("there is no protocol \"carrier-pigeon\" here, but {all}");
+    let words = format!("protocol \"carrier-pigeon\" is not supported here; choose one of {all}");
     assert_eq!(error.text, words);
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lighthaul_base::escape::{LINE_MAX, is_hidden};
 use lighthaul_base::{Instant, Rng};
-use lighthaul_files::verb::{Answer, Verb};
+use lighthaul_files::request::{FileReply, FileRequest};
 use lighthaul_io::control::Frame;
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls::{Side, fingerprint};
@@ -168,7 +168,7 @@ fn client_of_another_version_gets_an_error() {
     let session = dial();
     let hello = Hello {
         version: VERSION + 1,
-        ..Hello::about::<Answer>(&Verb::Stat(Vec::new()))
+        ..Hello::about::<FileReply>(&FileRequest::Stat(Vec::new()))
     };
     session.say(&Message::Hello(hello)).unwrap();
     let error = session.hear::<Message>().unwrap_err();

@@ -265,7 +265,7 @@ fn invalid_streams_are_refused_with_one_sentence() {
     ];
     let with = |more: &[&str]| stream(&far, &[&objects, more].concat(), source, &place);
     with(&["100", "--delay", "1ms"]).assert_failed(1, "allow more delay");
-    with(&["100", "--rate", "10Mb/s"]).assert_failed(40, "these objects need");
+    with(&["100", "--rate", "10Mb/s"]).assert_failed(40, "the objects need");
     with(&["0"]).assert_failed(1, "above zero");
     stream(&far, &["--protocol", "rbudp"], source, &place).assert_failed_to_parse();
     stream(&far, &[], &far.place("missing"), "-").assert_failed(3, "cannot open the stream");

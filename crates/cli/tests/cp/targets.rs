@@ -20,7 +20,7 @@ fn missing_source_is_reported() {
     far.push(&[], &[&file], "no-folder/x")
         .assert_failed(3, "cannot open the target folder");
     far.push(&[], &[&file], "no-folder/inner/")
-        .assert_failed(3, "cannot make the target folder");
+        .assert_failed(3, "cannot create the target folder");
     let back = far.near.at("back");
     far.pull(&[], &["no-source"], back.to_str().unwrap())
         .assert_failed(3, "no-source");
@@ -86,9 +86,9 @@ fn file_and_directory_do_not_replace_each_other() {
     fs::create_dir(far.target.join("a-folder")).unwrap();
     fs::write(far.target.join("a-file"), "kept").unwrap();
     far.push(&[], &[&file], "a-folder")
-        .assert_failed(3, "is a folder: write");
+        .assert_failed(3, "is a folder; write");
     far.push(&[], &[&folder], "a-file")
-        .assert_failed(3, "is a file, and a folder is to be copied there");
+        .assert_failed(3, "is a file, and a folder replaces it");
     far.push(&[], &[&file], "a-file/")
         .assert_failed(3, "not a directory");
     far.push(&[], &[&file], "a-file/x")
@@ -282,6 +282,6 @@ fn special_files_are_skipped_with_a_warning() {
         .status();
     assert!(pipe.unwrap().success());
     let outcome: Outcome = far.push(&[], &[&folder], "copy").assert_succeeded();
-    assert!(outcome.said("left out: ") && outcome.said("is a pipe, not copied"));
+    assert!(outcome.said("not copied: ") && outcome.said("is a FIFO"));
     assert_eq!(names(&far.target.join("copy")), ["file"]);
 }

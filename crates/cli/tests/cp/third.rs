@@ -423,7 +423,7 @@ fn relay_reveals_nothing_about_the_network_of_the_daemon() {
         let request = Request::Send { relay, options };
         session.say(&hello(&request)).unwrap();
         let answer = session.hear().unwrap();
-        assert!(matches!(answer, relay::Message::Caller { .. }));
+        assert!(matches!(answer, relay::Message::SourceKey { .. }));
         let began = session.clock.now();
         session.say(&relay::Message::Expected).unwrap();
         let error = session.hear::<Message>().unwrap_err();

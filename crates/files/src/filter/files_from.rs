@@ -1,4 +1,5 @@
-//! A list of paths to take, as `--files-from` reads it: plain, or the failures of an earlier copy.
+//! List of paths to copy, as `--files-from` reads it: plain paths, or the failure list of an
+//! earlier copy.
 
 use std::io::{BufRead, Read};
 
@@ -6,58 +7,58 @@ use lighthaul_base::{from_hex, to_hex};
 use lighthaul_session::error::{Code, Error};
 use serde::{Deserialize, Serialize};
 
-/// What ends a path in the list.
+/// Separator of paths in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// A line each; empty lines and those that begin with `#` or `;` say nothing, as for rsync.
+pub enum Separator {
+    /// Newline. Empty lines and lines that begin with `#` or `;` are ignored, as in rsync.
     Line,
-    /// A NUL each (`-0`); all else belongs to the name.
+    /// NUL (`-0`). All other octets belong to the path.
     Nul,
 }
 
-/// Reads a list as it comes; each path is relative, has no `.` or `..` in it, and may name a folder.
+/// Reader of a list. Its paths are relative, have no `.` or `..`, and may name folders.
 #[derive(Debug)]
 pub struct FilesFrom<R> {
     reader: R,
-    ending: Ending,
+    separator: Separator,
     /// Lines read so far.
     line: u64,
     failed: bool,
 }
 
 impl<R: BufRead> FilesFrom<R> {
-    /// The paths that `reader` has, each ended by `ending`.
-    pub fn new(reader: R, ending: Ending) -> Self {
+    /// Creates a reader of the paths in `reader`, each ended by `separator`.
+    pub fn new(reader: R, separator: Separator) -> Self {
         Self {
             reader,
-            ending,
+            separator,
             line: 0,
             failed: false,
         }
     }
 
-    /// The next path; nothing at the end.
+    /// Returns the next path, or none at the end.
     fn step(&mut self) -> Result<Option<Vec<u8>>, Error> {
         loop {
             let Some(line) = self.read()? else {
                 return Ok(None);
             };
             self.line += 1;
-            let path = match self.ending {
-                Ending::Nul => Some(line),
-                Ending::Line => self.said(line)?,
+            let path = match self.separator {
+                Separator::Nul => Some(line),
+                Separator::Line => self.parse_line(line)?,
             };
             if let Some(path) = path.filter(|path| !path.is_empty()) {
-                return self.normal(&path).map(Some);
+                return self.normalize(&path).map(Some);
             }
         }
     }
 
-    /// One line without its end.
+    /// Reads one line without its separator.
     fn read(&mut self) -> Result<Option<Vec<u8>>, Error> {
-        let end = match self.ending {
-            Ending::Line => b'\n',
-            Ending::Nul => 0,
+        let end = match self.separator {
+            Separator::Line => b'\n',
+            Separator::Nul => 0,
         };
         let mut line = Vec::new();
         let mut bounded = (&mut self.reader).take(LINE_MAX);
@@ -72,14 +73,14 @@ impl<R: BufRead> FilesFrom<R> {
         } else if count as u64 == LINE_MAX {
             self.line += 1;
             return Err(
-                self.refused("it is longer than any path; separate names with NULs and say -0")
+                self.invalid("it is longer than any path; use -0 if NULs separate the paths")
             );
         }
         Ok((count > 0).then_some(line))
     }
 
-    /// The path that a line says, if it says one.
-    fn said(&self, mut line: Vec<u8>) -> Result<Option<Vec<u8>>, Error> {
+    /// Returns the path in a line, if there is one.
+    fn parse_line(&self, mut line: Vec<u8>) -> Result<Option<Vec<u8>>, Error> {
         if line.last() == Some(&b'\r') {
             line.pop();
         }
@@ -89,26 +90,27 @@ impl<R: BufRead> FilesFrom<R> {
                 Ok(record) if record.kind != "error" => Ok(None),
                 Ok(record) => match record.octets() {
                     Some(path) => Ok(Some(path)),
-                    None => Err(self.refused("path_hex is no hexadecimal")),
+                    None => Err(self.invalid("path_hex is not hexadecimal")),
                 },
-                // a name may begin with a brace
+                // a path may begin with a brace
                 Err(_) => Ok(Some(line)),
             },
             Some(_) => Ok(Some(line)),
         }
     }
 
-    /// `path` without what says nothing, as a slash in front, since the source is its root; refused if it could lead out.
-    fn normal(&self, path: &[u8]) -> Result<Vec<u8>, Error> {
+    /// Returns `path` without empty names and `.`; a leading slash means the source. Rejects paths
+    /// that could leave the source.
+    fn normalize(&self, path: &[u8]) -> Result<Vec<u8>, Error> {
         if path.contains(&0) {
-            return Err(self.refused("it has a NUL in it; say -0 for a list that NULs separate"));
+            return Err(self.invalid("it contains a NUL; use -0 if NULs separate the paths"));
         }
         let mut normal = Vec::with_capacity(path.len());
         for name in path.split(|octet| *octet == b'/') {
             match name {
                 b"" | b"." => {}
                 b".." => {
-                    return Err(self.refused("it has .. in it; write it as seen from the source"));
+                    return Err(self.invalid("it contains ..; write it relative to the source"));
                 }
                 name => {
                     if !normal.is_empty() {
@@ -119,13 +121,13 @@ impl<R: BufRead> FilesFrom<R> {
             }
         }
         if normal.is_empty() {
-            return Err(self.refused("it means the whole source; copy that without a list"));
+            return Err(self.invalid("it names the whole source; copy that without a list"));
         }
         Ok(normal)
     }
 
-    fn refused(&self, why: &str) -> Error {
-        let text = format!("entry {} of the list of files is refused: {why}", self.line);
+    fn invalid(&self, why: &str) -> Error {
+        let text = format!("entry {} of the list of files is invalid: {why}", self.line);
         Error::new(Code::Usage, text)
     }
 }
@@ -133,7 +135,8 @@ impl<R: BufRead> FilesFrom<R> {
 impl<R: BufRead> Iterator for FilesFrom<R> {
     type Item = Result<Vec<u8>, Error>;
 
-    /// After an error there is nothing more, for a list is believed as a whole.
+    /// Returns the next path. Nothing follows an error, since the list is valid as a whole or not
+    /// at all.
     fn next(&mut self) -> Option<Self::Item> {
         if self.failed {
             return None;
@@ -144,7 +147,7 @@ impl<R: BufRead> Iterator for FilesFrom<R> {
     }
 }
 
-/// One line of a list of failures, without its end, that [`FilesFrom`] reads again.
+/// Returns one line of a failure list, without its newline, which [`FilesFrom`] can read.
 pub fn failure_record(path: &[u8], error: &Error) -> String {
     let text = std::str::from_utf8(path).ok();
     let record = Record {
@@ -158,7 +161,7 @@ pub fn failure_record(path: &[u8], error: &Error) -> String {
     serde_json::to_string(&record).unwrap_or_default()
 }
 
-/// A failure in JSON; a path that is not text is there in hexadecimal, since JSON has only text.
+/// Failure in JSON. A path that is not UTF-8 is in hexadecimal.
 #[derive(Serialize, Deserialize)]
 struct Record {
     #[serde(rename = "v")]
@@ -176,7 +179,7 @@ struct Record {
 }
 
 impl Record {
-    /// Its path; empty for an error that is about none, nothing if it cannot be read.
+    /// Returns the path: empty for an error without a path, none if the hexadecimal is invalid.
     fn octets(self) -> Option<Vec<u8>> {
         let Some(hex) = self.path_hex else {
             return Some(self.path.unwrap_or_default().into_bytes());
@@ -185,7 +188,7 @@ impl Record {
     }
 }
 
-/// The longest line: a path of 4096 octets in hexadecimal and a sentence fit.
+/// Most octets of a line: a path of 4096 octets in hexadecimal and a sentence fit.
 const LINE_MAX: u64 = 64 << 10;
 
 #[cfg(test)]
@@ -194,24 +197,24 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &[u8], ending: Ending) -> Result<Vec<Vec<u8>>, Error> {
-        FilesFrom::new(text, ending).collect()
+    fn read(text: &[u8], separator: Separator) -> Result<Vec<Vec<u8>>, Error> {
+        FilesFrom::new(text, separator).collect()
     }
 
     #[test]
-    fn lists_are_read_line_by_line_and_made_normal() {
+    fn lists_are_read_by_line_and_normalized() {
         let text = b"a\n\n# note\n; note\n./b//c/\r\n{brace}\n/last";
         let paths: [&[u8]; 4] = [b"a", b"b/c", b"{brace}", b"last"];
-        assert_eq!(read(text, Ending::Line).unwrap(), paths);
+        assert_eq!(read(text, Separator::Line).unwrap(), paths);
         let paths: [&[u8]; 3] = [b"#a\nb", b"{\"v\":1}", b"c"];
         assert_eq!(
-            read(b"#a\nb\0{\"v\":1}\0\0c\0", Ending::Nul).unwrap(),
+            read(b"#a\nb\0{\"v\":1}\0\0c\0", Separator::Nul).unwrap(),
             paths
         );
     }
 
     #[test]
-    fn paths_that_lead_out_are_refused_with_their_number() {
+    fn paths_outside_the_source_are_rejected_with_their_number() {
         for text in [
             "ok\n/../etc/passwd\n",
             "ok\na/../../b\n",
@@ -219,17 +222,17 @@ mod tests {
             "ok\n./\n",
             "ok\na\0b\n",
         ] {
-            let mut list = FilesFrom::new(text.as_bytes(), Ending::Line);
+            let mut list = FilesFrom::new(text.as_bytes(), Separator::Line);
             assert_eq!(list.next(), Some(Ok(b"ok".to_vec())));
             let error = list.next().unwrap().unwrap_err();
             assert!(error.text.contains("entry 2"), "{error}");
             assert_eq!(list.next(), None);
         }
-        assert!(read("x".repeat(1 << 20).as_bytes(), Ending::Line).is_err());
+        assert!(read("x".repeat(1 << 20).as_bytes(), Separator::Line).is_err());
     }
 
     #[test]
-    fn failures_of_an_earlier_copy_are_a_list() {
+    fn failure_list_of_an_earlier_copy_is_read() {
         let text = concat!(
             "{\"v\":1,\"type\":\"start\",\"entries\":3}\n",
             "{\"v\":1,\"type\":\"error\",\"path\":\"a/b\",\"code\":24,\"text\":\"it changed\"}\n",
@@ -238,24 +241,24 @@ mod tests {
             "{\"v\":1,\"type\":\"summary\"}\n",
         );
         let paths: [&[u8]; 2] = [b"a/b", b"\xff/a"];
-        assert_eq!(read(text.as_bytes(), Ending::Line).unwrap(), paths);
+        assert_eq!(read(text.as_bytes(), Separator::Line).unwrap(), paths);
         let odd = b"{\"v\":1,\"type\":\"error\",\"path_hex\":\"f\"}";
-        assert!(read(odd, Ending::Line).is_err());
+        assert!(read(odd, Separator::Line).is_err());
     }
 
     proptest! {
         #[test]
-        fn whatever_failed_is_found_again(names in prop::collection::vec(any::<u8>(), 1..40)) {
+        fn failed_path_is_read_back(names in prop::collection::vec(any::<u8>(), 1..40)) {
             let name: Vec<u8> = names.into_iter().filter(|octet| ![0, b'/', b'.'].contains(octet)).collect();
             prop_assume!(!name.is_empty());
             let line = failure_record(&name, &Error::new(Code::Changed, "it changed"));
-            prop_assert_eq!(read(line.as_bytes(), Ending::Line), Ok(vec![name]));
+            prop_assert_eq!(read(line.as_bytes(), Separator::Line), Ok(vec![name]));
         }
 
         #[test]
-        fn nothing_that_is_listed_leads_out(text: Vec<u8>, nul: bool) {
-            let ending = if nul { Ending::Nul } else { Ending::Line };
-            for path in FilesFrom::new(text.as_slice(), ending).flatten() {
+        fn paths_of_a_list_never_leave_the_source(text: Vec<u8>, nul: bool) {
+            let separator = if nul { Separator::Nul } else { Separator::Line };
+            for path in FilesFrom::new(text.as_slice(), separator).flatten() {
                 prop_assert!(!path.starts_with(b"/") && !path.contains(&0));
                 prop_assert!(path.split(|octet| *octet == b'/').all(|name| !matches!(name, b"" | b"." | b"..")));
             }

@@ -1,12 +1,12 @@
-//! Which files of a tree are taken: rules as rsync writes them, matched in the order they were given.
+//! Selection of files: rules in the syntax of rsync, of which the first match decides.
 //!
-//! - [`pattern`]: one pattern against one path; [`rules`]: all of them, first match wins
-//! - [`files_from`]: a list of paths instead of a walk
+//! - [`pattern`]: one pattern; [`rules`]: rules in order
+//! - [`files_from`]: list of paths in place of a walk
 
 pub mod files_from;
 pub mod pattern;
 pub mod rules;
 
-pub use files_from::{Ending, FilesFrom, failure_record};
+pub use files_from::{FilesFrom, Separator, failure_record};
 pub use pattern::Pattern;
-pub use rules::{Rule, Rules, Verdict, Written};
+pub use rules::{Decision, FilterOption, Rule, Rules};

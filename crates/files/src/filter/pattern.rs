@@ -1,9 +1,9 @@
-//! One pattern of a filter, with the meaning that rsync(1) gives it under "PATTERN MATCHING RULES".
+//! Pattern of a filter, as in rsync(1) under "PATTERN MATCHING RULES".
 
-/// A pattern that has been read; it matches octets, for names need not be text.
+/// Parsed pattern. It matches octets, since names need not be UTF-8.
 ///
-/// Matching follows all places in the pattern at once, so that it takes at most the length of the
-/// path times that of the pattern, whatever a peer may have written.
+/// Matching tracks all positions in the pattern at once. Its time is at most the length of the path
+/// times the length of the pattern, even for patterns that a peer chose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     tokens: Vec<Token>,
@@ -11,18 +11,18 @@ pub struct Pattern {
     scope: Scope,
     is_wild: bool,
     folders_only: bool,
-    /// It ends in `/***`, and so matches the folder before the slash, too.
+    /// True for a pattern that ends in `/***`, which also matches the folder before the slash.
     whole_folder: bool,
 }
 
-/// Where in a path a pattern may begin.
+/// Place in a path where a match may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
-    /// At the root of the transfer.
+    /// Root of the transfer.
     Root,
-    /// At so many names from the end.
+    /// This number of names before the end.
     Tail(usize),
-    /// Behind any slash.
+    /// After any slash.
     Anywhere,
 }
 
@@ -37,16 +37,16 @@ enum Token {
     Deep,
     /// `[...]`, by its number.
     Set(u16),
-    /// What can match nothing, as rsync has it for a bracket that is never closed.
+    /// Matches nothing, as a bracket that is never closed does in rsync.
     Never,
 }
 
-/// The octets that a bracket matches.
+/// Octets that a bracket matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Set([u64; 4]);
 
 impl Pattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     pub fn new(text: &[u8]) -> Self {
         let (text, folders_only) = match text {
             [head @ .., b'/'] if !head.is_empty() => (head, true),
@@ -76,12 +76,13 @@ impl Pattern {
         pattern
     }
 
-    /// Whether it matches `path`, a folder or not, as seen from the root of the transfer.
+    /// Returns true if the pattern matches `path`, relative to the root of the transfer. `folder`
+    /// is true for folders.
     pub fn matches(&self, path: &[u8], folder: bool) -> bool {
         if self.folders_only && !folder {
             return false;
         }
-        // `**/x` matches x at the root as well, and `x/***` the folder x
+        // `**/x` also matches x at the root, and `x/***` the folder x
         let before = matches!(self.tokens.first(), Some(Token::Deep)) && self.scope != Scope::Root;
         let behind = folder && self.whole_folder;
         let path = match self.scope {
@@ -91,7 +92,7 @@ impl Pattern {
                 None => return false,
             },
         };
-        // most paths do not end as the pattern does, and need no following
+        // most paths end differently, and need no further matching
         if let Some(Token::Octet(last)) = self.tokens.last()
             && path.last() != Some(last)
         {
@@ -109,7 +110,7 @@ impl Pattern {
         self.run(octets.chain(behind.then_some(b'/')))
     }
 
-    /// Follows `octets` through the tokens; a place is the number of tokens before it.
+    /// Matches `octets` with the tokens. A place is the number of tokens before it.
     fn run(&self, octets: impl Iterator<Item = u8>) -> bool {
         let mut places = Vec::with_capacity(8);
         let mut next = Vec::with_capacity(8);
@@ -126,7 +127,7 @@ impl Pattern {
                 };
                 if stays {
                     self.enter(&mut next, place);
-                } else if self.takes(place, octet) {
+                } else if self.includes(place, octet) {
                     self.enter(&mut next, place + 1);
                 }
             }
@@ -138,8 +139,9 @@ impl Pattern {
         places.last() == Some(&self.tokens.len())
     }
 
-    /// Adds a place, and the one behind it where a star may match nothing, each once. Places come in
-    /// rising order and no place adds one farther on than two, so the last two tell what is there.
+    /// Adds a place, and the next place after a star, which may match nothing, each once. Places
+    /// are added in rising order, at most two farther than the last, so the last two show which are
+    /// present.
     fn enter(&self, places: &mut Vec<usize>, place: usize) {
         let is_star = matches!(self.tokens.get(place), Some(Token::Star | Token::Deep));
         for place in place..=place + usize::from(is_star) {
@@ -149,7 +151,7 @@ impl Pattern {
         }
     }
 
-    fn takes(&self, place: usize, octet: u8) -> bool {
+    fn includes(&self, place: usize, octet: u8) -> bool {
         match self.tokens.get(place) {
             Some(Token::Octet(own)) => *own == octet,
             Some(Token::Any) => octet != b'/',
@@ -158,7 +160,7 @@ impl Pattern {
         }
     }
 
-    /// Reads the tokens of a pattern that has wildcards.
+    /// Parses the tokens of a pattern with wildcards.
     fn read(&mut self, mut text: &[u8]) {
         while let [first, rest @ ..] = text {
             text = rest;
@@ -181,7 +183,7 @@ impl Pattern {
                         text = rest;
                         let number = u16::try_from(self.sets.len());
                         self.sets.push(set);
-                        // a pattern of the longest that is taken has fewer
+                        // patterns have a maximum length, so they have fewer sets
                         number.map_or(Token::Never, Token::Set)
                     }
                     None => Token::Never,
@@ -194,7 +196,7 @@ impl Pattern {
 }
 
 impl Set {
-    /// Reads what is behind a `[`; answers what is behind its `]`.
+    /// Parses the text after a `[`. Returns the text after its `]`.
     fn read(text: &[u8]) -> Option<(Self, &[u8])> {
         let (negated, mut text) = match text {
             [b'!' | b'^', rest @ ..] => (true, rest),
@@ -235,7 +237,8 @@ impl Set {
         Some((set, text))
     }
 
-    /// Adds a class such as `[:digit:]`, whose name begins at `inner`; without its end, a bracket.
+    /// Adds a class such as `[:digit:]`, whose name begins at `inner`. Without its end, the bracket
+    /// stands for itself.
     fn class<'a>(&mut self, text: &'a [u8], inner: &'a [u8]) -> Option<&'a [u8]> {
         let end = inner.iter().position(|octet| *octet == b']')?;
         let [name @ .., b':'] = &inner[..end] else {
@@ -276,7 +279,7 @@ impl Set {
     }
 }
 
-/// `octet`, or the one behind it if that is a backslash.
+/// Returns `octet`, or the next one if `octet` is a backslash.
 fn unescaped(octet: u8, rest: &[u8]) -> Option<(u8, &[u8])> {
     match (octet, rest) {
         (b'\\', [octet, rest @ ..]) => Some((*octet, rest)),
@@ -285,7 +288,7 @@ fn unescaped(octet: u8, rest: &[u8]) -> Option<(u8, &[u8])> {
     }
 }
 
-/// The last `names` names of `path`, if it has that many.
+/// Returns the last `names` names of `path`, if it has that many.
 fn tail(path: &[u8], names: usize) -> Option<&[u8]> {
     let mut starts = path
         .iter()
@@ -309,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_match_as_the_manual_of_rsync_says() {
+    fn patterns_match_as_in_the_manual_of_rsync() {
         for (pattern, yes, no) in [
             ("*.o", "a/b.o", "a.o/b"),
             ("/foo", "foo", "a/foo"),
@@ -336,31 +339,32 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_of_stars_takes_no_longer_than_its_length_allows() {
+    fn matching_time_of_many_stars_is_bounded() {
         let pattern = Pattern::new("*a".repeat(2000).as_bytes());
         let path = vec![b'a'; 1999];
         assert!(!pattern.matches(&path, false));
     }
 
-    /// What the manual says, by trying everything; `text` is the pattern without its anchor.
-    fn dumb(text: &[u8], path: &[u8]) -> bool {
+    /// Reference implementation of the manual by exhaustive search. `text` is the pattern without
+    /// its anchor.
+    fn matches_slowly(text: &[u8], path: &[u8]) -> bool {
         match text {
             [] => path.is_empty(),
             [b'*', b'*', ..] => {
                 let stars = text.iter().take_while(|octet| **octet == b'*').count();
-                (0..=path.len()).any(|from| dumb(&text[stars..], &path[from..]))
+                (0..=path.len()).any(|from| matches_slowly(&text[stars..], &path[from..]))
             }
             [b'*', rest @ ..] => (0..=path.len())
                 .take_while(|from| !path[..*from].contains(&b'/'))
-                .any(|from| dumb(rest, &path[from..])),
+                .any(|from| matches_slowly(rest, &path[from..])),
             [b'?', rest @ ..] => {
-                path.first().is_some_and(|octet| *octet != b'/') && dumb(rest, &path[1..])
+                path.first().is_some_and(|octet| *octet != b'/') && matches_slowly(rest, &path[1..])
             }
-            [octet, rest @ ..] => path.first() == Some(octet) && dumb(rest, &path[1..]),
+            [octet, rest @ ..] => path.first() == Some(octet) && matches_slowly(rest, &path[1..]),
         }
     }
 
-    fn dumb_rule(pattern: &str, path: &str, folder: bool) -> bool {
+    fn matches_exhaustively(pattern: &str, path: &str, folder: bool) -> bool {
         let (pattern, folders_only) = match pattern.strip_suffix('/') {
             Some(head) if !head.is_empty() => (head, true),
             _ => (pattern, false),
@@ -375,34 +379,34 @@ mod tests {
         if let Some(anchored) = pattern.strip_prefix('/') {
             return paths
                 .iter()
-                .any(|path| dumb(anchored.as_bytes(), path.as_bytes()));
+                .any(|path| matches_slowly(anchored.as_bytes(), path.as_bytes()));
         }
         if pattern.starts_with("**") {
             paths = paths.iter().map(|path| format!("/{path}")).collect();
         }
-        // every tail of the path that begins a name
+        // every suffix of the path that begins with a name
         paths.iter().any(|path| {
             let starts = path.match_indices('/').map(|(at, _)| at + 1);
             std::iter::once(0)
                 .chain(starts)
-                .any(|start| dumb(pattern.as_bytes(), &path.as_bytes()[start..]))
+                .any(|start| matches_slowly(pattern.as_bytes(), &path.as_bytes()[start..]))
         })
     }
 
     proptest! {
         #[test]
-        fn patterns_agree_with_trying_everything(
+        fn patterns_agree_with_exhaustive_search(
             pattern in "/?[ab*?/]{1,8}",
             path in "[ab]{1,3}(/[ab]{1,3}){0,3}",
             folder: bool,
         ) {
             prop_assume!(!pattern.contains("//"));
             let found = Pattern::new(pattern.as_bytes()).matches(path.as_bytes(), folder);
-            prop_assert_eq!(found, dumb_rule(&pattern, &path, folder));
+            prop_assert_eq!(found, matches_exhaustively(&pattern, &path, folder));
         }
 
         #[test]
-        fn what_takes_a_file_takes_a_folder_whatever_its_octets(pattern: Vec<u8>, path: Vec<u8>) {
+        fn pattern_that_matches_a_file_matches_a_folder_of_that_name(pattern: Vec<u8>, path: Vec<u8>) {
             let pattern = Pattern::new(&pattern);
             prop_assert!(pattern.matches(&path, true) || !pattern.matches(&path, false));
         }

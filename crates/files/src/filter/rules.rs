@@ -1,4 +1,4 @@
-//! The rules of a filter, in their order.
+//! Rules of a filter, in order.
 
 use std::fmt;
 use std::io::Read;
@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::filter::pattern::Pattern;
 use crate::manifest::PATH_MAX;
 
-/// What somebody wrote on a command line, one option each, in the order of the options.
+/// Filter option of a command line; their order counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum FilterOption {
     /// `--exclude PATTERN`
     Exclude(Vec<u8>),
     /// `--include PATTERN`
@@ -28,13 +28,13 @@ pub enum Written {
     IncludeFrom(PathBuf),
 }
 
-/// Rules that say which files are taken; the first that matches decides, and where none does the file
-/// is taken. They cross the wire when the far side does the walking.
+/// Rules that select files. The first match decides, and files without a match are selected. The
+/// rules are sent to the peer if the peer walks the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Lines", into = "Lines")]
 pub struct Rules(Arc<List>);
 
-/// Rules in their order, which those who need them share.
+/// Rules in order, shared by their users.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct List {
     rules: Vec<Rule>,
@@ -42,11 +42,11 @@ struct List {
     octets: usize,
 }
 
-/// Rules as they cross the wire.
+/// Rules as they are encoded for the peer.
 #[derive(Serialize, Deserialize)]
 struct Lines(#[serde(deserialize_with = "bounded::list::<{ Rules::RULES_MAX }, _, _>")] Vec<Line>);
 
-/// Whether a rule takes what matches, and its pattern.
+/// One rule: true if it includes the matching paths, and its pattern.
 #[derive(Serialize, Deserialize)]
 struct Line(
     bool,
@@ -56,83 +56,85 @@ struct Line(
 /// One rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    takes: bool,
+    includes: bool,
     text: Vec<u8>,
     pattern: Pattern,
 }
 
-/// What the rules say about a path.
+/// Decision of the rules about a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict<'a> {
-    /// It goes along.
-    Take,
-    /// It stays behind because of this rule, and so does all that is in it.
-    Leave(&'a Rule),
+pub enum Decision<'a> {
+    /// The path is copied.
+    Include,
+    /// This rule excludes the path and everything in it.
+    Exclude(&'a Rule),
 }
 
 impl Rules {
-    /// At most so many rules: each is tried on each path, and takes a hundred times its octet in memory.
+    /// Most rules. Each is matched with each path, and includes up to a hundred times its encoded
+    /// size in memory.
     pub const RULES_MAX: usize = 4096;
-    /// At most so many octets in all patterns, which take up to sixteen times as much when they are read.
+    /// Most octets of all patterns together. They take up to sixteen times as much when parsed.
     pub const OCTETS_MAX: usize = 64 << 10;
-    /// At most so many octets in a pattern: no path is longer.
+    /// Most octets of a pattern: no path is longer.
     pub const PATTERN_MAX: usize = PATH_MAX;
 
-    /// Reads what was written, and the files that it names.
-    pub fn parse(written: &[Written]) -> Result<Self, Error> {
+    /// Parses filter options, and the files that they name.
+    pub fn parse(options: &[FilterOption]) -> Result<Self, Error> {
         let mut rules = Self::default();
-        for option in written {
+        for option in options {
             match option {
-                Written::Exclude(text) => rules.simple(text, false)?,
-                Written::Include(text) => rules.simple(text, true)?,
-                Written::Filter(text) => rules.full(text, 0)?,
-                Written::ExcludeFrom(file) => {
-                    for_lines(file, |line| rules.simple(line, false))?;
+                FilterOption::Exclude(text) => rules.add_pattern(text, false)?,
+                FilterOption::Include(text) => rules.add_pattern(text, true)?,
+                FilterOption::Filter(text) => rules.add_rule(text, 0)?,
+                FilterOption::ExcludeFrom(file) => {
+                    for_lines(file, |line| rules.add_pattern(line, false))?;
                 }
-                Written::IncludeFrom(file) => {
-                    for_lines(file, |line| rules.simple(line, true))?;
+                FilterOption::IncludeFrom(file) => {
+                    for_lines(file, |line| rules.add_pattern(line, true))?;
                 }
             }
         }
         Ok(rules)
     }
 
-    /// Whether nothing is filtered.
+    /// Returns true if there are no rules.
     pub fn is_empty(&self) -> bool {
         self.0.rules.is_empty()
     }
 
-    /// Whether `path`, seen from the root of the transfer, goes along. Folders are asked about before
-    /// what is in them, which is not asked about if the folder stays behind.
-    pub fn verdict(&self, path: &[u8], folder: bool) -> Verdict<'_> {
+    /// Decides about `path`, relative to the root of the transfer. Folders are checked before their
+    /// contents, and the contents of an excluded folder are not checked.
+    pub fn decide(&self, path: &[u8], folder: bool) -> Decision<'_> {
         let found = self
             .0
             .rules
             .iter()
             .find(|rule| rule.pattern.matches(path, folder));
         match found {
-            Some(rule) if !rule.takes => Verdict::Leave(rule),
-            _ => Verdict::Take,
+            Some(rule) if !rule.includes => Decision::Exclude(rule),
+            _ => Decision::Include,
         }
     }
 
-    /// A rule of an option that says already what it does; rsync lets `+ ` and `- ` overrule that.
-    fn simple(&mut self, text: &[u8], takes: bool) -> Result<(), Error> {
+    /// Adds the pattern of `--exclude` or `--include`. As in rsync, a leading `+ ` or `- `
+    /// overrides the option.
+    fn add_pattern(&mut self, text: &[u8], includes: bool) -> Result<(), Error> {
         match text {
             b"!" => self.clear(),
             [b'!', ..] => {
-                let why = "a ! alone drops all rules before it; say \"- !NAME\" for a name that begins with one";
-                return Err(refused(text, why));
+                let why = "a single ! drops all earlier rules; write \"- !NAME\" for a name that begins with !";
+                return Err(invalid(text, why));
             }
             [b'+', b' ', pattern @ ..] => self.push(true, pattern)?,
             [b'-', b' ', pattern @ ..] => self.push(false, pattern)?,
-            pattern => self.push(takes, pattern)?,
+            pattern => self.push(includes, pattern)?,
         }
         Ok(())
     }
 
-    /// A rule with its word or letter in front, within files that are `depth` deep in each other.
-    fn full(&mut self, text: &[u8], depth: usize) -> Result<(), Error> {
+    /// Adds a rule of `--filter`, from a file at this `depth` of merged files.
+    fn add_rule(&mut self, text: &[u8], depth: usize) -> Result<(), Error> {
         if matches!(text, b"!" | b"clear") {
             self.clear();
             return Ok(());
@@ -144,15 +146,15 @@ impl Rules {
             b"-" | b"exclude" => self.push(false, rest),
             b"+" | b"include" => self.push(true, rest),
             b"." | b"merge" if depth == DEPTH_MAX => {
-                Err(refused(text, "files of rules name each other too deeply"))
+                Err(invalid(text, "merged files are nested too deeply"))
             }
             b"." | b"merge" => {
                 let file = Path::new(std::ffi::OsStr::from_bytes(rest));
-                for_lines(file, |line| self.full(line, depth + 1))
+                for_lines(file, |line| self.add_rule(line, depth + 1))
             }
-            _ => Err(refused(
+            _ => Err(invalid(
                 text,
-                "a rule is \"- PATTERN\", \"+ PATTERN\", \". FILE\" or \"!\"",
+                "write a rule as \"- PATTERN\", \"+ PATTERN\", \". FILE\" or \"!\"",
             )),
         }
     }
@@ -161,30 +163,30 @@ impl Rules {
         *self = Self::default();
     }
 
-    fn push(&mut self, takes: bool, text: &[u8]) -> Result<(), Error> {
+    fn push(&mut self, includes: bool, text: &[u8]) -> Result<(), Error> {
         if text.is_empty() {
-            return Err(refused(text, "a rule needs a pattern"));
+            return Err(invalid(text, "a rule needs a pattern"));
         }
         if text.len() > Self::PATTERN_MAX {
             let start = &text[..PATTERN_SHOWN];
             let why = format!(
-                "it is longer than {} octets, as no path is",
+                "it is longer than {} octets, the longest path",
                 Self::PATTERN_MAX
             );
-            return Err(refused(start, &why));
+            return Err(invalid(start, &why));
         }
         let list = Arc::make_mut(&mut self.0);
         list.octets += text.len();
         if list.octets > Self::OCTETS_MAX || list.rules.len() == Self::RULES_MAX {
             let text = format!(
-                "too many filter rules: at most {} of {} KiB together; merge some with wildcards",
+                "too many filter rules: at most {} rules and {} KiB; merge some with wildcards",
                 Self::RULES_MAX,
                 Self::OCTETS_MAX >> 10
             );
             return Err(Error::new(Code::Usage, text));
         }
         list.rules.push(Rule {
-            takes,
+            includes,
             text: text.to_vec(),
             pattern: Pattern::new(text),
         });
@@ -197,8 +199,8 @@ impl TryFrom<Lines> for Rules {
 
     fn try_from(lines: Lines) -> Result<Self, Error> {
         let mut rules = Self::default();
-        for Line(takes, text) in lines.0 {
-            rules.push(takes, &text)?;
+        for Line(includes, text) in lines.0 {
+            rules.push(includes, &text)?;
         }
         Ok(rules)
     }
@@ -209,7 +211,7 @@ impl From<Rules> for Lines {
         let lines = rules.0.rules.iter();
         Self(
             lines
-                .map(|rule| Line(rule.takes, rule.text.clone()))
+                .map(|rule| Line(rule.includes, rule.text.clone()))
                 .collect(),
         )
     }
@@ -217,12 +219,13 @@ impl From<Rules> for Lines {
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = if self.takes { '+' } else { '-' };
+        let sign = if self.includes { '+' } else { '-' };
         write!(f, "{sign} {}", String::from_utf8_lossy(&self.text))
     }
 }
 
-/// Hands over the lines of a file of rules, without comments and empty ones; `-` is standard input.
+/// Calls `take` with each line of a file of rules, except comments and empty lines. `-` is standard
+/// input.
 fn for_lines(file: &Path, mut take: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
     let mut octets = Vec::new();
     let read = if file.as_os_str() == "-" {
@@ -240,37 +243,37 @@ fn for_lines(file: &Path, mut take: impl FnMut(&[u8]) -> Result<(), Error>) -> R
     Ok(())
 }
 
-fn refused(text: &[u8], why: &str) -> Error {
+fn invalid(text: &[u8], why: &str) -> Error {
     let text = String::from_utf8_lossy(text);
     Error::new(Code::Usage, format!("filter rule \"{text}\": {why}"))
 }
 
-/// How deep files of rules may name each other.
+/// Deepest nesting of merged files.
 const DEPTH_MAX: usize = 8;
-/// Octets of a pattern that is too long in a message about it.
+/// Octets of a pattern that is too long in its error message.
 const PATTERN_SHOWN: usize = 100;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn filter(text: &str) -> Written {
-        Written::Filter(text.into())
+    fn filter(text: &str) -> FilterOption {
+        FilterOption::Filter(text.into())
     }
 
     fn left(rules: &Rules, path: &str, folder: bool) -> Option<String> {
-        match rules.verdict(path.as_bytes(), folder) {
-            Verdict::Take => None,
-            Verdict::Leave(rule) => Some(rule.to_string()),
+        match rules.decide(path.as_bytes(), folder) {
+            Decision::Include => None,
+            Decision::Exclude(rule) => Some(rule.to_string()),
         }
     }
 
     #[test]
-    fn the_first_rule_that_matches_decides() {
+    fn first_matching_rule_decides() {
         let rules = Rules::parse(&[
-            Written::Include("*.rs".into()),
-            Written::Exclude("src/*".into()),
-            Written::Exclude("+ src".into()),
+            FilterOption::Include("*.rs".into()),
+            FilterOption::Exclude("src/*".into()),
+            FilterOption::Exclude("+ src".into()),
             filter("- *"),
         ])
         .unwrap();
@@ -281,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_read_from_files_that_name_files() {
+    fn merged_files_of_rules_are_read() {
         let folder = std::env::temp_dir().join(format!("lighthaul-rules-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let (plain, merged) = (folder.join("plain"), folder.join("merged"));
@@ -290,7 +293,7 @@ mod tests {
         std::fs::write(&merged, text).unwrap();
         std::fs::write(folder.join("inner"), "- secret\n").unwrap();
         let rules = Rules::parse(&[
-            Written::ExcludeFrom(plain),
+            FilterOption::ExcludeFrom(plain),
             filter(&format!(". {}", merged.display())),
         ]);
         let lines: Vec<_> = rules.unwrap().0.rules.iter().map(Rule::to_string).collect();
@@ -298,18 +301,22 @@ mod tests {
         let again = format!(". {}\n", merged.display());
         std::fs::write(&merged, &again).unwrap();
         let error = Rules::parse(&[filter(again.trim())]).unwrap_err();
-        assert!(error.text.contains("too deeply"), "{error}");
+        assert!(error.text.contains("nested too deeply"), "{error}");
         std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
-    fn an_exclamation_mark_drops_what_was_before() {
-        let rules = Rules::parse(&[Written::Exclude("a".into()), filter("!"), filter("- b")]);
+    fn exclamation_mark_drops_earlier_rules() {
+        let rules = Rules::parse(&[
+            FilterOption::Exclude("a".into()),
+            filter("!"),
+            filter("- b"),
+        ]);
         assert_eq!(rules, Rules::parse(&[filter("exclude b")]));
     }
 
     #[test]
-    fn rules_that_make_no_sense_are_refused_with_words() {
+    fn invalid_rules_are_rejected_with_a_message() {
         for text in [
             "",
             "- ",
@@ -322,11 +329,11 @@ mod tests {
             let error = Rules::parse(&[filter(text)]).unwrap_err();
             assert!(!error.text.is_empty(), "{text}");
         }
-        assert!(Rules::parse(&[Written::Exclude("!a".into())]).is_err());
+        assert!(Rules::parse(&[FilterOption::Exclude("!a".into())]).is_err());
     }
 
     #[test]
-    fn rules_survive_the_wire_and_their_bounds_hold_there() {
+    fn encoded_rules_are_read_back_within_their_bounds() {
         let rules = Rules::parse(&[filter("- *.o"), filter("+ [a-z]/\u{e9}")]).unwrap();
         let octets = postcard::to_allocvec(&rules).unwrap();
         assert_eq!(postcard::from_bytes(&octets), Ok(rules));
@@ -343,11 +350,11 @@ mod tests {
             assert!(postcard::from_bytes::<Rules>(&octets).is_err());
         }
         let long = vec![b'x'; Rules::PATTERN_MAX + 1];
-        let error = Rules::parse(&[Written::Exclude(long)]).unwrap_err();
+        let error = Rules::parse(&[FilterOption::Exclude(long)]).unwrap_err();
         assert!(
             error
                 .text
-                .ends_with("longer than 4096 octets, as no path is"),
+                .ends_with("longer than 4096 octets, the longest path"),
             "{error}"
         );
     }

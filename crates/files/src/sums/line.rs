@@ -4,7 +4,7 @@ use lighthaul_base::from_hex;
 use serde_json::Value;
 
 use crate::hash;
-use crate::sums::take::{CRC128, Taken, Wanted};
+use crate::sums::file_sums::{CRC128, FileSums, WantedSums};
 
 /// Line of a list about one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Sum {
     /// Its bytes, if the list says.
     pub size: Option<u64>,
     /// Hashes to compute: both, if the number of digits fits two.
-    pub wanted: Wanted,
+    pub wanted: WantedSums,
     /// Expected value of one of them, in lower-case digits.
     pub digits: String,
 }
@@ -22,7 +22,7 @@ pub struct Sum {
 impl Sum {
     /// Parses a line without its end. Returns `None` for a malformed one. `kind` is the hash of bare digits, if
     /// it is given.
-    pub fn parse(line: &[u8], kind: Option<hash::Kind>) -> Option<Self> {
+    pub fn parse(line: &[u8], kind: Option<hash::HashKind>) -> Option<Self> {
         if line.first() == Some(&b'{') {
             return Self::event(&serde_json::from_slice(line).ok()?);
         }
@@ -40,11 +40,11 @@ impl Sum {
         } else {
             path.to_vec()
         };
-        let kinds = hash::Kind::ALL.into_iter();
+        let kinds = hash::HashKind::ALL.into_iter();
         let hashes = kinds
             .filter(|fits| fits.digits() == digits.len() && kind.is_none_or(|kind| kind == *fits))
             .collect();
-        let wanted = Wanted {
+        let wanted = WantedSums {
             hashes,
             crc128: false,
         };
@@ -58,8 +58,8 @@ impl Sum {
             None => event.get("path")?.as_str()?.as_bytes().to_vec(),
         };
         let (name, digits) = event.get("digest")?.as_str()?.split_once(':')?;
-        let mut kinds = hash::Kind::ALL.into_iter();
-        let wanted = Wanted {
+        let mut kinds = hash::HashKind::ALL.into_iter();
+        let wanted = WantedSums {
             hashes: kinds.find(|kind| kind.name() == name).into_iter().collect(),
             crc128: name == CRC128,
         };
@@ -70,7 +70,7 @@ impl Sum {
         Self::new(path, size, wanted, digits)
     }
 
-    fn new(path: Vec<u8>, size: Option<u64>, wanted: Wanted, digits: &str) -> Option<Self> {
+    fn new(path: Vec<u8>, size: Option<u64>, wanted: WantedSums, digits: &str) -> Option<Self> {
         let known = wanted.crc128 || !wanted.hashes.is_empty();
         let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
         let fits = wanted
@@ -87,7 +87,7 @@ impl Sum {
     }
 
     /// Says what is wrong if `taken` is not what the list says.
-    pub fn compare(&self, taken: &Taken) -> Result<(), String> {
+    pub fn compare(&self, taken: &FileSums) -> Result<(), String> {
         if let Some(size) = self.size.filter(|size| *size != taken.size) {
             return Err(format!("it has {} bytes, not {size}", taken.size));
         }
@@ -155,15 +155,18 @@ mod tests {
             (sum.path.as_slice(), sum.digits.as_str()),
             (&b"a b"[..], md5)
         );
-        assert_eq!(sum.wanted.hashes, [hash::Kind::Md5]);
+        assert_eq!(sum.wanted.hashes, [hash::HashKind::Md5]);
         let sum = Sum::parse(format!("{} *x", md5.to_uppercase()).as_bytes(), None).unwrap();
         assert_eq!(sum.digits, md5);
         let long = "0".repeat(64);
         let sum = Sum::parse(format!("{long}  x").as_bytes(), None).unwrap();
-        assert_eq!(sum.wanted.hashes, [hash::Kind::Sha256, hash::Kind::Blake3]);
-        let kind = Some(hash::Kind::Blake3);
+        assert_eq!(
+            sum.wanted.hashes,
+            [hash::HashKind::Sha256, hash::HashKind::Blake3]
+        );
+        let kind = Some(hash::HashKind::Blake3);
         let sum = Sum::parse(format!("{long}  x").as_bytes(), kind).unwrap();
-        assert_eq!(sum.wanted.hashes, [hash::Kind::Blake3]);
+        assert_eq!(sum.wanted.hashes, [hash::HashKind::Blake3]);
         let event =
             format!(r#"{{"v":1,"path":"x","path_hex":"ff","size":3,"digest":"crc128:{md5}"}}"#);
         let sum = Sum::parse(event.as_bytes(), None).unwrap();

@@ -1,9 +1,9 @@
-//! The hashes of many files, several at a time.
+//! Hashes of many files, computed in parallel.
 //!
-//! - [`crew`]: workers whose results come in order; [`take`]: what one file comes to
+//! - [`pool`]: worker threads whose results come in order; [`file_sums`]: hashes of one file
 //! - [`mod@line`]: a line of a list of hashes; [`walk`]: the files of a folder
 
-pub mod crew;
+pub mod file_sums;
 pub mod line;
-pub mod take;
+pub mod pool;
 pub mod walk;

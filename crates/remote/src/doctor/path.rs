@@ -3,7 +3,7 @@
 use lighthaul_base::{Rate, Size};
 use lighthaul_io::net::probe::LENGTHS;
 use lighthaul_session::checkup::ask::{Checkup, ask};
-use lighthaul_session::checkup::message::Facts;
+use lighthaul_session::checkup::message::HostFacts;
 use lighthaul_session::error::Code;
 use lighthaul_session::session::Session;
 
@@ -81,7 +81,7 @@ fn clocks(checkup: &Checkup, report: &mut Report<'_>) {
 fn udp(session: &Session, checkup: &Checkup, report: &mut Report<'_>) -> bool {
     let port = session.peer_address().port();
     let least = LENGTHS[0] as u32 + checkup.header_len;
-    let passes = (checkup.here.datagram_len > 0, checkup.comes_back);
+    let passes = (checkup.here.datagram_len > 0, checkup.is_reverse_open);
     let text = match passes {
         (true, true) => {
             report.fine("udp", "datagrams pass in both directions");
@@ -103,7 +103,7 @@ fn udp(session: &Session, checkup: &Checkup, report: &mut Report<'_>) -> bool {
 }
 
 fn mtu(checkup: &Checkup, device_mtu: Option<u32>, report: &mut Report<'_>) {
-    let packet = |facts: &Facts| u32::from(facts.datagram_len) + checkup.header_len;
+    let packet = |facts: &HostFacts| u32::from(facts.datagram_len) + checkup.header_len;
     let (out, back) = (packet(&checkup.here), packet(&checkup.there));
     let text = if out == back {
         format!("packets of {out} bytes pass")
@@ -138,7 +138,7 @@ fn round_trip(checkup: &Checkup, rate: Option<Rate>, report: &mut Report<'_>) {
     report.fine("rtt", &text);
 }
 
-fn udp_buffers(side: &str, facts: &Facts, need: u64, report: &mut Report<'_>) {
+fn udp_buffers(side: &str, facts: &HostFacts, need: u64, report: &mut Report<'_>) {
     let need = need.clamp(BUFFER_MIN, BUFFER_MAX);
     let granted = facts.receive_bytes.min(facts.send_bytes);
     let text = format!("the kernel {side} grants {} to UDP", Size(granted));
@@ -151,7 +151,7 @@ fn udp_buffers(side: &str, facts: &Facts, need: u64, report: &mut Report<'_>) {
     report.warn("buffers", &text, &advice);
 }
 
-fn tcp_buffers(side: &str, facts: &Facts, need: u64, report: &mut Report<'_>) {
+fn tcp_buffers(side: &str, facts: &HostFacts, need: u64, report: &mut Report<'_>) {
     let granted = facts.tcp_receive_bytes.min(facts.tcp_send_bytes);
     // half of a receive buffer is the kernel's own, unless tcp_adv_win_scale says otherwise
     let need = need.saturating_mul(2);

@@ -163,7 +163,7 @@ impl PathFailures {
     }
 
     /// Returns the time until the next attempt: soon after a connection has ended, and twice as long after each failure.
-    /// GatewayLinks that lost their peer at the same moment do not come back at the same moment.
+    /// Gateways that lost their peer at the same moment do not come back at the same moment.
     fn pause(&self) -> Duration {
         let longest = if self.is_refusal {
             REFUSED_PAUSE

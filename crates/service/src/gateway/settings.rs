@@ -34,7 +34,7 @@ pub struct Settings {
 pub struct Peer {
     /// Its addresses, each HOST or HOST:PORT.
     pub addresses: Vec<String>,
-    /// GatewayLinks beside this one, through which it is also reached.
+    /// Gateways beside this one, through which it is also reached.
     pub via: Vec<ProxyAddress>,
     /// Its identity, and credentials for it.
     pub daemon: Daemon,

@@ -1,4 +1,4 @@
-//! The side of a checkup that wants to know.
+//! Asking side of a checkup.
 
 use std::time::Duration;
 
@@ -6,40 +6,40 @@ use lighthaul_base::Rate;
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_io::net::udp::header_len;
 
-use crate::checkup::back;
-use crate::checkup::message::{Facts, Message, out_of_turn};
-use crate::door::Door;
+use crate::checkup::message::{HostFacts, Message, unexpected};
+use crate::checkup::reverse;
 use crate::error::Error;
 use crate::path::explore;
+use crate::role::Role;
 use crate::session::Session;
 
-/// What came of a checkup.
+/// Result of a checkup.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checkup {
-    /// What it is like here.
-    pub here: Facts,
-    /// What it is like there.
-    pub there: Facts,
-    /// Datagrams pass from there to here.
-    pub comes_back: bool,
-    /// The shortest round trip that was seen.
+    /// Facts of this host.
+    pub here: HostFacts,
+    /// Facts of the peer's host.
+    pub there: HostFacts,
+    /// True if datagrams pass from the peer to this host.
+    pub is_reverse_open: bool,
+    /// Shortest round-trip time that was measured.
     pub rtt: Duration,
-    /// By how much the clock there is ahead, in nanoseconds, give or take half a round trip.
+    /// Nanoseconds by which the peer's clock is ahead, accurate to half a round trip.
     pub ahead_nanos: i64,
-    /// How fast datagrams arrive there, if they do.
+    /// Rate at which datagrams arrive at the peer, or none if none arrive.
     pub rate: Option<Rate>,
-    /// Octets of IP and UDP headers on each datagram.
+    /// Octets of the IP and UDP headers of each datagram.
     pub header_len: u32,
 }
 
-/// Looks at the path to a peer that agreed to a checkup, with datagrams if any can pass there.
+/// Checks the path to a peer that accepted a checkup, with datagrams if `udp` is true.
 pub fn ask(session: &Session, udp: bool) -> Result<Checkup, Error> {
     let (rtt, ahead_nanos) = clocks(session)?;
     session.say(&Message::Explore)?;
-    let mut path = explore(session, &Door::Caller(udp), true, 1)?;
-    let here = Facts::of(session.control.local(), path.datagram_len);
+    let mut path = explore(session, &Role::Client(udp), true, 1)?;
+    let here = HostFacts::of(session.control.local(), path.datagram_len);
     let Message::Facts(there) = session.hear()? else {
-        return Err(out_of_turn());
+        return Err(unexpected());
     };
     let rate = if there.datagram_len > 0 {
         path.measure(session)?
@@ -47,15 +47,16 @@ pub fn ask(session: &Session, udp: bool) -> Result<Checkup, Error> {
         None
     };
     let is_answered = there.datagram_len > 0;
-    let comes_back = is_answered || udp && here.datagram_len == 0 && back::hear(session, rtt)?;
+    let is_reverse_open =
+        is_answered || udp && here.datagram_len == 0 && reverse::receive(session, rtt)?;
     session.say(&Message::End)?;
     let Message::End = session.hear()? else {
-        return Err(out_of_turn());
+        return Err(unexpected());
     };
     Ok(Checkup {
         here,
         there,
-        comes_back,
+        is_reverse_open,
         rtt,
         ahead_nanos,
         rate,
@@ -63,7 +64,8 @@ pub fn ask(session: &Session, udp: bool) -> Result<Checkup, Error> {
     })
 }
 
-/// The shortest round trip of a few, and by how much the clock there is ahead (RFC 5905, section 8).
+/// Returns the shortest of a few round-trip times, and the clock offset of the peer in nanoseconds
+/// (RFC 5905, section 8).
 fn clocks(session: &Session) -> Result<(Duration, i64), Error> {
     let mut best = (Duration::MAX, 0);
     for _ in 0..ROUND_TRIPS {
@@ -71,7 +73,7 @@ fn clocks(session: &Session) -> Result<(Duration, i64), Error> {
         let ours = unix_nanos();
         session.say(&Message::Time { nanos: 0 })?;
         let Message::Time { nanos: theirs } = session.hear()? else {
-            return Err(out_of_turn());
+            return Err(unexpected());
         };
         let rtt = session.clock.now().since(before);
         if rtt < best.0 {

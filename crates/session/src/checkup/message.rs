@@ -1,32 +1,33 @@
-//! What the two sides of a checkup say to each other.
+//! Messages of a checkup.
 
 use std::net::SocketAddr;
 
 use lighthaul_io::net::grants::Grants;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Code, Error};
-use crate::sentence;
+use crate::error::Error;
+use crate::fault::PeerFault;
+use crate::peer_text;
 use crate::topic::Topic;
 
 /// One message of a checkup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
-    /// The time of this side.
+    /// Clock reading of the sender.
     Time {
-        /// Nanoseconds since 1970; zero if it is asked for.
+        /// Nanoseconds since 1970; zero in a request for the peer's clock.
         nanos: u64,
     },
-    /// The path is to be looked at now.
+    /// Start of the exploration of the path.
     Explore,
-    /// What the answering side is like.
-    Facts(Facts),
-    /// Datagrams are to be sent to a port from which none arrived.
-    Try {
-        /// Its number.
+    /// Facts of the answering host.
+    Facts(HostFacts),
+    /// Request for datagrams to a port that received none.
+    SendTo {
+        /// Port number.
         port: u16,
     },
-    /// That was all.
+    /// End of the checkup.
     End,
 }
 
@@ -35,30 +36,30 @@ impl Topic for Message {
     type Request = ();
 }
 
-/// What one side is like.
+/// Facts of one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Facts {
-    /// The version of the program.
-    #[serde(deserialize_with = "sentence::read")]
+pub struct HostFacts {
+    /// Version of the program.
+    #[serde(deserialize_with = "peer_text::read")]
     pub version: String,
-    /// The longest datagram of this side that arrived at the other; zero if none did.
+    /// Longest datagram from this host that arrived at the other; zero if none did.
     pub datagram_len: u16,
-    /// The receive buffer that a UDP socket got, in bytes.
+    /// Receive buffer that the kernel granted to a UDP socket, in bytes.
     pub receive_bytes: u64,
-    /// The send buffer that it got.
+    /// Send buffer that the kernel granted to it, in bytes.
     pub send_bytes: u64,
-    /// To how many bytes TCP's receive buffer may grow.
+    /// Upper bound of TCP's receive buffer, in bytes.
     pub tcp_receive_bytes: u64,
-    /// And its send buffer.
+    /// Upper bound of TCP's send buffer, in bytes.
     pub tcp_send_bytes: u64,
-    /// The kernel cuts trains into datagrams.
+    /// True if the kernel cuts batches into datagrams (UDP GSO).
     pub segments: bool,
-    /// And coalesces them.
+    /// True if the kernel coalesces datagrams (UDP GRO).
     pub coalesces: bool,
 }
 
-impl Facts {
-    /// This side's, for sockets of `address`.
+impl HostFacts {
+    /// Returns the facts of this host, for sockets of `address`.
     pub fn of(address: SocketAddr, datagram_len: usize) -> Self {
         let grants = Grants::find(address);
         Self {
@@ -74,10 +75,7 @@ impl Facts {
     }
 }
 
-/// The failure of a peer that says something else than a checkup needs.
-pub(super) fn out_of_turn() -> Error {
-    Error::new(
-        Code::Protocol,
-        "the peer said something else than a checkup needs",
-    )
+/// Returns the error of a peer whose message does not belong to a checkup at this point.
+pub(super) fn unexpected() -> Error {
+    PeerFault::Unexpected("the next message of a checkup").into()
 }

@@ -1,10 +1,10 @@
-//! What stands between two hosts that can already talk: clocks, datagrams, packets, buffers.
+//! Checkup of the connection between two hosts: clocks, datagrams, packet sizes, buffers.
 //!
-//! - [`message`]: what the two sides say; [`ask`]: the side that wants to know; [`answer`]: the other
-//! - `back`: whether datagrams pass from there, where none gets there
+//! - [`message`]: messages; [`ask`]: the asking side; [`answer`]: the answering side
+//! - `reverse`: test of the direction from the peer, where no datagram gets to the peer
 
 pub mod answer;
 pub mod ask;
 pub mod message;
 
-mod back;
+mod reverse;

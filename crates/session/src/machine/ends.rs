@@ -1,44 +1,44 @@
-//! The sender and the receiver of one object, whichever protocol moves it.
+//! Sender and receiver of one object, for all protocols.
 //!
-//! Enums rather than trait objects: the data path is compiled for each.
+//! They are enums, not trait objects, so that the data path is compiled for each protocol.
 
 use std::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Rate, Span, Transmit};
 use lighthaul_proto::{rbudp, sabul, stripe, vbtp};
 
+use super::event::MachineEvent;
 use super::learned::Learned;
-use super::moved::Moved;
 use super::setup::Setup;
 use crate::protocol::Protocol;
 
-/// Sends one object.
+/// Sender of one object.
 #[derive(Debug)]
 pub enum SendMachine {
-    /// By Reliable Blast UDP.
+    /// Reliable Blast UDP.
     Rbudp(rbudp::Sender),
-    /// Over streams.
+    /// Parallel TCP streams.
     Stripe(stripe::Sender),
-    /// On a circuit, by its vector.
+    /// VBTP, which follows the vector of a circuit.
     Vbtp(vbtp::Sender),
-    /// On a path that others use.
+    /// SABUL, for paths that other flows use.
     Sabul(sabul::Sender),
 }
 
-/// Receives one object.
+/// Receiver of one object.
 #[derive(Debug)]
 pub enum ReceiveMachine {
-    /// By Reliable Blast UDP.
+    /// Reliable Blast UDP.
     Rbudp(rbudp::Receiver),
-    /// Over streams.
+    /// Parallel TCP streams.
     Stripe(stripe::Receiver),
-    /// On a circuit.
+    /// VBTP, which follows the vector of a circuit.
     Vbtp(vbtp::Receiver),
-    /// On a path that others use.
+    /// SABUL, for paths that other flows use.
     Sabul(sabul::Receiver),
 }
 
-/// Calls whichever machine it is.
+/// Calls the machine of any variant.
 macro_rules! each {
     ($self:expr, $machine:ident => $call:expr) => {
         match $self {
@@ -51,7 +51,7 @@ macro_rules! each {
 }
 
 impl SendMachine {
-    /// The machine for `setup`, which passed [`Setup::check`].
+    /// Creates the machine for `setup`, which must have passed [`Setup::check`].
     pub fn new(now: Instant, setup: &Setup, learned: Learned) -> Self {
         let seed = setup.object;
         match setup.protocol {
@@ -86,38 +86,39 @@ impl SendMachine {
         }
     }
 
-    /// Packets sent in all.
+    /// Returns the packets sent in total.
     pub fn sent(&self) -> u64 {
         each!(self, machine => machine.sent())
     }
 
-    /// Packets sent more than once, counted each time but the first.
+    /// Returns the packets sent again, counted at each repetition.
     pub fn resent(&self) -> u64 {
         each!(self, machine => machine.resent())
     }
 
-    /// The pass that it is in, from 1.
+    /// Returns the number of the current pass, from 1.
     pub fn round(&self) -> u16 {
         match self {
             Self::Rbudp(machine) => machine.round(),
             Self::Stripe(machine) => machine.round(),
-            // what was lost is sent while the rest is
+            // lost packets are sent again while new ones are sent
             Self::Vbtp(_) | Self::Sabul(_) => 1,
         }
     }
 
-    /// Whether the receiver wants it to wait.
+    /// Returns true while the receiver asks the sender to wait.
     pub fn is_held(&self) -> bool {
         match self {
             Self::Rbudp(machine) => machine.is_held(),
             Self::Vbtp(machine) => machine.is_held(),
             Self::Sabul(machine) => machine.is_held(),
-            // a stream that nobody reads fills up
+            // TCP's flow control holds a stream whose receiver does not read
             Self::Stripe(_) => false,
         }
     }
 
-    /// Whether this pass leaves within `ahead` at its rate, packets being of `packet_len` bytes.
+    /// Returns true if this pass ends within `ahead` at its rate, with packets of `packet_len`
+    /// bytes.
     pub fn is_ending(&self, ahead: Duration, packet_len: u32) -> bool {
         let (left, rate) = match self {
             Self::Rbudp(machine) => {
@@ -128,13 +129,13 @@ impl SendMachine {
             Self::Stripe(machine) if machine.rate() != Rate::UNLIMITED => {
                 (machine.left(), machine.rate())
             }
-            // nobody knows when streams that keep no rate have taken the rest; a circuit has room for one
+            // streams without a rate have no foreseeable end; a circuit has room for one object
             Self::Stripe(_) | Self::Vbtp(_) => return false,
         };
         rate.time_for(left.saturating_mul(packet_len.into())) < ahead
     }
 
-    /// What the next object's machine should know.
+    /// Returns the measurements for the next object's machine.
     pub fn learned(&self) -> Learned {
         match self {
             Self::Rbudp(machine) => machine.granted().map_or(Learned::Nothing, Learned::Room),
@@ -146,7 +147,7 @@ impl SendMachine {
 }
 
 impl ReceiveMachine {
-    /// The machine for `setup`, which passed [`Setup::check`].
+    /// Creates the machine for `setup`, which must have passed [`Setup::check`].
     pub fn new(now: Instant, setup: &Setup, learned: Learned) -> Self {
         match setup.protocol {
             Protocol::Rbudp | Protocol::RbudpPlus => {
@@ -171,12 +172,12 @@ impl ReceiveMachine {
         }
     }
 
-    /// Packets received, each counted once.
+    /// Returns the packets received, each counted once.
     pub fn received(&self) -> u64 {
         each!(self, machine => machine.received())
     }
 
-    /// Datagrams that came, whatever they were.
+    /// Returns all datagrams that arrived, with duplicates.
     pub fn datagrams(&self) -> u64 {
         match self {
             Self::Rbudp(machine) => machine.datagrams(),
@@ -186,12 +187,12 @@ impl ReceiveMachine {
         }
     }
 
-    /// Packets that came again.
+    /// Returns the packets received again.
     pub fn duplicates(&self) -> u64 {
         each!(self, machine => machine.duplicates())
     }
 
-    /// The last pass that was answered.
+    /// Returns the number of the last pass that was answered.
     pub fn round(&self) -> u16 {
         match self {
             Self::Rbudp(machine) => machine.round(),
@@ -199,7 +200,7 @@ impl ReceiveMachine {
         }
     }
 
-    /// What the next object's machine should know.
+    /// Returns the measurements for the next object's machine.
     pub fn learned(&self) -> Learned {
         match self {
             Self::Rbudp(machine) => machine.memory().map_or(Learned::Nothing, Learned::Socket),
@@ -207,17 +208,17 @@ impl ReceiveMachine {
         }
     }
 
-    /// Whether the sender was asked to wait.
+    /// Returns true while the sender is asked to wait.
     pub fn is_holding(&self) -> bool {
         each!(self, machine => machine.is_holding())
     }
 }
 
-/// An endpoint that is whichever machine it has.
+/// Implements `Endpoint` by calling the machine of any variant.
 macro_rules! endpoint {
     ($enum:ty) => {
         impl Endpoint for $enum {
-            type Event = Moved;
+            type Event = MachineEvent;
 
             fn handle_message(&mut self, now: Instant, message: Message<'_>) -> Option<Span> {
                 each!(self, machine => machine.handle_message(now, message))
@@ -247,8 +248,8 @@ macro_rules! endpoint {
                 each!(self, machine => machine.poll_transmit(now))
             }
 
-            fn poll_event(&mut self) -> Option<Moved> {
-                each!(self, machine => machine.poll_event().map(Moved::from))
+            fn poll_event(&mut self) -> Option<MachineEvent> {
+                each!(self, machine => machine.poll_event().map(MachineEvent::from))
             }
 
             fn poll_timeout(&self) -> Option<Deadline> {

@@ -1,37 +1,38 @@
-//! What outlives an object.
+//! Measurements that outlive an object.
 
 use std::sync::{Mutex, PoisonError};
 
 use lighthaul_proto::{rbudp, sabul, stripe};
 
-/// What the machine of one object has learned, and the next one begins with: a sender's on any lane, a receiver's on the same.
+/// Measurements of one object's machine for the next: a sender's for any lane, a receiver's for the
+/// same lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Learned {
     /// Nothing that outlives the object.
     #[default]
     Nothing,
-    /// How many streams are worth it.
+    /// Number of streams that pays.
     Width(stripe::Width),
-    /// What rate the path bears.
+    /// Rate that the path carries.
     Path(sabul::Memory),
-    /// What a receiver's socket holds, as its own machine knows it.
+    /// State of the receiver's socket buffer, measured by the receiver.
     Socket(rbudp::Memory),
-    /// The same as a sender's does.
+    /// Window that the receiver granted, as the sender received it.
     Room(rbudp::GrantedWindow),
 }
 
-/// Hands what was learned from one object's machine to the next.
+/// Measurements that are shared by the machines of successive objects.
 #[derive(Debug, Default)]
-pub struct Baton(Mutex<Learned>);
+pub struct SharedLearned(Mutex<Learned>);
 
-impl Baton {
-    /// What is known.
-    pub fn look(&self) -> Learned {
+impl SharedLearned {
+    /// Returns the latest measurements.
+    pub fn load(&self) -> Learned {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known from now on.
-    pub fn pass(&self, learned: Learned) {
+    /// Replaces the measurements.
+    pub fn store(&self, learned: Learned) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = learned;
     }
 }

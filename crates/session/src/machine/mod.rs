@@ -1,15 +1,16 @@
-//! The machines of all protocols behind one face.
+//! Machines of all protocols behind one interface.
 //!
-//! A lane makes one for each object and asks it a few things; which protocol it is does not matter there.
+//! A lane creates one for each object, and uses it without knowing the protocol.
 //!
-//! - [`ends`]: both machines; [`setup`]: what they are made of
-//! - [`moved`]: what they tell; [`learned`]: what the next object's should know
+//! - [`ends`]: both machines; [`setup`]: their parameters
+//! - [`event`]: their events; [`learned`]: measurements for the next object
+
 pub mod ends;
+pub mod event;
 pub mod learned;
-pub mod moved;
 pub mod setup;
 
 pub use ends::{ReceiveMachine, SendMachine};
-pub use learned::{Baton, Learned};
-pub use moved::Moved;
+pub use event::MachineEvent;
+pub use learned::{Learned, SharedLearned};
 pub use setup::Setup;

@@ -1,4 +1,4 @@
-//! What a machine is made of, whatever its protocol, and each protocol's parameters from it.
+//! Parameters of a machine of any protocol, and the configuration of each protocol from them.
 
 use std::time::Duration;
 
@@ -8,37 +8,38 @@ use lighthaul_proto::{rbudp, sabul, stripe, vbtp};
 use super::learned::Learned;
 use crate::protocol::Protocol;
 
-/// What a machine is made of, whatever its protocol; each takes what it needs.
+/// Parameters of a machine of any protocol; each protocol takes those that it needs.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// What moves the object.
+    /// Protocol that moves the object.
     pub protocol: Protocol,
-    /// The object's number.
+    /// Number of the object.
     pub object: u64,
-    /// Bytes of the object.
+    /// Length of the object, in bytes.
     pub object_len: u64,
-    /// Bytes of the object in a packet.
+    /// Bytes of the object in each packet.
     pub packet_len: u32,
-    /// Bytes that the world adds to each datagram on the wire.
+    /// Bytes that are added to each datagram on the wire.
     pub overhead_len: u32,
-    /// Bits a second on the wire.
+    /// Rate on the wire.
     pub rate: Rate,
-    /// The stream of what must arrive.
+    /// Stream of the messages that must arrive.
     pub stream: u16,
-    /// How many streams behind it share the load.
+    /// Number of streams after it that share the load.
     pub streams: u16,
-    /// How long the receiver waits for stragglers.
+    /// Longest wait of the receiver for late datagrams.
     pub settle: Duration,
-    /// What takes less than this is repeated rather than asked about.
+    /// Packets that take less time than this are repeated without asking.
     pub repeat: Duration,
-    /// There and back.
+    /// Round-trip time.
     pub rtt: Duration,
-    /// What the circuit carries when, by the sender's clock; only senders that follow it have one.
+    /// Capacity of the circuit over time, by the sender's clock. Only senders that follow a circuit
+    /// have one.
     pub trc: Option<Trc>,
 }
 
 impl Setup {
-    /// Tells why no machine can be made of this.
+    /// Fails with the reason if no machine can have these parameters.
     pub fn check(&self) -> Result<(), String> {
         match self.protocol {
             Protocol::Rbudp | Protocol::RbudpPlus => {
@@ -73,12 +74,12 @@ impl Setup {
         };
         let memory = match learned {
             Learned::Path(memory) => memory,
-            // what was measured may be others' as well
+            // the rest was measured on what may be other flows' share
             Learned::Nothing | Learned::Width(_) | Learned::Socket(_) | Learned::Room(_) => {
                 sabul::Memory::new(self.rate.scaled(1, 2), self.rtt)
             }
         };
-        // a good one for the paper's rules; the others judge by the queue, for which there is room
+        // enough for the published rules; the swift rules watch the queue, which has room
         let window = self.rate.bytes_in((SYN + self.rtt) * 2) / u64::from(self.packet_len.max(1));
         sabul::Config {
             object_len: self.object_len,
@@ -112,7 +113,7 @@ impl Setup {
         }
     }
 
-    /// RBUDP's parameters.
+    /// Returns the configuration of RBUDP.
     pub fn rbudp(&self) -> rbudp::Config {
         rbudp::Config {
             object_len: self.object_len,
@@ -131,13 +132,13 @@ impl Setup {
     }
 }
 
-/// SABUL's control period, and what its flow window is held to.
+/// SABUL's control period, and the bounds of its flow window in packets.
 const SYN: Duration = Duration::from_millis(10);
 const WINDOW_MIN: u64 = 1 << 8;
 const WINDOW_MAX: u64 = 1 << 20;
-/// How often a VBTP receiver says what came, the packets of its blocks, and how many gaps it keeps in mind.
+/// VBTP receiver: interval of its reports, packets of its blocks, and the most gaps it remembers.
 const ACK_EVERY: Duration = Duration::from_millis(10);
 const BLOCK_PACKETS: u32 = 128;
 const LOSSES_MAX: u32 = 1 << 14;
-/// A receiving host that is away for longer gets no longer pauses.
+/// Longest pause that a receiver of RBUDP+ may ask for.
 const PAUSE_MAX: Duration = Duration::from_secs(2);

@@ -1,20 +1,20 @@
-//! What is to be done with an entry, and what a dry run tells of it.
+//! Decision about an entry, and the report of a dry run.
 
-use lighthaul_files::digest::{self, Digest, Taking};
-use lighthaul_files::manifest::{Entry, Kind};
+use lighthaul_files::digest::{self, Digest, Digester};
+use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::options::{Action, Detail, Planned};
 use lighthaul_io::control::Frame;
 use lighthaul_io::fs::meta::Meta;
 use lighthaul_session::error::Error;
 use rustix::fs::FileType;
 
-use super::judge::{Judge, Place};
-use super::ledger::Settled;
+use super::entry_checker::{EntryChecker, Place};
+use super::entry_table::Settled;
 use crate::message::Listing;
-use crate::watch::Sight;
+use crate::watch::CopyEvent;
 
-impl Judge<'_> {
-    /// What is to be done with an entry, and why.
+impl EntryChecker<'_> {
+    /// Returns the action for an entry, and the reason.
     pub(super) fn decide(
         &self,
         place: &mut Place,
@@ -22,45 +22,45 @@ impl Judge<'_> {
         there: Option<Meta>,
     ) -> (Action, &'static str) {
         let Some(there) = there else {
-            return (Action::Create, "it is not there");
+            return (Action::Create, "it does not exist");
         };
         let time = (entry.seconds, entry.nanos);
         let before = (there.seconds, there.nanos);
         match &entry.kind {
-            Kind::Folder if there.kind != FileType::Directory => {
-                return (Action::Replace, "it is no folder");
+            EntryKind::Folder if there.kind != FileType::Directory => {
+                return (Action::Replace, "it is not a folder");
             }
-            Kind::Folder | Kind::Leave => return (Action::Keep, "it is there"),
-            Kind::Link(_) if there.kind == FileType::Symlink && before == time => {
+            EntryKind::Folder | EntryKind::FolderEnd => return (Action::Keep, "it exists"),
+            EntryKind::Link(_) if there.kind == FileType::Symlink && before == time => {
                 return (Action::Keep, "the same time");
             }
-            Kind::Link(_) => return (Action::Replace, "another link, or no link"),
-            Kind::File(_) if there.kind != FileType::RegularFile => {
-                return (Action::Replace, "it is no file");
+            EntryKind::Link(_) => return (Action::Replace, "not the same link"),
+            EntryKind::File(_) if there.kind != FileType::RegularFile => {
+                return (Action::Replace, "it is not a file");
             }
-            Kind::File(_) => {}
+            EntryKind::File(_) => {}
         }
         if self.transfer.options().update && before > time {
             (Action::Keep, "the target is newer")
         } else if there.size != entry.size() {
-            (Action::Replace, "another size")
+            (Action::Replace, "different size")
         } else if entry.digest.is_some() {
             let theirs = digest_of(place, entry);
             if theirs == entry.digest {
                 (Action::Keep, "the same digest")
             } else {
-                (Action::Replace, "another digest")
+                (Action::Replace, "different digest")
             }
         } else if before == time {
             (Action::Keep, "the same size and time")
         } else {
-            (Action::Replace, "another time")
+            (Action::Replace, "different time")
         }
     }
 
-    /// Tells what would be done with `entry`, of which `kept` bytes are there already, and what would become of what stays;
-    /// answers whether that stays.
-    pub(super) fn rehearse(
+    /// Reports the action of a dry run on `entry`, of which `kept` bytes exist at the target. If
+    /// the entry stays, reports the changes of its metadata. Returns whether the entry stays.
+    pub(super) fn report_plan(
         &self,
         place: &mut Place,
         entry: &Entry,
@@ -80,16 +80,16 @@ impl Judge<'_> {
         Ok(Settled::Before)
     }
 
-    /// What a copy gives to what is there, and would not be sent.
+    /// Returns the metadata that a copy would change on an existing entry.
     fn changes(&self, place: &mut Place, entry: &Entry, there: Meta) -> Vec<&'static str> {
-        let is_folder = matches!(entry.kind, Kind::Folder | Kind::Leave);
-        if !is_folder && self.spares(Some(there), entry) {
+        let is_folder = matches!(entry.kind, EntryKind::Folder | EntryKind::FolderEnd);
+        if !is_folder && self.keeps_newer(Some(there), entry) {
             return Vec::new();
         }
         if entry.extras.is_some() {
-            return self.wardrobe.differences(&mut place.root, entry);
+            return self.metadata.differences(&mut place.root, entry);
         }
-        let is_link = matches!(entry.kind, Kind::Link(_));
+        let is_link = matches!(entry.kind, EntryKind::Link(_));
         let mode = !is_link && there.mode != entry.mode & 0o7777;
         let time = !is_link && (there.seconds, there.nanos) != (entry.seconds, entry.nanos);
         let changes = [(mode, "mode"), (time, "time")].into_iter();
@@ -98,12 +98,12 @@ impl Judge<'_> {
             .collect()
     }
 
-    /// Tells what would be done.
+    /// Reports an action of a dry run.
     pub(super) fn plan(&self, action: Action, entry: &Entry, why: &str) -> Result<(), Error> {
         self.plan_keeping(action, entry, why, 0)
     }
 
-    /// The same of a file of which an earlier copy left `kept` bytes.
+    /// Reports an action on a file of which an earlier copy left `kept` bytes.
     fn plan_keeping(
         &self,
         action: Action,
@@ -115,7 +115,7 @@ impl Judge<'_> {
         if action == Action::Keep && detail == Detail::Brief {
             return Ok(());
         }
-        // of what stays nothing crosses, but where the sizes of all there is are told
+        // unchanged files are not sent; their sizes are shown in the detailed reports only
         let stays = action == Action::Change && detail == Detail::Brief;
         let planned = Planned {
             action,
@@ -128,7 +128,9 @@ impl Judge<'_> {
             kept,
             why: why.to_owned(),
         };
-        self.transfer.board.show(Sight::Planned(planned.clone()));
+        self.transfer
+            .monitor
+            .show(CopyEvent::Planned(planned.clone()));
         let listing = Listing::Planned(vec![planned]);
         Ok(self
             .transfer
@@ -136,16 +138,16 @@ impl Judge<'_> {
             .send(&Frame::message(listing.encode()))?)
     }
 
-    /// Whether what is there stays as it is, since it was changed later.
-    pub(super) fn spares(&self, there: Option<Meta>, entry: &Entry) -> bool {
+    /// Returns true if the target is newer and must be kept.
+    pub(super) fn keeps_newer(&self, there: Option<Meta>, entry: &Entry) -> bool {
         let newer = |there: Meta| (there.seconds, there.nanos) > (entry.seconds, entry.nanos);
         self.transfer.options().update && there.is_some_and(newer)
     }
 }
 
-/// Digest of the file that is there, by which `--checksum` compares.
+/// Returns the digest of the file at the target, for `--checksum`.
 fn digest_of(place: &mut Place, entry: &Entry) -> Option<Digest> {
     let file = place.root.read(entry.path()).ok()?;
     let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, at);
-    Taking::of(digest::Kind::Blake3, entry.size(), read).ok()
+    Digester::read(digest::DigestKind::Blake3, entry.size(), read).ok()
 }

@@ -1,14 +1,15 @@
-//! Reads a file back from its device, past the page cache, and compares it with what was sent.
+//! Comparison of a file with the sent data, read back from the device instead of the page cache.
 
 use std::path::Path;
 
-use lighthaul_files::digest::{Digest, Taking};
+use lighthaul_files::digest::{Digest, Digester};
 use lighthaul_files::object::Span;
 use lighthaul_io::fs::device::DeviceFile;
 use lighthaul_io::fs::disk::Root;
 use lighthaul_session::error::{Code, Error};
 
-/// Compares the bytes that the device has of the file at `path` with these digests; asks `check` whether to go on.
+/// Compares the bytes on the device of the file at `path` with `digests`. Calls `check` before each
+/// range.
 pub(crate) fn check(
     root: &mut Root,
     path: &Path,
@@ -20,10 +21,10 @@ pub(crate) fn check(
     for ((from, till), sent) in digests {
         check()?;
         let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, from + at);
-        let there = Taking::of(sent.kind(), till - from, read).map_err(failed)?;
+        let there = Digester::read(sent.kind(), till - from, read).map_err(failed)?;
         if there != *sent {
             let text = format!(
-                "the disk returns other bytes than were written, between byte {from} and {till}"
+                "the disk returns other bytes than were written, in the range from {from} to {till}"
             );
             return Err(Error::new(Code::Integrity, text));
         }
@@ -33,23 +34,23 @@ pub(crate) fn check(
 
 #[cfg(test)]
 mod tests {
-    use lighthaul_files::digest::Kind;
+    use lighthaul_files::digest::DigestKind;
 
     use super::*;
 
     #[test]
-    fn a_file_that_its_disk_returns_otherwise_is_found() {
+    fn data_that_the_disk_changed_are_found() {
         let folder = std::env::temp_dir().join(format!("read-back-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let mut bytes: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
         let digest = |kind, (from, till): (usize, usize)| {
-            let mut taking = Taking::new(kind, (till - from) as u64);
-            taking.take(0, &bytes[from..till]);
-            ((from as u64, till as u64), taking.finish().unwrap())
+            let mut digester = Digester::new(kind, (till - from) as u64);
+            digester.update(0, &bytes[from..till]);
+            ((from as u64, till as u64), digester.finish().unwrap())
         };
         let digests = [
-            digest(Kind::Blake3, (0, 100_001)),
-            digest(Kind::Crc128, (100_001, bytes.len())),
+            digest(DigestKind::Blake3, (0, 100_001)),
+            digest(DigestKind::Crc128, (100_001, bytes.len())),
         ];
         let mut root = Root::open(&folder).unwrap();
         let mut check = |bytes: &[u8]| {

@@ -1,79 +1,85 @@
-//! Hashes that others want to know, of the files as they are at the target, in a thread of its own.
+//! Thread that computes hashes of the files at the target for the user.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use lighthaul_files::hash::{Hashed, Hashes, Kind};
+use lighthaul_files::hash::{FileHashes, HashKind, RunningHashes};
 use lighthaul_io::fs::disk::Root;
 use lighthaul_session::error::Error;
 
 use super::transfer::Transfer;
-use crate::crew::Crew;
 use crate::message::Message;
-use crate::watch::Sight;
+use crate::thread_group::ThreadGroup;
+use crate::watch::CopyEvent;
 
-/// Bytes that are read at a time.
+/// Bytes of one read.
 const PIECE: usize = 1 << 20;
-/// How often it is checked whether more files can come.
+/// Interval at which the thread checks whether more files can come.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Takes hashes of files that are in place.
+/// Worker that hashes files in place.
 pub(super) struct Hasher<'a> {
     pub(super) transfer: &'a Transfer<'a>,
     pub(super) root: Root,
     pub(super) target: PathBuf,
-    pub(super) kinds: Vec<Kind>,
+    pub(super) kinds: Vec<HashKind>,
 }
 
 impl Hasher<'_> {
-    /// Takes and tells the hashes of all `files` until everything is in place.
+    /// Hashes and reports all `files` until all entries are settled.
     pub(crate) fn run(&mut self, files: &Receiver<PathBuf>) -> Result<(), Error> {
         loop {
-            let is_over = self.transfer.ledger.is_settled();
+            let is_over = self.transfer.table.is_settled();
             let patience = if is_over { Duration::ZERO } else { LOOK };
             match files.recv_timeout(patience) {
                 Ok(path) => self.file(&path)?,
                 Err(RecvTimeoutError::Timeout) if is_over => return Ok(()),
-                Err(RecvTimeoutError::Timeout) => self.transfer.crew.check()?,
+                Err(RecvTimeoutError::Timeout) => self.transfer.threads.check()?,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
         }
     }
 
     fn file(&mut self, path: &Path) -> Result<(), Error> {
-        match hashes_of(&self.transfer.crew, &mut self.root, path, &self.kinds)? {
+        match hashes_of(&self.transfer.threads, &mut self.root, path, &self.kinds)? {
             Ok((size, hashes)) => {
-                let hashed = Hashed {
+                let hashed = FileHashes {
                     path: path.as_os_str().as_encoded_bytes().to_vec(),
                     size,
                     hashes,
                 };
-                self.transfer.board.show(Sight::Hashed(hashed.clone()));
+                self.transfer
+                    .monitor
+                    .show(CopyEvent::Hashed(hashed.clone()));
                 self.transfer.session.say(&Message::Hashed(hashed))
             }
             Err(error) => {
                 let place = self.target.join(path);
                 let place = place.display();
                 self.transfer
-                    .board
-                    .tell(format!("no hash of {place} was taken: {error}"));
+                    .monitor
+                    .warn(format!("cannot compute the hashes of {place}: {error}"));
                 Ok(())
             }
         }
     }
 }
 
-/// Size and hashes of the file at `path`, or why there are none; fails only if everything does.
-#[expect(clippy::type_complexity, reason = "two faults that are not alike")]
+/// Returns the size and the hashes of the file at `path`, or the error of the file. Fails only if
+/// the copy has failed.
+#[expect(
+    clippy::type_complexity,
+    reason = "errors of the file and of the copy differ"
+)]
 pub(crate) fn hashes_of(
-    crew: &Crew,
+    threads: &ThreadGroup,
     root: &mut Root,
     path: &Path,
-    kinds: &[Kind],
-) -> Result<io::Result<(u64, Vec<(Kind, String)>)>, Error> {
-    let mut hashes = Hashes::new(kinds);
+    kinds: &[HashKind],
+) -> Result<io::Result<(u64, Vec<(HashKind, String)>)>, Error> {
+    let mut hashes = RunningHashes::new(kinds);
     let mut buffer = vec![0; PIECE];
     let file = match root.read(path) {
         Ok(file) => file,
@@ -82,7 +88,7 @@ pub(crate) fn hashes_of(
     let before = file.version();
     let mut at = 0;
     loop {
-        crew.check()?;
+        threads.check()?;
         match file.read_at(&mut buffer, at) {
             Ok(0) => break,
             Ok(count) => {
@@ -94,6 +100,6 @@ pub(crate) fn hashes_of(
     }
     Ok(match (before, file.version()) {
         (Ok(before), Ok(after)) if before == after => Ok((at, hashes.finish())),
-        _ => Err(io::Error::other("it changed")),
+        _ => Err(io::Error::other("the file changed while it was read")),
     })
 }

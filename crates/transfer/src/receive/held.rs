@@ -1,42 +1,44 @@
-//! Ranges that an earlier run left at the target: each is read back and compared with the sender's digest of its own
-//! bytes, while lanes receive what is missing. Whatever differs is sent again.
+//! Comparison of ranges that an earlier run left at the target.
+//!
+//! Each range is read back and compared with the sender's digest of its own bytes, while lanes
+//! receive what is missing. Ranges that differ are sent again.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
-use lighthaul_files::digest::{Digest, Taking};
+use lighthaul_files::digest::{Digest, Digester};
 use lighthaul_files::object::Span;
 use lighthaul_io::control::Frame;
 use lighthaul_io::fs::sparse;
 use lighthaul_session::error::{Code, Error};
 
+use super::entry_table::PendingFile;
 use super::job::Job;
-use super::ledger::Pending;
 use super::temp_files::{Attempt, TempFiles};
 use super::transfer::Transfer;
 use crate::message::{Compared, Listing, Report};
 
-/// A range that is there, and what the sender says of its own bytes.
+/// Range at the target, and the sender's report about its own bytes.
 #[derive(Debug)]
 pub(crate) struct HeldRange {
-    pub(crate) file: Arc<Pending>,
+    pub(crate) file: Arc<PendingFile>,
     pub(crate) span: Span,
     pub(crate) report: Report,
 }
 
-/// The thread that compares held ranges.
+/// Thread that compares held ranges.
 pub(super) struct HeldCheck<'a> {
     pub(super) transfer: &'a Transfer<'a>,
     pub(super) files: TempFiles,
-    /// Hears of ranges that agree, and of files that fail.
+    /// Queue for equal ranges and failed files.
     pub(super) jobs: Sender<Job>,
 }
 
 impl HeldCheck<'_> {
-    /// Compares ranges until no more can come.
+    /// Compares ranges until the queue ends.
     pub(crate) fn run(&mut self, todo: &Receiver<HeldRange>) -> Result<(), Error> {
         for held in todo {
-            self.transfer.crew.check()?;
+            self.transfer.threads.check()?;
             let (entry, span) = (held.file.number, held.span);
             let wanted = self.check(held)?;
             let compared = Compared {
@@ -50,7 +52,7 @@ impl HeldCheck<'_> {
         Ok(())
     }
 
-    /// Compares a range; answers whether it must be sent.
+    /// Compares a range. Returns true if it must be sent.
     fn check(&mut self, HeldRange { file, span, report }: HeldRange) -> Result<bool, Error> {
         let theirs = match report {
             Report::Digest(theirs) => theirs,
@@ -62,7 +64,7 @@ impl HeldCheck<'_> {
         match self.agrees(&file, span, theirs) {
             Ok(None) => Ok(false),
             Ok(Some(true)) => {
-                // a publisher that is gone has said why
+                // a publisher that has stopped has reported the reason
                 self.jobs.send(Job::Kept(file, span, theirs)).ok();
                 Ok(false)
             }
@@ -75,19 +77,19 @@ impl HeldCheck<'_> {
         }
     }
 
-    /// Wants a range after all; answers false for a file that has failed.
-    fn send_again(&self, file: &Pending, span: Span) -> bool {
+    /// Requests a range that differs. Returns false for a file that has failed.
+    fn send_again(&self, file: &PendingFile, span: Span) -> bool {
         let wanted = file.owe(span);
         if wanted {
-            self.transfer.ledger.want_more(span.1 - span.0);
+            self.transfer.table.want_more(span.1 - span.0);
         }
         wanted
     }
 
-    /// Whether the file has these bytes; nothing if it has failed.
+    /// Returns true if the file has these bytes, or none if it has failed.
     fn agrees(
         &mut self,
-        file: &Pending,
+        file: &PendingFile,
         (from, till): Span,
         theirs: Digest,
     ) -> Result<Option<bool>, Error> {
@@ -98,18 +100,18 @@ impl HeldCheck<'_> {
             output.read_at(buffer, from + at)?;
             Ok(buffer.len())
         };
-        // what cannot be read is not there
-        let ours = Taking::of(file.held_digest(), till - from, read).ok();
+        // bytes that cannot be read count as missing
+        let ours = Digester::read(file.held_digest(), till - from, read).ok();
         let agrees = ours == Some(theirs);
         if !agrees && self.files.sparse {
-            // zeros that come are not written: what is there must not show through
+            // zeros that arrive are not written, so the old bytes must be removed
             sparse::punch(&mut output, from..till)
                 .map_err(|error| self.files.fault(Attempt::Write, file, &error))?;
         }
         Ok(Some(agrees))
     }
 
-    fn fail(&self, file: &Pending, error: Error) {
+    fn fail(&self, file: &PendingFile, error: Error) {
         self.jobs.send(Job::Failed(file.number, error)).ok();
     }
 }

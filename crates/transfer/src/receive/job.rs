@@ -1,4 +1,4 @@
-//! What lanes and the sender say of objects and files, on its way to the thread that publishes.
+//! Jobs for the thread that publishes files.
 
 use std::sync::Arc;
 
@@ -6,32 +6,32 @@ use lighthaul_files::digest::Digest;
 use lighthaul_files::object::{Layout, Span};
 use lighthaul_session::error::Error;
 
-use super::ledger::Pending;
+use super::entry_table::PendingFile;
 use crate::message::Report;
 
-/// What a publisher hears.
+/// Job of the publisher.
 #[derive(Debug)]
 pub(crate) enum Job {
-    /// An object has come.
+    /// An object has arrived.
     Arrived(Arrived),
-    /// The sender has spoken about the next pieces of an object.
+    /// The sender has reported on the next pieces of an object.
     Reports(u64, Vec<Report>),
-    /// A range that an earlier run left is what the sender has.
-    Kept(Arc<Pending>, Span, Digest),
+    /// A range from an earlier run equals the source.
+    Kept(Arc<PendingFile>, Span, Digest),
     /// A file cannot be written.
     Failed(u64, Error),
 }
 
-/// An object that is coming.
+/// Object that is being received.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     pub(crate) number: u64,
     pub(crate) layout: Layout,
-    /// The file of each piece.
-    pub(crate) files: Vec<Arc<Pending>>,
+    /// Files of the pieces.
+    pub(crate) files: Vec<Arc<PendingFile>>,
 }
 
-/// An object that has come, and the digest of each piece; nothing for one whose file has failed.
+/// Object that has arrived, with the digest of each piece, or none for a piece of a failed file.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     pub(crate) object: Arc<Incoming>,

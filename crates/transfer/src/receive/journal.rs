@@ -1,9 +1,10 @@
-//! Journal of a large file: the ranges that an earlier run has written to its temporary file.
+//! Journal of a large file: ranges that an earlier run has written to its temporary file.
 //!
-//! The header names the file; each record behind it names a range, the digest that was compared and whether the bytes
-//! came sealed. A record is a hint which bytes need not be sent again, never a proof: a later run compares every such
-//! range with the sender's own bytes before it counts (see `held` beside this). A torn or senseless record, and all behind
-//! it, is ignored.
+//! The header identifies the file. Each record has a range, the kind of digest that was compared,
+//! and whether the bytes were encrypted on the network.
+//!
+//! Records are hints, not proofs: a later run compares each range with the sender's bytes (see
+//! `held`). A torn or invalid record is ignored, with all records after it.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,82 +12,85 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 
 use lighthaul_base::Malformed;
-use lighthaul_files::digest::Kind;
+use lighthaul_files::digest::DigestKind;
 use lighthaul_files::object::Span;
 use lighthaul_io::fs::disk::InputFile;
 use lighthaul_io::fs::version::Look;
 
 use crate::budget::Slot;
 
-/// The first octets of every journal, with the version of what follows.
+/// First octets of a journal, with the version of its format.
 const MAGIC: &[u8; 8] = b"LHJRNL02";
 const HEADER_LEN: usize = 8 + 8 + 8 + 4 + 8 + 4;
 const RECORD_LEN: usize = 8 + 8 + 1 + 1 + 4;
-/// The longest journal that is read.
+/// Most octets of a journal that are read.
 const LEN_MAX: u64 = 64 << 20;
-/// Most ranges of a file that a later run keeps: what the sender is told of them fits a message.
+/// Most ranges of a file that a later run keeps. They fit in a message to the sender.
 const RANGES_MAX: usize = 1 << 12;
 
-/// The journal of one file, held by one process at a time.
+/// Journal of one file, open in one process at a time.
 #[derive(Debug)]
 pub(crate) struct Journal {
     file: File,
     _slot: Slot,
 }
 
-/// Which file a journal is about.
+/// File that a journal describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subject {
-    /// How its source looked.
+    /// Version of the source file.
     pub look: Look,
-    /// Which start of the host its bytes do not outlive, zero if they are on disk.
+    /// Start of the host that the bytes do not survive, or zero if they are on disk.
     pub boot: u64,
 }
 
-/// A range that an earlier run has written, and how it came.
+/// Range that an earlier run has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// From where to where in the file.
+    /// Range in the file.
     pub span: Span,
-    /// How the bytes travelled.
-    pub passage: Passage,
+    /// Protection of the bytes on the network.
+    pub protection: Protection,
 }
 
-/// How bytes travelled, and by which digest both sides compared them.
+/// Protection of bytes on the network, and the digest that both sides compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Passage {
-    /// The digest that both sides agreed on.
-    pub digest: Kind,
-    /// Packets were encrypted and authenticated.
+pub struct Protection {
+    /// Kind of the digest.
+    pub digest: DigestKind,
+    /// True if packets were encrypted and authenticated.
     pub sealed: bool,
 }
 
-impl Passage {
-    /// Whether a forger on the path could have chosen the bytes: a CRC without encryption stops accidents only.
+impl Protection {
+    /// Returns true if an attacker on the path could have chosen the bytes. A CRC without
+    /// encryption only detects accidents.
     const fn is_forgeable(self) -> bool {
-        !self.sealed && !matches!(self.digest, Kind::Blake3) || matches!(self.digest, Kind::None)
+        !self.sealed && !matches!(self.digest, DigestKind::Blake3)
+            || matches!(self.digest, DigestKind::None)
     }
 }
 
-/// The digest by which ranges that earlier runs left are compared with the source: that of this run, or BLAKE3 where a
-/// forger could have chosen bytes that a CRC takes for the right ones.
-pub(crate) fn digest_for(held: &[Record], ours: Kind) -> Kind {
-    if held.iter().any(|record| record.passage.is_forgeable()) {
-        Kind::Blake3
+/// Returns the digest by which ranges of earlier runs are compared with the source. It is that of
+/// this run, or BLAKE3 if an attacker could have chosen bytes with the right CRC.
+pub(crate) fn digest_for(held: &[Record], ours: DigestKind) -> DigestKind {
+    if held.iter().any(|record| record.protection.is_forgeable()) {
+        DigestKind::Blake3
     } else {
         ours.or_default()
     }
 }
 
 impl Journal {
-    /// Reads the records of `file` about `subject`; none if it is about another file.
+    /// Reads the records of `file` about `subject`. Returns none if the journal describes another
+    /// file.
     pub(crate) fn read(file: &File, subject: Subject) -> io::Result<Vec<Record>> {
         let mut octets = Vec::new();
         file.take(LEN_MAX).read_to_end(&mut octets)?;
         Ok(decode(&octets, subject).unwrap_or_default())
     }
 
-    /// The same of a journal that nobody holds, as it is at this moment.
+    /// Reads the records of a journal that is not open for writing, in its current state.
     pub(crate) fn look(file: &InputFile, subject: Subject) -> io::Result<Vec<Record>> {
         let len = file.version()?.look.size.min(LEN_MAX);
         let mut octets = vec![0; usize::try_from(len).unwrap_or_default()];
@@ -94,7 +98,7 @@ impl Journal {
         Ok(decode(&octets[..len], subject).unwrap_or_default())
     }
 
-    /// Begins `file` anew, with the records that are held already.
+    /// Starts a new journal in `file`, with the records in `held`.
     pub(crate) fn begin(
         (mut file, slot): (File, Slot),
         subject: Subject,
@@ -110,7 +114,7 @@ impl Journal {
         Ok(Self { file, _slot: slot })
     }
 
-    /// Notes a range that is written and compared.
+    /// Adds a range that was written and compared.
     pub(crate) fn append(&mut self, record: Record) -> io::Result<()> {
         self.file.write_all(&encode(record))
     }
@@ -131,17 +135,17 @@ fn header(Subject { look, boot }: Subject) -> [u8; HEADER_LEN] {
 fn encode(record: Record) -> [u8; RECORD_LEN] {
     let Record {
         span: (from, till),
-        passage,
+        protection,
     } = record;
     let mut octets = [0; RECORD_LEN];
     octets[..8].copy_from_slice(&from.to_be_bytes());
     octets[8..16].copy_from_slice(&till.to_be_bytes());
-    octets[16] = match passage.digest {
-        Kind::Crc128 => 0,
-        Kind::Blake3 => 1,
-        Kind::None => 2,
+    octets[16] = match protection.digest {
+        DigestKind::Crc128 => 0,
+        DigestKind::Blake3 => 1,
+        DigestKind::None => 2,
     };
-    octets[17] = u8::from(passage.sealed);
+    octets[17] = u8::from(protection.sealed);
     let sum = checksum(&octets[..18]);
     octets[18..].copy_from_slice(&sum);
     octets
@@ -153,7 +157,7 @@ fn checksum(octets: &[u8]) -> [u8; 4] {
     sum
 }
 
-/// The records of a journal of `octets` about `subject`, in the order in which they were written.
+/// Decodes the records of a journal about `subject`, in the order in which they were written.
 pub fn decode(octets: &[u8], subject: Subject) -> Result<Vec<Record>, Malformed> {
     let (found, records) = octets.split_first_chunk::<HEADER_LEN>().ok_or(Malformed)?;
     if *found != header(subject) {
@@ -171,11 +175,11 @@ fn decode_record(octets: &[u8; RECORD_LEN]) -> Option<Record> {
     let (till, _) = rest.split_first_chunk()?;
     let record = Record {
         span: (u64::from_be_bytes(*from), u64::from_be_bytes(*till)),
-        passage: Passage {
+        protection: Protection {
             digest: match octets[16] {
-                0 => Kind::Crc128,
-                1 => Kind::Blake3,
-                _ => Kind::None,
+                0 => DigestKind::Crc128,
+                1 => DigestKind::Blake3,
+                _ => DigestKind::None,
             },
             sealed: octets[17] == 1,
         },
@@ -183,27 +187,27 @@ fn decode_record(octets: &[u8; RECORD_LEN]) -> Option<Record> {
     (encode(record) == *octets && record.span.0 < record.span.1).then_some(record)
 }
 
-/// What `records` name of a file that is `size` bytes long by now, in as few records as possible.
+/// Returns the `records` within the first `size` bytes of the file, in as few records as possible.
 pub(crate) fn within_file(records: Vec<Record>, size: u64) -> Vec<Record> {
-    let mut spans: BTreeMap<(u8, bool), (Passage, Vec<Span>)> = BTreeMap::new();
-    for Record { span, passage } in records {
+    let mut spans: BTreeMap<(u8, bool), (Protection, Vec<Span>)> = BTreeMap::new();
+    for Record { span, protection } in records {
         if span.1 <= size {
-            let key = (passage.digest as u8, passage.sealed);
+            let key = (protection.digest as u8, protection.sealed);
             spans
                 .entry(key)
-                .or_insert((passage, Vec::new()))
+                .or_insert((protection, Vec::new()))
                 .1
                 .push(span);
         }
     }
-    let merged = spans.into_values().flat_map(|(passage, spans)| {
+    let merged = spans.into_values().flat_map(|(protection, spans)| {
         let spans = merged(spans).into_iter();
-        spans.map(move |span| Record { span, passage })
+        spans.map(move |span| Record { span, protection })
     });
     merged.collect()
 }
 
-/// The same bytes in as few spans as possible, in order.
+/// Returns the same bytes in as few ranges as possible, in order.
 pub(crate) fn merged(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_unstable();
     let mut merged: Vec<Span> = Vec::new();
@@ -216,7 +220,8 @@ pub(crate) fn merged(mut spans: Vec<Span>) -> Vec<Span> {
     merged
 }
 
-/// At most [`RANGES_MAX`] of `spans`, which are in order: the longest. The sender sends the bytes of the others again.
+/// Returns the longest of `spans`, at most [`RANGES_MAX`], in order. The bytes of the others are
+/// sent again.
 pub(crate) fn longest(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_unstable_by_key(|(from, till)| Reverse(till - from));
     spans.truncate(RANGES_MAX);
@@ -224,7 +229,7 @@ pub(crate) fn longest(mut spans: Vec<Span>) -> Vec<Span> {
     spans
 }
 
-/// What of a file of `size` bytes is not in `held`.
+/// Returns the ranges of a file of `size` bytes that are not in `held`.
 pub(crate) fn missing(held: &[Span], size: u64) -> Vec<Span> {
     let mut missing = Vec::new();
     let mut at = 0;
@@ -240,7 +245,7 @@ pub(crate) fn missing(held: &[Span], size: u64) -> Vec<Span> {
     missing
 }
 
-/// The bytes that are in both `left` and `right`, each in order.
+/// Returns the bytes that are in both `left` and `right`, each in order.
 pub(crate) fn within(left: &[Span], right: &[Span]) -> Vec<Span> {
     let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());
     let mut both = Vec::new();
@@ -276,8 +281,8 @@ mod tests {
     fn written(span: Span) -> Record {
         Record {
             span,
-            passage: Passage {
-                digest: Kind::Blake3,
+            protection: Protection {
+                digest: DigestKind::Blake3,
                 sealed: true,
             },
         }
@@ -292,12 +297,12 @@ mod tests {
     }
 
     #[test]
-    fn records_survive_being_written() {
-        for digest in [Kind::Crc128, Kind::Blake3, Kind::None] {
+    fn encoded_records_are_read_back() {
+        for digest in [DigestKind::Crc128, DigestKind::Blake3, DigestKind::None] {
             for sealed in [false, true] {
-                let passage = Passage { digest, sealed };
+                let protection = Protection { digest, sealed };
                 let record = Record {
-                    passage,
+                    protection,
                     ..written((3, u64::MAX))
                 };
                 assert_eq!(decode_record(&encode(record)), Some(record));
@@ -307,10 +312,10 @@ mod tests {
     }
 
     #[test]
-    fn records_of_one_passage_are_merged_as_far_as_the_file_goes() {
+    fn records_with_equal_protection_are_merged_within_the_file() {
         let plain = |span| Record {
-            passage: Passage {
-                digest: Kind::Crc128,
+            protection: Protection {
+                digest: DigestKind::Crc128,
                 sealed: false,
             },
             span,
@@ -328,23 +333,58 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_could_be_forged_are_compared_by_a_hash() {
+    fn ranges_that_could_be_forged_are_compared_by_blake3() {
         let held = |digest, sealed| {
-            let passage = Passage { digest, sealed };
+            let protection = Protection { digest, sealed };
             let forged = Record {
-                passage,
+                protection,
                 ..written((0, 9))
             };
             [written((9, 10)), forged]
         };
         for (digest, sealed, ours, compared) in [
-            (Kind::Crc128, true, Kind::Crc128, Kind::Crc128),
-            (Kind::Crc128, true, Kind::Blake3, Kind::Blake3),
-            (Kind::Crc128, true, Kind::None, Kind::Crc128),
-            (Kind::Crc128, false, Kind::Crc128, Kind::Blake3),
-            (Kind::Blake3, false, Kind::Crc128, Kind::Crc128),
-            (Kind::None, true, Kind::Crc128, Kind::Blake3),
-            (Kind::None, false, Kind::None, Kind::Blake3),
+            (
+                DigestKind::Crc128,
+                true,
+                DigestKind::Crc128,
+                DigestKind::Crc128,
+            ),
+            (
+                DigestKind::Crc128,
+                true,
+                DigestKind::Blake3,
+                DigestKind::Blake3,
+            ),
+            (
+                DigestKind::Crc128,
+                true,
+                DigestKind::None,
+                DigestKind::Crc128,
+            ),
+            (
+                DigestKind::Crc128,
+                false,
+                DigestKind::Crc128,
+                DigestKind::Blake3,
+            ),
+            (
+                DigestKind::Blake3,
+                false,
+                DigestKind::Crc128,
+                DigestKind::Crc128,
+            ),
+            (
+                DigestKind::None,
+                true,
+                DigestKind::Crc128,
+                DigestKind::Blake3,
+            ),
+            (
+                DigestKind::None,
+                false,
+                DigestKind::None,
+                DigestKind::Blake3,
+            ),
         ] {
             let found = digest_for(&held(digest, sealed), ours);
             assert_eq!(found, compared, "{digest:?} {sealed} {ours:?}");
@@ -352,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_names_what_was_noted_up_to_a_tear() {
+    fn journal_is_read_up_to_a_torn_record() {
         let spans = [(0, 100), (300, 400), (100, 200)];
         let whole = octets(&spans);
         let noted: Vec<Record> = spans.into_iter().map(written).collect();
@@ -375,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn an_altered_octet_ends_the_records() {
+    fn altered_octet_ends_the_records() {
         let whole = octets(&[(1, 2), (3, 4)]);
         for at in 0..whole.len() {
             for bit in 0..8 {
@@ -391,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn journal_of_other_version_is_ignored() {
+    fn journal_of_another_version_is_ignored() {
         let mut older = octets(&[(1, 2)]);
         older[7] = b'1';
         let sum = checksum(&older[..36]);
@@ -400,14 +440,14 @@ mod tests {
     }
 
     #[test]
-    fn journal_file_returns_what_was_written_and_appended() {
+    fn journal_file_returns_written_and_appended_records() {
         let path = std::env::temp_dir().join(format!("journal-{}", std::process::id()));
         let open = || {
             let mut options = File::options();
             options.create(true).truncate(false).read(true).write(true);
             options.open(&path).unwrap()
         };
-        // a longer one, of an earlier run, is replaced as a whole
+        // a longer journal of an earlier run is replaced as a whole
         let held = [(0, 100), (300, 400), (600, 700)].map(written);
         Journal::begin((open(), Slot::alone()), SUBJECT, &held).unwrap();
         assert_eq!(Journal::read(&open(), SUBJECT).unwrap(), held);
@@ -420,7 +460,7 @@ mod tests {
     #[test]
     fn only_the_longest_ranges_are_kept_in_order() {
         let count = RANGES_MAX as u64 + 2;
-        // each shorter than the one before it, but far enough from it
+        // each shorter than the one before, and not adjacent to it
         let spans: Vec<Span> = (0..count)
             .map(|nth| (nth << 20, (nth << 20) + count - nth))
             .collect();
@@ -431,7 +471,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn held_and_missing_are_the_whole(spans in prop::collection::vec((0_u64..1000, 1_u64..300), 0..20)) {
+        fn held_and_missing_ranges_cover_the_file_once(spans in prop::collection::vec((0_u64..1000, 1_u64..300), 0..20)) {
             let spans: Vec<Span> = spans.iter().map(|(from, len)| (*from, (from + len).min(1000))).collect();
             let held = merged(spans.clone());
             let missing = missing(&held, 1000);
@@ -444,7 +484,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_within_is_in_both(
+        fn intersection_is_in_both_lists(
             spans in prop::collection::vec((0_u64..1000, 1_u64..300), 0..20),
             others in prop::collection::vec((0_u64..1000, 1_u64..300), 0..20),
         ) {

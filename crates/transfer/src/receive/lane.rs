@@ -1,4 +1,4 @@
-//! One lane on the receiving side: an object after the other, each by a machine of its own.
+//! Receiving side of a lane: one object after the other, each with its own machine.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,16 +9,16 @@ use lighthaul_io::drive::{Counters, Lane, Next, Owner, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::store::blocks::Blocks;
 use lighthaul_session::error::Error;
-use lighthaul_session::machine::{Learned, Moved, ReceiveMachine};
+use lighthaul_session::machine::{Learned, MachineEvent, ReceiveMachine};
 use lighthaul_session::offer::{self, Offer};
 
 use super::job::Incoming;
 use super::sink::FileSink;
 use super::transfer::Transfer;
-use crate::board::Counts;
-use crate::crew::{Crew, LOOK};
+use crate::monitor::Counts;
+use crate::thread_group::{CHECK_INTERVAL, ThreadGroup};
 
-/// A lane, and what it writes to.
+/// Receiving side of a lane, with its sink.
 pub(super) struct ReceiveLane<'a> {
     pub(super) transfer: &'a Transfer<'a>,
     pub(super) counts: &'a Counts,
@@ -26,17 +26,17 @@ pub(super) struct ReceiveLane<'a> {
     pub(super) lane: Lane,
     pub(super) store: Blocks<FileSink>,
     pub(super) objects: Objects<Incoming>,
-    /// By the object before.
+    /// Measurements of the previous object.
     pub(super) learned: Learned,
 }
 
 impl ReceiveLane<'_> {
-    /// Receives objects until there are no more.
+    /// Receives objects until the queue ends.
     pub(super) fn run(mut self) -> Result<(), Error> {
         loop {
-            match self.objects.recv_timeout(LOOK) {
+            match self.objects.recv_timeout(CHECK_INTERVAL) {
                 Ok(incoming) => self.receive(incoming)?,
-                Err(RecvTimeoutError::Timeout) => self.transfer.crew.check()?,
+                Err(RecvTimeoutError::Timeout) => self.transfer.threads.check()?,
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
@@ -52,11 +52,11 @@ impl ReceiveLane<'_> {
         let (number, len) = (incoming.number, incoming.layout.object_len());
         offer::rekey(session, &mut self.lane, number, plain);
         let setup = offer::setup(&offer, (number, len), &self.lane, plain)?;
-        offer::foresee(&mut self.lane, setup.protocol);
+        offer::predict_competition(&mut self.lane, setup.protocol);
         self.store.begin(Arc::new(incoming), len)?;
         let mut receiver = ReceiveMachine::new(session.clock.now(), &setup, self.learned);
         let mut owner = ReceiveOwner {
-            crew: &transfer.crew,
+            threads: &transfer.threads,
             counts: self.counts,
             counters: Arc::clone(&self.lane.counters),
             object_len: len,
@@ -79,12 +79,12 @@ impl ReceiveLane<'_> {
 }
 
 struct ReceiveOwner<'a> {
-    crew: &'a Crew,
+    threads: &'a ThreadGroup,
     counts: &'a Counts,
     counters: Arc<Counters>,
     object_len: u64,
     packet_len: u64,
-    /// What the lane had received before this object.
+    /// Counters of the lane before this object.
     bytes: u64,
     packets: u64,
     again: u64,
@@ -104,7 +104,7 @@ impl ReceiveOwner<'_> {
         counts
             .again
             .store(self.again + receiver.duplicates(), Relaxed);
-        // what crosses on the stream has arrived, too
+        // packets on the stream have arrived, too
         let seen = counters.received.load(Relaxed) + self.packets + receiver.received();
         counts.datagrams.store(seen, Relaxed);
         counts
@@ -118,19 +118,26 @@ impl ReceiveOwner<'_> {
 }
 
 impl Owner<ReceiveMachine> for ReceiveOwner<'_> {
-    fn event(&mut self, _: &mut ReceiveMachine, event: Moved, _: Instant) -> Result<Next, World> {
+    fn event(
+        &mut self,
+        _: &mut ReceiveMachine,
+        event: MachineEvent,
+        _: Instant,
+    ) -> Result<Next, World> {
         match event {
-            Moved::Round(..) | Moved::Asked(_) | Moved::Waits | Moved::Quiet(_) | Moved::Barren => {
-                Ok(Next::Continue)
-            }
-            Moved::Complete => Ok(Next::Finish),
-            Moved::Failed(why) => Err(World::PeerMisbehaved(why)),
+            MachineEvent::Round(..)
+            | MachineEvent::Asked(_)
+            | MachineEvent::Idle
+            | MachineEvent::Paused(_)
+            | MachineEvent::Barren => Ok(Next::Continue),
+            MachineEvent::Complete => Ok(Next::Finish),
+            MachineEvent::Failed(why) => Err(World::PeerMisbehaved(why)),
         }
     }
 
     fn tick(&mut self, receiver: &mut ReceiveMachine, _: Instant) -> Result<Next, World> {
         self.count(receiver);
-        match self.crew.check() {
+        match self.threads.check() {
             Ok(()) => Ok(Next::Continue),
             Err(error) => {
                 self.failed = Some(error);

@@ -1,49 +1,49 @@
-//! Names of files that have others, which wait until the first is in place.
+//! Hard links that wait until the first name of their file is in place.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 
 use lighthaul_files::manifest::Entry;
 
-/// Files that are remembered at a time, as on the sending side.
+/// Most files in the table, as on the sending side.
 const FIRSTS_MAX: usize = 1 << 20;
-/// Octets of their paths.
+/// Most octets of their paths.
 const OCTETS_MAX: usize = 256 << 20;
 
-/// A further name of a file.
+/// Further name of a file.
 #[derive(Debug)]
 pub(crate) struct Name {
     pub(crate) number: u64,
     pub(crate) entry: Entry,
-    /// What it is called until it takes the place of whatever has the name.
+    /// Temporary path of the link, until it replaces the item at its final path.
     pub(crate) temporary: PathBuf,
 }
 
-/// Where the file is that a name is for, or the exit code of its failure.
-pub(crate) type Whereabouts = Result<Vec<u8>, u8>;
+/// Path of the linked file, or the exit status of its failure.
+pub(crate) type LinkTarget = Result<Vec<u8>, u8>;
 
-/// Files of which more names may come, and the names that have come.
+/// Files with further names, and the names that were listed.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     firsts: BTreeMap<u64, First>,
     octets: usize,
-    ready: VecDeque<(Name, Whereabouts)>,
-    /// Names that are not in place and have not failed.
+    ready: VecDeque<(Name, LinkTarget)>,
+    /// Numbers of names that are not in place and have not failed.
     open: BTreeSet<u64>,
 }
 
 #[derive(Debug)]
 struct First {
     path: Vec<u8>,
-    /// Names that have not come yet.
+    /// Names that were not listed yet.
     left: u64,
     settled: Option<Result<(), u8>>,
     waiting: Vec<Name>,
 }
 
 impl Links {
-    /// Remembers that `left` more names may come for entry `number`, unless there is no room: then they
-    /// become files of their own.
+    /// Records that `left` more names of entry `number` may follow. If the table is full, they
+    /// become separate files.
     pub(crate) fn begin(&mut self, number: u64, entry: &Entry, left: u64) {
         let octets = self.octets + entry.path.len();
         if left == 0 || self.firsts.len() >= FIRSTS_MAX || octets > OCTETS_MAX {
@@ -59,7 +59,7 @@ impl Links {
         self.firsts.insert(number, first);
     }
 
-    /// Has `name` wait for entry `first`; answers whether that is known.
+    /// Lets `name` wait for entry `first`. Returns false if that entry is unknown.
     pub(crate) fn wait(&mut self, first: u64, name: Name) -> bool {
         let Some(file) = self.firsts.get_mut(&first) else {
             return false;
@@ -67,37 +67,38 @@ impl Links {
         file.left = file.left.saturating_sub(1);
         self.open.insert(name.number);
         file.waiting.push(name);
-        self.stir(first);
+        self.release(first);
         true
     }
 
-    /// Entry `number` is in place, or has failed with this exit code.
+    /// Records that entry `number` is in place, or has failed with this exit status.
     pub(crate) fn settle(&mut self, number: u64, result: Result<(), u8>) {
         self.open.remove(&number);
         if let Some(file) = self.firsts.get_mut(&number) {
             file.settled = Some(result);
-            self.stir(number);
+            self.release(number);
         }
     }
 
-    /// The next name whose file is in place, or has failed.
-    pub(crate) fn next(&mut self) -> Option<(Name, Whereabouts)> {
+    /// Returns the next name whose file is in place or has failed.
+    pub(crate) fn next(&mut self) -> Option<(Name, LinkTarget)> {
         self.ready.pop_front()
     }
 
-    /// The first name that is neither in place nor has failed.
+    /// Returns the lowest number of a name that is neither in place nor has failed.
     pub(crate) fn first_open(&self) -> Option<u64> {
         self.open.first().copied()
     }
 
-    fn stir(&mut self, first: u64) {
+    /// Moves the names that wait for entry `first` to the queue, if that is settled.
+    fn release(&mut self, first: u64) {
         let Some(file) = self.firsts.get_mut(&first) else {
             return;
         };
         let Some(settled) = file.settled else { return };
-        let whereabouts = settled.map(|()| file.path.clone());
+        let target = settled.map(|()| file.path.clone());
         for name in file.waiting.drain(..) {
-            self.ready.push_back((name, whereabouts.clone()));
+            self.ready.push_back((name, target.clone()));
         }
         if file.left == 0 {
             self.octets -= file.path.len();
@@ -113,13 +114,13 @@ mod tests {
     fn name(number: u64) -> Name {
         Name {
             number,
-            entry: Entry::gone(number.to_string().into_bytes()),
+            entry: Entry::bare(number.to_string().into_bytes()),
             temporary: PathBuf::new(),
         }
     }
 
     #[test]
-    fn names_wait_for_their_file_and_hear_of_its_failure() {
+    fn links_wait_for_their_file_and_learn_of_its_failure() {
         let mut links = Links::default();
         links.begin(1, &name(1).entry, 2);
         links.begin(2, &name(2).entry, 5);
@@ -139,7 +140,7 @@ mod tests {
             links.settle(number, Ok(()));
         }
         assert_eq!(links.first_open(), None);
-        // all names of the first have come
+        // all names of the first file were listed
         assert!(!links.wait(1, name(7)) && links.wait(2, name(8)));
         assert_eq!(links.octets, 1);
     }

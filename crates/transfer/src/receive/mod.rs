@@ -1,44 +1,47 @@
-//! The receiving side of a transfer.
+//! Receiving side of a copy.
 //!
-//! - [`receiver`]: its threads, and what it hears; `transfer`: what they share; `settings`: how; `equip`: what those work with; [`landing`]: where files go
-//! - `judge`: looks at the list; `decide`: what is to be done with an entry; `want`: what must come of a file
-//! - `ledger`: what is on its way
-//! - `sieve`: what the target has and the source does not; `prune`: it goes
-//! - `links`: names that wait for the first of the same file; `room`: whether all that fits
-//! - `lane`: objects received one after the other; `sink`: their bytes written
-//! - `dress`: what is kept besides bytes and names; `permit`: what of that a peer may set
-//! - `job`: what is said of those to `publish`: what agrees gets its name, `unsynced`: once it is on disk, `device`: and was read back
-//! - [`journal`]: hints for a later run, and `held`: which of those hold
-//! - `temp_files`: files until then, where `cradle` says, and `claim`: whose they are
-//! - `hashing`: what others want to know of files
+//! - [`receiver`]: threads and messages; `transfer`: shared state; `settings`: settings; `setup`:
+//!   creation of lanes and workers; [`target_folder`]: folder that the entries go to
+//! - `entry_checker`: comparison of entries with the target; `decide`: action for an entry; `want`:
+//!   ranges of a file to request
+//! - `entry_table`: listed entries and their results
+//! - `source_names`: names at the source; `prune`: deletion of what the source does not have
+//! - `links`: hard links; `free_space`: comparison with the size of wanted files
+//! - `lane`: objects of one lane; `sink`: their bytes in files
+//! - `metadata`: owners, attributes and times; `permit`: metadata that a peer may set
+//! - `job`: queue of `publish`, which compares and renames files; `unsynced`: files to sync;
+//!   `device`: reading back
+//! - [`journal`]: ranges of partial files; `held`: comparison of these
+//! - `temp_files`: temporary files; `temp_place`: their place; `writer_lock`: lock files of writers
+//! - `hashing`: hashes for the user
 pub mod journal;
-pub mod landing;
 pub mod receiver;
+pub mod target_folder;
 
-mod claim;
-mod cradle;
 mod decide;
 mod device;
-mod dress;
-mod equip;
+mod entry_checker;
+mod entry_table;
+mod free_space;
 mod hashing;
 mod held;
 mod job;
-mod judge;
 mod lane;
-mod ledger;
 mod links;
+mod metadata;
 mod permit;
 mod prune;
 mod publish;
-mod room;
 mod settings;
-mod sieve;
+mod setup;
 mod sink;
+mod source_names;
 mod temp_files;
+mod temp_place;
 mod transfer;
 mod unsynced;
 mod want;
+mod writer_lock;
 
 #[cfg(test)]
 mod tests;

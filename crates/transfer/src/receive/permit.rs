@@ -1,27 +1,27 @@
-//! What of a file's metadata a peer may set, as the side that receives decides.
+//! Metadata that a peer may set, as the receiving side decides.
 
-use lighthaul_files::manifest::{Entry, Kind};
+use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_io::fs::metadata::{Keep, MetadataKind, NotKept, NotKeptReason};
 
-/// What a peer may set besides names, bytes, permissions, times, `user.*` attributes and access lists. The default is
-/// nothing.
+/// Metadata that a peer may set besides names, contents, permissions, times, `user.*` attributes
+/// and access lists. The default is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Permit {
-    /// Users and groups.
+    /// True to set users and groups.
     pub owners: bool,
-    /// Set-user-ID, set-group-ID and sticky bits, `security.*` and `trusted.*` attributes; and replacing or removing
-    /// devices, FIFOs and sockets.
+    /// True to set set-user-ID, set-group-ID and sticky bits, `security.*` and `trusted.*`
+    /// attributes, and to replace or remove devices, FIFOs and sockets.
     pub special: bool,
 }
 
 impl Permit {
-    /// All that the system lets us do: for copies that the user asked for here.
+    /// Everything that the kernel permits, for copies that the user of this host requested.
     pub const ALL: Self = Self {
         owners: true,
         special: true,
     };
 
-    /// What is to be kept, as far as that may be set.
+    /// Returns the part of `keep` that may be set.
     pub(crate) const fn limit(self, keep: Keep) -> Keep {
         Keep {
             owner: keep.owner && self.owners,
@@ -29,7 +29,8 @@ impl Permit {
         }
     }
 
-    /// Takes from `entry` what may not be set, and returns what that was of all that is to be kept.
+    /// Removes the metadata of `entry` that may not be set. Returns the parts of it that `keep`
+    /// asks for.
     pub(crate) fn apply(self, entry: &mut Entry, keep: Keep) -> Vec<NotKept> {
         let mut withheld = Vec::new();
         let mut withhold = |part| {
@@ -39,14 +40,14 @@ impl Permit {
             });
         };
         let lends = entry.mode & SET_ID != 0;
-        let is_file = matches!(entry.kind, Kind::File(_));
+        let is_file = matches!(entry.kind, EntryKind::File(_));
         if !self.special && entry.mode & SPECIAL != 0 {
             if keep.owner || !is_file || !lends {
                 withhold(MetadataKind::SetId);
             }
             entry.mode &= !SPECIAL;
         } else if is_file && lends && !self.limit(keep).owner {
-            // another owner's rights are not for whoever runs it
+            // the program would run with the rights of another owner than at the source
             if keep.owner {
                 withhold(MetadataKind::SetId);
             }
@@ -70,7 +71,7 @@ impl Permit {
     }
 }
 
-/// What files have that are not given to anybody.
+/// Returns the user and group of new files.
 fn ours() -> (u32, u32) {
     (
         rustix::process::geteuid().as_raw(),
@@ -82,7 +83,7 @@ fn is_privileged(name: &[u8]) -> bool {
     name.starts_with(b"security.") || name.starts_with(b"trusted.")
 }
 
-/// Set-user-ID and set-group-ID, and these with the sticky bit.
+/// Set-user-ID and set-group-ID bits, and these with the sticky bit.
 const SET_ID: u32 = 0o6000;
 pub(super) const SPECIAL: u32 = 0o7000;
 
@@ -104,9 +105,9 @@ mod tests {
         };
         Entry {
             mode: 0o104_755,
-            kind: Kind::File(1),
+            kind: EntryKind::File(1),
             extras: Some(Box::new(extras)),
-            ..Entry::gone(b"program".to_vec())
+            ..Entry::bare(b"program".to_vec())
         }
     }
 
@@ -120,7 +121,7 @@ mod tests {
     };
 
     #[test]
-    fn by_default_a_peer_sets_no_owner_no_special_bit_and_no_privileged_attribute() {
+    fn peer_sets_no_owner_special_bit_or_privileged_attribute_by_default() {
         let mut entry = program();
         let withheld = Permit::default().apply(&mut entry, ALL);
         assert_eq!(entry.mode & 0o7777, 0o755);
@@ -140,11 +141,11 @@ mod tests {
             "{}",
             withheld[0]
         );
-        // folders have such bits, too
+        // folders have these bits, too
         let mut folder = Entry {
             mode: 0o43_777,
-            kind: Kind::Folder,
-            ..Entry::gone(b"folder".to_vec())
+            kind: EntryKind::Folder,
+            ..Entry::bare(b"folder".to_vec())
         };
         assert_eq!(
             Permit::default().apply(&mut folder, Keep::default()).len(),
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn rights_lift_that_and_a_set_id_bit_takes_both() {
+    fn rights_permit_owners_and_special_bits() {
         let mut entry = program();
         assert_eq!(Permit::ALL.apply(&mut entry, ALL), []);
         assert_eq!(entry, program());
@@ -171,9 +172,9 @@ mod tests {
         assert_eq!(
             entry.mode & 0o7777,
             0o755,
-            "whoever owns it, it is not who was meant"
+            "the owner differs from that of the source"
         );
-        // who wants no owners kept is told nothing
+        // no message if owners are not preserved
         let mut entry = program();
         assert_eq!(Permit::ALL.apply(&mut entry, Keep::default()), []);
         assert_eq!(entry.mode & 0o7777, 0o755);

@@ -1,4 +1,4 @@
-//! Removes what the target has and the source does not, if somebody wants that.
+//! Deletion of items that the target has and the source does not, if the user asks for it.
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -6,8 +6,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use lighthaul_files::filter::Verdict;
-use lighthaul_files::manifest::{Entry, Kind};
+use lighthaul_files::filter::Decision;
+use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::options::Action;
 use lighthaul_files::special::special;
 use lighthaul_io::control::Frame;
@@ -16,45 +16,45 @@ use lighthaul_io::host::wait::pause;
 use lighthaul_session::error::{Code, Error};
 use rustix::fs::FileType;
 
-use super::cradle::Cradle;
-use super::judge::{Judge, Place};
-use crate::crew::LOOK;
+use super::entry_checker::{EntryChecker, Place};
+use super::temp_place::TempPlace;
 use crate::message::{Listing, in_parts};
-use crate::watch::{Failed, Sight};
+use crate::thread_group::CHECK_INTERVAL;
+use crate::watch::{CopyEvent, Failed};
 
-/// Removed paths that are told together.
+/// Most removed paths that are reported together.
 const REMOVED_MAX: usize = 200;
 
-impl Judge<'_> {
-    /// Whether what the source does not have goes. A list names only parts of folders, so it says nothing
-    /// of the rest.
+impl EntryChecker<'_> {
+    /// Returns true if items that the source does not have are deleted. Not with a list of paths,
+    /// which names only parts of folders.
     pub(super) const fn prunes(&self) -> bool {
         self.transfer.options().delete && !self.transfer.options().listed
     }
 
-    /// Removes what a folder has and its source does not; without one, of the target's own. What a rule
-    /// leaves out at the source stays here, too.
+    /// Deletes the items of `folder` that its source does not have, or those of the target folder.
+    /// Items that a rule excludes stay.
     pub(super) fn remove(&self, place: &mut Place, folder: Option<&Entry>) -> Result<(), Error> {
         if !self.prunes() {
             return Ok(());
         }
         let path = folder.map_or(&[][..], |entry| &entry.path);
         let there = match place.root.names(Path::new(OsStr::from_bytes(path)), b"") {
-            // a dry run makes no folders
-            _ if place.is_fresh(path) => Vec::new(),
+            // a dry run creates no folders
+            _ if place.is_emptied(path) => Vec::new(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             there => there.map_err(|error| failed(place, &error, path))?,
         };
-        for gone in place.sieve.end(path, there) {
+        for gone in place.source_names.end_folder(path, there) {
             self.prune(place, gone)?;
         }
-        if let Some(why) = place.sieve.doubts() {
-            self.transfer.board.tell(why);
+        if let Some(why) = place.source_names.take_warning() {
+            self.transfer.monitor.warn(why);
         }
         Ok(())
     }
 
-    /// Removes what is at `path`, or tells that it would go.
+    /// Deletes the item at `path`, or reports it in a dry run.
     fn prune(&self, place: &mut Place, path: Vec<u8>) -> Result<(), Error> {
         let at = Path::new(OsStr::from_bytes(&path));
         if self.transfer.options().dry_run.is_some() {
@@ -62,12 +62,12 @@ impl Judge<'_> {
             if there.is_some_and(|meta| self.keeps(place, &path, meta.kind)) {
                 return Ok(());
             }
-            let entry = Entry::gone(path);
+            let entry = Entry::bare(path);
             return self.plan(Action::Delete, &entry, "the source does not have it");
         }
         if let Err(error) = self.remove_tree(place, &path) {
             let error = failed(place, &error, &path);
-            self.transfer.board.show(Sight::Failed(Failed {
+            self.transfer.monitor.show(CopyEvent::Failed(Failed {
                 path,
                 code: error.code as u8,
                 why: error.text,
@@ -76,23 +76,24 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// What is there once what is of another kind than `entry` has made room for it, as what is deleted does.
+    /// Removes an item of another kind than `entry` with `--delete`. Returns the metadata of the
+    /// item that remains, if any.
     pub(super) fn make_room(
         &self,
         place: &mut Place,
         entry: &Entry,
         there: Option<Meta>,
     ) -> Result<Option<Meta>, Error> {
-        let Some(obstacle) = place.landing.obstacle(entry, there)? else {
+        let Some(obstacle) = place.target_folder.obstacle(entry, there)? else {
             return Ok(there);
         };
         if !self.prunes() {
-            let text = format!("{obstacle}: remove it, or copy with --delete");
+            let text = format!("{obstacle}; remove it, or use --delete to replace it");
             return Err(Error::new(Code::Open, text));
         }
         if self.transfer.options().dry_run.is_some() {
-            if entry.kind == Kind::Folder {
-                place.fresh = Some(entry.path.clone());
+            if entry.kind == EntryKind::Folder {
+                place.emptied = Some(entry.path.clone());
             }
             return Ok(there);
         }
@@ -101,59 +102,60 @@ impl Judge<'_> {
         }
         let there = place.root.look(entry.path());
         if !matches!(there, Ok(None)) {
-            let text = format!("{obstacle}, but the rules keep something there");
+            let text = format!("{obstacle}, but rules protect some of its contents");
             return Err(Error::new(Code::Open, text));
         }
         Ok(None)
     }
 
-    /// Removes what is at `path`, but for what rules leave alone, and tells both sides what went.
+    /// Removes the tree at `path`, except what rules protect, and reports the removed paths to both
+    /// sides.
     fn remove_tree(&self, place: &mut Place, path: &[u8]) -> io::Result<()> {
         let mut root = place.root.another()?;
         let gone = RefCell::new(Vec::new());
         let removed = {
-            // a transfer that has failed, or whose caller may no longer write, removes nothing more
+            // a copy that has failed or lost its rights removes nothing more
             let keep = |path: &[u8], kind| {
-                self.transfer.crew.check().is_err() || self.keeps(place, path, kind)
+                self.transfer.threads.check().is_err() || self.keeps(place, path, kind)
             };
             let note = |path: &[u8]| {
                 gone.borrow_mut().push(path.to_vec());
                 if gone.borrow().len() >= REMOVED_MAX {
-                    self.tell_removed(gone.take());
+                    self.report_removed(gone.take());
                 }
             };
             root.remove_tree(Path::new(OsStr::from_bytes(path)), &keep, &note)
         };
-        self.tell_removed(gone.take());
+        self.report_removed(gone.take());
         removed
     }
 
-    /// Tells both sides what was removed, as fast as the sender takes it.
-    fn tell_removed(&self, paths: Vec<Vec<u8>>) {
+    /// Reports removed paths to both sides, as fast as the sender reads.
+    fn report_removed(&self, paths: Vec<Vec<u8>>) {
         if paths.is_empty() {
             return;
         }
-        while !self.transfer.stream.has_room() && self.transfer.crew.check().is_ok() {
-            pause(LOOK);
+        while !self.transfer.stream.has_room() && self.transfer.threads.check().is_ok() {
+            pause(CHECK_INTERVAL);
         }
         for paths in in_parts(paths) {
             let listing = Listing::Removed(paths.clone());
-            // a connection that is lost is noticed by who hears from it
+            // the thread that receives notices a lost connection
             self.transfer
                 .stream
                 .send(&Frame::message(listing.encode()))
                 .ok();
-            self.transfer.board.show(Sight::Removed(paths));
+            self.transfer.monitor.show(CopyEvent::Removed(paths));
         }
     }
 
-    /// Whether `path` stays though the source does not have it.
+    /// Returns true if `path` must stay although the source does not have it.
     fn keeps(&self, place: &Place, path: &[u8], kind: FileType) -> bool {
-        let at = place.landing.folder.join(OsStr::from_bytes(path));
-        let path = place.landing.at_source(path, &place.first);
+        let at = place.target_folder.folder.join(OsStr::from_bytes(path));
+        let path = place.target_folder.at_source(path, &place.first);
         let folder = kind == FileType::Directory;
         if self.is_partial(&path)
-            || self.transfer.options().rules.verdict(&path, folder) != Verdict::Take
+            || self.transfer.options().rules.decide(&path, folder) != Decision::Include
         {
             return true;
         }
@@ -161,23 +163,23 @@ impl Judge<'_> {
             return false;
         };
         self.transfer
-            .board
-            .tell(format!("{} stays: it is a {what}", at.display()));
+            .monitor
+            .warn(format!("{} was not deleted: it is a {what}", at.display()));
         true
     }
 
-    /// Whether `path` is a folder for files that are not whole.
+    /// Returns true if `path` is a folder for temporary files.
     fn is_partial(&self, path: &[u8]) -> bool {
-        match &self.transfer.cradle {
-            Cradle::Folder(name) => {
+        match &self.transfer.temp_place {
+            TempPlace::Folder(name) => {
                 path.rsplit(|octet| *octet == b'/').next() == Some(name.as_os_str().as_bytes())
             }
-            Cradle::Beside | Cradle::Place => false,
+            TempPlace::Beside | TempPlace::InPlace => false,
         }
     }
 }
 
 fn failed(place: &Place, error: &io::Error, path: &[u8]) -> Error {
-    let place = place.landing.folder.join(OsStr::from_bytes(path));
+    let place = place.target_folder.folder.join(OsStr::from_bytes(path));
     Error::file(Code::Io, "cannot remove", &place, error)
 }

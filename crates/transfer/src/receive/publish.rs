@@ -1,4 +1,4 @@
-//! Compares what arrived with what was sent, and gives files their names.
+//! Publisher: compares received data with the source, and renames complete files.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -10,83 +10,84 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use lighthaul_files::digest::Digest;
-use lighthaul_files::hash::Asked;
+use lighthaul_files::hash::HashRequest;
 use lighthaul_files::manifest::Entry;
 use lighthaul_files::object::Span;
 use lighthaul_io::fs::disk::Root;
 use lighthaul_session::error::{Code, Error};
+use lighthaul_session::fault::PeerFault;
 
-use super::claim::Claim;
-use super::cradle::Cradle;
 use super::device;
-use super::dress::Wardrobe;
+use super::entry_table::{EntryTable, PendingFile, Settled};
 use super::hashing::hashes_of;
 use super::job::{Arrived, Job};
-use super::journal::{Passage, Record};
-use super::ledger::{Ledger, Pending, Settled};
-use super::links::{Name, Whereabouts};
-use super::settings::{Landed, Settings};
+use super::journal::{Protection, Record};
+use super::links::{LinkTarget, Name};
+use super::metadata::MetadataWriter;
+use super::settings::{OpenTarget, Settings};
 use super::temp_files::replaced;
+use super::temp_place::TempPlace;
 use super::unsynced::Unsynced;
-use crate::crew::Crew;
+use super::writer_lock::WriterLock;
 use crate::message::Report;
+use crate::thread_group::ThreadGroup;
 
-/// How often folders are looked at of which everything may be in place.
+/// Interval at which ended folders are checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The thread that publishes.
+/// Thread that publishes files.
 pub(crate) struct Publisher<'a> {
-    crew: &'a Crew,
-    ledger: &'a Ledger,
+    threads: &'a ThreadGroup,
+    table: &'a EntryTable,
     root: Root,
-    /// What people know the root as.
+    /// Path of the root for messages.
     target: PathBuf,
-    wardrobe: &'a Wardrobe<'a>,
-    /// Bytes must be on disk before a name appears.
+    metadata: &'a MetadataWriter<'a>,
+    /// True if data are synced before a file gets its name.
     sync: bool,
-    /// And are read back from there.
+    /// True if files are also read back from the device.
     read_back: bool,
-    /// How bytes travel, and by which digest both sides compare them.
-    passage: Passage,
-    /// What the one file must come to.
-    expected: Vec<Asked>,
-    cradle: Cradle,
-    /// Our mark on the root, which is gone before the root is finished.
-    claim: Option<Claim>,
-    /// The root itself, if it is to look like a folder of the source, and the number of its entry.
+    /// Protection of the bytes on the network.
+    protection: Protection,
+    /// Expected hashes of the only file.
+    expected: Vec<HashRequest>,
+    temp_place: TempPlace,
+    /// Lock on the root, which is released before the root gets its metadata.
+    lock: Option<WriterLock>,
+    /// Number and entry of the target folder, if it gets metadata of a source folder.
     top: Option<(u64, Entry)>,
     arrived: BTreeMap<u64, Arrived>,
     reports: BTreeMap<u64, Vec<Report>>,
-    /// Objects of which both sides have spoken.
+    /// Objects with all reports.
     matched: Vec<(Arrived, Vec<Report>)>,
-    /// Ranges that an earlier run left, and that agree.
-    kept: Vec<(Arc<Pending>, Span, Digest)>,
+    /// Ranges from an earlier run that equal the source.
+    kept: Vec<(Arc<PendingFile>, Span, Digest)>,
 }
 
 impl<'a> Publisher<'a> {
-    /// A publisher below a root, which people know by its path, and which has our mark on it.
+    /// Creates a publisher below a root, with the root's path for messages and its lock.
     pub(crate) fn new(
-        crew: &'a Crew,
-        ledger: &'a Ledger,
-        (root, target, claim): Landed,
-        wardrobe: &'a Wardrobe<'a>,
-        (settings, cradle): (&Settings, Cradle),
+        threads: &'a ThreadGroup,
+        table: &'a EntryTable,
+        (root, target, lock): OpenTarget,
+        metadata: &'a MetadataWriter<'a>,
+        (settings, temp_place): (&Settings, TempPlace),
     ) -> Self {
         let options = &settings.options;
-        // a dry run takes no hashes
-        let expects = |asked: &&Asked| asked.expected.is_some() && options.dry_run.is_none();
+        // a dry run computes no hashes
+        let expects = |asked: &&HashRequest| asked.expected.is_some() && options.dry_run.is_none();
         Self {
-            crew,
-            ledger,
+            threads,
+            table,
             root,
             target,
-            wardrobe,
+            metadata,
             sync: options.sync || options.verify_disk,
             read_back: options.verify_disk,
-            passage: settings.passage(),
+            protection: settings.protection(),
             expected: options.hash.iter().filter(expects).cloned().collect(),
-            cradle,
-            claim,
+            temp_place,
+            lock,
             top: None,
             arrived: BTreeMap::new(),
             reports: BTreeMap::new(),
@@ -95,31 +96,31 @@ impl<'a> Publisher<'a> {
         }
     }
 
-    /// Publishes until nothing more can come, and folders last.
+    /// Publishes files until no more can come, then finishes folders.
     pub(crate) fn run(&mut self, jobs: &Receiver<Job>) -> Result<(), Error> {
         loop {
             let next = jobs.recv_timeout(LOOK);
             let has_ended = matches!(next, Err(RecvTimeoutError::Disconnected));
-            // what has come while the disk was busy goes there together
+            // jobs that came while the disk was busy are handled together
             for job in next.ok().into_iter().chain(jobs.try_iter()) {
                 self.take(job);
             }
-            // what is proved stays, also where the copy fails: the next need not send it again
+            // verified data stay even if the copy fails, so that the next copy need not send them
             self.settle()?;
-            self.crew.check()?;
+            self.threads.check()?;
             if has_ended {
                 break;
             }
         }
-        while !self.ledger.is_closed() {
-            self.crew.check()?;
+        while !self.table.is_closed() {
+            self.threads.check()?;
             std::thread::park_timeout(LOOK);
         }
         if !self.arrived.is_empty() {
-            return Err(Error::new(Code::Protocol, "the sender left out a digest"));
+            return Err(PeerFault::Unexpected("the digest of a piece").into());
         }
-        if !self.ledger.pending().is_empty() {
-            return Err(Error::new(Code::Protocol, "the sender left out a file"));
+        if !self.table.pending().is_empty() {
+            return Err(PeerFault::Unexpected("the data of a file").into());
         }
         self.check_expected()?;
         self.link();
@@ -131,7 +132,7 @@ impl<'a> Publisher<'a> {
         Ok(())
     }
 
-    /// Takes in what is said of an object or a file.
+    /// Adds the content of a job.
     fn take(&mut self, job: Job) {
         match job {
             Job::Arrived(arrived) => {
@@ -148,7 +149,7 @@ impl<'a> Publisher<'a> {
         }
     }
 
-    /// Brings together an object that has come and what was said of it, once that is all.
+    /// Moves an object and its reports to the matched ones, if both are complete.
     fn pair(&mut self, number: u64) {
         let arrived = self.arrived.get(&number);
         let reports = self.reports.get(&number).map(Vec::len);
@@ -160,14 +161,14 @@ impl<'a> Publisher<'a> {
             .extend(self.arrived.remove(&number).zip(reports));
     }
 
-    /// Gives files their names that are whole and compared, and notes what has come of others.
+    /// Renames complete files, and records the ranges of others in their journals.
     fn settle(&mut self) -> Result<(), Error> {
         let (mut whole, mut parts) = (Vec::new(), Vec::new());
         for (arrived, reports) in std::mem::take(&mut self.matched) {
             if reports.len() != arrived.digests.len() {
-                return Err(Error::new(Code::Protocol, "the sender left out a digest"));
+                return Err(PeerFault::Unexpected("the digest of a piece").into());
             }
-            self.judge(&arrived, reports, &mut whole, &mut parts);
+            self.compare_object(&arrived, reports, &mut whole, &mut parts);
         }
         for (file, span, digest) in std::mem::take(&mut self.kept) {
             if self.prove(&file, span, digest) == Some(true) {
@@ -175,7 +176,7 @@ impl<'a> Publisher<'a> {
             }
         }
         let touched = untouched_by_failure(&whole, &parts);
-        // before a mode may forbid it
+        // before a new mode may prevent it
         let unsynced = self.unsynced(&touched)?;
         if self.checks() {
             self.sync(&unsynced)?;
@@ -185,7 +186,7 @@ impl<'a> Publisher<'a> {
         }
         whole.retain(|file| self.passes(file));
         for file in &whole {
-            self.dress_hidden(file);
+            self.set_temp_metadata(file);
         }
         self.sync(&unsynced)?;
         for file in whole {
@@ -196,13 +197,14 @@ impl<'a> Publisher<'a> {
         Ok(())
     }
 
-    /// Compares what arrived of an object with what was sent: files that are whole now, and parts of others.
-    fn judge(
+    /// Compares an object with the reports of the sender. Adds complete files to `whole`, and
+    /// ranges of others to `parts`.
+    fn compare_object(
         &mut self,
         arrived: &Arrived,
         reports: Vec<Report>,
-        whole: &mut Vec<Arc<Pending>>,
-        parts: &mut Vec<(Arc<Pending>, Span)>,
+        whole: &mut Vec<Arc<PendingFile>>,
+        parts: &mut Vec<(Arc<PendingFile>, Span)>,
     ) {
         for (index, report) in reports.into_iter().enumerate() {
             let file = &arrived.object.files[index];
@@ -224,107 +226,117 @@ impl<'a> Publisher<'a> {
         }
     }
 
-    /// Both sides have the same bytes in a range of a file; answers whether all of it is compared, nothing if the file
-    /// has failed.
-    fn prove(&self, file: &Pending, span: Span, digest: Digest) -> Option<bool> {
+    /// Records that a range of a file equals the source. Returns true if the file is complete, and
+    /// none if it has failed.
+    fn prove(&self, file: &PendingFile, span: Span, digest: Digest) -> Option<bool> {
         let mut fill = file.fill();
-        fill.unproved = fill.unproved.saturating_sub(span.1 - span.0);
+        fill.uncompared_bytes = fill.uncompared_bytes.saturating_sub(span.1 - span.0);
         if self.read_back {
             fill.digests.push((span, digest));
         }
-        (!fill.failed).then_some(fill.unproved == 0)
+        (!fill.failed).then_some(fill.uncompared_bytes == 0)
     }
 
-    /// Notes in the journal what has come of a file, for a later run.
-    fn note(&self, file: &Pending, span: Span) -> Result<(), Error> {
-        let passage = self.passage;
+    /// Records a range in the journal of a file, for a later run.
+    fn note(&self, file: &PendingFile, span: Span) -> Result<(), Error> {
+        let protection = self.protection;
         let noted = match &mut file.fill().journal {
-            Some(journal) => journal.append(Record { span, passage }),
+            Some(journal) => journal.append(Record { span, protection }),
             None => Ok(()),
         };
-        noted.map_err(|error| self.fault("cannot note what arrived of", file.entry.path(), &error))
+        noted.map_err(|error| self.fault("cannot write the journal of", file.entry.path(), &error))
     }
 
-    /// Publishes a file that is whole.
-    fn publish(&mut self, file: &Pending) {
+    /// Publishes a complete file.
+    fn publish(&mut self, file: &PendingFile) {
         if file.fill().failed {
             return;
         }
         match self.name(file) {
             Ok(()) => self
-                .ledger
+                .table
                 .settle(file.number, &file.entry, Ok(Settled::Now)),
             Err(error) => self.fail(file.number, error),
         }
     }
 
-    /// Whether files that are whole are read once more before they are published.
+    /// Returns true if complete files are read again before they are published.
     const fn checks(&self) -> bool {
         self.read_back || !self.expected.is_empty()
     }
 
-    /// Whether a file that is whole may be published. One whose check was interrupted stays for a later run.
-    fn passes(&mut self, file: &Pending) -> bool {
+    /// Checks a complete file. If the check was interrupted, the file stays for a later run.
+    fn passes(&mut self, file: &PendingFile) -> bool {
         let checked = self.check_disk(file).and_then(|()| self.check_hashes(file));
         let Err(error) = checked else { return true };
-        if self.crew.check().is_ok() {
+        if self.threads.check().is_ok() {
             self.fail(file.number, error);
         }
         false
     }
 
-    /// Reads a file back from its disk, if that is wanted.
-    fn check_disk(&mut self, file: &Pending) -> Result<(), Error> {
+    /// Reads a file back from its device, if that is wanted.
+    fn check_disk(&mut self, file: &PendingFile) -> Result<(), Error> {
         if !self.read_back {
             return Ok(());
         }
         let digests = std::mem::take(&mut file.fill().digests);
-        let crew = self.crew;
-        let checked = device::check(&mut self.root, &file.temporary, &digests, || crew.check());
+        let threads = self.threads;
+        let checked = device::check(&mut self.root, &file.temporary, &digests, || {
+            threads.check()
+        });
         checked.map_err(|error| {
             let place = self.target.join(file.entry.path());
-            let text = format!("{}: {error}; {}", place.display(), outcome(file));
+            let text = format!(
+                "cannot publish {}: {error}; {}",
+                place.display(),
+                outcome(file)
+            );
             Error::new(error.code, text)
         })
     }
 
-    /// Takes the hashes that somebody expects of a file.
-    fn check_hashes(&mut self, file: &Pending) -> Result<(), Error> {
+    /// Compares the hashes of a file with the expected ones.
+    fn check_hashes(&mut self, file: &PendingFile) -> Result<(), Error> {
         if self.expected.is_empty() {
             return Ok(());
         }
         self.expect(&file.temporary)?.map_err(|error| {
             let place = self.target.join(file.entry.path());
-            let text = format!("{} was not published: {error}", place.display());
+            let text = format!("cannot publish {}: {error}", place.display());
             Error::new(error.code, text)
         })
     }
 
-    /// Whether the file at `path` is what somebody expects; fails if it cannot be read.
+    /// Returns the result of comparing the file at `path` with the expected hashes. Fails if it
+    /// cannot be read.
     fn expect(&mut self, path: &Path) -> Result<Result<(), Error>, Error> {
         let kinds: Vec<_> = self.expected.iter().map(|asked| asked.kind).collect();
-        let hashed = hashes_of(self.crew, &mut self.root, path, &kinds)?;
+        let hashed = hashes_of(self.threads, &mut self.root, path, &kinds)?;
         let (_, hashes) = hashed.map_err(|error| self.fault("cannot read back", path, &error))?;
         let mut expected = self.expected.iter();
         Ok(expected.try_for_each(|asked| asked.check(&hashes)))
     }
 
-    /// Fails if the one file was there before and is not what somebody expects.
+    /// Fails if the only file was in place before, and differs from the expected hash.
     fn check_expected(&mut self) -> Result<(), Error> {
-        if self.expected.is_empty() || self.ledger.verdict().unchanged == 0 {
+        if self.expected.is_empty() || self.table.counts().unchanged == 0 {
             return Ok(());
         }
-        let path = self.ledger.expected();
+        let path = self.table.expected();
         self.expect(&path)?.map_err(|error| {
             let place = self.target.join(path);
-            let text = format!("{} is not what was expected: {error}", place.display());
+            let text = format!(
+                "{} differs from the expected file: {error}",
+                place.display()
+            );
             Error::new(error.code, text)
         })
     }
 
     fn compare(
         &self,
-        file: &Pending,
+        file: &PendingFile,
         ours: Option<Digest>,
         report: Report,
     ) -> Result<Digest, Error> {
@@ -333,7 +345,7 @@ impl<'a> Publisher<'a> {
             Report::Digest(theirs) if ours == Some(theirs) || file.fill().failed => Ok(theirs),
             Report::Digest(_) => {
                 let text = format!(
-                    "{}: what arrived is not what was sent; {}",
+                    "cannot publish {}: the received data differ from the sent data; {}",
                     self.target.join(file.entry.path()).display(),
                     outcome(file)
                 );
@@ -342,9 +354,9 @@ impl<'a> Publisher<'a> {
         }
     }
 
-    /// Entry `number` will not be in place.
+    /// Records that entry `number` has failed.
     fn fail(&mut self, number: u64, error: Error) {
-        let Some(file) = self.ledger.find(number) else {
+        let Some(file) = self.table.find(number) else {
             return;
         };
         let mut fill = file.fill();
@@ -356,28 +368,29 @@ impl<'a> Publisher<'a> {
             self.root.remove(&file.journal).ok();
         }
         drop(fill);
-        self.ledger.settle(number, &file.entry, Err(error));
+        self.table.settle(number, &file.entry, Err(error));
     }
 
-    /// Gives a file that nobody sees yet its mode and time, so that they are synced with its bytes. One that is in
-    /// its place gets them behind its bytes, or it would look whole before it is.
-    fn dress_hidden(&mut self, file: &Pending) {
+    /// Sets the metadata of a file that has its temporary name, so that it is synced with the data.
+    /// A file with its final name gets its metadata after its data are synced, as it would look
+    /// complete before.
+    fn set_temp_metadata(&mut self, file: &PendingFile) {
         if file.is_in_place() {
             return;
         }
-        if let Err(error) = self.dress(file) {
+        if let Err(error) = self.set_metadata(file) {
             let error = self.fault("cannot publish", file.entry.path(), &error);
             self.fail(file.number, error);
         }
     }
 
-    /// Gives a file that is whole its mode, its time and whatever else is kept.
-    fn dress(&mut self, file: &Pending) -> io::Result<()> {
+    /// Sets mode, time and other metadata of a complete file.
+    fn set_metadata(&mut self, file: &PendingFile) -> io::Result<()> {
         let (root, entry) = (&mut self.root, &file.entry);
         if file.fill().finished {
             return Ok(());
         }
-        if !self.wardrobe.dress(root, &file.temporary, entry)? {
+        if !self.metadata.set(root, &file.temporary, entry)? {
             let output = root.reopen(&file.temporary)?;
             output.set_mode(entry.mode)?;
             output.set_time(entry.seconds, entry.nanos)?;
@@ -386,13 +399,13 @@ impl<'a> Publisher<'a> {
         Ok(())
     }
 
-    /// Gives a file that is whole its name.
-    fn name(&mut self, file: &Pending) -> Result<(), Error> {
-        let named = self.dress(file).and_then(|()| self.rename(file));
+    /// Renames a complete file.
+    fn name(&mut self, file: &PendingFile) -> Result<(), Error> {
+        let named = self.set_metadata(file).and_then(|()| self.rename(file));
         named.map_err(|error| self.fault("cannot publish", file.entry.path(), &error))
     }
 
-    fn rename(&mut self, file: &Pending) -> io::Result<()> {
+    fn rename(&mut self, file: &PendingFile) -> io::Result<()> {
         let inode = file.fill().inode;
         let there = self.root.look(&file.temporary)?.map(|there| there.inode);
         if inode.is_some() && inode != there {
@@ -405,19 +418,19 @@ impl<'a> Publisher<'a> {
         Ok(())
     }
 
-    /// Gives files that are in place the further names that they have.
+    /// Creates the hard links whose files are in place.
     fn link(&mut self) {
-        while let Some((name, first)) = self.ledger.take_link() {
+        while let Some((name, first)) = self.table.take_ready_link() {
             let linked = self.link_to(&name, first);
-            self.ledger.settle(name.number, &name.entry, linked);
+            self.table.settle(name.number, &name.entry, linked);
         }
     }
 
-    fn link_to(&mut self, name: &Name, first: Whereabouts) -> Result<Settled, Error> {
+    fn link_to(&mut self, name: &Name, first: LinkTarget) -> Result<Settled, Error> {
         let path = name.entry.path();
         let first = first.map_err(|code| {
             let text = format!(
-                "{}: it is one file with another that is not in place",
+                "cannot create {}: it is a hard link to a file that failed",
                 self.target.join(path).display()
             );
             Error::new(Code::from_number(code), text)
@@ -426,17 +439,17 @@ impl<'a> Publisher<'a> {
         let linked = link(&mut self.root, first, path, &name.temporary);
         linked.map_err(|error| {
             let what = format!(
-                "cannot make one file of {} and",
+                "cannot create a hard link to {} at",
                 self.target.join(first).display()
             );
             self.fault(&what, path, &error)
         })
     }
 
-    /// Gives folders their modes and times once everything in them is in place, since filling one
-    /// changes its time.
+    /// Sets modes and times of folders whose contents are in place, since new contents change the
+    /// time.
     fn leave(&mut self) {
-        while let Some((number, entry)) = self.ledger.take_left() {
+        while let Some((number, entry)) = self.table.take_ended_folder() {
             if entry.is_top() {
                 self.top = Some((number, entry));
                 continue;
@@ -444,56 +457,56 @@ impl<'a> Publisher<'a> {
             let set = self
                 .finish(&entry)
                 .map_err(|error| self.fault("cannot set mode and time of", entry.path(), &error));
-            self.ledger
+            self.table
                 .settle(number, &entry, set.map(|()| Settled::Now));
         }
     }
 
-    /// Makes the root look like the folder whose contents were copied, when nothing in it changes any more. It may
-    /// be somebody else's, which does not spoil the copy.
+    /// Sets the metadata of the target folder, when its contents no longer change. A failure is
+    /// only a warning, since the folder may have another owner.
     fn finish_top(&mut self) {
-        if let Some(claim) = self.claim.take() {
-            claim.lift();
+        if let Some(lock) = self.lock.take() {
+            lock.release();
         }
         let Some((number, entry)) = self.top.take() else {
             return;
         };
         if let Err(error) = self.finish(&entry) {
             let place = self.target.display();
-            let text = format!("mode and time of {place} could not be kept: {error}");
-            self.wardrobe.warn(text);
+            let text = format!("cannot set mode and time of {place}: {error}");
+            self.metadata.warn(text);
         }
-        self.ledger.settle(number, &entry, Ok(Settled::Now));
+        self.table.settle(number, &entry, Ok(Settled::Now));
     }
 
     fn finish(&mut self, folder: &Entry) -> io::Result<()> {
         self.clear(folder.path());
         let (root, path) = (&mut self.root, folder.path());
-        if !self.wardrobe.dress(root, path, folder)? {
-            // whose mode forbids us to look for it by its name
+        if !self.metadata.set(root, path, folder)? {
+            // the time first, since the mode may prevent access by name
             root.set_time(path, folder.seconds, folder.nanos)?;
             root.set_folder_mode(path, folder.mode)?;
         }
         Ok(())
     }
 
-    /// Removes the folder for what is not whole in `folder`, once nothing is in it.
+    /// Removes the folder for temporary files in `folder`, if it is empty.
     fn clear(&mut self, folder: &Path) {
-        if let Some(apart) = self.cradle.folder(folder) {
+        if let Some(apart) = self.temp_place.folder(folder) {
             self.root.remove_folder(&apart).ok();
         }
     }
 
-    /// Removes what will not be published, but for what a later run can go on with.
+    /// Removes files that will not be published, except those that a later run can resume.
     pub(crate) fn clean(&mut self) {
-        for file in self.ledger.pending() {
+        for file in self.table.pending() {
             let mut fill = file.fill();
             let data_len = file.entry.data_len();
-            let proved = data_len - fill.unproved.min(data_len);
+            let proved = data_len - fill.uncompared_bytes.min(data_len);
             if file.resumable && (fill.created && proved > 0 || !fill.held.is_empty()) {
                 continue;
             }
-            // whoever still writes must not make it now
+            // other threads must not create it again
             fill.failed = true;
             if fill.created && !file.is_in_place() {
                 self.root.remove(&file.temporary).ok();
@@ -509,7 +522,7 @@ impl<'a> Publisher<'a> {
     }
 
     /// Returns the files to sync before they are renamed.
-    fn unsynced(&mut self, files: &[Arc<Pending>]) -> Result<Unsynced, Error> {
+    fn unsynced(&mut self, files: &[Arc<PendingFile>]) -> Result<Unsynced, Error> {
         if !self.sync {
             return Ok(Unsynced::Nothing);
         }
@@ -517,7 +530,7 @@ impl<'a> Publisher<'a> {
         unsynced.map_err(|(path, error)| self.fault("cannot sync", &path, &error))
     }
 
-    /// Syncs them.
+    /// Syncs these files.
     fn sync(&self, unsynced: &Unsynced) -> Result<(), Error> {
         let synced = unsynced.sync(&self.root);
         synced.map_err(|(path, error)| self.fault("cannot sync", &path, &error))
@@ -528,11 +541,11 @@ impl<'a> Publisher<'a> {
     }
 }
 
-/// Files of these that have not failed, each once.
+/// Returns the files that have not failed, each once.
 fn untouched_by_failure(
-    whole: &[Arc<Pending>],
-    parts: &[(Arc<Pending>, Span)],
-) -> Vec<Arc<Pending>> {
+    whole: &[Arc<PendingFile>],
+    parts: &[(Arc<PendingFile>, Span)],
+) -> Vec<Arc<PendingFile>> {
     let parts = parts.iter().map(|(file, _)| file);
     let files = whole.iter().chain(parts);
     let mut files: Vec<_> = files.filter(|file| !file.fill().failed).cloned().collect();
@@ -541,16 +554,16 @@ fn untouched_by_failure(
     files
 }
 
-/// What became of a file whose bytes are wrong.
-fn outcome(file: &Pending) -> &'static str {
+/// Returns the state of a file with wrong data, for a message.
+fn outcome(file: &PendingFile) -> &'static str {
     if file.is_in_place() {
-        "what is there now is spoilt, copy it again"
+        "the file at the target is damaged; copy it again"
     } else {
-        "nothing was published, copy it again"
+        "nothing was published; copy it again"
     }
 }
 
-/// Makes `path` a name of the file `first`, by way of a hidden one.
+/// Makes `path` a hard link to the file `first`, by way of a temporary name.
 fn link(root: &mut Root, first: &Path, path: &Path, temporary: &Path) -> io::Result<Settled> {
     let (one, other) = (root.look(first)?, root.look(path)?);
     if one
@@ -561,7 +574,7 @@ fn link(root: &mut Root, first: &Path, path: &Path, temporary: &Path) -> io::Res
     }
     root.hard_link(first, temporary)?;
     let renamed = root.rename(temporary, path);
-    // it is still there if that failed, or if both became one file meanwhile
+    // rename leaves it if it failed, or if both names became the same file meanwhile
     root.remove(temporary).ok();
     renamed.map(|()| Settled::Now)
 }

@@ -1,4 +1,4 @@
-//! The receiving side of a transfer.
+//! Receiver: threads and messages of the receiving side.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -9,154 +9,155 @@ use std::thread::{self, Scope};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_files::list::Told;
+use lighthaul_files::list::ListSender;
 use lighthaul_files::object::Layout;
 use lighthaul_files::temp_names::Writer;
 use lighthaul_io::control::{Frame, Stream};
-use lighthaul_session::alive::Alive;
-use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error, caught};
+use lighthaul_session::fault::PeerFault;
 use lighthaul_session::join::join;
+use lighthaul_session::keepalive::Keepalive;
 use lighthaul_session::offer;
 use lighthaul_session::path::explore;
 use lighthaul_session::protocol::{self, Protocol};
+use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 
-use super::claim::Claim;
-use super::dress::Wardrobe;
+use super::entry_checker::EntryChecker;
 use super::held::{HeldCheck, HeldRange};
 use super::job::{Incoming, Job};
-use super::judge::Judge;
-use super::landing::Landing;
+use super::metadata::MetadataWriter;
 use super::publish::Publisher;
-use super::settings::{Landed, Settings};
+use super::settings::{OpenTarget, Settings};
+use super::target_folder::TargetFolder;
 use super::transfer::Transfer;
-use crate::crew::Crew;
+use super::writer_lock::WriterLock;
 use crate::failures::Failures;
 use crate::message::{Announced, Listing, Message, Progress, Report, UNANSWERED_MAX};
-use crate::watch::{Failed, Sight, Summary, Watcher, announce};
+use crate::thread_group::ThreadGroup;
+use crate::watch::{CopyEvent, Failed, Summary, Watcher, announce};
 
-/// How often the sender hears how we are doing.
+/// Interval of reports to the sender.
 const PROGRESS: Duration = Duration::from_millis(50);
-/// How often we look at what there is to say.
+/// Longest wait for a message before other work is done.
 const TICK: Duration = Duration::from_millis(10);
-/// Objects that may have been announced, and not reported on.
+/// Most announced objects without reports of the sender.
 const UNREPORTED_MAX: usize = 1 << 8;
-/// Files that wait to be hashed.
+/// Most files that wait to be hashed.
 const FILES_MAX: usize = 1 << 12;
 
-/// Transfers that this process has begun to receive.
+/// Number of copies that this process has started to receive.
 static TRANSFERS: AtomicU64 = AtomicU64::new(0);
 
-/// How long the verdict may take to leave, and the sender to say nothing before it closes.
-const FLUSH: Duration = Duration::from_secs(10);
-const FAREWELL: Duration = Duration::from_secs(5);
+/// Longest wait until the result is sent, and longest silence of the sender before it closes.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Receives what the peer sends, and puts it in `landing`.
+/// Receives a copy from the peer into `target_folder`.
 pub fn receive(
     session: &Session,
-    door: &Door<'_>,
-    landing: Landing,
+    role: &Role<'_>,
+    target_folder: TargetFolder,
     mut settings: Settings,
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
-    let list = settings.names.take().map(Told::begin).transpose()?;
+    let list = settings.names.take().map(ListSender::start).transpose()?;
     let transfer = Transfer::new(session, settings)?;
     let Transfer {
-        crew,
-        ledger,
-        board,
+        threads,
+        table,
+        monitor,
         stream,
         settings,
         ..
     } = &transfer;
     let keep = settings.permit.limit(settings.options.keep);
-    let wardrobe = Wardrobe::new(keep, board);
+    let metadata = MetadataWriter::new(keep, monitor);
     let writer = Writer::new(TRANSFERS.fetch_add(1, Relaxed));
-    let judge = Judge {
+    let checker = EntryChecker {
         transfer: &transfer,
         list: list.as_ref(),
-        wardrobe: &wardrobe,
+        metadata: &metadata,
         writer: writer.clone(),
     };
     let dry = settings.options.dry_run.is_some();
     let (in_place, unhashed) = sync_channel(FILES_MAX);
     if !settings.options.hash.is_empty() && !dry {
-        ledger.tell_files(in_place);
+        table.report_files(in_place);
     }
     let mut receiving = Receiving {
         transfer: &transfer,
         unhashed: Cell::new(Some(unhashed)),
-        wardrobe: &wardrobe,
+        metadata: &metadata,
         watcher,
         begun: session.clock.now(),
         protocol: Protocol::default(),
         failures: Failures::default(),
     };
     let result = thread::scope(|scope| {
-        let (landed, lands) = sync_channel(1);
+        let (opened, open_targets) = sync_channel(1);
         if let Some(list) = &list {
-            scope.spawn(|| crew.run("list", || tell(list, crew, stream)));
+            scope.spawn(|| threads.run("list", || send_list(list, threads, stream)));
         }
         scope.spawn(|| {
-            crew.run("judge", move || {
-                judge.run(landing, |root, folder, made| {
+            threads.run("entry checker", move || {
+                checker.run(target_folder, |root, folder, made| {
                     let failed = |e| Error::file(Code::Io, "cannot open", folder, &e);
-                    let claim = (!dry).then(|| root.another()).transpose().map_err(failed)?;
-                    let claim = claim.and_then(|root| Claim::stake(root, &writer, made));
-                    let ground = (root.another().map_err(failed)?, folder.to_owned(), claim);
-                    // who does not wait any more has failed
-                    landed.send(ground).ok();
+                    let lock = (!dry).then(|| root.another()).transpose().map_err(failed)?;
+                    let lock = lock.and_then(|root| WriterLock::acquire(root, &writer, made));
+                    let ground = (root.another().map_err(failed)?, folder.to_owned(), lock);
+                    // a receiver that stopped waiting has failed
+                    opened.send(ground).ok();
                     Ok(())
                 })
             });
         });
-        let mut outlets = None;
+        let mut queues = None;
         let result = caught("receiver", || {
-            receiving.run(scope, door, &lands, &mut outlets)
+            receiving.run(scope, role, &open_targets, &mut queues)
         });
         if let Err(error) = &result {
-            crew.fail(error.clone());
+            threads.fail(error.clone());
         }
-        // The other parts see them close, and must know why by then.
-        drop(outlets);
+        // other threads see the queues close, and must know the error by then
+        drop(queues);
         drop(receiving.unhashed.take());
-        board.close();
+        monitor.close();
         result
     });
-    result.map_err(|error| session.blame(crew.take_failure().unwrap_or(error)))
+    result.map_err(|error| session.blame(threads.take_failure().unwrap_or(error)))
 }
 
-/// Tells the sender which paths it is to look for.
-fn tell(list: &Told, crew: &Crew, stream: &Stream) -> Result<(), Error> {
+/// Sends the list of paths to the sender, as it requests pages.
+fn send_list(list: &ListSender, threads: &ThreadGroup, stream: &Stream) -> Result<(), Error> {
     while !list.has_ended() {
-        crew.check()?;
-        let say = |page| Ok(stream.send(&Frame::message(Listing::Take(page).encode()))?);
-        list.answer(|| stream.has_room(), say)?;
+        threads.check()?;
+        let say = |page| Ok(stream.send(&Frame::message(Listing::Paths(page).encode()))?);
+        list.send_pages(|| stream.has_room(), say)?;
         thread::park_timeout(TICK);
     }
     Ok(())
 }
 
-/// A transfer on the receiving side.
+/// State of a copy on the receiving side.
 pub(super) struct Receiving<'a, 'w> {
     pub(super) transfer: &'a Transfer<'a>,
-    /// Files whose hashes are to be taken.
+    /// Files whose hashes are wanted.
     pub(super) unhashed: Cell<Option<Receiver<PathBuf>>>,
-    wardrobe: &'a Wardrobe<'a>,
+    metadata: &'a MetadataWriter<'a>,
     watcher: Watcher<'w>,
     begun: Instant,
     protocol: Protocol,
     failures: Failures,
 }
 
-/// Where objects and reports go.
-pub(super) struct Outlets {
+/// Queues for objects and reports.
+pub(super) struct Queues {
     pub(super) lanes: Vec<SyncSender<Incoming>>,
-    /// Ranges that are to be compared.
+    /// Queue of ranges to compare.
     held: SyncSender<HeldRange>,
     pub(super) jobs: Sender<Job>,
-    /// Objects on which the sender has not reported, and pieces of each that are left.
+    /// Number of pieces without a report, of each object.
     unreported: BTreeMap<u64, usize>,
 }
 
@@ -164,24 +165,24 @@ impl<'a> Receiving<'a, '_> {
     fn run<'s>(
         &mut self,
         scope: &'s Scope<'s, 'a>,
-        door: &Door<'_>,
-        lands: &Receiver<Landed>,
-        open: &mut Option<Outlets>,
+        role: &Role<'_>,
+        open_targets: &Receiver<OpenTarget>,
+        open: &mut Option<Queues>,
     ) -> Result<Summary, Error> {
         let session = self.transfer.session;
         let options = self.transfer.options();
         let asked = protocol::asked(&options.protocol)?;
         let lanes = offer::lanes(asked, !options.trc.is_empty());
-        let mut path = explore(session, door, false, lanes)?;
+        let mut path = explore(session, role, false, lanes)?;
         let Message::Offer(offer) = path.listen(session)? else {
-            return Err(Error::new(Code::Protocol, "the peer offered nothing"));
+            return Err(PeerFault::Unexpected("an offer").into());
         };
         if !offer.udp {
             path.sockets.clear();
         }
         self.protocol = offer.protocol;
         offer::check(&offer, &path)?;
-        let joined = join(session, door, offer.joins, self.transfer.settings.plain)?;
+        let joined = join(session, role, offer.joins, self.transfer.settings.plain)?;
         let started = session.clock.now();
         announce(
             session,
@@ -190,11 +191,11 @@ impl<'a> Receiving<'a, '_> {
             started.since(self.begun),
             self.watcher,
         );
-        self.warn(offer::scarce(&offer, &path))?;
-        let (root, target, claim) = self.landed(lands)?;
+        self.warn(offer::buffer_advice(&offer, &path))?;
+        let (root, target, lock) = self.opened(open_targets)?;
         let (jobs, todo) = channel();
         let (held, ranges) = sync_channel(UNANSWERED_MAX);
-        let mut outlets = Outlets {
+        let mut queues = Queues {
             lanes: Vec::new(),
             held,
             jobs,
@@ -205,51 +206,51 @@ impl<'a> Receiving<'a, '_> {
             |lane| offer::setup(&offer, (0, 1), lane, self.transfer.settings.plain).map(drop);
         lanes.iter().try_for_each(check)?;
         let files = self.temp_files(&root, &target)?;
-        let crew = &*self.transfer.crew;
-        for lane in self.equip(offer, lanes, &files, &mut outlets)? {
-            scope.spawn(move || crew.run("lane", || lane.run()));
+        let threads = &*self.transfer.threads;
+        for lane in self.create_lanes(offer, lanes, &files, &mut queues)? {
+            scope.spawn(move || threads.run("lane", || lane.run()));
         }
         let (done, finished) = channel();
         self.hash(scope, &files, done.clone())?;
         let mut check = HeldCheck {
             transfer: self.transfer,
             files,
-            jobs: outlets.jobs.clone(),
+            jobs: queues.jobs.clone(),
         };
-        scope.spawn(move || crew.run("comparison", || check.run(&ranges)));
+        scope.spawn(move || threads.run("comparison", || check.run(&ranges)));
         let mut publisher = Publisher::new(
-            &self.transfer.crew,
-            &self.transfer.ledger,
-            (root, target, claim),
-            self.wardrobe,
-            (&self.transfer.settings, self.transfer.cradle.clone()),
+            &self.transfer.threads,
+            &self.transfer.table,
+            (root, target, lock),
+            self.metadata,
+            (&self.transfer.settings, self.transfer.temp_place.clone()),
         );
         scope.spawn(move || {
-            crew.run("publisher", || publisher.run(&todo));
-            crew.run("cleaning", || {
+            threads.run("publisher", || publisher.run(&todo));
+            threads.run("cleaning", || {
                 publisher.clean();
                 Ok(())
             });
             drop((publisher, done));
         });
-        let _alive = Alive::say(scope, session);
-        *open = Some(outlets);
+        let _alive = Keepalive::start(scope, session);
+        *open = Some(queues);
         let mut summary = self.watch(open, &finished)?;
         summary.elapsed = session.clock.now().since(self.begun);
         summary.moving = session.clock.now().since(started);
         Ok(summary)
     }
 
-    /// Waits until it is known where files go.
-    fn landed(&self, lands: &Receiver<Landed>) -> Result<Landed, Error> {
+    /// Waits until the target folder is open.
+    fn opened(&self, open_targets: &Receiver<OpenTarget>) -> Result<OpenTarget, Error> {
         loop {
-            self.transfer.crew.check()?;
-            match lands.recv_timeout(TICK) {
-                Ok(landed) => return Ok(landed),
+            self.transfer.threads.check()?;
+            match open_targets.recv_timeout(TICK) {
+                Ok(opened) => return Ok(opened),
                 Err(_) if self.transfer.session.control.has_ended() => {
                     return Err(Error::new(
                         Code::Network,
-                        "the peer left before it listed anything",
+                        "the connection ended before the list of entries began",
                     ));
                 }
                 Err(_) => {}
@@ -257,190 +258,186 @@ impl<'a> Receiving<'a, '_> {
         }
     }
 
-    /// Hears from the sender, and tells it how it goes, until everything is in place.
+    /// Receives messages and reports progress, until all entries are settled.
     fn watch(
         &mut self,
-        outlets: &mut Option<Outlets>,
+        queues: &mut Option<Queues>,
         finished: &Receiver<()>,
     ) -> Result<Summary, Error> {
         let clock = self.transfer.session.clock;
         let mut progress_at = clock.now();
         let mut moved = (clock.now(), 0);
         loop {
-            self.transfer.crew.check()?;
+            self.transfer.threads.check()?;
             self.show();
-            self.failures.bear()?;
+            self.failures.check()?;
             let now = clock.now();
             if now >= progress_at {
                 progress_at = now + PROGRESS;
-                self.tell_progress()?;
+                self.send_progress()?;
             }
-            let bytes = self.transfer.board.motion(u64::MAX).sent;
-            if bytes != moved.1 || self.transfer.board.motion(1).held || outlets.is_none() {
+            let bytes = self.transfer.monitor.progress(u64::MAX).sent;
+            if bytes != moved.1 || self.transfer.monitor.progress(1).held || queues.is_none() {
                 moved = (now, bytes);
             }
-            if self.is_over(outlets.as_ref()) {
-                *outlets = None;
+            if self.is_over(queues.as_ref()) {
+                *queues = None;
             }
-            if outlets.is_none() && matches!(finished.try_recv(), Err(TryRecvError::Disconnected)) {
-                self.transfer.crew.check()?;
+            if queues.is_none() && matches!(finished.try_recv(), Err(TryRecvError::Disconnected)) {
+                self.transfer.threads.check()?;
                 return self.conclude();
             }
             match self.transfer.session.hear_for(TICK) {
                 Err(error) if error.code == Code::TimedOut => {
-                    // what waited to be heard while others looked is heard by now
-                    let patience = self.transfer.options().patience();
+                    // pending messages have been read by now
+                    let patience = self.transfer.options().stall_timeout();
                     if now.since(moved.0.max(self.transfer.session.heard_at())) > patience {
-                        let text =
-                            format!("nothing came from the sender for {} s", patience.as_secs());
+                        let text = format!("the sender was silent for {} s", patience.as_secs());
                         return Err(Error::new(Code::TimedOut, text));
                     }
                 }
                 message => {
-                    if !self.take(message?, outlets)? {
-                        *outlets = None;
+                    if !self.take(message?, queues)? {
+                        *queues = None;
                     }
                 }
             }
         }
     }
 
-    /// Whether nothing is left to hear, so that the sender's last word need not be waited for.
-    fn is_over(&self, outlets: Option<&Outlets>) -> bool {
-        let reported = outlets.is_some_and(|outlets| outlets.unreported.is_empty());
-        reported && self.transfer.ledger.is_complete()
+    /// Returns true if no more messages can matter, so that the end of the objects is not awaited.
+    fn is_over(&self, queues: Option<&Queues>) -> bool {
+        let reported = queues.is_some_and(|queues| queues.unreported.is_empty());
+        reported && self.transfer.table.is_complete()
     }
 
-    /// Takes in what the sender says; answers whether more objects are to come.
-    fn take(&mut self, message: Message, outlets: &mut Option<Outlets>) -> Result<bool, Error> {
-        let lie = |text: &str| Err(Error::new(Code::Protocol, text));
-        if message == Message::Sent && outlets.is_none() {
+    /// Handles a message. Returns true if more objects may come.
+    fn take(&mut self, message: Message, queues: &mut Option<Queues>) -> Result<bool, Error> {
+        let invalid = |what| Err(PeerFault::Invalid(what).into());
+        if message == Message::Sent && queues.is_none() {
             return Ok(false);
         }
         if let Message::Chosen { why } = message {
-            // where nothing is wanted, all may be over by then
+            // without data, the copy may be complete by now
             let name = self.protocol.name().to_owned();
-            self.transfer.board.show(Sight::Chosen(name, why));
-            return Ok(outlets.is_some());
+            self.transfer.monitor.show(CopyEvent::Chosen(name, why));
+            return Ok(queues.is_some());
         }
-        let Some(outlets) = outlets else {
-            return lie("the peer spoke after its last word");
+        let Some(queues) = queues else {
+            return invalid("a message after its last one");
         };
         match message {
-            Message::Object(announced) => self.announce(announced, outlets)?,
+            Message::Object(announced) => self.announce(announced, queues)?,
             Message::Reports {
                 object,
                 mut reports,
             } => {
                 self.take_reasons(&mut reports);
-                let left = outlets.unreported.get(&object);
+                let left = queues.unreported.get(&object);
                 let left = left.and_then(|left| left.checked_sub(reports.len()));
                 let Some(left) = left.filter(|_| !reports.is_empty()) else {
-                    return lie("the peer reported on what it did not send");
+                    return invalid("a report on a piece that it did not send");
                 };
                 if left == 0 {
-                    outlets.unreported.remove(&object);
+                    queues.unreported.remove(&object);
                 } else {
-                    outlets.unreported.insert(object, left);
+                    queues.unreported.insert(object, left);
                 }
-                // a publisher that is gone has said why
-                outlets.jobs.send(Job::Reports(object, reports)).ok();
+                // a publisher that has stopped has reported the reason
+                queues.jobs.send(Job::Reports(object, reports)).ok();
             }
             Message::Held(mut held) => {
                 self.take_reasons(std::slice::from_mut(&mut held.report));
                 let range = HeldRange {
-                    file: self.transfer.ledger.compare(held.entry, held.span)?,
+                    file: self.transfer.table.compare(held.entry, held.span)?,
                     span: held.span,
                     report: held.report,
                 };
-                if outlets.held.try_send(range).is_err() {
-                    self.transfer.crew.check()?;
-                    return lie("the peer sends more digests than it may");
+                if queues.held.try_send(range).is_err() {
+                    self.transfer.threads.check()?;
+                    return invalid("more digests than the limit");
                 }
             }
-            Message::Warning { text } => self.transfer.board.show(Sight::Warning(text)),
+            Message::Warning { text } => self.transfer.monitor.show(CopyEvent::Warning(text)),
             Message::Sent => return Ok(false),
             Message::Offer(_)
             | Message::Chosen { .. }
             | Message::Progress(_)
             | Message::Settled { .. }
             | Message::Hashed(_)
-            | Message::Verdict(_) => return lie("the peer spoke out of turn"),
+            | Message::Result(_) => {
+                return Err(PeerFault::Unexpected("the next message of a copy").into());
+            }
         }
         Ok(true)
     }
 
-    /// Takes the reasons of `reports` in, as far as there is room for them.
+    /// Limits the reasons in `reports` to the space that is left for them.
     fn take_reasons(&self, reports: &mut [Report]) {
         for report in reports {
             if let Report::Failed { why, .. } = report {
-                self.transfer.board.reasons.take(why);
+                self.transfer.monitor.reasons.limit(why);
             }
         }
     }
 
-    fn announce(&self, announced: Announced, outlets: &mut Outlets) -> Result<(), Error> {
-        let lie = |text: &str| Error::new(Code::Protocol, text);
-        let layout =
-            Layout::new(announced.pieces).map_err(|_| lie("the peer's object makes no sense"))?;
-        let files = self.transfer.ledger.announce(layout.pieces())?;
-        if outlets.unreported.len() >= UNREPORTED_MAX {
-            return Err(lie("the peer does not report on what it sends"));
+    fn announce(&self, announced: Announced, queues: &mut Queues) -> Result<(), Error> {
+        let invalid = |what| Error::from(PeerFault::Invalid(what));
+        let layout = Layout::new(announced.pieces).map_err(|_| invalid("an invalid object"))?;
+        let files = self.transfer.table.announce(layout.pieces())?;
+        if queues.unreported.len() >= UNREPORTED_MAX {
+            return Err(invalid("more objects without reports than the limit"));
         }
         let pieces = layout.pieces().len();
-        if outlets
-            .unreported
-            .insert(announced.number, pieces)
-            .is_some()
-        {
-            return Err(lie("the peer sends an object twice"));
+        if queues.unreported.insert(announced.number, pieces).is_some() {
+            return Err(invalid("an object twice"));
         }
         let incoming = Incoming {
             number: announced.number,
             layout,
             files,
         };
-        let lane = outlets.lanes.get(usize::from(announced.lane));
+        let lane = queues.lanes.get(usize::from(announced.lane));
         let sent = lane.map(|lane| lane.try_send(incoming).is_ok());
         if sent == Some(true) {
             return Ok(());
         }
-        self.transfer.crew.check()?;
-        Err(lie("the peer sends more than its lanes take"))
+        self.transfer.threads.check()?;
+        Err(invalid("more objects than a lane accepts"))
     }
 
-    /// Tells both sides which limit of this host's kernel binds, if one does.
+    /// Reports a limit of this host's kernel to both sides, if it matters.
     fn warn(&self, scarce: Option<String>) -> Result<(), Error> {
         if let Some(text) = scarce {
             self.transfer
                 .session
                 .say(&Message::Warning { text: text.clone() })?;
-            self.transfer.board.show(Sight::Warning(text));
+            self.transfer.monitor.show(CopyEvent::Warning(text));
         }
         Ok(())
     }
 
-    fn tell_progress(&mut self) -> Result<(), Error> {
-        for text in self.transfer.board.take_untold() {
+    fn send_progress(&mut self) -> Result<(), Error> {
+        for text in self.transfer.monitor.take_warnings() {
             self.transfer.session.say(&Message::Warning { text })?;
         }
-        let (settled, failures) = self.transfer.ledger.take_news();
+        let (settled, failures) = self.transfer.table.take_settled();
         for failure in failures.iter().cloned() {
             self.failures.push(Failed::from(failure));
         }
         for message in Message::settled(settled, failures) {
             self.transfer.session.say(&message)?;
         }
-        let verdict = self.transfer.ledger.verdict();
-        let published = verdict.entries - verdict.unchanged;
-        self.transfer.board.published.store(published, Relaxed);
-        let motion = self.transfer.board.motion(self.transfer.ledger.wanted());
+        let counts = self.transfer.table.counts();
+        let published = counts.entries - counts.unchanged;
+        self.transfer.monitor.published.store(published, Relaxed);
+        let motion = self.transfer.monitor.progress(self.transfer.table.wanted());
         self.transfer.session.say(&Message::Progress(Progress {
             bytes: motion.done,
             duplicates: motion.resent,
             datagrams: self
                 .transfer
-                .board
+                .monitor
                 .lanes()
                 .iter()
                 .map(|lane| lane.datagrams.load(Relaxed))
@@ -452,33 +449,33 @@ impl<'a> Receiving<'a, '_> {
     }
 
     fn show(&mut self) {
-        for sight in self.transfer.board.take_sights() {
-            if let Sight::Failed(failed) = &sight {
+        for event in self.transfer.monitor.take_events() {
+            if let CopyEvent::Failed(failed) = &event {
                 self.failures.push(failed.clone());
             }
-            (self.watcher)(sight);
+            (self.watcher)(event);
         }
-        let motion = self.transfer.board.motion(self.transfer.ledger.wanted());
+        let motion = self.transfer.monitor.progress(self.transfer.table.wanted());
         if motion.sent > 0 {
-            (self.watcher)(Sight::Moving(motion));
+            (self.watcher)(CopyEvent::Moving(motion));
         }
     }
 
     fn conclude(&mut self) -> Result<Summary, Error> {
         self.show();
-        self.tell_progress()?;
-        let verdict = self.transfer.ledger.verdict();
-        // a sender that is gone does not undo what is published
-        self.transfer.session.say(&Message::Verdict(verdict)).ok();
-        self.transfer.session.control.flush(FLUSH);
-        // it closes when it has heard that, and says that it is there until then; to close first would be to
-        // take it for a loss
+        self.send_progress()?;
+        let counts = self.transfer.table.counts();
+        // published files stay even if the sender has left
+        self.transfer.session.say(&Message::Result(counts)).ok();
+        self.transfer.session.control.flush(FLUSH_TIMEOUT);
+        // the sender closes when it has read the result, and sends keepalives until then; closing
+        // first would look like a lost connection
         let clock = self.transfer.session.clock;
         loop {
-            match self.transfer.session.hear_for::<Message>(FAREWELL) {
+            match self.transfer.session.hear_for::<Message>(CLOSE_TIMEOUT) {
                 Ok(_) => {}
                 Err(error) if error.code == Code::TimedOut => {
-                    if clock.now().since(self.transfer.session.heard_at()) >= FAREWELL {
+                    if clock.now().since(self.transfer.session.heard_at()) >= CLOSE_TIMEOUT {
                         break;
                     }
                 }
@@ -486,10 +483,10 @@ impl<'a> Receiving<'a, '_> {
             }
         }
         Ok(Summary {
-            entries: verdict.entries,
-            bytes: verdict.bytes,
-            unchanged: verdict.unchanged,
-            motion: self.transfer.board.motion(self.transfer.ledger.wanted()),
+            entries: counts.entries,
+            bytes: counts.bytes,
+            unchanged: counts.unchanged,
+            motion: self.transfer.monitor.progress(self.transfer.table.wanted()),
             failures: self.failures.finish(),
             ..Summary::default()
         })

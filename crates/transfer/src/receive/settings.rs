@@ -1,46 +1,46 @@
-//! How to receive, and where to.
+//! Settings of the receiving side.
 
 use std::path::PathBuf;
 
-use lighthaul_files::list::Names;
+use lighthaul_files::list::PathList;
 use lighthaul_files::options::Options;
-use lighthaul_files::temp_names::boot;
+use lighthaul_files::temp_names::boot_number;
 use lighthaul_io::fs::disk::Root;
 
-use super::claim::Claim;
-use super::journal::Passage;
+use super::journal::Protection;
 use super::permit::Permit;
+use super::writer_lock::WriterLock;
 use crate::budget::Budget;
 
-/// How to receive.
+/// Settings of the receiving side.
 #[derive(Debug, Default)]
 pub struct Settings {
-    /// Datagrams are not encrypted.
+    /// True if datagrams are not encrypted.
     pub plain: bool,
-    /// Which paths the sender is to look for, if not all.
-    pub names: Option<Names>,
-    /// How to copy.
+    /// List of paths to copy, if not all are wanted.
+    pub names: Option<PathList>,
+    /// Options of the copy.
     pub options: Options,
-    /// What the peer may set.
+    /// Metadata that the peer may set.
     pub permit: Permit,
-    /// Limits of its memory and open files.
+    /// Limits of memory and open files.
     pub budget: Budget,
 }
 
 impl Settings {
-    /// How bytes travel, and by which digest both sides compare them.
-    pub(crate) const fn passage(&self) -> Passage {
-        Passage {
+    /// Returns the protection of bytes on the network.
+    pub(crate) const fn protection(&self) -> Protection {
+        Protection {
             digest: self.options.digest,
             sealed: !self.plain,
         }
     }
 
-    /// Which start of the host written bytes do not outlive, zero if they are brought to disk.
+    /// Returns the start of the host that written bytes do not survive, or zero if they are synced.
     pub(super) fn boot(&self) -> u64 {
-        if self.options.sync { 0 } else { boot() }
+        if self.options.sync { 0 } else { boot_number() }
     }
 }
 
-/// Where files go, what people know that as, and our mark on it.
-pub(super) type Landed = (Root, PathBuf, Option<Claim>);
+/// Root of the target, its path for messages, and the lock on it.
+pub(super) type OpenTarget = (Root, PathBuf, Option<WriterLock>);

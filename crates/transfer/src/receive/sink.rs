@@ -1,11 +1,11 @@
-//! The objects of one lane on the receiving side: files written under temporary names.
+//! Sink of one lane: writes objects to temporary files.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use lighthaul_files::digest::{Digest, Kind, Taking};
+use lighthaul_files::digest::{Digest, DigestKind, Digester};
 use lighthaul_files::object::LARGE;
 use lighthaul_io::error::Error as World;
 use lighthaul_io::fs::disk::OutputFile;
@@ -13,45 +13,45 @@ use lighthaul_io::fs::sparse::{self, FormerContent};
 use lighthaul_io::store::blocks::Sink;
 use lighthaul_session::error::{Code, Error};
 
+use super::entry_table::PendingFile;
 use super::job::{Arrived, Incoming, Job};
-use super::ledger::Pending;
 use super::temp_files::{Attempt, TempFiles};
-use crate::crew::Crew;
+use crate::thread_group::ThreadGroup;
 
-/// What a mode must allow for a file to be opened once more by its owner.
+/// Mode bits that the owner needs to open a file again.
 const OPEN: u32 = 0o600;
 
-/// Writes files below a root.
+/// Writer of objects to files below a root.
 #[derive(Debug)]
 pub(crate) struct FileSink {
-    pub(crate) crew: Arc<Crew>,
+    pub(crate) threads: Arc<ThreadGroup>,
     pub(crate) files: TempFiles,
-    pub(crate) kind: Kind,
-    /// Files that are kept open at a time.
+    pub(crate) kind: DigestKind,
+    /// Most files that are open at a time.
     pub(crate) open_max: usize,
-    /// Hears of objects that have come.
+    /// Queue for complete objects.
     pub(crate) jobs: Sender<Job>,
     pub(crate) object: Option<Writing>,
 }
 
-/// An object that is being written.
+/// Object that is being written.
 #[derive(Debug)]
 pub(crate) struct Writing {
     object: Arc<Incoming>,
-    /// Open files, by the number of their entry.
+    /// Open files, by the numbers of their entries.
     open: BTreeMap<u64, OutputFile>,
-    taking: BTreeMap<usize, Taking>,
+    digester: BTreeMap<usize, Digester>,
     digests: Vec<Option<Digest>>,
 }
 
 impl FileSink {
     fn put(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         let Some(mut writing) = self.object.take() else {
-            return Err(Error::new(Code::Io, "bytes came that belong to no object"));
+            return Err(Error::new(Code::Io, "received bytes belong to no object"));
         };
         let object = Arc::clone(&writing.object);
-        for cut in object.layout.cut(offset, bytes.len()) {
-            self.piece(&mut writing, cut.index, cut.at, &bytes[cut.range])?;
+        for part in object.layout.parts(offset, bytes.len()) {
+            self.piece(&mut writing, part.index, part.at, &bytes[part.range])?;
         }
         self.object = Some(writing);
         Ok(())
@@ -67,13 +67,13 @@ impl FileSink {
         let piece = writing.object.layout.pieces()[index];
         let file = Arc::clone(&writing.object.files[index]);
         let (kind, sparse) = (self.kind, self.files.sparse);
-        let taking = writing
-            .taking
+        let digester = writing
+            .digester
             .entry(index)
-            .or_insert_with(|| Taking::new(kind, piece.len));
-        taking.take(at, bytes);
-        let whole = taking.is_whole();
-        let digest = taking.finish().filter(|_| whole);
+            .or_insert_with(|| Digester::new(kind, piece.len));
+        digester.update(at, bytes);
+        let whole = digester.is_whole();
+        let digest = digester.finish().filter(|_| whole);
         let Some(output) = self.open(writing, &file)? else {
             return Ok(());
         };
@@ -101,7 +101,7 @@ impl FileSink {
                     .map_err(|error| self.files.fault(Attempt::ReadBack, &file, &error))?,
             };
             writing.digests[index] = digest;
-            writing.taking.remove(&index);
+            writing.digester.remove(&index);
             if piece.len < LARGE {
                 writing.open.remove(&piece.entry);
             }
@@ -109,11 +109,11 @@ impl FileSink {
         Ok(())
     }
 
-    /// The file under its temporary name; nothing if it has failed, which is noted.
+    /// Returns the open temporary file, or none if the file has failed, which is recorded.
     fn open<'w>(
         &mut self,
         writing: &'w mut Writing,
-        file: &Pending,
+        file: &PendingFile,
     ) -> Result<Option<&'w mut OutputFile>, Error> {
         if !writing.open.contains_key(&file.number) {
             while writing.open.len() >= self.open_max {
@@ -126,7 +126,7 @@ impl FileSink {
                 }
                 Err(error) if error.code == Code::Io => return Err(error),
                 Err(error) => {
-                    // whoever publishes hears of it before the object's end
+                    // the publisher receives this before the end of the object
                     self.jobs.send(Job::Failed(file.number, error)).ok();
                     return Ok(None);
                 }
@@ -136,18 +136,23 @@ impl FileSink {
     }
 }
 
-/// The digest of what is in the file, for kinds that could not follow the order of arrival.
-fn read_back(file: &OutputFile, kind: Kind, offset: u64, len: u64) -> io::Result<Option<Digest>> {
-    let mut taking = Taking::new(kind, len);
+/// Returns the digest of a range of the file, for kinds of digests that need the bytes in order.
+fn read_back(
+    file: &OutputFile,
+    kind: DigestKind,
+    offset: u64,
+    len: u64,
+) -> io::Result<Option<Digest>> {
+    let mut digester = Digester::new(kind, len);
     let mut buffer = vec![0; 1 << 20];
     let mut at = 0;
     while at < len {
         let part = (len - at).min(buffer.len() as u64) as usize;
         file.read_at(&mut buffer[..part], offset + at)?;
-        taking.take(at, &buffer[..part]);
+        digester.update(at, &buffer[..part]);
         at += part as u64;
     }
-    Ok(taking.finish())
+    Ok(digester.finish())
 }
 
 impl Sink for FileSink {
@@ -156,7 +161,7 @@ impl Sink for FileSink {
     fn begin(&mut self, object: Arc<Incoming>) -> Result<(), World> {
         self.object = Some(Writing {
             open: BTreeMap::new(),
-            taking: BTreeMap::new(),
+            digester: BTreeMap::new(),
             digests: vec![None; object.files.len()],
             object,
         });
@@ -166,7 +171,7 @@ impl Sink for FileSink {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), World> {
         self.put(offset, bytes).map_err(|error| {
             let text = error.text.clone();
-            self.crew.fail(error);
+            self.threads.fail(error);
             World::Store(text)
         })
     }
@@ -176,7 +181,7 @@ impl Sink for FileSink {
             object, digests, ..
         }) = self.object.take()
         {
-            // who does not listen any more has failed
+            // a publisher that has stopped has failed
             self.jobs
                 .send(Job::Arrived(Arrived { object, digests }))
                 .ok();

@@ -1,5 +1,6 @@
-//! Temporary files: the files that a receiver writes, under the names that they have until they are published. A large
-//! one goes on with what an earlier run left, if nobody else can have had a hand in it.
+//! Temporary files of a receiver, which get their final names when they are published.
+//!
+//! A large file is resumed from an earlier run, if no other user can have changed it.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,30 +13,30 @@ use lighthaul_io::fs::sparse;
 use lighthaul_session::error::{Code, Error};
 use rustix::fs::FileType;
 
+use super::entry_table::{Fill, PendingFile};
 use super::journal::{Journal, Subject, merged, missing, within, within_file};
-use super::ledger::{Fill, Pending};
 use crate::budget::{Slot, Slots};
-use crate::crew::Crew;
+use crate::thread_group::ThreadGroup;
 
-/// Opens temporary files below a root.
+/// Access to temporary files below a root.
 #[derive(Debug)]
 pub(crate) struct TempFiles {
     pub(crate) root: Root,
-    /// The path that people know the root by.
+    /// Path of the root for messages.
     pub(crate) target: PathBuf,
     /// See [`Subject`].
     pub(crate) boot: u64,
-    /// Zeros are not written.
+    /// True if zeros are not written.
     pub(crate) sparse: bool,
-    pub(crate) crew: Arc<Crew>,
+    pub(crate) threads: Arc<ThreadGroup>,
     /// Slots for open journals.
     pub(crate) journals: Slots,
 }
 
-/// What a receiver attempts to do to a temporary file.
+/// Operation on a temporary file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Attempt {
-    /// Makes it, or opens what an earlier run left.
+    /// Creates it, or opens that of an earlier run.
     Create,
     /// Writes to it.
     Write,
@@ -44,23 +45,25 @@ pub(crate) enum Attempt {
 }
 
 impl TempFiles {
-    /// Another value for the same files.
+    /// Returns another value for the same files.
     pub(crate) fn another(&self) -> io::Result<Self> {
         Ok(Self {
             root: self.root.another()?,
             target: self.target.clone(),
-            crew: Arc::clone(&self.crew),
+            threads: Arc::clone(&self.threads),
             journals: self.journals.clone(),
             ..*self
         })
     }
 
-    /// The temporary file of `file`, made if need be; nothing if that file has failed. A file that cannot be opened has
-    /// failed from then on.
-    pub(crate) fn open(&mut self, file: &Pending) -> Result<Option<OutputFile>, Error> {
-        // others are heard of while this waits
+    /// Opens or creates the temporary file of `file`. Returns none if that file has failed. A file
+    /// that cannot be opened has failed.
+    pub(crate) fn open(&mut self, file: &PendingFile) -> Result<Option<OutputFile>, Error> {
+        // without the lock, since this may wait
         let begins = file.resumable && !file.fill().created;
-        let slot = begins.then(|| self.journals.take(&self.crew)).transpose();
+        let slot = begins
+            .then(|| self.journals.take(&self.threads))
+            .transpose();
         let mut fill = file.fill();
         if fill.failed {
             return Ok(None);
@@ -81,8 +84,8 @@ impl TempFiles {
             .map_err(|error| self.fault(Attempt::Create, file, &error))
     }
 
-    /// Opens a temporary file again, which must be the file that was written so far.
-    fn reopen(&mut self, file: &Pending, fill: &Fill) -> io::Result<OutputFile> {
+    /// Opens a temporary file again. Fails if it is not the file that was written so far.
+    fn reopen(&mut self, file: &PendingFile, fill: &Fill) -> io::Result<OutputFile> {
         let output = self.root.reopen(&file.temporary)?;
         if fill.inode == Some(output.inode()?) {
             Ok(output)
@@ -91,11 +94,14 @@ impl TempFiles {
         }
     }
 
-    /// The failure of an attempt at a file.
-    pub(crate) fn fault(&self, attempt: Attempt, file: &Pending, error: &io::Error) -> Error {
+    /// Returns the error of an operation on a file.
+    pub(crate) fn fault(&self, attempt: Attempt, file: &PendingFile, error: &io::Error) -> Error {
         let place = self.target.join(file.entry.path());
         if error.kind() == io::ErrorKind::WouldBlock {
-            let text = format!("{}: another transfer is writing it", place.display());
+            let text = format!(
+                "cannot write {}: another copy is writing it",
+                place.display()
+            );
             return Error::new(Code::Open, text);
         }
         let (code, what) = match attempt {
@@ -106,10 +112,10 @@ impl TempFiles {
         Error::file(code, what, &place, error)
     }
 
-    /// Makes the temporary file, or goes on with one that an earlier run left.
+    /// Creates the temporary file, or resumes that of an earlier run.
     fn create(
         &mut self,
-        file: &Pending,
+        file: &PendingFile,
         fill: &mut Fill,
         slot: Option<Slot>,
     ) -> io::Result<OutputFile> {
@@ -119,9 +125,9 @@ impl TempFiles {
         }
         let sparse = self.sparse || file.entry.data.is_some();
         if let Some(slot) = slot {
-            return self.go_on(file, fill, (sparse, slot));
+            return self.resume(file, fill, (sparse, slot));
         }
-        let output = begin(root, file)?;
+        let output = start(root, file)?;
         if sparse {
             sparse::stretch(&output, size)?;
         } else if size >= LARGE {
@@ -130,10 +136,10 @@ impl TempFiles {
         Ok(output)
     }
 
-    /// Goes on with a file that has a journal, or begins one.
-    fn go_on(
+    /// Resumes a file with a journal, or starts the journal.
+    fn resume(
         &mut self,
-        file: &Pending,
+        file: &PendingFile,
         fill: &mut Fill,
         (sparse, slot): (bool, Slot),
     ) -> io::Result<OutputFile> {
@@ -144,25 +150,25 @@ impl TempFiles {
             boot: self.boot,
         };
         let mut output = if fill.held.is_empty() {
-            begin(root, file)?
+            start(root, file)?
         } else {
             let noted = Journal::read(&locked, subject)?;
             let there = root.look(&file.temporary)?;
-            let there = there.filter(|there| is_continued(file, there));
+            let there = there.filter(|there| is_resumable(file, there));
             let noted = there.map(|there| within_file(noted, there.size));
             if noted.as_ref() != Some(&fill.held) {
-                let text = "another transfer has changed what was there of it";
+                let text = "another copy has changed the partial file";
                 return Err(io::Error::other(text));
             }
             root.reopen(&file.temporary)?
         };
         let room = if sparse {
-            hollow(file, fill, &mut output)
+            make_holes(file, fill, &mut output)
         } else {
             allocate(&output, file.entry.size())
         };
         if let Err(error) = room {
-            // what an earlier run left stays for a later one that finds more room
+            // the partial file stays for a later run with more space
             if fill.held.is_empty() {
                 remove(root, file);
                 root.remove(&file.journal).ok();
@@ -174,20 +180,22 @@ impl TempFiles {
     }
 }
 
-/// The failure of a file whose name another process has given to another file meanwhile.
+/// Returns the error of a file that another process has replaced.
 pub(crate) fn replaced() -> io::Error {
-    io::Error::other("another process has replaced it while it was written")
+    io::Error::other("another process has replaced the file while it was written")
 }
 
-/// Whether a run of this user may have left the temporary file `there`, and nobody else can have a name for it. A file
-/// that is written in its place is everybody's.
-pub(crate) fn is_continued(file: &Pending, there: &Meta) -> bool {
+/// Returns true if the temporary file `there` can be from an earlier run of this user, and no other
+/// user has a name for it. These conditions do not apply to a file that is written under its final
+/// name.
+pub(crate) fn is_resumable(file: &PendingFile, there: &Meta) -> bool {
     let is_private = there.is_ours() && there.names == 1;
     there.kind == FileType::RegularFile && (file.is_in_place() || is_private)
 }
 
-/// Makes the temporary file; a file that is written in its place stays the same file, with nothing in it.
-fn begin(root: &mut Root, file: &Pending) -> io::Result<OutputFile> {
+/// Creates the temporary file. A file that is written under its final name keeps its inode, and is
+/// emptied.
+fn start(root: &mut Root, file: &PendingFile) -> io::Result<OutputFile> {
     let path = &file.temporary;
     if file.is_in_place() {
         let there = root.look(path)?;
@@ -203,29 +211,30 @@ fn begin(root: &mut Root, file: &Pending) -> io::Result<OutputFile> {
     root.create(path)
 }
 
-/// Gives a file its length, and makes a hole of all that no earlier run left: what comes is written into holes.
-fn hollow(file: &Pending, fill: &Fill, output: &mut OutputFile) -> io::Result<()> {
+/// Sets the length of a file, and makes holes of all ranges that no earlier run left. New data are
+/// written into holes.
+fn make_holes(file: &PendingFile, fill: &Fill, output: &mut OutputFile) -> io::Result<()> {
     let size = file.entry.size();
     sparse::stretch(output, size)?;
     if fill.held.is_empty() {
         return Ok(());
     }
     let held = merged(fill.held.iter().map(|record| record.span).collect());
-    // where the source has a hole by now, nothing comes and nothing is compared
+    // where the source has a hole now, nothing is sent or compared
     let held = within(&held, &file.entry.data());
     let gaps = missing(&held, size).into_iter();
     gaps.map(|(from, till)| from..till)
         .try_for_each(|gap| sparse::punch(output, gap))
 }
 
-/// Gives a file its length, and reserves room for all of it, so that a full disk shows now.
+/// Sets the length of a file, and allocates its space, so that a full disk shows now.
 fn allocate(output: &OutputFile, size: u64) -> io::Result<()> {
     sparse::stretch(output, size)?;
     output.allocate(size)
 }
 
-/// Removes the temporary file, unless it has the name that it will keep.
-fn remove(root: &mut Root, file: &Pending) {
+/// Removes the temporary file, unless it has its final name.
+fn remove(root: &mut Root, file: &PendingFile) {
     if !file.is_in_place() {
         root.remove(&file.temporary).ok();
     }

@@ -1,4 +1,4 @@
-//! A copy on the receiving side, as its threads see it.
+//! State of a copy on the receiving side, for its threads.
 
 use std::sync::Arc;
 
@@ -7,43 +7,43 @@ use lighthaul_io::control::Stream;
 use lighthaul_session::error::Error;
 use lighthaul_session::session::Session;
 
-use super::cradle::Cradle;
-use super::ledger::Ledger;
+use super::entry_table::EntryTable;
 use super::settings::Settings;
-use crate::board::Board;
-use crate::crew::Crew;
+use super::temp_place::TempPlace;
 use crate::message::LIST;
+use crate::monitor::Monitor;
+use crate::thread_group::ThreadGroup;
 
-/// What the threads of a receiver share.
+/// State that the threads of a receiver share.
 pub(super) struct Transfer<'a> {
     pub(super) session: &'a Session,
-    /// The stream of the list.
+    /// Stream of the list of entries.
     pub(super) stream: Stream,
-    pub(super) crew: Arc<Crew>,
-    pub(super) ledger: Ledger,
-    pub(super) board: Board,
-    pub(super) cradle: Cradle,
-    /// Which start of the host written bytes do not outlive; see [`super::journal::Subject`].
+    pub(super) threads: Arc<ThreadGroup>,
+    pub(super) table: EntryTable,
+    pub(super) monitor: Monitor,
+    pub(super) temp_place: TempPlace,
+    /// Start of the host that written bytes do not survive; see [`super::journal::Subject`].
     pub(super) boot: u64,
     pub(super) settings: Settings,
 }
 
 impl<'a> Transfer<'a> {
-    /// A copy of which nothing has happened yet.
+    /// Creates the state of a new copy.
     pub(super) fn new(session: &'a Session, settings: Settings) -> Result<Self, Error> {
         Ok(Self {
             session,
             stream: session.control.open(LIST)?,
-            crew: Arc::default(),
-            ledger: Ledger::default(),
-            board: Board::default(),
-            cradle: Cradle::new(&settings.options)?,
+            threads: Arc::default(),
+            table: EntryTable::default(),
+            monitor: Monitor::default(),
+            temp_place: TempPlace::new(&settings.options)?,
             boot: settings.boot(),
             settings,
         })
     }
 
-    /// How to copy.
+    /// Returns the options of the copy.
     pub(super) const fn options(&self) -> &Options {
         &self.settings.options
     }

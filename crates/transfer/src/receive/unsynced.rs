@@ -1,4 +1,4 @@
-//! Bytes, modes and times that must be on disk before a name appears.
+//! Files that must be synced before they are renamed.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,27 +6,29 @@ use std::sync::Arc;
 
 use lighthaul_io::fs::disk::{OutputFile, Root};
 
-use super::ledger::Pending;
+use super::entry_table::PendingFile;
 
-/// More files than this are synced by their file system as a whole.
+/// Most files that are synced one by one. If there are more, their file system is synced as a
+/// whole.
 const FILES_MAX: usize = 8;
 
-/// Files to sync before names appear.
+/// Files to sync before they are renamed.
 pub(super) enum Unsynced {
-    /// Names may appear first.
+    /// No sync is needed.
     Nothing,
-    /// Each of these, which are open.
-    Files(Vec<(Arc<Pending>, OutputFile)>),
-    /// All that was written.
+    /// Sync each of these open files.
+    Files(Vec<(Arc<PendingFile>, OutputFile)>),
+    /// Sync the file system.
     FileSystem,
 }
 
-/// A failed sync: the path below the root, and why.
+/// Path below the root that cannot be synced, and the error.
 type NotSynced = (PathBuf, io::Error);
 
 impl Unsynced {
-    /// Returns the files below `root` to sync before they are renamed, open, since their modes may forbid that later.
-    pub(super) fn of(root: &mut Root, files: &[Arc<Pending>]) -> Result<Self, NotSynced> {
+    /// Returns the files below `root` to sync before they are renamed. They are open, since their
+    /// modes may prevent opening them later.
+    pub(super) fn of(root: &mut Root, files: &[Arc<PendingFile>]) -> Result<Self, NotSynced> {
         if files.len() > FILES_MAX {
             return Ok(Self::FileSystem);
         }
@@ -39,7 +41,7 @@ impl Unsynced {
         Ok(Self::Files(open))
     }
 
-    /// Syncs them.
+    /// Syncs the files.
     pub(super) fn sync(&self, root: &Root) -> Result<(), NotSynced> {
         match self {
             Self::Nothing => Ok(()),

@@ -1,5 +1,5 @@
-//! What the receiver wants of a file: the bytes that must come, and the ranges that an earlier run left, which must be
-//! compared with the source before they count.
+//! Ranges of a file that the receiver requests, and ranges from an earlier run that it compares
+//! with the source.
 
 use std::fs::File;
 use std::io;
@@ -9,24 +9,25 @@ use lighthaul_io::host::wait::pause;
 use lighthaul_session::error::{Code, Error};
 use rustix::fs::FileType;
 
+use super::entry_checker::{EntryChecker, Place};
+use super::entry_table::PendingFile;
 use super::journal::{
     Journal, Record, Subject, digest_for, longest, merged, missing, within, within_file,
 };
-use super::judge::{Judge, Place};
-use super::ledger::Pending;
-use super::temp_files::is_continued;
-use crate::crew::LOOK;
+use super::temp_files::is_resumable;
 use crate::message::WantedFile;
+use crate::thread_group::CHECK_INTERVAL;
 
-/// A file from this size on leaves a journal, so that a later run can go on with it.
+/// Size from which a file has a journal, so that a later run can resume it.
 const RESUMABLE: u64 = 8 << 20;
 
-impl Judge<'_> {
-    /// What must come of a file, and what an earlier run may have left of it.
+impl EntryChecker<'_> {
+    /// Returns the request for a file. Ranges that an earlier run has left are compared instead of
+    /// sent.
     pub(super) fn want(&self, place: &mut Place, number: u64, entry: &Entry) -> WantedFile {
         let size = entry.size();
         let pending = self.pending(number, entry);
-        let records = self.left_behind(place, &pending);
+        let records = self.earlier_records(place, &pending);
         let digest = digest_for(&records, self.transfer.options().digest);
         let data = entry.data();
         let there = longest(merged(records.iter().map(|record| record.span).collect()));
@@ -34,7 +35,7 @@ impl Judge<'_> {
         let owed = within(&missing(&there, size), &data);
         pending.expect(owed.clone());
         pending.expect_digests(&held, digest, records);
-        self.transfer.ledger.expect(pending);
+        self.transfer.table.expect(pending);
         let whole = held.is_empty() && owed == [(0, size)];
         WantedFile {
             number,
@@ -44,32 +45,34 @@ impl Judge<'_> {
         }
     }
 
-    /// In a dry run, bytes of a file that an earlier run left, and that the copy would not send again.
-    pub(super) fn would_keep(&self, place: &mut Place, number: u64, entry: &Entry) -> u64 {
-        if place.is_fresh(&entry.path) {
+    /// Returns the bytes of an earlier run that the copy would keep, for a dry run.
+    pub(super) fn kept_bytes(&self, place: &mut Place, number: u64, entry: &Entry) -> u64 {
+        if place.is_emptied(&entry.path) {
             return 0;
         }
-        let records = self.left_behind(place, &self.pending(number, entry));
+        let records = self.earlier_records(place, &self.pending(number, entry));
         let there = longest(merged(records.iter().map(|record| record.span).collect()));
         let held = within(&there, &entry.data());
         held.iter().map(|(from, till)| till - from).sum()
     }
 
-    /// A file that is to come, and where it is until it is whole.
-    fn pending(&self, number: u64, entry: &Entry) -> Pending {
+    /// Creates the state of a file that will be received.
+    fn pending(&self, number: u64, entry: &Entry) -> PendingFile {
         let path = entry.path();
         let resumable = entry.size() >= RESUMABLE;
         let temporary = if resumable {
-            self.transfer.cradle.partial(path)
+            self.transfer.temp_place.partial(path)
         } else {
-            self.transfer.cradle.temporary(&self.writer, path, number)
+            self.transfer
+                .temp_place
+                .temporary(&self.writer, path, number)
         };
-        let names = (temporary, self.transfer.cradle.journal(path));
-        Pending::new(number, entry.clone(), names, resumable)
+        let names = (temporary, self.transfer.temp_place.journal(path));
+        PendingFile::new(number, entry.clone(), names, resumable)
     }
 
-    /// What an earlier run noted of a file, if it left a journal and the file that this is about.
-    fn left_behind(&self, place: &mut Place, pending: &Pending) -> Vec<Record> {
+    /// Returns the records of an earlier run, if it left a journal and the right partial file.
+    fn earlier_records(&self, place: &mut Place, pending: &PendingFile) -> Vec<Record> {
         if !pending.resumable {
             return Vec::new();
         }
@@ -78,12 +81,12 @@ impl Judge<'_> {
         };
         let journal = place.root.look(&pending.journal);
         let is_journal = matches!(journal, Ok(Some(meta)) if meta.kind == FileType::RegularFile && meta.is_ours());
-        if !is_continued(pending, &partial) || !is_journal {
+        if !is_resumable(pending, &partial) || !is_journal {
             return Vec::new();
         }
         let subject = self.subject(pending);
         let read = if self.transfer.options().dry_run.is_some() {
-            // which holds nothing, and waits for nobody
+            // a dry run takes no lock and does not wait
             let journal = place.root.read(&pending.journal);
             journal.and_then(|file| Journal::look(&file, subject))
         } else {
@@ -93,9 +96,9 @@ impl Judge<'_> {
         within_file(read.unwrap_or_default(), partial.size)
     }
 
-    /// The journal of a file. Whoever holds it may be a run that has not noticed yet that nobody is there any more: it is
-    /// waited for, all of a copy's files together as long as that may take.
-    fn lock(&self, place: &mut Place, pending: &Pending) -> io::Result<File> {
+    /// Opens and locks the journal of a file. If another copy has locked it, waits until that ends.
+    /// All files of this copy together wait at most as long as the peer may be silent.
+    fn lock(&self, place: &mut Place, pending: &PendingFile) -> io::Result<File> {
         loop {
             let locked = place.root.lock(&pending.journal);
             let is_held = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
@@ -104,46 +107,50 @@ impl Judge<'_> {
             }
             let now = self.transfer.session.clock.now();
             let until = place.waits_until.get_or_insert_with(|| {
-                let patience = self.transfer.options().patience();
-                let path = place.landing.folder.join(pending.entry.path());
-                self.transfer.board.tell(format!(
-                    "{}: another transfer is writing it, which is given {} s to end",
+                let patience = self.transfer.options().stall_timeout();
+                let path = place.target_folder.folder.join(pending.entry.path());
+                self.transfer.monitor.warn(format!(
+                    "waiting up to {1} s for another copy that is writing {0}",
                     path.display(),
                     patience.as_secs()
                 ));
                 now + patience
             });
-            if now >= *until || self.transfer.crew.check().is_err() {
+            if now >= *until || self.transfer.threads.check().is_err() {
                 return locked;
             }
-            pause(LOOK);
+            pause(CHECK_INTERVAL);
         }
     }
 
-    /// What a journal of `pending` is about.
-    pub(super) const fn subject(&self, pending: &Pending) -> Subject {
+    /// Returns the subject of the journal of `pending`.
+    pub(super) const fn subject(&self, pending: &PendingFile) -> Subject {
         Subject {
             look: pending.look(),
             boot: self.transfer.boot,
         }
     }
 
-    /// Refuses the whole copy if `entry` cannot fit beside what was wanted before it.
+    /// Rejects the whole copy if `entry` certainly does not fit beside the earlier entries.
     pub(super) fn fit(&self, place: &mut Place, entry: &Entry) -> Result<(), Error> {
-        // zeros take no room then, and a folder that a dry run does not make is on no disk yet
+        // sparse files may need no space, and a folder that a dry run does not create has no device
         let is_dry = self.transfer.options().dry_run.is_some();
-        let is_nowhere = is_dry && (!place.landing.is_there() || place.is_fresh(&entry.path));
+        let is_nowhere =
+            is_dry && (!place.target_folder.is_there() || place.is_emptied(&entry.path));
         if self.transfer.options().sparse || is_nowhere {
             return Ok(());
         }
-        let left = self.transfer.cradle.partial(entry.path());
-        match place.room.take(&mut place.root, entry, &left) {
+        let left = self.transfer.temp_place.partial(entry.path());
+        match place.free_space.reserve(&mut place.root, entry, &left) {
             Ok(None) => Ok(()),
             Ok(Some(why)) => {
-                let text = format!("{}: {why}", place.landing.folder.display());
+                let text = format!(
+                    "cannot copy to {}: {why}",
+                    place.target_folder.folder.display()
+                );
                 Err(Error::new(Code::Io, text))
             }
-            Err(error) => Err(place.fault("cannot tell the room for", entry, &error)),
+            Err(error) => Err(place.fault("cannot determine the free space for", entry, &error)),
         }
     }
 }

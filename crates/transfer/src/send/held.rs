@@ -1,9 +1,9 @@
-//! Ranges that the receiver holds from an earlier run: the sender digests its own bytes of each, for the receiver to
-//! compare. Whatever does not agree is sent.
+//! Ranges that the receiver holds from an earlier run. The sender sends digests of its own bytes in
+//! each, and the receiver compares them. Ranges that differ are sent.
 
 use std::io::{self, ErrorKind};
 
-use lighthaul_files::digest::{Digest, Taking};
+use lighthaul_files::digest::{Digest, Digester};
 use lighthaul_io::fs::disk::InputFile;
 use lighthaul_session::error::{Code, Error};
 
@@ -11,16 +11,16 @@ use super::queue::{HeldRange, Item};
 use super::transfer::Transfer;
 use crate::message::{HeldDigest, Message, Report};
 
-/// The thread that digests held ranges, while lanes send what is missing.
+/// Thread that digests held ranges, while lanes send what is missing.
 pub(super) struct HeldReader<'a> {
     pub(super) transfer: &'a Transfer<'a>,
 }
 
 impl HeldReader<'_> {
-    /// Tells the digest of every range that the receiver holds.
+    /// Sends the digest of each range that the receiver holds.
     pub(crate) fn run(&self) -> Result<(), Error> {
         let mut open = None;
-        while let Some(held) = self.transfer.queue.take_held(&self.transfer.crew)? {
+        while let Some(held) = self.transfer.queue.take_held(&self.transfer.threads)? {
             let report = match self.digest(&held, &mut open) {
                 Ok(digest) => Report::Digest(digest),
                 Err(error) => Report::Failed {
@@ -37,7 +37,7 @@ impl HeldReader<'_> {
         Ok(())
     }
 
-    /// The digest of a range of a file that is still the one that was listed.
+    /// Returns the digest of a range, if the file is unchanged since it was listed.
     fn digest(
         &self,
         held: &HeldRange,
@@ -51,7 +51,7 @@ impl HeldReader<'_> {
             return Err(changed(item));
         };
         let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, piece.offset + at);
-        let digest = Taking::of(held.digest, piece.len, read);
+        let digest = Digester::read(held.digest, piece.len, read);
         let digest = digest.map_err(|error| unreadable(item, &error))?;
         match item.is_unchanged(file) {
             Ok(true) => Ok(digest),
@@ -65,7 +65,7 @@ impl HeldReader<'_> {
     }
 }
 
-/// The file is gone, shorter, or cannot be read.
+/// Returns the error of a file that is missing, shorter or unreadable.
 fn unreadable(item: &Item, error: &io::Error) -> Error {
     if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) {
         return changed(item);
@@ -77,6 +77,6 @@ fn changed(item: &Item) -> Error {
     let place = item.place.display();
     Error::new(
         Code::Changed,
-        format!("{place}: it changed after it was listed"),
+        format!("cannot send {place}: it changed after it was listed"),
     )
 }

@@ -1,4 +1,4 @@
-//! One lane on the sending side: an object after the other, each by a machine of its own.
+//! Sending side of a lane: one object after the other, each with its own machine.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,34 +10,35 @@ use lighthaul_io::drive::{Lane, Next, Owner, Share, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::store::read_ahead::ReadAhead;
 use lighthaul_session::error::Error;
-use lighthaul_session::machine::{Moved, SendMachine};
+use lighthaul_session::machine::{MachineEvent, SendMachine};
 use lighthaul_session::offer::{self, Offer};
 
-use super::queue::Plan;
+use super::queue::PlannedObject;
 use super::source::FileSource;
 use super::transfer::Transfer;
-use crate::board::Counts;
-use crate::crew::LOOK;
 use crate::message::{Announced, Message, Report};
-use crate::watch::Sight;
+use crate::monitor::Counts;
+use crate::thread_group::CHECK_INTERVAL;
+use crate::watch::CopyEvent;
 
-/// What a blast may deliver nothing for, before the stream takes over.
+/// Time without an arriving datagram after which the stream carries the data.
 const BARREN: Duration = Duration::from_millis(1500);
 
-/// The next lane may begin when a blast is over in this time, since its first bytes must be read first.
+/// Time before the end of a pass at which the next lane may start, as its first bytes must be read
+/// first.
 const AHEAD: Duration = Duration::from_millis(20);
 
-/// What all lanes have in common.
+/// State that all lanes share.
 #[derive(Clone)]
 pub(super) struct Common<'a> {
     pub(super) transfer: &'a Transfer<'a>,
     pub(super) share: Arc<Share>,
-    /// What the circuit carries when, if there is one.
+    /// Capacity of the circuit over time, if there is one.
     pub(super) trc: Option<Trc>,
     pub(super) offer: Offer,
 }
 
-/// A lane, and what it sends from.
+/// Sending side of a lane, with its source.
 pub(super) struct SendLane<'a> {
     pub(super) common: Common<'a>,
     pub(super) number: u8,
@@ -47,7 +48,7 @@ pub(super) struct SendLane<'a> {
 }
 
 impl SendLane<'_> {
-    /// Sends objects until there are no more.
+    /// Sends objects until the queue ends.
     pub(super) fn run(mut self) -> Result<(), Error> {
         let Common {
             transfer, offer, ..
@@ -56,15 +57,15 @@ impl SendLane<'_> {
             Arc::clone(&self.common.share),
             offer.protocol.turns(offer.lanes),
         );
-        // a limit may change with the time of day
+        // a rate limit may change with the time of day
         let len = || offer::object_len(&offer, share.whole(), transfer.session.rtt);
-        while let Some(plan) = transfer.queue.take(&transfer.crew, len, turns)? {
+        while let Some(plan) = transfer.queue.take(&transfer.threads, len, turns)? {
             self.send(Arc::new(plan))?;
         }
         Ok(())
     }
 
-    fn send(&mut self, plan: Arc<Plan>) -> Result<(), Error> {
+    fn send(&mut self, plan: Arc<PlannedObject>) -> Result<(), Error> {
         let Common {
             transfer, offer, ..
         } = self.common;
@@ -86,16 +87,16 @@ impl SendLane<'_> {
         setup.trc.clone_from(&self.common.trc);
         self.store.begin(plan)?;
         let now = session.clock.now();
-        let baton = &transfer.baton;
-        let mut sender = SendMachine::new(now, &setup, baton.look());
+        let learned = &transfer.learned;
+        let mut sender = SendMachine::new(now, &setup, learned.load());
         let mut owner = SendOwner {
             common: &self.common,
-            counts: self.common.transfer.board.lane(self.number.into()),
+            counts: self.common.transfer.monitor.lane(self.number.into()),
             reports: &self.reports,
             reported: false,
             passed: false,
             udp: self.lane.udp.is_some(),
-            before: Before::of(self.common.transfer.board.lane(self.number.into())),
+            before: Before::of(self.common.transfer.monitor.lane(self.number.into())),
             moved: (now, 0, 0),
             failed: None,
         };
@@ -106,12 +107,12 @@ impl SendLane<'_> {
             (Err(error), None) => return Err(error.into()),
             (Ok(()), _) => {}
         }
-        // all of it has been read, or it could not have been sent
-        owner.pass_on_reports(LOOK)
+        // all of the object was read, or it could not have been sent
+        owner.pass_on_reports(CHECK_INTERVAL)
     }
 }
 
-/// What a lane had done before an object.
+/// Counters of a lane before an object.
 struct Before {
     packets: u64,
     again: u64,
@@ -131,17 +132,19 @@ struct SendOwner<'a> {
     counts: &'a Counts,
     reports: &'a Receiver<(u64, Vec<Report>)>,
     reported: bool,
-    /// Another lane may have begun.
+    /// True if another lane may have started.
     passed: bool,
     udp: bool,
     before: Before,
-    /// When datagrams last arrived, how many by then, and how many had been sent.
+    /// Time at which datagrams last arrived, and the datagrams that had arrived and were sent by
+    /// then.
     moved: (Instant, u64, u64),
     failed: Option<Error>,
 }
 
 impl SendOwner<'_> {
-    /// Tells the receiver what was read, once all of it was; waits for that at most `patience`.
+    /// Sends the reports about the object, if all of it was read. Waits for that at most
+    /// `patience`.
     fn pass_on_reports(&mut self, patience: Duration) -> Result<(), Error> {
         if !self.reported
             && let Ok((object, reports)) = self.reports.recv_timeout(patience)
@@ -164,10 +167,10 @@ impl SendOwner<'_> {
         counts.held.store(sender.is_held(), Relaxed);
     }
 
-    /// Lets another lane begin, with what this one has learned.
+    /// Lets another lane start, with the measurements of this one.
     fn pass_turn(&mut self, sender: &SendMachine) {
         if !std::mem::replace(&mut self.passed, true) {
-            self.common.transfer.baton.pass(sender.learned());
+            self.common.transfer.learned.store(sender.learned());
             self.common.transfer.queue.pass_turn();
         }
     }
@@ -177,36 +180,44 @@ impl SendOwner<'_> {
             return Next::Continue;
         }
         self.udp = false;
-        self.common.transfer.board.show(Sight::Diverted(format!(
-            "{why}, so TCP carries the data from now on"
-        )));
+        self.common
+            .transfer
+            .monitor
+            .show(CopyEvent::Diverted(format!(
+                "{why}; TCP carries the data from now on"
+            )));
         Next::Divert
     }
 }
 
 impl Owner<SendMachine> for SendOwner<'_> {
-    fn event(&mut self, sender: &mut SendMachine, event: Moved, _: Instant) -> Result<Next, World> {
+    fn event(
+        &mut self,
+        sender: &mut SendMachine,
+        event: MachineEvent,
+        _: Instant,
+    ) -> Result<Next, World> {
         match event {
-            Moved::Round(number, packets) => {
+            MachineEvent::Round(number, packets) => {
                 if number > 1 {
                     self.common.share.enter();
                 }
                 self.common
                     .transfer
-                    .board
-                    .show(Sight::Round { number, packets });
+                    .monitor
+                    .show(CopyEvent::Round { number, packets });
                 Ok(Next::Continue)
             }
-            Moved::Asked(round) => {
+            MachineEvent::Asked(round) => {
                 self.common.share.leave();
                 if round == 1 {
                     self.pass_turn(sender);
                 }
                 Ok(Next::Continue)
             }
-            Moved::Quiet(on) => {
+            MachineEvent::Paused(on) => {
                 if on {
-                    // the receiver has room for another lane's, in another socket
+                    // another lane has another socket, whose buffer has room
                     self.common.share.leave();
                     self.pass_turn(sender);
                 } else {
@@ -214,14 +225,14 @@ impl Owner<SendMachine> for SendOwner<'_> {
                 }
                 Ok(Next::Continue)
             }
-            Moved::Waits => Ok(Next::Continue),
-            Moved::Barren => Ok(self.divert("a whole round of datagrams was lost")),
-            Moved::Complete => {
-                // who sends and repairs at once passes it only now
+            MachineEvent::Idle => Ok(Next::Continue),
+            MachineEvent::Barren => Ok(self.divert("a whole round of datagrams was lost")),
+            MachineEvent::Complete => {
+                // protocols that send and repeat at once pass the turn only now
                 self.pass_turn(sender);
                 Ok(Next::Finish)
             }
-            Moved::Failed(why) => Err(World::PeerMisbehaved(why)),
+            MachineEvent::Failed(why) => Err(World::PeerMisbehaved(why)),
         }
     }
 
@@ -229,7 +240,7 @@ impl Owner<SendMachine> for SendOwner<'_> {
         let checked = self
             .common
             .transfer
-            .crew
+            .threads
             .check()
             .and_then(|()| self.pass_on_reports(Duration::ZERO));
         if let Err(error) = checked {
@@ -246,7 +257,7 @@ impl Owner<SendMachine> for SendOwner<'_> {
         if seen != heard || sender.is_held() || sender.sent() == sent {
             self.moved = (now, seen, sender.sent());
         } else if now.since(at) > BARREN + self.common.transfer.session.rtt {
-            return Ok(self.divert("no datagram arrives"));
+            return Ok(self.divert("no datagram arrives at the receiver"));
         }
         Ok(Next::Continue)
     }

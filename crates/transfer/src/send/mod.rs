@@ -1,9 +1,10 @@
-//! The sending side of a transfer.
+//! Sending side of a copy.
 //!
-//! - [`sender`]: its threads, and what it hears; `transfer`: what they share; `settings`: how
-//! - `scan`: the list told, and wishes heard; `queue`: from wishes to objects
+//! - [`sender`]: threads and messages; `transfer`: shared state; `settings`: settings
+//! - `scan`: sends the list of entries, and receives the requests; `queue`: requested ranges as
+//!   objects
 //! - `held`: digests of ranges that the receiver holds from an earlier run
-//! - `lane`: objects sent one after the other; `source`: their bytes
+//! - `lane`: objects of one lane; `source`: their bytes from files
 pub mod sender;
 
 mod held;

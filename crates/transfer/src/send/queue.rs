@@ -1,34 +1,34 @@
-//! What is to be sent: entries that were listed, the parts of them that are wanted, and objects made
-//! of those.
+//! Queue of the sender: listed entries, requested ranges, and objects made of these.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use lighthaul_files::digest::Kind;
+use lighthaul_files::digest::DigestKind;
 use lighthaul_files::manifest::WINDOW;
 use lighthaul_files::object::{LARGE, Layout, PIECES_MAX, Piece, Span};
 use lighthaul_io::fs::disk::InputFile;
 use lighthaul_session::error::{Code, Error};
+use lighthaul_session::fault::PeerFault;
 
-use crate::crew::{Crew, LOOK};
 use crate::message::{COMPARED_MAX, Compared, UNANSWERED_MAX, Wanted, WantedFile};
+use crate::thread_group::{CHECK_INTERVAL, ThreadGroup};
 
-/// Parts of files that may wait to be sent: of each entry one, and more of few that are resumed.
+/// Most ranges that wait to be sent: one of each entry, and more of few resumed files.
 const READY_MAX: usize = 1 << 20;
-/// Ranges that the receiver may hold of all files that wait to be compared.
+/// Most ranges of all files that wait to be compared.
 const HELD_MAX: usize = 1 << 20;
-/// Large files are cut at multiples of this.
+/// Alignment of the parts of large files.
 const GRAIN: u64 = 1 << 20;
 
-/// A file that may be wanted.
+/// File that the receiver may request.
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) place: PathBuf,
-    /// Bytes when it was listed.
+    /// Size when it was listed.
     pub(crate) size: u64,
-    /// Its version when it was listed: see [`lighthaul_io::fs::version::Version::mark`].
+    /// Version when it was listed; see [`lighthaul_io::fs::version::Version::mark`].
     pub(crate) version: u64,
 }
 
@@ -39,31 +39,31 @@ impl Item {
     }
 }
 
-/// A range that the receiver holds from an earlier run.
+/// Range that the receiver holds from an earlier run.
 #[derive(Clone, Debug)]
 pub(crate) struct HeldRange {
     pub(crate) piece: Piece,
     pub(crate) item: Arc<Item>,
-    /// The digest by which it is compared.
-    pub(crate) digest: Kind,
+    /// Kind of the digest that is compared.
+    pub(crate) digest: DigestKind,
 }
 
-/// An object that a lane is to send.
+/// Object for a lane.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct PlannedObject {
     pub(crate) number: u64,
     pub(crate) layout: Layout,
-    /// The file of each piece.
+    /// Files of the pieces.
     pub(crate) items: Vec<Arc<Item>>,
 }
 
-/// How much there is.
+/// Counts of a copy.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
-    /// Entries listed, and bytes of their files.
+    /// Listed entries, and bytes of their files.
     pub(crate) entries: u64,
     pub(crate) bytes: u64,
-    /// Bytes that the receiver wants of them.
+    /// Requested bytes.
     pub(crate) wanted: u64,
     /// Entries that are in place or have failed.
     pub(crate) settled: u64,
@@ -73,34 +73,34 @@ pub(crate) struct Totals {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Files that the receiver has not looked at.
+    /// Files that the receiver has not answered.
     items: BTreeMap<u64, Arc<Item>>,
-    /// Parts of files that are to be sent.
+    /// Ranges to send.
     ready: VecDeque<(Piece, Arc<Item>)>,
-    /// Ranges that are to be compared.
+    /// Ranges to compare.
     held: VecDeque<HeldRange>,
-    /// Ranges whose digest the receiver has been told, by file and offset.
+    /// Ranges whose digest was sent and not answered, by file and offset.
     unanswered: BTreeMap<(u64, u64), HeldRange>,
     totals: Totals,
-    /// Entries that the receiver has looked at.
-    judged: u64,
+    /// Entries that the receiver has answered.
+    answered: u64,
     listed: bool,
     /// Lanes that send an object for the first time.
     blasting: usize,
 }
 
 impl State {
-    /// Whether the receiver has looked at every entry there is.
-    const fn is_judged(&self) -> bool {
-        self.listed && self.judged == self.totals.entries
+    /// Returns true if the receiver has answered all entries of the complete list.
+    const fn are_entries_answered(&self) -> bool {
+        self.listed && self.answered == self.totals.entries
     }
 
-    /// Whether the receiver has looked at every entry, and at all that it holds of them.
+    /// Returns true if the receiver has answered all entries and compared all held ranges.
     fn is_answered(&self) -> bool {
-        self.is_judged() && self.held.is_empty() && self.unanswered.is_empty()
+        self.are_entries_answered() && self.held.is_empty() && self.unanswered.is_empty()
     }
 
-    /// Notes what the receiver wants of a file.
+    /// Adds the requested and held ranges of a file.
     fn want(&mut self, item: &Arc<Item>, wanted: WantedFile) -> Result<(), Error> {
         let size = item.size;
         let held = in_order(&wanted.held, size)?;
@@ -125,7 +125,7 @@ impl State {
         Ok(())
     }
 
-    /// The next part of what the receiver holds, no longer than what is compared at once.
+    /// Returns the next part of a held range, at most [`COMPARED_MAX`] bytes.
     fn next_held(&mut self) -> Option<HeldRange> {
         let mut held = self.held.pop_front()?;
         let rest = held.piece.len.saturating_sub(COMPARED_MAX);
@@ -139,7 +139,7 @@ impl State {
         Some(held)
     }
 
-    /// Forgets files that nobody wants.
+    /// Removes files that were not requested.
     fn drop_items(&mut self, numbers: std::ops::Range<u64>) {
         let unwanted: Vec<u64> = self
             .items
@@ -152,7 +152,7 @@ impl State {
     }
 }
 
-/// Shared by the thread that lists, the one that hears what is wanted, and the lanes.
+/// Queue that the thread of the list, the thread of its answers, and the lanes share.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     state: Mutex<State>,
@@ -166,31 +166,31 @@ impl Queue {
 
     fn wait<'a>(
         &self,
-        crew: &Crew,
+        threads: &ThreadGroup,
         state: MutexGuard<'a, State>,
     ) -> Result<MutexGuard<'a, State>, Error> {
-        crew.check()?;
-        let waited = self.changed.wait_timeout(state, LOOK);
+        threads.check()?;
+        let waited = self.changed.wait_timeout(state, CHECK_INTERVAL);
         Ok(waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 
-    /// How much there is so far.
+    /// Returns the counts so far.
     pub(crate) fn totals(&self) -> Totals {
         self.lock().totals
     }
 
-    /// Bytes that are wanted, once that is known.
+    /// Returns the requested bytes, once all entries are answered.
     pub(crate) fn bytes(&self) -> Option<u64> {
         let state = self.lock();
-        state.is_judged().then_some(state.totals.wanted)
+        state.are_entries_answered().then_some(state.totals.wanted)
     }
 
-    /// Takes in the next entry, a file if there is an item. Waits while the receiver has a window full
-    /// of them.
-    pub(crate) fn list(&self, crew: &Crew, item: Option<Item>) -> Result<(), Error> {
+    /// Adds an entry, with its item if it is a file. Waits while the window of unsettled entries is
+    /// full.
+    pub(crate) fn list(&self, threads: &ThreadGroup, item: Option<Item>) -> Result<(), Error> {
         let mut state = self.lock();
         while state.totals.entries - state.totals.settled >= WINDOW {
-            state = self.wait(crew, state)?;
+            state = self.wait(threads, state)?;
         }
         let number = state.totals.entries;
         state.totals.entries += 1;
@@ -201,31 +201,31 @@ impl Queue {
         Ok(())
     }
 
-    /// There will be no more entries.
+    /// Records the end of the list.
     pub(crate) fn close(&self) {
         self.lock().listed = true;
         self.changed.notify_all();
     }
 
-    /// Whether the receiver has looked at every entry there is.
-    pub(crate) fn is_judged(&self) -> bool {
-        self.lock().is_judged()
+    /// Returns true if the receiver has answered all entries of the complete list.
+    pub(crate) fn are_entries_answered(&self) -> bool {
+        self.lock().are_entries_answered()
     }
 
-    /// Whether the receiver has looked at every entry, and at all that it holds of them.
+    /// Returns true if the receiver has answered all entries and compared all held ranges.
     pub(crate) fn is_answered(&self) -> bool {
         self.lock().is_answered()
     }
 
-    /// How many entries the receiver has looked at, a moment later.
-    pub(crate) fn judged(&self, crew: &Crew) -> Result<u64, Error> {
-        Ok(self.wait(crew, self.lock())?.judged)
+    /// Waits a moment, then returns the number of entries that the receiver has answered.
+    pub(crate) fn answered(&self, threads: &ThreadGroup) -> Result<u64, Error> {
+        Ok(self.wait(threads, self.lock())?.answered)
     }
 
-    /// Takes in what the receiver wants of the next entries.
+    /// Adds the answer of the receiver about the next entries.
     pub(crate) fn want(&self, wanted: Wanted) -> Result<(), Error> {
         let mut state = self.lock();
-        let from = state.judged;
+        let from = state.answered;
         let till = from
             .checked_add(wanted.entries)
             .filter(|till| *till <= state.totals.entries);
@@ -241,15 +241,15 @@ impl Queue {
             next = number + 1;
         }
         state.drop_items(next..till);
-        state.judged = till;
+        state.answered = till;
         drop(state);
         self.changed.notify_all();
         Ok(())
     }
 
-    /// The next range that the receiver holds, for its digest to be told; nothing once there are no more. Waits while
-    /// the receiver has enough to compare.
-    pub(crate) fn take_held(&self, crew: &Crew) -> Result<Option<HeldRange>, Error> {
+    /// Returns the next held range whose digest must be sent, or none at the end. Waits while too
+    /// many digests are unanswered.
+    pub(crate) fn take_held(&self, threads: &ThreadGroup) -> Result<Option<HeldRange>, Error> {
         let mut state = self.lock();
         loop {
             let has_room = state.unanswered.len() < UNANSWERED_MAX;
@@ -258,14 +258,14 @@ impl Queue {
                 state.unanswered.insert(key, held.clone());
                 return Ok(Some(held));
             }
-            if state.is_judged() && state.held.is_empty() {
+            if state.are_entries_answered() && state.held.is_empty() {
                 return Ok(None);
             }
-            state = self.wait(crew, state)?;
+            state = self.wait(threads, state)?;
         }
     }
 
-    /// Takes in what came of comparing a range: one that the receiver does not hold after all is sent.
+    /// Handles the result of comparing a range. A range that differs is sent.
     pub(crate) fn compared(&self, compared: Compared) -> Result<(), Error> {
         let mut state = self.lock();
         let (from, till) = compared.span;
@@ -281,13 +281,14 @@ impl Queue {
         Ok(())
     }
 
-    /// An object has been sent for the first time: it is another lane's turn.
+    /// Lets another lane start, since an object was sent for the first time.
     pub(crate) fn pass_turn(&self) {
         self.lock().blasting -= 1;
         self.changed.notify_all();
     }
 
-    /// So many more entries are in place, or have failed; these have, so that no more is sent of them.
+    /// Counts settled entries. The entries in `failed` have failed, so nothing more of them is
+    /// sent.
     pub(crate) fn settle(
         &self,
         entries: u64,
@@ -305,31 +306,28 @@ impl Queue {
         }
         let settled = state.totals.settled.checked_add(entries);
         let settled = settled.filter(|settled| *settled <= state.totals.entries);
-        state.totals.settled = settled.ok_or_else(|| {
-            Error::new(
-                Code::Protocol,
-                "the peer's account is about entries that were not sent",
-            )
-        })?;
+        state.totals.settled = settled.ok_or(PeerFault::Invalid(
+            "a count of entries that exceeds the list",
+        ))?;
         drop(state);
         self.changed.notify_all();
         Ok(())
     }
 
-    /// The next object, of about `len` bytes when it is made; nothing once there are no more. Waits while `turns`
-    /// lanes are sending theirs for the first time.
+    /// Returns the next object of about `len` bytes, or none at the end. Waits while `turns` lanes
+    /// are sending theirs for the first time.
     pub(crate) fn take(
         &self,
-        crew: &Crew,
+        threads: &ThreadGroup,
         len: impl Fn() -> u64,
         turns: usize,
-    ) -> Result<Option<Plan>, Error> {
+    ) -> Result<Option<PlannedObject>, Error> {
         let mut state = self.lock();
         while state.ready.is_empty() || state.blasting >= turns {
             if state.ready.is_empty() && state.is_answered() {
                 return Ok(None);
             }
-            state = self.wait(crew, state)?;
+            state = self.wait(threads, state)?;
         }
         let mut pieces = Vec::new();
         let mut items = Vec::new();
@@ -350,8 +348,8 @@ impl Queue {
         state.totals.objects += 1;
         state.blasting += 1;
         let layout = Layout::new(pieces)
-            .map_err(|_| Error::new(Code::Usage, "the sources are too large"))?;
-        Ok(Some(Plan {
+            .map_err(|_| Error::new(Code::Usage, "cannot send the sources: they are too large"))?;
+        Ok(Some(PlannedObject {
             number,
             layout,
             items,
@@ -359,7 +357,7 @@ impl Queue {
     }
 }
 
-/// `spans`, which must be in order and within a file of `size` bytes.
+/// Returns `spans`, which must be in order and within a file of `size` bytes.
 fn in_order(spans: &[Span], size: u64) -> Result<&[Span], Error> {
     let mut at = 0;
     for (from, till) in spans {
@@ -372,12 +370,12 @@ fn in_order(spans: &[Span], size: u64) -> Result<&[Span], Error> {
 }
 
 fn not_offered() -> Error {
-    Error::new(Code::Protocol, "the peer wants what was not offered")
+    PeerFault::Invalid("a request for data that were not offered").into()
 }
 
-/// The part of `piece` that fits in about `room` bytes, and what is left of it.
+/// Splits `piece` into a part of about `room` bytes, and the rest.
 fn split(piece: Piece, room: u64) -> (Piece, Option<Piece>) {
-    // a small rest is no object of its own
+    // a small rest is not worth an object
     if piece.len <= room.saturating_add(room / 4).max(LARGE) {
         return (piece, None);
     }
@@ -401,12 +399,12 @@ fn split(piece: Piece, room: u64) -> (Piece, Option<Piece>) {
 mod tests {
     use super::*;
 
-    fn queue(sizes: &[u64]) -> (Queue, Crew) {
-        let (queue, crew) = (Queue::default(), Crew::default());
+    fn queue(sizes: &[u64]) -> (Queue, ThreadGroup) {
+        let (queue, threads) = (Queue::default(), ThreadGroup::default());
         for size in sizes {
             queue
                 .list(
-                    &crew,
+                    &threads,
                     Some(Item {
                         place: PathBuf::new(),
                         size: *size,
@@ -416,7 +414,7 @@ mod tests {
                 .unwrap();
         }
         queue.close();
-        (queue, crew)
+        (queue, threads)
     }
 
     fn file(number: u64, send: Option<Vec<Span>>, held: Vec<Span>) -> WantedFile {
@@ -424,7 +422,7 @@ mod tests {
             number,
             send,
             held,
-            digest: Kind::Crc128,
+            digest: DigestKind::Crc128,
         }
     }
 
@@ -437,9 +435,9 @@ mod tests {
         }
     }
 
-    /// The parts of the next object.
-    fn pieces(queue: &Queue, crew: &Crew) -> Option<Vec<Span>> {
-        let plan = queue.take(crew, || 1 << 30, 1).unwrap()?;
+    /// Returns the ranges of the next object.
+    fn pieces(queue: &Queue, threads: &ThreadGroup) -> Option<Vec<Span>> {
+        let plan = queue.take(threads, || 1 << 30, 1).unwrap()?;
         queue.pass_turn();
         let spans = plan.layout.pieces().iter();
         Some(spans.map(|piece| (piece.offset, piece.end())).collect())
@@ -447,15 +445,15 @@ mod tests {
 
     #[test]
     fn held_ranges_that_differ_are_sent() {
-        let (queue, crew) = queue(&[100]);
+        let (queue, threads) = queue(&[100]);
         let held = vec![(0, 20), (20, 40), (60, 100)];
         let wanted = file(0, Some(vec![(40, 60)]), held);
         let files = vec![wanted];
         queue.want(Wanted { entries: 1, files }).unwrap();
-        assert_eq!(pieces(&queue, &crew), Some(vec![(40, 60)]));
+        assert_eq!(pieces(&queue, &threads), Some(vec![(40, 60)]));
         for (from, till) in [(0, 20), (20, 40), (60, 100)] {
             assert!(!queue.is_answered());
-            let held = queue.take_held(&crew).unwrap().unwrap();
+            let held = queue.take_held(&threads).unwrap().unwrap();
             assert_eq!((held.piece.offset, held.piece.end()), (from, till));
             let answer = |span, wanted| Compared {
                 entry: 0,
@@ -463,35 +461,35 @@ mod tests {
                 wanted,
             };
             queue.compared(answer((from, till), from == 20)).unwrap();
-            // it was answered before
+            // a second answer is rejected
             queue.compared(answer((from, till), true)).unwrap_err();
         }
-        assert!(queue.take_held(&crew).unwrap().is_none());
+        assert!(queue.take_held(&threads).unwrap().is_none());
         assert!(queue.is_answered());
-        assert_eq!(pieces(&queue, &crew), Some(vec![(20, 40)]));
-        assert_eq!(pieces(&queue, &crew), None);
+        assert_eq!(pieces(&queue, &threads), Some(vec![(20, 40)]));
+        assert_eq!(pieces(&queue, &threads), None);
         assert_eq!(queue.totals().wanted, 40);
     }
 
     #[test]
-    fn long_held_ranges_are_compared_in_parts_that_cover_them_once() {
+    fn long_held_ranges_are_compared_in_parts_without_gaps() {
         let size = 3 * COMPARED_MAX + 5;
-        let (queue, crew) = queue(&[size]);
+        let (queue, threads) = queue(&[size]);
         let files = vec![file(0, Some(vec![(0, 7)]), vec![(7, size)])];
         queue.want(Wanted { entries: 1, files }).unwrap();
         let mut at = 7;
         while at < size {
-            let HeldRange { piece, .. } = queue.take_held(&crew).unwrap().unwrap();
+            let HeldRange { piece, .. } = queue.take_held(&threads).unwrap().unwrap();
             assert_eq!(piece.offset, at);
             assert!(piece.len > 0 && piece.len <= COMPARED_MAX);
             at = piece.end();
         }
-        assert!(queue.take_held(&crew).unwrap().is_none());
+        assert!(queue.take_held(&threads).unwrap().is_none());
     }
 
     #[test]
-    fn answers_about_ranges_that_were_not_told_are_refused() {
-        let (queue, crew) = queue(&[100]);
+    fn answers_about_ranges_without_a_digest_are_rejected() {
+        let (queue, threads) = queue(&[100]);
         let files = vec![file(0, Some(vec![]), vec![(0, 100)])];
         queue.want(Wanted { entries: 1, files }).unwrap();
         let answer = |entry, span| Compared {
@@ -500,33 +498,33 @@ mod tests {
             wanted: true,
         };
         queue.compared(answer(0, (0, 100))).unwrap_err();
-        queue.take_held(&crew).unwrap().unwrap();
+        queue.take_held(&threads).unwrap().unwrap();
         queue.compared(answer(1, (0, 100))).unwrap_err();
         queue.compared(answer(0, (0, 99))).unwrap_err();
     }
 
     #[test]
-    fn a_failed_file_is_neither_sent_nor_compared() {
-        let (queue, crew) = queue(&[100, 10]);
+    fn failed_file_is_neither_sent_nor_compared() {
+        let (queue, threads) = queue(&[100, 10]);
         let files = vec![
             file(0, Some(vec![(50, 100)]), vec![(0, 50)]),
             file(1, None, vec![]),
         ];
         queue.want(Wanted { entries: 2, files }).unwrap();
         queue.settle(1, [0].into_iter()).unwrap();
-        assert!(queue.take_held(&crew).unwrap().is_none());
-        assert_eq!(pieces(&queue, &crew), Some(vec![(0, 10)]));
-        assert_eq!(pieces(&queue, &crew), None);
+        assert!(queue.take_held(&threads).unwrap().is_none());
+        assert_eq!(pieces(&queue, &threads), Some(vec![(0, 10)]));
+        assert_eq!(pieces(&queue, &threads), None);
     }
 
     #[test]
-    fn objects_hold_every_wanted_byte_once() {
+    fn objects_contain_every_requested_byte_once() {
         let sizes = [10, 300 << 20, 5, 1 << 20, 70 << 20, 1];
-        let (queue, crew) = queue(&sizes);
+        let (queue, threads) = queue(&sizes);
         queue.want(all(&sizes)).unwrap();
         let mut next = vec![0; sizes.len()];
         let mut numbers = 0;
-        while let Some(plan) = queue.take(&crew, || 64 << 20, 1).unwrap() {
+        while let Some(plan) = queue.take(&threads, || 64 << 20, 1).unwrap() {
             queue.pass_turn();
             assert_eq!(plan.number, numbers);
             numbers += 1;
@@ -542,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn wishes_that_cannot_be_are_refused() {
+    fn invalid_requests_are_rejected() {
         let send = |number, spans| file(number, Some(spans), Vec::new());
         let held = |number, spans| file(number, Some(Vec::new()), spans);
         let all = |number| file(number, None, Vec::new());

@@ -1,4 +1,4 @@
-//! The list on the sending side: what is found is told, and what is wanted of it is heard.
+//! List of entries on the sending side: entries are sent, and the receiver's answers are handled.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -6,45 +6,46 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_files::digest::{self, Digest, Taking};
-use lighthaul_files::list::Heard;
-use lighthaul_files::manifest::{Entry, Kind, PAGE, pack};
+use lighthaul_files::digest::{self, Digest, Digester};
+use lighthaul_files::list::ListReceiver;
+use lighthaul_files::manifest::{Entry, EntryKind, PAGE, pack};
 use lighthaul_files::options::{Action, Detail, Planned};
 use lighthaul_files::walk::Found;
 use lighthaul_io::control::Frame;
 use lighthaul_io::error::Error as World;
 use lighthaul_io::fs::meta::Meta;
 use lighthaul_session::error::{Code, Error, caught};
+use lighthaul_session::fault::PeerFault;
 use lighthaul_session::topic::decode;
 
 use super::queue::Item;
 use super::transfer::Transfer;
-use crate::crew::LOOK;
 use crate::message::Listing;
-use crate::watch::{Failed, Sight};
+use crate::thread_group::CHECK_INTERVAL;
+use crate::watch::{CopyEvent, Failed};
 
-/// Octets of paths in a page of the list, after which it is full.
+/// Octets of paths after which a page of the list is full.
 const PAGE_BYTES: usize = 1 << 19;
-/// What was found and has not been told yet.
+/// Most items of the walk that wait to be sent.
 const FOUND_MAX: usize = 1 << 12;
-/// A page that is not full leaves after this.
+/// Longest wait of a page that is not full.
 const FLUSH: Duration = Duration::from_millis(20);
 
-/// What both threads of the list need.
+/// State of the list, for both of its threads.
 pub(super) struct Scan<'a> {
     pub(super) transfer: &'a Transfer<'a>,
 }
 
 impl Scan<'_> {
-    /// Tells all that is `found`.
-    pub(crate) fn tell(
+    /// Sends the list of all items in `found`.
+    pub(crate) fn send_list(
         &self,
         named: bool,
         found: Box<dyn Iterator<Item = Found> + Send>,
     ) -> Result<(), Error> {
         self.say(&Listing::Begin { named })?;
         let mut page = Page::default();
-        let found = look_around(found)?;
+        let found = start_walk(found)?;
         loop {
             match found.recv_timeout(FLUSH) {
                 Ok(found) => self.take(found?, &mut page)?,
@@ -63,39 +64,40 @@ impl Scan<'_> {
         self.say(&Listing::End)
     }
 
-    /// Takes what was found into the page, or tells it at once.
+    /// Adds an item of the walk to the page, or reports it at once.
     fn take(&self, found: Found, page: &mut Page) -> Result<(), Error> {
         match found {
             Found::Entry(mut entry, place, meta) => {
                 let alone = self.transfer.queue.totals().entries == 0
-                    && matches!(entry.kind, Kind::File(_));
+                    && matches!(entry.kind, EntryKind::File(_));
                 if self.transfer.options().expects() && !alone {
-                    let text = "--hash with a value is for one file: leave the value out for more";
+                    let text =
+                        "--hash with a value applies to one file; leave the value out to copy more";
                     return Err(Error::new(Code::Usage, text));
                 }
                 if self.transfer.options().checksum {
                     entry.digest = self.digest(&entry, &place, meta.as_ref());
                 }
-                let item = matches!(entry.kind, Kind::File(_)).then(|| Item {
+                let item = matches!(entry.kind, EntryKind::File(_)).then(|| Item {
                     place,
                     size: entry.size(),
                     version: meta.map_or(0, |meta| meta.version().mark()),
                 });
-                self.transfer.queue.list(&self.transfer.crew, item)?;
-                page.bytes += entry.weight();
+                self.transfer.queue.list(&self.transfer.threads, item)?;
+                page.bytes += entry.encoded_len();
                 page.entries.push(entry);
             }
             Found::Skipped(text) => {
                 self.transfer
-                    .board
-                    .show(Sight::Warning(format!("left out: {text}")));
+                    .monitor
+                    .show(CopyEvent::Warning(format!("not copied: {text}")));
                 self.say(&Listing::Skipped { why: text })?;
             }
             Found::Noted(text) => {
-                self.transfer.board.show(Sight::Warning(text.clone()));
+                self.transfer.monitor.show(CopyEvent::Warning(text.clone()));
                 self.say(&Listing::Warning { text })?;
             }
-            Found::Excluded(path, rule) => self.exclude(path, rule)?,
+            Found::Excluded(path, rule) => self.report_excluded(path, rule)?,
             Found::Failed(path, error) => {
                 let code = error.code as u8;
                 let why = error.text;
@@ -105,15 +107,15 @@ impl Scan<'_> {
                     why: why.clone(),
                 })?;
                 self.transfer
-                    .board
-                    .show(Sight::Failed(Failed { path, code, why }));
+                    .monitor
+                    .show(CopyEvent::Failed(Failed { path, code, why }));
             }
         }
         Ok(())
     }
 
-    /// Tells what a rule leaves out, if anybody wants to know.
-    fn exclude(&self, path: Vec<u8>, rule: String) -> Result<(), Error> {
+    /// Reports an excluded entry, if a dry run explains all entries.
+    fn report_excluded(&self, path: Vec<u8>, rule: String) -> Result<(), Error> {
         if self.transfer.options().dry_run != Some(Detail::Explain) {
             return Ok(());
         }
@@ -124,24 +126,27 @@ impl Scan<'_> {
             kept: 0,
             why: rule,
         };
-        self.transfer.board.show(Sight::Planned(planned.clone()));
+        self.transfer
+            .monitor
+            .show(CopyEvent::Planned(planned.clone()));
         self.say(&Listing::Planned(vec![planned]))
     }
 
-    /// Digest of a file; nothing if it cannot be read or has changed since it was listed, which fails when it is sent.
+    /// Returns the digest of a file, or none if it cannot be read or has changed. Sending it will
+    /// then fail.
     fn digest(&self, entry: &Entry, place: &Path, meta: Option<&Meta>) -> Option<Digest> {
-        let Kind::File(size) = entry.kind else {
+        let EntryKind::File(size) = entry.kind else {
             return None;
         };
         let file = self.transfer.ground.file(place).ok()?;
         let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, at);
-        let digest = Taking::of(digest::Kind::Blake3, size, read).ok()?;
+        let digest = Digester::read(digest::DigestKind::Blake3, size, read).ok()?;
         let is_unchanged = file.version().ok()? == meta?.version();
         is_unchanged.then_some(digest)
     }
 
     fn flush(&self, page: &mut Page) -> Result<(), Error> {
-        self.transfer.crew.check()?;
+        self.transfer.threads.check()?;
         if !page.entries.is_empty() {
             self.say(&Listing::Entries(pack(&page.entries)?))?;
             page.entries.clear();
@@ -157,23 +162,24 @@ impl Scan<'_> {
             .send(&Frame::message(listing.encode()))?)
     }
 
-    /// Hears what is wanted, until the receiver has looked at everything; asks for its list, if that is what counts.
-    pub(crate) fn hear(&self, mut list: Option<Heard>) -> Result<(), Error> {
+    /// Handles the answers of the receiver to all entries, and requests its list of paths, if it
+    /// has one.
+    pub(crate) fn receive_answers(&self, mut list: Option<ListReceiver>) -> Result<(), Error> {
         while !self.transfer.queue.is_answered() {
             if let Some(list) = &mut list {
-                list.ask(|| self.say(&Listing::Which))?;
+                list.request_pages(|| self.say(&Listing::RequestPaths))?;
             }
-            let until = self.transfer.session.clock.now() + LOOK;
+            let until = self.transfer.session.clock.now() + CHECK_INTERVAL;
             let frame = match self
                 .transfer
                 .stream
                 .receive(self.transfer.session.clock, until)
             {
                 Err(World::TimedOut(_)) => {
-                    self.transfer.crew.check()?;
+                    self.transfer.threads.check()?;
                     continue;
                 }
-                // a receiver that has answered everything may be done, and gone
+                // a receiver that has answered everything may have closed
                 Err(_) if self.transfer.queue.is_answered() => return Ok(()),
                 frame => frame?,
             };
@@ -182,22 +188,24 @@ impl Scan<'_> {
                 (Ok(Listing::Compared(compared)), _) => self.transfer.queue.compared(compared)?,
                 (Ok(Listing::Planned(planned)), _) => {
                     for planned in planned {
-                        self.transfer.board.show(Sight::Planned(planned));
+                        self.transfer.monitor.show(CopyEvent::Planned(planned));
                     }
                 }
-                (Ok(Listing::Removed(paths)), _) => self.transfer.board.show(Sight::Removed(paths)),
-                (Ok(Listing::Take(page)), Some(list)) => list.take(page)?,
+                (Ok(Listing::Removed(paths)), _) => {
+                    self.transfer.monitor.show(CopyEvent::Removed(paths))
+                }
+                (Ok(Listing::Paths(page)), Some(list)) => list.receive(page)?,
                 (Err(error), _) => return Err(error),
-                _ => return Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
+                _ => return Err(PeerFault::Unexpected("the next message about the list").into()),
             }
         }
         Ok(())
     }
 }
 
-/// Looks for what there is in a thread of its own, which nobody waits for: a list may come from somebody
-/// who thinks, and a disk that hangs must not keep us from saying so.
-fn look_around(
+/// Walks the sources in a thread for which no other thread waits. A list may come from a slow
+/// program, and a disk that hangs must not stop keepalives.
+fn start_walk(
     mut found: Box<dyn Iterator<Item = Found> + Send>,
 ) -> Result<Receiver<Result<Found, Error>>, Error> {
     let (told, heard) = sync_channel(FOUND_MAX);
@@ -208,17 +216,17 @@ fn look_around(
             Ok(())
         });
         if let Err(error) = looked {
-            // a list that ends early would look whole
+            // an early end would look like a complete list
             told.send(Err(error)).ok();
         }
     };
     let thread = thread::Builder::new().name("walk".into()).spawn(looking);
-    let failed = |error| World::world("starting to look for files", error);
+    let failed = |error| World::world("cannot start the walk of the sources", error);
     thread.map_err(failed)?;
     Ok(heard)
 }
 
-/// Entries that have not been told yet.
+/// Entries that were not sent yet.
 struct Page {
     entries: Vec<Entry>,
     bytes: usize,

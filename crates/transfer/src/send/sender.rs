@@ -1,4 +1,4 @@
-//! The sending side of a transfer.
+//! Sender: threads and messages of the sending side.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -7,22 +7,23 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
-use lighthaul_files::inspect::Inspected;
-use lighthaul_files::list::Heard;
-use lighthaul_files::listed::{Finds, Listed, Origin};
+use lighthaul_files::inspect::Inspector;
+use lighthaul_files::list::ListReceiver;
+use lighthaul_files::listed::{ListWalk, Origin, SourceEntries};
 use lighthaul_io::control::Control;
 use lighthaul_io::drive::Share;
 use lighthaul_io::host::clock::week_time;
 use lighthaul_io::net::udp::Udp;
 use lighthaul_io::store::read_ahead::ReadAhead;
-use lighthaul_session::alive::Alive;
-use lighthaul_session::choose::{Choice, Facts, choose, is_little};
-use lighthaul_session::door::Door;
+use lighthaul_session::choose::{Choice, PathFacts, choose, is_little};
 use lighthaul_session::error::{Code, Error, caught};
+use lighthaul_session::fault::PeerFault;
 use lighthaul_session::join::join;
+use lighthaul_session::keepalive::Keepalive;
 use lighthaul_session::offer::{self, Offer};
 use lighthaul_session::path::{Path, explore};
 use lighthaul_session::protocol::{self, Protocol};
+use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 
 use super::held::HeldReader;
@@ -31,21 +32,21 @@ use super::scan::Scan;
 use super::settings::Settings;
 use super::source::FileSource;
 use super::transfer::Transfer;
-use crate::ease::Ease;
+use crate::backoff::RateBackoff;
 use crate::failures::Failures;
-use crate::message::{Message, Progress, Verdict};
-use crate::watch::{Failed, Sight, Summary, Watcher, announce};
+use crate::message::{CopyResult, Message, Progress};
+use crate::watch::{CopyEvent, Failed, Summary, Watcher, announce};
 
-/// Used when a path carries datagrams but none of a train arrived.
+/// Rate on a path that carries datagrams but lost all of a train.
 const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
-/// How often an onlooker hears how far it is.
+/// Interval of events about progress.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Sends what `finds` has to the peer, which has agreed to take it.
+/// Sends the entries of `finds` to the peer, which has accepted the copy.
 pub fn send(
     session: &Session,
-    door: &Door<'_>,
-    finds: Finds,
+    role: &Role<'_>,
+    finds: SourceEntries,
     settings: Settings,
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
@@ -62,35 +63,35 @@ pub fn send(
     };
     let (named, top) = (finds.named, finds.top);
     let (found, list) = match finds.from {
-        Origin::Here(found) => (found, None),
-        Origin::There(base) => {
-            let (list, names) = Heard::new();
+        Origin::Local(found) => (found, None),
+        Origin::Remote(base) => {
+            let (list, names) = ListReceiver::new();
             let rules = options.rules.clone();
-            let found = Listed::new(Arc::clone(&transfer.ground), base, names, rules);
+            let found = ListWalk::new(Arc::clone(&transfer.ground), base, names, rules);
             (Box::new(found) as Box<_>, Some(list))
         }
     };
-    let found = Inspected::new(
+    let found = Inspector::new(
         (found, top.as_deref()),
         Arc::clone(&transfer.ground),
         options,
     );
     let found = Box::new(found);
-    let (crew, board) = (&transfer.crew, &transfer.board);
+    let (threads, monitor) = (&transfer.threads, &transfer.monitor);
     let result = thread::scope(|scope| {
-        scope.spawn(|| crew.run("scan", || scan.tell(named, found)));
-        scope.spawn(|| crew.run("answers", || scan.hear(list)));
-        let result = caught("sender", || sending.run(scope, door));
+        scope.spawn(|| threads.run("scan", || scan.send_list(named, found)));
+        scope.spawn(|| threads.run("answers", || scan.receive_answers(list)));
+        let result = caught("sender", || sending.run(scope, role));
         if let Err(error) = &result {
-            crew.fail(error.clone());
+            threads.fail(error.clone());
         }
-        board.close();
+        monitor.close();
         result
     });
-    result.map_err(|error| session.blame(crew.take_failure().unwrap_or(error)))
+    result.map_err(|error| session.blame(threads.take_failure().unwrap_or(error)))
 }
 
-/// A transfer on the sending side.
+/// State of a copy on the sending side.
 struct Sending<'a, 'w> {
     transfer: &'a Transfer<'a>,
     watcher: Watcher<'w>,
@@ -102,10 +103,10 @@ impl<'a> Sending<'a, '_> {
     fn run<'s>(
         &mut self,
         scope: &'s thread::Scope<'s, 'a>,
-        door: &Door<'_>,
+        role: &Role<'_>,
     ) -> Result<Summary, Error> {
         let session = self.transfer.session;
-        let (offer, path, joined) = self.agree(door)?;
+        let (offer, path, joined) = self.agree(role)?;
         let started = session.clock.now();
         let start_up = started.since(self.begun);
         let rate = Rate::from_bps(offer.rate_bps).unwrap_or(Rate::UNLIMITED);
@@ -129,18 +130,18 @@ impl<'a> Sending<'a, '_> {
         let held = HeldReader {
             transfer: self.transfer,
         };
-        let crew = &self.transfer.crew;
-        scope.spawn(move || crew.run("comparison", || held.run()));
+        let threads = &self.transfer.threads;
+        scope.spawn(move || threads.run("comparison", || held.run()));
         let budget = self.transfer.settings.budget;
         let (memory, open_max) = budget.of_lane(lanes.len());
         for (number, mut lane) in lanes.into_iter().enumerate() {
-            // a circuit's rate is its vector's
+            // on a circuit, the vector determines the rate
             lane.share = common.trc.is_none().then(|| Arc::clone(&share));
             let (told, reports) = channel();
             let kind = self.transfer.options().digest;
             let source = FileSource::new(Arc::clone(&self.transfer.ground), (kind, open_max), told);
             let store = ReadAhead::start(source, offer.packet_len, memory)?;
-            let (crew, common, done) = (&self.transfer.crew, common.clone(), done.clone());
+            let (threads, common, done) = (&self.transfer.threads, common.clone(), done.clone());
             scope.spawn(move || {
                 let lane = SendLane {
                     common,
@@ -149,7 +150,7 @@ impl<'a> Sending<'a, '_> {
                     store,
                     reports,
                 };
-                crew.run("lane", || lane.run());
+                threads.run("lane", || lane.run());
                 drop(done);
             });
         }
@@ -160,20 +161,20 @@ impl<'a> Sending<'a, '_> {
                 Err(std::sync::mpsc::TryRecvError::Empty)
             )
         };
-        let _alive = Alive::say(scope, session);
+        let _alive = Keepalive::start(scope, session);
         let mut summary = self.watch(&share, rate, lanes_run)?;
         summary.elapsed = session.clock.now().since(self.begun);
         summary.moving = session.clock.now().since(started);
         Ok(summary)
     }
 
-    /// Looks at the path, and agrees with the receiver on what moves the data, and how.
-    fn agree(&mut self, door: &Door<'_>) -> Result<(Offer, Path, Vec<Control>), Error> {
+    /// Explores the path, and agrees with the receiver on the protocol and its parameters.
+    fn agree(&mut self, role: &Role<'_>) -> Result<(Offer, Path, Vec<Control>), Error> {
         let session = self.transfer.session;
         let asked = self.transfer.settings.asked()?;
         let trc = self.transfer.settings.vector()?;
         let lanes = offer::lanes(asked, trc.is_some());
-        let mut path = explore(session, door, true, lanes)?;
+        let mut path = explore(session, role, true, lanes)?;
         let peak = trc.and_then(|trc| trc.steps().iter().map(|step| step.rate).max());
         let mut rate = choose_rate(session, &mut path, peak.or(self.transfer.settings.rate))?;
         let chosen = asked.is_none().then(|| self.choose(&path, rate));
@@ -188,25 +189,25 @@ impl<'a> Sending<'a, '_> {
         let is_soon_there =
             protocol == Protocol::Tcp && self.transfer.queue.bytes().is_some_and(is_little);
         if is_soon_there || options.dry_run.is_some() {
-            // further connections would take longer than they spare
+            // opening further connections would take longer than they save
             offer.joins = 0;
         }
         session.say(&Message::Offer(offer))?;
-        let joined = join(session, door, offer.joins, self.transfer.settings.plain)?;
+        let joined = join(session, role, offer.joins, self.transfer.settings.plain)?;
         self.transfer
-            .baton
-            .pass(offer::width(session, options.streams, &joined));
+            .learned
+            .store(offer::width(session, options.streams, &joined));
         if let Some(Choice { protocol, why }) = chosen {
             session.say(&Message::Chosen { why: why.clone() })?;
-            (self.watcher)(Sight::Chosen(protocol.to_string(), why));
+            (self.watcher)(CopyEvent::Chosen(protocol.to_string(), why));
         }
         Ok((offer, path, joined))
     }
 
-    /// What suits the path.
+    /// Chooses the protocol for the path.
     fn choose(&self, path: &Path, rate: Rate) -> Choice {
         let sockets = &path.sockets;
-        choose(&Facts {
+        choose(&PathFacts {
             datagram_len: if sockets.is_empty() {
                 0
             } else {
@@ -223,7 +224,7 @@ impl<'a> Sending<'a, '_> {
         })
     }
 
-    /// Hears from the receiver until it gives its verdict.
+    /// Handles the messages of the receiver, until the result arrives.
     fn watch(
         &mut self,
         share: &Share,
@@ -231,31 +232,31 @@ impl<'a> Sending<'a, '_> {
         lanes_run: impl Fn() -> bool,
     ) -> Result<Summary, Error> {
         let clock = self.transfer.session.clock;
-        let mut ease = Ease::new(clock.now(), rate);
-        let mut eased = rate;
+        let mut backoff = RateBackoff::new(clock.now(), rate);
+        let mut reduced = rate;
         let begun = clock.now();
         let mut progress = Progress::default();
         let mut sent = false;
         loop {
-            self.transfer.crew.check()?;
+            self.transfer.threads.check()?;
             self.show();
-            self.failures.bear()?;
-            share.set(self.limited(eased));
+            self.failures.check()?;
+            share.set(self.limited(reduced));
             if !sent && !lanes_run() {
                 sent = true;
-                self.transfer.crew.check()?;
+                self.transfer.threads.check()?;
                 self.transfer.session.say(&Message::Sent)?;
             }
             let message = match self.transfer.session.hear_for(TICK) {
                 Err(error) if error.code == Code::TimedOut => {
-                    let patience = self.transfer.options().patience();
+                    let patience = self.transfer.options().stall_timeout();
                     if clock
                         .now()
                         .since(begun.max(self.transfer.session.heard_at()))
                         > patience
                     {
                         let patience = patience.as_secs();
-                        let text = format!("nothing was heard of the receiver for {patience} s");
+                        let text = format!("the receiver was silent for {patience} s");
                         return Err(Error::new(Code::TimedOut, text));
                     }
                     continue;
@@ -264,39 +265,39 @@ impl<'a> Sending<'a, '_> {
             };
             if let Message::Progress(now) = message {
                 let dropped = now.buffer_drops > progress.buffer_drops;
-                eased = ease.hear(clock.now(), dropped).unwrap_or(eased);
+                reduced = backoff.update(clock.now(), dropped).unwrap_or(reduced);
                 self.take_progress(&now);
                 progress = now;
-            } else if let Message::Verdict(verdict) = message {
-                self.hear_out()?;
-                return self.conclude(verdict);
+            } else if let Message::Result(result) = message {
+                self.await_answers()?;
+                return self.conclude(result);
             } else {
                 self.take(message)?;
             }
         }
     }
 
-    /// Waits until the receiver has been heard of every entry: it said so before its verdict, but on another
-    /// stream, which another thread hears.
-    fn hear_out(&mut self) -> Result<(), Error> {
+    /// Waits until the receiver's answers to all entries were handled. They precede the result, but
+    /// on another stream, which another thread reads.
+    fn await_answers(&mut self) -> Result<(), Error> {
         let clock = self.transfer.session.clock;
-        let patience = self.transfer.options().patience();
-        let mut judged = (clock.now(), 0);
-        while !self.transfer.queue.is_judged() {
-            // that thread goes on when there is room for what it has to show
+        let patience = self.transfer.options().stall_timeout();
+        let mut answered = (clock.now(), 0);
+        while !self.transfer.queue.are_entries_answered() {
+            // that thread continues when its events are taken
             self.show();
-            let now = self.transfer.queue.judged(&self.transfer.crew)?;
-            if now != judged.1 {
-                judged = (clock.now(), now);
+            let now = self.transfer.queue.answered(&self.transfer.threads)?;
+            if now != answered.1 {
+                answered = (clock.now(), now);
             }
-            if clock.now().since(judged.0) > patience {
-                return Err(lie());
+            if clock.now().since(answered.0) > patience {
+                return Err(wrong_result());
             }
         }
         Ok(())
     }
 
-    /// The part of `rate` that the timetable allows now.
+    /// Returns the rate within the current limit of the timetable.
     fn limited(&self, rate: Rate) -> Rate {
         let limit = self.transfer.settings.limit.as_ref();
         let limit = limit.and_then(|limit| limit.rate_at(week_time()));
@@ -306,11 +307,11 @@ impl<'a> Sending<'a, '_> {
     fn take(&mut self, message: Message) -> Result<(), Error> {
         match message {
             Message::Warning { text } => {
-                self.transfer.board.show(Sight::Warning(text));
+                self.transfer.monitor.show(CopyEvent::Warning(text));
                 Ok(())
             }
-            Message::Hashed(hashed) if hashed.is_sound() => {
-                self.transfer.board.show(Sight::Hashed(hashed));
+            Message::Hashed(hashed) if hashed.is_valid() => {
+                self.transfer.monitor.show(CopyEvent::Hashed(hashed));
                 Ok(())
             }
             Message::Settled { entries, failures } => {
@@ -318,10 +319,7 @@ impl<'a> Sending<'a, '_> {
                     .queue
                     .settle(entries, failures.iter().map(|failure| failure.number))?;
                 if failures.len() as u64 > entries {
-                    return Err(Error::new(
-                        Code::Protocol,
-                        "the peer names more failures than entries",
-                    ));
+                    return Err(PeerFault::Invalid("more failures than entries").into());
                 }
                 for failure in failures {
                     self.failures.push(Failed::from(failure));
@@ -336,54 +334,60 @@ impl<'a> Sending<'a, '_> {
             | Message::Held(_)
             | Message::Sent
             | Message::Progress(_)
-            | Message::Verdict(_) => Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
+            | Message::Result(_) => Err(PeerFault::Unexpected("the next message of a copy").into()),
         }
     }
 
     fn take_progress(&self, progress: &Progress) {
-        // the receiver knows how much arrived of all lanes together
-        let first = self.transfer.board.lane(0);
+        // the receiver reports the sum of all lanes
+        let first = self.transfer.monitor.lane(0);
         first.bytes.store(progress.bytes, Relaxed);
         first.buffer_drops.store(progress.buffer_drops, Relaxed);
         first.foreign.store(progress.foreign, Relaxed);
         self.transfer
-            .board
+            .monitor
             .published
             .store(progress.published, Relaxed);
-        for (lane, seen) in self.transfer.board.lanes().iter().zip(&progress.datagrams) {
+        for (lane, seen) in self
+            .transfer
+            .monitor
+            .lanes()
+            .iter()
+            .zip(&progress.datagrams)
+        {
             lane.datagrams.store(*seen, Relaxed);
         }
     }
 
     fn show(&mut self) {
-        for sight in self.transfer.board.take_sights() {
-            if let Sight::Failed(failed) = &sight {
+        for event in self.transfer.monitor.take_events() {
+            if let CopyEvent::Failed(failed) = &event {
                 self.failures.push(failed.clone());
             }
-            (self.watcher)(sight);
+            (self.watcher)(event);
         }
         let motion = self
             .transfer
-            .board
-            .motion(self.transfer.queue.totals().wanted);
+            .monitor
+            .progress(self.transfer.queue.totals().wanted);
         if motion.sent > 0 {
-            (self.watcher)(Sight::Moving(motion));
+            (self.watcher)(CopyEvent::Moving(motion));
         }
     }
 
-    fn conclude(&mut self, verdict: Verdict) -> Result<Summary, Error> {
+    fn conclude(&mut self, result: CopyResult) -> Result<Summary, Error> {
         let totals = self.transfer.queue.totals();
-        let fits = verdict.entries.max(verdict.unchanged) <= totals.entries
-            && verdict.bytes <= totals.bytes;
+        let fits =
+            result.entries.max(result.unchanged) <= totals.entries && result.bytes <= totals.bytes;
         if totals.settled != totals.entries || !fits {
-            return Err(lie());
+            return Err(wrong_result());
         }
         self.show();
-        let motion = self.transfer.board.motion(totals.wanted);
+        let motion = self.transfer.monitor.progress(totals.wanted);
         Ok(Summary {
-            entries: verdict.entries,
-            bytes: verdict.bytes,
-            unchanged: verdict.unchanged,
+            entries: result.entries,
+            bytes: result.bytes,
+            unchanged: result.unchanged,
             motion,
             failures: self.failures.finish(),
             ..Summary::default()
@@ -391,12 +395,11 @@ impl<'a> Sending<'a, '_> {
     }
 }
 
-fn lie() -> Error {
-    let text = "the peer's verdict is about files that were not sent";
-    Error::new(Code::Protocol, text)
+fn wrong_result() -> Error {
+    PeerFault::Invalid("a result that does not match the list").into()
 }
 
-/// The rate asked for, else a little less than what the path was seen to carry.
+/// Returns the rate that the user gave, or slightly less than the measured rate of the path.
 fn choose_rate(session: &Session, path: &mut Path, asked: Option<Rate>) -> Result<Rate, Error> {
     if let Some(rate) = asked {
         return Ok(rate);

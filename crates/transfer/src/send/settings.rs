@@ -1,4 +1,4 @@
-//! How to send.
+//! Settings of the sending side.
 
 use std::time::Duration;
 
@@ -11,27 +11,28 @@ use lighthaul_session::protocol::{self, Protocol};
 use crate::budget::Budget;
 use crate::vector;
 
-/// How to send.
+/// Settings of the sending side.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Datagrams are not encrypted.
+    /// True if datagrams are not encrypted.
     pub plain: bool,
-    /// The rate on the wire; measured if nobody says.
+    /// Rate on the wire; none to measure the path.
     pub rate: Option<Rate>,
-    /// When that is limited, and how.
+    /// Times with a rate limit.
     pub limit: Option<Timetable>,
-    /// How to copy.
+    /// Options of the copy.
     pub options: Options,
-    /// When they were said, by the session's clock.
+    /// Time of the request, by the session's clock.
     pub said: Instant,
-    /// The names of the protocols that the peer has.
+    /// Names of the protocols that the peer supports.
     pub theirs: Vec<String>,
-    /// Limits of its memory and open files.
+    /// Limits of memory and open files.
     pub budget: Budget,
 }
 
 impl Settings {
-    /// What is to move the data, which both sides have; nothing if the path is to decide.
+    /// Returns the protocol that the user selected, which both sides must support; none if it is
+    /// chosen for the path.
     pub(super) fn asked(&self) -> Result<Option<Protocol>, Error> {
         let Some(asked) = protocol::asked(&self.options.protocol)? else {
             return Ok(None);
@@ -40,26 +41,26 @@ impl Settings {
             return Ok(Some(asked));
         }
         let theirs = self.theirs.join(", ");
-        let text = format!("the far side has no protocol {asked}, but {theirs}");
+        let text = format!("the peer does not support protocol {asked}; choose one of {theirs}");
         Err(Error::new(Code::Protocol, text))
     }
 
-    /// What a circuit carries when, which only a protocol that follows it needs, and which it does need.
+    /// Returns the vector of the circuit. VBTP requires one, and other protocols must not have one.
     pub(super) fn vector(&self) -> Result<Option<Trc>, Error> {
         let text = &self.options.trc;
         let asked = protocol::asked(&self.options.protocol)?;
         match (asked, text.is_empty()) {
-            (Some(Protocol::Vbtp), true) => {
-                Err(misuse("vbtp follows a circuit's vector: say it with --trc"))
-            }
+            (Some(Protocol::Vbtp), true) => Err(misuse(
+                "vbtp needs the vector of a circuit; give it with --trc",
+            )),
             (_, true) => Ok(None),
-            // who leaves it open gets what follows the vector
+            // without a selection, the protocol for a circuit is chosen
             (None | Some(Protocol::Vbtp), false) => vector::parse("--trc", text).map(Some),
-            (Some(_), false) => Err(misuse("only vbtp follows a vector: leave --trc out")),
+            (Some(_), false) => Err(misuse("only vbtp follows a vector; leave --trc out")),
         }
     }
 
-    /// The vector by the session's clock, where data begin to move at `started`.
+    /// Returns the vector by the session's clock. `started` is the time at which the data begin.
     pub(super) fn vector_at(&self, started: Instant) -> Result<Option<Trc>, Error> {
         let Some(trc) = self.vector()? else {
             return Ok(None);

@@ -1,52 +1,52 @@
-//! The object on the sending side: files read piece by piece, digests taken on the way.
+//! Source of one lane: reads objects from files, and computes digests of their pieces.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use lighthaul_files::digest::{Kind, Taking};
+use lighthaul_files::digest::{DigestKind, Digester};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::fs::disk::InputFile;
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_io::store::read_ahead::Source;
 use lighthaul_session::error::{Code, Error};
 
-use super::queue::Plan;
+use super::queue::PlannedObject;
 use crate::message::Report;
 
-/// Reads the objects of one lane.
+/// Reader of the objects of one lane.
 #[derive(Debug)]
 pub(crate) struct FileSource {
     ground: Arc<Ground>,
-    kind: Kind,
-    /// Files that are kept open at a time.
+    kind: DigestKind,
+    /// Most files that are open at a time.
     open_max: usize,
-    /// Hears what is to be said of each object, as soon as all of it has been read.
+    /// Queue for the reports about each object, after all of it was read.
     reports: Sender<(u64, Vec<Report>)>,
     object: Option<Reading>,
 }
 
-/// An object that is being read.
+/// Object that is being read.
 #[derive(Debug)]
 struct Reading {
-    plan: Arc<Plan>,
+    plan: Arc<PlannedObject>,
     open_max: usize,
-    /// Open files, by the number of their entry.
+    /// Open files, by the numbers of their entries.
     open: BTreeMap<u64, InputFile>,
-    /// Digests by piece, while they are being taken.
-    taking: BTreeMap<usize, Taking>,
+    /// Unfinished digests, by piece.
+    digester: BTreeMap<usize, Digester>,
     done: Vec<Option<Report>>,
     left: usize,
     failed: BTreeMap<u64, Error>,
-    /// All bytes before this have passed once, and are in the digests.
+    /// Offset up to which all bytes were read once, and are in the digests.
     passed: u64,
 }
 
 impl FileSource {
-    /// A source below `ground`.
+    /// Creates a source of files in `ground`.
     pub(crate) fn new(
         ground: Arc<Ground>,
-        (kind, open_max): (Kind, usize),
+        (kind, open_max): (DigestKind, usize),
         reports: Sender<(u64, Vec<Report>)>,
     ) -> Self {
         Self {
@@ -60,13 +60,13 @@ impl FileSource {
 }
 
 impl Reading {
-    fn new(plan: Arc<Plan>, open_max: usize) -> Self {
+    fn new(plan: Arc<PlannedObject>, open_max: usize) -> Self {
         let pieces = plan.layout.pieces().len();
         Self {
             plan,
             open_max,
             open: BTreeMap::new(),
-            taking: BTreeMap::new(),
+            digester: BTreeMap::new(),
             done: vec![None; pieces],
             left: pieces,
             failed: BTreeMap::new(),
@@ -74,7 +74,7 @@ impl Reading {
         }
     }
 
-    /// Reads a part of piece `index`; what cannot be read is zero, and the file has failed.
+    /// Reads a part of piece `index`. Bytes that cannot be read are zero, and the file has failed.
     fn piece(&mut self, ground: &Ground, index: usize, at: u64, buffer: &mut [u8]) {
         let offset = self.plan.layout.pieces()[index].offset + at;
         let done = match self
@@ -83,27 +83,27 @@ impl Reading {
         {
             Ok(Ok(done)) => done,
             Ok(Err(error)) | Err(error) => {
-                self.miss(index, &error);
+                self.fail_read(index, &error);
                 0
             }
         };
         if done < buffer.len() {
             buffer[done..].fill(0);
-            self.fail(index, "it became shorter while it was sent");
+            self.fail(index, "it was truncated while it was sent");
         }
     }
 
-    /// The file of piece `index` is not what it was when it was listed.
+    /// Records that the file of piece `index` has changed since it was listed.
     fn fail(&mut self, index: usize, why: &str) {
         let place = self.plan.items[index].place.display();
-        let error = Error::new(Code::Changed, format!("{place}: {why}"));
+        let error = Error::new(Code::Changed, format!("cannot send {place}: {why}"));
         self.note(index, error);
     }
 
-    /// The file of piece `index` cannot be read.
-    fn miss(&mut self, index: usize, error: &std::io::Error) {
+    /// Records that the file of piece `index` cannot be read.
+    fn fail_read(&mut self, index: usize, error: &std::io::Error) {
         if error.kind() == std::io::ErrorKind::NotFound {
-            return self.fail(index, "it vanished before it was read");
+            return self.fail(index, "it was removed before it was read");
         }
         let place = &self.plan.items[index].place;
         let error = Error::file(Code::Io, "cannot read", place, error);
@@ -133,19 +133,19 @@ impl Reading {
             .ok_or_else(|| std::io::ErrorKind::NotFound.into())
     }
 
-    /// Takes a part of piece `index` into its digest; says what there is to say when that was the last.
-    fn digest(&mut self, kind: Kind, index: usize, at: u64, bytes: &[u8]) {
+    /// Adds a part of piece `index` to its digest. Creates the report after the last part.
+    fn digest(&mut self, kind: DigestKind, index: usize, at: u64, bytes: &[u8]) {
         let piece = self.plan.layout.pieces()[index];
-        let taking = self
-            .taking
+        let digester = self
+            .digester
             .entry(index)
-            .or_insert_with(|| Taking::new(kind, piece.len));
-        taking.take(at, bytes);
-        if !taking.is_whole() {
+            .or_insert_with(|| Digester::new(kind, piece.len));
+        digester.update(at, bytes);
+        if !digester.is_whole() {
             return;
         }
-        let digest = taking.finish();
-        self.taking.remove(&index);
+        let digest = digester.finish();
+        self.digester.remove(&index);
         let item = Arc::clone(&self.plan.items[index]);
         let file = self.open.get(&piece.entry);
         if file.is_some_and(|file| matches!(item.is_unchanged(file), Ok(false))) {
@@ -163,22 +163,22 @@ impl Reading {
             (None, Some(digest)) => Report::Digest(digest),
             (None, None) => Report::Failed {
                 code: Code::Io as u8,
-                why: "its bytes were read out of order".into(),
+                why: "bytes were read out of order".into(),
             },
         });
     }
 }
 
 impl Source for FileSource {
-    type Object = Arc<Plan>;
+    type Object = Arc<PlannedObject>;
 
-    fn begin(&mut self, plan: Arc<Plan>) {
+    fn begin(&mut self, plan: Arc<PlannedObject>) {
         self.object = Some(Reading::new(plan, self.open_max));
     }
 
     fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), World> {
         let Some(object) = &mut self.object else {
-            return Err(World::Store("nothing is being sent".into()));
+            return Err(World::Store("no object is being sent".into()));
         };
         let known = object.passed.saturating_sub(offset) as usize;
         let follows = offset <= object.passed;
@@ -187,19 +187,19 @@ impl Source for FileSource {
         }
         let plan = Arc::clone(&object.plan);
         let mut filled = 0;
-        for cut in plan.layout.cut(offset, buffer.len()) {
-            buffer[filled..cut.range.start].fill(0);
-            filled = cut.range.end;
+        for part in plan.layout.parts(offset, buffer.len()) {
+            buffer[filled..part.range.start].fill(0);
+            filled = part.range.end;
             object.piece(
                 &self.ground,
-                cut.index,
-                cut.at,
-                &mut buffer[cut.range.clone()],
+                part.index,
+                part.at,
+                &mut buffer[part.range.clone()],
             );
-            let new = cut.range.start.max(known);
-            if follows && new < cut.range.end {
-                let at = cut.at + (new - cut.range.start) as u64;
-                object.digest(self.kind, cut.index, at, &buffer[new..cut.range.end]);
+            let new = part.range.start.max(known);
+            if follows && new < part.range.end {
+                let at = part.at + (new - part.range.start) as u64;
+                object.digest(self.kind, part.index, at, &buffer[new..part.range.end]);
             }
         }
         buffer[filled..].fill(0);
@@ -208,7 +208,7 @@ impl Source for FileSource {
                 .into_iter()
                 .flatten()
                 .collect();
-            // a listener that is gone has ended the transfer already
+            // a lane that has stopped has ended the copy already
             self.reports.send((plan.number, reports)).ok();
         }
         Ok(())

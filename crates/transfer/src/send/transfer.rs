@@ -1,56 +1,56 @@
-//! A copy on the sending side, as all of its threads see it.
+//! State of a copy on the sending side, for its threads.
 
 use std::sync::Arc;
 
-use lighthaul_files::listed::Finds;
+use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
 use lighthaul_io::control::Stream;
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::error::Error;
-use lighthaul_session::machine::Baton;
+use lighthaul_session::machine::SharedLearned;
 use lighthaul_session::session::Session;
 
 use super::queue::Queue;
 use super::settings::Settings;
-use crate::board::Board;
-use crate::crew::Crew;
 use crate::message::LIST;
+use crate::monitor::Monitor;
+use crate::thread_group::ThreadGroup;
 
-/// What all threads of a sender share.
+/// State that the threads of a sender share.
 pub(super) struct Transfer<'a> {
     pub(super) session: &'a Session,
-    /// The stream of the list.
+    /// Stream of the list of entries.
     pub(super) stream: Stream,
-    pub(super) crew: Crew,
+    pub(super) threads: ThreadGroup,
     pub(super) queue: Queue,
-    pub(super) board: Board,
-    /// What a lane has learned of the path, for the next.
-    pub(super) baton: Baton,
-    /// Where the files are.
+    pub(super) monitor: Monitor,
+    /// Measurements of one object's machine for the next.
+    pub(super) learned: SharedLearned,
+    /// Part of the file system with the sources.
     pub(super) ground: Arc<Ground>,
     pub(super) settings: Settings,
 }
 
 impl<'a> Transfer<'a> {
-    /// A copy of what `finds` has, of which nothing has happened yet.
+    /// Creates the state of a new copy of the entries in `finds`.
     pub(super) fn new(
         session: &'a Session,
-        finds: &Finds,
+        finds: &SourceEntries,
         settings: Settings,
     ) -> Result<Self, Error> {
         Ok(Self {
             session,
             stream: session.control.open(LIST)?,
-            crew: Crew::default(),
+            threads: ThreadGroup::default(),
             queue: Queue::default(),
-            board: Board::default(),
-            baton: Baton::default(),
+            monitor: Monitor::default(),
+            learned: SharedLearned::default(),
             ground: Arc::clone(&finds.ground),
             settings,
         })
     }
 
-    /// How to copy.
+    /// Returns the options of the copy.
     pub(super) const fn options(&self) -> &Options {
         &self.settings.options
     }

@@ -7,7 +7,7 @@ use lighthaul_io::crypto::tls::Side;
 use lighthaul_io::net::tcp::with_handshake_timeouts;
 use lighthaul_session::session::Session;
 
-/// The end that called, and the one that was called.
+/// Returns the client and the server of a session.
 pub(crate) fn sessions() -> [Session; 2] {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();

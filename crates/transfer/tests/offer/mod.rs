@@ -1,10 +1,10 @@
-//! What a sender offers that a test plays.
+//! Offer of a sender in a test.
 
 use lighthaul_base::Rate;
 use lighthaul_session::offer::Offer;
 use lighthaul_session::protocol::Protocol;
 
-/// Objects that cross on the stream, where no datagram passes.
+/// Returns an offer for objects on the stream, where no datagram passes.
 pub(crate) fn offer() -> Offer {
     Offer {
         protocol: Protocol::Rbudp,

@@ -1,10 +1,10 @@
-//! Frames on the talk stream, whatever their topics.
+//! Frames on stream 0, of any topic.
 
 use std::time::Duration;
 
 use lighthaul_session::session::Session;
 
-/// Takes frames until the peer goes.
+/// Reads frames until the peer closes.
 pub(crate) fn stay(session: &Session) {
     let patience = Duration::from_secs(30);
     let next = || {

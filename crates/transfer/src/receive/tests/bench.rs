@@ -1,4 +1,4 @@
-//! Copies from one folder to another, both sides in this process, over loopback.
+//! Copies from one folder to another over loopback, with both sides in this process.
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -8,33 +8,33 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::{fs, thread};
 
-use lighthaul_files::listed::Finds;
+use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
 use lighthaul_files::walk::Walk;
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls::Side;
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_io::net::tcp::with_handshake_timeouts;
-use lighthaul_session::door::Door;
 use lighthaul_session::error::Error;
 use lighthaul_session::protocol;
+use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_testkit::Ordinary;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, utimensat};
 
-use crate::crew::tests::BROKEN;
 use crate::message::Target;
-use crate::receive::landing::Landing;
+use crate::receive::target_folder::TargetFolder;
 use crate::receive::{self, Permit, receive};
 use crate::send::{self, send};
-use crate::watch::{Failed, Sight, Summary};
+use crate::thread_group::tests::BROKEN;
+use crate::watch::{CopyEvent, Failed, Summary};
 
 /// A folder with a `source` and a `target`, removed when this value is dropped.
 pub(super) struct Bench {
     pub(super) top: PathBuf,
     /// Metadata that the peer may set.
     pub(super) permit: Permit,
-    /// The parts of the sender and of the receiver that panic.
+    /// Parts of the sender and of the receiver that panic.
     pub(super) broken: [Option<&'static str>; 2],
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Outcome {
 }
 
 impl Bench {
-    /// Makes both folders, empty.
+    /// Creates both folders, empty.
     pub(super) fn new(name: &str) -> Self {
         let top = std::env::temp_dir().join(format!("bench-{name}-{}", std::process::id()));
         fs::remove_dir_all(&top).ok();
@@ -60,7 +60,8 @@ impl Bench {
         }
     }
 
-    /// Makes both folders for a user without root's rights, which the thread is until the guard is dropped.
+    /// Creates both folders for a user without root's rights. The thread has the rights of that
+    /// user until the guard is dropped.
     pub(super) fn ordinary(name: &str) -> (Self, Ordinary) {
         let bench = Self::new(name);
         let user = Ordinary::begin();
@@ -82,12 +83,12 @@ impl Bench {
         self.top.join("target").join(path)
     }
 
-    /// Writes a file of the source; the folders on its way are made.
+    /// Writes a file of the source, and creates the folders above it.
     pub(super) fn put(&self, path: &str, bytes: impl AsRef<[u8]>) {
         write(&self.source(path), bytes.as_ref());
     }
 
-    /// Writes a file of the target; the folders on its way are made.
+    /// Writes a file of the target, and creates the folders above it.
     pub(super) fn leave(&self, path: &str, bytes: impl AsRef<[u8]>) {
         write(&self.target(path), bytes.as_ref());
     }
@@ -97,37 +98,43 @@ impl Bench {
         self.copy_to("source/", "target/", options)
     }
 
-    /// Copies `from` to `to`, both below the bench; a slash at the end stands for the contents of a folder.
+    /// Copies `from` to `to`, both below the bench; a slash at the end stands for the contents of a
+    /// folder.
     pub(super) fn copy_to(&self, from: &str, to: &str, options: &Options) -> Outcome {
         self.watch((from, to), options, &mut |_| {})
     }
 
-    /// Copies as [`Self::copy_to`] does, and has `watcher` see what the receiver shows.
+    /// Copies like [`Self::copy_to`], and passes the events of the receiver to `watcher`.
     pub(super) fn watch(
         &self,
         (from, to): (&str, &str),
         options: &Options,
-        watcher: &mut dyn FnMut(Sight),
+        watcher: &mut dyn FnMut(CopyEvent),
     ) -> Outcome {
         let ground = Arc::new(Ground::anywhere());
         let walk = Walk::new(ground, &[self.top.join(from)], options.rules.clone());
-        self.send(Finds::walked(walk.unwrap()), to, options, watcher)
+        self.send(
+            SourceEntries::from_walk(walk.unwrap()),
+            to,
+            options,
+            watcher,
+        )
     }
 
-    /// Copies as [`Self::watch`] does, what there is in `finds`.
+    /// Copies the entries in `finds` like [`Self::watch`].
     pub(super) fn send(
         &self,
-        finds: Finds,
+        finds: SourceEntries,
         to: &str,
         options: &Options,
-        watcher: &mut dyn FnMut(Sight),
+        watcher: &mut dyn FnMut(CopyEvent),
     ) -> Outcome {
         let ground = Arc::new(Ground::anywhere());
         let target = Target {
             path: self.top.join(to).into_os_string().into_encoded_bytes(),
             into: to.ends_with('/'),
         };
-        let landing = Landing::find(&target, &ground, options.dry_run.is_some());
+        let target_folder = TargetFolder::open(&target, &ground, options.dry_run.is_some());
         let [caller, called] = sessions();
         let settings = send::Settings {
             plain: true,
@@ -138,8 +145,8 @@ impl Bench {
         let [broken_sender, broken_receiver] = self.broken;
         let sender = thread::spawn(move || {
             BROKEN.set(broken_sender);
-            let door = Door::Caller(false);
-            send(&caller, &door, finds, settings, &mut |_: Sight| {})
+            let role = Role::Client(false);
+            send(&caller, &role, finds, settings, &mut |_: CopyEvent| {})
                 .inspect_err(|error| caller.give_up(error))
         });
         let settings = receive::Settings {
@@ -149,10 +156,10 @@ impl Bench {
             ..receive::Settings::default()
         };
         let (arrivals, joins) = (channel().1, channel().1);
-        let door = Door::Called(&arrivals, &joins);
+        let role = Role::Server(&arrivals, &joins);
         BROKEN.set(broken_receiver);
-        let received = landing
-            .and_then(|landing| receive(&called, &door, landing, settings, watcher))
+        let received = target_folder
+            .and_then(|target_folder| receive(&called, &role, target_folder, settings, watcher))
             .inspect_err(|error| called.give_up(error));
         BROKEN.set(None);
         drop(called);
@@ -162,7 +169,7 @@ impl Bench {
         }
     }
 
-    /// The names in a folder of the target, in order.
+    /// Returns the names in a folder of the target, in order.
     pub(super) fn names(&self, folder: &str) -> Vec<OsString> {
         let found = fs::read_dir(self.target(folder)).unwrap();
         let mut names: Vec<_> = found.map(|found| found.unwrap().file_name()).collect();
@@ -170,12 +177,12 @@ impl Bench {
         names
     }
 
-    /// The bytes of a file of the target.
+    /// Returns the bytes of a file of the target.
     pub(super) fn read(&self, path: &str) -> Vec<u8> {
         fs::read(self.target(path)).unwrap()
     }
 
-    /// Mode and time of the last change of a file or folder of the target.
+    /// Returns mode and modification time of a file or folder of the target.
     pub(super) fn look(&self, path: &str) -> (u32, i64, i64) {
         look(&self.target(path))
     }
@@ -188,14 +195,14 @@ impl Drop for Bench {
 }
 
 impl Outcome {
-    /// The summary of the receiver, where both sides are content and nothing has failed.
+    /// Returns the summary of the receiver. Fails if a side or an entry has failed.
     pub(super) fn whole(self) -> Summary {
         let (sender, receiver) = (self.sender.unwrap(), self.receiver.unwrap());
         assert_eq!((sender.failures, &receiver.failures), (vec![], &vec![]));
         receiver
     }
 
-    /// Failures of a copy, which are the same on both sides.
+    /// Returns the failures of a copy, which must be the same on both sides.
     pub(super) fn failed(self) -> Vec<Failed> {
         let (sender, receiver) = (self.sender.unwrap(), self.receiver.unwrap());
         assert_eq!(sender.failures, receiver.failures);
@@ -203,13 +210,13 @@ impl Outcome {
     }
 }
 
-/// Mode and time of the last change of what is at `path`.
+/// Returns mode and modification time of the item at `path`.
 pub(super) fn look(path: &Path) -> (u32, i64, i64) {
     let there = fs::symlink_metadata(path).unwrap();
     (there.mode() & 0o7777, there.mtime(), there.mtime_nsec())
 }
 
-/// The octets of a file that compress badly and repeat nowhere.
+/// Returns octets for a file that compress badly and do not repeat.
 pub(super) fn octets(len: usize, seed: u64) -> Vec<u8> {
     let mut rng = lighthaul_base::Rng::new(seed);
     let words = std::iter::repeat_with(|| rng.below(u64::MAX).to_le_bytes());
@@ -223,7 +230,7 @@ fn write(path: &Path, bytes: &[u8]) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Both ends of a session: the one that called, and the one that was called.
+/// Returns both ends of a session: the client, and the server.
 #[expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 pub(super) fn sessions() -> [Session; 2] {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -242,12 +249,12 @@ pub(super) fn sessions() -> [Session; 2] {
     })
 }
 
-/// Gives what is at `path` the time that listed entries have.
+/// Sets the modification time of the item at `path` to that of listed entries.
 pub(super) fn age(path: &Path) {
     set_time(path, SECONDS);
 }
 
-/// Sets the time of the last change of what is at `path`; of a link, its own.
+/// Sets the modification time of the item at `path`, without following links.
 pub(super) fn set_time(path: &Path, seconds: i64) {
     let time = Timespec {
         tv_sec: seconds,
@@ -260,15 +267,15 @@ pub(super) fn set_time(path: &Path, seconds: i64) {
     utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
 }
 
-/// Sets the mode of what is at `path`.
+/// Sets the mode of the item at `path`.
 pub(super) fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Makes a FIFO.
+/// Creates a FIFO.
 pub(super) fn make_fifo(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::RWXU, 0).unwrap();
 }
 
-/// When listed entries were last changed.
+/// Modification time of listed entries.
 pub(super) const SECONDS: i64 = 1_000_000_000;

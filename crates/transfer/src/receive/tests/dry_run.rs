@@ -1,15 +1,15 @@
-//! Answers of a dry run to a list.
+//! Dry runs of the receiver on a list of entries.
 
 use std::fs;
 
-use lighthaul_files::manifest::{Entry, Kind, Linked};
+use lighthaul_files::manifest::{Entry, EntryKind, Linked};
 use lighthaul_files::options::{Action, Detail, Options};
 use lighthaul_io::fs::metadata::Keep;
 
 use super::bench::{Bench, age, set_mode};
-use super::judged::{CONTENTS, NOTHING, entry, file, folder, leave};
+use super::checked_list::{CONTENTS, NOTHING, entry, file, folder, leave};
 
-/// A dry run that tells all.
+/// Options of a dry run that reports all entries.
 pub(super) fn dry() -> Options {
     Options {
         dry_run: Some(Detail::All),
@@ -17,9 +17,9 @@ pub(super) fn dry() -> Options {
     }
 }
 
-/// A dry run refuses what the copy would refuse for lack of space, and nothing else.
+/// A dry run fails for lack of space if the copy would fail, and otherwise succeeds.
 #[test]
-fn dry_run_refuses_what_does_not_fit() {
+fn dry_run_rejects_files_that_do_not_fit() {
     let huge = 1 << 42;
     let bench = Bench::new("dry-fit");
     let there = fs::File::create(bench.target("there")).unwrap();
@@ -41,28 +41,33 @@ fn dry_run_refuses_what_does_not_fit() {
         (linked, &linking, "target/", true),
         (file("new", huge), &linking, "target/", false),
         (folder("new"), &dry(), "target/", true),
-        // where a dry run makes no folder, nobody knows the disk
+        // the device of a folder that a dry run does not create is unknown
         (file("new", huge), &dry(), "nowhere/", true),
     ] {
         let case = format!("{entry:?} {to}");
-        let judged = bench.judge((to, false), &[entry], options);
-        assert_eq!(judged.result.is_ok(), fits, "{case}");
-        assert_eq!(judged.planned.len(), 1, "{case}");
+        let checked = bench.check_list((to, false), &[entry], options);
+        assert_eq!(checked.result.is_ok(), fits, "{case}");
+        assert_eq!(checked.planned.len(), 1, "{case}");
     }
-    // a folder that would take the place of a file is on no disk yet
+    // the device of a folder that would replace a file is unknown, too
     bench.leave("f", "x");
     let options = Options {
         delete: true,
         ..dry()
     };
     let list = [folder("f"), file("f/new", huge), leave("f")];
-    assert_eq!(bench.judge(CONTENTS, &list, &options).wants(), NOTHING);
+    assert_eq!(bench.check_list(CONTENTS, &list, &options).wants(), NOTHING);
     let beside = [folder("f"), leave("f"), file("fnew", huge)];
-    assert!(bench.judge(CONTENTS, &beside, &options).result.is_err());
+    assert!(
+        bench
+            .check_list(CONTENTS, &beside, &options)
+            .result
+            .is_err()
+    );
     assert!(!bench.top.join("nowhere").exists());
 }
 
-/// A dry run changes nothing, and tells each entry once.
+/// A dry run changes nothing, and reports each entry once.
 #[test]
 fn dry_run_changes_nothing() {
     let (bench, _ordinary) = Bench::ordinary("dry");
@@ -70,7 +75,7 @@ fn dry_run_changes_nothing() {
     age(&bench.target("same"));
     bench.leave("sub/old", "x");
     set_mode(&bench.target("sub"), 0o500);
-    // what a dead process left stays, too
+    // temporary files of dead processes stay, too
     let orphan = ".lighthaul-01234567-1-1-1-1";
     bench.leave(orphan, "x");
     let list = [
@@ -82,7 +87,7 @@ fn dry_run_changes_nothing() {
         folder("new"),
         file("new/x", 1),
         leave("new"),
-        entry("link", Kind::Link(b"same".to_vec())),
+        entry("link", EntryKind::Link(b"same".to_vec())),
         leave(""),
     ];
     let options = Options {
@@ -90,9 +95,9 @@ fn dry_run_changes_nothing() {
         ..dry()
     };
     let before = bench.look("");
-    let judged = bench.judge(CONTENTS, &list, &options);
-    assert_eq!(judged.wants(), NOTHING);
-    let actions: Vec<_> = judged
+    let checked = bench.check_list(CONTENTS, &list, &options);
+    assert_eq!(checked.wants(), NOTHING);
+    let actions: Vec<_> = checked
         .planned
         .iter()
         .map(|planned| (planned.action, String::from_utf8_lossy(&planned.path)))
@@ -113,13 +118,13 @@ fn dry_run_changes_nothing() {
     assert_eq!(bench.look(""), before);
     assert_eq!(bench.look("sub").0, 0o500);
     assert_eq!(bench.names(""), [orphan, "same", "sub"]);
-    assert!(judged.ledger.is_settled(), "nothing is left to come");
+    assert!(checked.table.is_settled(), "no entry is pending");
     set_mode(&bench.target("sub"), 0o700);
 }
 
-/// A dry run tells of the folder itself only where the copy would change it.
+/// A dry run reports the target folder only if the copy would change it.
 #[test]
-fn dry_run_tells_of_the_target_folder_what_a_copy_changes() {
+fn dry_run_reports_the_target_folder_if_a_copy_changes_it() {
     let owner = Options {
         keep: Keep {
             owner: true,
@@ -133,9 +138,9 @@ fn dry_run_tells_of_the_target_folder_what_a_copy_changes() {
         ("target/", &owner, true),
         ("nowhere/", &owner, false),
     ] {
-        let judged = bench.judge((to, false), &[leave("")], options);
-        assert_eq!(judged.wants(), NOTHING);
-        assert_eq!(!judged.planned.is_empty(), told, "{to}");
-        assert!(judged.ledger.is_settled());
+        let checked = bench.check_list((to, false), &[leave("")], options);
+        assert_eq!(checked.wants(), NOTHING);
+        assert_eq!(!checked.planned.is_empty(), told, "{to}");
+        assert!(checked.table.is_settled());
     }
 }

@@ -1,17 +1,19 @@
-//! Tests of the receiving side as a whole: copies between two folders of this process.
+//! Tests of the receiving side: copies between two folders in this process.
 //!
-//! - `bench`: makes the copies
-//! - `judge`: lists as the receiver answers them, which `judged` plays; `dry_run`: where it changes nothing
+//! - `bench`: copies
+//! - `entry_checker`: lists of entries, handled by `checked_list`
+//! - `rejected_list`: lists that are rejected; `dry_run`: lists in a dry run
 //! - `panics`: copies in which a part of the program panics
-//! - `publish`: files that have arrived, published on the `stage` or refused
-//! - `resume`: large files of which an earlier run left a part
-//! - `temp_files`: files as they are made, and held ranges as they are compared
+//! - `publish`: received files, published or rejected by the publisher in `stage`
+//! - `resume`: large files that an earlier run has left unfinished
+//! - `temp_files`: temporary files, and comparison of held ranges
 mod bench;
+mod checked_list;
 mod dry_run;
-mod judge;
-mod judged;
+mod entry_checker;
 mod panics;
 mod publish;
+mod rejected_list;
 mod resume;
 mod stage;
 mod temp_files;

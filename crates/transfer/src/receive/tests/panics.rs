@@ -1,4 +1,4 @@
-//! Copies in which a part of the program panics, at one side or the other.
+//! Copies in which a part of the program panics, on either side.
 
 use std::iter;
 use std::sync::Arc;
@@ -6,39 +6,39 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_files::hash::Asked;
-use lighthaul_files::listed::Finds;
+use lighthaul_files::hash::HashRequest;
+use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::error::Code;
 
 use super::bench::{Bench, Outcome, octets};
 
-/// Parts of the sender and of the receiver, each in a thread of its own.
+/// Parts of the sender and of the receiver, each with a thread.
 const OF_SENDER: [&str; 4] = ["scan", "answers", "comparison", "lane"];
 const OF_RECEIVER: [&str; 6] = [
-    "judge",
+    "entry checker",
     "lane",
     "comparison",
     "publisher",
     "cleaning",
     "hasher",
 ];
-/// How long a copy may take that cannot go on.
+/// Longest duration of a copy that fails.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The outcome of `copy`, which must end.
+/// Runs `copy`, which must end.
 fn ended(copy: impl FnOnce() -> Outcome + Send + 'static) -> Outcome {
     let (done, outcome) = sync_channel(1);
     thread::spawn(move || {
-        // who does not wait any more has failed
+        // a test that stopped waiting has failed
         done.send(copy()).ok();
     });
     let outcome = outcome.recv_timeout(PATIENCE);
     outcome.expect("a copy with a part that panics ends")
 }
 
-/// Both sides fail for the same reason, which is the panic.
+/// Checks that both sides fail with the panic.
 fn check(outcome: Outcome, part: &str) {
     let errors = [outcome.sender.unwrap_err(), outcome.receiver.unwrap_err()];
     for error in errors {
@@ -55,7 +55,7 @@ fn bench(part: &str) -> Bench {
 }
 
 #[test]
-fn a_panic_in_any_part_of_the_sender_ends_the_copy_at_both_ends() {
+fn panic_in_any_part_of_the_sender_ends_the_copy_on_both_sides() {
     for part in OF_SENDER {
         let mut bench = bench(&format!("sender-{part}"));
         bench.broken = [Some(part), None];
@@ -64,9 +64,9 @@ fn a_panic_in_any_part_of_the_sender_ends_the_copy_at_both_ends() {
 }
 
 #[test]
-fn a_panic_in_any_part_of_the_receiver_ends_the_copy_at_both_ends() {
+fn panic_in_any_part_of_the_receiver_ends_the_copy_on_both_sides() {
     let options = Options {
-        hash: Asked::list("md5").unwrap(),
+        hash: HashRequest::parse_list("md5").unwrap(),
         ..Options::default()
     };
     for part in OF_RECEIVER {
@@ -78,7 +78,7 @@ fn a_panic_in_any_part_of_the_receiver_ends_the_copy_at_both_ends() {
 }
 
 #[test]
-fn a_panic_of_who_watches_ends_the_copy_at_both_ends() {
+fn panic_of_the_watcher_ends_the_copy_on_both_sides() {
     let bench = bench("watcher");
     let copy = move || {
         let watcher = &mut |_| panic!("broken on purpose");
@@ -88,11 +88,11 @@ fn a_panic_of_who_watches_ends_the_copy_at_both_ends() {
 }
 
 #[test]
-fn a_panic_of_the_walk_does_not_look_like_the_end_of_the_list() {
+fn panic_of_the_walk_does_not_look_like_the_end_of_the_list() {
     let bench = bench("walk");
     let copy = move || {
         let found = iter::repeat_with(|| panic!("broken on purpose"));
-        let finds = Finds::found(Arc::new(Ground::anywhere()), found);
+        let finds = SourceEntries::from_entries(Arc::new(Ground::anywhere()), found);
         bench.send(finds, "target/", &Options::default(), &mut |_| {})
     };
     check(ended(copy), "walk");

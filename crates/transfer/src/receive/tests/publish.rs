@@ -1,4 +1,4 @@
-//! Files that have arrived: the publisher gives them their names, or refuses them.
+//! Received files: the publisher renames them, or rejects them.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -9,13 +9,13 @@ use lighthaul_files::options::Options;
 use lighthaul_session::error::{Code, Error};
 
 use super::bench::SECONDS;
-use super::judged::{file, leave};
+use super::checked_list::{file, leave};
 use super::stage::{Stage, arrived, digest, expecting, noted, object, subject, synced, whole};
 use crate::budget::Slot;
 use crate::message::Report;
+use crate::receive::entry_table::Settled;
 use crate::receive::job::Job;
 use crate::receive::journal::{Journal, Record};
-use crate::receive::ledger::Settled;
 use crate::receive::links::Name;
 
 /// The MD5 of "abc" (RFC 1321).
@@ -23,24 +23,24 @@ const RIGHT: &str = "md5=900150983cd24fb0d6963f7d28e17f72";
 const WRONG: &str = "md5=00000000000000000000000000000000";
 
 #[test]
-fn what_is_proved_is_published_also_where_the_copy_has_failed() {
+fn verified_files_are_published_even_if_the_copy_fails() {
     let stage = Stage::new("proved", synced());
     let mut jobs = Vec::new();
     for number in 0..3 {
         let file = stage.expect(number, &number.to_string(), "x");
         let mut both = whole(&file, "x");
-        // of the last one the sender could say nothing any more
+        // the report about the last file is missing
         both.truncate(if number < 2 { 2 } else { 1 });
         jobs.extend(both);
     }
     let lost = Error::new(Code::Network, "the connection was lost");
-    stage.crew.fail(lost);
+    stage.threads.fail(lost);
     stage.run(jobs).unwrap_err();
     assert_eq!(stage.names(), ["0", "1"]);
 }
 
 #[test]
-fn object_is_published_once_both_sides_have_spoken_of_all_of_it() {
+fn object_is_published_when_it_and_all_its_reports_have_arrived() {
     for order in [[0, 1, 2], [1, 0, 2], [1, 2, 0]] {
         let stage = Stage::new("order", Options::default());
         let files = [stage.expect(0, "a", "x"), stage.expect(1, "b", "yy")];
@@ -53,13 +53,13 @@ fn object_is_published_once_both_sides_have_spoken_of_all_of_it() {
         let jobs = order.map(|part: usize| parts[part].take().unwrap());
         stage.run(jobs.into()).unwrap();
         assert_eq!(stage.names(), ["a", "b"]);
-        let verdict = stage.ledger.verdict();
-        assert_eq!((verdict.entries, verdict.bytes), (2, 3));
+        let counts = stage.table.counts();
+        assert_eq!((counts.entries, counts.bytes), (2, 3));
     }
 }
 
 #[test]
-fn sender_that_leaves_something_out_or_says_too_much_ends_the_copy() {
+fn missing_or_additional_reports_end_the_copy() {
     let stage = Stage::new("left-out", Options::default());
     let file = stage.expect(0, "a", "x");
     let mut jobs = whole(&file, "x");
@@ -79,9 +79,9 @@ fn sender_that_leaves_something_out_or_says_too_much_ends_the_copy() {
     assert_eq!((error.code, stage.names().len()), (Code::Protocol, 0));
 }
 
-/// Bytes that differ are not published, and are removed unless they were written in place.
+/// Different data are not published, and are removed unless they were written in place.
 #[test]
-fn bytes_that_differ_are_not_published() {
+fn data_that_differ_from_the_source_are_not_published() {
     for inplace in [false, true] {
         let options = Options {
             inplace,
@@ -95,9 +95,12 @@ fn bytes_that_differ_are_not_published() {
         let failure = stage.failure();
         assert_eq!((failure.number, failure.code), (0, Code::Integrity as u8));
         let (names, outcome): (&[&str], _) = if inplace {
-            (&["a", "b"], "what is there now is spoilt, copy it again")
+            (
+                &["a", "b"],
+                "the file at the target is damaged; copy it again",
+            )
         } else {
-            (&["b"], "nothing was published, copy it again")
+            (&["b"], "nothing was published; copy it again")
         };
         assert_eq!(stage.names(), names);
         assert!(failure.why.ends_with(outcome), "{}", failure.why);
@@ -126,7 +129,8 @@ fn file_that_the_sender_cannot_read_fails_alone() {
     assert_eq!(stage.names(), ["b"]);
 }
 
-/// A file that cannot be written fails once, and a temporary file that this copy did not make stays.
+/// A file that cannot be written fails once, and a temporary file that this copy did not create
+/// stays.
 #[test]
 fn file_that_cannot_be_written_fails_once() {
     let stage = Stage::new("unwritten", Options::default());
@@ -146,9 +150,10 @@ fn file_that_cannot_be_written_fails_once() {
     assert_eq!(stage.names().len(), 1);
 }
 
-/// A file is published when all of it is compared, whichever part comes last, and parts of it are noted.
+/// A file is published when all of it is compared, in any order, and its parts are recorded in the
+/// journal.
 #[test]
-fn file_of_which_a_part_is_missing_is_not_published() {
+fn incomplete_file_is_not_published() {
     for (part, rest) in [((5, 10), (0, 5)), ((0, 5), (5, 10))] {
         let stage = Stage::new("part", Options::default());
         let file = stage.expect_resumable(0, "a", "0123456789");
@@ -156,12 +161,12 @@ fn file_of_which_a_part_is_missing_is_not_published() {
         stage.run(jobs).unwrap_err();
         assert!(!stage.bench.target("a").exists());
         let noted = noted(&stage, &file);
-        let passage = stage.settings.passage();
+        let protection = stage.settings.protection();
         assert_eq!(
             noted,
             [Record {
                 span: part,
-                passage
+                protection
             }]
         );
         assert_eq!(stage.names().len(), 2, "it stays, with its journal");
@@ -173,7 +178,7 @@ fn file_of_which_a_part_is_missing_is_not_published() {
 }
 
 #[test]
-fn held_range_that_agrees_completes_a_file() {
+fn equal_held_range_completes_a_file() {
     let stage = Stage::new("kept", Options::default());
     let file = stage.expect(0, "a", "0123456789");
     let mut jobs = object(0, &[(&file, (0, 4))], &["x"], &["x"]);
@@ -193,7 +198,7 @@ fn file_is_published_only_with_the_expected_hash() {
     for (asked, is_right) in [(RIGHT, true), ("adler32,md5", true), (WRONG, false)] {
         let stage = Stage::new("expected-hash", expecting(asked));
         let file = stage.expect_resumable(0, "a", "abc");
-        stage.ledger.expect_of(&file.entry);
+        stage.table.set_expected(&file.entry);
         stage.run(whole(&file, "abc")).unwrap();
         if is_right {
             assert_eq!(stage.names(), ["a"]);
@@ -202,32 +207,32 @@ fn file_is_published_only_with_the_expected_hash() {
         assert!(stage.names().is_empty());
         let failure = stage.failure();
         assert_eq!(failure.code, Code::Integrity as u8);
-        assert!(failure.why.contains("was not published"), "{}", failure.why);
+        assert!(failure.why.contains("cannot publish"), "{}", failure.why);
     }
 }
 
-/// The file that is there already is compared, too, and the copy fails if it is another.
+/// An existing file is compared, too, and the copy fails if it differs.
 #[test]
-fn file_that_stays_is_compared_with_the_expected_hash() {
+fn existing_file_is_compared_with_the_expected_hash() {
     for (asked, is_right) in [(RIGHT, true), ("md5", true), (WRONG, false)] {
         let stage = Stage::new("unchanged", expecting(asked));
         stage.bench.leave("a", "abc");
         let entry = file("a", 3);
         if asked != "md5" {
-            stage.ledger.expect_of(&entry);
+            stage.table.set_expected(&entry);
         }
-        stage.ledger.settle(0, &entry, Ok(Settled::Before));
+        stage.table.settle(0, &entry, Ok(Settled::Before));
         let result = stage.run(Vec::new());
         assert_eq!(result.is_ok(), is_right, "{result:?}");
         let Err(error) = result else { continue };
         assert_eq!(error.code, Code::Integrity);
-        assert!(error.text.contains("is not what was expected"));
+        assert!(error.text.contains("differs from the expected file"));
     }
 }
 
-/// With `--verify=disk` the bytes on the disk count, not those that arrived.
+/// With `--verify=disk` the bytes on the disk are compared, not those that arrived.
 #[test]
-fn file_that_the_disk_has_otherwise_is_not_published() {
+fn file_with_other_bytes_on_the_disk_is_not_published() {
     for on_disk in ["abc", "abd"] {
         let options = Options {
             verify_disk: true,
@@ -245,13 +250,13 @@ fn file_that_the_disk_has_otherwise_is_not_published() {
         assert_eq!(failure.code, Code::Integrity as u8);
         let why = &failure.why;
         assert!(
-            why.ends_with("nothing was published, copy it again"),
+            why.ends_with("nothing was published; copy it again"),
             "{why}"
         );
     }
 }
 
-/// A check that is interrupted says nothing against the file, which a later run goes on with.
+/// After an interrupted check, a later run can resume the file.
 #[test]
 fn interrupted_check_leaves_the_file_for_a_later_run() {
     let disk = Options {
@@ -262,17 +267,16 @@ fn interrupted_check_leaves_the_file_for_a_later_run() {
         let stage = Stage::new("interrupted", options);
         let file = stage.expect_resumable(0, "a", "abc");
         let jobs = whole(&file, "abc");
-        stage.crew.fail(Error::new(Code::Interrupted, "stop"));
+        stage.threads.fail(Error::new(Code::Interrupted, "stop"));
         stage.run(jobs).unwrap_err();
-        assert!(stage.ledger.take_news().1.is_empty());
+        assert!(stage.table.take_settled().1.is_empty());
         assert!(!stage.bench.target("a").exists());
         assert_eq!(noted(&stage, &file)[0].span, (0, 3));
         assert_eq!(stage.names().len(), 2);
     }
 }
 
-/// Files that must be on disk first are opened before anything else is done: few of them one by one, more by their
-/// file system.
+/// Files to sync are opened first: few of them one by one, and more as a file system.
 #[test]
 fn file_that_cannot_be_synced_ends_the_copy() {
     for (options, count, ends) in [
@@ -303,7 +307,7 @@ fn file_that_cannot_be_synced_ends_the_copy() {
     }
 }
 
-/// A file that has failed is not opened again to be synced.
+/// A failed file is not opened again to be synced.
 #[test]
 fn failed_file_needs_no_sync() {
     let stage = Stage::new("sync-failed", synced());
@@ -317,15 +321,15 @@ fn failed_file_needs_no_sync() {
 }
 
 #[test]
-fn published_file_looks_like_the_source() {
-    let stage = Stage::new("dressed", Options::default());
-    let dressed = Entry {
+fn published_file_has_the_metadata_of_the_source() {
+    let stage = Stage::new("with_extras", Options::default());
+    let with_extras = Entry {
         extras: Some(Box::default()),
         ..file("b", 1)
     };
     let files = [
         stage.expect(0, "a", "x"),
-        stage.pend(1, dressed, "x", false),
+        stage.pend(1, with_extras, "x", false),
     ];
     let mut jobs = whole(&files[0], "x");
     jobs.extend(whole(&files[1], "x"));
@@ -346,7 +350,10 @@ fn temporary_file_that_was_replaced_is_not_published() {
         stage.run(whole(&file, "x")).unwrap();
         if replaced {
             let why = stage.failure().why;
-            assert!(why.contains("another process has replaced it"), "{why}");
+            assert!(
+                why.contains("another process has replaced the file"),
+                "{why}"
+            );
             assert!(!stage.bench.target("a").exists());
         } else {
             assert_eq!(stage.names(), ["a"]);
@@ -354,66 +361,64 @@ fn temporary_file_that_was_replaced_is_not_published() {
     }
 }
 
-/// Further names appear behind their file, and fail with it.
+/// Hard links are created after their file, and fail with it.
 #[test]
-fn further_names_follow_their_file() {
+fn hard_links_follow_their_file() {
     for is_right in [true, false] {
         let stage = Stage::new("names", Options::default());
         let first = stage.expect(0, "a", "x");
-        stage.ledger.begin_links(0, &first.entry, 2);
+        stage.table.begin_links(0, &first.entry, 2);
         for (number, path) in [(1, "b"), (2, "c")] {
             let name = Name {
                 number,
                 entry: file(path, 1),
                 temporary: format!("{path}.part").into(),
             };
-            assert!(stage.ledger.link(0, name));
+            assert!(stage.table.link(0, name));
         }
         stage.bench.leave("b", "old");
         let theirs = if is_right { "x" } else { "y" };
         stage
             .run(object(0, &[(&first, (0, 1))], &["x"], &[theirs]))
             .unwrap();
-        let (settled, failures) = stage.ledger.take_news();
+        let (settled, failures) = stage.table.take_settled();
         assert_eq!(settled, 3);
-        let verdict = stage.ledger.verdict();
+        let counts = stage.table.counts();
         if is_right {
             assert_eq!(stage.names(), ["a", "b", "c"]);
             let inode = |path| fs::metadata(stage.bench.target(path)).unwrap().ino();
             assert!(inode("a") == inode("b") && inode("a") == inode("c"));
-            assert_eq!((verdict.entries, verdict.unchanged), (3, 0));
+            assert_eq!((counts.entries, counts.unchanged), (3, 0));
         } else {
-            assert_eq!(stage.names(), ["b"], "what was there stays");
+            assert_eq!(stage.names(), ["b"], "the existing file stays");
             let codes: Vec<_> = failures.iter().map(|failure| failure.code).collect();
             assert_eq!(codes, [Code::Integrity as u8; 3]);
             let why = &failures[1].why;
-            assert!(
-                why.contains("one file with another that is not in place"),
-                "{why}"
-            );
+            assert!(why.contains("a hard link to a file that failed"), "{why}");
         }
     }
-    // a name that is there already stays what it is
+    // an existing hard link stays
     let stage = Stage::new("name-there", Options::default());
     stage.bench.leave("a", "x");
     fs::hard_link(stage.bench.target("a"), stage.bench.target("b")).unwrap();
     let first = file("a", 1);
-    stage.ledger.begin_links(0, &first, 1);
+    stage.table.begin_links(0, &first, 1);
     let name = Name {
         number: 1,
         entry: file("b", 1),
         temporary: "b.part".into(),
     };
-    stage.ledger.link(0, name);
-    stage.ledger.settle(0, &first, Ok(Settled::Before));
+    stage.table.link(0, name);
+    stage.table.settle(0, &first, Ok(Settled::Before));
     stage.run(Vec::new()).unwrap();
-    assert_eq!(stage.ledger.verdict().unchanged, 2);
+    assert_eq!(stage.table.counts().unchanged, 2);
     assert_eq!(stage.names(), ["a", "b"]);
 }
 
-/// Folders get modes and times when all in them is in place, the target itself last, without what the copy left in it.
+/// Folders get their metadata after all their contents, and the target folder last, without
+/// leftovers of the copy.
 #[test]
-fn folders_look_like_the_source_in_the_end() {
+fn folders_have_the_metadata_of_the_source_at_the_end() {
     let mut stage = Stage::new(
         "folders",
         Options {
@@ -422,29 +427,29 @@ fn folders_look_like_the_source_in_the_end() {
             ..Options::default()
         },
     );
-    stage.claim = true;
+    stage.lock = true;
     let file = stage.expect(1, "sub/a", "x");
-    let dressed = Entry {
+    let with_extras = Entry {
         extras: Some(Box::default()),
-        ..leave("dressed")
+        ..leave("with_extras")
     };
-    fs::create_dir(stage.bench.target("dressed")).unwrap();
+    fs::create_dir(stage.bench.target("with_extras")).unwrap();
     fs::create_dir(stage.bench.target(".parts")).unwrap();
-    stage.ledger.list(4).unwrap();
-    stage.ledger.leave(2, leave("sub"));
-    stage.ledger.leave(3, dressed);
-    stage.ledger.leave(4, leave(""));
+    stage.table.list(4).unwrap();
+    stage.table.end_folder(2, leave("sub"));
+    stage.table.end_folder(3, with_extras);
+    stage.table.end_folder(4, leave(""));
     stage.run(whole(&file, "x")).unwrap();
-    assert_eq!(stage.names(), ["dressed", "sub"]);
+    assert_eq!(stage.names(), ["with_extras", "sub"]);
     assert_eq!(stage.bench.names("sub"), ["a"]);
-    for path in ["sub", "dressed", ""] {
+    for path in ["sub", "with_extras", ""] {
         assert_eq!(stage.bench.look(path), (0o750, SECONDS, 5), "{path}");
     }
-    assert!(stage.ledger.is_settled());
+    assert!(stage.table.is_settled());
     assert_eq!(
-        stage.ledger.verdict().entries,
+        stage.table.counts().entries,
         1,
-        "folders count where they begin"
+        "folders are counted at their begin"
     );
 }
 
@@ -452,7 +457,7 @@ fn folders_look_like_the_source_in_the_end() {
 #[test]
 fn folder_that_cannot_be_changed_fails() {
     let stage = Stage::new("no-folder", Options::default());
-    stage.ledger.leave(0, leave("gone"));
+    stage.table.end_folder(0, leave("gone"));
     stage.run(Vec::new()).unwrap();
     let failure = stage.failure();
     assert_eq!(
@@ -462,17 +467,19 @@ fn folder_that_cannot_be_changed_fails() {
     assert!(failure.why.contains("cannot set mode and time of"));
 }
 
-/// Unpublished files are removed, except for those that a later run can resume, and those of other processes.
+/// Unpublished files are removed, except those that a later run can resume, and those of other
+/// processes.
 #[test]
-fn clean_removes_what_no_later_run_can_use() {
-    // resumable, made by this copy, bytes of ten that are compared, held by an earlier run; then whether it stays
+fn clean_removes_files_that_no_later_run_can_use() {
+    // resumable, created by this copy, compared bytes of ten, held by an earlier run; then whether
+    // it stays
     for (nth, (resumable, created, proved, is_held, stays)) in [
         (true, true, 4, false, true),
         (true, true, 0, false, false),
         (true, true, 0, true, true),
         (true, false, 0, true, true),
         (false, true, 4, false, false),
-        // another process made the file
+        // another process created the file
         (true, false, 0, false, true),
         (false, false, 0, false, true),
     ]
@@ -489,12 +496,12 @@ fn clean_removes_what_no_later_run_can_use() {
         fs::write(&journal, "").unwrap();
         let record = Record {
             span: (0, 4),
-            passage: stage.settings.passage(),
+            protection: stage.settings.protection(),
         };
         {
             let mut fill = file.fill();
             fill.created = created;
-            fill.unproved -= proved;
+            fill.uncompared_bytes -= proved;
             fill.held = is_held.then_some(record).into_iter().collect();
             let open = File::create(&journal).unwrap();
             fill.journal =
@@ -516,7 +523,7 @@ fn clean_removes_what_no_later_run_can_use() {
 }
 
 #[test]
-fn clean_leaves_what_is_written_in_place() {
+fn clean_keeps_files_that_are_written_in_place() {
     let options = Options {
         inplace: true,
         ..Options::default()

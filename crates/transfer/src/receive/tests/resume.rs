@@ -1,10 +1,10 @@
-//! Copies that go on with what an earlier run left of a large file.
+//! Copies that resume a large file of an earlier run.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use lighthaul_files::digest::Kind;
+use lighthaul_files::digest::DigestKind;
 use lighthaul_files::manifest::Entry;
 use lighthaul_files::object::Span;
 use lighthaul_files::options::{Action, Detail, Options};
@@ -13,18 +13,18 @@ use lighthaul_io::fs::version::Look;
 use lighthaul_testkit::lacks_root;
 
 use super::bench::{Bench, octets};
-use super::judged::file;
+use super::checked_list::file;
 use crate::budget::Slot;
 use crate::message::COMPARED_MAX;
-use crate::receive::journal::{Journal, Passage, Record, Subject};
-use crate::watch::Sight;
+use crate::receive::journal::{Journal, Protection, Record, Subject};
+use crate::watch::CopyEvent;
 
-/// The smallest file that is resumed, and some.
+/// Size of a file that is resumed, slightly above the minimum.
 const LEN: usize = (8 << 20) + 12_345;
-/// Range of it that an earlier run left.
+/// Range that an earlier run has left.
 const HELD: Span = (1 << 20, 6 << 20);
 
-/// A source of one large file.
+/// Source with one large file.
 struct Resumed {
     bench: Bench,
     bytes: Vec<u8>,
@@ -51,7 +51,7 @@ impl Resumed {
         self.bench.target("").join(names::journal(Path::new("a")))
     }
 
-    /// The journal's subject, as a run that syncs has it.
+    /// Returns the journal's subject of a run that syncs.
     fn subject(&self) -> Subject {
         let source = fs::metadata(self.bench.source("a")).unwrap();
         Subject {
@@ -64,20 +64,20 @@ impl Resumed {
         }
     }
 
-    /// Leaves a temporary file with these bytes, and a journal that notes `spans` of it.
+    /// Creates a partial file with `bytes`, and a journal with `spans`.
     fn left(&self, bytes: &[u8], spans: &[Span]) {
         fs::write(self.partial(), bytes).unwrap();
         self.note(spans);
     }
 
     fn note(&self, spans: &[Span]) {
-        let passage = Passage {
-            digest: Kind::Crc128,
+        let protection = Protection {
+            digest: DigestKind::Crc128,
             sealed: false,
         };
         let records = spans.iter().map(|span| Record {
             span: *span,
-            passage,
+            protection,
         });
         let file = File::create(self.journal()).unwrap();
         Journal::begin(
@@ -88,7 +88,7 @@ impl Resumed {
         .unwrap();
     }
 
-    /// Holds the journal, as a run does that writes the file.
+    /// Locks the journal, like a run that writes the file.
     #[expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
     fn hold(&self) -> File {
         let journal = File::open(self.journal()).unwrap();
@@ -96,7 +96,7 @@ impl Resumed {
         journal
     }
 
-    /// Copies, and returns how many bytes came.
+    /// Copies, and returns the number of received bytes.
     fn copy(&self) -> u64 {
         let summary = self.bench.copy(&self.options).whole();
         assert!(self.bench.read("a") == self.bytes);
@@ -112,9 +112,10 @@ fn held_ranges_are_not_sent_again() {
     assert_eq!(resumed.copy(), LEN as u64 - (HELD.1 - HELD.0));
 }
 
-/// A dry run tells what the copy would keep, and leaves it for that, even while another copy writes the file.
+/// A dry run reports what the copy would keep, and changes nothing, even while another copy writes
+/// the file.
 #[test]
-fn dry_run_tells_what_an_earlier_copy_left() {
+fn dry_run_reports_what_an_earlier_copy_left() {
     let resumed = Resumed::new("held-dry");
     let dry = Options {
         dry_run: Some(Detail::Brief),
@@ -122,8 +123,8 @@ fn dry_run_tells_what_an_earlier_copy_left() {
     };
     let planned = || {
         let mut plans = Vec::new();
-        let mut watcher = |sight| {
-            if let Sight::Planned(planned) = sight {
+        let mut watcher = |event| {
+            if let CopyEvent::Planned(planned) = event {
                 plans.push((planned.action, planned.bytes, planned.kept));
             }
         };
@@ -142,7 +143,7 @@ fn dry_run_tells_what_an_earlier_copy_left() {
     drop(writing);
     assert_eq!(fs::read(resumed.journal()).unwrap(), journal);
     assert_eq!(resumed.copy(), whole - held);
-    // what is left of another version of the source is not kept
+    // ranges of another version of the source are not kept
     fs::remove_file(resumed.bench.target("a")).unwrap();
     resumed.left(&resumed.bytes, &[HELD]);
     super::bench::age(&resumed.bench.source("a"));
@@ -159,7 +160,7 @@ fn sparse_copy_keeps_held_ranges() {
     assert_eq!(resumed.copy(), LEN as u64 - (HELD.1 - HELD.0));
 }
 
-/// Only the compared part that differs comes again, and zeros in it replace what was there.
+/// Only the compared part that differs is sent again, and its zeros replace the old bytes.
 #[test]
 fn altered_part_of_a_held_range_is_sent_again() {
     for (name, options) in [("altered", synced()), ("altered-sparse", sparse())] {
@@ -178,9 +179,9 @@ fn altered_part_of_a_held_range_is_sent_again() {
     }
 }
 
-/// With `--sparse` zeros are not written, so that nothing may show through where no range is held.
+/// With `--sparse` zeros are not written, so old bytes must be removed where no range is held.
 #[test]
-fn sparse_copy_has_zeros_wherever_nothing_is_held() {
+fn sparse_copy_has_zeros_where_no_range_is_held() {
     let mut resumed = Resumed {
         options: sparse(),
         ..Resumed::new("gaps")
@@ -196,16 +197,17 @@ fn sparse_copy_has_zeros_wherever_nothing_is_held() {
 }
 
 #[test]
-fn range_that_the_temporary_file_does_not_reach_is_sent() {
+fn range_beyond_the_partial_file_is_sent() {
     let resumed = Resumed::new("short");
     let short = &resumed.bytes[..(HELD.1 - 1) as usize];
     resumed.left(short, &[(0, 4096), HELD]);
     assert_eq!(resumed.copy(), LEN as u64 - 4096);
 }
 
-/// A temporary file without its journal, or the other way round, or of another kind than a copy leaves.
+/// Leftovers that a copy cannot have created: a partial file without a journal, the reverse, or
+/// files of another kind.
 #[test]
-fn leavings_that_no_copy_made_are_not_continued() {
+fn leftovers_that_no_copy_created_are_not_resumed() {
     let whole = LEN as u64;
     let resumed = Resumed::new("leavings");
     fs::write(resumed.partial(), &resumed.bytes).unwrap();
@@ -222,7 +224,7 @@ fn leavings_that_no_copy_made_are_not_continued() {
     fs::hard_link(resumed.partial(), &other).unwrap();
     assert_eq!(resumed.copy(), whole, "the file has another name");
     let there = fs::metadata(&other).unwrap();
-    assert_eq!(there.nlink(), 1, "and is not the one that was published");
+    assert_eq!(there.nlink(), 1, "it is not the published file");
 
     again();
     fs::remove_file(&other).unwrap();
@@ -257,9 +259,9 @@ fn journal_of_another_owner_is_not_read() {
     }
 }
 
-/// With `--inplace` a file with several hard links is resumed: readers see it grow.
+/// With `--inplace` a file with several hard links is resumed under its final name.
 #[test]
-fn in_place_copy_resumes_and_the_file_stays_the_same() {
+fn in_place_copy_resumes_and_keeps_the_inode() {
     let resumed = Resumed {
         options: Options {
             inplace: true,
@@ -276,13 +278,13 @@ fn in_place_copy_resumes_and_the_file_stays_the_same() {
         );
         assert_eq!(one.ino(), two.ino());
     };
-    // longer than the source, and nothing of it is known
+    // longer than the source, without a journal
     bench.leave("a", octets(LEN + 70_000, 3));
     fs::hard_link(&target, &other).unwrap();
     assert_eq!(resumed.copy(), LEN as u64);
     same();
 
-    // a range is known, and the rest is not that of the source
+    // one range is recorded, and the rest differs from the source
     let mut left = octets(LEN + 70_000, 4);
     let held = HELD.0 as usize..HELD.1 as usize;
     left[held.clone()].copy_from_slice(&resumed.bytes[held]);
@@ -291,7 +293,7 @@ fn in_place_copy_resumes_and_the_file_stays_the_same() {
     assert_eq!(resumed.copy(), LEN as u64 - (HELD.1 - HELD.0));
     same();
 
-    // what is no file makes room
+    // a link is replaced by a file
     fs::remove_file(&target).unwrap();
     std::os::unix::fs::symlink(&other, &target).unwrap();
     fs::write(&other, "other").unwrap();
@@ -299,7 +301,7 @@ fn in_place_copy_resumes_and_the_file_stays_the_same() {
     assert_eq!(fs::read(&other).unwrap(), b"other");
 }
 
-/// Holes of the source are holes of the target, whatever was left there.
+/// Holes of the source are holes of the target, for any old contents.
 #[test]
 fn resumed_copy_with_holes_has_zeros_in_them() {
     let mut resumed = Resumed::new("holes");
@@ -314,7 +316,7 @@ fn resumed_copy_with_holes_has_zeros_in_them() {
     source
         .write_all_at(&resumed.bytes[hole.end..], behind)
         .unwrap();
-    // without holes on this file system all is sent, and right
+    // on a file system without holes, all bytes are sent
     let data = (LEN - hole.len()) as u64;
     let is_sparse = source.metadata().unwrap().blocks() * 512 < LEN as u64;
     let sent = resumed.copy();
@@ -324,14 +326,14 @@ fn resumed_copy_with_holes_has_zeros_in_them() {
     resumed.copy();
 }
 
-/// The copy waits for the journal of a run that has not ended, and resumes from it.
+/// The copy waits for a run that has locked the journal, and then resumes from it.
 #[test]
-fn journal_that_another_run_holds_is_waited_for() {
+fn locked_journal_is_awaited() {
     let resumed = Resumed::new("waits");
     resumed.left(&resumed.bytes, &[HELD]);
     let mut held = Some(resumed.hold());
-    let mut release = |sight: Sight| {
-        if matches!(sight, Sight::Warning(text) if text.contains("another transfer")) {
+    let mut release = |event: CopyEvent| {
+        if matches!(event, CopyEvent::Warning(text) if text.contains("another copy")) {
             held = None;
         }
     };
@@ -342,9 +344,9 @@ fn journal_that_another_run_holds_is_waited_for() {
     assert!(resumed.bench.read("a") == resumed.bytes);
 }
 
-/// The wait ends with the timeout of a silent peer; the receiver then wants the whole file.
+/// The wait ends after the timeout of a silent peer; then the whole file is requested.
 #[test]
-fn journal_that_another_run_never_leaves_is_given_up() {
+fn wait_for_a_locked_journal_is_bounded() {
     let resumed = Resumed::new("never");
     resumed.left(&resumed.bytes, &[HELD]);
     let source = fs::metadata(resumed.bench.source("a")).unwrap();
@@ -360,25 +362,24 @@ fn journal_that_another_run_never_leaves_is_given_up() {
     let ask = || {
         resumed
             .bench
-            .judge(("target/", false), std::slice::from_ref(&entry), &options)
+            .check_list(("target/", false), std::slice::from_ref(&entry), &options)
     };
     let held = resumed.hold();
-    let judged = ask();
-    assert_eq!(judged.wants(), [0]);
-    let wanted = &judged.wanted[0];
+    let checked = ask();
+    assert_eq!(checked.wants(), [0]);
+    let wanted = &checked.wanted[0];
     assert_eq!((&wanted.send, wanted.held.len()), (&None, 0));
-    let told =
-        |sight: &&Sight| matches!(sight, Sight::Warning(text) if text.contains("1 s to end"));
-    assert_eq!(judged.sights.iter().filter(told).count(), 1);
+    let told = |event: &&CopyEvent| matches!(event, CopyEvent::Warning(text) if text.contains("waiting up to 1 s"));
+    assert_eq!(checked.events.iter().filter(told).count(), 1);
     drop(held);
-    let judged = ask();
-    assert_eq!(judged.wanted[0].held, [HELD]);
+    let checked = ask();
+    assert_eq!(checked.wanted[0].held, [HELD]);
     let rest = vec![(0, HELD.0), (HELD.1, LEN as u64)];
-    assert_eq!(judged.wanted[0].send, Some(rest));
-    assert_eq!(judged.sights, []);
+    assert_eq!(checked.wanted[0].send, Some(rest));
+    assert_eq!(checked.events, []);
 }
 
-/// A file below the size that is worth a journal leaves none, also where it fails.
+/// A file below the minimum size has no journal, even if it fails.
 #[test]
 fn small_file_is_not_resumed() {
     let mut resumed = Resumed::new("small");

@@ -1,11 +1,11 @@
-//! A publisher on its own, with files that arrive as the test says.
+//! Publisher with jobs from the test.
 
 use std::fs::{self, File};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-use lighthaul_files::digest::{self, Digest, Taking};
-use lighthaul_files::hash::Asked;
+use lighthaul_files::digest::{self, Digest, Digester};
+use lighthaul_files::hash::HashRequest;
 use lighthaul_files::manifest::Entry;
 use lighthaul_files::object::{Layout, Piece, Span};
 use lighthaul_files::options::Options;
@@ -13,52 +13,57 @@ use lighthaul_io::fs::disk::Root;
 use lighthaul_session::error::Error;
 
 use super::bench::Bench;
-use super::judged::{file, writer};
-use crate::board::Board;
+use super::checked_list::{file, writer};
 use crate::budget::Slot;
-use crate::crew::Crew;
 use crate::message::{Failure, Report};
-use crate::receive::claim::Claim;
-use crate::receive::cradle::Cradle;
-use crate::receive::dress::Wardrobe;
+use crate::monitor::Monitor;
+use crate::receive::entry_table::{EntryTable, PendingFile};
 use crate::receive::job::{Arrived, Incoming, Job};
 use crate::receive::journal::{Journal, Record, Subject};
-use crate::receive::ledger::{Ledger, Pending};
+use crate::receive::metadata::MetadataWriter;
 use crate::receive::publish::Publisher;
-use crate::receive::settings::{Landed, Settings};
+use crate::receive::settings::{OpenTarget, Settings};
+use crate::receive::temp_place::TempPlace;
+use crate::receive::writer_lock::WriterLock;
+use crate::thread_group::ThreadGroup;
 
-/// A publisher and all that it works with.
+/// Publisher with its surroundings.
 pub(super) struct Stage {
     pub(super) bench: Bench,
-    pub(super) crew: Crew,
-    pub(super) ledger: Ledger,
-    pub(super) board: Board,
+    pub(super) threads: ThreadGroup,
+    pub(super) table: EntryTable,
+    pub(super) monitor: Monitor,
     pub(super) settings: Settings,
-    pub(super) claim: bool,
+    pub(super) lock: bool,
 }
 
 impl Stage {
     pub(super) fn new(name: &str, options: Options) -> Self {
         Self {
             bench: Bench::new(name),
-            crew: Crew::default(),
-            ledger: Ledger::default(),
-            board: Board::default(),
+            threads: ThreadGroup::default(),
+            table: EntryTable::default(),
+            monitor: Monitor::default(),
             settings: Settings {
                 options,
                 ..Settings::default()
             },
-            claim: false,
+            lock: false,
         }
     }
 
-    /// Expects a file whose temporary file has these bytes already.
-    pub(super) fn expect(&self, number: u64, path: &str, bytes: &str) -> Arc<Pending> {
+    /// Adds a file whose temporary file contains `bytes`.
+    pub(super) fn expect(&self, number: u64, path: &str, bytes: &str) -> Arc<PendingFile> {
         self.pend(number, file(path, bytes.len() as u64), bytes, false)
     }
 
-    /// Expects a file as [`Self::expect`] does, with a journal.
-    pub(super) fn expect_resumable(&self, number: u64, path: &str, bytes: &str) -> Arc<Pending> {
+    /// Adds a file like [`Self::expect`], with a journal.
+    pub(super) fn expect_resumable(
+        &self,
+        number: u64,
+        path: &str,
+        bytes: &str,
+    ) -> Arc<PendingFile> {
         let pending = self.pend(number, file(path, bytes.len() as u64), bytes, true);
         let journal = self.bench.target("").join(&pending.journal);
         let file = File::create(journal).unwrap();
@@ -73,50 +78,50 @@ impl Stage {
         entry: Entry,
         bytes: &str,
         resumable: bool,
-    ) -> Arc<Pending> {
-        let cradle = self.cradle();
-        let temporary = cradle.temporary(&writer(), entry.path(), number);
+    ) -> Arc<PendingFile> {
+        let temp_place = self.temp_place();
+        let temporary = temp_place.temporary(&writer(), entry.path(), number);
         let place = self.bench.target("").join(&temporary);
         fs::create_dir_all(place.parent().unwrap()).unwrap();
         fs::write(place, bytes).unwrap();
-        let names = (temporary, cradle.journal(entry.path()));
-        let pending = Pending::new(number, entry, names, resumable);
+        let names = (temporary, temp_place.journal(entry.path()));
+        let pending = PendingFile::new(number, entry, names, resumable);
         pending.expect(vec![(0, bytes.len() as u64)]);
         pending.fill().created = true;
-        self.ledger.expect(pending);
-        self.ledger.find(number).unwrap()
+        self.table.expect(pending);
+        self.table.find(number).unwrap()
     }
 
-    /// Publishes what `jobs` bring, after which no more entries come, and cleans up.
+    /// Publishes the files of `jobs`, ends the list, and cleans up.
     pub(super) fn run(&self, jobs: Vec<Job>) -> Result<(), Error> {
-        self.ledger.close();
-        let wardrobe = Wardrobe::new(self.settings.options.keep, &self.board);
+        self.table.close();
+        let metadata = MetadataWriter::new(self.settings.options.keep, &self.monitor);
         let mut publisher = Publisher::new(
-            &self.crew,
-            &self.ledger,
-            self.landed(),
-            &wardrobe,
-            (&self.settings, self.cradle()),
+            &self.threads,
+            &self.table,
+            self.opened(),
+            &metadata,
+            (&self.settings, self.temp_place()),
         );
         let result = publisher.run(&sent(jobs));
         publisher.clean();
         result
     }
 
-    fn cradle(&self) -> Cradle {
-        Cradle::new(&self.settings.options).unwrap()
+    fn temp_place(&self) -> TempPlace {
+        TempPlace::new(&self.settings.options).unwrap()
     }
 
-    fn landed(&self) -> Landed {
+    fn opened(&self) -> OpenTarget {
         let root = Root::open(&self.bench.target("")).unwrap();
-        let claim = || Claim::stake(root.another().unwrap(), &writer(), true);
-        let claim = self.claim.then(claim).flatten();
-        (root, self.bench.target(""), claim)
+        let lock = || WriterLock::acquire(root.another().unwrap(), &writer(), true);
+        let lock = self.lock.then(lock).flatten();
+        (root, self.bench.target(""), lock)
     }
 
-    /// The one entry that failed.
+    /// Returns the only failure.
     pub(super) fn failure(&self) -> Failure {
-        let (_, mut failures) = self.ledger.take_news();
+        let (_, mut failures) = self.table.take_settled();
         assert_eq!(failures.len(), 1, "{failures:?}");
         failures.remove(0)
     }
@@ -127,13 +132,13 @@ impl Stage {
     }
 }
 
-/// Both jobs of an object of its own for all of `file`, whose bytes are these.
-pub(super) fn whole(file: &Arc<Pending>, bytes: &str) -> Vec<Job> {
+/// Returns both jobs of an object with all of `file`, which contains `bytes`.
+pub(super) fn whole(file: &Arc<PendingFile>, bytes: &str) -> Vec<Job> {
     let span = (0, bytes.len() as u64);
     object(file.number, &[(file, span)], &[bytes], &[bytes])
 }
 
-/// A channel of these jobs, after which no more come.
+/// Returns a channel with these jobs, which then ends.
 fn sent(jobs: Vec<Job>) -> Receiver<Job> {
     let (send, todo) = channel();
     for job in jobs {
@@ -142,10 +147,10 @@ fn sent(jobs: Vec<Job>) -> Receiver<Job> {
     todo
 }
 
-/// The jobs of an object of these ranges, where this arrived and the sender had that.
+/// Returns the jobs of an object with these ranges, the received bytes and the sent bytes.
 pub(super) fn object(
     number: u64,
-    pieces: &[(&Arc<Pending>, Span)],
+    pieces: &[(&Arc<PendingFile>, Span)],
     ours: &[&str],
     theirs: &[&str],
 ) -> Vec<Job> {
@@ -156,8 +161,8 @@ pub(super) fn object(
     ]
 }
 
-pub(super) fn arrived(number: u64, pieces: &[(&Arc<Pending>, Span)], ours: &[&str]) -> Arrived {
-    let piece = |(file, (from, till)): &(&Arc<Pending>, Span)| Piece {
+pub(super) fn arrived(number: u64, pieces: &[(&Arc<PendingFile>, Span)], ours: &[&str]) -> Arrived {
+    let piece = |(file, (from, till)): &(&Arc<PendingFile>, Span)| Piece {
         entry: file.number,
         offset: *from,
         len: till - from,
@@ -176,21 +181,21 @@ pub(super) fn arrived(number: u64, pieces: &[(&Arc<Pending>, Span)], ours: &[&st
 }
 
 pub(super) fn digest(bytes: &str) -> Digest {
-    let mut taking = Taking::new(digest::Kind::Crc128, bytes.len() as u64);
-    taking.take(0, bytes.as_bytes());
-    taking.finish().unwrap()
+    let mut digester = Digester::new(digest::DigestKind::Crc128, bytes.len() as u64);
+    digester.update(0, bytes.as_bytes());
+    digester.finish().unwrap()
 }
 
-pub(super) fn subject(file: &Pending) -> Subject {
+pub(super) fn subject(file: &PendingFile) -> Subject {
     Subject {
         look: file.look(),
         boot: 0,
     }
 }
 
-/// The records that the journal of `file` has.
+/// Returns the records in the journal of `file`.
 #[expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
-pub(super) fn noted(stage: &Stage, file: &Pending) -> Vec<Record> {
+pub(super) fn noted(stage: &Stage, file: &PendingFile) -> Vec<Record> {
     let journal = File::open(stage.bench.target("").join(&file.journal)).unwrap();
     Journal::read(&journal, subject(file)).unwrap()
 }
@@ -204,7 +209,7 @@ pub(super) fn synced() -> Options {
 
 pub(super) fn expecting(text: &str) -> Options {
     Options {
-        hash: Asked::list(text).unwrap(),
+        hash: HashRequest::parse_list(text).unwrap(),
         ..Options::default()
     }
 }

@@ -1,4 +1,4 @@
-//! Temporary files as they are made, and held ranges as they are compared.
+//! Temporary files, and comparison of held ranges.
 
 use std::fs::{self, File};
 use std::io;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use lighthaul_files::digest::{Kind, Taking};
+use lighthaul_files::digest::{DigestKind, Digester};
 use lighthaul_files::manifest::Entry;
 use lighthaul_io::fs::disk::Root;
 use lighthaul_io::fs::meta::Meta;
@@ -16,19 +16,19 @@ use lighthaul_session::topic::decode;
 use rustix::fs::FileType;
 
 use super::bench::{Bench, sessions};
-use super::judged::file;
+use super::checked_list::file;
 use crate::budget::{Budget, Slot};
 use crate::message::{Compared, LIST, Listing, Report};
+use crate::receive::entry_table::PendingFile;
 use crate::receive::held::{HeldCheck, HeldRange};
 use crate::receive::job::Job;
-use crate::receive::journal::{Journal, Passage, Record, Subject};
-use crate::receive::ledger::Pending;
+use crate::receive::journal::{Journal, Protection, Record, Subject};
 use crate::receive::settings::Settings;
-use crate::receive::temp_files::{Attempt, TempFiles, is_continued};
+use crate::receive::temp_files::{Attempt, TempFiles, is_resumable};
 use crate::receive::transfer::Transfer;
 
-const PASSAGE: Passage = Passage {
-    digest: Kind::Crc128,
+const PROTECTION: Protection = Protection {
+    digest: DigestKind::Crc128,
     sealed: true,
 };
 
@@ -38,19 +38,19 @@ fn files(bench: &Bench, sparse: bool) -> TempFiles {
         target: bench.target(""),
         boot: 0,
         sparse,
-        crew: Arc::default(),
+        threads: Arc::default(),
         journals: Budget::default().journals(),
     }
 }
 
-/// The file `a`, written in its place or beside it.
-fn pending(entry: Entry, in_place: bool, resumable: bool) -> Pending {
+/// Returns the file `a`, written under its final or a temporary name.
+fn pending(entry: Entry, in_place: bool, resumable: bool) -> PendingFile {
     let temporary = if in_place { "a" } else { "a.part" };
     let names = (PathBuf::from(temporary), PathBuf::from("a.journal"));
-    Pending::new(0, entry, names, resumable)
+    PendingFile::new(0, entry, names, resumable)
 }
 
-fn subject(file: &Pending) -> Subject {
+fn subject(file: &PendingFile) -> Subject {
     Subject {
         look: file.look(),
         boot: 0,
@@ -58,7 +58,7 @@ fn subject(file: &Pending) -> Subject {
 }
 
 #[test]
-fn temporary_file_is_made_once_and_has_room() {
+fn temporary_file_is_created_once_with_its_space() {
     const LEN: u64 = 2 << 20;
     let holes = Entry {
         data: Some(vec![(0, 4096)]),
@@ -71,7 +71,7 @@ fn temporary_file_is_made_once_and_has_room() {
         (file("a", LEN), true, true, LEN, false),
         (holes.clone(), false, false, LEN, false),
         (holes, false, true, LEN, false),
-        // a small one gets its room as it is written
+        // the space of a small file is allocated as it is written
         (file("a", 4096), false, false, 0, false),
     ] {
         let bench = Bench::new("made");
@@ -97,14 +97,14 @@ fn temporary_file_is_made_once_and_has_room() {
         assert_eq!(bench.read("a.part"), b"other", "{case}");
         assert!(
             files.open(&file).unwrap().is_none(),
-            "it has failed: {case}"
+            "the file has failed: {case}"
         );
     }
 }
 
 /// With `--inplace` an existing file is emptied and stays the same inode; a link is replaced.
 #[test]
-fn file_in_its_place_stays_the_same_file() {
+fn in_place_file_keeps_its_inode() {
     for resumable in [false, true] {
         let bench = Bench::new("place");
         let mut files = files(&bench, false);
@@ -126,7 +126,7 @@ fn file_in_its_place_stays_the_same_file() {
         assert!(after.is_file());
         assert_eq!(bench.read("b"), b"mine");
     }
-    // beside its place it makes way only for what a run left that could be continued
+    // under a temporary name, only a resumable file replaces an old one
     let bench = Bench::new("beside");
     let mut files = files(&bench, false);
     bench.leave("a.part", "a file of another run");
@@ -138,7 +138,7 @@ fn file_in_its_place_stays_the_same_file() {
 }
 
 #[test]
-fn file_without_room_is_not_left() {
+fn file_without_space_is_removed() {
     for (in_place, resumable, names) in [
         (false, false, vec![]),
         (false, true, vec![]),
@@ -156,7 +156,7 @@ fn file_without_room_is_not_left() {
 }
 
 #[test]
-fn faults_say_who_is_to_blame() {
+fn errors_name_the_operation_and_the_file() {
     let bench = Bench::new("faults");
     let mut files = files(&bench, false);
     let there = pending(file("a", 4), false, true);
@@ -175,12 +175,12 @@ fn faults_say_who_is_to_blame() {
     let error = files.open(&there).unwrap_err();
     assert_eq!(error.code, Code::Open);
     let text = error.text;
-    assert!(text.ends_with("another transfer is writing it"), "{text}");
+    assert!(text.ends_with("another copy is writing it"), "{text}");
 }
 
-/// Only a file of this user that nobody else has a name for may be continued, or one that is everybody's anyway.
+/// Only a file of this user without further names may be resumed, unless it has its final name.
 #[test]
-fn only_private_files_are_continued() {
+fn only_private_files_are_resumed() {
     let ours = rustix::process::geteuid().as_raw();
     let meta = Meta {
         kind: FileType::RegularFile,
@@ -210,13 +210,15 @@ fn only_private_files_are_continued() {
         (shared, false, true),
         (link, false, false),
     ] {
-        let continued = |in_place| is_continued(&pending(file("a", 4), in_place, true), &there);
+        let continued = |in_place| is_resumable(&pending(file("a", 4), in_place, true), &there);
         assert_eq!((continued(false), continued(true)), (beside, in_place));
     }
 }
 
-/// Compares the range from 2 to 6 of "0123456789", where the journal notes `noted` and the sender
-/// reports `report`: the answer to the sender, the jobs, and bytes that are wanted beyond those that were.
+/// Compares the range from 2 to 6 of "0123456789" with the sender's `report`. The journal contains
+/// `noted`.
+///
+/// Returns the answer to the sender, the jobs, and the additionally requested bytes.
 fn compare(
     bench: &Bench,
     noted: &[Record],
@@ -225,18 +227,18 @@ fn compare(
 ) -> (Compared, Vec<Job>, u64) {
     let record = Record {
         span: (2, 6),
-        passage: PASSAGE,
+        protection: PROTECTION,
     };
     let there = pending(file("a", 10), false, true);
-    there.expect_digests(&[(2, 6)], Kind::Crc128, vec![record]);
+    there.expect_digests(&[(2, 6)], DigestKind::Crc128, vec![record]);
     bench.leave("a.part", "0123456789");
     let journal = File::create(bench.target("a.journal")).unwrap();
     Journal::begin((journal, Slot::alone()), subject(&there), noted).unwrap();
     let [sender, receiver] = sessions();
     let transfer = Transfer::new(&receiver, Settings::default()).unwrap();
-    let (crew, ledger) = (&transfer.crew, &transfer.ledger);
-    ledger.expect(there);
-    let before = ledger.wanted();
+    let (threads, table) = (&transfer.threads, &transfer.table);
+    table.expect(there);
+    let before = table.wanted();
     let (jobs, todo) = channel();
     let mut check = HeldCheck {
         transfer: &transfer,
@@ -245,7 +247,7 @@ fn compare(
     };
     let (send, ranges) = channel();
     let held = HeldRange {
-        file: ledger.find(0).unwrap(),
+        file: table.find(0).unwrap(),
         span: (2, 6),
         report,
     };
@@ -254,24 +256,24 @@ fn compare(
     check.run(&ranges).unwrap();
     drop(check);
     let heard = sender.control.open(LIST).unwrap();
-    let frame = crew.receive(&heard, sender.clock).unwrap();
+    let frame = threads.receive(&heard, sender.clock).unwrap();
     let Ok(Listing::Compared(compared)) = decode(&frame.octets) else {
         panic!("no answer");
     };
     assert_eq!((compared.entry, compared.span), (0, (2, 6)));
-    (compared, todo.iter().collect(), ledger.wanted() - before)
+    (compared, todo.iter().collect(), table.wanted() - before)
 }
 
 #[test]
-fn held_range_counts_only_where_it_agrees() {
+fn held_range_counts_only_if_it_is_equal() {
     let noted = [Record {
         span: (2, 6),
-        passage: PASSAGE,
+        protection: PROTECTION,
     }];
     let digest = |bytes: &[u8]| {
-        let mut taking = Taking::new(Kind::Crc128, bytes.len() as u64);
-        taking.take(0, bytes);
-        taking.finish().unwrap()
+        let mut digester = Digester::new(DigestKind::Crc128, bytes.len() as u64);
+        digester.update(0, bytes);
+        digester.finish().unwrap()
     };
     let (right, wrong) = (digest(b"2345"), digest(b"2346"));
     for sparse in [false, true] {
@@ -289,7 +291,8 @@ fn held_range_counts_only_where_it_agrees() {
         let there = if sparse { [0; 4] } else { *b"2345" };
         assert_eq!(bench.read("a.part")[2..6], there);
     }
-    // the file fails if the sender cannot read it, or if its journal has changed since it was listed
+    // the file fails if the sender cannot read it, or if its journal has changed since it was
+    // listed
     let bench = Bench::new("compare-fails");
     let unread = Report::Failed {
         code: Code::Changed as u8,

@@ -1,8 +1,8 @@
-//! A receiver that answers a list which the test sends; no bytes of files follow.
+//! Receiver that handles a list of entries from the test, without data.
 
 use std::sync::Arc;
 
-use lighthaul_files::manifest::{Entry, Kind, pack};
+use lighthaul_files::manifest::{Entry, EntryKind, pack};
 use lighthaul_files::options::{Options, Planned};
 use lighthaul_files::temp_names::Writer;
 use lighthaul_io::control::Frame;
@@ -12,38 +12,38 @@ use lighthaul_session::topic::decode;
 
 use super::bench::{Bench, SECONDS, sessions};
 use crate::message::{Failure, LIST, Listing, Target, WantedFile};
-use crate::receive::dress::Wardrobe;
-use crate::receive::judge::Judge;
-use crate::receive::landing::Landing;
-use crate::receive::ledger::Ledger;
+use crate::receive::entry_checker::EntryChecker;
+use crate::receive::entry_table::EntryTable;
+use crate::receive::metadata::MetadataWriter;
 use crate::receive::settings::Settings;
+use crate::receive::target_folder::TargetFolder;
 use crate::receive::transfer::Transfer;
-use crate::watch::Sight;
+use crate::watch::CopyEvent;
 
-/// Outcome of a list.
-pub(super) struct Judged {
+/// Result of handling a list.
+pub(super) struct CheckedList {
     pub(super) result: Result<(), Error>,
-    /// The files that the receiver wants.
+    /// Files that the receiver requests.
     pub(super) wanted: Vec<WantedFile>,
-    /// Plans of a dry run.
+    /// Actions of a dry run.
     pub(super) planned: Vec<Planned>,
-    /// Events shown to the user of the receiver.
-    pub(super) sights: Vec<Sight>,
+    /// Events for the user of the receiver.
+    pub(super) events: Vec<CopyEvent>,
     pub(super) failures: Vec<Failure>,
-    pub(super) ledger: Ledger,
-    /// True if the target was made for the copy; nothing if the list ended before that was known.
+    pub(super) table: EntryTable,
+    /// True if the target was created for the copy; none if the list ended before that was known.
     pub(super) made: Option<bool>,
 }
 
-impl Judged {
-    /// The numbers of the files that the receiver wants, where nothing has failed.
+impl CheckedList {
+    /// Returns the numbers of the requested files. Fails if an entry has failed.
     pub(super) fn wants(&self) -> Vec<u64> {
         assert_eq!(self.result, Ok(()));
         assert_eq!(self.failures, []);
         self.wanted.iter().map(|file| file.number).collect()
     }
 
-    /// The one failure.
+    /// Returns the only failure.
     pub(super) fn failure(&self) -> (String, u8, &str) {
         assert_eq!(self.result, Ok(()));
         let [failure] = self.failures.as_slice() else {
@@ -53,29 +53,34 @@ impl Judged {
         (path, failure.code, &failure.why)
     }
 
-    /// Entries that are in place, and how many of them were before.
+    /// Returns the number of entries in place, and of those that were in place before.
     pub(super) fn settled(&self) -> (u64, u64) {
-        let verdict = self.ledger.verdict();
-        (verdict.entries, verdict.unchanged)
+        let counts = self.table.counts();
+        (counts.entries, counts.unchanged)
     }
 }
 
 impl Bench {
-    /// Has a receiver judge `entries`, which are to land at `to`: `named` after their source, or the contents of a
-    /// folder.
-    pub(super) fn judge(
+    /// Lets a receiver handle `entries` for the target `to`. They are `named` after their source,
+    /// or the contents of a folder.
+    pub(super) fn check_list(
         &self,
         (to, named): (&str, bool),
         entries: &[Entry],
         options: &Options,
-    ) -> Judged {
+    ) -> CheckedList {
         let entries = Listing::Entries(pack(entries).unwrap());
         let list = [Listing::Begin { named }, entries, Listing::End];
-        self.hear(to, &list, options)
+        self.check_messages(to, &list, options)
     }
 
-    /// Has a receiver judge any listing of a sender.
-    pub(super) fn hear(&self, to: &str, list: &[Listing], options: &Options) -> Judged {
+    /// Lets a receiver handle any messages of a sender about the list.
+    pub(super) fn check_messages(
+        &self,
+        to: &str,
+        list: &[Listing],
+        options: &Options,
+    ) -> CheckedList {
         let [sender, receiver] = sessions();
         let said = sender.control.open(LIST).unwrap();
         for listing in list {
@@ -88,12 +93,12 @@ impl Bench {
         };
         let mut transfer = Transfer::new(&receiver, settings).unwrap();
         transfer.boot = 0;
-        let (crew, stream) = (&transfer.crew, &transfer.stream);
-        let wardrobe = Wardrobe::new(self.permit.limit(options.keep), &transfer.board);
-        let judge = Judge {
+        let (threads, stream) = (&transfer.threads, &transfer.stream);
+        let metadata = MetadataWriter::new(self.permit.limit(options.keep), &transfer.monitor);
+        let checker = EntryChecker {
             transfer: &transfer,
             list: None,
-            wardrobe: &wardrobe,
+            metadata: &metadata,
             writer: writer(),
         };
         let target = Target {
@@ -101,9 +106,10 @@ impl Bench {
             into: to.ends_with('/'),
         };
         let ground = Arc::new(Ground::anywhere());
-        let landing = Landing::find(&target, &ground, options.dry_run.is_some()).unwrap();
+        let target_folder =
+            TargetFolder::open(&target, &ground, options.dry_run.is_some()).unwrap();
         let mut made = None;
-        let result = judge.run(landing, |_, _, new| {
+        let result = checker.run(target_folder, |_, _, new| {
             made = Some(new);
             Ok(())
         });
@@ -111,7 +117,7 @@ impl Bench {
         stream.send(&end).unwrap();
         let (mut wanted, mut planned) = (Vec::new(), Vec::new());
         loop {
-            let frame = crew.receive(&said, sender.clock).unwrap();
+            let frame = threads.receive(&said, sender.clock).unwrap();
             let listing: Listing = decode(&frame.octets).unwrap();
             if listing == Listing::End {
                 break;
@@ -122,51 +128,51 @@ impl Bench {
                 planned.extend(answer);
             }
         }
-        Judged {
+        CheckedList {
             result,
             wanted,
             planned,
-            sights: transfer.board.take_sights(),
-            failures: transfer.ledger.take_news().1,
-            ledger: transfer.ledger,
+            events: transfer.monitor.take_events(),
+            failures: transfer.table.take_settled().1,
+            table: transfer.table,
             made,
         }
     }
 }
 
-/// The process that writes files in these tests.
+/// Returns the writer of temporary files in these tests.
 pub(super) fn writer() -> Writer {
     Writer::new(u64::MAX)
 }
 
-/// A file of so many bytes.
+/// Returns a file of this size.
 pub(super) fn file(path: &str, size: u64) -> Entry {
-    entry(path, Kind::File(size))
+    entry(path, EntryKind::File(size))
 }
 
-/// A folder.
+/// Returns a folder.
 pub(super) fn folder(path: &str) -> Entry {
-    entry(path, Kind::Folder)
+    entry(path, EntryKind::Folder)
 }
 
-/// The end of a folder.
+/// Returns the end of a folder.
 pub(super) fn leave(path: &str) -> Entry {
-    entry(path, Kind::Leave)
+    entry(path, EntryKind::FolderEnd)
 }
 
-/// An entry as a source may have it that changed long ago.
-pub(super) fn entry(path: &str, kind: Kind) -> Entry {
-    let is_folder = matches!(kind, Kind::Folder | Kind::Leave);
+/// Returns an entry of a source that changed long ago.
+pub(super) fn entry(path: &str, kind: EntryKind) -> Entry {
+    let is_folder = matches!(kind, EntryKind::Folder | EntryKind::FolderEnd);
     Entry {
         kind,
-        // with the bits that say what it is, as the system returns them
+        // with the bits of the file type, as the system returns them
         mode: if is_folder { 0o40_750 } else { 0o100_640 },
         seconds: SECONDS,
         nanos: 5,
-        ..Entry::gone(path.into())
+        ..Entry::bare(path.into())
     }
 }
-/// Where the contents of a folder land.
+/// Target for the contents of a folder.
 pub(super) const CONTENTS: (&str, bool) = ("target/", false);
-/// Numbers of the wanted files of a receiver that has all.
+/// Numbers of the requested files if all entries are in place.
 pub(super) const NOTHING: [u64; 0] = [];

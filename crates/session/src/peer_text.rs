@@ -1,12 +1,14 @@
-//! Sentences of a peer, escaped and cut where they are decoded, so that nothing behind can show them raw.
+//! Texts of a peer, escaped and cut when they are decoded, so that they are harmless wherever they
+//! are shown.
 
 use lighthaul_base::escape::{TEXT_MAX, escape};
 use serde::{Deserialize, Deserializer};
 
-/// Octets of a reason why one entry failed, of which a copy may hear very many: a path of usual length fits.
+/// Most octets of the reason why one entry failed, as a copy may receive many. A path of usual
+/// length fits.
 const REASON_MAX: usize = 1 << 10;
 
-/// Decodes why one entry failed, as one harmless line of at most 1 KiB.
+/// Decodes the reason why one entry failed, as one harmless line of at most 1 KiB.
 pub fn read_reason<'a, D: Deserializer<'a>>(from: D) -> Result<String, D::Error> {
     let text = String::deserialize(from)?;
     let mut line = escape(&text, REASON_MAX).into_owned();

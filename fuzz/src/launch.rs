@@ -1,6 +1,6 @@
 //! The command's own reader of program files.
 
-#[path = "../../crates/cli/src/wrap/elf.rs"]
+#[path = "../../crates/launch/src/elf.rs"]
 mod elf;
 
 use std::io;

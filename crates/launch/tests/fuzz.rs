@@ -4,8 +4,8 @@
 
 use proptest::prelude::*;
 
-#[path = "../../../fuzz/src/cli.rs"]
-mod cli;
+#[path = "../../../fuzz/src/launch.rs"]
+mod launch;
 #[path = "../../../fuzz/harmless.rs"]
 mod harmless;
 
@@ -14,11 +14,11 @@ use harmless::{assert_harmless, assert_seeds_harmless};
 proptest! {
     #[test]
     fn program_files_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..400)) {
-        assert_harmless(cli::program, &octets);
+        assert_harmless(launch::program, &octets);
     }
 }
 
 #[test]
 fn inputs_of_the_fuzzer_stay_harmless() {
-    assert_seeds_harmless("wrap_elf", cli::program);
+    assert_seeds_harmless("launch_elf", launch::program);
 }

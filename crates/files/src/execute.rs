@@ -1,4 +1,4 @@
-//! Doing what a verb says, a bounded piece of the answer at a time.
+//! Execution of requests about files, with replies in bounded parts.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
@@ -16,78 +16,79 @@ use lighthaul_io::host::interrupt;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::session::Halt;
 
+use crate::request::{FileInfo, FileKind, FileReply, FileRequest};
 use crate::special::special;
-use crate::verb::{Answer, Kind, Listed, Verb};
 
-/// Where files may be listed and changed.
+/// Files and rights of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {
-    /// Nothing outside can be reached.
+    /// Part of the file system that can be reached.
     pub ground: &'a Ground,
-    /// Whether anything may be changed.
+    /// True if files may be changed.
     pub writable: bool,
-    /// Whether devices, FIFOs and sockets may be removed.
+    /// True if devices, FIFOs and sockets may be removed.
     pub special: bool,
-    /// Ends the work when the rights of its caller end.
+    /// Halt of the session, for example when the rights of its client end.
     pub halt: &'a Halt,
 }
 
-/// Does what `verb` says and hands every piece of the answer to `say`. What fails is part of the answer,
-/// and the rest is done; an error is returned only if nothing can be, or if `say` fails.
-pub fn work(
+/// Executes `request` and passes each part of the reply to `say`. Items that fail are part of the
+/// reply, and the others are done. Fails only if nothing can be done, or if `say` fails. Returns
+/// the number of items done.
+pub fn execute(
     scope: Scope<'_>,
-    verb: &Verb,
-    say: &mut dyn FnMut(Answer) -> Result<(), Error>,
+    request: &FileRequest,
+    say: &mut dyn FnMut(FileReply) -> Result<(), Error>,
 ) -> Result<u64, Error> {
-    if verb.changes() && !scope.writable {
-        let text = "nothing may be changed there: it is served read-only to this key";
+    if request.changes() && !scope.writable {
+        let text = "files cannot be changed: your key has read-only access there";
         return Err(Error::new(Code::Permission, text));
     }
     let clock = Clock::start();
-    let mut worker = Worker {
+    let mut executor = Executor {
         ground: scope.ground,
         special: scope.special,
         halt: scope.halt,
         say,
         clock,
-        said: clock.now(),
+        last_sent: clock.now(),
         listed: Vec::new(),
         listed_bytes: 0,
         done: 0,
         unsynced: None,
     };
-    match verb {
-        Verb::List { path, hidden } => worker.list(path, *hidden)?,
-        Verb::Stat(paths) => worker.each(paths, Worker::stat)?,
-        Verb::Remove { paths, recursive } => {
-            worker.each(paths, |worker, path| worker.remove(path, *recursive))?;
+    match request {
+        FileRequest::List { path, hidden } => executor.list(path, *hidden)?,
+        FileRequest::Stat(paths) => executor.each(paths, Executor::stat)?,
+        FileRequest::Remove { paths, recursive } => {
+            executor.each(paths, |executor, path| executor.remove(path, *recursive))?;
         }
-        Verb::Make { paths, parents } => {
-            worker.each(paths, |worker, path| worker.make(path, *parents))?;
+        FileRequest::Make { paths, parents } => {
+            executor.each(paths, |executor, path| executor.make(path, *parents))?;
         }
     }
-    worker.sync()?;
-    worker.flush()?;
-    let done = worker.done;
-    (worker.say)(Answer::Done(done))?;
+    executor.sync()?;
+    executor.flush()?;
+    let done = executor.done;
+    (executor.say)(FileReply::Done(done))?;
     Ok(done)
 }
 
-struct Worker<'a> {
+struct Executor<'a> {
     ground: &'a Ground,
     special: bool,
     halt: &'a Halt,
-    say: &'a mut dyn FnMut(Answer) -> Result<(), Error>,
+    say: &'a mut dyn FnMut(FileReply) -> Result<(), Error>,
     clock: Clock,
-    said: Instant,
-    listed: Vec<Listed>,
+    last_sent: Instant,
+    listed: Vec<FileInfo>,
     listed_bytes: usize,
     done: u64,
-    /// Folder whose names have changed since it was synced, and its path.
+    /// Folder with changed names that was not synced, and its path.
     unsynced: Option<(PathBuf, Folder)>,
 }
 
-impl Worker<'_> {
+impl Executor<'_> {
     fn each(
         &mut self,
         paths: &[Vec<u8>],
@@ -118,12 +119,14 @@ impl Worker<'_> {
             for name in names.into_iter().filter(|name| !hides(name)) {
                 match listed(&folder, &name, name.as_bytes()) {
                     Ok(listed) => self.add(listed)?,
-                    // it went between being named and being looked at
+                    // it was removed after its name was read
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
-                    Err(error) => self.fail("cannot look at", &path.join(&name), &error)?,
+                    Err(error) => {
+                        self.fail("cannot read the metadata of", &path.join(&name), &error)?
+                    }
                 }
             }
-            self.stir()?;
+            self.report_progress()?;
         }
     }
 
@@ -140,7 +143,7 @@ impl Worker<'_> {
         };
         match found {
             Ok(listed) => self.add(listed),
-            Err(error) => self.fail("cannot look at", path, &error),
+            Err(error) => self.fail("cannot read the metadata of", path, &error),
         }
     }
 
@@ -151,7 +154,7 @@ impl Worker<'_> {
             if made == path {
                 break;
             }
-            // what cannot be made here will be missing below
+            // a folder that cannot be created here is reported below
             if let Ok(Some((folder, name))) = self.ground.parent(&made)
                 && folder.make(name).is_ok()
             {
@@ -177,7 +180,7 @@ impl Worker<'_> {
         };
         match result {
             Ok(()) => self.advance(),
-            Err(error) => self.fail("cannot make the folder", path, &error),
+            Err(error) => self.fail("cannot create the folder", path, &error),
         }
     }
 
@@ -189,10 +192,10 @@ impl Worker<'_> {
             }
             Ok(None) => {
                 let text = format!(
-                    "{} is not removed: it is a root or a path of dots",
+                    "cannot remove {}: it is the root or a path of dots",
                     path.display()
                 );
-                self.say(Answer::Failed {
+                self.say(FileReply::Failed {
                     code: Code::Usage as u8,
                     why: text,
                 })
@@ -201,8 +204,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Removes `name` in `folder`, which people call `path`; what is in a folder goes first, through so
-    /// many `levels`.
+    /// Removes `name` in `folder`, which is at `path`. Contents of folders are removed first, down
+    /// to `levels` levels.
     fn remove_from(
         &mut self,
         folder: &Folder,
@@ -214,17 +217,17 @@ impl Worker<'_> {
         let there = folder.look(name).ok().filter(|_| !self.special);
         if let Some(what) = there.and_then(|meta| special(meta.kind)) {
             let text = format!(
-                "{} is not removed: it is a {what}, and your key may remove none there (`lighthaul allow --special`)",
+                "cannot remove {}: it is a {what}, and your key has no right to remove those (`lighthaul allow --special` grants it)",
                 path.display()
             );
-            return self.say(Answer::Failed {
+            return self.say(FileReply::Failed {
                 code: Code::Permission as u8,
                 why: text,
             });
         }
         let error = match folder.remove(name) {
             Ok(()) => return self.advance(),
-            // some systems say "not permitted" of folders
+            // some systems return "not permitted" for folders
             Err(error) => error,
         };
         let is_folder = folder.look(name).is_ok_and(|meta| meta.kind.is_dir());
@@ -233,20 +236,20 @@ impl Worker<'_> {
         }
         let Some(levels) = levels else {
             let text = format!(
-                "{} is a folder: remove it with -r, and all that is in it",
+                "cannot remove {}: it is a folder; use -r to remove it with its contents",
                 path.display()
             );
-            return self.say(Answer::Failed {
+            return self.say(FileReply::Failed {
                 code: Code::Usage as u8,
                 why: text,
             });
         };
         if levels == 0 {
             let text = format!(
-                "{} is not removed: folders go {DEPTH_MAX} deep above it",
+                "cannot remove {}: it is nested more than {DEPTH_MAX} folders deep",
                 path.display()
             );
-            return self.say(Answer::Failed {
+            return self.say(FileReply::Failed {
                 code: Code::Io as u8,
                 why: text,
             });
@@ -274,7 +277,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Names in `folder`, where `path` is, have changed: it is synced once another folder is, or when all is done.
+    /// Records that names in `folder`, which contains `path`, have changed. It is synced before the
+    /// next folder, or at the end.
     fn changed(&mut self, folder: Folder, path: &Path) -> Result<(), Error> {
         let parent = path.parent().unwrap_or_else(|| Path::new(""));
         if self
@@ -289,7 +293,8 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Brings to disk what has changed. The names of a folder that is gone went before its own name did.
+    /// Syncs the folder with changed names. A removed folder needs no sync, as its own name is
+    /// removed later.
     fn sync(&mut self) -> Result<(), Error> {
         let Some((path, folder)) = self.unsynced.take() else {
             return Ok(());
@@ -300,9 +305,9 @@ impl Worker<'_> {
         }
     }
 
-    fn add(&mut self, listed: Listed) -> Result<(), Error> {
-        self.listed_bytes += listed.path.len() + size_of::<Listed>();
-        if let Kind::Link(says) = &listed.kind {
+    fn add(&mut self, listed: FileInfo) -> Result<(), Error> {
+        self.listed_bytes += listed.path.len() + size_of::<FileInfo>();
+        if let FileKind::Link(says) = &listed.kind {
             self.listed_bytes += says.len();
         }
         self.listed.push(listed);
@@ -318,22 +323,22 @@ impl Worker<'_> {
         }
         self.listed_bytes = 0;
         let listed = mem::take(&mut self.listed);
-        self.say(Answer::Listed(listed))
+        self.say(FileReply::Listed(listed))
     }
 
     fn advance(&mut self) -> Result<(), Error> {
         self.done += 1;
-        self.stir()
+        self.report_progress()
     }
 
-    /// Lets whoever waits know that the work goes on.
-    fn stir(&mut self) -> Result<(), Error> {
+    /// Reports progress if the last message is old.
+    fn report_progress(&mut self) -> Result<(), Error> {
         self.check()?;
-        if self.clock.now().since(self.said) < STIR {
+        if self.clock.now().since(self.last_sent) < PROGRESS_INTERVAL {
             return Ok(());
         }
         self.flush()?;
-        self.say(Answer::Busy(self.done))
+        self.say(FileReply::Busy(self.done))
     }
 
     /// Fails if the session was halted or the user has interrupted the command.
@@ -351,20 +356,20 @@ impl Worker<'_> {
         } else {
             Error::file(Code::Open, what, path, error)
         };
-        self.say(Answer::Failed {
+        self.say(FileReply::Failed {
             code: error.code as u8,
             why: error.text,
         })
     }
 
-    fn say(&mut self, answer: Answer) -> Result<(), Error> {
-        self.said = self.clock.now();
+    fn say(&mut self, answer: FileReply) -> Result<(), Error> {
+        self.last_sent = self.clock.now();
         (self.say)(answer)
     }
 }
 
-/// What `name` in `folder` is, listed under `path`.
-fn listed(folder: &Folder, name: &OsStr, path: &[u8]) -> io::Result<Listed> {
+/// Describes `name` in `folder`, under `path`.
+fn listed(folder: &Folder, name: &OsStr, path: &[u8]) -> io::Result<FileInfo> {
     let Meta {
         kind,
         size,
@@ -376,15 +381,15 @@ fn listed(folder: &Folder, name: &OsStr, path: &[u8]) -> io::Result<Listed> {
         ..
     } = folder.look(name)?;
     let kind = if kind.is_file() {
-        Kind::File
+        FileKind::File
     } else if kind.is_dir() {
-        Kind::Folder
+        FileKind::Folder
     } else if kind.is_symlink() {
-        Kind::Link(folder.link(name)?.into_vec())
+        FileKind::Link(folder.link(name)?.into_vec())
     } else {
-        Kind::Other
+        FileKind::Other
     };
-    Ok(Listed {
+    Ok(FileInfo {
         path: path.to_vec(),
         kind,
         size,
@@ -396,13 +401,13 @@ fn listed(folder: &Folder, name: &OsStr, path: &[u8]) -> io::Result<Listed> {
     })
 }
 
-/// Names of a folder that are held at a time.
+/// Names of a folder that are read at a time.
 const NAMES_MAX: usize = 1000;
-/// An answer is said when it has about so many bytes.
+/// Approximate size of one part of a reply, in bytes.
 const PIECE_BYTES: usize = 64 << 10;
-/// Something is said at least this often while the work goes on.
-const STIR: Duration = Duration::from_secs(1);
-/// Folders in folders that are removed: each holds a descriptor until it is empty.
+/// Longest time between messages while work continues.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+/// Deepest nesting of removed folders. Each takes a file descriptor until it is empty.
 const DEPTH_MAX: usize = 200;
 
 #[cfg(test)]
@@ -410,7 +415,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_changed_where_nothing_may_be() {
+    fn read_only_scope_rejects_changes() {
         let ground = Ground::anywhere();
         let scope = Scope {
             ground: &ground,
@@ -419,24 +424,24 @@ mod tests {
             halt: &Halt::default(),
         };
         let paths = vec![b"lighthaul-is-not-made".to_vec()];
-        let verbs = [
-            Verb::Make {
+        let requests = [
+            FileRequest::Make {
                 paths: paths.clone(),
                 parents: true,
             },
-            Verb::Remove {
+            FileRequest::Remove {
                 paths,
                 recursive: true,
             },
         ];
-        for verb in verbs {
+        for request in requests {
             let mut say = |answer| panic!("{answer:?}");
-            let error = work(scope, &verb, &mut say).unwrap_err();
+            let error = execute(scope, &request, &mut say).unwrap_err();
             assert_eq!(error.code, Code::Permission);
         }
         assert!(!Path::new("lighthaul-is-not-made").exists());
-        let verb = Verb::Stat(vec![b".".to_vec()]);
-        assert_eq!(work(scope, &verb, &mut |_| Ok(())), Ok(1));
+        let request = FileRequest::Stat(vec![b".".to_vec()]);
+        assert_eq!(execute(scope, &request, &mut |_| Ok(())), Ok(1));
     }
 
     #[test]
@@ -453,13 +458,13 @@ mod tests {
             halt: &halt,
         };
         let paths = vec![top.as_os_str().as_bytes().to_vec()];
-        let verb = Verb::Remove {
+        let request = FileRequest::Remove {
             paths,
             recursive: true,
         };
         let denied = Error::new(Code::Permission, "your key is not allowed there");
         halt.stop(denied.clone());
-        assert_eq!(work(scope, &verb, &mut |_| Ok(())), Err(denied));
+        assert_eq!(execute(scope, &request, &mut |_| Ok(())), Err(denied));
         assert_eq!(std::fs::read_dir(&top).unwrap().count(), 3);
         std::fs::remove_dir_all(&top).unwrap();
     }

@@ -1,4 +1,7 @@
-//! Whether datagrams pass from there to here, where none from here gets there and so none is answered.
+//! Test of the direction from the peer to this host, where no datagram from this host arrives.
+//!
+//! The probes of [`crate::path`] are answers, so they do not tell whether the other direction
+//! works.
 
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
@@ -24,17 +27,17 @@ pub(super) fn send(session: &Session, port: u16) -> Result<(), Error> {
     Ok(())
 }
 
-/// Asks for datagrams; answers whether one came.
-pub(super) fn hear(session: &Session, rtt: Duration) -> Result<bool, Error> {
+/// Asks the peer for datagrams. Returns true if one arrives.
+pub(super) fn receive(session: &Session, rtt: Duration) -> Result<bool, Error> {
     let mut local = session.control.local();
     local.set_port(0);
     let udp = connect(local, session.peer_address()).map_err(failed)?;
-    // a firewall here lets in what it takes for an answer
+    // a firewall here lets in datagrams that look like answers
     udp.send(&datagram(session), None).map_err(failed)?;
     let port = udp.local_addr().map_err(failed)?.port();
-    session.say(&Message::Try { port })?;
+    session.say(&Message::SendTo { port })?;
     let clock = Clock::start();
-    let deadline = Instant::ZERO + PATIENCE + rtt * 2;
+    let deadline = Instant::ZERO + TIMEOUT + rtt * 2;
     let mut buffer = vec![0; 1 << 16];
     let mut drops = 0;
     while clock.now() < deadline {
@@ -50,7 +53,7 @@ pub(super) fn hear(session: &Session, rtt: Duration) -> Result<bool, Error> {
     Ok(false)
 }
 
-/// The shortest that transfers use, marked with the number of our data.
+/// Returns a datagram of the shortest probe length, with the session's connection number.
 fn datagram(session: &Session) -> Vec<u8> {
     let mut octets = session.secrets.data_connection().to_be_bytes().to_vec();
     octets.resize(LENGTHS[0], 0);
@@ -58,10 +61,10 @@ fn datagram(session: &Session) -> Vec<u8> {
 }
 
 fn failed(error: std::io::Error) -> Error {
-    World::world("looking at the way back", error).into()
+    World::world("cannot test datagrams from the peer", error).into()
 }
 
-/// As many are sent, since one may be lost.
+/// Datagrams that are sent, as some may be lost.
 const COUNT: usize = 4;
-/// How long they may take, besides the round trip.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// Longest wait for a datagram, besides the round-trip time.
+const TIMEOUT: Duration = Duration::from_millis(500);

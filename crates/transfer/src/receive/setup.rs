@@ -1,4 +1,4 @@
-//! What the receiving side works with: lanes that write files, and the thread that hashes them.
+//! Setup of the receiving side: lanes that write files, and the thread that hashes them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,30 +15,30 @@ use lighthaul_session::offer::Offer;
 use super::hashing::Hasher;
 use super::job::Job;
 use super::lane::ReceiveLane;
-use super::receiver::{Outlets, Receiving};
+use super::receiver::{Queues, Receiving};
 use super::sink::FileSink;
 use super::temp_files::TempFiles;
 
-/// Objects that may be announced to a lane before it takes them.
+/// Most objects that are announced to a lane before it takes them.
 const ANNOUNCED_MAX: usize = 2;
 
 impl<'a> Receiving<'a, '_> {
-    /// The lanes, each of which writes such files.
-    pub(super) fn equip(
+    /// Creates the lanes, which write to `files`.
+    pub(super) fn create_lanes(
         &self,
         offer: Offer,
         lanes: Vec<Lane>,
         files: &TempFiles,
-        outlets: &mut Outlets,
+        queues: &mut Queues,
     ) -> Result<Vec<ReceiveLane<'a>>, Error> {
         let (ring_bytes, open_max) = self.transfer.settings.budget.of_lane(lanes.len());
-        let equip = |(number, lane)| {
-            let sink = self.sink((files, open_max), outlets.jobs.clone())?;
+        let create = |(number, lane)| {
+            let sink = self.sink((files, open_max), queues.jobs.clone())?;
             let (announce, objects) = sync_channel(ANNOUNCED_MAX);
-            outlets.lanes.push(announce);
+            queues.lanes.push(announce);
             Ok(ReceiveLane {
                 transfer: self.transfer,
-                counts: self.transfer.board.lane(number),
+                counts: self.transfer.monitor.lane(number),
                 offer,
                 lane,
                 store: Blocks::start(sink, offer.packet_len, ring_bytes)?,
@@ -46,10 +46,10 @@ impl<'a> Receiving<'a, '_> {
                 learned: Learned::default(),
             })
         };
-        lanes.into_iter().enumerate().map(equip).collect()
+        lanes.into_iter().enumerate().map(create).collect()
     }
 
-    /// What a lane writes to.
+    /// Creates the sink of a lane.
     fn sink(
         &self,
         (files, open_max): (&TempFiles, usize),
@@ -57,7 +57,7 @@ impl<'a> Receiving<'a, '_> {
     ) -> Result<FileSink, Error> {
         let failed = |e| Error::file(Code::Io, "cannot open", &files.target, &e);
         Ok(FileSink {
-            crew: Arc::clone(&self.transfer.crew),
+            threads: Arc::clone(&self.transfer.threads),
             files: files.another().map_err(failed)?,
             kind: self.transfer.options().digest,
             open_max,
@@ -66,20 +66,21 @@ impl<'a> Receiving<'a, '_> {
         })
     }
 
-    /// The temporary files below a root.
+    /// Creates the temporary files below a root.
     pub(super) fn temp_files(&self, root: &Root, target: &Path) -> Result<TempFiles, Error> {
         let failed = |e| Error::file(Code::Io, "cannot open", target, &e);
         Ok(TempFiles {
             root: root.another().map_err(failed)?,
             target: target.to_owned(),
             boot: self.transfer.boot,
-            crew: Arc::clone(&self.transfer.crew),
+            threads: Arc::clone(&self.transfer.threads),
             journals: self.transfer.settings.budget.journals(),
             sparse: self.transfer.options().sparse,
         })
     }
 
-    /// Takes the hashes of files that are in place, if somebody wants to know them; drops `done` when it has.
+    /// Starts the thread that hashes files in place, if hashes are wanted. It drops `done` at its
+    /// end.
     pub(super) fn hash<'s>(
         &self,
         scope: &'s Scope<'s, 'a>,
@@ -99,11 +100,11 @@ impl<'a> Receiving<'a, '_> {
             target,
             kinds: options.hash.iter().map(|asked| asked.kind).collect(),
         };
-        let crew = &*self.transfer.crew;
+        let threads = &*self.transfer.threads;
         let unhashed = self.unhashed.take();
         scope.spawn(move || {
             if let Some(files) = unhashed {
-                crew.run("hasher", || hasher.run(&files));
+                threads.run("hasher", || hasher.run(&files));
             }
             drop(done);
         });

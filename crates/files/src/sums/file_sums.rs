@@ -1,37 +1,38 @@
-//! What one file comes to.
+//! Hashes and digest of one file.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::digest::{self, Taking};
-use crate::hash::{self, Hashes};
+use crate::digest::{self, Digester};
+use crate::hash::{self, RunningHashes};
 
-/// What is taken of a file.
+/// Hashes and digests to compute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
-    /// These hashes.
-    pub hashes: Vec<hash::Kind>,
-    /// The digest that a transfer takes by default.
+pub struct WantedSums {
+    /// Hash functions.
+    pub hashes: Vec<hash::HashKind>,
+    /// True for the default digest of transfers.
     pub crc128: bool,
 }
 
-/// What a file came to.
+/// Hashes and digests of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken {
-    /// Bytes.
+pub struct FileSums {
+    /// Size in bytes.
     pub size: u64,
-    /// Name and lower-case digits of each hash.
+    /// Name and lower-case digits of each hash or digest.
     pub sums: Vec<(&'static str, String)>,
 }
 
-/// Reads all of `file` and takes what is wanted; adds what was read to `bytes` on the way.
-pub fn take(file: &mut File, wanted: &Wanted, bytes: &AtomicU64) -> io::Result<Taken> {
+/// Reads all of `file` and returns its hashes and digests. Adds the bytes to `bytes` as it reads
+/// them.
+pub fn compute(file: &mut File, wanted: &WantedSums, bytes: &AtomicU64) -> io::Result<FileSums> {
     let expected = file.metadata()?.len();
-    let mut hashes = Hashes::new(&wanted.hashes);
+    let mut hashes = RunningHashes::new(&wanted.hashes);
     let mut crc128 = wanted
         .crc128
-        .then(|| Taking::new(digest::Kind::Crc128, expected));
+        .then(|| Digester::new(digest::DigestKind::Crc128, expected));
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut size = 0;
     loop {
@@ -43,7 +44,7 @@ pub fn take(file: &mut File, wanted: &Wanted, bytes: &AtomicU64) -> io::Result<T
         };
         hashes.update(&buffer[..count]);
         if let Some(crc128) = &mut crc128 {
-            crc128.take(size, &buffer[..count]);
+            crc128.update(size, &buffer[..count]);
         }
         size += count as u64;
         bytes.fetch_add(count as u64, Ordering::Relaxed);
@@ -56,14 +57,14 @@ pub fn take(file: &mut File, wanted: &Wanted, bytes: &AtomicU64) -> io::Result<T
         .into_iter()
         .map(|(kind, digits)| (kind.name(), digits))
         .collect();
-    if let Some(digest) = crc128.and_then(|taking| taking.finish()) {
+    if let Some(digest) = crc128.and_then(|digester| digester.finish()) {
         let text = digest.to_string();
         let digits = text.split_once(':').map_or(text.as_str(), |(_, d)| d);
         sums.push((CRC128, digits.to_owned()));
     }
-    Ok(Taken { size, sums })
+    Ok(FileSums { size, sums })
 }
 
-/// What the digest that a transfer takes by default is called.
+/// Name of the default digest of transfers.
 pub const CRC128: &str = "crc128";
 const BUFFER_BYTES: usize = 1 << 20;

@@ -1,4 +1,4 @@
-//! Where files are until they are whole.
+//! Place of files until they are complete.
 
 use std::path::{Path, PathBuf};
 
@@ -6,66 +6,65 @@ use lighthaul_files::options::Options;
 use lighthaul_files::temp_names::{Writer, journal, partial};
 use lighthaul_session::error::{Code, Error};
 
-/// Where files are until they are whole.
+/// Place of files until they are complete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Cradle {
-    /// Beside their places, under hidden names.
+pub(crate) enum TempPlace {
+    /// In the folder of the file, under hidden names.
     #[default]
     Beside,
-    /// In a folder of this name there.
+    /// In a folder of this name beside the file.
     Folder(PathBuf),
-    /// In their places, for readers to see them grow.
-    Place,
+    /// Under their final names, so that readers see them grow.
+    InPlace,
 }
 
-impl Cradle {
-    /// What somebody asked for.
+impl TempPlace {
+    /// Returns the place that the options select.
     pub(crate) fn new(options: &Options) -> Result<Self, Error> {
         match &options.partial_dir {
-            _ if options.inplace => Ok(Self::Place),
+            _ if options.inplace => Ok(Self::InPlace),
             None => Ok(Self::Beside),
             Some(name) if is_name(name) => {
                 let name: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(name);
                 Ok(Self::Folder(name.into()))
             }
             Some(_) => {
-                let text =
-                    "--partial-dir takes the name of a folder, which is made beside each file";
+                let text = "--partial-dir takes the name of a folder without slashes, which is created beside each file";
                 Err(Error::new(Code::Usage, text))
             }
         }
     }
 
-    /// Where file `path` is while parts of it are missing, for whoever writes it next to find.
+    /// Returns the temporary path of a partial file for `path`, which a later run finds.
     pub(crate) fn partial(&self, path: &Path) -> PathBuf {
         match self {
-            Self::Place => path.to_owned(),
+            Self::InPlace => path.to_owned(),
             Self::Beside | Self::Folder(_) => self.within(partial(path)),
         }
     }
 
-    /// Where entry `number` at `path` is while `writer` writes it.
+    /// Returns the temporary path of entry `number` at `path` for `writer`.
     pub(crate) fn temporary(&self, writer: &Writer, path: &Path, number: u64) -> PathBuf {
         match self {
-            Self::Place => path.to_owned(),
+            Self::InPlace => path.to_owned(),
             Self::Beside | Self::Folder(_) => self.within(writer.temporary(path, number)),
         }
     }
 
-    /// Where the journal of file `path` is.
+    /// Returns the path of the journal of file `path`.
     pub(crate) fn journal(&self, path: &Path) -> PathBuf {
         self.within(journal(path))
     }
 
-    /// The folder of its own that `folder` has for files that are not whole.
+    /// Returns the subfolder of `folder` for temporary files, if there is one.
     pub(crate) fn folder(&self, folder: &Path) -> Option<PathBuf> {
         match self {
             Self::Folder(name) => Some(folder.join(name)),
-            Self::Beside | Self::Place => None,
+            Self::Beside | Self::InPlace => None,
         }
     }
 
-    /// A file beside its place, or in the folder for such.
+    /// Returns the path of a temporary file, in the subfolder if there is one.
     fn within(&self, hidden: PathBuf) -> PathBuf {
         match (self, hidden.file_name()) {
             (Self::Folder(folder), Some(name)) => hidden.with_file_name(folder).join(name),
@@ -74,7 +73,7 @@ impl Cradle {
     }
 }
 
-/// Whether a peer's `name` leads nowhere but into a folder.
+/// Returns true if a peer's `name` is a plain name of a folder.
 fn is_name(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.contains(&b'/') && !name.contains(&0)
 }
@@ -84,19 +83,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_where_somebody_wants_them_and_never_elsewhere() {
-        let cradle = |inplace, dir: Option<&[u8]>| {
-            Cradle::new(&Options {
+    fn temporary_files_are_at_the_selected_place_only() {
+        let temp_place = |inplace, dir: Option<&[u8]>| {
+            TempPlace::new(&Options {
                 inplace,
                 partial_dir: dir.map(<[u8]>::to_vec),
                 ..Options::default()
             })
         };
         let path = Path::new("a/b");
-        let beside = cradle(false, None).unwrap();
+        let beside = temp_place(false, None).unwrap();
         assert_eq!(beside.partial(path).parent(), path.parent());
         assert_eq!(beside.folder(Path::new("a")), None);
-        let apart = cradle(false, Some(b".p")).unwrap();
+        let apart = temp_place(false, Some(b".p")).unwrap();
         let folder = apart.folder(Path::new("a")).unwrap();
         assert_eq!(folder, Path::new("a/.p"));
         for place in [
@@ -110,11 +109,11 @@ mod tests {
             apart.partial(Path::new("b")).parent(),
             Some(Path::new(".p"))
         );
-        let place = cradle(true, None).unwrap();
+        let place = temp_place(true, None).unwrap();
         assert_eq!(place.partial(path), path);
         assert_ne!(place.journal(path), path);
         for name in [&b""[..], b".", b"..", b"a/b", b"/", b"a\0"] {
-            assert!(cradle(false, Some(name)).is_err());
+            assert!(temp_place(false, Some(name)).is_err());
         }
     }
 }

@@ -1,33 +1,34 @@
-//! What the machines of all protocols tell, in one language.
+//! Events of the machines of all protocols.
 
 use lighthaul_proto::{rbudp, sabul, stripe, vbtp};
 
-/// What the owner of either machine gets to hear.
+/// Event of a sender or receiver of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Moved {
-    /// A pass over what is missing begins: its number, from 1, and the packets that it sends.
+pub enum MachineEvent {
+    /// A pass over the missing packets begins: its number, from 1, and its packets.
     Round(u16, u64),
-    /// That pass has left, and the receiver was asked what came; or there, it was answered.
+    /// The sender has sent this pass and asked for the missing packets, or the receiver has
+    /// answered it.
     Asked(u16),
     /// There is nothing to send for the moment.
-    Waits,
-    /// The receiver wants a pause in the middle of a pass, or that is over.
-    Quiet(bool),
-    /// A whole pass brought nothing new.
+    Idle,
+    /// True: the receiver asks for a pause within a pass. False: the pause ends.
+    Paused(bool),
+    /// A whole pass brought no new packet.
     Barren,
-    /// The object is there.
+    /// The object is complete.
     Complete,
-    /// The peer broke the protocol, in these words.
+    /// The peer broke the protocol, for this reason.
     Failed(String),
 }
 
-impl From<rbudp::SenderEvent> for Moved {
+impl From<rbudp::SenderEvent> for MachineEvent {
     fn from(event: rbudp::SenderEvent) -> Self {
         use rbudp::SenderEvent as Event;
         match event {
             Event::Round { number, packets } => Self::Round(number, packets),
             Event::Asked { round } => Self::Asked(round),
-            Event::Paused(on) => Self::Quiet(on),
+            Event::Paused(on) => Self::Paused(on),
             Event::Barren { .. } => Self::Barren,
             Event::Complete => Self::Complete,
             Event::Failed(why) => Self::Failed(why.to_string()),
@@ -35,7 +36,7 @@ impl From<rbudp::SenderEvent> for Moved {
     }
 }
 
-impl From<rbudp::ReceiverEvent> for Moved {
+impl From<rbudp::ReceiverEvent> for MachineEvent {
     fn from(event: rbudp::ReceiverEvent) -> Self {
         use rbudp::ReceiverEvent as Event;
         match event {
@@ -46,7 +47,7 @@ impl From<rbudp::ReceiverEvent> for Moved {
     }
 }
 
-impl From<stripe::SenderEvent> for Moved {
+impl From<stripe::SenderEvent> for MachineEvent {
     fn from(event: stripe::SenderEvent) -> Self {
         use stripe::SenderEvent as Event;
         match event {
@@ -58,7 +59,7 @@ impl From<stripe::SenderEvent> for Moved {
     }
 }
 
-impl From<stripe::ReceiverEvent> for Moved {
+impl From<stripe::ReceiverEvent> for MachineEvent {
     fn from(event: stripe::ReceiverEvent) -> Self {
         match event {
             stripe::ReceiverEvent::Complete => Self::Complete,
@@ -66,29 +67,29 @@ impl From<stripe::ReceiverEvent> for Moved {
     }
 }
 
-impl From<vbtp::SenderEvent> for Moved {
+impl From<vbtp::SenderEvent> for MachineEvent {
     fn from(event: vbtp::SenderEvent) -> Self {
         use vbtp::SenderEvent as Event;
         match event {
-            Event::Asked | Event::Released { .. } => Self::Waits,
+            Event::Asked | Event::Released { .. } => Self::Idle,
             Event::Complete => Self::Complete,
             Event::Failed(why) => Self::Failed(why.to_string()),
         }
     }
 }
 
-impl From<vbtp::ReceiverEvent> for Moved {
+impl From<vbtp::ReceiverEvent> for MachineEvent {
     fn from(event: vbtp::ReceiverEvent) -> Self {
         use vbtp::ReceiverEvent as Event;
         match event {
-            Event::Answered { .. } => Self::Waits,
+            Event::Answered { .. } => Self::Idle,
             Event::Complete => Self::Complete,
             Event::Failed(why) => Self::Failed(why.to_string()),
         }
     }
 }
 
-impl From<sabul::SenderEvent> for Moved {
+impl From<sabul::SenderEvent> for MachineEvent {
     fn from(event: sabul::SenderEvent) -> Self {
         use sabul::SenderEvent as Event;
         match event {
@@ -100,7 +101,7 @@ impl From<sabul::SenderEvent> for Moved {
     }
 }
 
-impl From<sabul::ReceiverEvent> for Moved {
+impl From<sabul::ReceiverEvent> for MachineEvent {
     fn from(event: sabul::ReceiverEvent) -> Self {
         use sabul::ReceiverEvent as Event;
         match event {

@@ -1,4 +1,4 @@
-//! Where files land: found before the first byte is asked for.
+//! Target folder of a copy, which is opened before the first byte is requested.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lighthaul_files::manifest::{Entry, Kind};
+use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_io::fs::disk::Root;
 use lighthaul_io::fs::ground::Ground;
 use lighthaul_io::fs::meta::Meta;
@@ -15,25 +15,25 @@ use rustix::fs::FileType;
 
 use crate::message::Target;
 
-/// A place that files can be put into, found before the first byte is asked for.
+/// Target folder of a copy, and the names of entries in it.
 #[derive(Debug)]
-pub struct Landing {
+pub struct TargetFolder {
     ground: Arc<Ground>,
     root: Root,
     dry: bool,
-    /// Where entries are relative to.
+    /// Folder that entries are relative to.
     pub(crate) folder: PathBuf,
-    /// The name that a named source gets instead of its own.
+    /// New name of the only source, if the user gave one.
     name: Option<Vec<u8>>,
-    /// Where the contents of a folder go, if that is what comes.
+    /// Folder for the contents of a source folder.
     contents: PathBuf,
-    /// The folder that was made for all that.
+    /// Folder that was created for the copy.
     made: Option<Made>,
-    /// It was made for an earlier copy that never came to its end.
-    begun: bool,
+    /// True if the folder was created for an earlier copy that did not finish.
+    is_unfinished: bool,
 }
 
-/// A folder that goes when this value goes, if nothing has come to it.
+/// Folder that was created for the copy. It is removed when this value is dropped, if it is empty.
 #[derive(Debug)]
 struct Made {
     ground: Arc<Ground>,
@@ -44,53 +44,53 @@ struct Made {
 impl Drop for Made {
     fn drop(&mut self) {
         if !self.stays {
-            // unless something is in it
+            // fails if the folder has contents
             self.ground.remove_folder(&self.path).ok();
         }
     }
 }
 
-impl Landing {
-    /// Looks where `target` is on `ground`. A `dry` landing makes nothing.
-    pub fn find(target: &Target, ground: &Arc<Ground>, dry: bool) -> Result<Self, Error> {
+impl TargetFolder {
+    /// Opens the target below `ground`. Creates nothing if `dry` is true.
+    pub fn open(target: &Target, ground: &Arc<Ground>, dry: bool) -> Result<Self, Error> {
         let path = PathBuf::from(OsStr::from_bytes(&target.path));
         let made = if target.into {
             make_folder(ground, &path, dry)?
         } else {
             None
         };
-        let landing = |folder: PathBuf, name: Option<&OsStr>| {
+        let target_folder = |folder: PathBuf, name: Option<&OsStr>| {
             Ok(Self {
-                root: open(ground, &folder, dry)?,
+                root: open_root(ground, &folder, dry)?,
                 dry,
                 ground: Arc::clone(ground),
                 folder,
                 name: name.map(|name| name.as_bytes().to_vec()),
                 contents: path.clone(),
                 made,
-                begun: false,
+                is_unfinished: false,
             })
         };
         if target.into {
-            return landing(path.clone(), None);
+            return target_folder(path.clone(), None);
         }
         let Some(name) = path.file_name() else {
-            return landing(path.clone(), None);
+            return target_folder(path.clone(), None);
         };
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
             _ => PathBuf::from("."),
         };
-        landing(folder, Some(name))
+        target_folder(folder, Some(name))
     }
 
-    /// Gets ready for entries that are `named` after their source, or for the contents of a folder.
-    /// Answers where they go.
+    /// Prepares the target for entries that are `named` after their source, or else for the
+    /// contents of a folder. Returns the root of the entries.
     pub(crate) fn prepare(mut self, named: bool) -> Result<(Self, Root), Error> {
         if !named {
             let made = make_folder(&self.ground, &self.contents, self.dry)?;
             self.made = self.made.or(made);
-            self.root = open(&self.ground, &self.contents, self.dry)?;
+            self.root = open_root(&self.ground, &self.contents, self.dry)?;
             self.folder.clone_from(&self.contents);
             self.name = None;
         }
@@ -99,29 +99,29 @@ impl Landing {
         Ok((self, root))
     }
 
-    /// Something may have come: the folder stays that was made for it.
-    pub(crate) const fn stay(&mut self) {
+    /// Keeps the folder that was created for the copy.
+    pub(crate) const fn keep(&mut self) {
         if let Some(made) = &mut self.made {
             made.stays = true;
         }
     }
 
-    /// The folder that entries go to was made for a copy that never came to its end.
-    pub(crate) const fn go_on(&mut self) {
-        self.begun = true;
+    /// Records that the folder was created for an earlier copy that did not finish.
+    pub(crate) const fn mark_unfinished(&mut self) {
+        self.is_unfinished = true;
     }
 
-    /// Whether the folder that entries go to was made for them.
+    /// Returns true if the folder was created for this copy or an unfinished one.
     pub(crate) const fn is_new(&self) -> bool {
-        self.made.is_some() || self.begun
+        self.made.is_some() || self.is_unfinished
     }
 
-    /// Whether the folder that entries go to is there, which a dry run does not make.
+    /// Returns true if the folder exists. A dry run does not create it.
     pub(crate) fn is_there(&self) -> bool {
         self.ground.folder(&self.folder).is_ok()
     }
 
-    /// The entry under the name that it gets here.
+    /// Returns the entry with its name at the target.
     pub(crate) fn rename(&self, mut entry: Entry) -> Entry {
         if let Some(name) = &self.name {
             let rest = entry.path.iter().position(|octet| *octet == b'/');
@@ -131,7 +131,8 @@ impl Landing {
         entry
     }
 
-    /// The path that `path` has at the source, whose first name there is `first`.
+    /// Returns the path at the source of the target path `path`. `first` is the first name at the
+    /// source.
     pub(crate) fn at_source(&self, path: &[u8], first: &[u8]) -> Vec<u8> {
         let rest = self
             .name
@@ -143,8 +144,9 @@ impl Landing {
         }
     }
 
-    /// What keeps `entry` from its place: a folder where none is to be, or something else where one is to be.
-    /// Refuses a file whose name somebody wrote without a slash, and that belongs to a folder.
+    /// Returns a description of the item that must be removed before `entry` can be created: a
+    /// folder in place of a file or link, or the reverse. Fails if the user named a folder as the
+    /// new name of a file.
     pub(crate) fn obstacle(
         &self,
         entry: &Entry,
@@ -154,44 +156,47 @@ impl Landing {
         let at = self.folder.join(entry.path());
         let is_folder = there.kind == FileType::Directory;
         let place = at.display();
-        if self.name.as_ref() == Some(&entry.path) && is_folder && entry.kind != Kind::Folder {
-            let text = format!("{place} is a folder: write {place}/ to copy into it");
+        if self.name.as_ref() == Some(&entry.path) && is_folder && entry.kind != EntryKind::Folder {
+            let text =
+                format!("cannot replace {place}: it is a folder; write {place}/ to copy into it");
             return Err(Error::new(Code::Open, text));
         }
-        let is_link = there.kind == FileType::Symlink && matches!(entry.kind, Kind::File(_));
+        let is_link = there.kind == FileType::Symlink && matches!(entry.kind, EntryKind::File(_));
         if self.name.as_ref() == Some(&entry.path) && is_link && self.ground.folder(&at).is_ok() {
-            let text = format!("{place} is a link to a folder: write {place}/ to copy into it");
+            let text = format!(
+                "cannot replace {place}: it is a link to a folder; write {place}/ to copy into it"
+            );
             return Err(Error::new(Code::Open, text));
         }
         let (old, new) = match (is_folder, &entry.kind) {
-            (true, Kind::File(_)) => ("folder", "file"),
-            (true, Kind::Link(_)) => ("folder", "link"),
-            (false, Kind::Folder) if there.kind == FileType::Symlink => ("link", "folder"),
-            (false, Kind::Folder) => ("file", "folder"),
+            (true, EntryKind::File(_)) => ("folder", "file"),
+            (true, EntryKind::Link(_)) => ("folder", "link"),
+            (false, EntryKind::Folder) if there.kind == FileType::Symlink => ("link", "folder"),
+            (false, EntryKind::Folder) => ("file", "folder"),
             _ => return Ok(None),
         };
-        let text = format!("{place} is a {old}, and a {new} is to be copied there");
+        let text = format!("{place} is a {old}, and a {new} replaces it");
         Ok(Some(text))
     }
 }
 
-fn open(ground: &Ground, path: &Path, dry: bool) -> Result<Root, Error> {
+fn open_root(ground: &Ground, path: &Path, dry: bool) -> Result<Root, Error> {
     let root = match ground.root(path) {
-        // what would be made is empty
+        // a folder that would be created is empty
         Err(error) if dry && error.kind() == ErrorKind::NotFound => Root::nowhere(),
         root => root,
     };
     root.map_err(|e| Error::file(Code::Open, "cannot open the target folder", path, &e))
 }
 
-/// Makes the folder at `path`, unless it is there, or a dry run makes nothing.
+/// Creates the folder at `path`. Returns none if it exists, or in a dry run.
 fn make_folder(ground: &Arc<Ground>, path: &Path, dry: bool) -> Result<Option<Made>, Error> {
     if dry {
         return Ok(None);
     }
     let made = ground.make_folder(path);
     let made =
-        made.map_err(|e| Error::file(Code::Open, "cannot make the target folder", path, &e))?;
+        made.map_err(|e| Error::file(Code::Open, "cannot create the target folder", path, &e))?;
     Ok(made.then(|| Made {
         ground: Arc::clone(ground),
         path: path.to_owned(),

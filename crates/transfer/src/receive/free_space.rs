@@ -1,4 +1,4 @@
-//! What is wanted, held against the room that there is, before any of it is asked for.
+//! Free space, compared with the size of wanted files before they are requested.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,26 +9,26 @@ use lighthaul_io::fs::disk::Root;
 use lighthaul_io::fs::space::Space;
 use rustix::fs::FileType;
 
-/// The file systems that files go to, by their device.
+/// File systems of the target, by device.
 #[derive(Debug, Default)]
-pub(crate) struct Room(BTreeMap<u64, Disk>);
+pub(crate) struct FreeSpace(BTreeMap<u64, Disk>);
 
-/// A file system.
+/// Space on a file system.
 #[derive(Debug)]
 struct Disk {
-    /// What it had room for before anything was wanted.
+    /// Free space before the copy.
     space: Space,
     wanted: u64,
-    /// What files take that are replaced.
+    /// Bytes of files that are replaced.
     freed: u64,
-    /// Files that are not there yet.
+    /// New files.
     files: u64,
 }
 
-impl Room {
-    /// Takes note that the file `entry` is wanted; answers why it cannot fit, if that is certain.
-    /// What there is of it already is at `left`.
-    pub(crate) fn take(
+impl FreeSpace {
+    /// Adds the wanted file `entry`, whose partial file is at `left`. Returns the reason if it
+    /// certainly does not fit.
+    pub(crate) fn reserve(
         &mut self,
         root: &mut Root,
         entry: &Entry,
@@ -40,10 +40,10 @@ impl Room {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             there => there?,
         };
-        // what an earlier run left of it has its room already
+        // a partial file of an earlier run has its space already
         let place = left;
         let left = match root.look(place) {
-            // a folder for what is not whole is made when it is needed
+            // the folder for temporary files is created when it is needed
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             left => left?,
         };
@@ -65,7 +65,7 @@ impl Room {
             there.kind == FileType::RegularFile && there.names == 1 && place != path
         });
         disk.freed += replaced.map_or(0, |there| there.allocated);
-        // it is there beside what it replaces, until it is whole
+        // the new file exists beside the old one until it is complete
         let checked = disk.space.check(need, 1);
         let sum = disk.wanted.saturating_sub(disk.freed);
         let checked = checked.and_then(|()| disk.space.check(sum, disk.files));
@@ -73,7 +73,8 @@ impl Room {
     }
 }
 
-/// The path whose file system `path` will be on, and that file system: folders on the way there may not be made yet.
+/// Returns the nearest existing ancestor of `path`, and its device. Folders below may not exist
+/// yet.
 fn nearest<'a>(root: &mut Root, path: &'a Path) -> io::Result<(&'a Path, u64)> {
     for place in path.ancestors() {
         match root.device(place) {

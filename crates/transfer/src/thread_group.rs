@@ -1,4 +1,4 @@
-//! The threads of one transfer: the first that fails stops the others.
+//! Group of the threads of a transfer. The first failure stops all of them.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -9,25 +9,25 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
 use lighthaul_session::error::{Code, Error, caught};
 
-/// How often a thread that waits looks whether it is to stop.
-pub(crate) const LOOK: Duration = Duration::from_millis(100);
+/// Interval at which a waiting thread checks whether it must stop.
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What the threads of a transfer know of each other.
+/// State that the threads of a transfer share.
 #[derive(Debug, Default)]
-pub(crate) struct Crew {
+pub(crate) struct ThreadGroup {
     stopped: AtomicBool,
     failure: Mutex<Option<Error>>,
     #[cfg(test)]
     fault: tests::Fault,
 }
 
-impl Crew {
-    /// Stops all, for this reason unless there was one before.
+impl ThreadGroup {
+    /// Stops all threads with `error`, unless another error has stopped them before.
     pub(crate) fn fail(&self, error: Error) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        // what somebody did or said explains a connection that ended, not the other way round
+        // an error of a file or of the peer explains a lost connection, but not the reverse
         let explains = |known: &Error| known.code == Code::Network && error.code != Code::Network;
-        // who was only stopped explains nothing
+        // a thread that was only stopped does not know the reason
         let is_stopped = error.code == Code::Interrupted && interrupt::check().is_ok();
         let better = match failure.as_ref() {
             Some(known) => explains(known) && !is_stopped,
@@ -39,7 +39,7 @@ impl Crew {
         self.stopped.store(true, Relaxed);
     }
 
-    /// Why it was stopped, if somebody failed.
+    /// Takes the error that stopped the threads, if there is one.
     pub(crate) fn take_failure(&self) -> Option<Error> {
         self.failure
             .lock()
@@ -47,7 +47,7 @@ impl Crew {
             .take()
     }
 
-    /// Fails if somebody has failed, or asked to stop.
+    /// Fails if a thread has failed, or the user has interrupted the command.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.stopped.load(Relaxed) {
             return Err(stopped());
@@ -55,26 +55,26 @@ impl Crew {
         Ok(interrupt::check()?)
     }
 
-    /// Runs `work`, a part of the transfer with this name, and stops all if it fails or panics.
+    /// Runs `work`, a part of the transfer with this name. Stops all threads if it fails or panics.
     pub(crate) fn run(&self, name: &str, work: impl FnOnce() -> Result<(), Error>) {
         let done = caught(name, || {
             #[cfg(test)]
-            self.fault.strike(name);
+            self.fault.panic_in(name);
             work()
         });
         if let Err(error) = done {
-            // who was stopped has nothing to say of why
+            // a thread that was stopped does not know the reason
             if !self.stopped.load(Relaxed) {
                 self.fail(error);
             }
         }
     }
 
-    /// The next frame of `stream`, however long that takes.
+    /// Waits for the next frame of `stream`, without a time limit.
     pub(crate) fn receive(&self, stream: &Stream, clock: Clock) -> Result<Frame, Error> {
         loop {
             self.check()?;
-            match stream.receive(clock, clock.now() + LOOK) {
+            match stream.receive(clock, clock.now() + CHECK_INTERVAL) {
                 Err(lighthaul_io::error::Error::TimedOut(_)) => {}
                 frame => return Ok(frame?),
             }
@@ -82,7 +82,7 @@ impl Crew {
     }
 }
 
-/// What a thread answers that was stopped because another failed, which explains nothing.
+/// Returns the error of a thread that was stopped because another failed.
 fn stopped() -> Error {
     Error::new(Code::Interrupted, "another part of the transfer failed")
 }
@@ -94,11 +94,11 @@ pub(crate) mod tests {
     use super::*;
 
     thread_local! {
-        /// The part that panics in transfers that this thread begins.
+        /// Part that panics in transfers that this thread starts.
         pub(crate) static BROKEN: Cell<Option<&'static str>> = const { Cell::new(None) };
     }
 
-    /// A part of a transfer that panics.
+    /// Part of a transfer that panics in a test.
     #[derive(Debug)]
     pub(super) struct Fault(Option<&'static str>);
 
@@ -110,22 +110,22 @@ pub(crate) mod tests {
 
     impl Fault {
         /// Panics in the part of this name.
-        pub(super) fn strike(&self, name: &str) {
+        pub(super) fn panic_in(&self, name: &str) {
             assert!(self.0 != Some(name), "broken on purpose");
         }
     }
 
     #[test]
-    fn who_was_stopped_does_not_hide_why() {
-        let crew = Crew::default();
+    fn error_of_a_stopped_thread_does_not_replace_the_cause() {
+        let threads = ThreadGroup::default();
         let lost = Error::new(Code::Network, "the connection was lost");
-        crew.fail(lost.clone());
-        crew.fail(crew.check().unwrap_err());
-        assert_eq!(crew.take_failure(), Some(lost.clone()));
-        // what the peer said explains why it left
+        threads.fail(lost.clone());
+        threads.fail(threads.check().unwrap_err());
+        assert_eq!(threads.take_failure(), Some(lost.clone()));
+        // the report of the peer explains the lost connection
         let said = Error::new(Code::Io, "no space left");
-        crew.fail(lost);
-        crew.fail(said.clone());
-        assert_eq!(crew.take_failure(), Some(said));
+        threads.fail(lost);
+        threads.fail(said.clone());
+        assert_eq!(threads.take_failure(), Some(said));
     }
 }

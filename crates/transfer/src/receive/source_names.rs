@@ -1,42 +1,43 @@
-//! Finds what a folder at the target has and its source does not.
+//! Names at the source, to find items that only the target has.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use lighthaul_files::manifest::{Entry, Kind};
+use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::temp_names::PREFIX;
 
-/// The names that the source has, in each of the folders that the list is in.
+/// Names at the source, for each folder of the list that has not ended.
 #[derive(Debug)]
-pub(crate) struct Sieve {
+pub(crate) struct SourceNames {
     stack: Vec<(Vec<u8>, BTreeSet<Vec<u8>>)>,
-    /// The folder that everything goes to is the source's, too.
+    /// True if the target folder corresponds to one source folder.
     whole: bool,
-    /// Something at the source could not be read, so that what is missing may be there.
-    doubtful: bool,
-    said: bool,
+    /// True if some of the source could not be read, so that the names are incomplete.
+    is_incomplete: bool,
+    is_reported: bool,
 }
 
-impl Sieve {
-    /// A sieve for entries that are `named` after their source, or for the contents of a folder.
+impl SourceNames {
+    /// Creates the state for entries that are `named` after their source, or for the contents of a
+    /// folder.
     pub(crate) fn new(named: bool) -> Self {
         Self {
             stack: vec![(Vec::new(), BTreeSet::new())],
             whole: !named,
-            doubtful: false,
-            said: false,
+            is_incomplete: false,
+            is_reported: false,
         }
     }
 
-    /// Whether the folder that everything goes to is the source's, too.
+    /// Returns true if the target folder corresponds to one source folder.
     pub(crate) const fn is_whole(&self) -> bool {
         self.whole
     }
 
-    /// The source has `entry`.
-    pub(crate) fn take(&mut self, entry: &Entry) {
-        if entry.kind == Kind::Leave {
+    /// Adds the name of `entry`.
+    pub(crate) fn add(&mut self, entry: &Entry) {
+        if entry.kind == EntryKind::FolderEnd {
             return;
         }
         let cut = entry.path.iter().rposition(|octet| *octet == b'/');
@@ -47,25 +48,25 @@ impl Sieve {
         if let Some((_, names)) = self.stack.iter_mut().rev().find(|(path, _)| path == folder) {
             names.insert(name.to_vec());
         }
-        if entry.kind == Kind::Folder {
+        if entry.kind == EntryKind::Folder {
             self.stack.push((entry.path.clone(), BTreeSet::new()));
         }
     }
 
-    /// Not all that the source has may be listed: nothing is removed from now on.
-    pub(crate) const fn doubt(&mut self) {
-        self.doubtful = true;
+    /// Records that the names are incomplete, so that nothing more is deleted.
+    pub(crate) const fn mark_incomplete(&mut self) {
+        self.is_incomplete = true;
     }
 
-    /// The sentence that says so, once.
-    pub(crate) fn doubts(&mut self) -> Option<String> {
-        let say = self.doubtful && !self.said;
-        self.said |= say;
-        say.then(|| "nothing is deleted, since some of the source could not be read".to_owned())
+    /// Returns a message about that, once.
+    pub(crate) fn take_warning(&mut self) -> Option<String> {
+        let say = self.is_incomplete && !self.is_reported;
+        self.is_reported |= say;
+        say.then(|| "nothing is deleted, because some of the source could not be read".to_owned())
     }
 
-    /// The folder `path` ends; answers the paths of what is `there` and the source does not have.
-    pub(crate) fn end(&mut self, path: &[u8], there: Vec<OsString>) -> Vec<Vec<u8>> {
+    /// Ends the folder `path`. Returns the paths of items in `there` that the source does not have.
+    pub(crate) fn end_folder(&mut self, path: &[u8], there: Vec<OsString>) -> Vec<Vec<u8>> {
         let listed = self.stack.last().is_some_and(|(folder, _)| folder == path);
         if !listed {
             return Vec::new();
@@ -73,7 +74,7 @@ impl Sieve {
         let Some((_, names)) = self.stack.pop() else {
             return Vec::new();
         };
-        if self.doubtful || path.is_empty() && !self.whole {
+        if self.is_incomplete || path.is_empty() && !self.whole {
             return Vec::new();
         }
         let gone = there.into_iter().filter(|name| {

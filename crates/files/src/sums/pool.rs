@@ -1,5 +1,5 @@
-//! Workers that share a row of jobs. Results come in the order of jobs, and no more of either are held than
-//! a few for each worker.
+//! Pool of worker threads. Results come in the order of jobs, and jobs and results in memory are
+//! bounded.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -8,36 +8,36 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// What becomes of results.
-pub trait Foreman<R> {
-    /// Why it stops.
+/// Consumer of results.
+pub trait Consumer<R> {
+    /// Error that stops the pool.
     type Error;
 
-    /// Takes the next result; those of the jobs before have been taken.
+    /// Takes the next result, in the order of jobs.
     fn take(&mut self, result: R) -> Result<(), Self::Error>;
 
-    /// Looks how the work goes, some times a second.
-    fn look(&mut self);
+    /// Called a few times a second, to show progress.
+    fn tick(&mut self);
 }
 
-/// Has `workers` threads do `work` on `jobs` until there are no more, or until the foreman stops.
-pub fn work<J: Send, R: Send, F: Foreman<R>>(
+/// Runs `work` on all `jobs` in `workers` threads, until the jobs end or the consumer fails.
+pub fn run<J: Send, R: Send, F: Consumer<R>>(
     jobs: impl Iterator<Item = J>,
     workers: usize,
     work: impl Fn(J) -> R + Sync,
-    foreman: &mut F,
+    consumer: &mut F,
 ) -> Result<(), F::Error> {
     let workers = workers.max(1);
     let window = (workers * WINDOW_EACH) as u64;
-    // room for all jobs of the window, so that giving one out never waits
-    let (give, row) = sync_channel(workers * WINDOW_EACH);
-    let row = Mutex::new(row);
+    // the queue has room for all jobs of the window, so that sending never waits
+    let (send_job, queue) = sync_channel(workers * WINDOW_EACH);
+    let queue = Mutex::new(queue);
     let (done, results) = channel();
     thread::scope(|scope| {
         for _ in 0..workers {
-            let (row, work, done) = (&row, &work, done.clone());
+            let (queue, work, done) = (&queue, &work, done.clone());
             scope.spawn(move || {
-                while let Some((number, job)) = next(row) {
+                while let Some((number, job)) = next(queue) {
                     let result = catch_unwind(AssertUnwindSafe(|| work(job)));
                     if done.send((number, result)).is_err() {
                         return;
@@ -48,45 +48,46 @@ pub fn work<J: Send, R: Send, F: Foreman<R>>(
         drop(done);
         let mut jobs = jobs.fuse();
         let (mut given, mut taken) = (0_u64, 0_u64);
-        let mut early = BTreeMap::new();
-        // that these end with this block ends the workers
-        let (give, results) = (give, results);
+        let mut finished_early = BTreeMap::new();
+        // dropping these at the end of the block ends the workers
+        let (send_job, results) = (send_job, results);
         loop {
             while given - taken < window
                 && let Some(job) = jobs.next()
             {
-                give.send((given, job)).ok();
+                send_job.send((given, job)).ok();
                 given += 1;
             }
             if given == taken {
                 return Ok(());
             }
-            match results.recv_timeout(LOOK) {
+            match results.recv_timeout(TICK) {
                 Ok((number, Ok(result))) => {
-                    early.insert(number, result);
+                    finished_early.insert(number, result);
                 }
-                // other workers would wait for more jobs, and we for this result
+                // other workers would wait for jobs, and this thread for the result
                 Ok((_, Err(panic))) => resume_unwind(panic),
-                Err(RecvTimeoutError::Timeout) => foreman.look(),
+                Err(RecvTimeoutError::Timeout) => consumer.tick(),
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
-            while let Some(result) = early.remove(&taken) {
+            while let Some(result) = finished_early.remove(&taken) {
                 taken += 1;
-                foreman.take(result)?;
+                consumer.take(result)?;
             }
         }
     })
 }
 
-fn next<T>(row: &Mutex<Receiver<T>>) -> Option<T> {
-    let row = row.lock().unwrap_or_else(PoisonError::into_inner);
-    row.recv().ok()
+fn next<T>(queue: &Mutex<Receiver<T>>) -> Option<T> {
+    let queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+    queue.recv().ok()
 }
 
-/// Jobs that are given out or wait in order, for each worker: small files beside a large one.
+/// Jobs in the queue or waiting for their turn, for each worker: many small files beside a large
+/// one.
 const WINDOW_EACH: usize = 256;
-/// How often the foreman looks.
-const LOOK: Duration = Duration::from_millis(200);
+/// Interval of calls to the consumer.
+const TICK: Duration = Duration::from_millis(200);
 
 #[cfg(test)]
 mod tests {
@@ -95,7 +96,7 @@ mod tests {
 
     struct List(Vec<u64>, usize);
 
-    impl Foreman<u64> for List {
+    impl Consumer<u64> for List {
         type Error = &'static str;
 
         fn take(&mut self, result: u64) -> Result<(), &'static str> {
@@ -106,11 +107,11 @@ mod tests {
             Ok(())
         }
 
-        fn look(&mut self) {}
+        fn tick(&mut self) {}
     }
 
     #[test]
-    fn results_come_in_order_and_few_are_held() {
+    fn results_come_in_order_and_are_bounded() {
         let held = AtomicU64::new(0);
         let finished = AtomicU64::new(0);
         let most = AtomicU64::new(0);
@@ -120,35 +121,35 @@ mod tests {
         });
         let mut list = List(Vec::new(), usize::MAX);
         let square = |job: u64| {
-            // the first holds all others up
+            // the first job holds up all others
             while job == 0 && finished.load(Ordering::SeqCst) < 500 {
                 thread::yield_now();
             }
             finished.fetch_add(1, Ordering::SeqCst);
             job * job
         };
-        assert_eq!(work(jobs, 3, square, &mut list), Ok(()));
+        assert_eq!(run(jobs, 3, square, &mut list), Ok(()));
         assert!(list.0.iter().copied().eq((0..20_000).map(|job| job * job)));
         assert!(most.load(Ordering::SeqCst) <= 3 * WINDOW_EACH as u64);
     }
 
     #[test]
-    fn a_worker_that_panics_ends_the_work() {
+    fn panic_of_a_worker_ends_the_pool() {
         let mut list = List(Vec::new(), usize::MAX);
         let break_down = |job: u64| {
             assert!(job != 300, "broken on purpose");
             job
         };
-        let run = || work(0..1000, 3, break_down, &mut list);
-        assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
+        let attempt = || run(0..1000, 3, break_down, &mut list);
+        assert!(catch_unwind(AssertUnwindSafe(attempt)).is_err());
     }
 
     #[test]
-    fn a_foreman_that_stops_ends_the_work() {
+    fn error_of_the_consumer_ends_the_pool() {
         let mut list = List(Vec::new(), 10);
-        assert_eq!(work(0_u64.., 2, |job| job, &mut list), Err("enough"));
+        assert_eq!(run(0_u64.., 2, |job| job, &mut list), Err("enough"));
         assert_eq!(list.0, (0..10).collect::<Vec<_>>());
         let mut list = List(Vec::new(), 10);
-        assert_eq!(work(0..0, 2, |job| job, &mut list), Ok(()));
+        assert_eq!(run(0..0, 2, |job| job, &mut list), Ok(()));
     }
 }

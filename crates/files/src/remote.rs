@@ -1,0 +1,56 @@
+//! Requests about files of a peer: receiving the reply, and replying.
+
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use lighthaul_io::host::wait::{Watch, wait};
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::session::Session;
+
+use crate::execute::{Scope, execute};
+use crate::request::{FileReply, FileRequest};
+
+/// Executes the request of a peer and sends the reply, no further ahead than TCP allows. Returns
+/// the number of items done.
+pub fn serve(session: &Session, scope: Scope<'_>, request: &FileRequest) -> Result<u64, Error> {
+    let done = execute(scope, request, &mut |answer| {
+        wait_for_room(session)?;
+        session.say(&answer)
+    })?;
+    session.control.flush(TIMEOUT);
+    Ok(done)
+}
+
+/// Receives the reply of a peer, part by part. The last part is [`FileReply::Done`].
+pub fn receive(
+    session: &Session,
+    take: &mut dyn FnMut(FileReply) -> Result<(), Error>,
+) -> Result<(), Error> {
+    loop {
+        let answer: FileReply = session.hear()?;
+        let done = matches!(answer, FileReply::Done(_));
+        take(answer)?;
+        if done {
+            return Ok(());
+        }
+    }
+}
+
+fn wait_for_room(session: &Session) -> Result<(), Error> {
+    let deadline = session.clock.now() + TIMEOUT;
+    while !session.stream.has_room() {
+        if session.clock.now() >= deadline {
+            return Err(Error::new(Code::TimedOut, "the peer stopped reading"));
+        }
+        let mut watches = [Watch::read(session.stream.as_raw_fd())];
+        wait(session.clock, &mut watches, deadline)
+            .map_err(|e| Error::new(Code::Io, format!("cannot wait for the peer: {e}")))?;
+        // the peer may only report an error now
+        session.stream.woken();
+        session.heard::<FileReply>()?;
+    }
+    Ok(())
+}
+
+/// Longest wait until the peer reads on.
+const TIMEOUT: Duration = Duration::from_secs(30);

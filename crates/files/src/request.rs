@@ -1,0 +1,105 @@
+//! Requests about files of a peer, and their replies.
+
+use lighthaul_io::control::bounded;
+use lighthaul_session::peer_text;
+use lighthaul_session::topic::{ITEMS_MAX, Topic};
+use serde::{Deserialize, Serialize};
+
+use crate::manifest::{PATH_MAX, PLACES_MAX};
+
+/// Request about files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FileRequest {
+    /// Lists the contents of a folder, or a file itself.
+    List {
+        /// Path of the folder.
+        #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
+        path: Vec<u8>,
+        /// Includes names that begin with a dot.
+        hidden: bool,
+    },
+    /// Describes the items at these paths, without following links.
+    Stat(#[serde(deserialize_with = "bounded::rows::<PLACES_MAX, PATH_MAX, _>")] Vec<Vec<u8>>),
+    /// Removes the items at these paths.
+    Remove {
+        /// Paths.
+        #[serde(deserialize_with = "bounded::rows::<PLACES_MAX, PATH_MAX, _>")]
+        paths: Vec<Vec<u8>>,
+        /// Removes folders with their contents.
+        recursive: bool,
+    },
+    /// Creates folders.
+    Make {
+        /// Paths.
+        #[serde(deserialize_with = "bounded::rows::<PLACES_MAX, PATH_MAX, _>")]
+        paths: Vec<Vec<u8>>,
+        /// Creates the folders above, too, and accepts folders that exist.
+        parents: bool,
+    },
+}
+
+/// Part of a reply. [`FileReply::Done`] is the last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FileReply {
+    /// Items that were found.
+    Listed(#[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")] Vec<FileInfo>),
+    /// Work continues; this number of items is done.
+    Busy(u64),
+    /// An item failed.
+    Failed {
+        /// Exit status.
+        code: u8,
+        /// Reason.
+        #[serde(deserialize_with = "peer_text::read")]
+        why: String,
+    },
+    /// End of the reply; this number of items was done.
+    Done(u64),
+}
+
+impl Topic for FileReply {
+    const NUMBER: u8 = 2;
+    type Request = FileRequest;
+}
+
+/// Item of the file system.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileInfo {
+    /// Name in the listed folder, or the path of the request.
+    #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
+    pub path: Vec<u8>,
+    /// Kind of the item.
+    pub kind: FileKind,
+    /// Size of a file in bytes.
+    pub size: u64,
+    /// Permission bits.
+    pub mode: u32,
+    /// User ID of the owner.
+    pub user: u32,
+    /// Group ID.
+    pub group: u32,
+    /// Modification time, seconds since 1970.
+    pub seconds: i64,
+    /// Nanoseconds of the modification time.
+    pub nanos: u32,
+}
+
+/// Kinds of items.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FileKind {
+    /// A file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symbolic link, and its target.
+    Link(#[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")] Vec<u8>),
+    /// A device, a socket or a FIFO.
+    Other,
+}
+
+impl FileRequest {
+    /// Returns true if the request changes files.
+    pub const fn changes(&self) -> bool {
+        matches!(self, Self::Remove { .. } | Self::Make { .. })
+    }
+}

@@ -1,0 +1,576 @@
+//! Comparison of each listed entry with the target.
+//!
+//! Entries that are in place stay, folders, links and empty files are created at once, and the rest
+//! is requested from the sender.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use lighthaul_base::Instant;
+use lighthaul_files::hash::RunningHashes;
+use lighthaul_files::list::ListSender;
+use lighthaul_files::manifest::{Entry, EntryKind, Linked, unpack};
+use lighthaul_files::names::{FoldedNames, NameFault};
+use lighthaul_files::options::Action;
+use lighthaul_files::special::special;
+use lighthaul_files::temp_names::{self as names, Writer};
+use lighthaul_io::control::Frame;
+use lighthaul_io::fs::disk::Root;
+use lighthaul_io::fs::meta::Meta;
+use lighthaul_io::fs::sparse;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::fault::PeerFault;
+use lighthaul_session::topic::decode;
+
+use super::entry_table::Settled;
+use super::free_space::FreeSpace;
+use super::links::Name;
+use super::metadata::MetadataWriter;
+use super::permit::SPECIAL;
+use super::source_names::SourceNames;
+use super::target_folder::TargetFolder;
+use super::transfer::Transfer;
+use super::writer_lock::{WriterLocks, is_unfinished};
+use crate::message::{Listing, Wanted, WantedFile};
+use crate::watch::{CopyEvent, Failed};
+
+/// Most bytes of a file.
+const FILE_MAX: u64 = i64::MAX as u64;
+
+/// Thread that handles the list of entries.
+pub(super) struct EntryChecker<'a> {
+    pub(super) transfer: &'a Transfer<'a>,
+    /// Paths that the sender must walk, if the receiver has a list.
+    pub(super) list: Option<&'a ListSender>,
+    pub(super) metadata: &'a MetadataWriter<'a>,
+    pub(super) writer: Writer,
+}
+
+/// Target of the entries, and the state of the list.
+pub(super) struct Place {
+    pub(super) target_folder: TargetFolder,
+    pub(super) root: Root,
+    /// Entries so far.
+    listed: u64,
+    /// First name of the entries at the source.
+    pub(super) first: Vec<u8>,
+    /// Folder that could not be created, so that its contents are skipped.
+    skipped: Option<Vec<u8>>,
+    /// Paths at the source, for the folders of the list that have not ended.
+    pub(super) source_names: SourceNames,
+    pub(super) free_space: FreeSpace,
+    /// Deadline of waiting for files that other copies write, after the first such file.
+    pub(super) waits_until: Option<Instant>,
+    /// Lock files of other writers.
+    locks: WriterLocks,
+    folded: FoldedNames,
+    /// Reason why a dry run expects the whole copy to be rejected.
+    rejection: Option<Error>,
+    /// Folder that would replace another item, in a dry run.
+    pub(super) emptied: Option<Vec<u8>>,
+}
+
+/// Returns the error of a peer whose list is invalid.
+fn invalid_list() -> Error {
+    PeerFault::Invalid("an invalid list of entries").into()
+}
+
+impl EntryChecker<'_> {
+    /// Handles the whole list. Calls `opened` with the target folder when it is known; its last
+    /// argument is true if the folder must get the metadata of the source at the end.
+    pub(crate) fn run(
+        &self,
+        target_folder: TargetFolder,
+        opened: impl FnOnce(&Root, &Path, bool) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (monitor, options) = (&self.transfer.monitor, self.transfer.options());
+        let Listing::Begin { named } = self.receive()? else {
+            return Err(PeerFault::Unexpected("the begin of the list of entries").into());
+        };
+        let (target_folder, root) = target_folder.prepare(named)?;
+        let mut place = Place {
+            target_folder,
+            root,
+            listed: 0,
+            first: Vec::new(),
+            skipped: None,
+            source_names: SourceNames::new(named),
+            free_space: FreeSpace::default(),
+            waits_until: None,
+            locks: WriterLocks::default(),
+            folded: FoldedNames::default(),
+            emptied: None,
+            rejection: None,
+        };
+        let tops = !named && !options.listed;
+        if tops && options.dry_run.is_none() && is_unfinished(&mut place.root) {
+            place.target_folder.mark_unfinished();
+        }
+        if tops && self.takes_top(&place) {
+            self.make_writable(&mut place, Path::new(""));
+        }
+        let made = tops && place.target_folder.is_new();
+        opened(&place.root, &place.target_folder.folder, made)?;
+        self.tidy(&mut place, Path::new(""));
+        loop {
+            match self.receive()? {
+                Listing::Entries(packed) => {
+                    let first = place.listed;
+                    let wanted = self.check_page(&mut place, &packed)?;
+                    self.send_wanted(wanted, first)?;
+                }
+                Listing::Skipped { why: text } => {
+                    monitor.show(CopyEvent::Warning(format!("not copied: {text}")));
+                }
+                Listing::Warning { text } => monitor.show(CopyEvent::Warning(text)),
+                Listing::Unreadable { path, code, why } => {
+                    place.source_names.mark_incomplete();
+                    let code = Code::from_number(code) as u8;
+                    monitor.show(CopyEvent::Failed(Failed { path, code, why }));
+                }
+                Listing::Planned(planned) => {
+                    for planned in planned {
+                        monitor.show(CopyEvent::Planned(planned));
+                    }
+                }
+                Listing::End => {
+                    self.remove(&mut place, None)?;
+                    if options.dry_run.is_none() {
+                        place.locks.clear(&mut place.root);
+                    }
+                    place.target_folder.keep();
+                    self.transfer.table.close();
+                    return Ok(());
+                }
+                Listing::Begin { .. }
+                | Listing::Wanted(_)
+                | Listing::Compared(_)
+                | Listing::Removed(_)
+                | Listing::Paths(_)
+                | Listing::RequestPaths => {
+                    return Err(invalid_list());
+                }
+            }
+        }
+    }
+
+    /// Returns the next message of the sender about its list. Requests for pages of our list are
+    /// counted.
+    fn receive(&self) -> Result<Listing, Error> {
+        loop {
+            let frame = self
+                .transfer
+                .threads
+                .receive(&self.transfer.stream, self.transfer.session.clock)?;
+            match (decode(&frame.octets), self.list) {
+                (Ok(Listing::RequestPaths), Some(list)) => list.request(),
+                (heard, _) => return heard,
+            }
+        }
+    }
+
+    /// Sends the wanted files of a page of entries whose first number is `first`.
+    fn send_wanted(&self, wanted: Wanted, first: u64) -> Result<(), Error> {
+        for wanted in wanted.parts(first) {
+            let listing = Listing::Wanted(wanted);
+            self.transfer
+                .stream
+                .send(&Frame::message(listing.encode()))?;
+        }
+        Ok(())
+    }
+
+    /// Handles a page of entries. Returns the files that must be sent.
+    fn check_page(&self, place: &mut Place, packed: &[u8]) -> Result<Wanted, Error> {
+        let entries = unpack(packed)?;
+        self.transfer.table.list(entries.len() as u64)?;
+        let mut wanted = Wanted {
+            entries: entries.len() as u64,
+            files: Vec::new(),
+        };
+        for entry in entries {
+            let number = place.listed;
+            place.listed += 1;
+            if place.first.is_empty() {
+                let first = entry.path.split(|octet| *octet == b'/').next();
+                place.first = first.unwrap_or_default().to_vec();
+            }
+            if entry.is_top() && !place.source_names.is_whole() {
+                // the target folder does not correspond to one source folder
+                return Err(invalid_list());
+            }
+            let mut entry = place.target_folder.rename(entry);
+            let withheld = self
+                .transfer
+                .settings
+                .permit
+                .apply(&mut entry, self.transfer.options().keep);
+            self.metadata.report(withheld);
+            self.keep_special_bits(place, &mut entry);
+            if place.skips(&entry) {
+                if entry.kind == EntryKind::FolderEnd {
+                    place.source_names.end_folder(&entry.path, Vec::new());
+                }
+                self.transfer.table.skip();
+                continue;
+            }
+            let result = self.check_entry(place, number, &entry);
+            if let Some(error) = place.rejection.take() {
+                return Err(error);
+            }
+            match result {
+                Ok(None) => {}
+                Ok(Some(file)) => {
+                    self.fit(place, &entry)?;
+                    wanted.files.push(file);
+                }
+                Err(error) => {
+                    if entry.kind == EntryKind::Folder {
+                        place.skipped = Some(entry.path.clone());
+                    }
+                    self.transfer.table.settle(number, &entry, Err(error));
+                }
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// Keeps the special bits that a folder has at the target, such as an inherited set-group-ID
+    /// bit, if the peer may not set any.
+    fn keep_special_bits(&self, place: &mut Place, entry: &mut Entry) {
+        let is_folder = matches!(entry.kind, EntryKind::Folder | EntryKind::FolderEnd);
+        if self.transfer.settings.permit.special || !is_folder {
+            return;
+        }
+        // a folder that cannot be read cannot be changed, either
+        if let Ok(Some(there)) = Self::look(place, entry) {
+            entry.mode |= there.mode & SPECIAL;
+        }
+    }
+
+    /// Handles an entry: creates what can be created at once, and returns the file if it must be
+    /// sent.
+    fn check_entry(
+        &self,
+        place: &mut Place,
+        number: u64,
+        entry: &Entry,
+    ) -> Result<Option<WantedFile>, Error> {
+        let path = entry.path();
+        if self.prunes() {
+            place.source_names.add(entry);
+        }
+        if entry.kind == EntryKind::FolderEnd {
+            place.folded.remove_folder(&entry.path);
+            self.remove(place, Some(entry))?;
+            self.leave(place, number, entry)?;
+            return Ok(None);
+        }
+        if self.transfer.options().expects() {
+            self.transfer.table.set_expected(entry);
+        }
+        self.check_name(place, number, entry)?;
+        let there = Self::look(place, entry)?;
+        self.protect_special(place, entry, there)?;
+        let there = self.make_room(place, entry, there)?;
+        let (action, why) = self.decide(place, entry, there);
+        if self.transfer.options().dry_run.is_some() {
+            let is_link =
+                self.transfer.options().hard_links && matches!(entry.linked, Linked::To(_));
+            let is_new = matches!(entry.kind, EntryKind::File(_)) && action != Action::Keep;
+            let kept = if is_new && !is_link {
+                place.rejection = self.fit(place, entry).err();
+                self.kept_bytes(place, number, entry)
+            } else {
+                0
+            };
+            let settled = self.report_plan(place, entry, (there, action, why), kept)?;
+            self.transfer.table.settle(number, entry, Ok(settled));
+            return Ok(None);
+        }
+        if !self.keeps_newer(there, entry) && self.is_linked(number, entry) {
+            return Ok(None);
+        }
+        if action == Action::Keep {
+            self.keep(place, entry, there)?;
+            self.transfer
+                .table
+                .settle(number, entry, Ok(Settled::Before));
+            return Ok(None);
+        }
+        match &entry.kind {
+            EntryKind::Folder => {
+                let made = place.root.make_folder(path);
+                made.map_err(|error| place.fault("cannot create the folder", entry, &error))?;
+            }
+            EntryKind::Link(target) => self.link(place, number, entry, target)?,
+            EntryKind::File(size) if *size > FILE_MAX => {
+                let place = place.target_folder.folder.join(path);
+                let text = format!(
+                    "cannot create {}: no file can have {size} bytes",
+                    place.display()
+                );
+                return Err(Error::new(Code::Io, text));
+            }
+            EntryKind::File(_) if entry.data().is_empty() => {
+                self.expect_nothing(place, entry)?;
+                let made = self.empty(place, number, entry, there.is_some());
+                made.map_err(|error| place.fault("cannot create", entry, &error))?;
+            }
+            EntryKind::File(_) => return Ok(Some(self.want(place, number, entry))),
+            EntryKind::FolderEnd => {}
+        }
+        self.transfer.table.settle(number, entry, Ok(Settled::Now));
+        Ok(None)
+    }
+
+    /// Fails if `entry` would replace a device, FIFO or socket without permission.
+    fn protect_special(
+        &self,
+        place: &Place,
+        entry: &Entry,
+        there: Option<Meta>,
+    ) -> Result<(), Error> {
+        let Some(what) = there.and_then(|there| special(there.kind)) else {
+            return Ok(());
+        };
+        if self.replaces_special() {
+            return Ok(());
+        }
+        let at = place.target_folder.folder.join(entry.path());
+        let advice = if self.transfer.settings.permit.special {
+            "copy to another place, or use --replace-special to replace it"
+        } else {
+            "copy to another place; your key has no right to replace it (`lighthaul allow --special` grants it)"
+        };
+        let text = format!("cannot replace {}: it is a {what}; {advice}", at.display());
+        Err(Error::new(Code::Open, text))
+    }
+
+    /// Returns true if devices, FIFOs and sockets are replaced and removed like files.
+    pub(super) const fn replaces_special(&self) -> bool {
+        self.transfer.options().replace_special && self.transfer.settings.permit.special
+    }
+
+    /// Returns the metadata of the item at the target, if there is one.
+    fn look(place: &mut Place, entry: &Entry) -> Result<Option<Meta>, Error> {
+        if place.is_emptied(&entry.path) {
+            return Ok(None);
+        }
+        match place.root.look(entry.path()) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidFilename => {
+                let trouble = NameFault::TooLong(entry.path.clone());
+                Err(Error::new(Code::Open, trouble.to_string()))
+            }
+            // a dry run creates no folders, so their contents do not exist, either
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            there => {
+                there.map_err(|error| place.fault("cannot read the metadata of", entry, &error))
+            }
+        }
+    }
+
+    /// Keeps the item at the target, and sets its metadata to that of the source.
+    fn keep(&self, place: &mut Place, entry: &Entry, there: Option<Meta>) -> Result<(), Error> {
+        match entry.kind {
+            EntryKind::Folder => {
+                self.make_writable(place, entry.path());
+                self.tidy(place, entry.path());
+                Ok(())
+            }
+            EntryKind::File(_) if self.keeps_newer(there, entry) => Ok(()),
+            EntryKind::File(_) if entry.extras.is_none() => place
+                .mend(entry, there)
+                .map_err(|error| place.fault("cannot set mode and time of", entry, &error)),
+            EntryKind::File(_) | EntryKind::Link(_) => self
+                .metadata
+                .update(&mut place.root, entry)
+                .map_err(|error| place.fault("cannot open", entry, &error)),
+            EntryKind::FolderEnd => Ok(()),
+        }
+    }
+
+    /// Returns true if `entry` is a hard link to an earlier entry, so that it only waits for that.
+    fn is_linked(&self, number: u64, entry: &Entry) -> bool {
+        if !self.transfer.options().hard_links {
+            return false;
+        }
+        match entry.linked {
+            Linked::To(first) => {
+                let name = Name {
+                    number,
+                    entry: entry.clone(),
+                    temporary: self.writer.temporary(entry.path(), number),
+                };
+                self.transfer.table.link(first, name)
+            }
+            Linked::First(left) => {
+                self.transfer.table.begin_links(number, entry, left);
+                false
+            }
+            Linked::Alone => false,
+        }
+    }
+
+    /// Rejects a name that the target regards as equal to an earlier one.
+    fn check_name(&self, place: &mut Place, number: u64, entry: &Entry) -> Result<(), Error> {
+        let (path, alike) = (entry.path(), place.folded.add(&entry.path));
+        if !alike || self.transfer.options().dry_run.is_some() {
+            return Ok(());
+        }
+        let naming = place
+            .root
+            .name_rules(path, self.writer.number(path, number));
+        // a folder that cannot be tested cannot be written, either
+        if naming.is_ok_and(|naming| naming.folds_case) {
+            let trouble = NameFault::Collides(entry.path.clone());
+            return Err(Error::new(Code::Open, trouble.to_string()));
+        }
+        Ok(())
+    }
+
+    /// Rejects an empty file if its hash differs from the expected one.
+    fn expect_nothing(&self, place: &Place, entry: &Entry) -> Result<(), Error> {
+        let asked = &self.transfer.options().hash;
+        let hashes = RunningHashes::new(&asked.iter().map(|asked| asked.kind).collect::<Vec<_>>());
+        let hashes = hashes.finish();
+        let mut checks = asked.iter().map(|asked| asked.check(&hashes));
+        checks.find_map(Result::err).map_or(Ok(()), |error| {
+            let place = place.target_folder.folder.join(entry.path());
+            let text = format!("cannot publish {}: {error}", place.display());
+            Err(Error::new(error.code, text))
+        })
+    }
+
+    /// Handles the end of a folder.
+    fn leave(&self, place: &mut Place, number: u64, entry: &Entry) -> Result<(), Error> {
+        if entry.is_top() && !self.takes_top(place) {
+            self.transfer.table.settle(number, entry, Ok(Settled::Now));
+            return Ok(());
+        }
+        if self.transfer.options().dry_run.is_none() {
+            self.transfer.table.end_folder(number, entry.clone());
+            return Ok(());
+        }
+        if entry.is_top() && place.target_folder.is_there() {
+            let there = Self::look(place, entry)?;
+            let (action, why) = self.decide(place, entry, there);
+            self.report_plan(place, entry, (there, action, why), 0)?;
+        }
+        self.transfer.table.settle(number, entry, Ok(Settled::Now));
+        Ok(())
+    }
+
+    /// Returns true if the target folder gets the metadata of the source folder. An existing folder
+    /// may be shared, like /tmp, so it changes only if the user preserves all metadata.
+    const fn takes_top(&self, place: &Place) -> bool {
+        place.target_folder.is_new() || self.transfer.options().keep.owner
+    }
+
+    fn link(
+        &self,
+        place: &mut Place,
+        number: u64,
+        entry: &Entry,
+        target: &[u8],
+    ) -> Result<(), Error> {
+        let from = self.writer.temporary(entry.path(), number);
+        let root = &mut place.root;
+        let made = root
+            .make_link(&from, OsStr::from_bytes(target))
+            .and_then(|()| root.set_time(&from, entry.seconds, entry.nanos))
+            .and_then(|()| self.metadata.set(root, &from, entry).map(drop))
+            .and_then(|()| root.rename(&from, entry.path()));
+        made.map_err(|error| {
+            place.root.remove(&from).ok();
+            place.fault("cannot create the link", entry, &error)
+        })
+    }
+
+    fn empty(&self, place: &mut Place, number: u64, entry: &Entry, there: bool) -> io::Result<()> {
+        let path = entry.path();
+        let temporary = self.writer.temporary(path, number);
+        // a new name needs no temporary file, since the file is complete at once
+        let first: &Path = if there { &temporary } else { path };
+        let file = place.root.create(first)?;
+        if let Some(data) = &entry.data {
+            debug_assert!(data.is_empty());
+            sparse::stretch(&file, entry.size())?;
+        }
+        if !self.metadata.set(&mut place.root, first, entry)? {
+            file.set_mode(entry.mode)?;
+            file.set_time(entry.seconds, entry.nanos)?;
+        }
+        if there {
+            place.root.rename(&temporary, path)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the folder `path` writable if we own it. It gets its mode when all its contents are in
+    /// place.
+    fn make_writable(&self, place: &mut Place, path: &Path) {
+        if self.transfer.options().dry_run.is_none() {
+            // if that fails, writing may still succeed, or report the error
+            place.root.open_up(path).ok();
+        }
+    }
+
+    /// Removes temporary files of dead writers from the folder `path`.
+    fn tidy(&self, place: &mut Place, path: &Path) {
+        if self.transfer.options().dry_run.is_some() {
+            return;
+        }
+        let folders = [Some(path.to_owned()), self.transfer.temp_place.folder(path)];
+        for folder in folders.into_iter().flatten() {
+            let names = place.root.names(&folder, names::PREFIX);
+            for name in names.unwrap_or_default() {
+                if self.writer.is_orphan(&name) || place.locks.is_orphan(&mut place.root, &name) {
+                    // another copy may have removed it
+                    place.root.remove(&folder.join(name)).ok();
+                }
+            }
+        }
+    }
+}
+
+impl Place {
+    /// Sets mode and time of the existing file to those of the source.
+    fn mend(&mut self, entry: &Entry, there: Option<Meta>) -> io::Result<()> {
+        let Some(there) = there else { return Ok(()) };
+        if there.mode != entry.mode & 0o7777 {
+            self.root.set_mode(entry.path(), entry.mode)?;
+        }
+        // files with equal digests may have different times
+        if (there.seconds, there.nanos) != (entry.seconds, entry.nanos) {
+            self.root
+                .set_time(entry.path(), entry.seconds, entry.nanos)?;
+        }
+        Ok(())
+    }
+
+    /// Returns true if `path` is in a folder that a dry run regards as empty.
+    pub(super) fn is_emptied(&self, path: &[u8]) -> bool {
+        let emptied = self.emptied.as_ref();
+        let rest = emptied.and_then(|emptied| path.strip_prefix(emptied.as_slice()));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+    }
+
+    /// Returns true if `entry` is in the folder that could not be created, or ends it.
+    fn skips(&self, entry: &Entry) -> bool {
+        let within = |skipped: &Vec<u8>| {
+            let rest = entry.path.strip_prefix(skipped.as_slice());
+            rest.is_some_and(|rest| {
+                rest.starts_with(b"/") || entry.kind == EntryKind::FolderEnd && rest.is_empty()
+            })
+        };
+        self.skipped.as_ref().is_some_and(within)
+    }
+
+    pub(super) fn fault(&self, what: &str, entry: &Entry, error: &io::Error) -> Error {
+        let place: PathBuf = self.target_folder.folder.join(entry.path());
+        Error::file(Code::Open, what, &place, error)
+    }
+}

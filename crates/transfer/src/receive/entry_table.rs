@@ -1,0 +1,674 @@
+//! Table of entries: listed ones that are not in place yet, and results of the others.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use lighthaul_files::digest::{self, Digest};
+use lighthaul_files::manifest::{Entry, EntryKind, WINDOW};
+use lighthaul_files::object::{Piece, Span};
+use lighthaul_io::fs::version::Look;
+use lighthaul_session::error::Error;
+use lighthaul_session::fault::PeerFault;
+
+use super::journal::{Journal, Record};
+use super::links::{LinkTarget, Links, Name};
+use crate::message::{CopyResult, Failure};
+
+/// File that is being received.
+#[derive(Debug)]
+pub(crate) struct PendingFile {
+    pub(crate) number: u64,
+    pub(crate) entry: Entry,
+    /// Temporary path of the file.
+    pub(crate) temporary: PathBuf,
+    /// Path of the journal, if there is one.
+    pub(crate) journal: PathBuf,
+    /// True if a later run can resume the file.
+    pub(crate) resumable: bool,
+    fill: Mutex<Fill>,
+}
+
+/// State of the content of a file.
+#[derive(Debug, Default)]
+pub(crate) struct Fill {
+    /// Ranges that were requested, and that no object contains yet.
+    owed: Vec<Span>,
+    /// Records of the journal from an earlier run.
+    pub(crate) held: Vec<Record>,
+    /// Held ranges that were not compared with the source yet.
+    uncompared: Vec<Span>,
+    /// Kind of digest for these.
+    held_digest: digest::DigestKind,
+    /// Bytes that were not compared with the source in this run.
+    pub(crate) uncompared_bytes: u64,
+    /// Device and number of the temporary file's inode, once it is open.
+    pub(crate) inode: Option<(u64, u64)>,
+    /// Digests of the compared ranges, if the target is read back.
+    pub(crate) digests: Vec<(Span, Digest)>,
+    /// True if the temporary file exists.
+    pub(crate) created: bool,
+    /// True if all metadata is set.
+    pub(crate) finished: bool,
+    pub(crate) journal: Option<Journal>,
+    /// True if the file has failed and is no longer handled.
+    pub(crate) failed: bool,
+}
+
+impl PendingFile {
+    pub(crate) fn new(
+        number: u64,
+        entry: Entry,
+        (temporary, journal): (PathBuf, PathBuf),
+        resumable: bool,
+    ) -> Self {
+        Self {
+            number,
+            entry,
+            temporary,
+            journal,
+            resumable,
+            fill: Mutex::default(),
+        }
+    }
+
+    /// Returns the folder of the temporary file, if it differs from the final one.
+    pub(crate) fn apart(&self) -> Option<&Path> {
+        let folder = self.temporary.parent();
+        folder.filter(|_| folder != self.entry.path().parent())
+    }
+
+    /// Returns true if the file is written under its final name.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.temporary == self.entry.path()
+    }
+
+    pub(crate) fn fill(&self) -> MutexGuard<'_, Fill> {
+        self.fill.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the version of the source at the time of the listing.
+    pub(crate) const fn look(&self) -> Look {
+        Look {
+            size: self.entry.size(),
+            seconds: self.entry.seconds,
+            nanos: self.entry.nanos,
+        }
+    }
+
+    /// Sets the requested ranges.
+    pub(crate) fn expect(&self, owed: Vec<Span>) {
+        let mut fill = self.fill();
+        fill.uncompared_bytes += bytes(&owed);
+        fill.owed = owed;
+    }
+
+    /// Sets the ranges in `held`, which were written as `records` say, and whose digests are
+    /// requested.
+    pub(crate) fn expect_digests(
+        &self,
+        held: &[Span],
+        digest: digest::DigestKind,
+        records: Vec<Record>,
+    ) {
+        let mut fill = self.fill();
+        fill.uncompared_bytes += bytes(held);
+        fill.uncompared = held.to_vec();
+        fill.held_digest = digest;
+        fill.held = records;
+    }
+
+    /// Returns the kind of digest for held ranges.
+    pub(crate) fn held_digest(&self) -> digest::DigestKind {
+        self.fill().held_digest
+    }
+
+    /// Returns true if the sender may still send bytes or digests of the file.
+    fn is_awaited(&self) -> bool {
+        let fill = self.fill();
+        !fill.owed.is_empty() || !fill.uncompared.is_empty()
+    }
+
+    /// Returns the requested bytes that have not arrived.
+    fn owed(&self) -> u64 {
+        bytes(&self.fill().owed)
+    }
+
+    /// Marks a part of a held range as being compared. Returns false if its digest was not
+    /// requested.
+    fn compare(&self, span: Span) -> bool {
+        take_out(&mut self.fill().uncompared, span)
+    }
+
+    /// Requests a held range that differs from the source. Returns false for a failed file.
+    pub(crate) fn owe(&self, span: Span) -> bool {
+        let mut fill = self.fill();
+        if !fill.failed {
+            fill.owed.push(span);
+        }
+        !fill.failed
+    }
+
+    /// Marks `piece` as announced. Returns false if it was not requested.
+    fn announce(&self, piece: &Piece) -> bool {
+        take_out(&mut self.fill().owed, (piece.offset, piece.end()))
+    }
+}
+
+/// Most separate ranges of one file. An honest sender takes them from the front, so that few are
+/// split.
+const SPANS_MAX: usize = 1 << 17;
+
+/// Removes `part` from `spans`. Returns false if it is not within one of them.
+fn take_out(spans: &mut Vec<Span>, part: Span) -> bool {
+    if spans.len() > SPANS_MAX {
+        return false;
+    }
+    let holds = |span: &Span| span.0 <= part.0 && part.0 < part.1 && part.1 <= span.1;
+    let Some(index) = spans.iter().position(holds) else {
+        return false;
+    };
+    let (from, till) = spans.remove(index);
+    if part.1 < till {
+        spans.insert(index, (part.1, till));
+    }
+    if from < part.0 {
+        spans.insert(index, (from, part.0));
+    }
+    true
+}
+
+fn bytes(spans: &[Span]) -> u64 {
+    spans.iter().map(|(from, till)| till - from).sum()
+}
+
+impl TableState {
+    /// Counts one more entry that is in place or has failed.
+    const fn settle(&mut self) {
+        self.settled += 1;
+        self.open = self.open.saturating_sub(1);
+    }
+}
+
+/// Table that the threads of a receiver share.
+#[derive(Debug, Default)]
+pub(crate) struct EntryTable {
+    state: Mutex<TableState>,
+    /// Queue of files that are in place, if their hashes are wanted.
+    in_place: OnceLock<SyncSender<PathBuf>>,
+}
+
+#[derive(Debug, Default)]
+struct TableState {
+    pending: BTreeMap<u64, Arc<PendingFile>>,
+    /// Failed files whose bytes may still arrive.
+    failed: BTreeMap<u64, Arc<PendingFile>>,
+    /// Folders that get their metadata when all earlier entries are in place.
+    ended_folders: VecDeque<(u64, Entry)>,
+    links: Links,
+    counts: CopyResult,
+    wanted: u64,
+    /// Entries that are listed and not settled.
+    open: u64,
+    /// Settled entries that were not reported to the sender.
+    settled: u64,
+    failures: Vec<Failure>,
+    /// Path of the only file, if its expected hash is known.
+    expected: PathBuf,
+    /// True if the list is complete.
+    listed: bool,
+}
+
+impl EntryTable {
+    fn lock(&self) -> MutexGuard<'_, TableState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends the path of each file that is in place to `listener`.
+    pub(crate) fn report_files(&self, listener: SyncSender<PathBuf>) {
+        self.in_place.set(listener).ok();
+    }
+
+    /// Counts listed entries. Fails if the peer exceeds its window.
+    pub(crate) fn list(&self, entries: u64) -> Result<(), Error> {
+        let mut state = self.lock();
+        state.open += entries;
+        if state.open > WINDOW {
+            return Err(PeerFault::Invalid("more entries than the window allows").into());
+        }
+        Ok(())
+    }
+
+    /// Adds a file that will be received.
+    pub(crate) fn expect(&self, pending: PendingFile) {
+        let mut state = self.lock();
+        state.wanted = state.wanted.saturating_add(pending.owed());
+        state.pending.insert(pending.number, Arc::new(pending));
+    }
+
+    /// Adds bytes that are requested because they differ from the source.
+    pub(crate) fn want_more(&self, bytes: u64) {
+        let mut state = self.lock();
+        state.wanted = state.wanted.saturating_add(bytes);
+    }
+
+    /// Returns the file of a range whose digest arrived. Fails if the digest was not requested.
+    pub(crate) fn compare(&self, number: u64, span: Span) -> Result<Arc<PendingFile>, Error> {
+        let state = self.lock();
+        let file = state.pending.get(&number);
+        let file = file.or_else(|| state.failed.get(&number));
+        let file = file.filter(|file| file.compare(span)).cloned();
+        file.ok_or_else(|| PeerFault::Invalid("a digest that was not requested").into())
+    }
+
+    /// Records `entry` as the file whose expected hash is known.
+    pub(crate) fn set_expected(&self, entry: &Entry) {
+        entry.path().clone_into(&mut self.lock().expected);
+    }
+
+    /// Returns the path of the file whose expected hash is known.
+    pub(crate) fn expected(&self) -> PathBuf {
+        self.lock().expected.clone()
+    }
+
+    /// Records the end of a folder.
+    pub(crate) fn end_folder(&self, number: u64, entry: Entry) {
+        self.lock().ended_folders.push_back((number, entry));
+    }
+
+    /// Records that `left` more names of the file `entry` may follow.
+    pub(crate) fn begin_links(&self, number: u64, entry: &Entry, left: u64) {
+        self.lock().links.begin(number, entry, left);
+    }
+
+    /// Queues a hard link to entry `first`. Returns false if that entry is unknown.
+    pub(crate) fn link(&self, first: u64, name: Name) -> bool {
+        self.lock().links.wait(first, name)
+    }
+
+    /// Returns the next hard link whose file is in place or has failed.
+    pub(crate) fn take_ready_link(&self) -> Option<(Name, LinkTarget)> {
+        self.lock().links.next()
+    }
+
+    /// Records the end of the list.
+    pub(crate) fn close(&self) {
+        self.lock().listed = true;
+    }
+
+    /// Returns true after the end of the list.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().listed
+    }
+
+    /// Records the result of entry `number`.
+    pub(crate) fn settle(&self, number: u64, entry: &Entry, result: Result<Settled, Error>) {
+        if let (Ok(_), EntryKind::File(_), Some(listener)) =
+            (&result, &entry.kind, self.in_place.get())
+        {
+            // a listener that has stopped has reported the reason
+            listener.send(entry.path().to_owned()).ok();
+        }
+        let mut state = self.lock();
+        state.links.settle(
+            number,
+            result.as_ref().map(drop).map_err(|error| error.code as u8),
+        );
+        if let Some(file) = state.pending.remove(&number)
+            && file.is_awaited()
+        {
+            state.failed.insert(number, file);
+        }
+        state.settle();
+        match result {
+            Ok(settled) => {
+                if entry.kind != EntryKind::FolderEnd {
+                    state.counts.entries += 1;
+                    state.counts.bytes = state.counts.bytes.saturating_add(entry.size());
+                    state.counts.unchanged += u64::from(settled == Settled::Before);
+                }
+            }
+            Err(error) => state.failures.push(Failure {
+                number,
+                path: entry.path.clone(),
+                code: error.code as u8,
+                why: error.text,
+            }),
+        }
+    }
+
+    /// Counts an entry that failed for a reason that was reported before.
+    pub(crate) fn skip(&self) {
+        self.lock().settle();
+    }
+
+    /// Takes the number of entries settled since the last call, and the failures among them.
+    pub(crate) fn take_settled(&self) -> (u64, Vec<Failure>) {
+        let mut state = self.lock();
+        (
+            std::mem::take(&mut state.settled),
+            std::mem::take(&mut state.failures),
+        )
+    }
+
+    /// Takes the next ended folder whose contents are in place.
+    pub(crate) fn take_ended_folder(&self) -> Option<(u64, Entry)> {
+        let mut state = self.lock();
+        let pending = state.pending.first_key_value().map(|(number, _)| *number);
+        let open = pending.into_iter().chain(state.links.first_open());
+        let first = open.min().unwrap_or(u64::MAX);
+        let ready = state
+            .ended_folders
+            .front()
+            .is_some_and(|(number, _)| *number <= first);
+        if ready {
+            state.ended_folders.pop_front()
+        } else {
+            None
+        }
+    }
+
+    /// Returns the files of an object's pieces. Fails if a piece was not requested.
+    pub(crate) fn announce(&self, pieces: &[Piece]) -> Result<Vec<Arc<PendingFile>>, Error> {
+        let state = self.lock();
+        let file = |piece: &Piece| {
+            let file = state
+                .pending
+                .get(&piece.entry)
+                .or_else(|| state.failed.get(&piece.entry))?;
+            file.announce(piece).then(|| Arc::clone(file))
+        };
+        let files = pieces.iter().map(file).collect::<Option<Vec<_>>>();
+        files.ok_or_else(|| PeerFault::Invalid("a piece of a file that was not requested").into())
+    }
+
+    /// Returns the file of entry `number`, if it is not in place yet.
+    pub(crate) fn find(&self, number: u64) -> Option<Arc<PendingFile>> {
+        self.lock().pending.get(&number).cloned()
+    }
+
+    /// Returns true if all entries are settled and no more bytes can arrive.
+    pub(crate) fn is_complete(&self) -> bool {
+        let state = self.lock();
+        state.listed && state.pending.is_empty() && state.failed.is_empty()
+    }
+
+    /// Returns true if all entries of the complete list are in place or have failed.
+    pub(crate) fn is_settled(&self) -> bool {
+        let state = self.lock();
+        state.listed && state.open == 0
+    }
+
+    /// Returns the counts of entries in place.
+    pub(crate) fn counts(&self) -> CopyResult {
+        self.lock().counts
+    }
+
+    /// Returns the requested bytes.
+    pub(crate) fn wanted(&self) -> u64 {
+        self.lock().wanted
+    }
+
+    /// Returns the files that are not in place yet.
+    pub(crate) fn pending(&self) -> Vec<Arc<PendingFile>> {
+        self.lock().pending.values().cloned().collect()
+    }
+}
+
+/// Time at which an entry came into place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settled {
+    /// Before this transfer.
+    Before,
+    /// During this transfer.
+    Now,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use lighthaul_session::error::Code;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn file(number: u64, size: u64) -> Entry {
+        Entry {
+            kind: EntryKind::File(size),
+            ..Entry::bare(number.to_string().into_bytes())
+        }
+    }
+
+    /// Returns a file of which the ranges `owed` are requested.
+    fn pending(number: u64, owed: &[Span]) -> PendingFile {
+        let names = (PathBuf::from("part"), PathBuf::new());
+        let pending = PendingFile::new(number, file(number, 100), names, false);
+        pending.expect(owed.to_vec());
+        pending
+    }
+
+    fn piece(entry: u64, (from, till): Span) -> Piece {
+        Piece {
+            entry,
+            offset: from,
+            len: till - from,
+        }
+    }
+
+    fn failure() -> Error {
+        Error::new(Code::Io, "cannot write")
+    }
+
+    #[test]
+    fn temporary_folder_is_reported_only_if_it_differs() {
+        for (temporary, apart, in_place) in [
+            ("a/.part", None, false),
+            ("a/.parts/b", Some("a/.parts"), false),
+            ("a/b", None, true),
+        ] {
+            let entry = Entry::bare(b"a/b".to_vec());
+            let names = (temporary.into(), PathBuf::new());
+            let pending = PendingFile::new(0, entry, names, false);
+            assert_eq!(pending.apart(), apart.map(Path::new));
+            assert_eq!(pending.is_in_place(), in_place);
+        }
+    }
+
+    #[test]
+    fn pieces_are_accepted_once_and_only_if_requested() {
+        let table = EntryTable::default();
+        table.expect(pending(1, &[(0, 50), (60, 100)]));
+        table.expect(pending(2, &[(0, 10)]));
+        assert_eq!(table.wanted(), 100);
+        assert_eq!(table.find(1).unwrap().fill().uncompared_bytes, 90);
+        let numbers = |files: Vec<Arc<PendingFile>>| -> Vec<u64> {
+            files.iter().map(|file| file.number).collect()
+        };
+        let files = table.announce(&[piece(1, (10, 50)), piece(2, (0, 10))]);
+        assert_eq!(numbers(files.unwrap()), [1, 2]);
+        for refused in [piece(1, (10, 20)), piece(1, (50, 60)), piece(3, (0, 1))] {
+            let error = table.announce(&[refused]).unwrap_err();
+            assert_eq!(error.code, Code::Protocol);
+        }
+        table.announce(&[piece(1, (0, 10))]).unwrap();
+        // a range that differs from the source is requested
+        let file = table.find(1).unwrap();
+        assert!(file.owe((10, 20)));
+        table.want_more(10);
+        assert_eq!(table.wanted(), 110);
+        table.announce(&[piece(1, (10, 20))]).unwrap();
+        file.fill().failed = true;
+        assert!(!file.owe((10, 20)));
+        table.announce(&[piece(1, (10, 20))]).unwrap_err();
+        assert_eq!(numbers(table.pending()), [1, 2]);
+        assert!(table.find(3).is_none());
+    }
+
+    #[test]
+    fn digests_are_accepted_once_and_only_if_requested() {
+        let table = EntryTable::default();
+        let file = pending(1, &[]);
+        file.expect_digests(&[(0, 50)], digest::DigestKind::Blake3, Vec::new());
+        assert_eq!(file.held_digest(), digest::DigestKind::Blake3);
+        assert_eq!(file.fill().uncompared_bytes, 50);
+        table.expect(file);
+        assert_eq!(table.compare(1, (0, 20)).unwrap().number, 1);
+        for (number, span) in [(1, (0, 20)), (1, (40, 60)), (2, (0, 1))] {
+            let error = table.compare(number, span).unwrap_err();
+            assert_eq!(error.code, Code::Protocol);
+        }
+        // messages about a failed file may still arrive
+        let failed = table.find(1).unwrap();
+        table.settle(1, &failed.entry, Err(failure()));
+        assert!(table.find(1).is_none());
+        table.compare(1, (20, 50)).unwrap();
+    }
+
+    /// A copy is complete when no more bytes can arrive, and settled when all entries have a
+    /// result.
+    #[test]
+    fn copy_is_complete_when_no_more_bytes_can_arrive() {
+        for (owed, held, more) in [
+            (vec![], vec![], false),
+            (vec![(0, 9)], vec![], true),
+            (vec![], vec![(0, 9)], true),
+            (vec![(0, 9)], vec![(9, 20)], true),
+        ] {
+            let table = EntryTable::default();
+            table.list(1).unwrap();
+            let file = pending(0, &owed);
+            file.expect_digests(&held, digest::DigestKind::Crc128, Vec::new());
+            let entry = file.entry.clone();
+            table.expect(file);
+            assert!(!table.is_complete() && !table.is_closed());
+            table.close();
+            assert!(!table.is_complete() && table.is_closed() && !table.is_settled());
+            table.settle(0, &entry, Err(failure()));
+            assert_eq!(table.is_complete(), !more);
+            assert!(table.is_settled());
+            let announced = table.announce(&[piece(0, (0, 1))]);
+            assert_eq!(announced.is_ok(), owed == [(0, 9)]);
+        }
+        // a copy is not complete before the end of the list
+        let table = EntryTable::default();
+        assert!(!table.is_complete() && !table.is_settled());
+        table.expect(pending(0, &[]));
+        table.close();
+        assert!(!table.is_complete());
+    }
+
+    #[test]
+    fn peer_cannot_list_more_than_the_window() {
+        let table = EntryTable::default();
+        table.list(WINDOW - 1).unwrap();
+        table.list(1).unwrap();
+        table.skip();
+        table.settle(0, &file(0, 1), Ok(Settled::Now));
+        table.list(2).unwrap();
+        assert_eq!(table.list(1).unwrap_err().code, Code::Protocol);
+    }
+
+    #[test]
+    fn result_counts_entries_in_place() {
+        let table = EntryTable::default();
+        let (listener, heard) = sync_channel(9);
+        table.report_files(listener);
+        table.settle(0, &file(0, 10), Ok(Settled::Now));
+        table.settle(1, &file(1, 20), Ok(Settled::Before));
+        table.settle(2, &file(2, 40), Err(failure()));
+        let folder = |kind| Entry { kind, ..file(3, 0) };
+        table.settle(3, &folder(EntryKind::Folder), Ok(Settled::Before));
+        table.settle(4, &folder(EntryKind::FolderEnd), Ok(Settled::Now));
+        table.skip();
+        let counts = CopyResult {
+            entries: 3,
+            bytes: 30,
+            unchanged: 2,
+        };
+        assert_eq!(table.counts(), counts);
+        let (settled, failures) = table.take_settled();
+        assert_eq!((settled, failures.len()), (6, 1));
+        assert_eq!((failures[0].number, failures[0].code), (2, Code::Io as u8));
+        assert_eq!(table.take_settled(), (0, Vec::new()), "reported once");
+        let heard: Vec<_> = heard.try_iter().collect();
+        assert_eq!(heard, [PathBuf::from("0"), PathBuf::from("1")]);
+        table.set_expected(&file(7, 1));
+        assert_eq!(table.expected(), Path::new("7"));
+    }
+
+    #[test]
+    fn folder_ends_after_all_earlier_entries() {
+        let table = EntryTable::default();
+        table.expect(pending(2, &[]));
+        table.begin_links(0, &file(0, 1), 1);
+        table.end_folder(1, folder_end());
+        table.end_folder(5, folder_end());
+        let left = |table: &EntryTable| table.take_ended_folder().map(|(number, _)| number);
+        assert_eq!(left(&table), Some(1));
+        assert_eq!(left(&table), None, "an earlier file is pending");
+        let name = Name {
+            number: 4,
+            entry: file(4, 1),
+            temporary: PathBuf::new(),
+        };
+        assert!(table.link(0, name));
+        table.settle(2, &file(2, 1), Ok(Settled::Now));
+        assert_eq!(left(&table), None, "a hard link waits for its file");
+        assert!(table.take_ready_link().is_none());
+        table.settle(0, &file(0, 1), Ok(Settled::Now));
+        let (name, first) = table.take_ready_link().unwrap();
+        assert_eq!((name.number, first), (4, Ok(b"0".to_vec())));
+        table.settle(4, &name.entry, Ok(Settled::Now));
+        assert_eq!(left(&table), Some(5));
+        assert_eq!(left(&table), None);
+    }
+
+    fn folder_end() -> Entry {
+        Entry {
+            kind: EntryKind::FolderEnd,
+            ..file(9, 0)
+        }
+    }
+
+    #[test]
+    fn ranges_of_a_file_are_bounded() {
+        let count = SPANS_MAX as u64;
+        let mut spans: Vec<Span> = (0..count).map(|nth| (4 * nth, 4 * nth + 3)).collect();
+        assert!(take_out(&mut spans, (1, 2)));
+        assert_eq!(spans.len(), SPANS_MAX + 1);
+        assert!(
+            !take_out(&mut spans, (4, 5)),
+            "an honest sender does not split a file into so many ranges"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn removed_part_was_within_one_range(
+            cuts in prop::collection::btree_set(0_u64..60, 0..12),
+            parts in prop::collection::vec((0_u64..60, 0_u64..9), 1..20),
+        ) {
+            let cuts: Vec<u64> = cuts.into_iter().collect();
+            let pairs = cuts.chunks_exact(2);
+            let mut spans: Vec<Span> = pairs.map(|pair| (pair[0], pair[1])).collect();
+            for (from, len) in parts {
+                let part = (from, from + len);
+                let within = |byte: &u64, spans: &[Span]| spans.iter().any(|(f, t)| (*f..*t).contains(byte));
+                let before = spans.clone();
+                let fits = len > 0 && (part.0..part.1).all(|byte| within(&byte, &before));
+                // adjacent ranges stay separate: a part across both is in neither
+                let one = before.iter().any(|(f, t)| *f <= part.0 && part.1 <= *t);
+                prop_assert_eq!(take_out(&mut spans, part), fits && one);
+                for byte in 0..70 {
+                    let taken = fits && one && (part.0..part.1).contains(&byte);
+                    prop_assert_eq!(within(&byte, &spans), within(&byte, &before) && !taken);
+                }
+                prop_assert!(spans.iter().all(|(f, t)| f < t));
+                prop_assert!(spans.is_sorted());
+                prop_assert_eq!(bytes(&spans), (0..70).filter(|byte| within(byte, &spans)).count() as u64);
+            }
+        }
+    }
+}

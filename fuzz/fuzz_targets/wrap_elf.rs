@@ -1,4 +1,0 @@
-//! See `lighthaul_fuzz::cli::program`.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| lighthaul_fuzz::cli::program(octets));
