@@ -122,7 +122,7 @@ pub(crate) fn refuse(what: &str, full: Full) -> Error {
     Error::new(Code::Network, text)
 }
 
-const MAKE_ROOM: &str = "all shares are in use there and others wait, so that the newest session of the key that holds most ended; try again later";
+const MAKE_ROOM: &str = "all shares are in use there and others wait, so that the newest session of the key or network that holds most ended; try again later";
 
 #[cfg(test)]
 mod tests {
