@@ -119,7 +119,7 @@ impl Invitations {
             }
             if now.since(alive) > ALIVE {
                 alive = now;
-                session.say(&Message::Alive)?;
+                session.say(&Message::Alive { work: 0 })?;
             }
         }
     }

@@ -133,7 +133,7 @@ fn watched<T>(
             while !done.load(Relaxed) {
                 if session.clock.now().since(alive) > ALIVE {
                     alive = session.clock.now();
-                    session.say(&own::Message::Alive).ok();
+                    session.say(&own::Message::Alive { work: 0 }).ok();
                 }
                 let ask = || session.say(&Message::Which);
                 let asked = list.as_mut().map_or(Ok(()), |list| list.ask(ask));

@@ -18,14 +18,18 @@ pub struct Alive {
 }
 
 impl Alive {
-    /// Begins to say so, from a thread of `scope`.
-    pub fn say<'s>(scope: &'s Scope<'s, '_>, session: &'s Session) -> Self {
+    /// Begins to say so, from a thread of `scope`, with the counter of our work ([`Message::Alive`]).
+    pub fn say<'s>(
+        scope: &'s Scope<'s, '_>,
+        session: &'s Session,
+        mut work: impl FnMut() -> u64 + Send + 's,
+    ) -> Self {
         let (over, ends) = channel();
         scope.spawn(move || {
             let said = caught("sign of life", || {
                 while ends.recv_timeout(OFTEN) == Err(RecvTimeoutError::Timeout) {
                     // a peer that is done may be gone, and its last word be waiting for us
-                    session.say(&Message::Alive).ok();
+                    session.say(&Message::Alive { work: work() }).ok();
                 }
                 Ok(())
             });

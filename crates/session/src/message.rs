@@ -11,7 +11,7 @@ use crate::topic::{MESSAGE_MAX, Topic, decode, encode};
 use crate::{protocol, sentence};
 
 /// The version of the messages of all topics; both sides must speak the same.
-pub const VERSION: u16 = 11;
+pub const VERSION: u16 = 12;
 
 /// The most protocols that a peer has: a few times as many as there are.
 const PROTOCOLS_MAX: usize = 32;
@@ -57,7 +57,10 @@ pub enum Message {
         nanos: u64,
     },
     /// This side is there, even if it has nothing else to say.
-    Alive,
+    Alive {
+        /// Counter that rises while this side works on what the peer waits for.
+        work: u64,
+    },
     /// This side cannot go on.
     Failed {
         /// The exit code.
@@ -154,7 +157,7 @@ mod tests {
 
     #[test]
     fn messages_of_other_topics_do_not_decode() {
-        let mut octets = Message::Alive.encode();
+        let mut octets = Message::Alive { work: 1 }.encode();
         octets[0] = 1;
         assert!(Message::decode(&octets).is_err());
         assert!(Message::decode(&[]).is_err());

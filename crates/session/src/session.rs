@@ -58,6 +58,8 @@ pub struct Session {
     told: Mutex<Option<Error>>,
     /// When the peer was last heard, in nanoseconds of the clock.
     heard_at: AtomicU64,
+    /// The peer's counter of its work.
+    told_work: AtomicU64,
 }
 
 /// How a peer is called, the first time and for further connections.
@@ -120,6 +122,7 @@ impl Session {
             call: None,
             told: Mutex::default(),
             heard_at: AtomicU64::new(0),
+            told_work: AtomicU64::new(0),
         })
     }
 
@@ -237,10 +240,15 @@ impl Session {
         Instant::ZERO + Duration::from_nanos(self.heard_at.load(Relaxed))
     }
 
+    /// The last value of the peer's counter of its work ([`Message::Alive`]).
+    pub fn told_work(&self) -> u64 {
+        self.told_work.load(Relaxed)
+    }
+
     /// The message in `frame`; nothing if that only says that the peer is there.
     fn understand<M: Topic>(&self, frame: &Frame) -> Result<Option<M>, Error> {
         match self.look(frame)? {
-            Some(Message::Alive) => return Ok(None),
+            Some(Message::Alive { .. }) => return Ok(None),
             // a busy host sees a train in two parts, and tells of both
             Some(Message::Train { .. }) if M::NUMBER != Message::NUMBER => return Ok(None),
             None if frame.octets.first() == Some(&M::NUMBER) => {}
@@ -265,6 +273,9 @@ impl Session {
             let error = Error::new(Code::from_number(code), why);
             self.told().get_or_insert_with(|| error.clone());
             return Err(error);
+        }
+        if let Message::Alive { work } = message {
+            self.told_work.store(work, Relaxed);
         }
         Ok(Some(message))
     }

@@ -1,13 +1,15 @@
 //! The threads of one transfer: the first that fails stops the others.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
 use lighthaul_session::error::{Code, Error, caught};
+
+use crate::work::Work;
 
 /// How often a thread that waits looks whether it is to stop.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
@@ -17,6 +19,8 @@ pub(crate) const LOOK: Duration = Duration::from_millis(100);
 pub(crate) struct Crew {
     stopped: AtomicBool,
     failure: Mutex<Option<Error>>,
+    /// Work of this side.
+    pub(crate) work: Arc<Work>,
     #[cfg(test)]
     fault: tests::Fault,
 }

@@ -6,6 +6,7 @@
 //! - [`vector`]: what a circuit carries; [`ease`]: how fast it goes when the receiving host drops
 //! - [`relay`]: what is said of a copy between two others
 //! - [`watch`]: what an onlooker sees
+//! - `work`: steps of one side, counted; `stall`: end of a copy in which nobody works
 
 pub mod budget;
 pub mod ease;
@@ -19,3 +20,5 @@ pub mod watch;
 mod board;
 mod crew;
 mod failures;
+mod stall;
+mod work;

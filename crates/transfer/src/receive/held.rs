@@ -38,7 +38,9 @@ impl HeldCheck<'_> {
         for held in todo {
             self.transfer.crew.check()?;
             let (entry, span) = (held.file.number, held.span);
+            let step = self.transfer.crew.work.begin();
             let wanted = self.check(held)?;
+            drop(step);
             let compared = Compared {
                 entry,
                 span,

@@ -86,7 +86,7 @@ impl Judge<'_> {
         let Listing::Begin { named } = self.hear()? else {
             return Err(Error::new(Code::Protocol, "the peer listed nothing"));
         };
-        let (landing, root) = landing.prepare(named)?;
+        let (landing, root) = self.prepare(landing, named)?;
         let mut place = Place {
             landing,
             root,
@@ -160,6 +160,7 @@ impl Judge<'_> {
                 .transfer
                 .crew
                 .receive(&self.transfer.stream, self.transfer.session.clock)?;
+            self.transfer.crew.work.advance();
             match (decode(&frame.octets), self.list) {
                 (Ok(Listing::Which), Some(list)) => list.ask(),
                 (heard, _) => return heard,
@@ -178,7 +179,14 @@ impl Judge<'_> {
         Ok(())
     }
 
+    /// Prepares the place where entries land.
+    fn prepare(&self, landing: Landing, named: bool) -> Result<(Landing, Root), Error> {
+        let _step = self.transfer.crew.work.begin();
+        landing.prepare(named)
+    }
+
     fn page(&self, place: &mut Place, packed: &[u8]) -> Result<Wanted, Error> {
+        let _step = self.transfer.crew.work.begin();
         let entries = unpack(packed)?;
         self.transfer.ledger.list(entries.len() as u64)?;
         let mut wanted = Wanted {
@@ -514,6 +522,7 @@ impl Judge<'_> {
         if self.transfer.options().dry_run.is_some() {
             return;
         }
+        let _step = self.transfer.crew.work.begin();
         let folders = [Some(path.to_owned()), self.transfer.cradle.folder(path)];
         for folder in folders.into_iter().flatten() {
             let names = place.root.names(&folder, names::PREFIX);

@@ -114,6 +114,7 @@ impl Judge<'_> {
         let removed = {
             // a transfer that has failed, or whose caller may no longer write, removes nothing more
             let keep = |path: &[u8], kind| {
+                self.transfer.crew.work.advance();
                 self.transfer.crew.check().is_err() || self.keeps(place, path, kind)
             };
             let note = |path: &[u8]| {

@@ -100,12 +100,14 @@ impl<'a> Publisher<'a> {
         loop {
             let next = jobs.recv_timeout(LOOK);
             let has_ended = matches!(next, Err(RecvTimeoutError::Disconnected));
+            let step = self.crew.work.begin();
             // what has come while the disk was busy goes there together
             for job in next.ok().into_iter().chain(jobs.try_iter()) {
                 self.take(job);
             }
             // what is proved stays, also where the copy fails: the next need not send it again
             self.settle()?;
+            drop(step);
             self.crew.check()?;
             if has_ended {
                 break;
@@ -115,6 +117,7 @@ impl<'a> Publisher<'a> {
             self.crew.check()?;
             std::thread::park_timeout(LOOK);
         }
+        let _step = self.crew.work.begin();
         if !self.arrived.is_empty() {
             return Err(Error::new(Code::Protocol, "the sender left out a digest"));
         }
@@ -486,6 +489,7 @@ impl<'a> Publisher<'a> {
 
     /// Removes what will not be published, but for what a later run can go on with.
     pub(crate) fn clean(&mut self) {
+        let _step = self.crew.work.begin();
         for file in self.ledger.pending() {
             let mut fill = file.fill();
             let data_len = file.entry.data_len();

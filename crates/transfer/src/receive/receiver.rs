@@ -34,6 +34,7 @@ use super::transfer::Transfer;
 use crate::crew::Crew;
 use crate::failures::Failures;
 use crate::message::{Announced, Listing, Message, Progress, Report, UNANSWERED_MAX};
+use crate::stall::Stall;
 use crate::watch::{Failed, Sight, Summary, Watcher, announce};
 
 /// How often the sender hears how we are doing.
@@ -133,6 +134,8 @@ fn tell(list: &Told, crew: &Crew, stream: &Stream) -> Result<(), Error> {
         crew.check()?;
         let say = |page| Ok(stream.send(&Frame::message(Listing::Take(page).encode()))?);
         list.answer(|| stream.has_room(), say)?;
+        // the list may come from somebody who thinks
+        crew.work.wait();
         thread::park_timeout(TICK);
     }
     Ok(())
@@ -232,7 +235,7 @@ impl<'a> Receiving<'a, '_> {
             });
             drop((publisher, done));
         });
-        let _alive = Alive::say(scope, session);
+        let _alive = Alive::say(scope, session, crew.work.counter());
         *open = Some(outlets);
         let mut summary = self.watch(open, &finished)?;
         summary.elapsed = session.clock.now().since(self.begun);
@@ -242,8 +245,11 @@ impl<'a> Receiving<'a, '_> {
 
     /// Waits until it is known where files go.
     fn landed(&self, lands: &Receiver<Landed>) -> Result<Landed, Error> {
+        let (session, crew) = (self.transfer.session, &self.transfer.crew);
+        let mut stall = Stall::new(session.clock.now(), self.transfer.options().stall);
         loop {
-            self.transfer.crew.check()?;
+            crew.check()?;
+            stall.check(session.clock.now(), &crew.work, session.told_work())?;
             match lands.recv_timeout(TICK) {
                 Ok(landed) => return Ok(landed),
                 Err(_) if self.transfer.session.control.has_ended() => {
@@ -266,6 +272,10 @@ impl<'a> Receiving<'a, '_> {
         let clock = self.transfer.session.clock;
         let mut progress_at = clock.now();
         let mut moved = (clock.now(), 0);
+        let transfer = self.transfer;
+        let work = &transfer.crew.work;
+        let mut stall = Stall::new(clock.now(), self.transfer.options().stall);
+        let mut arrived = 0;
         loop {
             self.transfer.crew.check()?;
             self.show();
@@ -275,8 +285,14 @@ impl<'a> Receiving<'a, '_> {
                 progress_at = now + PROGRESS;
                 self.tell_progress()?;
             }
-            let bytes = self.transfer.board.motion(u64::MAX).sent;
-            if bytes != moved.1 || self.transfer.board.motion(1).held || outlets.is_none() {
+            let motion = self.transfer.board.motion(u64::MAX);
+            if motion.done > arrived || motion.held {
+                arrived = arrived.max(motion.done);
+                work.advance();
+            }
+            stall.check(now, work, self.transfer.session.told_work())?;
+            let bytes = motion.sent;
+            if bytes != moved.1 || motion.held || outlets.is_none() {
                 moved = (now, bytes);
             }
             if self.is_over(outlets.as_ref()) {
@@ -314,6 +330,9 @@ impl<'a> Receiving<'a, '_> {
     /// Takes in what the sender says; answers whether more objects are to come.
     fn take(&mut self, message: Message, outlets: &mut Option<Outlets>) -> Result<bool, Error> {
         let lie = |text: &str| Err(Error::new(Code::Protocol, text));
+        if !matches!(message, Message::Warning { .. }) {
+            self.transfer.crew.work.advance();
+        }
         if message == Message::Sent && outlets.is_none() {
             return Ok(false);
         }
@@ -452,6 +471,8 @@ impl<'a> Receiving<'a, '_> {
     }
 
     fn show(&mut self) {
+        // whoever looks may take long, as with a pager
+        let _step = self.transfer.crew.work.begin();
         for sight in self.transfer.board.take_sights() {
             if let Sight::Failed(failed) = &sight {
                 self.failures.push(failed.clone());
@@ -464,6 +485,27 @@ impl<'a> Receiving<'a, '_> {
         }
     }
 
+    /// Waits until the sender closes, as long as it works on what it was told.
+    fn await_end(&self) {
+        let (session, work) = (self.transfer.session, &self.transfer.crew.work);
+        let mut stall = Stall::new(session.clock.now(), self.transfer.options().stall);
+        loop {
+            match session.hear_for::<Message>(TICK) {
+                Ok(_) => {}
+                Err(error) if error.code == Code::TimedOut => {
+                    if session.clock.now().since(session.heard_at()) >= FAREWELL {
+                        return;
+                    }
+                }
+                Err(_) => return,
+            }
+            let worked = stall.check(session.clock.now(), work, session.told_work());
+            if worked.is_err() {
+                return;
+            }
+        }
+    }
+
     fn conclude(&mut self) -> Result<Summary, Error> {
         self.show();
         self.tell_progress()?;
@@ -473,18 +515,7 @@ impl<'a> Receiving<'a, '_> {
         self.transfer.session.control.flush(FLUSH);
         // it closes when it has heard that, and says that it is there until then; to close first would be to
         // take it for a loss
-        let clock = self.transfer.session.clock;
-        loop {
-            match self.transfer.session.hear_for::<Message>(FAREWELL) {
-                Ok(_) => {}
-                Err(error) if error.code == Code::TimedOut => {
-                    if clock.now().since(self.transfer.session.heard_at()) >= FAREWELL {
-                        break;
-                    }
-                }
-                Err(_) => break,
-            }
-        }
+        self.await_end();
         Ok(Summary {
             entries: verdict.entries,
             bytes: verdict.bytes,

@@ -164,6 +164,8 @@ impl Sink for FileSink {
     }
 
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), World> {
+        let crew = Arc::clone(&self.crew);
+        let _step = crew.work.begin();
         self.put(offset, bytes).map_err(|error| {
             let text = error.text.clone();
             self.crew.fail(error);

@@ -27,13 +27,14 @@ use lighthaul_session::session::Session;
 
 use super::held::HeldReader;
 use super::lane::{Common, SendLane};
-use super::scan::Scan;
+use super::scan::{Names, Scan};
 use super::settings::Settings;
 use super::source::FileSource;
 use super::transfer::Transfer;
 use crate::ease::Ease;
 use crate::failures::Failures;
 use crate::message::{Message, Progress, Verdict};
+use crate::stall::Stall;
 use crate::watch::{Failed, Sight, Summary, Watcher, announce};
 
 /// Used when a path carries datagrams but none of a train arrived.
@@ -57,8 +58,14 @@ pub fn send(
         begun: session.clock.now(),
         failures: Failures::default(),
     };
+    let names = match (&finds.from, options.listed) {
+        (Origin::There(_), _) => Names::Awaited,
+        (Origin::Here(_), true) => Names::Listed,
+        (Origin::Here(_), false) => Names::Walked,
+    };
     let scan = Scan {
         transfer: &transfer,
+        names,
     };
     let (named, top) = (finds.named, finds.top);
     let (found, list) = match finds.from {
@@ -138,7 +145,11 @@ impl<'a> Sending<'a, '_> {
             lane.share = common.trc.is_none().then(|| Arc::clone(&share));
             let (told, reports) = channel();
             let kind = self.transfer.options().digest;
-            let source = FileSource::new(Arc::clone(&self.transfer.ground), (kind, open_max), told);
+            let from = (
+                Arc::clone(&self.transfer.ground),
+                Arc::clone(&self.transfer.crew.work),
+            );
+            let source = FileSource::new(from, (kind, open_max), told);
             let store = ReadAhead::start(source, offer.packet_len, memory)?;
             let (crew, common, done) = (&self.transfer.crew, common.clone(), done.clone());
             scope.spawn(move || {
@@ -160,7 +171,7 @@ impl<'a> Sending<'a, '_> {
                 Err(std::sync::mpsc::TryRecvError::Empty)
             )
         };
-        let _alive = Alive::say(scope, session);
+        let _alive = Alive::say(scope, session, self.transfer.crew.work.counter());
         let mut summary = self.watch(&share, rate, lanes_run)?;
         summary.elapsed = session.clock.now().since(self.begun);
         summary.moving = session.clock.now().since(started);
@@ -236,10 +247,21 @@ impl<'a> Sending<'a, '_> {
         let begun = clock.now();
         let mut progress = Progress::default();
         let mut sent = false;
+        let work = &self.transfer.crew.work;
+        let mut stall = Stall::new(begun, self.transfer.options().stall);
+        let mut best = 0;
         loop {
             self.transfer.crew.check()?;
             self.show();
             self.failures.bear()?;
+            let now = self.evidence();
+            if now > best {
+                best = now;
+                work.advance();
+            } else if !sent && self.is_paced() {
+                work.wait();
+            }
+            stall.check(clock.now(), work, self.transfer.session.told_work())?;
             share.set(self.limited(eased));
             if !sent && !lanes_run() {
                 sent = true;
@@ -296,6 +318,21 @@ impl<'a> Sending<'a, '_> {
         Ok(())
     }
 
+    /// A number that rises while packets leave, and with what the receiver has of what was listed.
+    fn evidence(&self) -> u64 {
+        let totals = self.transfer.queue.totals();
+        let motion = self.transfer.board.motion(totals.wanted);
+        let published = motion.published.min(totals.entries);
+        [motion.sent, published, totals.settled]
+            .into_iter()
+            .fold(motion.done, u64::saturating_add)
+    }
+
+    /// Whether a circuit or a timetable may have the lanes wait.
+    fn is_paced(&self) -> bool {
+        !self.transfer.options().trc.is_empty() || self.transfer.settings.limit.is_some()
+    }
+
     /// The part of `rate` that the timetable allows now.
     fn limited(&self, rate: Rate) -> Rate {
         let limit = self.transfer.settings.limit.as_ref();
@@ -310,6 +347,7 @@ impl<'a> Sending<'a, '_> {
                 Ok(())
             }
             Message::Hashed(hashed) if hashed.is_sound() => {
+                self.transfer.crew.work.advance();
                 self.transfer.board.show(Sight::Hashed(hashed));
                 Ok(())
             }
@@ -356,6 +394,8 @@ impl<'a> Sending<'a, '_> {
     }
 
     fn show(&mut self) {
+        // whoever looks may take long, as with a pager
+        let _step = self.transfer.crew.work.begin();
         for sight in self.transfer.board.take_sights() {
             if let Sight::Failed(failed) = &sight {
                 self.failures.push(failed.clone());
