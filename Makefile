@@ -9,8 +9,10 @@ NEEDS = ip:iproute2 ethtool:ethtool iperf3:iperf3 rsync:rsync ssh:openssh-client
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 
 SECONDS_EACH ?= 600
+# `make test` has 20 power cuts for each scenario, so here each has one
+CRASH = --runs 5 --files 300 --size 32MiB --rate 200Mb/s --rtt 20ms --cuts 1
 
-.PHONY: help setup build demo quick test mutants attacks fuzz check fmt clippy doc book tidy sim figures bench lab install
+.PHONY: help setup build demo quick test mutants attacks fuzz check fmt clippy doc book tidy crash sim figures bench lab install
 help: ## print this
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
@@ -61,6 +63,9 @@ tidy: ## hold the rules of the house
 	$(CARGO) run --quiet --package lighthaul-tidy
 lab: setup build ## a shell between two hosts, 1 Gb/s and 100 ms apart
 	$(TARGET)/release/lighthaul lab shell --rate 1Gb/s --rtt 100ms
+crash: ## kill copies and cut the power of disks at random moments, for a minute; SEED=NUMBER repeats a run
+	$(CARGO) build --locked --package lighthaul-cli --bin lighthaul
+	$(CARGO) xtask crash --program $(TARGET)/debug/lighthaul $(CRASH) $(if $(SEED),--seed $(SEED))
 sim: ## run every protocol in random worlds for a minute
 	$(CARGO) xtask sim
 figures: build ## draw the papers' figures again

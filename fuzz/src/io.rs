@@ -83,7 +83,7 @@ pub fn record(octets: &[u8]) {
     let mut step = 1;
     while taken < octets.len() {
         let wants = record.wants();
-        assert!(wants > 0 && wants <= usize::from(u16::MAX));
+        assert!(wants > 0 && u16::try_from(wants).is_ok());
         let len = wants.min(octets.len() - taken).min(step);
         record.take(&octets[taken..taken + len]);
         taken += len;

@@ -3,8 +3,10 @@
 //! A holder has one seat, which uses a number of units of each resource. Limits apply to one identity, one host, one
 //! site and all of them together. Where a group is full, a newcomer first revokes the seat in it that has been idle
 //! longest. Else it revokes the newest seat of the identity that uses the most in the group, if that is more than the
-//! newcomer will use. Shares converge to equal shares (max-min fairness), and no set of greedy identities can lock
-//! another identity out.
+//! newcomer will use. If no identity uses that much and all seats are taken, sites are compared in the same way. A
+//! stranger never takes the seat of an identity then.
+//! Shares converge to equal shares (max-min fairness), first of identities, then of sites. So no set of greedy
+//! identities can lock another identity out, and no site another site.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -258,9 +260,35 @@ impl<I: Clone + Ord, const N: usize> Seats<I, N> {
             .and_then(|own| shares.get(own))
             .map_or(0, |(uses, _)| *uses);
         let richest = shares.into_values().max();
-        richest
-            .filter(|(uses, _)| *uses > own.saturating_add(wanted))
-            .map(|(_, newest)| newest)
+        let richest = richest.filter(|(uses, _)| *uses > own.saturating_add(wanted));
+        match (richest, group) {
+            (Some((_, newest)), _) => Some(newest),
+            (None, Group::All) => Self::of_largest_site((resource, wanted), newcomer, there()),
+            (None, Group::Identity(_) | Group::Place(_)) => None,
+        }
+    }
+
+    /// The newest seat of the site that uses most, if that is more than the newcomer's site will use.
+    fn of_largest_site<'a>(
+        (resource, wanted): (usize, u64),
+        newcomer: &Holder<I, N>,
+        there: impl Iterator<Item = (&'a u64, &'a Holder<I, N>)>,
+    ) -> Option<u64>
+    where
+        I: 'a,
+    {
+        let mut sites: BTreeMap<Prefix, (u64, Option<u64>)> = BTreeMap::new();
+        for (number, holder) in there {
+            let (uses, newest) = sites.entry(holder.site()).or_default();
+            *uses += holder.uses[resource];
+            if newcomer.identity.is_some() || holder.identity.is_none() {
+                *newest = Some(*number);
+            }
+        }
+        let own = sites.get(&newcomer.site()).map_or(0, |(uses, _)| *uses);
+        let largest = sites.into_values().max();
+        let largest = largest.filter(|(uses, _)| *uses > own.saturating_add(wanted));
+        largest.and_then(|(_, newest)| newest)
     }
 }
 
@@ -282,6 +310,11 @@ impl<I: Ord> Group<'_, I> {
 }
 
 impl<I, const N: usize> Holder<I, N> {
+    /// Its largest place.
+    const fn site(&self) -> Prefix {
+        self.places[2]
+    }
+
     /// The groups it is in, smallest first.
     fn groups(&self) -> [Option<(Within, Group<'_, I>)>; 5] {
         let identity = self.identity.as_ref().map(Group::Identity);
@@ -409,6 +442,42 @@ mod tests {
     }
 
     #[test]
+    fn full_table_revokes_newest_seat_of_largest_site_where_identities_are_equal() {
+        let mut seats = Seats::new([Limits::parts_of(16)]);
+        // as many as one site may have, each of an identity of its own
+        for who in 0..14 {
+            let host = who % 3;
+            seats.take(Some(who), address(1, host), [1]).unwrap();
+        }
+        let refused = seats.take(Some(14), address(1, 7), [1]);
+        assert_eq!(refused, Err(full(Within::Site, 14)));
+        seats.take(Some(20), address(2, 1), [1]).unwrap();
+        seats.take(Some(21), address(2, 2), [1]).unwrap();
+        let mut take = |who, site, host| seats.take(Some(who), address(site, host), [1]);
+        assert_eq!(take(30, 3, 1).unwrap().revoked, [13]);
+        assert_eq!(take(31, 3, 2).unwrap().revoked, [12]);
+        for who in 32..36 {
+            take(who, 3, who).unwrap();
+        }
+        // sites 1 and 3 are equal but for one seat, which changes nothing
+        assert_eq!(take(36, 3, 9).unwrap().revoked, [7]);
+        assert_eq!(take(37, 3, 9), Err(full(Within::All, 16)));
+        assert_eq!(take(22, 2, 3).unwrap().revoked, [22]);
+    }
+
+    #[test]
+    fn stranger_takes_no_seat_of_an_identity() {
+        let mut seats = Seats::new([Limits { all: 4, ..LIMITS }]);
+        for who in 0..3 {
+            seats.take(Some(who), address(1, who), [1]).unwrap();
+        }
+        let stranger = seats.take(None, address(1, 9), [1]).unwrap().number;
+        let mut take = |site| seats.take(None, address(site, 1), [1]);
+        assert_eq!(take(2).unwrap().revoked, [stranger]);
+        assert_eq!(take(3), Err(full(Within::All, 4)));
+    }
+
+    #[test]
     fn weighted_resources_are_bounded_and_equalized_per_identity() {
         let files = Limits {
             all: 100,
@@ -518,8 +587,20 @@ mod tests {
                         let own = using().filter(|seat| who.is_some() && seat.1 == who);
                         let own: u64 = own.map(|seat| seat.3[resource]).sum();
                         let rich = best.filter(|(sum, _)| *sum > own + uses[resource]);
+                        let site = |address| Prefix::of(address, 24);
+                        let of = |at: IpAddr| {
+                            let there = using().filter(move |seat| site(seat.2) == site(at));
+                            let sum: u64 = there.clone().map(|seat| seat.3[resource]).sum();
+                            let may_leave = there.filter(|seat| who.is_some() || seat.1.is_none());
+                            (sum, may_leave.map(|seat| seat.0).max())
+                        };
+                        let crowded = using().map(|seat| of(seat.2)).max();
+                        let crowded = crowded.filter(|(sum, _)| {
+                            group.0 == Within::All && *sum > of(address).0 + uses[resource]
+                        });
                         let victim = idle.map(|seat| seat.0);
                         let victim = victim.or_else(|| rich.map(|(_, newest)| newest));
+                        let victim = victim.or_else(|| crowded.and_then(|(_, newest)| newest));
                         let victim = victim.ok_or(Full {
                             resource,
                             within: group.0,

@@ -121,7 +121,7 @@ impl Invitations {
             }
             if now.since(alive) > KEEPALIVE_INTERVAL {
                 alive = now;
-                session.say(&Message::Keepalive)?;
+                session.say(&Message::Keepalive { work: 0 })?;
             }
         }
     }

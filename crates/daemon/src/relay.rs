@@ -132,7 +132,7 @@ fn monitored<T>(
             while !done.load(Relaxed) {
                 if session.clock.now().since(alive) > KEEPALIVE_INTERVAL {
                     alive = session.clock.now();
-                    session.say(&own::Message::Keepalive).ok();
+                    session.say(&own::Message::Keepalive { work: 0 }).ok();
                 }
                 let ask = || session.say(&Message::RequestPaths);
                 let asked = list.as_mut().map_or(Ok(()), |list| list.request_pages(ask));

@@ -4,10 +4,10 @@
 
 use proptest::prelude::*;
 
-#[path = "../../../fuzz/src/launch.rs"]
-mod launch;
 #[path = "../../../fuzz/harmless.rs"]
 mod harmless;
+#[path = "../../../fuzz/src/launch.rs"]
+mod launch;
 
 use harmless::{assert_harmless, assert_seeds_harmless};
 

@@ -9,20 +9,20 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_booking::books::{Books, Config, Policy, Quota};
-use lighthaul_booking::connections::Limits;
 use lighthaul_booking::certificate::ServerCertificate;
 use lighthaul_booking::circuits::{Circuits, with_device_limits};
+use lighthaul_booking::connections::Limits;
 use lighthaul_booking::error::Error as Refused;
 use lighthaul_booking::https::{ServerTrust, fetcher};
 use lighthaul_booking::identity::tokens::Tokens;
 use lighthaul_booking::identity::{Authenticator, Issuer, Keys};
+use lighthaul_booking::json::Timestamp;
 use lighthaul_booking::policies::{Policies, PolicyFile};
 use lighthaul_booking::serve::{Server, Settings as ServerSettings};
 use lighthaul_booking::store::Store;
 use lighthaul_booking::store::postgres::Postgres;
 use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking::topology::file;
-use lighthaul_booking::json::Timestamp;
 use lighthaul_circuit::driver::Driver;
 use lighthaul_circuit::exec::{Exec, config as exec};
 use lighthaul_circuit::linux::Shaper;
@@ -95,7 +95,12 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
     let drivers = drivers(settings, clock)?;
     let topology = with_device_limits(topology, &drivers).map_err(failed)?;
     let (rules, policies) = config(settings)?;
-    let books = Books::open(store(settings)?, topology, rules, || Timestamp(unix_nanos()));
+    let books = Books::open(
+        store(settings)?,
+        topology,
+        rules,
+        || Timestamp(unix_nanos()),
+    );
     let books = Arc::new(books.map_err(failed)?);
     if let Some(policies) = policies {
         follow(policies, Arc::clone(&books))?;

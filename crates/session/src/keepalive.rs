@@ -18,14 +18,18 @@ pub struct Keepalive {
 }
 
 impl Keepalive {
-    /// Starts the thread in `scope`.
-    pub fn start<'s>(scope: &'s Scope<'s, '_>, session: &'s Session) -> Self {
+    /// Starts the thread in `scope`, with the counter of our work ([`Message::Keepalive`]).
+    pub fn start<'s>(
+        scope: &'s Scope<'s, '_>,
+        session: &'s Session,
+        mut work: impl FnMut() -> u64 + Send + 's,
+    ) -> Self {
         let (stop, ends) = channel();
         scope.spawn(move || {
             let sent = caught("keepalive", || {
                 while ends.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                     // a peer that is done may have closed, and its last message may be unread
-                    session.say(&Message::Keepalive).ok();
+                    session.say(&Message::Keepalive { work: work() }).ok();
                 }
                 Ok(())
             });

@@ -13,7 +13,7 @@ use crate::topic::{MESSAGE_MAX, Topic, decode, encode};
 use crate::{peer_text, protocol};
 
 /// Version of the messages of all topics. Both sides must have the same.
-pub const VERSION: u16 = 11;
+pub const VERSION: u16 = 12;
 
 /// Most names of protocols that a peer may list.
 const PROTOCOLS_MAX: usize = 32;
@@ -60,7 +60,10 @@ pub enum Message {
         nanos: u64,
     },
     /// Keepalive of a side that has nothing else to send.
-    Keepalive,
+    Keepalive {
+        /// Counter that rises while this side works on what the peer waits for.
+        work: u64,
+    },
     /// This side stops because of an error.
     Failed {
         /// Exit status.
@@ -157,7 +160,7 @@ mod tests {
 
     #[test]
     fn messages_of_other_topics_do_not_decode() {
-        let mut octets = Message::Keepalive.encode();
+        let mut octets = Message::Keepalive { work: 1 }.encode();
         octets[0] = 1;
         assert!(Message::decode(&octets).is_err());
         assert!(Message::decode(&[]).is_err());

@@ -62,6 +62,8 @@ pub struct Session {
     told: Mutex<Option<Error>>,
     /// Time of the last frame of the peer, in nanoseconds of the clock.
     heard_at: AtomicU64,
+    /// The peer's counter of its work.
+    told_work: AtomicU64,
 }
 
 /// Route to a peer, for the first connection and for further ones.
@@ -125,6 +127,7 @@ impl Session {
             call: None,
             told: Mutex::default(),
             heard_at: AtomicU64::new(0),
+            told_work: AtomicU64::new(0),
         })
     }
 
@@ -248,10 +251,15 @@ impl Session {
         Instant::ZERO + Duration::from_nanos(self.heard_at.load(Relaxed))
     }
 
-    /// Decodes the message in `frame`. Returns none for a keepalive.
+    /// Decodes the last value of the peer's counter of its work ([`Message::Keepalive`]).
+    pub fn told_work(&self) -> u64 {
+        self.told_work.load(Relaxed)
+    }
+
+    /// The message in `frame`. Returns none for a keepalive.
     fn understand<M: Topic>(&self, frame: &Frame) -> Result<Option<M>, Error> {
         match self.look(frame)? {
-            Some(Message::Keepalive) => return Ok(None),
+            Some(Message::Keepalive { .. }) => return Ok(None),
             // a busy host sees a train in two parts, and reports both
             Some(Message::Train { .. }) if M::NUMBER != Message::NUMBER => return Ok(None),
             None if frame.octets.first() == Some(&M::NUMBER) => {}
@@ -277,6 +285,9 @@ impl Session {
             let error = Error::new(Code::from_number(code), why);
             self.told().get_or_insert_with(|| error.clone());
             return Err(error);
+        }
+        if let Message::Keepalive { work } = message {
+            self.told_work.store(work, Relaxed);
         }
         Ok(Some(message))
     }

@@ -62,7 +62,8 @@ pub fn send(
     session.say(&Message::Begin { offer, message_len })?;
     session.control.limit_silence(SILENCE_MAX);
     thread::scope(|scope| {
-        let _alive = Keepalive::start(scope, session);
+        // a stream may rest, and nothing is owed
+        let _alive = Keepalive::start(scope, session, || 0);
         send_from(
             file,
             (session, wanted),
@@ -119,7 +120,8 @@ pub fn receive(
     }
     session.control.limit_silence(SILENCE_MAX);
     thread::scope(|scope| {
-        let _alive = Keepalive::start(scope, session);
+        // a stream may rest, and nothing is owed
+        let _alive = Keepalive::start(scope, session, || 0);
         receive_into(
             file,
             (session, wanted),

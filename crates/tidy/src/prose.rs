@@ -172,12 +172,7 @@ const BANNED: [(&str, &str); 14] = [
 ];
 
 /// Places whose text is still to be gone over.
-const NOT_YET: [&str; 4] = [
-    "CHANGELOG.md",
-    "bench/",
-    "figures/",
-    "fuzz/",
-];
+const NOT_YET: [&str; 4] = ["CHANGELOG.md", "bench/", "figures/", "fuzz/"];
 
 #[cfg(test)]
 mod tests {

@@ -2,23 +2,61 @@
 
 use crate::fault::Fault;
 use crate::sources::Sources;
+use crate::tokens::{after_group, tokens};
 
-/// Finds tests that print that they are skipped. Only `lighthaul-testkit` records skips, or fails
-/// where all tests are required.
+/// Finds tests that print that they are skipped, or return where an environment variable is
+/// missing. Only `lighthaul-testkit` records skips, or fails where all tests are required.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     let elsewhere = sources.ending(".rs").filter(|file| {
         let is_ours = file.path.starts_with("crates/");
         is_ours && !KNOWN.iter().any(|known| file.path.starts_with(known))
     });
-    let says = |text: &str| SAID.iter().any(|said| text.contains(said));
-    elsewhere
-        .filter(|file| says(&file.text))
-        .map(|file| {
+    let mut faults = Vec::new();
+    for file in elsewhere {
+        if SAID.iter().any(|said| file.text.contains(said)) {
             let text =
                 "prints that a test is skipped: call lighthaul_testkit::skip or lacks instead";
-            Fault::new(&file.path, text)
-        })
-        .collect()
+            faults.push(Fault::new(&file.path, text));
+        }
+        if let Some(test) = silent_test(&file.text) {
+            let text = format!(
+                "{test} returns where an environment variable is missing: call lighthaul_testkit::skip, or ignore a test \
+                 that others start"
+            );
+            faults.push(Fault::new(&file.path, text));
+        }
+    }
+    faults
+}
+
+/// Returns the name of a test that is not ignored and returns where an environment variable is
+/// missing, whatever names the variable.
+fn silent_test(text: &str) -> Option<String> {
+    let tokens = tokens(text);
+    let tests = (0..tokens.len()).filter(|at| tokens[*at..].starts_with(&["#", "[", "test", "]"]));
+    for at in tests {
+        let function = at + tokens[at..].iter().position(|token| *token == "fn")?;
+        let body = function + tokens[function..].iter().position(|token| *token == "{")?;
+        let is_ignored = tokens[at..function].contains(&"ignore");
+        let inside = &tokens[body..after_group(&tokens, body)];
+        if !is_ignored && returns_without_variable(inside) {
+            return tokens.get(function + 1).map(|name| (*name).to_owned());
+        }
+    }
+    None
+}
+
+/// Reports whether the statement that reads an environment variable may return.
+fn returns_without_variable(body: &[&str]) -> bool {
+    let reads = |at: &usize| {
+        let call = &body[*at..];
+        call.starts_with(&["env", "::", "var", "("])
+            || call.starts_with(&["env", "::", "var_os", "("])
+    };
+    (0..body.len()).filter(reads).any(|at| {
+        let mut statement = body[at..].iter().take_while(|token| **token != ";");
+        statement.any(|token| *token == "return")
+    })
 }
 
 /// Crate that records skips, and the code of this rule.
@@ -40,5 +78,24 @@ mod tests {
             ("crates/testkit/src/skip.rs", silent),
         ];
         assert_eq!(check(&Sources::of(&files)).len(), 1);
+    }
+
+    #[test]
+    fn tests_that_return_without_an_environment_variable_are_found() {
+        let found = |text: &str| check(&Sources::of(&[("crates/io/tests/a.rs", text)])).len();
+        for text in [
+            "#[test] fn a() { let Ok(url) = env::var(STORE) else { return; }; }",
+            "#[test]\nfn a() { let Ok(x) = std::env::var(\"STORE\") else { return }; }",
+            "#[test] fn a() { if env::var_os(STORE).is_none() { return; } work(); }",
+        ] {
+            assert_eq!(found(text), 1, "{text}");
+        }
+        for text in [
+            "#[test] #[ignore = \"another test starts it\"] fn a() { let Ok(x) = env::var(X) else { return; }; }",
+            "#[test] fn a() { let seed = env::var(SEED).ok(); if seed.is_none() { work(); } }",
+            "fn a() { let Ok(url) = env::var(STORE) else { return; }; }",
+        ] {
+            assert_eq!(found(text), 0, "{text}");
+        }
     }
 }

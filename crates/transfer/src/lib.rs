@@ -8,6 +8,7 @@
 //!   drops datagrams
 //! - [`relay`]: messages about a copy between two other hosts
 //! - [`watch`]: events for an observer
+//! - `work`: steps of one side, counted; `stall`: end of a copy in which nobody works
 
 pub mod backoff;
 pub mod budget;
@@ -20,4 +21,6 @@ pub mod watch;
 
 mod failures;
 mod monitor;
+mod stall;
 mod thread_group;
+mod work;

@@ -1,13 +1,15 @@
 //! Group of the threads of a transfer. The first failure stops all of them.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
 use lighthaul_session::error::{Code, Error, caught};
+
+use crate::work::Work;
 
 /// Interval at which a waiting thread checks whether it must stop.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -17,6 +19,8 @@ pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 pub(crate) struct ThreadGroup {
     stopped: AtomicBool,
     failure: Mutex<Option<Error>>,
+    /// Work of this side.
+    pub(crate) work: Arc<Work>,
     #[cfg(test)]
     fault: tests::Fault,
 }

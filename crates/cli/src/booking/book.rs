@@ -1,6 +1,6 @@
 //! `lighthaul book` and `lighthaul quote`.
 
-use lighthaul_booking::json::{Bps, FlowAt, NewReservation, Provision, Shape, IsoDuration};
+use lighthaul_booking::json::{Bps, FlowAt, IsoDuration, NewReservation, Provision, Shape};
 use lighthaul_remote::scheduler::{failed, reach};
 use lighthaul_session::error::Error;
 

@@ -1,8 +1,8 @@
 //! `lighthaul scheduler`: turns options into settings of the service, and runs it.
 
 use lighthaul_booking::books::Quota;
-use lighthaul_booking::connections::Limits;
 use lighthaul_booking::certificate::ServerCertificate;
+use lighthaul_booking::connections::Limits;
 use lighthaul_booking::identity::Issuer;
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_remote::dial::load_key;

@@ -10,8 +10,11 @@ use lighthaul_io::control::FRAME_MAX;
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls::{self, Side};
 use lighthaul_io::host::wait::pause;
+use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
+use lighthaul_session::join::join;
 use lighthaul_session::message::{Hello, Message};
+use lighthaul_session::path::explore;
 use lighthaul_session::session::Session;
 use lighthaul_testkit::{Turn, report};
 use lighthaul_transfer::message::{self, Way};
@@ -258,6 +261,47 @@ fn stalled_client_with_deep_trees_blocks_no_other_key() {
     ));
     assert_honest_copies(&far);
     assert_no_file_was_missing(far);
+}
+
+/// Honest clients that work say so in the counter, which does not change here.
+#[test]
+fn client_that_only_says_that_it_is_there_is_ended() {
+    let far = Far::start("idle-client", &[]);
+    fs::write(far.target.join("file"), "bytes").unwrap();
+    let key = let_in(&far, "idle");
+    let session = silent(&far, &key).unwrap();
+    let request = message::Request {
+        way: Way::Send(vec![
+            far.target
+                .join("file")
+                .into_os_string()
+                .into_encoded_bytes(),
+        ]),
+        options: Options {
+            stall: 2,
+            ..Options::default()
+        },
+    };
+    let hello = Hello::about::<message::Message>(&request);
+    session.say(&Message::Hello(hello)).unwrap();
+    assert!(matches!(session.hear(), Ok(Message::Welcome { .. })));
+    let door = Door::Caller(false);
+    let mut path = explore(&session, &door, false, 1).unwrap();
+    let offer = path.listen::<message::Message>(&session).unwrap();
+    let message::Message::Offer(offer) = offer else {
+        panic!("nothing was offered")
+    };
+    join(&session, &door, offer.joins, false).unwrap();
+    let end = (0..60).find_map(|_| {
+        session.say(&Message::Alive { work: 7 }).ok();
+        let heard = session.hear_for::<message::Message>(Duration::from_secs(1));
+        heard.err().filter(|_| session.was_told())
+    });
+    let end = end.expect("the daemon waits for more than a minute");
+    assert_eq!(end.code, Code::TimedOut, "{end}");
+    assert!(end.text.contains("done nothing for 2 s"), "{end}");
+    drop(session);
+    assert_honest_copies(&far);
 }
 
 /// Leaves the process `id` no file but those that are open, or takes that back.

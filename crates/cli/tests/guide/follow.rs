@@ -89,7 +89,14 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_lighthaul");
 
 /// Commands that the pages use and that not every host has.
 const TOOLS: [&str; 8] = [
-    "curl", "jq", "xxd", "python3", "nft ", "tc ", "openssl", "pg_ctlcluster",
+    "curl",
+    "jq",
+    "xxd",
+    "python3",
+    "nft ",
+    "tc ",
+    "openssl",
+    "pg_ctlcluster",
 ];
 /// The hosts that pages speak of.
 const HOSTS_NAMED: [&str; 3] = ["here", "far", "other"];

@@ -49,9 +49,7 @@ struct Way {
 
 impl LinkKeeper {
     /// Keeps the link in a thread of its own, until the process stops.
-    pub(super) fn start(peer: Peer,
-        outgoing: Arc<OutgoingLink>,
-    ) -> Result<JoinHandle<()>, Error> {
+    pub(super) fn start(peer: Peer, outgoing: Arc<OutgoingLink>) -> Result<JoinHandle<()>, Error> {
         let ways = ways(&peer.addresses, &peer.via)?;
         let far = peer.daemon;
         let carried = AtomicBool::new(false);

@@ -39,7 +39,8 @@ impl ProgramListeners {
         }
         let failed = |e| Error::new(Code::Network, format!("cannot accept programs: {e}"));
         let shares = HostShares::new(settings.sessions as u64);
-        let doors = ProxyListeners::open(doors, ways, shares, settings.keepalive).map_err(failed)?;
+        let doors =
+            ProxyListeners::open(doors, ways, shares, settings.keepalive).map_err(failed)?;
         let doors = Some(doors);
         Ok(Self { rules, doors })
     }

@@ -9,8 +9,8 @@ use lighthaul_daemon::gateway_links::{GatewayLinks, OutgoingLink};
 use lighthaul_daemon::link_metrics;
 use lighthaul_daemon::serve::Server;
 use lighthaul_daemon::settings::{self as daemon, AccessPolicy};
-use lighthaul_gateway::proxy_listeners::Routes;
 use lighthaul_gateway::link_thread;
+use lighthaul_gateway::proxy_listeners::Routes;
 use lighthaul_gateway::settings::Settings as LinkSettings;
 use lighthaul_io::crypto::tls;
 use lighthaul_io::host::clock::Clock;
@@ -34,7 +34,9 @@ pub fn run(settings: Settings) -> Result<(), Error> {
         None => None,
     };
     // sessions for other targets continue there
-    links.onward = outgoing.as_ref().map(|(outgoing, _)| outgoing.handle.clone());
+    links.onward = outgoing
+        .as_ref()
+        .map(|(outgoing, _)| outgoing.handle.clone());
     let gateways = Arc::new(GatewayLinks::new(Arc::new(links)));
     let mut entrance = None;
     let mut cluster = None;

@@ -89,7 +89,7 @@ impl EntryChecker<'_> {
         let Listing::Begin { named } = self.receive()? else {
             return Err(PeerFault::Unexpected("the begin of the list of entries").into());
         };
-        let (target_folder, root) = target_folder.prepare(named)?;
+        let (target_folder, root) = self.prepare(target_folder, named)?;
         let mut place = Place {
             target_folder,
             root,
@@ -164,6 +164,7 @@ impl EntryChecker<'_> {
                 .transfer
                 .threads
                 .receive(&self.transfer.stream, self.transfer.session.clock)?;
+            self.transfer.threads.work.advance();
             match (decode(&frame.octets), self.list) {
                 (Ok(Listing::RequestPaths), Some(list)) => list.request(),
                 (heard, _) => return heard,
@@ -182,8 +183,15 @@ impl EntryChecker<'_> {
         Ok(())
     }
 
+    /// Prepares the folder where entries land.
+    fn prepare(&self, folder: TargetFolder, named: bool) -> Result<(TargetFolder, Root), Error> {
+        let _step = self.transfer.threads.work.begin();
+        folder.prepare(named)
+    }
+
     /// Handles a page of entries. Returns the files that must be sent.
     fn check_page(&self, place: &mut Place, packed: &[u8]) -> Result<Wanted, Error> {
+        let _step = self.transfer.threads.work.begin();
         let entries = unpack(packed)?;
         self.transfer.table.list(entries.len() as u64)?;
         let mut wanted = Wanted {
@@ -523,6 +531,7 @@ impl EntryChecker<'_> {
         if self.transfer.options().dry_run.is_some() {
             return;
         }
+        let _step = self.transfer.threads.work.begin();
         let folders = [Some(path.to_owned()), self.transfer.temp_place.folder(path)];
         for folder in folders.into_iter().flatten() {
             let names = place.root.names(&folder, names::PREFIX);

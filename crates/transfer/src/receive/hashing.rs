@@ -34,7 +34,10 @@ impl Hasher<'_> {
             let is_over = self.transfer.table.is_settled();
             let patience = if is_over { Duration::ZERO } else { LOOK };
             match files.recv_timeout(patience) {
-                Ok(path) => self.file(&path)?,
+                Ok(path) => {
+                    let _step = self.transfer.threads.work.begin();
+                    self.file(&path)?;
+                }
                 Err(RecvTimeoutError::Timeout) if is_over => return Ok(()),
                 Err(RecvTimeoutError::Timeout) => self.transfer.threads.check()?,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),

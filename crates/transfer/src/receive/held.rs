@@ -40,7 +40,9 @@ impl HeldCheck<'_> {
         for held in todo {
             self.transfer.threads.check()?;
             let (entry, span) = (held.file.number, held.span);
+            let step = self.transfer.threads.work.begin();
             let wanted = self.check(held)?;
+            drop(step);
             let compared = Compared {
                 entry,
                 span,

@@ -116,6 +116,7 @@ impl EntryChecker<'_> {
         let removed = {
             // a copy that has failed or lost its rights removes nothing more
             let keep = |path: &[u8], kind| {
+                self.transfer.threads.work.advance();
                 self.transfer.threads.check().is_err() || self.keeps(place, path, kind)
             };
             let note = |path: &[u8]| {

@@ -101,12 +101,14 @@ impl<'a> Publisher<'a> {
         loop {
             let next = jobs.recv_timeout(LOOK);
             let has_ended = matches!(next, Err(RecvTimeoutError::Disconnected));
+            let step = self.threads.work.begin();
             // jobs that came while the disk was busy are handled together
             for job in next.ok().into_iter().chain(jobs.try_iter()) {
                 self.take(job);
             }
             // verified data stay even if the copy fails, so that the next copy need not send them
             self.settle()?;
+            drop(step);
             self.threads.check()?;
             if has_ended {
                 break;
@@ -116,6 +118,7 @@ impl<'a> Publisher<'a> {
             self.threads.check()?;
             std::thread::park_timeout(LOOK);
         }
+        let _step = self.threads.work.begin();
         if !self.arrived.is_empty() {
             return Err(PeerFault::Unexpected("the digest of a piece").into());
         }
@@ -499,6 +502,7 @@ impl<'a> Publisher<'a> {
 
     /// Removes files that will not be published, except those that a later run can resume.
     pub(crate) fn clean(&mut self) {
+        let _step = self.threads.work.begin();
         for file in self.table.pending() {
             let mut fill = file.fill();
             let data_len = file.entry.data_len();

@@ -34,6 +34,7 @@ use super::transfer::Transfer;
 use super::writer_lock::WriterLock;
 use crate::failures::Failures;
 use crate::message::{Announced, Listing, Message, Progress, Report, UNANSWERED_MAX};
+use crate::stall::Stall;
 use crate::thread_group::ThreadGroup;
 use crate::watch::{CopyEvent, Failed, Summary, Watcher, announce};
 
@@ -134,6 +135,8 @@ fn send_list(list: &ListSender, threads: &ThreadGroup, stream: &Stream) -> Resul
         threads.check()?;
         let say = |page| Ok(stream.send(&Frame::message(Listing::Paths(page).encode()))?);
         list.send_pages(|| stream.has_room(), say)?;
+        // the list may come from somebody who thinks
+        threads.work.wait();
         thread::park_timeout(TICK);
     }
     Ok(())
@@ -233,7 +236,7 @@ impl<'a> Receiving<'a, '_> {
             });
             drop((publisher, done));
         });
-        let _alive = Keepalive::start(scope, session);
+        let _alive = Keepalive::start(scope, session, threads.work.counter());
         *open = Some(queues);
         let mut summary = self.watch(open, &finished)?;
         summary.elapsed = session.clock.now().since(self.begun);
@@ -243,8 +246,11 @@ impl<'a> Receiving<'a, '_> {
 
     /// Waits until the target folder is open.
     fn opened(&self, open_targets: &Receiver<OpenTarget>) -> Result<OpenTarget, Error> {
+        let (session, threads) = (self.transfer.session, &self.transfer.threads);
+        let mut stall = Stall::new(session.clock.now(), self.transfer.options().stall);
         loop {
-            self.transfer.threads.check()?;
+            threads.check()?;
+            stall.check(session.clock.now(), &threads.work, session.told_work())?;
             match open_targets.recv_timeout(TICK) {
                 Ok(opened) => return Ok(opened),
                 Err(_) if self.transfer.session.control.has_ended() => {
@@ -267,6 +273,10 @@ impl<'a> Receiving<'a, '_> {
         let clock = self.transfer.session.clock;
         let mut progress_at = clock.now();
         let mut moved = (clock.now(), 0);
+        let transfer = self.transfer;
+        let work = &transfer.threads.work;
+        let mut stall = Stall::new(clock.now(), self.transfer.options().stall);
+        let mut arrived = 0;
         loop {
             self.transfer.threads.check()?;
             self.show();
@@ -276,8 +286,14 @@ impl<'a> Receiving<'a, '_> {
                 progress_at = now + PROGRESS;
                 self.send_progress()?;
             }
-            let bytes = self.transfer.monitor.progress(u64::MAX).sent;
-            if bytes != moved.1 || self.transfer.monitor.progress(1).held || queues.is_none() {
+            let motion = self.transfer.monitor.progress(u64::MAX);
+            if motion.done > arrived || motion.held {
+                arrived = arrived.max(motion.done);
+                work.advance();
+            }
+            stall.check(now, work, self.transfer.session.told_work())?;
+            let bytes = motion.sent;
+            if bytes != moved.1 || motion.held || queues.is_none() {
                 moved = (now, bytes);
             }
             if self.is_over(queues.as_ref()) {
@@ -314,6 +330,9 @@ impl<'a> Receiving<'a, '_> {
     /// Handles a message. Returns true if more objects may come.
     fn take(&mut self, message: Message, queues: &mut Option<Queues>) -> Result<bool, Error> {
         let invalid = |what| Err(PeerFault::Invalid(what).into());
+        if !matches!(message, Message::Warning { .. }) {
+            self.transfer.threads.work.advance();
+        }
         if message == Message::Sent && queues.is_none() {
             return Ok(false);
         }
@@ -449,6 +468,8 @@ impl<'a> Receiving<'a, '_> {
     }
 
     fn show(&mut self) {
+        // whoever looks may take long, as with a pager
+        let _step = self.transfer.threads.work.begin();
         for event in self.transfer.monitor.take_events() {
             if let CopyEvent::Failed(failed) = &event {
                 self.failures.push(failed.clone());
@@ -461,6 +482,27 @@ impl<'a> Receiving<'a, '_> {
         }
     }
 
+    /// Waits until the sender closes, as long as it works on what it was told.
+    fn await_end(&self) {
+        let (session, work) = (self.transfer.session, &self.transfer.threads.work);
+        let mut stall = Stall::new(session.clock.now(), self.transfer.options().stall);
+        loop {
+            match session.hear_for::<Message>(TICK) {
+                Ok(_) => {}
+                Err(error) if error.code == Code::TimedOut => {
+                    if session.clock.now().since(session.heard_at()) >= CLOSE_TIMEOUT {
+                        return;
+                    }
+                }
+                Err(_) => return,
+            }
+            let worked = stall.check(session.clock.now(), work, session.told_work());
+            if worked.is_err() {
+                return;
+            }
+        }
+    }
+
     fn conclude(&mut self) -> Result<Summary, Error> {
         self.show();
         self.send_progress()?;
@@ -470,18 +512,7 @@ impl<'a> Receiving<'a, '_> {
         self.transfer.session.control.flush(FLUSH_TIMEOUT);
         // the sender closes when it has read the result, and sends keepalives until then; closing
         // first would look like a lost connection
-        let clock = self.transfer.session.clock;
-        loop {
-            match self.transfer.session.hear_for::<Message>(CLOSE_TIMEOUT) {
-                Ok(_) => {}
-                Err(error) if error.code == Code::TimedOut => {
-                    if clock.now().since(self.transfer.session.heard_at()) >= CLOSE_TIMEOUT {
-                        break;
-                    }
-                }
-                Err(_) => break,
-            }
-        }
+        self.await_end();
         Ok(Summary {
             entries: counts.entries,
             bytes: counts.bytes,

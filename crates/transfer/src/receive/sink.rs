@@ -169,6 +169,8 @@ impl Sink for FileSink {
     }
 
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), World> {
+        let threads = Arc::clone(&self.threads);
+        let _step = threads.work.begin();
         self.put(offset, bytes).map_err(|error| {
             let text = error.text.clone();
             self.threads.fail(error);

@@ -21,7 +21,10 @@ impl HeldReader<'_> {
     pub(crate) fn run(&self) -> Result<(), Error> {
         let mut open = None;
         while let Some(held) = self.transfer.queue.take_held(&self.transfer.threads)? {
-            let report = match self.digest(&held, &mut open) {
+            let step = self.transfer.threads.work.begin();
+            let digest = self.digest(&held, &mut open);
+            drop(step);
+            let report = match digest {
                 Ok(digest) => Report::Digest(digest),
                 Err(error) => Report::Failed {
                     code: error.code as u8,

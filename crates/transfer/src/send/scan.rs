@@ -34,6 +34,18 @@ const FLUSH: Duration = Duration::from_millis(20);
 /// State of the list, for both of its threads.
 pub(super) struct Scan<'a> {
     pub(super) transfer: &'a Transfer<'a>,
+    pub(super) names: Names,
+}
+
+/// Origin of the names that are looked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Names {
+    /// A walk finds them.
+    Walked,
+    /// A list of this side, perhaps as somebody types it.
+    Listed,
+    /// A list of the receiver.
+    Awaited,
 }
 
 impl Scan<'_> {
@@ -46,11 +58,23 @@ impl Scan<'_> {
         self.say(&Listing::Begin { named })?;
         let mut page = Page::default();
         let found = start_walk(found)?;
+        let work = &self.transfer.threads.work;
+        let mut walk = None;
         loop {
-            match found.recv_timeout(FLUSH) {
-                Ok(found) => self.take(found?, &mut page)?,
-                Err(RecvTimeoutError::Timeout) => self.flush(&mut page)?,
-                Err(RecvTimeoutError::Disconnected) => break,
+            match (found.recv_timeout(FLUSH), self.names) {
+                (Ok(found), _) => {
+                    walk = None;
+                    self.take(found?, &mut page)?;
+                }
+                (Err(RecvTimeoutError::Timeout), names) => {
+                    match names {
+                        Names::Walked => walk = walk.or_else(|| Some(work.begin())),
+                        Names::Listed => work.wait(),
+                        Names::Awaited => {}
+                    }
+                    self.flush(&mut page)?;
+                }
+                (Err(RecvTimeoutError::Disconnected), _) => break,
             }
             let now = self.transfer.session.clock.now();
             let full = page.entries.len() >= PAGE || page.bytes >= PAGE_BYTES;
@@ -59,6 +83,7 @@ impl Scan<'_> {
                 page.begun = now;
             }
         }
+        drop(walk);
         self.flush(&mut page)?;
         self.transfer.queue.close();
         self.say(&Listing::End)
@@ -76,6 +101,7 @@ impl Scan<'_> {
                     return Err(Error::new(Code::Usage, text));
                 }
                 if self.transfer.options().checksum {
+                    let _step = self.transfer.threads.work.begin();
                     entry.digest = self.digest(&entry, &place, meta.as_ref());
                 }
                 let item = matches!(entry.kind, EntryKind::File(_)).then(|| Item {
@@ -183,6 +209,7 @@ impl Scan<'_> {
                 Err(_) if self.transfer.queue.is_answered() => return Ok(()),
                 frame => frame?,
             };
+            self.transfer.threads.work.advance();
             match (decode(&frame.octets), &mut list) {
                 (Ok(Listing::Wanted(wanted)), _) => self.transfer.queue.want(wanted)?,
                 (Ok(Listing::Compared(compared)), _) => self.transfer.queue.compared(compared)?,

@@ -28,13 +28,14 @@ use lighthaul_session::session::Session;
 
 use super::held::HeldReader;
 use super::lane::{Common, SendLane};
-use super::scan::Scan;
+use super::scan::{Names, Scan};
 use super::settings::Settings;
 use super::source::FileSource;
 use super::transfer::Transfer;
 use crate::backoff::RateBackoff;
 use crate::failures::Failures;
 use crate::message::{CopyResult, Message, Progress};
+use crate::stall::Stall;
 use crate::watch::{CopyEvent, Failed, Summary, Watcher, announce};
 
 /// Rate on a path that carries datagrams but lost all of a train.
@@ -58,8 +59,14 @@ pub fn send(
         begun: session.clock.now(),
         failures: Failures::default(),
     };
+    let names = match (&finds.from, options.listed) {
+        (Origin::Remote(_), _) => Names::Awaited,
+        (Origin::Local(_), true) => Names::Listed,
+        (Origin::Local(_), false) => Names::Walked,
+    };
     let scan = Scan {
         transfer: &transfer,
+        names,
     };
     let (named, top) = (finds.named, finds.top);
     let (found, list) = match finds.from {
@@ -139,7 +146,11 @@ impl<'a> Sending<'a, '_> {
             lane.share = common.trc.is_none().then(|| Arc::clone(&share));
             let (told, reports) = channel();
             let kind = self.transfer.options().digest;
-            let source = FileSource::new(Arc::clone(&self.transfer.ground), (kind, open_max), told);
+            let from = (
+                Arc::clone(&self.transfer.ground),
+                Arc::clone(&self.transfer.threads.work),
+            );
+            let source = FileSource::new(from, (kind, open_max), told);
             let store = ReadAhead::start(source, offer.packet_len, memory)?;
             let (threads, common, done) = (&self.transfer.threads, common.clone(), done.clone());
             scope.spawn(move || {
@@ -161,7 +172,7 @@ impl<'a> Sending<'a, '_> {
                 Err(std::sync::mpsc::TryRecvError::Empty)
             )
         };
-        let _alive = Keepalive::start(scope, session);
+        let _alive = Keepalive::start(scope, session, self.transfer.threads.work.counter());
         let mut summary = self.watch(&share, rate, lanes_run)?;
         summary.elapsed = session.clock.now().since(self.begun);
         summary.moving = session.clock.now().since(started);
@@ -237,10 +248,21 @@ impl<'a> Sending<'a, '_> {
         let begun = clock.now();
         let mut progress = Progress::default();
         let mut sent = false;
+        let work = &self.transfer.threads.work;
+        let mut stall = Stall::new(begun, self.transfer.options().stall);
+        let mut best = 0;
         loop {
             self.transfer.threads.check()?;
             self.show();
             self.failures.check()?;
+            let now = self.evidence();
+            if now > best {
+                best = now;
+                work.advance();
+            } else if !sent && self.is_paced() {
+                work.wait();
+            }
+            stall.check(clock.now(), work, self.transfer.session.told_work())?;
             share.set(self.limited(reduced));
             if !sent && !lanes_run() {
                 sent = true;
@@ -297,6 +319,22 @@ impl<'a> Sending<'a, '_> {
         Ok(())
     }
 
+    /// Returns a number that rises while packets leave, and with what the receiver has of what was
+    /// listed.
+    fn evidence(&self) -> u64 {
+        let totals = self.transfer.queue.totals();
+        let motion = self.transfer.monitor.progress(totals.wanted);
+        let published = motion.published.min(totals.entries);
+        [motion.sent, published, totals.settled]
+            .into_iter()
+            .fold(motion.done, u64::saturating_add)
+    }
+
+    /// Reports whether a circuit or a timetable may have the lanes wait.
+    fn is_paced(&self) -> bool {
+        !self.transfer.options().trc.is_empty() || self.transfer.settings.limit.is_some()
+    }
+
     /// Returns the rate within the current limit of the timetable.
     fn limited(&self, rate: Rate) -> Rate {
         let limit = self.transfer.settings.limit.as_ref();
@@ -311,6 +349,7 @@ impl<'a> Sending<'a, '_> {
                 Ok(())
             }
             Message::Hashed(hashed) if hashed.is_valid() => {
+                self.transfer.threads.work.advance();
                 self.transfer.monitor.show(CopyEvent::Hashed(hashed));
                 Ok(())
             }
@@ -360,6 +399,8 @@ impl<'a> Sending<'a, '_> {
     }
 
     fn show(&mut self) {
+        // whoever looks may take long, as with a pager
+        let _step = self.transfer.threads.work.begin();
         for event in self.transfer.monitor.take_events() {
             if let CopyEvent::Failed(failed) = &event {
                 self.failures.push(failed.clone());

@@ -13,11 +13,13 @@ use lighthaul_session::error::{Code, Error};
 
 use super::queue::PlannedObject;
 use crate::message::Report;
+use crate::work::Work;
 
 /// Reader of the objects of one lane.
 #[derive(Debug)]
 pub(crate) struct FileSource {
     ground: Arc<Ground>,
+    work: Arc<Work>,
     kind: DigestKind,
     /// Most files that are open at a time.
     open_max: usize,
@@ -45,12 +47,13 @@ struct Reading {
 impl FileSource {
     /// Creates a source of files in `ground`.
     pub(crate) fn new(
-        ground: Arc<Ground>,
+        (ground, work): (Arc<Ground>, Arc<Work>),
         (kind, open_max): (DigestKind, usize),
         reports: Sender<(u64, Vec<Report>)>,
     ) -> Self {
         Self {
             ground,
+            work,
             kind,
             open_max,
             reports,
@@ -180,6 +183,7 @@ impl Source for FileSource {
         let Some(object) = &mut self.object else {
             return Err(World::Store("no object is being sent".into()));
         };
+        let _step = self.work.begin();
         let known = object.passed.saturating_sub(offset) as usize;
         let follows = offset <= object.passed;
         if follows {

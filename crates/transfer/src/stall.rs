@@ -1,0 +1,119 @@
+//! End of transfers in which neither side does anything, however often the peer says that it is there.
+//!
+//! ```text
+//! seen here: bytes, entries, own steps ----------+
+//! told by the peer: its counter of work ---------+--> later of both + limit --> the session ends
+//!                   (for at most TOLD_MAX after what was seen here)
+//! ```
+
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_session::error::{Code, Error};
+
+use crate::work::{Activity, Sampler, Work};
+
+/// Time without any work after which a transfer ends, unless the client asks for less.
+const STALL: Duration = Duration::from_mins(10);
+/// Time that a side adds to the limit, since the peer tells of its work once a second.
+const GRACE: Duration = Duration::from_secs(4);
+/// Time for which a peer's word alone, or a planned wait, keeps a transfer.
+const TOLD_MAX: Duration = Duration::from_hours(24);
+/// Interval of looks at the work.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Detector of a transfer in which nothing is done.
+#[derive(Debug)]
+pub(crate) struct Stall {
+    limit: Duration,
+    sampler: Sampler,
+    looks_at: Instant,
+    /// Time of the last work that this side saw.
+    seen_at: Instant,
+    /// Time of the last work that the peer told of, and its counter.
+    told_at: Instant,
+    told: u64,
+}
+
+impl Stall {
+    /// Returns a detector for a transfer that begins at `now`. `seconds` is the limit that was asked for, or zero.
+    pub(crate) fn new(now: Instant, seconds: u32) -> Self {
+        Self {
+            limit: match seconds {
+                0 => STALL,
+                _ => Duration::from_secs(seconds.into()),
+            },
+            sampler: Sampler::default(),
+            looks_at: now,
+            seen_at: now,
+            told_at: now,
+            told: 0,
+        }
+    }
+
+    /// Fails if nothing was done for too long. `told` is the peer's counter of its work.
+    pub(crate) fn check(&mut self, now: Instant, work: &Work, told: u64) -> Result<(), Error> {
+        if now < self.looks_at {
+            return Ok(());
+        }
+        self.looks_at = now + LOOK;
+        let activity = self.sampler.look(work);
+        let has_told = std::mem::replace(&mut self.told, told) != told;
+        if activity == Activity::Works {
+            self.seen_at = now;
+        } else if (has_told || activity == Activity::Waits) && now.since(self.seen_at) < TOLD_MAX {
+            self.told_at = now;
+        }
+        if now.since(self.seen_at.max(self.told_at)) > self.limit + GRACE {
+            let seconds = self.limit.as_secs();
+            let text = format!("the peer is connected, but has done nothing for {seconds} s");
+            return Err(Error::new(Code::TimedOut, text));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a detector for `hours`, in which `at` says each second what is done; returns when the transfer ends.
+    fn end(seconds: u32, hours: u64, mut at: impl FnMut(u64, &Work) -> u64) -> Option<u64> {
+        let work = Work::default();
+        let mut stall = Stall::new(Instant::ZERO, seconds);
+        (0..hours * 3600).find(|second| {
+            let told = at(*second, &work);
+            let now = Instant::ZERO + Duration::from_secs(*second);
+            stall.check(now, &work, told).is_err()
+        })
+    }
+
+    #[test]
+    fn peer_that_only_says_that_it_is_there_is_ended() {
+        assert_eq!(end(0, 1, |_, _| 7), Some(600 + 4 + 1));
+        assert_eq!(end(20, 1, |_, _| 7), Some(20 + 4 + 1));
+    }
+
+    #[test]
+    fn work_of_either_side_keeps_a_transfer() {
+        let own = |second: u64, work: &Work| {
+            if second.is_multiple_of(500) {
+                work.advance();
+            }
+            0
+        };
+        assert_eq!(end(0, 100, own), None);
+        assert_eq!(end(0, 20, |second, _| second / 500), None);
+    }
+
+    #[test]
+    fn word_of_the_peer_alone_keeps_a_transfer_for_a_day() {
+        let lie = |second: u64, _: &Work| second;
+        assert_eq!(end(20, 30, lie).map(|second| second / 3600), Some(24));
+        let waits = |_: u64, work: &Work| {
+            work.wait();
+            0
+        };
+        assert_eq!(end(20, 30, waits).map(|second| second / 3600), Some(24));
+    }
+}
