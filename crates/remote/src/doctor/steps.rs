@@ -4,7 +4,6 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use lighthaul_base::Rate;
 use lighthaul_daemon::client::through;
 use lighthaul_daemon::known::Known;
 use lighthaul_gateway::entrance::Entrance;
@@ -20,7 +19,6 @@ use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::session::Session;
 
 use crate::credential;
-use crate::daemon::Daemon;
 use crate::dial::{judge, load_key, name, unclear};
 use crate::paths;
 use crate::place::Place;
@@ -28,19 +26,7 @@ use crate::reach::agreed;
 
 use super::path;
 use super::report::{Check, Diagnosis, Report};
-
-/// Host to check, and the way to it.
-#[derive(Clone, Debug)]
-pub struct Doctor {
-    /// Host, as HOST, HOST:PORT or an `lh://` URL.
-    pub host: String,
-    /// Rate of the copies to come, in place of the rate that the path is measured at.
-    pub rate: Option<Rate>,
-    /// Gateway on the way.
-    pub gateway: Option<Entrance>,
-    /// Identity of the daemon, and credentials for it.
-    pub daemon: Daemon,
-}
+use super::settings::Doctor;
 
 /// Runs the checks until one fails that the next needs. Each result goes to `tell`.
 pub fn examine(doctor: &Doctor, tell: &mut dyn FnMut(Check<'_>)) -> Result<Diagnosis, Error> {
