@@ -1,11 +1,11 @@
 //! Floor 7: `cargo xtask bench`, a comparison of Lighthaul with its peers on equal lab paths.
 //!
-//! - [`args`]: command line; [`case`]: paths, losses and data; [`plan`]: measurements in one lab
-//! - [`run`]: labs, one after another; [`inside`]: measurements in a lab; [`side`]: one side of a
+//! - `args`: command line; `case`: paths, losses and data; `plan`: measurements in one lab
+//! - `run`: labs, one after another; `inside`: measurements in a lab; `side`: one side of a
 //!   trial
-//! - [`folders`]: files to transfer; [`guard`]: cleanup; [`peers`]: programs
-//! - [`outcome`]: results and medians; [`value`]: medians with their spread; [`table`]: tables;
-//!   [`targets`]: goals; [`figure`]: goodput against loss
+//! - `folders`: files to transfer; `guard`: cleanup; `peers`: programs
+//! - `outcome`: results and medians; `value`: medians with their spread; `table`: tables;
+//!   `targets`: goals; [`figure`]: goodput against loss
 
 #![expect(
     clippy::disallowed_methods,

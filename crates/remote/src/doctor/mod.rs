@@ -1,11 +1,14 @@
 //! Checks of all that a copy needs: from the name of a host to the buffers of both kernels.
 //!
+//! - [`settings`]: the host to check
 //! - [`steps`]: checks up to an established session; `path`: checks over the session
 //! - [`report`]: result of each check, and of all
 pub mod report;
+pub mod settings;
 pub mod steps;
 
 mod path;
 
 pub use report::{Check, Diagnosis};
-pub use steps::{Doctor, examine};
+pub use settings::Doctor;
+pub use steps::examine;

@@ -8,7 +8,7 @@ use lighthaul_session::error::Code;
 use lighthaul_session::session::Session;
 
 use super::report::Report;
-use super::steps::Doctor;
+use super::settings::Doctor;
 
 /// Checks the path of `session` and reports every step. `device_mtu` is the MTU of this host's device.
 pub(super) fn examine(

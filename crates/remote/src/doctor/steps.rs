@@ -4,7 +4,6 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use lighthaul_base::Rate;
 use lighthaul_daemon::client::through;
 use lighthaul_daemon::known_hosts::KeyCheck;
 use lighthaul_gateway::proxy_address::ProxyAddress;
@@ -20,7 +19,6 @@ use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::session::Session;
 
 use crate::credential;
-use crate::daemon::Daemon;
 use crate::dial::{judge, load_key, name, unclear};
 use crate::paths;
 use crate::place::Place;
@@ -28,14 +26,8 @@ use crate::reach::agreed;
 
 use super::path;
 use super::report::{Check, Diagnosis, Report};
-
-/// Host to check, and the way to it.
-#[derive(Clone, Debug)]
-pub struct Doctor {
-    /// Host, as HOST, HOST:PORT or an `lh://` URL.
-    pub host: String,
-    /// Rate of the copies to come, in place of the rate that the path is measured at.
-    pub rate: Option<Rate>,
+use super::settings::Doctor;
+use super::settings:: Option<Rate>,
     /// Gateway on the way.
     pub gateway: Option<ProxyAddress>,
     /// Identity of the daemon, and credentials for it.

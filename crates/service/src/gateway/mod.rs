@@ -1,6 +1,6 @@
 //! A gateway.
 //!
-//! - [`settings`]: its settings; [`run`]: starting, draining and stopping
+//! - [`settings`]: its settings; [`mod@run`]: starting, draining and stopping
 //! - `listeners`: listeners for programs; `link_keeper`: the link to the other gateway
 //! - `booker`: reservations for the link; `cluster`: gateways that share one channel
 //! - `status_socket`: the status socket

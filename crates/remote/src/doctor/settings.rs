@@ -1,0 +1,19 @@
+//! Settings of the checks.
+
+use lighthaul_base::Rate;
+use lighthaul_gateway::proxy_address::ProxyAddress;
+
+use crate::daemon::Daemon;
+
+/// Host to check, and the way to it.
+#[derive(Clone, Debug)]
+pub struct Doctor {
+    /// Host, as HOST, HOST:PORT or an `lh://` URL.
+    pub host: String,
+    /// Rate of the copies to come, in place of the rate that the path is measured at.
+    pub rate: Option<Rate>,
+    /// Gateway on the way.
+    pub gateway: Option<ProxyAddress>,
+    /// Identity of the daemon, and credentials for it.
+    pub daemon: Daemon,
+}
