@@ -463,7 +463,7 @@ fn topology_and_policy_errors_name_line_and_column() {
     fs::write(&policy, "[default]\nahead = \"7d\nlinks = []\n").unwrap();
     let place = policy.display();
     refused(&format!(
-        "cannot use the policies in {place}: line 2, column 12: invalid"
+        "cannot use the policy file {place}: line 2, column 12: invalid"
     ));
 }
 
