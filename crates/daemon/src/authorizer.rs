@@ -112,7 +112,7 @@ impl Authorizer {
                     statement::read(octets, key, now).map_err(NotAllowed::Statement)?;
                 let most = keys.authority(authority);
                 let most = most.ok_or(NotAllowed::UnknownAuthority)?;
-                (most.vouched(claimed), key)
+                (most.granted_by_statement(claimed), key)
             }
         };
         if !granted.hold_at(now) {

@@ -39,11 +39,11 @@ pub fn through(gateway: &ProxyAddress, host: &str, port: u16) -> Result<Arc<dyn 
         host: host.to_owned(),
         port,
     })?;
-    let passage = ProxyRoute {
+    let route = ProxyRoute {
         gateway: gateway.clone(),
         target: Target { host, port },
     };
-    Ok(Arc::new(Through(passage)))
+    Ok(Arc::new(Through(route)))
 }
 
 /// Route to a daemon through gateways.

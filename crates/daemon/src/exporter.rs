@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn scrapers_that_do_not_read_delay_no_other() {
         let address = page();
-        let _deaf: Vec<_> = (0..HOST_MAX)
+        let _silent: Vec<_> = (0..HOST_MAX)
             .map(|_| call(address, b"GET /metrics HTTP/1.1\r\n\r\n"))
             .collect();
         assert!(scrape(address).1 < Duration::from_secs(1));

@@ -36,7 +36,7 @@ pub(crate) struct Handshakes {
 struct Running {
     most: usize,
     /// Handshakes by number; a lower number began earlier.
-    here: BTreeMap<u64, Handshake>,
+    waiting: BTreeMap<u64, Handshake>,
     next: u64,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct HandshakeSlot {
 
 impl Drop for HandshakeSlot {
     fn drop(&mut self) {
-        self.handshakes.lock().here.remove(&self.number);
+        self.handshakes.lock().waiting.remove(&self.number);
         self.handshakes.slot_freed.raise();
     }
 }
@@ -68,7 +68,7 @@ impl Handshakes {
         Ok(Arc::new(Self {
             handshakes: Mutex::new(Running {
                 most: usize::try_from(most).unwrap_or(usize::MAX),
-                here: BTreeMap::new(),
+                waiting: BTreeMap::new(),
                 next: 0,
             }),
             slot_freed: Sign::new()?,
@@ -92,12 +92,12 @@ impl Handshakes {
         let mut handshakes = self.lock();
         if !handshakes.has_room(&handshake) {
             let oldest = handshakes.evicted_by(&handshake)?;
-            let oldest = handshakes.here.remove(&oldest)?;
+            let oldest = handshakes.waiting.remove(&oldest)?;
             oldest.tcp.shutdown(Shutdown::Both).ok();
         }
         let number = handshakes.next;
         handshakes.next += 1;
-        handshakes.here.insert(number, handshake);
+        handshakes.waiting.insert(number, handshake);
         drop(handshakes);
         let handshakes = Arc::clone(self);
         Some(HandshakeSlot { handshakes, number })
@@ -105,7 +105,7 @@ impl Handshakes {
 
     /// Closes connections that exceed [`HANDSHAKE_TIMEOUT`].
     pub(crate) fn sweep(&self, now: Instant) {
-        for handshake in self.lock().here.values() {
+        for handshake in self.lock().waiting.values() {
             if now.since(handshake.since) < HANDSHAKE_TIMEOUT {
                 break;
             }
@@ -117,8 +117,9 @@ impl Handshakes {
     pub(crate) fn count(&self, address: IpAddr) -> usize {
         let [_, _, site] = Prefix::all(address);
         let handshakes = self.lock();
-        let here = handshakes.here.values();
-        here.filter(|handshake| handshake.places.contains(&site))
+        let waiting = handshakes.waiting.values();
+        waiting
+            .filter(|handshake| handshake.places.contains(&site))
             .count()
     }
 
@@ -135,12 +136,16 @@ impl Handshakes {
 }
 
 impl Running {
-    fn has_room(&self, newcomer: &Handshake) -> bool {
-        if newcomer.is_recent || self.here.len() >= self.most {
-            return self.here.len() < self.most;
+    fn has_room(&self, new: &Handshake) -> bool {
+        if new.is_recent || self.waiting.len() >= self.most {
+            return self.waiting.len() < self.most;
         }
-        let new_hosts = || self.here.values().filter(|handshake| !handshake.is_recent);
-        let host = newcomer.places[0];
+        let new_hosts = || {
+            self.waiting
+                .values()
+                .filter(|handshake| !handshake.is_recent)
+        };
+        let host = new.places[0];
         let of_host = new_hosts().filter(|handshake| handshake.places[0] == host);
         new_hosts().count() < self.most - self.most / RESERVED_PART
             && of_host.count() < self.host_max()
@@ -150,17 +155,17 @@ impl Running {
         (self.most / HOST_PART).max(1)
     }
 
-    /// Returns the handshake to close for `newcomer`: the oldest of a new host that has had its time. If the host of
-    /// `newcomer` has its whole share, it is one of that host, else one of the largest sites.
-    fn evicted_by(&self, newcomer: &Handshake) -> Option<u64> {
+    /// Returns the handshake to close for `new`: the oldest of a new host that has had its time. If the host of
+    /// `new` has its whole share, it is one of that host, else one of the largest sites.
+    fn evicted_by(&self, new: &Handshake) -> Option<u64> {
         let new_hosts = || {
-            self.here
+            self.waiting
                 .iter()
                 .filter(|(_, handshake)| !handshake.is_recent)
         };
-        let is_of = |handshake: &Handshake| handshake.places[0] == newcomer.places[0];
+        let is_of = |handshake: &Handshake| handshake.places[0] == new.places[0];
         let of_host = || new_hosts().filter(|(_, handshake)| is_of(handshake));
-        let oldest = if !newcomer.is_recent && of_host().count() >= self.host_max() {
+        let oldest = if !new.is_recent && of_host().count() >= self.host_max() {
             of_host().next()
         } else {
             let mut sites: BTreeMap<Prefix, usize> = BTreeMap::new();
@@ -171,8 +176,8 @@ impl Running {
             new_hosts().find(|(_, handshake)| sites.get(&handshake.places[2]) == Some(largest))
         };
         let (number, handshake) = oldest?;
-        let has_had_time = newcomer.since.since(handshake.since) >= KEEP_MIN;
-        (newcomer.is_recent || has_had_time).then_some(*number)
+        let is_old = new.since.since(handshake.since) >= KEEP_MIN;
+        (new.is_recent || is_old).then_some(*number)
     }
 }
 
@@ -217,11 +222,11 @@ mod tests {
         let handshakes = Handshakes::start(HANDSHAKES_MAX).unwrap();
         let (_near, tcp) = pair();
         let enter = |last, now| handshakes.begin(&tcp, address(last), false, at(now));
-        let here: Vec<_> = (0..50).filter_map(|_| enter(1, 0)).collect();
-        assert_eq!(here.len(), HOST_MAX);
+        let slots: Vec<_> = (0..50).filter_map(|_| enter(1, 0)).collect();
+        assert_eq!(slots.len(), HOST_MAX);
         assert!(enter(2, 0).is_some());
         handshakes.slot_freed.lower();
-        drop(here);
+        drop(slots);
         assert!(
             handshakes.slot_freed.is_up() && enter(1, 0).is_some(),
             "freed slots are available"
@@ -239,7 +244,7 @@ mod tests {
         assert!(enter(999).is_none());
         let _late = enter(1000).unwrap();
         assert_eq!(near.read(&mut [0]).unwrap(), 0, "the first was closed");
-        assert_eq!(handshakes.lock().here.len(), HOST_MAX);
+        assert_eq!(handshakes.lock().waiting.len(), HOST_MAX);
     }
 
     #[test]
@@ -247,14 +252,14 @@ mod tests {
         let handshakes = Handshakes::start(HANDSHAKES_MAX).unwrap();
         let (_near, tcp) = pair();
         let enter = |last, is_recent| handshakes.begin(&tcp, address(last), is_recent, at(0));
-        let mut here = Vec::new();
-        here.extend((0..=255).filter_map(|last| enter(last, false)));
-        assert_eq!(here.len(), MOST - MOST / RESERVED_PART);
+        let mut slots = Vec::new();
+        slots.extend((0..=255).filter_map(|last| enter(last, false)));
+        assert_eq!(slots.len(), MOST - MOST / RESERVED_PART);
         // first the reserved slots, then those of new hosts
         for _ in 0..MOST {
-            here.push(enter(7, true).unwrap());
+            slots.push(enter(7, true).unwrap());
         }
-        assert_eq!(handshakes.lock().here.len(), MOST);
+        assert_eq!(handshakes.lock().waiting.len(), MOST);
         assert!(enter(7, true).is_none() && enter(8, false).is_none());
         assert_eq!(handshakes.count(address(1)), MOST);
     }
@@ -294,10 +299,10 @@ mod tests {
         };
         let new_hosts: Vec<_> = (0..96).map(|last| enter(last, false)).collect();
         let known: Vec<_> = (0..32).map(|_| enter(7, true)).collect();
-        let here = |slot: &HandshakeSlot| handshakes.lock().here.contains_key(&slot.number);
-        assert!(new_hosts.iter().chain(&known).all(here));
+        let is_open = |slot: &HandshakeSlot| handshakes.lock().waiting.contains_key(&slot.number);
+        assert!(new_hosts.iter().chain(&known).all(is_open));
         let _late = enter(7, true);
-        assert!(!here(&new_hosts[0]) && new_hosts[1..].iter().all(here));
+        assert!(!is_open(&new_hosts[0]) && new_hosts[1..].iter().all(is_open));
     }
 
     #[test]
@@ -312,8 +317,8 @@ mod tests {
         let own: Vec<_> = (0..16).map(|_| enter(1, 10).unwrap()).collect();
         assert!(enter(1, 1009).is_none(), "the first has not had its second");
         let _late = enter(1, 1010).unwrap();
-        let here = |slot: &HandshakeSlot| handshakes.lock().here.contains_key(&slot.number);
-        assert!(!here(&own[0]) && own[1..].iter().chain(&others).all(here));
+        let is_open = |slot: &HandshakeSlot| handshakes.lock().waiting.contains_key(&slot.number);
+        assert!(!is_open(&own[0]) && own[1..].iter().chain(&others).all(is_open));
     }
 
     #[test]
@@ -325,14 +330,14 @@ mod tests {
             handshakes.begin(&tcp, address, is_recent, at(millis))
         };
         // sites with 16, 48 and 32 new hosts, the largest neither first nor last, and recent hosts in the reserved slots
-        let mut here = Vec::new();
+        let mut slots = Vec::new();
         for (third, last) in [(1, 0), (3, 0), (2, 0), (2, 1), (2, 2), (3, 1)] {
-            here.extend((0..16).filter_map(|_| enter(third, last, false, 0)));
+            slots.extend((0..16).filter_map(|_| enter(third, last, false, 0)));
         }
-        here.extend((0..32).filter_map(|_| enter(1, 0, true, 0)));
-        assert_eq!(here.len() as u64, HANDSHAKES_MAX);
-        let is_gone = |slot: &&HandshakeSlot| !handshakes.lock().here.contains_key(&slot.number);
-        let gone = || -> Vec<u64> { here.iter().filter(is_gone).map(|p| p.number).collect() };
+        slots.extend((0..32).filter_map(|_| enter(1, 0, true, 0)));
+        assert_eq!(slots.len() as u64, HANDSHAKES_MAX);
+        let is_gone = |slot: &&HandshakeSlot| !handshakes.lock().waiting.contains_key(&slot.number);
+        let gone = || -> Vec<u64> { slots.iter().filter(is_gone).map(|p| p.number).collect() };
         let _known = enter(1, 0, true, 0).unwrap();
         assert_eq!(gone(), [32]);
         let _stranger = enter(4, 0, false, 1000).unwrap();
@@ -352,8 +357,8 @@ mod tests {
         let first: Vec<_> = (0..48).map(|nth| enter(nth, 0)).collect();
         let high = enter(255, 1500);
         let rest: Vec<_> = (48..95).map(|nth| enter(nth, 1500)).collect();
-        let here = |slot: &HandshakeSlot| handshakes.lock().here.contains_key(&slot.number);
+        let is_open = |slot: &HandshakeSlot| handshakes.lock().waiting.contains_key(&slot.number);
         let _late: Vec<_> = (100..148).map(|nth| enter(nth, 2000)).collect();
-        assert!(!first.iter().any(here) && here(&high) && rest.iter().all(here));
+        assert!(!first.iter().any(is_open) && is_open(&high) && rest.iter().all(is_open));
     }
 }

@@ -117,21 +117,21 @@ impl LinkTable {
         }
         let mut left = Vec::new();
         let take = || lock(&self.shares).take(Some(identity), from, ONE);
-        let seated = match take() {
+        let allocated = match take() {
             // a key at its limit loses its oldest link without a connection
             Err(full) if full.within != Within::All => {
                 let waiting = oldest_waiting(entries, identity).ok_or(full)?;
                 left.extend(entries.remove(&waiting).and_then(Entry::leave));
                 take()?
             }
-            seated => seated?,
+            allocated => allocated?,
         };
         left.extend(retain(entries, |_, entry| {
-            !seated.revoked.contains(&entry.share.number)
+            !allocated.revoked.contains(&entry.share.number)
         }));
         let share = Arc::new(Share {
             shares: Arc::clone(&self.shares),
-            number: seated.number,
+            number: allocated.number,
             links: ONE[0],
             memory: AtomicU64::new(0),
             sessions: AtomicU64::new(0),
@@ -149,11 +149,11 @@ impl LinkTable {
 
     /// Returns the quota of sessions for a link that this gateway started.
     pub(crate) fn own_quota(&self) -> Arc<dyn Quota> {
-        let seated = lock(&self.shares).take(None, Ipv4Addr::LOCALHOST.into(), [0; RESOURCES]);
+        let allocated = lock(&self.shares).take(None, Ipv4Addr::LOCALHOST.into(), [0; RESOURCES]);
         Arc::new(Share {
             shares: Arc::clone(&self.shares),
             // a seat without resources is never refused
-            number: seated.map_or(u64::MAX, |seated| seated.number),
+            number: allocated.map_or(u64::MAX, |allocated| allocated.number),
             links: 0,
             memory: AtomicU64::new(0),
             sessions: AtomicU64::new(0),

@@ -46,7 +46,7 @@ pub(crate) fn run(
     (hello, mut options): (&Hello, Options),
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
-    let heard = session.clock.now();
+    let hello_at = session.clock.now();
     if relay.host.len() > NAME_MAX {
         return Err(Fault::HostName.into());
     }
@@ -61,8 +61,8 @@ pub(crate) fn run(
     let door = Role::Client(relay.udp);
     let summary = monitored(session, list, &far, || {
         far.say(&own::Message::Guest)?;
-        let hello_there = copy_request(hello, relay.target, options.clone());
-        far.say(&own::Message::Hello(hello_there))?;
+        let forwarded = copy_request(hello, relay.target, options.clone());
+        far.say(&own::Message::Hello(forwarded))?;
         let own::Message::Welcome { protocols } = far.hear()? else {
             return Err(Fault::Unexpected("an agreement").into());
         };
@@ -71,7 +71,7 @@ pub(crate) fn run(
             report(session, &far, sight);
         };
         // the times of a rate vector count from its creation: half a round trip before it arrived
-        let age = session.clock.now().since(heard) + session.rtt / 2;
+        let age = session.clock.now().since(hello_at) + session.rtt / 2;
         if let Some(begins_in) = &mut options.trc_in {
             *begins_in = begins_in.saturating_sub(age.as_nanos() as i64);
         }
@@ -136,8 +136,8 @@ fn monitored<T>(
                 }
                 let ask = || session.say(&Message::RequestPaths);
                 let asked = list.as_mut().map_or(Ok(()), |list| list.request_pages(ask));
-                let heard = asked.and_then(|()| session.hear_for(CHECK_INTERVAL));
-                let taken = match (heard, &mut list) {
+                let message = asked.and_then(|()| session.hear_for(CHECK_INTERVAL));
+                let taken = match (message, &mut list) {
                     (Ok(Message::Paths(page)), Some(list)) => list.receive(page),
                     (Ok(_), _) => Err(Fault::Unexpected("a part of the file list").into()),
                     (Err(error), _) if error.code == Code::TimedOut && !session.was_told() => {

@@ -92,14 +92,14 @@ impl ResourcePool {
         halt: &Arc<Halt>,
     ) -> Result<Allocation, Error> {
         let mut held = self.lock();
-        let seated = held.seats.take(Some(identity), address, cost.uses());
-        let seated = seated.map_err(refuse)?;
-        held.revoke(&seated.revoked);
-        held.halts.insert(seated.number, Arc::clone(halt));
+        let granted = held.seats.take(Some(identity), address, cost.uses());
+        let granted = granted.map_err(refuse)?;
+        held.revoke(&granted.revoked);
+        held.halts.insert(granted.number, Arc::clone(halt));
         drop(held);
         Ok(Allocation {
             pool: Arc::clone(self),
-            number: seated.number,
+            number: granted.number,
             cost,
         })
     }
@@ -150,7 +150,7 @@ mod tests {
     fn newest_session_of_the_largest_share_ends_for_a_new_identity() {
         let pool = pool(1 << 20);
         let halts: Vec<_> = (0..4).map(|_| Arc::<Halt>::default()).collect();
-        let seats: Vec<_> = halts
+        let allocations: Vec<_> = halts
             .iter()
             .map(|halt| allocate(&pool, 1, halt).unwrap())
             .collect();
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(halts[3].check().unwrap_err().code, Code::Network);
         assert!(halts[..3].iter().all(|halt| halt.check().is_ok()));
         // the revoked allocation is not returned twice
-        drop(seats);
+        drop(allocations);
         assert_eq!(pool.allocated(), 1);
         drop(newcomer);
         assert_eq!((pool.allocated(), pool.lock().halts.len()), (0, 0));
@@ -176,10 +176,14 @@ mod tests {
             };
             (cost(least), cost(most))
         };
-        let mut seats = [1, 1, 2].map(|digit| allocate(&pool, digit, &Arc::default()).unwrap());
-        assert_eq!(seats[0].grow(files(100, 500)).unwrap().files, 500);
-        assert_eq!(seats[1].grow(files(30_000, 80_000)).unwrap().files, 31_347);
-        let error = seats[0].grow(files(20_000, 20_000)).unwrap_err();
+        let mut allocations =
+            [1, 1, 2].map(|digit| allocate(&pool, digit, &Arc::default()).unwrap());
+        assert_eq!(allocations[0].grow(files(100, 500)).unwrap().files, 500);
+        assert_eq!(
+            allocations[1].grow(files(30_000, 80_000)).unwrap().files,
+            31_347
+        );
+        let error = allocations[0].grow(files(20_000, 20_000)).unwrap_err();
         assert!(
             error
                 .text
@@ -187,6 +191,9 @@ mod tests {
             "{error}"
         );
         // another identity is not affected
-        assert_eq!(seats[2].grow(files(20_000, 20_000)).unwrap().files, 20_000);
+        assert_eq!(
+            allocations[2].grow(files(20_000, 20_000)).unwrap().files,
+            20_000
+        );
     }
 }

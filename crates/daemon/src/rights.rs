@@ -78,7 +78,7 @@ impl Rights {
     }
 
     /// Returns the rights that a statement with `claimed` rights grants if its authority has these rights.
-    pub(crate) fn vouched(self, claimed: Self) -> Self {
+    pub(crate) fn granted_by_statement(self, claimed: Self) -> Self {
         Self {
             root: self.root,
             within: claimed.root,
@@ -236,7 +236,7 @@ mod tests {
     fn authority_grants_at_most_its_own_rights_and_fewer_rights_end_a_session() {
         let all = Rights::parse("a owners special gateway").unwrap();
         let some = Rights::parse("lab root=/l special expires=9").unwrap();
-        let granted = some.clone().vouched(all.clone());
+        let granted = some.clone().granted_by_statement(all.clone());
         assert_eq!(granted.to_string(), "a root=/l special expires=9");
         assert_eq!(all.narrowed(&all), None);
         assert!(
@@ -268,7 +268,7 @@ mod tests {
         };
         for (authority, claimed) in (0..16).flat_map(|one| (0..16).map(move |two| (one, two))) {
             let both = authority & claimed & !1 | (authority | claimed) & 1;
-            let granted = rights(authority).vouched(rights(claimed));
+            let granted = rights(authority).granted_by_statement(rights(claimed));
             assert_eq!(granted, rights(both), "{authority:b} {claimed:b}");
         }
         let until = |expires| Rights {
@@ -282,7 +282,10 @@ mod tests {
             (Some(4), Some(5), Some(4)),
             (Some(5), Some(4), Some(4)),
         ] {
-            assert_eq!(until(authority).vouched(until(claimed)), until(granted));
+            assert_eq!(
+                until(authority).granted_by_statement(until(claimed)),
+                until(granted)
+            );
         }
     }
 

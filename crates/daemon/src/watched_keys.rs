@@ -60,19 +60,20 @@ mod tests {
 
     #[test]
     fn changed_list_is_effective_at_once() {
-        let path = std::env::temp_dir().join(format!("lighthaul-roster-{}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("lighthaul-watched-keys-{}", std::process::id()));
         let key: Fingerprint = format!("sha256:{}", "1".repeat(64)).parse().unwrap();
-        let roster = WatchedKeys::new(path.clone());
-        assert!(roster.list().unwrap().rights(key).is_none());
+        let watched = WatchedKeys::new(path.clone());
+        assert!(watched.list().unwrap().rights(key).is_none());
         for (line, is_in) in [("", true), (" ro", true), (" rot=/x", false), ("", true)] {
             fs::write(&path, format!("{key} name{line}\n")).unwrap();
             assert_eq!(
-                roster.list().unwrap().rights(key).is_some(),
+                watched.list().unwrap().rights(key).is_some(),
                 is_in,
                 "{line}"
             );
         }
         fs::remove_file(&path).unwrap();
-        assert!(roster.list().unwrap().rights(key).is_none());
+        assert!(watched.list().unwrap().rights(key).is_none());
     }
 }

@@ -410,22 +410,25 @@ mod tests {
         }
     }
 
-    const HERE: &str = "127.0.0.1:0";
+    const LOCAL: &str = "127.0.0.1:0";
     const SECRET: &str = "secret of the elements";
 
     #[test]
     fn invalid_settings_are_refused() {
         let config = |secret, members: &[&str]| settings(secret, members).config();
-        assert_eq!(config(SECRET, &[HERE, "10.0.0.2:1"]), Ok(Config::new(2, 0)));
+        assert_eq!(
+            config(SECRET, &[LOCAL, "10.0.0.2:1"]),
+            Ok(Config::new(2, 0))
+        );
         assert!(
-            config("short", &[HERE])
+            config("short", &[LOCAL])
                 .unwrap_err()
                 .to_string()
                 .contains("16")
         );
-        let twice = config(SECRET, &[HERE, "10.0.0.2:1", "10.0.0.2:1"]);
+        let twice = config(SECRET, &[LOCAL, "10.0.0.2:1", "10.0.0.2:1"]);
         assert!(twice.unwrap_err().to_string().contains("twice"));
-        let mut other = settings(SECRET, &[HERE]);
+        let mut other = settings(SECRET, &[LOCAL]);
         other.listen = "10.0.0.3:1".parse().unwrap();
         assert!(
             other
@@ -439,7 +442,7 @@ mod tests {
     #[test]
     fn messages_without_the_secret_of_this_cluster_are_refused() {
         let socket = |secret, members: &[&str]| {
-            let udp = Udp::bind(HERE.parse().unwrap()).unwrap();
+            let udp = Udp::bind(LOCAL.parse().unwrap()).unwrap();
             ElementSocket::new(&settings(secret, members), udp)
         };
         let words = ElementMessage {
@@ -449,7 +452,7 @@ mod tests {
                 generation: Generation(256),
             },
         };
-        let ours = socket(SECRET, &[HERE, "10.0.0.2:1"]);
+        let ours = socket(SECRET, &[LOCAL, "10.0.0.2:1"]);
         let said = |socket: &ElementSocket| {
             let mut octets = words.encode();
             octets.extend(socket.proof(&octets).as_ref());
@@ -460,11 +463,11 @@ mod tests {
         changed[4] ^= 1;
         assert_eq!(ours.open(&changed), None);
         assert_eq!(
-            ours.open(&said(&socket("secret of others", &[HERE, "10.0.0.2:1"]))),
+            ours.open(&said(&socket("secret of others", &[LOCAL, "10.0.0.2:1"]))),
             None
         );
         assert_eq!(
-            ours.open(&said(&socket(SECRET, &[HERE, "10.0.0.3:1"]))),
+            ours.open(&said(&socket(SECRET, &[LOCAL, "10.0.0.3:1"]))),
             None
         );
         assert_eq!(ours.open(&[]), None);

@@ -418,15 +418,15 @@ mod tests {
         raise_open_file_limit();
         let (_doors, address) = open(ProxyProtocol::Socks(None), 9);
         let mut silent: Vec<_> = (0..4200).map(|_| call_from(2, address)).collect();
-        let greeted = |last| {
+        let greet = |last| {
             let mut program = call_from(last, address);
             program.write_all(&[5, 1, 0]).unwrap();
             let mut reply = [0; 2];
             program.read_exact(&mut reply).map(|()| reply)
         };
-        assert_eq!(greeted(3).unwrap(), [5, 0]);
+        assert_eq!(greet(3).unwrap(), [5, 0]);
         // the oldest of the same host was closed for a new one
-        assert_eq!(greeted(2).unwrap(), [5, 0]);
+        assert_eq!(greet(2).unwrap(), [5, 0]);
         assert_eq!(silent[0].read(&mut [0]).unwrap(), 0);
         assert!(is_open(silent.last_mut().unwrap()));
     }

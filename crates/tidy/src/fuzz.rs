@@ -74,7 +74,7 @@ const REACHED: [(&str, &str); 28] = [
     ("crates/base/src/trc/text.rs", "trc"),
     ("crates/booking/src/identity/jwt/signed.rs", "jwt_token"),
     ("crates/booking/src/json/amount.rs", "api_extract"),
-    ("crates/booking/src/json/moment.rs", "api_extract"),
+    ("crates/booking/src/json/timestamp.rs", "api_extract"),
     ("crates/booking/src/json/request.rs", "api_extract"),
     ("crates/circuit/src/flow.rs", "exec_answer"),
     ("crates/circuit/src/linux/tc_object.rs", "netlink"),
@@ -145,12 +145,12 @@ const TRUSTED: [(&str, &str); 32] = [
         "the operator's own list of tokens",
     ),
     (
-        "crates/cli/src/gateway/listeners.rs",
+        "crates/service/src/gateway/listeners.rs",
         "the user's own command line",
     ),
     ("crates/cli/src/grammar/", "the user's own command line"),
     (
-        "crates/cli/src/remote/place.rs",
+        "crates/remote/src/place.rs",
         "the user's own command line",
     ),
     (

@@ -26,7 +26,7 @@ pub(super) fn run(clock: Clock, config: &Config, input: &[u8]) -> Result<Vec<u8>
         failed(ProgramFault::Run { why, tail })
     };
     let mut running = Running::start(clock, config).map_err(|why| not_run(why, String::new()))?;
-    let ended = running.talk(clock.now() + config.limit, input);
+    let ended = running.exchange(clock.now() + config.limit, input);
     let tail = running.tail();
     let limit = config.limit;
     match ended {
@@ -72,7 +72,7 @@ impl Running {
 
     /// Writes and reads until both outputs are closed and the program has ended. Returns nothing after the time limit, or
     /// if the output is too long.
-    fn talk(&mut self, till: Instant, input: &[u8]) -> io::Result<Option<ExitStatus>> {
+    fn exchange(&mut self, till: Instant, input: &[u8]) -> io::Result<Option<ExitStatus>> {
         let (mut to, mut from, mut complaints) = (
             self.child.stdin.take(),
             self.child.stdout.take(),
@@ -131,7 +131,7 @@ impl Running {
             if now >= till {
                 return Ok(None);
             }
-            wait(self.clock, &mut [], till.min(now + LOOK))?;
+            wait(self.clock, &mut [], till.min(now + CHECK_INTERVAL))?;
         }
     }
 
@@ -197,5 +197,5 @@ fn wait_more(why: io::Error) -> io::Result<bool> {
 const OUTPUT_MAX: usize = 16 << 20;
 /// Maximum length of the kept standard error.
 const TAIL: usize = 1024;
-const LOOK: Duration = Duration::from_millis(1);
+const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 const LAST_WAIT: Duration = Duration::from_millis(200);

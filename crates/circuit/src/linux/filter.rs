@@ -33,15 +33,15 @@ impl Label {
         let mut program = Vec::new();
         if self.is_open {
             if self.flow == Flow::ALL {
-                program.push(Step::give(TAKE));
+                program.push(Step::return_value(TAKE));
             } else {
                 program.extend(v4(&self.flow));
                 program.extend(v6(&self.flow));
             }
         }
-        program.push(Step::give(LEAVE));
+        program.push(Step::return_value(LEAVE));
         program.extend(self.words().map(Step::word));
-        program.push(Step::give(LEAVE));
+        program.push(Step::return_value(LEAVE));
         program.iter().flat_map(|step| step.octets()).collect()
     }
 
@@ -217,7 +217,7 @@ fn branch(mut tests: Vec<Step>) -> Vec<Step> {
             Side::Neither => {}
         }
     }
-    tests.push(Step::give(TAKE));
+    tests.push(Step::return_value(TAKE));
     tests
 }
 
@@ -254,8 +254,8 @@ impl Step {
         }
     }
 
-    const fn give(value: u32) -> Self {
-        Self::load(GIVE, value)
+    const fn return_value(value: u32) -> Self {
+        Self::load(RETURN, value)
     }
 
     const fn word(value: u32) -> Self {
@@ -292,7 +292,7 @@ const LOAD_OCTET: u16 = 0x30;
 const LOAD_HALF_BEHIND_HEAD: u16 = 0x48;
 const LOAD_HEAD_LEN: u16 = 0xb1;
 const AND: u16 = 0x54;
-const GIVE: u16 = 0x06;
+const RETURN: u16 = 0x06;
 const IF_EQUAL: u16 = 0x15;
 const IF_ABOVE: u16 = 0x25;
 const IF_AT_LEAST: u16 = 0x35;
@@ -411,7 +411,7 @@ mod tests {
                     sum &= value;
                     continue;
                 }
-                GIVE => return value,
+                RETURN => return value,
                 IF_EQUAL => sum == value,
                 IF_ABOVE => sum > value,
                 IF_AT_LEAST => sum >= value,

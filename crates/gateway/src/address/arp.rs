@@ -48,7 +48,7 @@ impl Request {
 
 /// Returns the broadcast frame that announces `address` at `mac`.
 pub fn announcement(mac: Mac, address: Ipv4Addr) -> [u8; FRAME_LEN] {
-    frame(EVERYBODY, REQUEST, (mac, address), ([0; 6], address))
+    frame(BROADCAST, REQUEST, (mac, address), ([0; 6], address))
 }
 
 fn frame(
@@ -90,7 +90,7 @@ const REQUEST: [u8; 2] = [0, 1];
 const REPLY: [u8; 2] = [0, 2];
 /// Ethernet type of ARP.
 const ETHERTYPE: [u8; 2] = [8, 6];
-const EVERYBODY: Mac = [0xff; 6];
+const BROADCAST: Mac = [0xff; 6];
 
 #[cfg(test)]
 mod tests {
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn request_is_answered_to_its_sender() {
         let (asking, wanted) = (Ipv4Addr::new(10, 0, 0, 7), Ipv4Addr::new(10, 0, 0, 100));
-        let mut asked = frame(EVERYBODY, REQUEST, (ASKING, asking), ([0; 6], wanted)).to_vec();
+        let mut asked = frame(BROADCAST, REQUEST, (ASKING, asking), ([0; 6], wanted)).to_vec();
         let request = Request::decode(&asked).unwrap();
         let expected = Request {
             mac: ASKING,
@@ -132,7 +132,7 @@ mod tests {
     fn announcement_is_a_broadcast_request_for_the_own_address() {
         let address = Ipv4Addr::new(10, 0, 0, 100);
         let frame = announcement(ASKED, address);
-        assert_eq!(frame[..6], EVERYBODY);
+        assert_eq!(frame[..6], BROADCAST);
         let said = Request::decode(&frame).unwrap();
         assert_eq!(
             (said.mac, said.address, said.wanted),

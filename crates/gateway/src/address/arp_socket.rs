@@ -109,11 +109,8 @@ mod tests {
     #[test]
     fn interfaces_without_a_network_are_refused() {
         let why = |own| ArpSocket::open(own, &[]).unwrap_err().to_string();
-        let at_home = why(Ipv4Addr::LOCALHOST);
-        assert!(
-            at_home.contains("is at lo, which has no network"),
-            "{at_home}"
-        );
+        let at_lo = why(Ipv4Addr::LOCALHOST);
+        assert!(at_lo.contains("is at lo, which has no network"), "{at_lo}");
         let nowhere = why(Ipv4Addr::new(192, 0, 2, 1));
         assert!(nowhere.contains("not an address of this host"), "{nowhere}");
     }

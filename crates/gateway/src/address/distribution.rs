@@ -36,27 +36,27 @@ impl ElementSet {
 #[derive(Clone, Copy, Debug)]
 pub struct Distribution {
     members: u8,
-    living: ElementSet,
+    alive: ElementSet,
 }
 
 impl Distribution {
-    /// Creates the distribution over the elements `living`.
-    pub const fn new(members: u8, living: ElementSet) -> Self {
-        Self { members, living }
+    /// Creates the distribution over the elements `alive`.
+    pub const fn new(members: u8, alive: ElementSet) -> Self {
+        Self { members, alive }
     }
 
     /// Returns the element for new connections of this bucket.
     pub fn owner(self, bucket: u16) -> Option<u8> {
         self.order(bucket)
             .into_iter()
-            .find(|nth| self.living.contains(*nth))
+            .find(|nth| self.alive.contains(*nth))
     }
 
     /// Returns the element to which `me` passes packets without a socket.
     pub fn next(self, bucket: u16, me: u8) -> Option<u8> {
         let order = self.order(bucket).into_iter();
         let mut behind = order.skip_while(|nth| *nth != me).skip(1);
-        behind.find(|nth| self.living.contains(*nth))
+        behind.find(|nth| self.alive.contains(*nth))
     }
 
     /// Returns all elements in order. Each is first for an equal number of buckets. The rest is shuffled, so that the
@@ -83,8 +83,8 @@ mod tests {
     }
 
     fn without(members: u8, gone: &[u8]) -> ElementSet {
-        let living = (0..members).filter(|nth| !gone.contains(nth));
-        living.fold(ElementSet::default(), ElementSet::and)
+        let alive = (0..members).filter(|nth| !gone.contains(nth));
+        alive.fold(ElementSet::default(), ElementSet::and)
     }
 
     fn shares(distribution: Distribution) -> Vec<usize> {

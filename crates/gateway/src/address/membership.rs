@@ -45,18 +45,19 @@ impl Membership {
         if now < self.since + FIRST {
             return None;
         }
-        let serves = |last: &Option<Said>| last.is_some_and(|said| said.serves && said.lives(now));
+        let serves =
+            |last: &Option<Said>| last.is_some_and(|said| said.serves && said.is_alive(now));
         let serving = (0..).zip(&self.last).filter(|(_, last)| serves(last));
         Some(serving.fold(ElementSet::default(), |all, (nth, _)| all.and(nth)))
     }
 
     /// Advances the time. After a gap without calls, elements that were alive before it stay alive.
     fn look(&mut self, now: Instant) {
-        if now > self.seen + LIFE / 2 {
+        if now > self.seen + ALIVE_TIMEOUT / 2 {
             let seen = self.seen;
-            let lived = self.last.iter_mut().flatten();
-            lived
-                .filter(|said| said.lives(seen))
+            let alive = self.last.iter_mut().flatten();
+            alive
+                .filter(|said| said.is_alive(seen))
                 .for_each(|said| said.at = now);
         }
         self.seen = self.seen.max(now);
@@ -64,15 +65,15 @@ impl Membership {
 }
 
 impl Said {
-    fn lives(&self, now: Instant) -> bool {
-        now < self.at + LIFE
+    fn is_alive(&self, now: Instant) -> bool {
+        now < self.at + ALIVE_TIMEOUT
     }
 }
 
 /// Time at the start for reports of others.
 const FIRST: Duration = Duration::from_millis(500);
 /// Silence after which an element counts as dead, as for VRRP with its defaults.
-const LIFE: Duration = Duration::from_secs(3);
+const ALIVE_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[cfg(test)]
 mod tests {

@@ -113,7 +113,7 @@ fn ip(config: &AddressConfig, view: ClusterView, on: &str) -> String {
         .map(|(_, to)| format!("dup to {to} device \"{device}\""))
         .collect();
     let copies = copies.join("\n");
-    let who_is_in = if view.is_closing {
+    let connection_state = if view.is_closing {
         ""
     } else {
         "tcp flags & (syn | ack) != syn"
@@ -135,7 +135,7 @@ fn ip(config: &AddressConfig, view: ClusterView, on: &str) -> String {
                 ip dscp {HANDED_BACK} return
                 icmp type destination-unreachable ip dscp != {HANDED_ON} goto errors
                 ip protocol != tcp return
-                {who_is_in} socket wildcard 1 goto unknown
+                {connection_state} socket wildcard 1 goto unknown
                 socket transparent {{ 0, 1 }} accept
                 goto unknown
             }}

@@ -116,7 +116,7 @@ impl SharedAddress {
             if clock.now() >= Instant::ZERO + patience || !goes_on() {
                 return false;
             }
-            pause(LOOK);
+            pause(CHECK_INTERVAL);
         }
         true
     }
@@ -191,12 +191,12 @@ impl Worker {
                     );
                     self.view = None;
                     // avoid a busy loop
-                    wait(clock, &mut [sign], clock.now() + BREATH)
+                    wait(clock, &mut [sign], clock.now() + ERROR_PAUSE)
                 }
             };
             self.shared.sign.drain();
             if waited.is_err() {
-                pause(BREATH);
+                pause(ERROR_PAUSE);
             }
         }
     }
@@ -244,7 +244,7 @@ impl Worker {
 
     /// Answers requests.
     fn answer(&mut self) -> io::Result<()> {
-        for request in self.socket.requests(HEARD_MAX)? {
+        for request in self.socket.requests(REQUESTS_MAX)? {
             // a request for the sender's own address is an announcement
             let announces = request.address == request.wanted;
             if request.wanted == self.config.address && !announces && self.answers() {
@@ -318,18 +318,18 @@ const LOCK: &str = "lighthaul-address";
 /// Label of the shared address.
 const LABEL: &str = "lo:lighthaul";
 /// Maximum number of frames that are read in one turn.
-const HEARD_MAX: usize = 64;
+const REQUESTS_MAX: usize = 64;
 /// Number and interval of announcements, since frames are lost and hosts are busy.
 const ANNOUNCEMENTS: u32 = 3;
 const ANNOUNCE_EVERY: Duration = Duration::from_secs(1);
 /// Interval of checks of the rules.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Interval of checks for connections that are to end.
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Time for the reset of a connection.
 const RESETS: Duration = Duration::from_secs(1);
 /// Pause after an error.
-const BREATH: Duration = Duration::from_secs(1);
+const ERROR_PAUSE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

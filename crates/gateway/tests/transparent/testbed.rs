@@ -141,9 +141,9 @@ impl Testbed {
 /// Connects from a host.
 pub(crate) fn call(host: &Namespace, address: &str) -> TcpStream {
     let address: SocketAddr = address.parse().unwrap();
-    let connect = || TcpStream::connect_timeout(&address, SOON);
+    let connect = || TcpStream::connect_timeout(&address, ANSWER_TIMEOUT);
     let stream = host.within(connect).unwrap();
-    stream.set_read_timeout(Some(SOON)).unwrap();
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT)).unwrap();
     stream
 }
 
@@ -151,7 +151,7 @@ pub(crate) fn call(host: &Namespace, address: &str) -> TcpStream {
 pub(crate) fn greet(listener: &TcpListener) -> Option<Target> {
     let clock = Clock::start();
     let mut watches = [Watch::read(listener.as_raw_fd())];
-    wait(clock, &mut watches, clock.now() + SOON).unwrap();
+    wait(clock, &mut watches, clock.now() + ANSWER_TIMEOUT).unwrap();
     let (mut stream, _) = listener.accept().expect("a connection arrives");
     let target = wanted(&stream).unwrap();
     stream.write_all(b"hello").unwrap();
@@ -177,4 +177,4 @@ pub(crate) fn run(host: &Namespace, words: &str) -> String {
 }
 
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
-const SOON: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);

@@ -27,12 +27,6 @@ use crate::reach::agreed;
 use super::path;
 use super::report::{Check, Diagnosis, Report};
 use super::settings::Doctor;
-use super::settings:: Option<Rate>,
-    /// Gateway on the way.
-    pub gateway: Option<ProxyAddress>,
-    /// Identity of the daemon, and credentials for it.
-    pub daemon: Daemon,
-}
 
 /// Runs the checks until one fails that the next needs. Each result goes to `tell`.
 pub fn examine(doctor: &Doctor, tell: &mut dyn FnMut(Check<'_>)) -> Result<Diagnosis, Error> {
