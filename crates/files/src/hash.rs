@@ -1,4 +1,4 @@
-//! RunningHashes of files for the user: for catalogues, colleagues and checksum files.
+//! Hashes of files for the user: for catalogues, colleagues and checksum files.
 //!
 //! They are computed in addition to the digest that verifies the transfer, from the bytes of a file
 //! in order.
@@ -48,7 +48,7 @@ pub struct FileHashes {
     pub path: Vec<u8>,
     /// Size in bytes.
     pub size: u64,
-    /// RunningHashes, as lower-case hexadecimal digits of full width.
+    /// Hashes, as lower-case hexadecimal digits of full width.
     #[serde(deserialize_with = "digits")]
     pub hashes: Vec<(HashKind, String)>,
 }

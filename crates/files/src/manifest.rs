@@ -36,7 +36,7 @@ pub struct Entry {
     /// Path relative to the target, as octets, since names need not be UTF-8.
     #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
     pub path: Vec<u8>,
-    /// EntryKind of the entry.
+    /// Type of the entry.
     pub kind: EntryKind,
     /// Permission bits.
     pub mode: u32,
@@ -211,9 +211,8 @@ pub fn unpack(packed: &[u8]) -> Result<Vec<Entry>, Error> {
         return Err(invalid());
     }
     let entries = bounded::decode(|| postcard::from_bytes(&plain));
-    let List::<PAGE, Entry>(entries) = entries.map_err(|why| {
-        why.map_or_else(invalid, |why| PeerFault::Oversized(why.to_string()).into())
-    })?;
+    let List::<PAGE, Entry>(entries) =
+        entries.map_err(|why| why.map_or_else(invalid, |why| PeerFault::Oversized(why).into()))?;
     if entries
         .iter()
         .all(|entry| (entry.is_safe() || entry.is_top()) && entry.is_valid())

@@ -58,7 +58,7 @@ pub struct Options {
     pub sync: bool,
     /// Reads files back from the device and compares them before they get their names.
     pub verify_disk: bool,
-    /// RunningHashes to compute of every file.
+    /// Hashes to compute of every file.
     #[serde(deserialize_with = "bounded::list::<HASHES_MAX, _, _>")]
     pub hash: Vec<HashRequest>,
     /// Name of the protocol, or [`lighthaul_session::protocol::AUTO`]; empty for the default.

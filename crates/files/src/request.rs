@@ -68,7 +68,7 @@ pub struct FileInfo {
     /// Name in the listed folder, or the path of the request.
     #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
     pub path: Vec<u8>,
-    /// FileKind of the item.
+    /// Type of the item.
     pub kind: FileKind,
     /// Size of a file in bytes.
     pub size: u64,

@@ -6,7 +6,7 @@ use lighthaul_base::{Rate, Size};
 
 use crate::protocol::Protocol;
 
-/// PathFacts of a path, of its hosts and of the data.
+/// Facts of a path, of its hosts and of the data.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathFacts {
     /// Length of the longest datagram that passes; zero if none does.

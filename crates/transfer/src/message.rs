@@ -69,7 +69,7 @@ pub enum Message {
         #[serde(deserialize_with = "peer_text::read")]
         text: String,
     },
-    /// RunningHashes of a file.
+    /// Hashes of a file.
     Hashed(FileHashes),
     /// Result, after all entries are in place or have failed.
     Result(CopyResult),

@@ -40,7 +40,7 @@ pub enum CopyEvent {
     ),
     /// Warning.
     Warning(#[serde(deserialize_with = "peer_text::read")] String),
-    /// RunningHashes of a file.
+    /// Hashes of a file.
     Hashed(FileHashes),
     /// Action of a dry run.
     Planned(Planned),

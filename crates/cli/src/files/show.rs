@@ -173,7 +173,7 @@ fn time(listed: &FileInfo, exact: bool) -> String {
     }
 }
 
-/// FileKind and permissions in the letters that `ls` has for them.
+/// Type and permissions in the letters that `ls` has for them.
 fn letters(listed: &FileInfo) -> String {
     let kind = match listed.kind {
         FileKind::File => '-',

@@ -12,7 +12,7 @@ pub(crate) struct Sum {
     pub(crate) path: Vec<u8>,
     /// Its bytes, if the list says.
     pub(crate) size: Option<u64>,
-    /// RunningHashes to compute: both, if the number of digits fits two.
+    /// Hashes to compute: both, if the number of digits fits two.
     pub(crate) wanted: WantedSums,
     /// Expected value of one of them, in lower-case digits.
     pub(crate) digits: String,

@@ -1,4 +1,4 @@
-//! RunningHashes and digest of one file.
+//! Hashes and digest of one file.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::digest::{self, Digester};
 use crate::hash::{self, RunningHashes};
 
-/// RunningHashes and digests to compute.
+/// Hashes and digests to compute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WantedSums {
     /// Hash functions.
@@ -16,7 +16,7 @@ pub struct WantedSums {
     pub crc128: bool,
 }
 
-/// RunningHashes and digests of a file.
+/// Hashes and digests of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSums {
     /// Size in bytes.

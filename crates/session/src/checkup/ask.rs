@@ -16,9 +16,9 @@ use crate::session::Session;
 /// Result of a checkup.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checkup {
-    /// HostFacts of this host.
+    /// Properties of this host.
     pub here: HostFacts,
-    /// HostFacts of the peer's host.
+    /// Properties of the peer's host.
     pub there: HostFacts,
     /// True if datagrams pass from the peer to this host.
     pub is_reverse_open: bool,

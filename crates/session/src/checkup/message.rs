@@ -20,7 +20,7 @@ pub enum Message {
     },
     /// Start of the exploration of the path.
     Explore,
-    /// HostFacts of the answering host.
+    /// Properties of the answering host.
     Facts(HostFacts),
     /// Request for datagrams to a port that received none.
     SendTo {
@@ -36,7 +36,7 @@ impl Topic for Message {
     type Request = ();
 }
 
-/// HostFacts of one host.
+/// Properties of one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostFacts {
     /// Version of the program.

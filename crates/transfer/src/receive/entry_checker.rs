@@ -58,7 +58,7 @@ pub(super) struct Place {
     pub(super) first: Vec<u8>,
     /// Folder that could not be created, so that its contents are skipped.
     skipped: Option<Vec<u8>>,
-    /// PathList at the source, for the folders of the list that have not ended.
+    /// Paths at the source, for the folders of the list that have not ended.
     pub(super) source_names: SourceNames,
     pub(super) free_space: FreeSpace,
     /// Deadline of waiting for files that other copies write, after the first such file.

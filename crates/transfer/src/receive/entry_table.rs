@@ -39,7 +39,7 @@ pub(crate) struct Fill {
     pub(crate) held: Vec<Record>,
     /// Held ranges that were not compared with the source yet.
     uncompared: Vec<Span>,
-    /// EntryKind of digest for these.
+    /// Kind of digest for these.
     held_digest: digest::DigestKind,
     /// Bytes that were not compared with the source in this run.
     pub(crate) uncompared_bytes: u64,

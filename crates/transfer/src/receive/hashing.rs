@@ -28,7 +28,7 @@ pub(super) struct Hasher<'a> {
 }
 
 impl Hasher<'_> {
-    /// RunningHashes and reports all `files` until all entries are settled.
+    /// Hashes and reports all `files` until all entries are settled.
     pub(crate) fn run(&mut self, files: &Receiver<PathBuf>) -> Result<(), Error> {
         loop {
             let is_over = self.transfer.table.is_settled();

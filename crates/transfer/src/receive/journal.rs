@@ -56,7 +56,7 @@ pub struct Record {
 /// Protection of bytes on the network, and the digest that both sides compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protection {
-    /// DigestKind of the digest.
+    /// Kind of the digest.
     pub digest: DigestKind,
     /// True if packets were encrypted and authenticated.
     pub sealed: bool,

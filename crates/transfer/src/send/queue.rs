@@ -44,7 +44,7 @@ impl Item {
 pub(crate) struct HeldRange {
     pub(crate) piece: Piece,
     pub(crate) item: Arc<Item>,
-    /// DigestKind of the digest that is compared.
+    /// Kind of the digest that is compared.
     pub(crate) digest: DigestKind,
 }
 
