@@ -122,7 +122,7 @@ impl Executor<'_> {
                     // it was removed after its name was read
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
                     Err(error) => {
-                        self.fail("cannot read the metadata of", &path.join(&name), &error)?
+                        self.fail("cannot read the metadata of", &path.join(&name), &error)?;
                     }
                 }
             }

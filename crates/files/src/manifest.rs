@@ -211,9 +211,8 @@ pub fn unpack(packed: &[u8]) -> Result<Vec<Entry>, Error> {
         return Err(invalid());
     }
     let entries = bounded::decode(|| postcard::from_bytes(&plain));
-    let List::<PAGE, Entry>(entries) = entries.map_err(|why| {
-        why.map_or_else(invalid, |why| PeerFault::Oversized(why.to_string()).into())
-    })?;
+    let List::<PAGE, Entry>(entries) =
+        entries.map_err(|why| why.map_or_else(invalid, |why| PeerFault::Oversized(why).into()))?;
     if entries
         .iter()
         .all(|entry| (entry.is_safe() || entry.is_top()) && entry.is_valid())

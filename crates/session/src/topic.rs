@@ -52,7 +52,7 @@ pub fn decode<M: DeserializeOwned>(octets: &[u8]) -> Result<M, Error> {
     }
     match bounded::decode(|| postcard::take_from_bytes(octets)) {
         Ok((message, [])) => Ok(message),
-        Err(Some(why)) => Err(PeerFault::Oversized(why.to_string()).into()),
+        Err(Some(why)) => Err(PeerFault::Oversized(why).into()),
         Ok(_) | Err(None) => Err(malformed()),
     }
 }

@@ -142,7 +142,8 @@ pub struct Coded {
     /// Symbols that are being sent, since the owner may write to the ring meanwhile.
     out: Vec<Vec<u8>>,
     used: usize,
-    landing: Vec<u8>,
+    /// Bytes that the receiver writes next, before they are placed in the ring.
+    received: Vec<u8>,
 }
 
 impl Coded {
@@ -152,7 +153,7 @@ impl Coded {
             ring,
             out: Vec::new(),
             used: 0,
-            landing: Vec::new(),
+            received: Vec::new(),
         }
     }
 }
@@ -174,12 +175,12 @@ impl Store for Coded {
     }
 
     fn slot(&mut self, span: Span) -> Result<Option<&mut [u8]>, Error> {
-        self.landing.resize(span.len as usize, 0);
-        Ok(Some(&mut self.landing))
+        self.received.resize(span.len as usize, 0);
+        Ok(Some(&mut self.received))
     }
 
     fn placed(&mut self, span: Span) -> Result<(), Error> {
-        self.ring.borrow_mut().place(span, &self.landing);
+        self.ring.borrow_mut().place(span, &self.received);
         Ok(())
     }
 }

@@ -317,7 +317,7 @@ fn unblocked(file: File) -> File {
 }
 
 fn too_long(len: usize, len_max: usize) -> Error {
-    let text = format!("a frame of {len} bytes or more exceeds the limit of {len_max} bytes here",);
+    let text = format!("a frame of {len} bytes or more exceeds the limit of {len_max} bytes here");
     Error::new(Code::Usage, text)
 }
 

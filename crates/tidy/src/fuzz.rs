@@ -149,10 +149,7 @@ const TRUSTED: [(&str, &str); 32] = [
         "the user's own command line",
     ),
     ("crates/cli/src/grammar/", "the user's own command line"),
-    (
-        "crates/remote/src/place.rs",
-        "the user's own command line",
-    ),
+    ("crates/remote/src/place.rs", "the user's own command line"),
     (
         "crates/daemon/src/allowed_keys.rs",
         "the operator's own list of keys",

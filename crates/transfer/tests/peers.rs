@@ -118,14 +118,14 @@ type Twist = fn(&mut Lie);
 fn invalid_lists_and_objects_end_the_session_without_leftovers() {
     let twists: [(&str, Twist); 22] = [
         ("path above the target", |lie| {
-            lie.entries[1].path = b"../out".to_vec()
+            lie.entries[1].path = b"../out".to_vec();
         }),
         ("absolute path", |lie| {
-            lie.entries[1].path = b"/tmp/out".to_vec()
+            lie.entries[1].path = b"/tmp/out".to_vec();
         }),
         ("empty path", |lie| lie.entries[1].path.clear()),
         ("path with a NUL", |lie| {
-            lie.entries[1].path = b"a\0b".to_vec()
+            lie.entries[1].path = b"a\0b".to_vec();
         }),
         ("object without a file", |lie| drop(lie.entries.pop())),
         ("file without an object", |lie| drop(lie.objects.pop())),

@@ -219,7 +219,7 @@ impl Scan<'_> {
                     }
                 }
                 (Ok(Listing::Removed(paths)), _) => {
-                    self.transfer.monitor.show(CopyEvent::Removed(paths))
+                    self.transfer.monitor.show(CopyEvent::Removed(paths));
                 }
                 (Ok(Listing::Paths(page)), Some(list)) => list.receive(page)?,
                 (Err(error), _) => return Err(error),

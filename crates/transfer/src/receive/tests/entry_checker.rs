@@ -194,7 +194,7 @@ fn empty_entries_are_created_at_once_with_the_metadata_of_the_source() {
     let checked = bench.check_list(CONTENTS, &list, &Options::default());
     assert_eq!(checked.wants(), NOTHING);
     assert_eq!(checked.settled(), (6, 0));
-    let names = ["with_extras", "holes", "link", "new", "other", "there"];
+    let names = ["holes", "link", "new", "other", "there", "with_extras"];
     assert_eq!(bench.names(""), names);
     for (path, len) in [
         ("new", 0),

@@ -440,7 +440,7 @@ fn folders_have_the_metadata_of_the_source_at_the_end() {
     stage.table.end_folder(3, with_extras);
     stage.table.end_folder(4, leave(""));
     stage.run(whole(&file, "x")).unwrap();
-    assert_eq!(stage.names(), ["with_extras", "sub"]);
+    assert_eq!(stage.names(), ["sub", "with_extras"]);
     assert_eq!(stage.bench.names("sub"), ["a"]);
     for path in ["sub", "with_extras", ""] {
         assert_eq!(stage.bench.look(path), (0o750, SECONDS, 5), "{path}");
