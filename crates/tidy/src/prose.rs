@@ -16,8 +16,7 @@ pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
 }
 
 fn is_held(file: &Source) -> bool {
-    let is_text = [".md", ".rs"].iter().any(|tail| file.path.ends_with(tail));
-    is_text
+    [".md", ".rs"].iter().any(|tail| file.path.ends_with(tail))
 }
 
 fn check_file(file: &Source) -> Vec<Fault> {

@@ -10,11 +10,11 @@ use lighthaul_io::control::FRAME_MAX;
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls::{self, Side};
 use lighthaul_io::host::wait::pause;
-use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::join::join;
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::path::explore;
+use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_testkit::{Turn, report};
 use lighthaul_transfer::message::{self, Way};
@@ -285,7 +285,7 @@ fn client_that_only_says_that_it_is_there_is_ended() {
     let hello = Hello::about::<message::Message>(&request);
     session.say(&Message::Hello(hello)).unwrap();
     assert!(matches!(session.hear(), Ok(Message::Welcome { .. })));
-    let door = Door::Caller(false);
+    let door = Role::Client(false);
     let mut path = explore(&session, &door, false, 1).unwrap();
     let offer = path.listen::<message::Message>(&session).unwrap();
     let message::Message::Offer(offer) = offer else {
@@ -293,7 +293,7 @@ fn client_that_only_says_that_it_is_there_is_ended() {
     };
     join(&session, &door, offer.joins, false).unwrap();
     let end = (0..60).find_map(|_| {
-        session.say(&Message::Alive { work: 7 }).ok();
+        session.say(&Message::Keepalive { work: 7 }).ok();
         let heard = session.hear_for::<message::Message>(Duration::from_secs(1));
         heard.err().filter(|_| session.was_told())
     });
