@@ -7,7 +7,7 @@ use std::time::Duration;
 use lighthaul_base::position::fault_in;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_calendar::{
-    Calendar, Config, Detail, Id, Link, Need, Owner, Request, Shape, Topology, Route,
+    Calendar, Config, Detail, Id, Link, Need, Owner, Request, Route, Shape, Topology,
 };
 use serde::Deserialize;
 
