@@ -135,7 +135,7 @@ pub(crate) struct Book {
     pub(crate) asking: ClientArgs,
 }
 
-/// ServerCertificate what a booking would get, and book nothing
+/// Show what a booking would get, and book nothing
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul quote chicago amsterdam --size 1.2TB
