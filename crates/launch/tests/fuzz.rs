@@ -5,6 +5,7 @@
     reason = "tests of the reader open programs"
 )]
 #![expect(unreachable_pub, reason = "the bodies belong to a crate of their own")]
+#![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
 use proptest::prelude::*;
 
