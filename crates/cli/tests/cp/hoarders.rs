@@ -344,7 +344,7 @@ fn daemon_without_file_descriptors_keeps_running_idle() {
     // it has begun to take calls
     assert_honest_copies(&far);
     let spent = ticks_without_files(far.daemon.id(), far.port);
-    far.daemon.says("a call could not be taken");
+    far.daemon.says("cannot accept a connection");
     report(format_args!(
         "{spent} hundredths of a second of processor time in 2 s"
     ));

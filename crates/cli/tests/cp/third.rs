@@ -481,12 +481,12 @@ fn invitation_is_valid_once_and_for_one_request() {
     let first = host("x");
     refused(
         come(Way::Send(vec![b"/etc/passwd".to_vec()])),
-        "expected there for something else",
+        "your invitation there is for another request",
     );
     refused(come(Way::Receive(place("x"))), "not allowed there");
     drop(first);
     let second = host("x");
-    refused(come(Way::Receive(place("y"))), "something else");
+    refused(come(Way::Receive(place("y"))), "for another request");
     drop(second);
     // whose host has left is nobody's guest
     let third = host("x");
@@ -514,7 +514,7 @@ fn invitation_is_valid_once_and_for_one_request() {
     let first = host("x");
     let other = meet(&far);
     other.say(&hello(&expect(key, place("x")))).unwrap();
-    refused(other.hear(), "somebody else expects");
+    refused(other.hear(), "another client has announced the same key");
     drop(first);
 }
 

@@ -25,7 +25,7 @@ fn revoked_gateway_right_ends_sessions() {
     let clock = Clock::start();
     say(&["allow", &key, "a", "--allowed", allowed]);
     crate::programs::assert_reset("the program", &mut ends.program);
-    pair.egress.says("the sessions of this link end");
+    pair.egress.says("ending the sessions of this link");
     becomes_true("the refusal is shown", || {
         shown(&pair.scratch, "a")["refused"] == true
     });
