@@ -101,5 +101,5 @@ pub fn record(octets: &[u8]) {
     assert_eq!(record.wants(), left);
 }
 
-/// What of the probes of a session.
+/// Number of a connection in the probes of a session.
 const CONNECTION: u64 = 0x6c68_0000_0000_0001;

@@ -132,7 +132,7 @@ impl Digester {
 
     /// Returns the digest of the `size` bytes that `read` reads. Fails with `UnexpectedEof` if
     /// there are fewer.
-    pub fn read(
+    pub fn compute(
         kind: DigestKind,
         size: u64,
         mut read: impl FnMut(u64, &mut [u8]) -> io::Result<usize>,
@@ -299,7 +299,7 @@ mod tests {
                     buffer.copy_from_slice(&bytes[from as usize..at]);
                     Ok(buffer.len())
                 };
-                let digest = Digester::read(kind, len as u64, read).unwrap();
+                let digest = Digester::compute(kind, len as u64, read).unwrap();
                 assert_eq!((Some(digest), at), (digester.finish(), len));
             }
         }
@@ -308,14 +308,14 @@ mod tests {
             buffer.copy_from_slice(&bytes[from as usize..][..buffer.len()]);
             Ok(buffer.len())
         };
-        let digest = Digester::read(DigestKind::Blake3, bytes.len() as u64, read);
+        let digest = Digester::compute(DigestKind::Blake3, bytes.len() as u64, read);
         assert_eq!(digest.unwrap(), Digest::Blake3(hash));
     }
 
     #[test]
     fn truncated_file_has_no_digest() {
         let short = |_, buffer: &mut [u8]| Ok(buffer.len() - 1);
-        let error = Digester::read(DigestKind::Crc128, 10, short).unwrap_err();
+        let error = Digester::compute(DigestKind::Crc128, 10, short).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }
 

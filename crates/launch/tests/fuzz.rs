@@ -1,9 +1,5 @@
 //! The fuzz targets' bodies on stable: random octets, likely ones, and the inputs kept as seeds.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "tests of the reader open programs"
-)]
 #![expect(unreachable_pub, reason = "the bodies belong to a crate of their own")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 

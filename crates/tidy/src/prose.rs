@@ -62,6 +62,7 @@ fn paragraphs(file: &Source) -> Vec<Paragraph> {
     let is_code = file.path.rsplit('.').next() == Some("rs");
     let mut found: Vec<Paragraph> = Vec::new();
     let (mut is_open, mut is_fenced, mut was_doc) = (false, false, false);
+    let mut is_hidden = false;
     for (nth, line) in file.lines() {
         let (text, is_doc) = if is_code {
             comment(line)
@@ -77,9 +78,15 @@ fn paragraphs(file: &Source) -> Vec<Paragraph> {
         if text.starts_with("```") {
             is_fenced = !is_fenced;
         }
+        // what readers do not see, such as blocks that only tests run
+        is_hidden |= text.starts_with("<!--");
+        let was_hidden = is_hidden;
+        is_hidden &= !text.ends_with("-->");
         // drawings, tables and headings are no sentences
-        let is_prose =
-            !is_fenced && !text.starts_with(['#', '|', '`', '<', '[']) && !text.is_empty();
+        let is_prose = !is_fenced
+            && !was_hidden
+            && !text.starts_with(['#', '|', '`', '<', '['])
+            && !text.is_empty();
         if !is_prose {
             is_open = false;
         } else if is_open && !begins_item(text) {

@@ -8,7 +8,7 @@
 //!   drops datagrams
 //! - [`relay`]: messages about a copy between two other hosts
 //! - [`watch`]: events for an observer
-//! - `work`: steps of one side, counted; `stall`: end of a copy in which nobody works
+//! - `work`: steps of one side, counted; `stall`: end of a copy in which neither side works
 
 pub mod backoff;
 pub mod budget;

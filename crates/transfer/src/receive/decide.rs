@@ -149,5 +149,5 @@ impl EntryChecker<'_> {
 fn digest_of(place: &mut Place, entry: &Entry) -> Option<Digest> {
     let file = place.root.read(entry.path()).ok()?;
     let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, at);
-    Digester::read(digest::DigestKind::Blake3, entry.size(), read).ok()
+    Digester::compute(digest::DigestKind::Blake3, entry.size(), read).ok()
 }

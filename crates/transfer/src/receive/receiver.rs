@@ -135,7 +135,7 @@ fn send_list(list: &ListSender, threads: &ThreadGroup, stream: &Stream) -> Resul
         threads.check()?;
         let say = |page| Ok(stream.send(&Frame::message(Listing::Paths(page).encode()))?);
         list.send_pages(|| stream.has_room(), say)?;
-        // the list may come from somebody who thinks
+        // a user may type the list
         threads.work.wait();
         thread::park_timeout(TICK);
     }
@@ -468,7 +468,7 @@ impl<'a> Receiving<'a, '_> {
     }
 
     fn show(&mut self) {
-        // whoever looks may take long, as with a pager
+        // the observer may be slow, like a user with a pager
         let _step = self.transfer.threads.work.begin();
         for event in self.transfer.monitor.take_events() {
             if let CopyEvent::Failed(failed) = &event {

@@ -54,7 +54,7 @@ impl HeldReader<'_> {
             return Err(changed(item));
         };
         let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, piece.offset + at);
-        let digest = Digester::read(held.digest, piece.len, read);
+        let digest = Digester::compute(held.digest, piece.len, read);
         let digest = digest.map_err(|error| unreadable(item, &error))?;
         match item.is_unchanged(file) {
             Ok(true) => Ok(digest),

@@ -42,7 +42,7 @@ pub(super) struct Scan<'a> {
 pub(super) enum Names {
     /// A walk finds them.
     Walked,
-    /// A list of this side, perhaps as somebody types it.
+    /// A list of this side, which a user may type.
     Listed,
     /// A list of the receiver.
     Awaited,
@@ -166,7 +166,7 @@ impl Scan<'_> {
         };
         let file = self.transfer.ground.file(place).ok()?;
         let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, at);
-        let digest = Digester::read(digest::DigestKind::Blake3, size, read).ok()?;
+        let digest = Digester::compute(digest::DigestKind::Blake3, size, read).ok()?;
         let is_unchanged = file.version().ok()? == meta?.version();
         is_unchanged.then_some(digest)
     }

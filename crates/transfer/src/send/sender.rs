@@ -399,7 +399,7 @@ impl<'a> Sending<'a, '_> {
     }
 
     fn show(&mut self) {
-        // whoever looks may take long, as with a pager
+        // the observer may be slow, like a user with a pager
         let _step = self.transfer.threads.work.begin();
         for event in self.transfer.monitor.take_events() {
             if let CopyEvent::Failed(failed) = &event {
