@@ -81,6 +81,8 @@ pub struct Seats<I, const N: usize> {
     /// Holders by seat number: the highest number is the newest seat.
     held: BTreeMap<u64, Holder<I, N>>,
     next: u64,
+    /// True if no seat is ever revoked.
+    is_lasting: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -100,7 +102,15 @@ impl<I: Clone + Ord, const N: usize> Seats<I, N> {
             limits,
             held: BTreeMap::new(),
             next: 0,
+            is_lasting: false,
         }
+    }
+
+    /// Returns an empty set of seats that are never revoked. A newcomer to a full group is refused.
+    pub const fn lasting(limits: [Limits; N]) -> Self {
+        let mut seats = Self::new(limits);
+        seats.is_lasting = true;
+        seats
     }
 
     /// Returns the number of taken seats.
@@ -239,6 +249,9 @@ impl<I: Clone + Ord, const N: usize> Seats<I, N> {
         group: &Group<'_, I>,
         stays: impl Fn(u64) -> bool,
     ) -> Option<u64> {
+        if self.is_lasting {
+            return None;
+        }
         let there = || {
             let held = self.held.iter().filter(|(number, _)| stays(**number));
             held.filter(|(_, holder)| group.has(holder) && holder.uses[resource] > 0)

@@ -35,7 +35,7 @@ impl HostShares {
     /// Creates shares of `most` sessions.
     pub fn new(most: u64) -> Self {
         Self(Arc::new(Mutex::new(Held {
-            seats: Seats::new([Limits::parts_of(most)]),
+            seats: Seats::lasting([Limits::parts_of(most)]),
             hosts: BTreeMap::new(),
         })))
     }

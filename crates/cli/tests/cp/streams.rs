@@ -255,7 +255,7 @@ fn invalid_streams_are_refused_with_one_sentence() {
         source,
         &place,
     );
-    long.assert_failed(1, "100000 bytes or more is longer than");
+    long.assert_failed(1, "100000 bytes or more exceeds the limit of");
     let objects = [
         "--protocol",
         "rbudp",

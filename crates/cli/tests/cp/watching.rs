@@ -130,7 +130,7 @@ fn json_log_has_one_object_per_line() {
         .find(|o| o["message"].as_str().unwrap().contains("10 bytes"));
     let session = session.unwrap();
     assert_eq!(
-        (&session["level"], &session["span"]["who"]),
+        (&session["level"], &session["span"]["client"]),
         (&"INFO".into(), &"tester".into())
     );
 }

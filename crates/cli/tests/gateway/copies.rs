@@ -295,7 +295,7 @@ fn repeated_command_waits_for_the_attempt_that_the_daemon_still_serves() {
     site.pair.restart_ingress();
     let outcome = site.cp(&options, &paths).assert_succeeded();
     assert!(
-        outcome.said("another transfer is writing it, which is given 6 s"),
+        outcome.said("waiting up to 6 s for another copy that is writing"),
         "{outcome:?}"
     );
     assert_went_on(&outcome, &site.there, &file);

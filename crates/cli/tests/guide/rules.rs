@@ -14,7 +14,7 @@ const DASHBOARD: &str = "dist/grafana-dashboard.json";
 /// Where metrics are registered.
 const SOURCES: [&str; 3] = [
     "crates/daemon/src/metrics.rs",
-    "crates/daemon/src/links.rs",
+    "crates/daemon/src/link_metrics.rs",
     "crates/booking/src/api/metrics.rs",
 ];
 /// Suffixes that exporters and Prometheus add to a name, the outermost first.
