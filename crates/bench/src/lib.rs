@@ -5,7 +5,7 @@
 //!   trial
 //! - `folders`: files to transfer; `guard`: cleanup; `peers`: programs
 //! - `outcome`: results and medians; `value`: medians with their spread; `table`: tables;
-//!   `targets`: goals; [`figure`]: goodput against loss
+//!   `targets`: goals; `figure`: goodput against loss
 
 #![expect(
     clippy::disallowed_methods,

@@ -10,6 +10,7 @@ use lighthaul_gateway::proxy_route::ProxyRoute;
 use lighthaul_gateway::target::{Host, Target};
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::crypto::tls::{self, Side};
+use lighthaul_io::host::interrupt;
 use lighthaul_io::net::tcp;
 use lighthaul_session::error::Error;
 use lighthaul_session::session::{Call, Session};
@@ -108,6 +109,8 @@ pub fn start_over_ssh(
     let greeting = output.and_then(read_greeting);
     let (Some((port, key)), address) = (greeting, resolve(ssh, host)) else {
         let status = child.wait().map_err(failed)?;
+        // Ctrl-C ends ssh, too
+        interrupt::check()?;
         let (remote, host) = (remote.to_owned(), host.to_owned());
         return Err(Error::from(match status.code() {
             Some(127) => CallError::NotInstalled { remote, host },
