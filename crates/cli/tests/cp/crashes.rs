@@ -112,14 +112,25 @@ fn interrupted_copy_cleans_up_on_both_sides() {
 fn simultaneous_signals_interrupt_a_copy_once() {
     let (far, file) = start("interrupt-twice");
     let copy = begun(&far, &file, &far.place("in/x"));
+    copy.signal("STOP");
+    becomes_true("the copy is stopped", || is_stopped(&copy));
     // both wait for it when it wakes
-    for signal in ["STOP", "INT", "TERM", "CONT"] {
+    for signal in ["INT", "TERM", "CONT"] {
         copy.signal(signal);
     }
     copy.finish().assert_failed(20, "interrupted");
     becomes_true("the daemon has cleaned up", || {
         names(&far.target.join("in")).is_empty()
     });
+}
+
+/// Reports whether a signal has stopped all threads of a program.
+fn is_stopped(program: &Running) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{}/task", program.id())).unwrap();
+    tasks.map_while(Result::ok).all(|task| {
+        let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        stat.contains(") T ")
+    })
 }
 
 #[test]

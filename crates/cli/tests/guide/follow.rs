@@ -11,6 +11,7 @@ use lighthaul_lab::emulate::{Lab, available};
 use lighthaul_testkit::{Turn, lacks, lacks_tool};
 
 use crate::host::Host;
+use crate::library;
 use crate::page::{self, Block};
 use crate::project;
 
@@ -30,6 +31,9 @@ pub(crate) fn follow(path: &str) {
         .any(|tool| lacks_tool(path, tool.trim_end()))
     {
         return;
+    }
+    if blocks.iter().any(|block| block.text.contains(" wrap ")) {
+        library::build(Path::new(PROGRAM));
     }
     let _turn = Turn::beside_others();
     let scratch = Scratch::new(path);

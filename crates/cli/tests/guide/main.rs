@@ -13,6 +13,8 @@
 mod expected;
 mod follow;
 mod host;
+#[path = "../wrap/library.rs"]
+mod library;
 mod page;
 mod rules;
 

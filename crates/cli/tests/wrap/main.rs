@@ -6,5 +6,6 @@ mod captured;
 mod children;
 mod fast_open;
 mod gateway;
+mod library;
 mod refused;
 mod wrapping;

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{LazyLock, OnceLock};
 
+use crate::library;
+
 pub(crate) const LIGHTHAUL: &str = env!("CARGO_BIN_EXE_lighthaul");
 
 /// `lighthaul wrap` with this gateway.
@@ -15,7 +17,7 @@ pub(crate) fn wrap(gateway: SocketAddr) -> Command {
 /// The same, with what it asks for.
 pub(crate) fn wrap_as(gateway: &str) -> Command {
     static BUILT: OnceLock<()> = OnceLock::new();
-    BUILT.get_or_init(build);
+    BUILT.get_or_init(|| library::build(Path::new(LIGHTHAUL)));
     let mut command = Command::new(LIGHTHAUL);
     command
         .args(["wrap", "--socks", gateway, "--"])
@@ -36,28 +38,4 @@ pub(crate) fn run(command: &mut Command) -> (Option<i32>, String, String) {
     } = command.output().unwrap();
     let text = |octets| String::from_utf8(octets).unwrap();
     (status.code(), text(stdout), text(stderr))
-}
-
-/// Puts the library where the command looks for it; of a test of this package alone it is no part.
-fn build() {
-    let folder = Path::new(LIGHTHAUL).parent().unwrap();
-    let profile = match folder.file_name().and_then(|name| name.to_str()).unwrap() {
-        "debug" => "dev",
-        other => other,
-    };
-    let status = Command::new(env!("CARGO"))
-        .args([
-            "build",
-            "--quiet",
-            "--locked",
-            "--offline",
-            "--package",
-            "lighthaul-wrap",
-        ])
-        .args(["--profile", profile, "--target-dir"])
-        .arg(folder.parent().unwrap())
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .status()
-        .unwrap();
-    assert!(status.success(), "the library cannot be built");
 }
