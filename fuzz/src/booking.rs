@@ -1,9 +1,9 @@
 //! Decoders of a scheduler and its clients: signed tokens, keys of issuers, requests and replies.
 
 use data_encoding::BASE64URL_NOPAD;
-use lighthaul_booking::identity::jwt::TokenError;
-use lighthaul_booking::identity::{AuthError, Authenticator, Issuer, Keys};
-use lighthaul_booking::json::{Change, Event, NewReservation, Reservation};
+use lighthaul_booking_client::json::{Change, Event, NewReservation, Reservation};
+use lighthaul_scheduler::identity::jwt::TokenError;
+use lighthaul_scheduler::identity::{AuthError, Authenticator, Issuer, Keys};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -2,18 +2,18 @@
 //! gateways.
 
 use lighthaul_base::codec::Reader;
+use lighthaul_capture::connect::Connect;
+use lighthaul_capture::credentials::Credentials;
+use lighthaul_capture::handshake::{Handshake, Progress};
+use lighthaul_capture::refusal::Refusal;
+use lighthaul_capture::socks::Socks;
+use lighthaul_capture::target::Target;
 use lighthaul_gateway::address::arp::Request;
 use lighthaul_gateway::address::sockets;
-use lighthaul_gateway::capture::connect::Connect;
-use lighthaul_gateway::capture::credentials::Credentials;
-use lighthaul_gateway::capture::handshake::{Handshake, Progress};
-use lighthaul_gateway::capture::refusal::Refusal;
-use lighthaul_gateway::capture::socks::Socks;
 use lighthaul_gateway::local_address;
 use lighthaul_gateway::messages::{
     Greeting, Opening, decode_reached, decode_refusal, encode_reached, encode_refusal,
 };
-use lighthaul_gateway::target::Target;
 use lighthaul_gateway::target_rules::TargetRule;
 
 /// Runs the SOCKS5 handshake, with or without a password. The split of the octets makes no

@@ -1,11 +1,11 @@
 //! Decoders of the I/O crate: frames, fingerprints, probes, metadata of files.
 
+use lighthaul_fs::metadata::Extras;
 use lighthaul_io::control::{Assembly, Frame};
 use lighthaul_io::crypto::cipher::Cipher;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::crypto::seal::Key;
 use lighthaul_io::crypto::tls::Record;
-use lighthaul_io::fs::metadata::Extras;
 use lighthaul_io::net::probe::{LENGTHS, Prober};
 
 /// Decodes frames from octets. The split of the octets makes no difference. Without the key, no

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use lighthaul_files::filter::{Decision, FilesFrom, FilterOption, Rules, Separator};
 use lighthaul_files::manifest::{pack, unpack};
 use lighthaul_files::request::FileReply;
-use lighthaul_io::fs::version::Look;
+use lighthaul_fs::version::Look;
 use lighthaul_session::topic::{Topic, decode as decode_value, encode as encode_value};
 use lighthaul_session::{checkup, measure};
 use lighthaul_stream as stream;

@@ -21,14 +21,14 @@ use std::sync::Arc;
 
 use lighthaul_base::Rate;
 use lighthaul_base::position::fault_in;
-use lighthaul_io::fs::watched_file::WatchedFile;
+use lighthaul_booking_client::json::{Bytes, IsoDuration, WithUnit};
+use lighthaul_fs::watched_file::WatchedFile;
 use serde::Deserialize;
 use toml::Value;
 use tracing::{error, info};
 
 use crate::books::{Policy, Quota};
 use crate::error::{PolicyFileError, Result, SetupError};
-use crate::json::{Bytes, IsoDuration, WithUnit};
 
 /// Policies of all identities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use lighthaul_base::Rng;
 use lighthaul_booking::books::{Books, Config, Filter};
-use lighthaul_booking::json::{Bytes, NewReservation, Reservation, Timestamp};
 use lighthaul_booking::store::sqlite::Sqlite;
+use lighthaul_booking_client::json::{Bytes, NewReservation, Reservation, Timestamp};
 use lighthaul_calendar::Calendar;
 use lighthaul_circuit::reservation::State;
 use lighthaul_io::host::clock::{Clock, unix_nanos};

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_io::net::flood::measure_disk;
+use lighthaul_fs::disk_rate::measure_disk;
 use lighthaul_remote::dial::dial;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::agreed;

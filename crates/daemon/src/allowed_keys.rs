@@ -12,7 +12,7 @@ use std::path::Path;
 use std::{fs, io};
 
 use lighthaul_io::crypto::identity::Fingerprint;
-use lighthaul_io::fs::durable;
+use lighthaul_io::host::durable;
 
 use crate::rights::{NotRights, Rights};
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use lighthaul_gateway::capture::refusal::Refusal;
+use lighthaul_capture::refusal::Refusal;
 use lighthaul_gateway::proxy_route::ProxyError;
 use lighthaul_session::error::{Code, Error};
 

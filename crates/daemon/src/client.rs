@@ -5,9 +5,9 @@ use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
+use lighthaul_capture::target::{Host, Target};
 use lighthaul_gateway::proxy_address::ProxyAddress;
 use lighthaul_gateway::proxy_route::ProxyRoute;
-use lighthaul_gateway::target::{Host, Target};
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::crypto::tls::{self, Side};
 use lighthaul_io::host::interrupt;

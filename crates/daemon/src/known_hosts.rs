@@ -4,7 +4,7 @@ use std::path::Path;
 use std::{fs, io};
 
 use lighthaul_io::crypto::identity::Fingerprint;
-use lighthaul_io::fs::durable;
+use lighthaul_io::host::durable;
 
 /// Result of the comparison of a daemon's key with the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

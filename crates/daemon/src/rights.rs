@@ -3,9 +3,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use lighthaul_io::fs::ground::Ground;
+use lighthaul_files::permit::Permit;
+use lighthaul_fs::ground::Ground;
 use lighthaul_session::error::{Code, Error};
-use lighthaul_transfer::receive::Permit;
 
 use crate::error::Narrowed;
 

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use lighthaul_base::Rate;
-use lighthaul_io::fs::ground::Ground;
+use lighthaul_fs::ground::Ground;
 use lighthaul_session::error::Error;
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::role::Role;

@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lighthaul_io::fs::watched_file::WatchedFile;
+use lighthaul_fs::watched_file::WatchedFile;
 use tracing::warn;
 
 use crate::allowed_keys::AllowedKeys;

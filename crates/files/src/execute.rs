@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::fs::folder::leaves_root;
-use lighthaul_io::fs::ground::{Folder, Ground};
-use lighthaul_io::fs::meta::Meta;
+use lighthaul_fs::folder::leaves_root;
+use lighthaul_fs::ground::{Folder, Ground};
+use lighthaul_fs::meta::Meta;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
 use lighthaul_session::error::{Code, Error};

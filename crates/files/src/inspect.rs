@@ -5,10 +5,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use lighthaul_io::fs::ground::Ground;
-use lighthaul_io::fs::meta::Meta;
-use lighthaul_io::fs::metadata::{Extras, Keep};
-use lighthaul_io::fs::sparse::DataRanges;
+use lighthaul_fs::ground::Ground;
+use lighthaul_fs::meta::Meta;
+use lighthaul_fs::metadata::{Extras, Keep};
+use lighthaul_fs::sparse::DataRanges;
 
 use crate::hard_links::HardLinks;
 use crate::manifest::{Entry, EntryKind, Linked, PARTS_MAX};

@@ -5,7 +5,8 @@
 //! - [`filter`]: rules that select files; [`list`]: lists of paths; [`options`]: options of a copy
 //! - [`manifest`]: list of entries; [`object`]: layout of parts of files in an object;
 //!   [`hard_links`]: names of the same file
-//! - [`names`]: names that a target rejects; [`temp_names`]: names of temporary files
+//! - [`names`]: names that a target rejects; [`permit`]: metadata that a peer may set
+//! - [`temp_names`], [`temp_place`]: names and place of temporary files; [`writer_lock`]: lock files of writers
 //! - [`digest`]: digests that verify a transfer; [`hash`]: hashes for users; [`sums`]: hashes of
 //!   many files at a time
 //! - [`request`]: requests about files; [`execute`]: their execution; [`remote`]: execution for a
@@ -25,9 +26,12 @@ pub mod names;
 pub mod notes;
 pub mod object;
 pub mod options;
+pub mod permit;
 pub mod remote;
 pub mod request;
 pub mod special;
 pub mod sums;
 pub mod temp_names;
+pub mod temp_place;
 pub mod walk;
+pub mod writer_lock;

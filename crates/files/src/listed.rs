@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lighthaul_io::fs::ground::Ground;
+use lighthaul_fs::ground::Ground;
 
 use crate::filter::Rules;
 use crate::list::PathList;

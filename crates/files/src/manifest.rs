@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
+use lighthaul_fs::metadata::Extras;
 use lighthaul_io::control::bounded::{self, List};
-use lighthaul_io::fs::metadata::Extras;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::fault::PeerFault;
 use serde::{Deserialize, Serialize};

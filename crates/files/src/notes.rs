@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use lighthaul_io::fs::metadata::NotKept;
+use lighthaul_fs::metadata::NotKept;
 
 /// Messages that were shown.
 #[derive(Debug, Default)]

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use lighthaul_fs::metadata::Keep;
 use lighthaul_io::control::bounded;
-use lighthaul_io::fs::metadata::Keep;
 use lighthaul_session::peer_text;
 use lighthaul_session::protocol::NAME_MAX;
 use serde::{Deserialize, Serialize};

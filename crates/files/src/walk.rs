@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::vec::IntoIter;
 
-use lighthaul_io::fs::ground::{Folder, Ground};
-use lighthaul_io::fs::meta::Meta;
+use lighthaul_fs::ground::{Folder, Ground};
+use lighthaul_fs::meta::Meta;
 use lighthaul_session::error::{Code, Error};
 use rustix::fs::FileType;
 

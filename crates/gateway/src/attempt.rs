@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_capture::refusal::Refusal;
+use lighthaul_capture::target::Target;
 use lighthaul_io::net::tcp::begin_unpaced;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
-use crate::capture::refusal::Refusal;
 use crate::epoll::Epoll;
 use crate::local_address::is_local;
 use crate::messages::UNKNOWN_ADDRESS;
 use crate::session_relay::OnwardReply;
-use crate::target::Target;
 use crate::target_rules::TargetRules;
 
 /// Attempt to connect to a target.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
+use lighthaul_capture::kernel;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_io::host::interrupt;
 use lighthaul_io::host::wait::{Sign, Watch, pause, wait};
@@ -23,7 +24,6 @@ use tracing::{info, warn};
 use crate::address::membership::Membership;
 use crate::address::script::ClusterView;
 use crate::address::shared_address::SharedAddress;
-use crate::kernel;
 use crate::link_handle::LinkHandle;
 
 /// Settings of a cluster.

@@ -4,6 +4,9 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use lighthaul_base::{Rate, Trc};
+use lighthaul_capture::handshake::Handshake;
+use lighthaul_capture::refusal::Refusal;
+use lighthaul_capture::target::Target;
 use lighthaul_io::control::{Control, Stream};
 use lighthaul_io::crypto::seal::Key;
 use lighthaul_io::error::Error;
@@ -12,12 +15,9 @@ use lighthaul_io::net::udp::Udp;
 use lighthaul_slabs::SessionId;
 use socket2::Socket;
 
-use crate::capture::handshake::Handshake;
-use crate::capture::refusal::Refusal;
 use crate::host_shares::HostShare;
 use crate::session::Session;
 use crate::session_relay::RelayEnd;
-use crate::target::Target;
 
 /// Connection of a program that asks for a target.
 #[derive(Debug)]

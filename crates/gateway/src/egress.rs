@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_capture::refusal::Refusal;
+use lighthaul_capture::target::Host;
 use lighthaul_slabs::{Link, SessionId};
 use tracing::{debug, info, warn};
 
 use crate::attempt::{Attempt, CONNECT};
-use crate::capture::refusal::Refusal;
 use crate::command::{NewSession, ResolvedTarget};
 use crate::link_handle::LinkHandle;
 use crate::messages::{self, Opening};
@@ -15,7 +16,6 @@ use crate::multiplexer::Multiplexer;
 use crate::resolve::look_up;
 use crate::session::Session;
 use crate::session_relay::{self, OnwardHandshake};
-use crate::target::Host;
 use crate::window::promise;
 
 impl Multiplexer {

@@ -1,8 +1,8 @@
-//! Gateways: they accept connections of unmodified programs, and carry them over a long path in slabs.
+//! Floor 4: gateways. They accept connections of unmodified programs, and carry them over a long path in slabs.
 //!
-//! - [`target`]: host and port that a program asks for; [`target_rules`]: targets that an egress gateway allows;
+//! - [`target_rules`]: targets that an egress gateway allows;
 //!   `reserved`, [`local_address`]: addresses that need a rule of their own
-//! - [`capture`]: proxy protocols and transparent capture; [`proxy_listeners`]: listeners for programs
+//! - [`proxy_listeners`]: listeners for programs
 //! - [`proxy_route`], [`proxy_address`]: client side of a SOCKS5 proxy
 //! - [`link_thread`]: thread of one end of a link; [`link_handle`]: its handle; [`command`]: its commands
 //! - `multiplexer`: all sessions of a link; `session`: one session; `session_table`, `starting_sessions`: their tables;
@@ -12,23 +12,17 @@
 //!   further gateway
 //! - `splice_proxy`: sessions with near targets, which cross no link; `splice_pipe`: one direction of such a session
 //! - [`cluster`]: gateways that share a channel by turns; [`address`]: gateways that share an address
-//! - [`kernel`]: configuration of the kernel's packet filter and routes
 //! - [`messages`]: messages between gateways; [`settings`]: settings; [`status`]: counters
 //! - [`quota`]: sessions of several links; [`host_shares`]: sessions of each host
-//! - [`prefix`], [`ports`]: sets of addresses and ports
 
 pub mod address;
-pub mod capture;
 pub mod cluster;
 pub mod command;
 pub mod host_shares;
-pub mod kernel;
 pub mod link_handle;
 pub mod link_thread;
 pub mod local_address;
 pub mod messages;
-pub mod ports;
-pub mod prefix;
 pub mod proxy_address;
 pub mod proxy_listeners;
 pub mod proxy_route;
@@ -36,7 +30,6 @@ pub mod quota;
 pub mod settings;
 mod splice_proxy;
 pub mod status;
-pub mod target;
 pub mod target_rules;
 
 mod attempt;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
 use lighthaul_base::Trc;
+use lighthaul_capture::refusal::Refusal;
 use lighthaul_io::host::clock::Clock;
 
-use crate::capture::refusal::Refusal;
 use crate::command::{
     Command, CommandQueue, CommandSender, LinkConnection, NewSession, command_channel,
     refuse_session,

@@ -6,10 +6,9 @@
 use std::net::{IpAddr, SocketAddr};
 
 use lighthaul_base::{Malformed, Reader};
+use lighthaul_capture::refusal::Refusal;
+use lighthaul_capture::target::{Host, Target};
 use serde::{Deserialize, Serialize};
-
-use crate::capture::refusal::Refusal;
-use crate::target::{Host, Target};
 
 /// Greeting of the gateway that connects, and answer of the other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,6 +9,7 @@ use std::sync::mpsc::{SyncSender, TryRecvError};
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Trc};
+use lighthaul_capture::refusal::Refusal;
 use lighthaul_io::crypto::identity::random_octets;
 use lighthaul_io::drive::{Next, Owner};
 use lighthaul_io::error::Error;
@@ -20,7 +21,6 @@ use lighthaul_slabs::{Event, Link, SessionId};
 use socket2::Socket;
 use tracing::{debug, info, warn};
 
-use crate::capture::refusal::Refusal;
 use crate::command::{Command, CommandQueue, LinkConnection, NewSession, refuse_session};
 use crate::crc::crc_of;
 use crate::epoll::Epoll;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::capture::credentials::Credentials;
-use crate::target::Target;
+use lighthaul_capture::credentials::Credentials;
+use lighthaul_capture::target::Target;
 
 /// Address of a gateway's SOCKS5 listener, with credentials if it asks for them.
 #[derive(Clone, Debug, PartialEq, Eq)]

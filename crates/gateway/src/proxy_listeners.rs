@@ -10,23 +10,23 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_base::seats::{Limits, Seats};
+use lighthaul_capture::connect::Connect;
+use lighthaul_capture::credentials::Credentials;
+use lighthaul_capture::handshake::{Handshake, Progress};
+use lighthaul_capture::refusal::Refusal;
+use lighthaul_capture::socks::Socks;
+use lighthaul_capture::target::Target;
+use lighthaul_capture::transparent;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::{Sign, Watch, wait};
 use tracing::{debug, info, warn};
 
 use crate::attempt::set_keepalive;
-use crate::capture::connect::Connect;
-use crate::capture::credentials::Credentials;
-use crate::capture::handshake::{Handshake, Progress};
-use crate::capture::refusal::Refusal;
-use crate::capture::socks::Socks;
-use crate::capture::transparent;
 use crate::command::{NewSession, refuse_session};
 use crate::epoll::Epoll;
 use crate::host_shares::HostShares;
 use crate::link_handle::LinkHandle;
 use crate::messages::HOPS_MAX;
-use crate::target::Target;
 use crate::target_rules::TargetRules;
 
 /// Protocol by which a program names its target.

@@ -3,7 +3,7 @@
 //! ```no_run
 //! use std::io::Write;
 //!
-//! use lighthaul_gateway::proxy_route::{ProxyError, ProxyRoute};
+//! use crate::proxy_route::{ProxyError, ProxyRoute};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let route = ProxyRoute {
@@ -22,16 +22,16 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_capture::credentials::VERSION as PASSWORD_VERSION;
+use lighthaul_capture::refusal::Refusal;
+use lighthaul_capture::target::Target;
 use lighthaul_io::error::Error as World;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
 use lighthaul_io::host::wait::{Watch, wait};
 use lighthaul_io::net::tcp;
 
-use crate::capture::credentials::VERSION as PASSWORD_VERSION;
-use crate::capture::refusal::Refusal;
 use crate::proxy_address::ProxyAddress;
-use crate::target::Target;
 
 /// Route to a target through a gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -242,9 +242,10 @@ mod tests {
     use std::net::SocketAddr;
     use std::thread::{self, JoinHandle};
 
+    use lighthaul_capture::handshake::{Handshake, Progress};
+    use lighthaul_capture::socks::Socks;
+
     use super::*;
-    use crate::capture::handshake::{Handshake, Progress};
-    use crate::capture::socks::Socks;
 
     /// Starts a gateway that handles its only client with `answer`.
     fn gateway(answer: impl FnOnce(&mut TcpStream) + Send + 'static) -> (Target, JoinHandle<()>) {

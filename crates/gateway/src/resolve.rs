@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
+use lighthaul_capture::refusal::Refusal;
+use lighthaul_capture::target::{Host, Target};
 use lighthaul_slabs::SessionId;
 
-use crate::capture::refusal::Refusal;
 use crate::command::{Command, CommandSender, ResolvedTarget};
 use crate::local_address::is_local;
-use crate::target::{Host, Target};
 use crate::target_rules::TargetRules;
 
 /// Sending side of the resolver's queue.

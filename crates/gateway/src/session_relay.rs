@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use lighthaul_capture::handshake::{Handshake, Progress};
+use lighthaul_capture::refusal::Refusal;
 use socket2::{Domain, Socket, Type};
 
-use crate::capture::handshake::{Handshake, Progress};
-use crate::capture::refusal::Refusal;
 use crate::messages::{self, UNKNOWN_ADDRESS};
 
 /// State that both sides share, in addition to the socket pair.

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_capture::refusal::Refusal;
+use lighthaul_capture::target::Host;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::{Watch, wait};
 use lighthaul_io::net::tcp::pace_where_far;
@@ -15,7 +17,6 @@ use socket2::Socket;
 use tracing::{debug, info, warn};
 
 use crate::attempt::{Attempt, CONNECT};
-use crate::capture::refusal::Refusal;
 use crate::command::{Command, CommandQueue, NewSession, ResolvedTarget, refuse_session};
 use crate::epoll::Epoll;
 use crate::host_shares::HostShare;
@@ -23,7 +24,6 @@ use crate::resolve::{Resolver, look_up};
 use crate::settings::Settings;
 use crate::splice_pipe::SplicePipe;
 use crate::status::Status;
-use crate::target::Host;
 
 /// Thread that serves these sessions.
 #[derive(Debug)]

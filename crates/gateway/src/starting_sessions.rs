@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use lighthaul_base::Instant;
+use lighthaul_capture::handshake::Handshake;
+use lighthaul_capture::target::Target;
 use lighthaul_slabs::SessionId;
 
 use crate::attempt::{Attempt, CONNECT};
-use crate::capture::handshake::Handshake;
 use crate::command::{NewSession, ResolvedTarget};
 use crate::host_shares::HostShare;
-use crate::target::Target;
 
 /// Sessions that are being started.
 #[derive(Debug, Default)]

@@ -4,10 +4,11 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-use crate::ports::Ports;
-use crate::prefix::Prefix;
+use lighthaul_capture::ports::Ports;
+use lighthaul_capture::prefix::Prefix;
+use lighthaul_capture::target::{Host, Target, bracketed};
+
 use crate::reserved::is_reserved;
-use crate::target::{Host, Target, bracketed};
 
 /// Rules of an egress gateway. Without rules, all targets are refused.
 ///

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_capture::refusal::Refusal;
 use lighthaul_slabs::flow::Flow;
 use lighthaul_slabs::{Link, Plan};
 use tracing::debug;
 
-use crate::capture::refusal::Refusal;
 use crate::multiplexer::Multiplexer;
 use crate::page_pool::PagePool;
 use crate::window::widen;

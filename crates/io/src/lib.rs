@@ -3,7 +3,7 @@
 //! - [`net`]: sockets and paths; [`crypto`]: identities, TLS and sealed datagrams; [`control`]: control connections, and
 //!   bounds of messages
 //! - [`drive`]: the event loop of a machine; [`store`]: the bytes of its object
-//! - [`fs`]: files; [`host`]: time, waiting, processors, panics and namespaces
+//! - [`host`]: time, waiting, processors, files of settings, panics and namespaces
 //! - [`error`]: errors by their cause
 #![expect(unsafe_code, reason = "system calls, behind safe functions")]
 #![expect(clippy::disallowed_methods, reason = "this is the real world")]
@@ -12,7 +12,6 @@ pub mod control;
 pub mod crypto;
 pub mod drive;
 pub mod error;
-pub mod fs;
 pub mod host;
 pub mod net;
 pub mod store;

@@ -4,13 +4,15 @@
 //! - [`pacer`]: pacing of datagrams at a rate; [`profile`]: pacing along a TRC vector
 //! - [`turns`]: the packet that each datagram in flight carries
 //! - [`tally`], [`loss_list`]: sets of received packets, and of missing packets
-//! - [`hold`]: pause requests of a receiver whose host falls behind
+//! - [`hold`]: pause requests of a receiver whose host falls behind; [`backoff`]: reduction of the rate
+//!   when the receiving host drops datagrams
 //! - [`events`]: queue of events for the machine's owner
 #![no_std]
 extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod backoff;
 pub mod events;
 pub mod hold;
 pub mod loss_list;

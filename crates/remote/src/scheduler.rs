@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::{env, fs};
 
-use lighthaul_booking::client::{Client, ClientError};
-use lighthaul_booking::https::ServerTrust;
+use lighthaul_booking_client::client::{Client, ClientError};
+use lighthaul_booking_client::https::ServerTrust;
 use lighthaul_daemon::known_hosts::KeyCheck;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_session::error::{Code, Error};

@@ -5,7 +5,7 @@
 //! - [`topic`]: the trait of message types; [`message`]: the session's own messages
 //! - [`role`]: the role of a side; [`path`]: exploration of the path; [`join`]: further connections
 //! - [`protocol`]: protocols by name; [`choose`]: the protocol that suits a path; [`offer`]:
-//!   parameters and lanes; [`machine`]: the machines of all protocols
+//!   parameters and lanes; [`vector`]: capacity of a circuit; [`machine`]: the machines of all protocols
 //! - [`probe`], [`measure`]: measurements of a path and its hosts; [`checkup`]: checkup of a
 //!   connection
 //! - [`keepalive`]: keepalive messages; [`peer_text`]: harmless texts of a peer; [`error`],
@@ -31,3 +31,4 @@ pub mod role;
 pub mod secrets;
 pub mod session;
 pub mod topic;
+pub mod vector;

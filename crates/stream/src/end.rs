@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::fs::ground::Ground;
+use lighthaul_fs::ground::Ground;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_session::error::{Code, Error};
 use rustix::io::Errno;

@@ -1,6 +1,6 @@
 //! Time from left to right.
 
-use lighthaul_booking::json::Timestamp;
+use lighthaul_booking_client::json::Timestamp;
 
 use crate::label::written;
 

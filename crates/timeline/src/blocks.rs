@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lighthaul_base::escape::{LINE_MAX, escape};
-use lighthaul_booking::json::{Allocation, CalendarView, Timestamp};
+use lighthaul_booking_client::json::{Allocation, CalendarView, Timestamp};
 
 use crate::axis::Axis;
 use crate::label::{rate, shown};
@@ -146,8 +146,9 @@ const SHADES: [char; 4] = [' ', '░', '▒', '█'];
 
 #[cfg(test)]
 mod tests {
+    use lighthaul_booking_client::json::Free;
+
     use super::*;
-    use lighthaul_booking::json::Free;
 
     fn free(from: u64, till: u64, bps: u64) -> Free {
         let (from, till) = (Timestamp(from), Timestamp(till));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lighthaul_booking::json::{Allocation, CalendarView, Timestamp};
+use lighthaul_booking_client::json::{Allocation, CalendarView, Timestamp};
 use lighthaul_plot::picture::{Anchor, Picture, Shape};
 
 use crate::axis::Axis;
@@ -218,8 +218,9 @@ const COLORS: [[u8; 3]; 7] = [
 
 #[cfg(test)]
 mod tests {
+    use lighthaul_booking_client::json::Free;
+
     use super::*;
-    use lighthaul_booking::json::Free;
 
     #[test]
     fn picture_shows_free_and_booked_capacity() {

@@ -2,7 +2,7 @@
 
 use jiff::tz::Offset;
 use lighthaul_base::Rate;
-use lighthaul_booking::json::Timestamp;
+use lighthaul_booking_client::json::Timestamp;
 
 /// A moment in UTC, in a form of `strftime`.
 pub fn written(at: Timestamp, form: &str) -> String {

@@ -4,19 +4,15 @@
 //! - `thread_group`: threads of a copy; `monitor`: counters and events; [`budget`]: limits of one
 //!   copy;
 //!   `failures`: failed entries with reasons
-//! - [`vector`]: capacity of a circuit; [`backoff`]: reduction of the rate when the receiving host
-//!   drops datagrams
 //! - [`relay`]: messages about a copy between two other hosts
 //! - [`watch`]: events for an observer
 //! - `work`: steps of one side, counted; `stall`: end of a copy in which neither side works
 
-pub mod backoff;
 pub mod budget;
 pub mod message;
 pub mod receive;
 pub mod relay;
 pub mod send;
-pub mod vector;
 pub mod watch;
 
 mod failures;

@@ -15,7 +15,7 @@ use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::manifest::{Entry, EntryKind, Linked};
 use lighthaul_files::options::Options;
 use lighthaul_files::walk::{Found, Walk};
-use lighthaul_io::fs::ground::Ground;
+use lighthaul_fs::ground::Ground;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::{self, Protocol};
 use lighthaul_session::role::Role;

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use lighthaul_booking_client::json::{FlowAt, Step, Timestamp};
 use lighthaul_calendar::Topology;
 
 use super::config::Config;
@@ -15,7 +16,6 @@ use super::record::Record;
 use super::step_counter::StepCounter;
 use super::usage::Usage;
 use crate::error::{self, OverlapError, PolicyError};
-use crate::json::{FlowAt, Step, Timestamp};
 
 /// All reservations, with pending moves.
 #[derive(Debug)]

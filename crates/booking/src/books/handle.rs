@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use lighthaul_booking_client::json::{
+    CalendarView, Change, Event, NewOutage, NewReservation, OutageView, Page, Quote, Reservation,
+    Timestamp, TopologyView,
+};
 use lighthaul_calendar::{Calendar, Topology};
 use lighthaul_circuit::reservation::Verb;
 
@@ -14,10 +18,6 @@ use super::principal::{Action, Principal};
 use super::synced_ledger::SyncedLedger;
 use super::view::Filter;
 use crate::error::{Error, Result};
-use crate::json::{
-    CalendarView, Change, Event, NewOutage, NewReservation, OutageView, Page, Quote, Reservation,
-    Timestamp, TopologyView,
-};
 use crate::store::{Store, Writer};
 
 /// Reservations of all owners, and their calendar.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lighthaul_booking_client::json::{Event, EventKind, OutageView, Reservation, Timestamp};
 use lighthaul_calendar::{Calendar, Id, Topology};
 use lighthaul_circuit::reservation::{Verb, WHY_MAX};
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,6 @@ use super::record::{self, Record};
 use super::step_counter::StepCounter;
 use super::usage::Usage;
 use crate::error::{Error, Result, SetupError};
-use crate::json::{Event, EventKind, OutageView, Reservation, Timestamp};
 use crate::store::{Batch, Document, DocumentKind};
 
 /// All reservations, and the changes that are not written yet.

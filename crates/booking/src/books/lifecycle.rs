@@ -1,11 +1,11 @@
 //! State transitions of reservations.
 
+use lighthaul_booking_client::json::Provision;
 use lighthaul_circuit::reservation::{State, Verb};
 
 use super::ledger::Ledger;
 use super::principal::Action;
 use crate::error::Result;
-use crate::json::Provision;
 
 impl Ledger {
     /// Commits a reservation, and provisions it if the request says so.

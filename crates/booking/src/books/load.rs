@@ -2,17 +2,18 @@
 
 use std::collections::BTreeSet;
 
+use lighthaul_booking_client::json::{OutageView, Timestamp};
 use lighthaul_calendar::{Calendar, Id, Outage, SavedBooking};
 use lighthaul_circuit::reservation::Verb;
 use tracing::warn;
 
 use super::config::Config;
 use super::ledger::{Answer, Ledger};
+use super::outage::is_ahead;
 use super::principal::{Action, Principal, Role};
 use super::record::Record;
 use super::request;
 use crate::error::{Error, Result, TopologyMismatch};
-use crate::json::{OutageView, Timestamp};
 use crate::store::{Batch, Document, DocumentKind};
 
 /// Reservations that do not fit the current topology.
@@ -114,7 +115,7 @@ impl Ledger {
         // the outage may have been canceled
         let _ = self.calendar.lift(Id(view.id));
         let link = self.calendar.topology().link(&view.link);
-        if let Some(link) = link.filter(|_| view.is_ahead(now)) {
+        if let Some(link) = link.filter(|_| is_ahead(&view, now)) {
             let outage = Outage {
                 link,
                 from: view.from.instant(),

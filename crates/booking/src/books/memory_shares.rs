@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::json::Timestamp;
+use lighthaul_booking_client::json::Timestamp;
 
 /// Entries of each owner by time and key, and the memory that they use.
 #[derive(Clone, Debug, PartialEq, Eq)]

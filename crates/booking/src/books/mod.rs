@@ -1,8 +1,8 @@
 //! Reservations, and the calendar behind them.
 //!
 //! - [`handle`]: interface of the books for other modules, which serializes changes
-//! - [`config`]: limits and rules; [`principal`]: identity and role of a client; [`policy`]: what an
-//!   identity may book
+//! - [`config`]: limits and rules; [`principal`]: identity and role of a client; `role`: names
+//!   of roles; [`policy`]: what an identity may book
 //! - `ledger`: reservations in memory; `record`: one of them; `synced_ledger`: keeps ledger and store
 //!   consistent
 //! - `request`: conversion of requests for the calendar; `reserve`, `lifecycle`, `resize`, `outage`, `tick`:
@@ -29,6 +29,7 @@ mod record;
 mod request;
 mod reserve;
 mod resize;
+mod role;
 mod step_counter;
 mod store_position;
 mod synced_ledger;
@@ -40,4 +41,5 @@ pub use config::Config;
 pub use handle::{Books, EventPage, Status};
 pub use policy::{Policy, Quota};
 pub use principal::{Principal, Role};
+pub use role::UnknownRole;
 pub use view::Filter;

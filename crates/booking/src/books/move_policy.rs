@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lighthaul_booking_client::json::{Step, Timestamp};
 use lighthaul_calendar::{Grant, Id, MoveRules, Path, RateLimit, Refusal, Topology};
 
 use super::conflicts::{Candidate, Conflicts};
 use super::policy::Policy;
 use super::rate_sum::RateSum;
 use super::record::{Record, names_of, steps};
-use crate::json::{Step, Timestamp};
 
 /// Rules of the books: a moved circuit must not overlap another, and links, rates and ends must be
 /// within the policy of the owner.

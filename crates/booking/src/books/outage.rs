@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lighthaul_booking_client::json::{NewOutage, OutageView, Timestamp};
 use lighthaul_calendar::{Id, Outage};
 use lighthaul_circuit::reservation::Verb;
 
@@ -10,7 +11,6 @@ use super::ledger::Ledger;
 use super::move_policy::MovePolicy;
 use super::principal::{Action, Principal};
 use crate::error::{Error, RequestError, Result, UnknownLink};
-use crate::json::{NewOutage, OutageView, Timestamp};
 
 impl Ledger {
     /// Plans an outage. Affected reservations are moved, or fail if no other time or path is free.
@@ -100,7 +100,7 @@ impl Ledger {
         let view = self
             .outages
             .get_mut(&id)
-            .filter(|view| view.is_ahead(now))
+            .filter(|view| is_ahead(view, now))
             .ok_or(Error::NotFound { what, id })?;
         self.calendar.lift(Id(id))?;
         // other instances notice the end by this
@@ -115,7 +115,7 @@ impl Ledger {
     pub(super) fn outages_ahead(&self, now: Timestamp) -> Vec<OutageView> {
         let outages = self.outages.values();
         outages
-            .filter(|outage| outage.is_ahead(now))
+            .filter(|outage| is_ahead(outage, now))
             .cloned()
             .collect()
     }
@@ -133,9 +133,7 @@ fn check_times(now: Timestamp, new: &NewOutage) -> Result<()> {
     }
 }
 
-impl OutageView {
-    /// Returns true if a part of the outage is in the future.
-    pub(super) fn is_ahead(&self, now: Timestamp) -> bool {
-        self.from < self.till && now < self.till
-    }
+/// Returns true if a part of the outage is in the future.
+pub(super) fn is_ahead(outage: &OutageView, now: Timestamp) -> bool {
+    outage.from < outage.till && now < outage.till
 }

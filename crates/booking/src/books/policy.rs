@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use lighthaul_base::Rate;
+use lighthaul_booking_client::json::{FlowAt, Timestamp};
 use lighthaul_circuit::flow::Prefix;
 
 use crate::error::PolicyError;
 use crate::error::limit_error::RateRule;
-use crate::json::{FlowAt, Timestamp};
 
 /// Limits of one identity. The default permits bookings, but no packets in circuits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

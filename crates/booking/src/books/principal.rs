@@ -1,7 +1,8 @@
 //! Identities of clients, and their roles.
 
+use lighthaul_booking_client::json::Timestamp;
+
 use crate::error::{Error, Result};
-use crate::json::Timestamp;
 
 /// Authenticated identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +44,7 @@ impl Principal {
     }
 
     /// Returns true if the identity may see and change objects of `owner`.
-    pub(crate) fn may(&self, owner: &str) -> bool {
+    pub fn may(&self, owner: &str) -> bool {
         self.role >= Role::Operator || (self.role == Role::User && self.name == owner)
     }
 

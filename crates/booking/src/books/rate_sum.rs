@@ -3,7 +3,7 @@
 use lighthaul_base::Rate;
 use lighthaul_calendar::{Capacity, RateLimit};
 
-use crate::json::Step;
+use lighthaul_booking_client::json::Step;
 
 /// Sum of the rates of several reservations at each time.
 ///
@@ -63,10 +63,10 @@ impl RateSum {
 
 #[cfg(test)]
 mod tests {
+    use lighthaul_booking_client::json::Timestamp;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::json::Timestamp;
 
     fn step(from: u64, till: u64, rate_bps: u64) -> Step {
         Step {

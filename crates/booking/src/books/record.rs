@@ -2,13 +2,13 @@
 
 use lighthaul_base::trc::Step as Granted;
 use lighthaul_base::{Instant, Rate};
+use lighthaul_booking_client::json::{JournalLine, Reservation, Step, Timestamp};
 use lighthaul_calendar::{Grant, Path, Topology};
 use lighthaul_circuit::reservation::{self, Reservation as Lifecycle, State, Transition, Verb};
 use serde::{Deserialize, Serialize};
 
 use super::principal::Action;
 use crate::error::Result;
-use crate::json::{JournalLine, Reservation, Step, Timestamp};
 
 /// Reservation, and the state that is not shown to clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,12 +47,7 @@ impl Record {
     /// Reads a record from the store.
     pub(crate) fn read(doc: &str) -> Result<Self> {
         let doc: Doc<Reservation> = serde_json::from_str(doc)?;
-        let journal: Vec<Transition> = doc
-            .reservation
-            .journal
-            .iter()
-            .map(Transition::from)
-            .collect();
+        let journal: Vec<Transition> = doc.reservation.journal.iter().map(transition).collect();
         let life = Lifecycle::replay(doc.hold_till.into(), &journal)?;
         Ok(Self {
             life,
@@ -190,16 +185,15 @@ impl<'a> From<Action<'a>> for reservation::Act<'a> {
     }
 }
 
-impl From<&JournalLine> for Transition {
-    fn from(line: &JournalLine) -> Self {
-        Self {
-            at: line.at.into(),
-            verb: line.verb,
-            from: line.from,
-            to: line.to,
-            who: line.who.clone(),
-            why: line.why.clone(),
-        }
+/// Converts a line of a journal.
+fn transition(line: &JournalLine) -> Transition {
+    Transition {
+        at: line.at.into(),
+        verb: line.verb,
+        from: line.from,
+        to: line.to,
+        who: line.who.clone(),
+        why: line.why.clone(),
     }
 }
 
@@ -260,11 +254,11 @@ const NOTES_MAX: usize = 256;
 
 #[cfg(test)]
 mod tests {
+    use lighthaul_booking_client::json::{FlowAt, NewReservation};
     use lighthaul_circuit::flow::Flow;
 
     use super::*;
     use crate::books::{Principal, Role};
-    use crate::json::{FlowAt, NewReservation};
 
     /// Returns a reservation that is held until 10 and has these steps at 8 b/s.
     fn record(steps: &[(u64, u64)], end: u64) -> Record {

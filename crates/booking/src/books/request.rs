@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
+use lighthaul_booking_client::json::{self, Bps, NewReservation, Timestamp};
 use lighthaul_calendar::{Calendar, Detail, Need, Path, Refusal, Request, Route, Shape, Topology};
 
 use crate::error::{self, RequestError, StoreError, UnknownLink};
-use crate::json::{self, Bps, NewReservation, Timestamp};
 
 /// Fills in defaults, so that the request always means the same. The default highest rate is the
 /// capacity of the best path, or `fastest` if that is lower.

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use lighthaul_booking_client::json::{
+    EventKind, NewReservation, Quote, Reservation, Step, Timestamp,
+};
 use lighthaul_calendar::{Grant, Id, Request};
 use lighthaul_circuit::reservation::{State, Verb};
 
@@ -11,7 +14,6 @@ use super::principal::{Action, Principal, Role};
 use super::record::{self, Record};
 use super::request;
 use crate::error::{Error, RequestError, Result};
-use crate::json::{EventKind, NewReservation, Quote, Reservation, Step, Timestamp};
 
 impl Ledger {
     /// Reserves capacity. A repeated request with the same key gets the same answer.

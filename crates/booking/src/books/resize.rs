@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use lighthaul_booking_client::json::{Change, EventKind, Reservation, Timestamp};
 use lighthaul_calendar::{Id, RepackLimits, SavedBooking, Scope};
 use lighthaul_circuit::reservation::Verb;
 
@@ -12,7 +13,6 @@ use super::move_policy::MovePolicy;
 use super::principal::{Action, Principal, Role};
 use super::request;
 use crate::error::{Error, Result};
-use crate::json::{Change, EventKind, Reservation, Timestamp};
 
 impl Ledger {
     /// Extends a reservation if `grow` is set, and shrinks it otherwise.

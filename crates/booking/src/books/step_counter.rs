@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use crate::json::Step;
+use lighthaul_booking_client::json::Step;
 
 /// Number of steps of reservations that were examined.
 ///

@@ -22,11 +22,11 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
+use lighthaul_booking_client::json::Timestamp;
 use lighthaul_io::crypto::identity::Fingerprint;
-use lighthaul_io::fs::durable;
+use lighthaul_io::host::durable;
 
 use crate::error::{Result, StoreError};
-use crate::json::Timestamp;
 use crate::store::{Position, Store};
 
 /// Latest known position of a store.

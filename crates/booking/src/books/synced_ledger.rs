@@ -1,5 +1,6 @@
 //! Consistency of ledger and store.
 
+use lighthaul_booking_client::json::Timestamp;
 use lighthaul_calendar::Topology;
 use lighthaul_io::crypto::identity;
 use tracing::warn;
@@ -9,7 +10,6 @@ use super::ledger::Ledger;
 use super::load::Unplaced;
 use super::store_position::StorePosition;
 use crate::error::{Error, Result, SetupError, StoreError};
-use crate::json::Timestamp;
 use crate::store::{Position, Store, Writer};
 
 /// Ledger, and the store that has the authoritative state.

@@ -1,11 +1,11 @@
 //! Changes at due times.
 
+use lighthaul_booking_client::json::Timestamp;
 use lighthaul_circuit::reservation::Verb;
 
 use super::ledger::Ledger;
 use super::principal::{Action, Principal, Role};
 use crate::error::Result;
-use crate::json::Timestamp;
 
 impl Ledger {
     /// Makes the changes that are due: holds expire, and reservations start and end.

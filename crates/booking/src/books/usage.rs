@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lighthaul_base::Instant;
+use lighthaul_booking_client::json::{Step, Timestamp};
 
 use super::config::Config;
 use super::rate_sum::RateSum;
 use super::record::{Record, work};
 use crate::error::QuotaError;
-use crate::json::{Step, Timestamp};
 
 /// Use of capacity by each owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

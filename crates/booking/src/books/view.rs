@@ -1,5 +1,8 @@
 //! Queries.
 
+use lighthaul_booking_client::json::{
+    Allocation, Bps, CalendarView, Free, LinkView, Page, Reservation, Timestamp, TopologyView,
+};
 use lighthaul_calendar::{Id, Link, LinkId, Topology};
 use lighthaul_circuit::reservation::State;
 
@@ -7,9 +10,6 @@ use super::ledger::Ledger;
 use super::principal::Principal;
 use super::record;
 use crate::error::{RequestError, Result, UnknownLink};
-use crate::json::{
-    Allocation, Bps, CalendarView, Free, LinkView, Page, Reservation, Timestamp, TopologyView,
-};
 
 /// Selection of reservations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

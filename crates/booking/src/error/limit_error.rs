@@ -1,10 +1,10 @@
 //! Limits of owners, and conflicts between circuits.
 
 use lighthaul_base::Rate;
+use lighthaul_booking_client::json::Timestamp;
 use lighthaul_circuit::flow::{Flow, Prefix};
 
 use super::listing::listing;
-use crate::json::Timestamp;
 
 /// Request above the quota of an owner.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

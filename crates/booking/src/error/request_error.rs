@@ -1,6 +1,6 @@
 //! Requests that can never be granted.
 
-use crate::json::Timestamp;
+use lighthaul_booking_client::json::Timestamp;
 
 /// Name of a link that is not in the topology.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

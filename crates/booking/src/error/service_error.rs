@@ -2,6 +2,7 @@
 
 use std::io;
 
+use lighthaul_booking_client::json::Timestamp;
 use lighthaul_calendar::Refusal;
 use lighthaul_circuit::error as circuit;
 use lighthaul_circuit::reservation::{BrokenJournal, Illegal};
@@ -10,7 +11,6 @@ use super::limit_error::{OverlapError, PolicyError, QuotaError};
 use super::request_error::{RequestError, UnknownLink};
 use super::setup_error::SetupError;
 use super::store_error::StoreError;
-use crate::json::Timestamp;
 
 /// Error of the scheduler. A failed call changes nothing.
 #[derive(Debug, thiserror::Error)]

@@ -19,12 +19,12 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_base::position::fault_in;
+use lighthaul_booking_client::json::{IsoDuration, WithUnit};
 use lighthaul_calendar::topology::TopologyError;
 use lighthaul_calendar::{Link, Topology};
 use serde::Deserialize;
 
 use crate::error::TopologyFileError;
-use crate::json::{IsoDuration, WithUnit};
 
 /// Parses a topology. Its nodes are those that it lists or that its links name. `capacity` is the
 /// default capacity of links.

@@ -2,7 +2,7 @@
 
 use lighthaul_booking::Error;
 use lighthaul_booking::books::{Config, Policy};
-use lighthaul_booking::json::NewReservation;
+use lighthaul_booking_client::json::NewReservation;
 use lighthaul_circuit::reservation::State;
 
 use crate::world::{World, ada, all_for, ben, device};

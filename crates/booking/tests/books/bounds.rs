@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use lighthaul_booking::Error;
 use lighthaul_booking::books::{Config, Filter, Quota};
-use lighthaul_booking::json::{Bps, Bytes, Change, FlowAt, IsoDuration, NewReservation, Timestamp};
+use lighthaul_booking_client::json::{
+    Bps, Bytes, Change, FlowAt, IsoDuration, NewReservation, Timestamp,
+};
 
 use crate::world::{BEGIN, SECONDS_WORTH, World, ada, all_for, ben, held_for, operator};
 

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use lighthaul_base::Rng;
 use lighthaul_booking::Error;
 use lighthaul_booking::books::{Books, Config, Filter, Principal};
-use lighthaul_booking::json::{Bytes, Change, NewOutage, NewReservation, Timestamp};
 use lighthaul_booking::store::Writer;
+use lighthaul_booking_client::json::{Bytes, Change, NewOutage, NewReservation, Timestamp};
 use lighthaul_circuit::reservation::State;
 use proptest::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use lighthaul_booking::Error;
 use lighthaul_booking::books::{Books, Config, Principal, Quota};
-use lighthaul_booking::json::NewReservation;
+use lighthaul_booking_client::json::NewReservation;
 
 use crate::world::{SECONDS_WORTH, World, ada, all_for, ben, held_for};
 

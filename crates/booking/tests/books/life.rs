@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lighthaul_booking::Error;
 use lighthaul_booking::books::{Config, Filter};
-use lighthaul_booking::json::{
+use lighthaul_booking_client::json::{
     Bytes, Change, EventKind, NewOutage, NewReservation, Provision, Timestamp,
 };
 use lighthaul_calendar::Refusal;

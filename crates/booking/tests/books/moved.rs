@@ -8,10 +8,10 @@ use lighthaul_base::Rate;
 use lighthaul_booking::Error;
 use lighthaul_booking::books::{Books, Config, Policy, Principal};
 use lighthaul_booking::error::PolicyError;
-use lighthaul_booking::json::{
+use lighthaul_booking::store::sqlite::Sqlite;
+use lighthaul_booking_client::json::{
     Bps, Bytes, Change, NewOutage, NewReservation, Reservation, Timestamp,
 };
-use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_calendar::{Link, Topology};
 use lighthaul_circuit::reservation::State;
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use lighthaul_base::{Rate, Rng};
 use lighthaul_booking::books::{Books, Config, Policy, Principal};
-use lighthaul_booking::json::{
+use lighthaul_booking::store::sqlite::Sqlite;
+use lighthaul_booking_client::json::{
     Bps, Bytes, IsoDuration, NewOutage, NewReservation, Reservation, Timestamp,
 };
-use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_calendar::{Link, Topology};
 use lighthaul_circuit::reservation::State;
 

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use lighthaul_base::Rate;
 use lighthaul_booking::books::{Books, Config, Principal, Role};
-use lighthaul_booking::json::{Bps, Bytes, NewReservation, Reservation, Shape, Timestamp};
 use lighthaul_booking::store::Store;
 use lighthaul_booking::store::sqlite::Sqlite;
+use lighthaul_booking_client::json::{Bps, Bytes, NewReservation, Reservation, Shape, Timestamp};
 use lighthaul_calendar::{Calendar, Topology};
 
 /// Start time of the tests, in 2027.

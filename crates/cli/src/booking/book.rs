@@ -1,6 +1,6 @@
 //! `lighthaul book` and `lighthaul quote`.
 
-use lighthaul_booking::json::{Bps, FlowAt, IsoDuration, NewReservation, Provision, Shape};
+use lighthaul_booking_client::json::{Bps, FlowAt, IsoDuration, NewReservation, Provision, Shape};
 use lighthaul_remote::scheduler::{failed, reach};
 use lighthaul_session::error::Error;
 

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
-use lighthaul_booking::json::{CalendarView, Timestamp};
+use lighthaul_booking_client::json::{CalendarView, Timestamp};
 use lighthaul_remote::scheduler::{failed, reach};
 use lighthaul_session::error::{Code, Error};
 use lighthaul_timeline::axis::Axis;

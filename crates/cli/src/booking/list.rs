@@ -1,6 +1,6 @@
 //! `lighthaul reservations` and `lighthaul cancel`.
 
-use lighthaul_booking::client::Filter;
+use lighthaul_booking_client::client::Filter;
 use lighthaul_remote::scheduler::{failed, reach};
 use lighthaul_session::error::Error;
 

@@ -1,12 +1,12 @@
 //! `lighthaul scheduler`: turns options into settings of the service, and runs it.
 
 use lighthaul_booking::books::Quota;
-use lighthaul_booking::certificate::ServerCertificate;
-use lighthaul_booking::connections::Limits;
-use lighthaul_booking::identity::Issuer;
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_remote::dial::load_key;
 use lighthaul_remote::paths;
+use lighthaul_scheduler::certificate::ServerCertificate;
+use lighthaul_scheduler::connections::Limits;
+use lighthaul_scheduler::identity::Issuer;
 use lighthaul_service::log;
 use lighthaul_service::scheduler::{self, Access, Settings};
 use lighthaul_session::error::Error;

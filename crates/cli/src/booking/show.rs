@@ -1,7 +1,7 @@
 //! Output of reservations as text and as JSON.
 
 use lighthaul_base::escape::{LINE_MAX, escape};
-use lighthaul_booking::json::{Quote, Reservation, Step};
+use lighthaul_booking_client::json::{Quote, Reservation, Step};
 use lighthaul_timeline::label::{rate, shown};
 use serde::Serialize;
 use serde_json::{Value, json};

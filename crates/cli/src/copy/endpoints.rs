@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 
-use lighthaul_booking::json::FlowAt;
+use lighthaul_booking_client::json::FlowAt;
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::{Code, Error};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_files::manifest::EntryKind;
 use lighthaul_files::walk::{Found, Walk};
-use lighthaul_io::fs::ground::Ground;
+use lighthaul_fs::ground::Ground;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::{Code, Error};

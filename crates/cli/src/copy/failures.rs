@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use lighthaul_files::filter::failure_record;
-use lighthaul_io::fs::durable;
+use lighthaul_io::host::durable;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_transfer::watch::Summary;
 

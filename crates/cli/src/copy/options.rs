@@ -11,7 +11,7 @@ use lighthaul_files::hash::HashRequest;
 use lighthaul_files::list::PathList;
 use lighthaul_files::options::{Detail, Options};
 use lighthaul_files::{digest, filter};
-use lighthaul_io::fs::metadata::Keep;
+use lighthaul_fs::metadata::Keep;
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::{Code, Error};
@@ -103,7 +103,7 @@ fn vector(words: &str) -> Result<String, Error> {
     } else {
         ("--trc", words.to_owned())
     };
-    lighthaul_transfer::vector::parse(name, &text).map(|trc| trc.to_string())
+    lighthaul_session::vector::parse(name, &text).map(|trc| trc.to_string())
 }
 
 /// Returns the digest of files: a CRC where packets are encrypted, so that only accidents are left; otherwise a hash,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_booking::json::Timestamp;
+use lighthaul_booking_client::json::Timestamp;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_io::host::interrupt;
 use lighthaul_io::host::wait::wait;

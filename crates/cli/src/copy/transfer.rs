@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use lighthaul_files::listed::SourceEntries;
+use lighthaul_files::permit::Permit;
 use lighthaul_files::walk::Walk;
-use lighthaul_io::fs::ground::Ground;
+use lighthaul_fs::ground::Ground;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::{agreed, reach};
 use lighthaul_session::error::{Code, Error};
@@ -106,7 +107,7 @@ fn pull(
             plain: args.plain,
             options: options(args)?,
             names,
-            permit: receive::Permit::ALL,
+            permit: Permit::ALL,
             budget: Budget::default(),
         };
         gateway::tell(args, printer)?;

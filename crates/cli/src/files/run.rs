@@ -3,7 +3,7 @@
 use lighthaul_files::execute::{Scope, execute};
 use lighthaul_files::remote::receive;
 use lighthaul_files::request::{FileReply, FileRequest};
-use lighthaul_io::fs::ground::Ground;
+use lighthaul_fs::ground::Ground;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::ask;
 use lighthaul_session::error::{Code, Error};

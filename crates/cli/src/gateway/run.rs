@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use lighthaul_base::Size;
+use lighthaul_capture::credentials::Credentials;
+use lighthaul_capture::settings::Transparent;
+use lighthaul_capture::target::Target;
 use lighthaul_daemon::settings::{self as daemon, AccessPolicy};
-use lighthaul_gateway::capture::credentials::Credentials;
-use lighthaul_gateway::capture::settings::Transparent;
 use lighthaul_gateway::cluster;
 use lighthaul_gateway::settings::{LinkLimits, Settings as LinkSettings};
-use lighthaul_gateway::target::Target;
 use lighthaul_gateway::target_rules::TargetRules;
 use lighthaul_remote::dial::load_key;
 use lighthaul_remote::paths;

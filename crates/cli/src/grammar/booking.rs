@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, value_parser};
 use lighthaul_base::{Rate, Size, duration};
-use lighthaul_booking::json::Bytes;
+use lighthaul_booking_client::json::Bytes;
 use lighthaul_circuit::flow::Flow;
 use lighthaul_circuit::reservation::State;
 use lighthaul_remote::scheduler::Scheduler;

@@ -3,7 +3,7 @@
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum, value_parser};
 use lighthaul_base::Rate;
-use lighthaul_booking::json::Timestamp;
+use lighthaul_booking_client::json::Timestamp;
 use lighthaul_io::crypto::identity::random_octets;
 use lighthaul_session::protocol::{AUTO, Protocol};
 use lighthaul_session::secrets::JOINS_MAX;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, value_parser};
 use lighthaul_base::{Rate, duration};
-use lighthaul_booking::json::Bytes;
+use lighthaul_booking_client::json::Bytes;
 
 use crate::grammar::output::LogArgs;
 use crate::grammar::reach::KeyArgs;

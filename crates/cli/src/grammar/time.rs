@@ -4,8 +4,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use lighthaul_base::{CivilTime, ParseCivilTimeError, duration};
-use lighthaul_booking::json::Timestamp;
-use lighthaul_booking::json::timestamp::TimestampError;
+use lighthaul_booking_client::json::Timestamp;
+use lighthaul_booking_client::json::timestamp::TimestampError;
 use lighthaul_io::host::clock::unix_of_local;
 
 /// Point in time: local time, or with a UTC offset. A time of day without a date is the next one.

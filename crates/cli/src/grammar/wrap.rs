@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::str::FromStr;
 
 use clap::Args;
+use lighthaul_capture::target::Host;
 use lighthaul_gateway::proxy_address::ProxyAddress;
-use lighthaul_gateway::target::Host;
 
 use super::secret::Secret;
 

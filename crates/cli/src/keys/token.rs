@@ -1,13 +1,13 @@
 //! `lighthaul token` and `lighthaul sign`.
 
 use lighthaul_booking::books::{Principal, Role};
-use lighthaul_booking::identity::tokens;
-use lighthaul_booking::identity::tokens::Entry;
 use lighthaul_daemon::{allowed_keys, statement};
 use lighthaul_io::crypto::identity;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_remote::dial::load_key;
 use lighthaul_remote::paths;
+use lighthaul_scheduler::identity::tokens;
+use lighthaul_scheduler::identity::tokens::Entry;
 use lighthaul_session::error::{Code, Error};
 
 use crate::grammar::keys::{Sign, Token};

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
-use lighthaul_io::fs::ground::Ground;
+use lighthaul_fs::ground::Ground;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::{agreed, reach};
 use lighthaul_session::error::{Code, Error};

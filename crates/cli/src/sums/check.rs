@@ -11,8 +11,8 @@ use lighthaul_files::hash;
 use lighthaul_files::sums::file_sums::{FileSums, compute};
 use lighthaul_files::sums::line::Sum;
 use lighthaul_files::sums::pool::{self, Consumer};
-use lighthaul_io::fs::folder::leaves_root;
-use lighthaul_io::fs::ground::Ground;
+use lighthaul_fs::folder::leaves_root;
+use lighthaul_fs::ground::Ground;
 use lighthaul_session::error::{Code, Error};
 
 use super::show::SumsPrinter;

@@ -9,7 +9,7 @@ use lighthaul_files::sums::file_sums::{FileSums, WantedSums, compute};
 use lighthaul_files::sums::line::line;
 use lighthaul_files::sums::pool::{self, Consumer};
 use lighthaul_files::sums::walk::{Found, Walk};
-use lighthaul_io::fs::ground::Ground;
+use lighthaul_fs::ground::Ground;
 use lighthaul_session::error::{Code, Error};
 use serde_json::json;
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use lighthaul_booking::json::Timestamp;
+use lighthaul_booking_client::json::Timestamp;
 use serde_json::Value;
 
 use crate::far::{Far, Near};

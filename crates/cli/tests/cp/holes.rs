@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use lighthaul_io::fs::sparse::DataRanges;
+use lighthaul_fs::sparse::DataRanges;
 use serde_json::Value;
 
 use crate::far::Far;

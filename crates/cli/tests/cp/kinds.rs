@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{chown, symlink};
 use std::path::{Path, PathBuf};
 
-use lighthaul_io::fs::metadata::{Extras, Inode, Keep};
+use lighthaul_fs::metadata::{Extras, Inode, Keep};
 
 use crate::far::Far;
 use crate::running::Outcome;

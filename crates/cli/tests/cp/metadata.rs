@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-use lighthaul_io::fs::metadata::{Extras, Inode, Keep};
+use lighthaul_fs::metadata::{Extras, Inode, Keep};
 
 use crate::far::{Far, USER};
 use crate::running::{Outcome, Running};

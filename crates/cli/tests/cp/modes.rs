@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 
-use lighthaul_io::fs::metadata::{Extras, Inode, Keep};
+use lighthaul_fs::metadata::{Extras, Inode, Keep};
 
 use crate::far::{Far, USER};
 use crate::scratch::{dress, look, noise, tree};

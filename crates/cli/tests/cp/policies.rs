@@ -89,7 +89,7 @@ fn example(page: &str, begins: &str) -> String {
 
 #[test]
 fn topology_and_policies_of_the_readme_are_valid() {
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../booking/README.md");
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scheduler/README.md");
     let readme = fs::read_to_string(readme).unwrap();
     let near = Near::new("policies-readme", None);
     let (topology, policy) = (near.at("network.toml"), near.at("policy.toml"));

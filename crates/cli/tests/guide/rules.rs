@@ -15,7 +15,7 @@ const DASHBOARD: &str = "dist/grafana-dashboard.json";
 const SOURCES: [&str; 3] = [
     "crates/daemon/src/metrics.rs",
     "crates/daemon/src/link_metrics.rs",
-    "crates/booking/src/api/metrics.rs",
+    "crates/scheduler/src/api/metrics.rs",
 ];
 /// Suffixes that exporters and Prometheus add to a name, the outermost first.
 const ENDS: [&str; 7] = [

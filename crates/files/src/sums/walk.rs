@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{io, vec};
 
-use lighthaul_io::fs::ground::{Folder, Ground};
+use lighthaul_fs::ground::{Folder, Ground};
 use rustix::fs::FileType;
 
 /// A file, or a path that could not be read.

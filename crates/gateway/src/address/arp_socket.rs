@@ -4,13 +4,13 @@ use std::io::{self, Read, Write};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, RawFd};
 
+use lighthaul_capture::kernel::error::{Error, Misuse, Task};
 use lighthaul_io::host::wait::Watch;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::sys::socket::{LinkAddr, bind};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::address::arp::{FRAME_LEN, Mac, Request};
-use crate::kernel::error::{Error, Misuse, Task};
 
 /// Socket at an Ethernet interface.
 #[derive(Debug)]

@@ -8,6 +8,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_capture::kernel::error::{Error, Exclusive, Misuse, Task};
+use lighthaul_capture::kernel::namespace_lock::NamespaceLock;
+use lighthaul_capture::kernel::tools::{IP, NFT};
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::{Sign, Watch, pause, wait};
 use tracing::{info, warn};
@@ -17,9 +20,6 @@ use crate::address::arp_socket::{ArpSocket, addresses, v4};
 use crate::address::distribution::ElementSet;
 use crate::address::script::{AddressConfig, ClusterView, TABLES, clear, script};
 use crate::address::sockets;
-use crate::kernel::error::{Error, Exclusive, Misuse, Task};
-use crate::kernel::namespace_lock::NamespaceLock;
-use crate::kernel::tools::{IP, NFT};
 
 /// Address that all elements of a cluster share, until this is dropped. It belongs to the network namespace of the
 /// thread that created it.

@@ -12,7 +12,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use subtle::ConstantTimeEq;
 
-use crate::fs::durable;
+use crate::host::durable;
 
 /// Private key of a host or user.
 #[derive(Clone)]

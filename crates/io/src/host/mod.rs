@@ -2,11 +2,14 @@
 //!
 //! - [`clock`]: clocks; [`wait`], [`poller`]: waiting for descriptors; [`interrupt`]: requests to stop
 //! - [`affinity`], [`competition`], [`pressure`]: threads and their processors; [`heap`]: the C library's heap
+//! - [`durable`]: atomic replacement of files; [`file_calls`]: calls for open files
 //! - [`panics`]: panics of threads as errors
 //! - [`namespace`]: networks and cells of the lab
 pub mod affinity;
 pub mod clock;
 pub mod competition;
+pub mod durable;
+pub mod file_calls;
 pub mod heap;
 pub mod interrupt;
 pub mod namespace;

@@ -6,9 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
+use lighthaul_fs::disk::{OutputFile, Root};
 use lighthaul_io::drive::{Lane, Next, run};
 use lighthaul_io::error::Error as World;
-use lighthaul_io::fs::disk::{OutputFile, Root};
 use lighthaul_io::host::affinity::pin_to_core;
 use lighthaul_io::host::competition::Competition;
 use lighthaul_io::store::blocks::{Blocks, Sink};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
-use lighthaul_booking::client::Client;
-use lighthaul_booking::json::{Bps, Bytes, NewReservation, Reservation, Timestamp};
+use lighthaul_booking_client::client::Client;
+use lighthaul_booking_client::json::{Bps, Bytes, NewReservation, Reservation, Timestamp};
 use lighthaul_gateway::link_handle::LinkHandle;
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_io::host::interrupt;

@@ -1,7 +1,7 @@
 //! A gateway as an element of a cluster.
 
+use lighthaul_capture::kernel::error::Error as Kernel;
 use lighthaul_gateway::cluster::{Cluster, ClusterError};
-use lighthaul_gateway::kernel::error::Error as Kernel;
 use lighthaul_gateway::link_handle::LinkHandle;
 use lighthaul_session::error::{Code, Error};
 

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use lighthaul_capture::target::Target;
 use lighthaul_daemon::gateway_links::OutgoingLink;
 use lighthaul_gateway::proxy_address::ProxyAddress;
-use lighthaul_gateway::target::Target;
 use lighthaul_io::crypto::identity::random_octets;
 use lighthaul_io::host::interrupt;
 use lighthaul_io::host::wait::pause;

@@ -2,9 +2,9 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-use lighthaul_gateway::capture::rules::Rules;
-use lighthaul_gateway::capture::settings::Transparent;
-use lighthaul_gateway::capture::transparent::Listeners as CaptureListeners;
+use lighthaul_capture::rules::Rules;
+use lighthaul_capture::settings::Transparent;
+use lighthaul_capture::transparent::Listeners as CaptureListeners;
 use lighthaul_gateway::host_shares::HostShares;
 use lighthaul_gateway::proxy_listeners::{
     ProxyListener, ProxyListeners, ProxyProtocol, Routes, listen,
@@ -105,7 +105,7 @@ fn only_everywhere(shared: Ipv4Addr) -> Error {
 
 /// Has the kernel hand over connections that are meant for others. Who comes before the doors are open waits.
 fn capture(wanted: &Transparent) -> Result<(Vec<ProxyListener>, Rules), Error> {
-    let failed = |e: lighthaul_gateway::kernel::error::Error| {
+    let failed = |e: lighthaul_capture::kernel::error::Error| {
         Error::new(Code::Permission, format!("--transparent: {e}"))
     };
     let listeners = CaptureListeners::open().map_err(failed)?;

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
+use lighthaul_capture::credentials::Credentials;
+use lighthaul_capture::settings::Transparent;
+use lighthaul_capture::target::Target;
 use lighthaul_daemon::settings as daemon;
-use lighthaul_gateway::capture::credentials::Credentials;
-use lighthaul_gateway::capture::settings::Transparent;
 use lighthaul_gateway::proxy_address::ProxyAddress;
-use lighthaul_gateway::target::Target;
 use lighthaul_gateway::{cluster, settings as gateway};
 use lighthaul_remote::daemon::Daemon;
 use lighthaul_remote::scheduler::Scheduler;

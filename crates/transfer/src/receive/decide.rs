@@ -3,8 +3,8 @@
 use lighthaul_files::digest::{self, Digest, Digester};
 use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::options::{Action, Detail, Planned};
+use lighthaul_fs::meta::Meta;
 use lighthaul_io::control::Frame;
-use lighthaul_io::fs::meta::Meta;
 use lighthaul_session::error::Error;
 use rustix::fs::FileType;
 

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use lighthaul_files::digest::{Digest, Digester};
 use lighthaul_files::object::Span;
-use lighthaul_io::fs::device::DeviceFile;
-use lighthaul_io::fs::disk::Root;
+use lighthaul_fs::device::DeviceFile;
+use lighthaul_fs::disk::Root;
 use lighthaul_session::error::{Code, Error};
 
 /// Compares the bytes on the device of the file at `path` with `digests`. Calls `check` before each

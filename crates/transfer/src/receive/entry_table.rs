@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use lighthaul_files::digest::{self, Digest};
 use lighthaul_files::manifest::{Entry, EntryKind, WINDOW};
 use lighthaul_files::object::{Piece, Span};
-use lighthaul_io::fs::version::Look;
+use lighthaul_fs::version::Look;
 use lighthaul_session::error::Error;
 use lighthaul_session::fault::PeerFault;
 

@@ -5,8 +5,8 @@ use std::io;
 use std::path::Path;
 
 use lighthaul_files::manifest::Entry;
-use lighthaul_io::fs::disk::Root;
-use lighthaul_io::fs::space::Space;
+use lighthaul_fs::disk::Root;
+use lighthaul_fs::space::Space;
 use rustix::fs::FileType;
 
 /// File systems of the target, by device.

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use lighthaul_files::hash::{FileHashes, HashKind, RunningHashes};
-use lighthaul_io::fs::disk::Root;
+use lighthaul_fs::disk::Root;
 use lighthaul_session::error::Error;
 
 use super::transfer::Transfer;

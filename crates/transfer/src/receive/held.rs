@@ -8,8 +8,8 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use lighthaul_files::digest::{Digest, Digester};
 use lighthaul_files::object::Span;
+use lighthaul_fs::sparse;
 use lighthaul_io::control::Frame;
-use lighthaul_io::fs::sparse;
 use lighthaul_session::error::{Code, Error};
 
 use super::entry_table::PendingFile;

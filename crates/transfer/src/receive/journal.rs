@@ -14,8 +14,8 @@ use std::io::{self, Read, Write};
 use lighthaul_base::Malformed;
 use lighthaul_files::digest::DigestKind;
 use lighthaul_files::object::Span;
-use lighthaul_io::fs::disk::InputFile;
-use lighthaul_io::fs::version::Look;
+use lighthaul_fs::disk::InputFile;
+use lighthaul_fs::version::Look;
 
 use crate::budget::Slot;
 

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::notes::Notes;
-use lighthaul_io::fs::disk::Root;
-use lighthaul_io::fs::metadata::{Extras, Inode, Keep, NotKept};
+use lighthaul_fs::disk::Root;
+use lighthaul_fs::metadata::{Extras, Inode, Keep, NotKept};
 
 use crate::monitor::Monitor;
 

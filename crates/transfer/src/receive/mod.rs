@@ -8,11 +8,11 @@
 //! - `source_names`: names at the source; `prune`: deletion of what the source does not have
 //! - `links`: hard links; `free_space`: comparison with the size of wanted files
 //! - `lane`: objects of one lane; `sink`: their bytes in files
-//! - `metadata`: owners, attributes and times; `permit`: metadata that a peer may set
+//! - `metadata`: owners, attributes and times
 //! - `job`: queue of `publish`, which compares and renames files; `unsynced`: files to sync;
 //!   `device`: reading back
 //! - [`journal`]: ranges of partial files; `held`: comparison of these
-//! - `temp_files`: temporary files; `temp_place`: their place; `writer_lock`: lock files of writers
+//! - `temp_files`: temporary files
 //! - `hashing`: hashes for the user
 pub mod journal;
 pub mod receiver;
@@ -29,7 +29,6 @@ mod job;
 mod lane;
 mod links;
 mod metadata;
-mod permit;
 mod prune;
 mod publish;
 mod settings;
@@ -37,15 +36,12 @@ mod setup;
 mod sink;
 mod source_names;
 mod temp_files;
-mod temp_place;
 mod transfer;
 mod unsynced;
 mod want;
-mod writer_lock;
 
 #[cfg(test)]
 mod tests;
 
-pub use permit::Permit;
 pub use receiver::receive;
 pub use settings::Settings;

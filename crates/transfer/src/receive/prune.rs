@@ -10,14 +10,14 @@ use lighthaul_files::filter::Decision;
 use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::options::Action;
 use lighthaul_files::special::special;
+use lighthaul_files::temp_place::TempPlace;
+use lighthaul_fs::meta::Meta;
 use lighthaul_io::control::Frame;
-use lighthaul_io::fs::meta::Meta;
 use lighthaul_io::host::wait::pause;
 use lighthaul_session::error::{Code, Error};
 use rustix::fs::FileType;
 
 use super::entry_checker::{EntryChecker, Place};
-use super::temp_place::TempPlace;
 use crate::message::{Listing, in_parts};
 use crate::thread_group::CHECK_INTERVAL;
 use crate::watch::{CopyEvent, Failed};

@@ -13,7 +13,9 @@ use lighthaul_files::digest::Digest;
 use lighthaul_files::hash::HashRequest;
 use lighthaul_files::manifest::Entry;
 use lighthaul_files::object::Span;
-use lighthaul_io::fs::disk::Root;
+use lighthaul_files::temp_place::TempPlace;
+use lighthaul_files::writer_lock::WriterLock;
+use lighthaul_fs::disk::Root;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::fault::PeerFault;
 
@@ -26,9 +28,7 @@ use super::links::{LinkTarget, Name};
 use super::metadata::MetadataWriter;
 use super::settings::{OpenTarget, Settings};
 use super::temp_files::replaced;
-use super::temp_place::TempPlace;
 use super::unsynced::Unsynced;
-use super::writer_lock::WriterLock;
 use crate::message::Report;
 use crate::thread_group::ThreadGroup;
 

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use lighthaul_files::list::PathList;
 use lighthaul_files::options::Options;
+use lighthaul_files::permit::Permit;
 use lighthaul_files::temp_names::boot_number;
-use lighthaul_io::fs::disk::Root;
+use lighthaul_files::writer_lock::WriterLock;
+use lighthaul_fs::disk::Root;
 
 use super::journal::Protection;
-use super::permit::Permit;
-use super::writer_lock::WriterLock;
 use crate::budget::Budget;
 
 /// Settings of the receiving side.

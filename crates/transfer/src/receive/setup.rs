@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, sync_channel};
 use std::thread::Scope;
 
+use lighthaul_fs::disk::Root;
 use lighthaul_io::drive::Lane;
-use lighthaul_io::fs::disk::Root;
 use lighthaul_io::store::blocks::Blocks;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::machine::Learned;

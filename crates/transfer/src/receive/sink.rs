@@ -7,9 +7,9 @@ use std::sync::mpsc::Sender;
 
 use lighthaul_files::digest::{Digest, DigestKind, Digester};
 use lighthaul_files::object::LARGE;
+use lighthaul_fs::disk::OutputFile;
+use lighthaul_fs::sparse::{self, FormerContent};
 use lighthaul_io::error::Error as World;
-use lighthaul_io::fs::disk::OutputFile;
-use lighthaul_io::fs::sparse::{self, FormerContent};
 use lighthaul_io::store::blocks::Sink;
 use lighthaul_session::error::{Code, Error};
 

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lighthaul_files::manifest::{Entry, EntryKind};
-use lighthaul_io::fs::disk::Root;
-use lighthaul_io::fs::ground::Ground;
-use lighthaul_io::fs::meta::Meta;
+use lighthaul_fs::disk::Root;
+use lighthaul_fs::ground::Ground;
+use lighthaul_fs::meta::Meta;
 use lighthaul_session::error::{Code, Error};
 use rustix::fs::FileType;
 

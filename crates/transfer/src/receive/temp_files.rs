@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use lighthaul_files::object::LARGE;
-use lighthaul_io::fs::disk::{OutputFile, Root};
-use lighthaul_io::fs::meta::Meta;
-use lighthaul_io::fs::sparse;
+use lighthaul_fs::disk::{OutputFile, Root};
+use lighthaul_fs::meta::Meta;
+use lighthaul_fs::sparse;
 use lighthaul_session::error::{Code, Error};
 use rustix::fs::FileType;
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use lighthaul_files::options::Options;
+use lighthaul_files::temp_place::TempPlace;
 use lighthaul_io::control::Stream;
 use lighthaul_session::error::Error;
 use lighthaul_session::session::Session;
 
 use super::entry_table::EntryTable;
 use super::settings::Settings;
-use super::temp_place::TempPlace;
 use crate::message::LIST;
 use crate::monitor::Monitor;
 use crate::thread_group::ThreadGroup;

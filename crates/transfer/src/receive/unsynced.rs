@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lighthaul_io::fs::disk::{OutputFile, Root};
+use lighthaul_fs::disk::{OutputFile, Root};
 
 use super::entry_table::PendingFile;
 

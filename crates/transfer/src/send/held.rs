@@ -4,7 +4,7 @@
 use std::io::{self, ErrorKind};
 
 use lighthaul_files::digest::{Digest, Digester};
-use lighthaul_io::fs::disk::InputFile;
+use lighthaul_fs::disk::InputFile;
 use lighthaul_session::error::{Code, Error};
 
 use super::queue::{HeldRange, Item};

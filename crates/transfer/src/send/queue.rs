@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use lighthaul_files::digest::DigestKind;
 use lighthaul_files::manifest::WINDOW;
 use lighthaul_files::object::{LARGE, Layout, PIECES_MAX, Piece, Span};
-use lighthaul_io::fs::disk::InputFile;
+use lighthaul_fs::disk::InputFile;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::fault::PeerFault;
 
@@ -28,7 +28,7 @@ pub(crate) struct Item {
     pub(crate) place: PathBuf,
     /// Size when it was listed.
     pub(crate) size: u64,
-    /// Version when it was listed; see [`lighthaul_io::fs::version::Version::mark`].
+    /// Version when it was listed; see [`lighthaul_fs::version::Version::mark`].
     pub(crate) version: u64,
 }
 

@@ -7,9 +7,9 @@ use lighthaul_base::{Instant, Rate, Timetable, Trc};
 use lighthaul_files::options::Options;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::{self, Protocol};
+use lighthaul_session::vector;
 
 use crate::budget::Budget;
-use crate::vector;
 
 /// Settings of the sending side.
 #[derive(Clone, Debug, Default)]

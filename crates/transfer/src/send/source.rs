@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use lighthaul_files::digest::{DigestKind, Digester};
+use lighthaul_fs::disk::InputFile;
+use lighthaul_fs::ground::Ground;
 use lighthaul_io::error::Error as World;
-use lighthaul_io::fs::disk::InputFile;
-use lighthaul_io::fs::ground::Ground;
 use lighthaul_io::store::read_ahead::Source;
 use lighthaul_session::error::{Code, Error};
 

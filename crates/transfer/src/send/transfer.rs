@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
+use lighthaul_fs::ground::Ground;
 use lighthaul_io::control::Stream;
-use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::error::Error;
 use lighthaul_session::machine::SharedLearned;
 use lighthaul_session::session::Session;

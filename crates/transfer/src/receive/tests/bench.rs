@@ -10,10 +10,11 @@ use std::{fs, thread};
 
 use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
+use lighthaul_files::permit::Permit;
 use lighthaul_files::walk::Walk;
+use lighthaul_fs::ground::Ground;
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls::Side;
-use lighthaul_io::fs::ground::Ground;
 use lighthaul_io::net::tcp::with_handshake_timeouts;
 use lighthaul_session::error::Error;
 use lighthaul_session::protocol;
@@ -24,7 +25,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, ut
 
 use crate::message::Target;
 use crate::receive::target_folder::TargetFolder;
-use crate::receive::{self, Permit, receive};
+use crate::receive::{self, receive};
 use crate::send::{self, send};
 use crate::thread_group::tests::BROKEN;
 use crate::watch::{CopyEvent, Failed, Summary};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use lighthaul_files::manifest::{Entry, EntryKind, pack};
 use lighthaul_files::options::{Options, Planned};
 use lighthaul_files::temp_names::Writer;
+use lighthaul_fs::ground::Ground;
 use lighthaul_io::control::Frame;
-use lighthaul_io::fs::ground::Ground;
 use lighthaul_session::error::Error;
 use lighthaul_session::topic::decode;
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use lighthaul_files::manifest::{Entry, EntryKind, Linked};
 use lighthaul_files::options::{Action, Detail, Options};
-use lighthaul_io::fs::metadata::Keep;
+use lighthaul_fs::metadata::Keep;
 
 use super::bench::{Bench, age, set_mode};
 use super::checked_list::{CONTENTS, NOTHING, entry, file, folder, leave};

@@ -9,14 +9,14 @@ use lighthaul_files::filter::{FilterOption, Rules};
 use lighthaul_files::hash::HashRequest;
 use lighthaul_files::manifest::{Entry, EntryKind, Linked};
 use lighthaul_files::options::Options;
-use lighthaul_io::fs::metadata::{Extras, Keep};
+use lighthaul_files::permit::Permit;
+use lighthaul_files::writer_lock::WriterLock;
+use lighthaul_fs::metadata::{Extras, Keep};
 use lighthaul_session::error::Code;
 
 use super::bench::{Bench, SECONDS, age, look, make_fifo, set_mode, set_time};
 use super::checked_list::{CONTENTS, NOTHING, entry, file, folder, leave, writer};
 use crate::message::Listing;
-use crate::receive::Permit;
-use crate::receive::writer_lock::WriterLock;
 use crate::watch::CopyEvent;
 
 fn deleting() -> Options {
@@ -67,7 +67,7 @@ fn target_folder_gets_the_metadata_of_the_source_only_if_it_is_new() {
         if there {
             fs::create_dir(&target).unwrap();
             if begun {
-                let root = lighthaul_io::fs::disk::Root::open(&target).unwrap();
+                let root = lighthaul_fs::disk::Root::open(&target).unwrap();
                 lock = WriterLock::acquire(root, &writer(), true);
             }
             set_mode(&target, 0o555);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use lighthaul_files::hash::HashRequest;
 use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
-use lighthaul_io::fs::ground::Ground;
+use lighthaul_fs::ground::Ground;
 use lighthaul_session::error::Code;
 
 use super::bench::{Bench, Outcome, octets};

@@ -9,7 +9,7 @@ use lighthaul_files::manifest::Entry;
 use lighthaul_files::object::Span;
 use lighthaul_files::options::{Action, Detail, Options};
 use lighthaul_files::temp_names as names;
-use lighthaul_io::fs::version::Look;
+use lighthaul_fs::version::Look;
 use lighthaul_testkit::lacks_root;
 
 use super::bench::{Bench, octets};

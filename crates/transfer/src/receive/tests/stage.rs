@@ -9,7 +9,9 @@ use lighthaul_files::hash::HashRequest;
 use lighthaul_files::manifest::Entry;
 use lighthaul_files::object::{Layout, Piece, Span};
 use lighthaul_files::options::Options;
-use lighthaul_io::fs::disk::Root;
+use lighthaul_files::temp_place::TempPlace;
+use lighthaul_files::writer_lock::WriterLock;
+use lighthaul_fs::disk::Root;
 use lighthaul_session::error::Error;
 
 use super::bench::Bench;
@@ -23,8 +25,6 @@ use crate::receive::journal::{Journal, Record, Subject};
 use crate::receive::metadata::MetadataWriter;
 use crate::receive::publish::Publisher;
 use crate::receive::settings::{OpenTarget, Settings};
-use crate::receive::temp_place::TempPlace;
-use crate::receive::writer_lock::WriterLock;
 use crate::thread_group::ThreadGroup;
 
 /// Publisher with its surroundings.

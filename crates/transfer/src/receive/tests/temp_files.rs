@@ -9,8 +9,8 @@ use std::sync::mpsc::channel;
 
 use lighthaul_files::digest::{DigestKind, Digester};
 use lighthaul_files::manifest::Entry;
-use lighthaul_io::fs::disk::Root;
-use lighthaul_io::fs::meta::Meta;
+use lighthaul_fs::disk::Root;
+use lighthaul_fs::meta::Meta;
 use lighthaul_session::error::Code;
 use lighthaul_session::topic::decode;
 use rustix::fs::FileType;

@@ -1,0 +1,95 @@
+//! Ranges of ports.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Range of ports without port zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ports {
+    first: u16,
+    last: u16,
+}
+
+impl Ports {
+    /// All ports.
+    pub const ALL: Self = Self {
+        first: 1,
+        last: u16::MAX,
+    };
+
+    /// Creates the range from `first` to `last`. Returns nothing for an empty range or port zero.
+    pub const fn new(first: u16, last: u16) -> Option<Self> {
+        if first == 0 || first > last {
+            None
+        } else {
+            Some(Self { first, last })
+        }
+    }
+
+    /// Returns the lowest port.
+    pub const fn first(&self) -> u16 {
+        self.first
+    }
+
+    /// Returns the highest port.
+    pub const fn last(&self) -> u16 {
+        self.last
+    }
+
+    /// Returns true if the range contains `port`.
+    pub const fn contains(&self, port: u16) -> bool {
+        self.first <= port && port <= self.last
+    }
+}
+
+impl fmt::Display for Ports {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.first, self.last) {
+            (1, u16::MAX) => write!(f, "*"),
+            (first, last) if first == last => write!(f, "{first}"),
+            (first, last) => write!(f, "{first}-{last}"),
+        }
+    }
+}
+
+impl FromStr for Ports {
+    type Err = NotPorts;
+
+    fn from_str(text: &str) -> Result<Self, NotPorts> {
+        if text == "*" {
+            return Ok(Self::ALL);
+        }
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let ports = number(first).zip(number(last));
+        ports
+            .and_then(|(first, last)| Self::new(first, last))
+            .ok_or_else(|| NotPorts(text.to_owned()))
+    }
+}
+
+/// Fault of the text of a range.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a range of ports: write 443, 1000-2000 or * for all")]
+pub struct NotPorts(String);
+
+/// Parses a number without a sign.
+pub fn number(text: &str) -> Option<u16> {
+    let is_number = text.bytes().all(|octet| octet.is_ascii_digit());
+    is_number.then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_parsed_and_printed() {
+        for text in ["443", "1000-2000", "*", "1", "65535"] {
+            assert_eq!(text.parse::<Ports>().unwrap().to_string(), text);
+        }
+        assert_eq!("1-65535".parse(), Ok(Ports::ALL));
+        for text in ["", "0", "2-1", "65536", "+1", "1-", "-1", "1-2-3", "http"] {
+            assert!(text.parse::<Ports>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! A gateway that is killed, and its successor.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use lighthaul_capture::rules::Rules;
+use lighthaul_capture::settings::Transparent;
+use lighthaul_capture::transparent::Listeners;
+use lighthaul_io::host::namespace::Namespace;
+
+use crate::testbed::{Testbed, call, greet, receive_greeting};
+
+/// Environment variable with the namespace of the process that is killed.
+const HOST: &str = "LIGHTHAUL_TEST_HOST";
+
+#[test]
+#[ignore = "it is the program that the other test kills"]
+fn holder() {
+    let Ok(host) = std::env::var(HOST) else {
+        return;
+    };
+    let host = Namespace::open(Path::new(&host)).unwrap();
+    host.enter().unwrap();
+    let listeners = Listeners::open().unwrap();
+    let capture = Transparent {
+        users: vec![65534],
+        ..Transparent::default()
+    };
+    let rules = Rules::install(&capture, &listeners).unwrap();
+    io::stdout().write_all(b"\nready\n").unwrap();
+    // until it is killed
+    io::stdin().read_to_end(&mut Vec::new()).unwrap();
+    drop(rules);
+    panic!("it was not killed");
+}
+
+#[test]
+fn rules_of_a_killed_gateway_are_removed_by_the_next_one() {
+    let Some(testbed) = Testbed::start("rules_of_a_killed_gateway_are_removed_by_the_next_one")
+    else {
+        return;
+    };
+    let before = testbed.kernel_rules();
+    let mut holder = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "kill::holder", "--ignored", "--nocapture"])
+        .env(HOST, testbed.gateway.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
+    let is_ready = lines.any(|line| line.is_ok_and(|line| line == "ready"));
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    assert!(is_ready, "the gateway has not installed its rules");
+    assert_ne!(
+        testbed.kernel_rules(),
+        before,
+        "the kernel has rules of capture"
+    );
+
+    // connections are forwarded where no program listens
+    let server = testbed.serve("203.0.113.7:5001");
+    let stream = call(&testbed.client, "203.0.113.7:5001");
+    greet(&server);
+    receive_greeting(stream);
+
+    let capture = Transparent {
+        ports: vec!["5001".parse().unwrap()],
+        mark: 77,
+        table: 78,
+        ..Transparent::default()
+    };
+    let (listeners, rules) = testbed.capture(&capture);
+    let stream = call(&testbed.client, "203.0.113.7:5001");
+    assert_eq!(
+        greet(&listeners.v4),
+        Some("203.0.113.7:5001".parse().unwrap())
+    );
+    receive_greeting(stream);
+    testbed.remove(rules);
+    assert_eq!(testbed.kernel_rules(), before);
+}

@@ -1,0 +1,99 @@
+//! Files read from their device instead of the page cache: the bytes that would be there after a
+//! restart of the host.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use lighthaul_io::store::block::{Block, PAGE};
+use rustix::fs::{Advice, Mode, OFlags, fadvise};
+use rustix::io::Errno;
+
+use crate::beneath;
+use crate::disk::Root;
+
+/// Size of the read buffer, in bytes.
+const BLOCK: usize = 1 << 20;
+
+/// File that is read from its device, with direct I/O where the file system has it.
+#[derive(Debug)]
+pub struct DeviceFile {
+    file: File,
+    block: Block,
+}
+
+impl DeviceFile {
+    /// Opens the file `path`, which must not be a symbolic link.
+    ///
+    /// Without direct I/O, drops the file's pages from the page cache first. A file in memory
+    /// (tmpfs) has no device and is read as it is.
+    pub fn open(root: &mut Root, path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let (folder, name) = root.parent(path)?;
+        let file = match beneath::open(folder, name, flags | OFlags::DIRECT, Mode::empty()) {
+            Err(Errno::INVAL) => beneath::open(folder, name, flags, Mode::empty())?,
+            file => file?,
+        };
+        fadvise(&file, 0, None, Advice::DontNeed)?;
+        Ok(Self {
+            file: File::from(file),
+            block: Block::new(BLOCK),
+        })
+    }
+
+    /// Fills `buffer` from `offset`. Returns the number of bytes read, which is less than the
+    /// buffer's length only at the end of the file.
+    pub fn read_at(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut done = 0;
+        while done < buffer.len() {
+            let at = offset + done as u64;
+            let skipped = (at % PAGE as u64) as usize;
+            let wanted = (skipped + buffer.len() - done).next_multiple_of(PAGE);
+            let block = &mut self.block[..wanted.min(BLOCK)];
+            let count = read(&self.file, block, at - skipped as u64)?;
+            let part = count.saturating_sub(skipped).min(buffer.len() - done);
+            if part == 0 {
+                break;
+            }
+            buffer[done..done + part].copy_from_slice(&self.block[skipped..skipped + part]);
+            done += part;
+        }
+        Ok(done)
+    }
+}
+
+/// Fills `block` from `offset` up to the end of the file. Both are multiples of a page.
+fn read(file: &File, block: &mut [u8], offset: u64) -> io::Result<usize> {
+    loop {
+        match file.read_at(block, offset) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unaligned_ranges_are_read_from_the_device() {
+        let folder = std::env::temp_dir().join(format!("device-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let bytes: Vec<u8> = (0..3_000_001_u32).map(|n| (n % 251) as u8).collect();
+        std::fs::write(folder.join("x"), &bytes).unwrap();
+        let mut root = Root::open(&folder).unwrap();
+        let mut file = DeviceFile::open(&mut root, Path::new("x")).unwrap();
+        for (from, len) in [(0, 10), (5, 2_500_000), (4096, 4096), (2_999_999, 100)] {
+            let mut buffer = vec![0; len];
+            let count = file.read_at(&mut buffer, from as u64).unwrap();
+            assert_eq!(count, len.min(bytes.len() - from));
+            assert_eq!(buffer[..count], bytes[from..from + count]);
+        }
+        assert_eq!(file.read_at(&mut [0; 9], 3_000_001).unwrap(), 0);
+        std::os::unix::fs::symlink("x", folder.join("y")).unwrap();
+        DeviceFile::open(&mut root, Path::new("y")).unwrap_err();
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,26 @@
+//! Floor 3: files and their file systems.
+//!
+//! - [`ground`]: part of the file system that a user may access; [`disk`]: files beneath a root, [`device`]: read from their device
+//! - [`folder`]: operations on open folders; [`meta`]: attributes of an entry; [`version`]: versions of a file
+//! - [`metadata`]: owners, times, extended attributes; [`sparse`]: holes; [`name_rules`]: names; [`space`]: free space
+//! - [`disk_rate`]: rates of a disk; [`watched_file`]: files that people edit
+//! - `beneath`: opening within a folder; `hard_link`, `remove`: changes beneath a root; `mounts`: file systems of a tree
+#![expect(clippy::disallowed_methods, reason = "this is the real world")]
+
+pub mod device;
+pub mod disk;
+pub mod disk_rate;
+pub mod folder;
+pub mod ground;
+pub mod meta;
+pub mod metadata;
+pub mod name_rules;
+pub mod space;
+pub mod sparse;
+pub mod version;
+pub mod watched_file;
+
+mod beneath;
+mod hard_link;
+mod mounts;
+mod remove;

@@ -1,8 +1,0 @@
-//! Configuration of the kernel's packet filter and routes, which all programs of a namespace share.
-//!
-//! - `tools`: the programs that configure the kernel; `namespace_lock`: exclusive use; [`error`]: faults
-
-pub mod error;
-
-pub(crate) mod namespace_lock;
-pub(crate) mod tools;

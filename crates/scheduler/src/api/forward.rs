@@ -1,0 +1,128 @@
+//! Forwarding of changes to the instance that writes.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderName, HeaderValue, Method, Request as Asked};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
+use lighthaul_booking_client::https::{HttpsClient, ServerTrust};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use super::api_error::{ApiError, OtherWriter};
+use super::authenticated::Peer;
+
+/// HTTP client for other instances; `None` if there is only one instance.
+pub(crate) type Forwarder = Option<HttpsClient>;
+
+/// Returns a client for instances that are `known`.
+pub(crate) fn forwarder(known: ServerTrust) -> Result<Forwarder, rustls::Error> {
+    HttpsClient::new(known, TIMEOUT).map(Some)
+}
+
+/// Answers a request, or forwards it to the writer. A forwarded request is not forwarded again, so
+/// that two instances that take each other for the writer do not loop.
+pub(crate) async fn answer(
+    State(forwarder): State<Forwarder>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    if request.method() == Method::GET {
+        return Ok(next.run(request).await);
+    }
+    let once = request.headers().contains_key(FORWARDED);
+    let (parts, body) = request.into_parts();
+    let time_limit = parts.extensions.get::<Peer>();
+    let time_limit = time_limit.map_or(TIMEOUT, |Peer(_, line)| line.limits().time_limit);
+    let body = timeout(time_limit, read(body)).await;
+    let body = body.map_err(|_| ApiError::timed_out())??;
+    let Some(caller) = forwarder.filter(|_| !once) else {
+        let request = Request::from_parts(parts, Body::from(body));
+        return Ok(next.run(request).await);
+    };
+    let again = parts.clone();
+    let response = next
+        .run(Request::from_parts(parts, Body::from(body.clone())))
+        .await;
+    let Some(OtherWriter(url)) = response.extensions().get().cloned() else {
+        return Ok(response);
+    };
+    let path = again.uri.path_and_query().map_or("/", |path| path.as_str());
+    let mut request = Asked::builder()
+        .method(again.method)
+        .uri(format!("{url}{path}"));
+    for name in [
+        AUTHORIZATION,
+        CONTENT_TYPE,
+        HeaderName::from_static("idempotency-key"),
+    ] {
+        if let Some(value) = again.headers.get(&name) {
+            request = request.header(name, value);
+        }
+    }
+    let request = request
+        .header(FORWARDED, HeaderValue::from_static("1"))
+        .body(body.to_vec());
+    let request = request.map_err(|why| ApiError::unavailable(why.to_string()))?;
+    let asked = spawn_blocking(move || ask(&caller, request, &url)).await;
+    asked.unwrap_or_else(|_| Err(ApiError::fault()))
+}
+
+/// Reads a body of limited length. Reads some more of a longer one, so that the client receives the
+/// response.
+async fn read(body: Body) -> Result<Bytes, ApiError> {
+    let mut parts = body.into_data_stream();
+    let (mut kept, mut length) = (Vec::new(), 0);
+    while let Some(part) = parts.next().await {
+        let part = part.map_err(|why| ApiError::unreadable(&why))?;
+        length += part.len();
+        if length <= BODY_MAX {
+            kept.extend_from_slice(&part);
+        } else if length > READ_MAX {
+            break;
+        }
+    }
+    if length > BODY_MAX {
+        return Err(ApiError::too_long(BODY_MAX));
+    }
+    Ok(kept.into())
+}
+
+/// Sends a request to the writer at `url` and returns its response.
+fn ask(caller: &HttpsClient, request: Asked<Vec<u8>>, url: &str) -> Result<Response, ApiError> {
+    let agent = &caller.agent;
+    let request = agent
+        .configure_request(request)
+        .allow_non_standard_methods(true)
+        .build();
+    let away = |why: String| {
+        ApiError::unavailable(format!(
+            "cannot reach the writer at {url}: {why}; try again"
+        ))
+    };
+    let answer = agent
+        .run(request)
+        .map_err(|e| away(caller.refused().unwrap_or_else(|| e.to_string())))?;
+    let (parts, mut body) = answer.into_parts();
+    let octets = body.with_config().limit(ANSWER_MAX).read_to_vec();
+    let octets = octets.map_err(|e| away(e.to_string()))?;
+    let mut response = (parts.status, Bytes::from(octets)).into_response();
+    for name in [CONTENT_TYPE, RETRY_AFTER] {
+        if let Some(value) = parts.headers.get(&name) {
+            response.headers_mut().insert(name, value.clone());
+        }
+    }
+    Ok(response)
+}
+
+const FORWARDED: HeaderName = HeaderName::from_static("lighthaul-forwarded");
+const TIMEOUT: Duration = Duration::from_secs(15);
+/// Maximum length of a request body.
+pub(crate) const BODY_MAX: usize = 64 << 10;
+/// Maximum number of bytes that are read of a longer body.
+const READ_MAX: usize = 16 << 20;
+const ANSWER_MAX: u64 = 4 << 20;

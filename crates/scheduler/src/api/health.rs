@@ -1,0 +1,66 @@
+//! Status and metrics, for monitoring.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use lighthaul_booking::books::Status;
+use lighthaul_booking_client::json::Health;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::api_error::ApiError;
+use super::state::ApiState;
+
+/// Returns the routes that need no authentication.
+pub(crate) fn router() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new()
+        .routes(routes!(health))
+        .routes(routes!(ready))
+        .routes(routes!(metrics))
+}
+
+/// Get the status and the time of the scheduler
+#[utoipa::path(get, path = "/healthz", responses((status = 200, description = "The service answers", body = Health), ApiError))]
+async fn health(State(state): State<ApiState>) -> Result<Json<Health>, ApiError> {
+    Ok(Json(health_of(state.status())))
+}
+
+/// Check if the books can be read and written
+#[utoipa::path(get, path = "/readyz", responses((status = 200, description = "The service can book", body = Health), ApiError))]
+async fn ready(State(state): State<ApiState>) -> Result<Json<Health>, ApiError> {
+    let status = state.status();
+    let now = ApiState::now();
+    let age = Duration::from_nanos(now.0.saturating_sub(status.at.0));
+    match &status.why {
+        Some(why) => Err(ApiError::unavailable(why.clone())),
+        None if age > STALE => Err(ApiError::unavailable(format!(
+            "the books have not been checked for {} s: see the log of the scheduler",
+            age.as_secs()
+        ))),
+        None => Ok(Json(health_of(status))),
+    }
+}
+
+fn health_of(status: Status) -> Health {
+    Health {
+        now: ApiState::now(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        writer: status.writer,
+    }
+}
+
+/// Get counters and gauges for Prometheus
+#[utoipa::path(get, path = "/metrics",
+    responses((status = 200, description = "Counters and gauges", body = String, content_type = "application/openmetrics-text"), ApiError))]
+async fn metrics(State(state): State<ApiState>) -> Result<impl IntoResponse, ApiError> {
+    let page = state.metrics().print(state.slots().left());
+    let page = page.map_err(|_| ApiError::fault())?;
+    Ok(([(CONTENT_TYPE, KIND)], page))
+}
+
+/// Age of the status that counts as a failure. A scheduler checks its books every second.
+const STALE: Duration = Duration::from_secs(5);
+const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -1,0 +1,240 @@
+//! Reservations: creation, lists, changes and cancellation.
+#![expect(unused_qualifications, reason = "utoipa names parameters so")]
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use lighthaul_booking::books::Filter;
+use lighthaul_booking_client::json::{Change, NewReservation, Page, Quote, Reason, Reservation};
+use lighthaul_circuit::reservation::State as Life;
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::api_error::{ApiError, InvalidInput};
+use super::authenticated::Authenticated;
+use super::extract::{FromHead, JsonBody};
+use super::state::ApiState;
+
+type Answer<T> = Result<Json<T>, ApiError>;
+
+/// Returns the routes of reservations.
+pub(crate) fn router() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new()
+        .routes(routes!(reserve, list))
+        .routes(routes!(look, cancel))
+        .routes(routes!(commit))
+        .routes(routes!(provision))
+        .routes(routes!(release))
+        .routes(routes!(extend))
+        .routes(routes!(shrink))
+        .routes(routes!(quote))
+}
+
+/// Reserve capacity and hold it until the commit, or commit at once with `commit`
+#[utoipa::path(post, path = "/v1/reservations", request_body = NewReservation, params(
+    ("Idempotency-Key" = Option<String>, Header, description = "Key of the request; a repeated request with the same key gets the same response for 24 hours")
+), responses((status = 201, description = "The reservation", body = Reservation), ApiError), security(("bearer" = [])))]
+async fn reserve(
+    State(state): State<ApiState>,
+    Authenticated(principal): Authenticated,
+    headers: HeaderMap,
+    JsonBody(request): JsonBody<NewReservation>,
+) -> Result<(StatusCode, Json<Reservation>), ApiError> {
+    let key = idempotency_key(&headers)?;
+    let made = state.change(principal, "reserve".to_owned(), move |books, principal| {
+        books.reserve(principal, &request, key.as_deref())
+    });
+    Ok((StatusCode::CREATED, Json(made.await?)))
+}
+
+/// Returns the idempotency key of a request, if any.
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+    let Some(key) = headers.get("Idempotency-Key") else {
+        return Ok(None);
+    };
+    let key = key
+        .to_str()
+        .ok()
+        .filter(|key| (1..=KEY_MAX).contains(&key.len()));
+    let wrong = || ApiError::unreadable(&InvalidInput::IdempotencyKey);
+    key.map(|key| Some(key.to_owned())).ok_or_else(wrong)
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct ListQuery {
+    /// Owner of the reservations; only operators may list those of others
+    owner: Option<String>,
+    /// State of the reservations, as in committed
+    #[param(value_type = Option<String>)]
+    state: Option<Life>,
+    /// Number after which the list begins
+    after: Option<u64>,
+    /// Maximum number of items, up to 1000 [default: 100]
+    limit: Option<usize>,
+}
+
+/// List reservations in the order of their numbers
+#[utoipa::path(get, path = "/v1/reservations", operation_id = "list_reservations", params(ListQuery),
+    responses((status = 200, description = "A part of the list", body = Page<Reservation>), ApiError), security(("bearer" = [])))]
+async fn list(
+    State(state): State<ApiState>,
+    Authenticated(principal): Authenticated,
+    FromHead(Query(query)): FromHead<Query<ListQuery>>,
+) -> Answer<Page<Reservation>> {
+    let limit = query.limit.unwrap_or(100);
+    if !(1..=PAGE_MAX).contains(&limit) {
+        return Err(ApiError::unreadable(&InvalidInput::Limit(PAGE_MAX)));
+    }
+    let filter = Filter {
+        owner: query.owner,
+        state: query.state,
+    };
+    let part = (query.after.unwrap_or(0), limit);
+    let page = state.with_books(move |books| books.list(&principal, &filter, part));
+    Ok(Json(page.await?))
+}
+
+/// Get a reservation
+#[utoipa::path(get, path = "/v1/reservations/{id}", params(("id" = u64, Path, description = "Number of the reservation")),
+    responses((status = 200, description = "The reservation", body = Reservation), ApiError), security(("bearer" = [])))]
+async fn look(
+    State(state): State<ApiState>,
+    Authenticated(principal): Authenticated,
+    FromHead(Path(id)): FromHead<Path<u64>>,
+) -> Answer<Reservation> {
+    Ok(Json(
+        state
+            .with_books(move |books| books.get(&principal, id))
+            .await?,
+    ))
+}
+
+/// Cancel a reservation
+#[utoipa::path(delete, path = "/v1/reservations/{id}", request_body = Option<Reason>,
+    params(("id" = u64, Path, description = "Number of the reservation")),
+    responses((status = 200, description = "The reservation after the change", body = Reservation), ApiError), security(("bearer" = [])))]
+async fn cancel(
+    State(state): State<ApiState>,
+    Authenticated(principal): Authenticated,
+    FromHead(Path(id)): FromHead<Path<u64>>,
+    JsonBody(Reason { why }): JsonBody<Reason>,
+) -> Answer<Reservation> {
+    let done = state.change(
+        principal,
+        format!("terminate {id}"),
+        move |books, principal| books.terminate(principal, id, &why),
+    );
+    Ok(Json(done.await?))
+}
+
+/// Commit a reservation that is held
+#[utoipa::path(post, path = "/v1/reservations/{id}/commit", request_body = Option<Reason>,
+    params(("id" = u64, Path, description = "Number of the reservation")),
+    responses((status = 200, description = "The reservation after the change", body = Reservation), ApiError), security(("bearer" = [])))]
+async fn commit(
+    State(state): State<ApiState>,
+    Authenticated(principal): Authenticated,
+    FromHead(Path(id)): FromHead<Path<u64>>,
+    JsonBody(Reason { why }): JsonBody<Reason>,
+) -> Answer<Reservation> {
+    let done = state.change(
+        principal,
+        format!("commit {id}"),
+        move |books, principal| books.commit(principal, id, &why),
+    );
+    Ok(Json(done.await?))
+}
+
+/// Provision the circuit of a reservation
+#[utoipa::path(post, path = "/v1/reservations/{id}/provision", request_body = Option<Reason>,
+    params(("id" = u64, Path, description = "Number of the reservation")),
+    responses((status = 200, description = "The reservation after the change", body = Reservation), ApiError), security(("bearer" = [])))]
+async fn provision(
+    State(state): State<ApiState>,
+    Authenticated(principal): Authenticated,
+    FromHead(Path(id)): FromHead<Path<u64>>,
+    JsonBody(Reason { why }): JsonBody<Reason>,
+) -> Answer<Reservation> {
+    let done = state.change(
+        principal,
+        format!("provision {id}"),
+        move |books, principal| books.provision(principal, id, &why),
+    );
+    Ok(Json(done.await?))
+}
+
+/// Release the rest of a reservation
+#[utoipa::path(post, path = "/v1/reservations/{id}/release", request_body = Option<Reason>,
+    params(("id" = u64, Path, description = "Number of the reservation")),
+    responses((status = 200, description = "The reservation after the change", body = Reservation), ApiError), security(("bearer" = [])))]
+async fn release(
+    State(state): State<ApiState>,
+    Authenticated(principal): Authenticated,
+    FromHead(Path(id)): FromHead<Path<u64>>,
+    JsonBody(Reason { why }): JsonBody<Reason>,
+) -> Answer<Reservation> {
+    let done = state.change(
+        principal,
+        format!("release {id}"),
+        move |books, principal| books.release(principal, id, &why),
+    );
+    Ok(Json(done.await?))
+}
+
+/// Extend a reservation, if the time after it is free
+#[utoipa::path(post, path = "/v1/reservations/{id}/extend", request_body = Change,
+    params(("id" = u64, Path, description = "Number of the reservation")),
+    responses((status = 200, description = "The reservation after the change", body = Reservation), ApiError), security(("bearer" = [])))]
+async fn extend(
+    State(state): State<ApiState>,
+    Authenticated(principal): Authenticated,
+    FromHead(Path(id)): FromHead<Path<u64>>,
+    JsonBody(change): JsonBody<Change>,
+) -> Answer<Reservation> {
+    let done = state.change(
+        principal,
+        format!("extend {id}"),
+        move |books, principal| books.extend(principal, id, &change),
+    );
+    Ok(Json(done.await?))
+}
+
+/// Shrink a reservation
+#[utoipa::path(post, path = "/v1/reservations/{id}/shrink", request_body = Change,
+    params(("id" = u64, Path, description = "Number of the reservation")),
+    responses((status = 200, description = "The reservation after the change", body = Reservation), ApiError), security(("bearer" = [])))]
+async fn shrink(
+    State(state): State<ApiState>,
+    Authenticated(principal): Authenticated,
+    FromHead(Path(id)): FromHead<Path<u64>>,
+    JsonBody(change): JsonBody<Change>,
+) -> Answer<Reservation> {
+    let done = state.change(
+        principal,
+        format!("shrink {id}"),
+        move |books, principal| books.shrink(principal, id, &change),
+    );
+    Ok(Json(done.await?))
+}
+
+/// Get the grant that a request would receive, without booking it
+#[utoipa::path(post, path = "/v1/quotes", request_body = NewReservation,
+    responses((status = 200, description = "The grant", body = Quote), ApiError), security(("bearer" = [])))]
+async fn quote(
+    State(state): State<ApiState>,
+    Authenticated(principal): Authenticated,
+    JsonBody(request): JsonBody<NewReservation>,
+) -> Answer<Quote> {
+    Ok(Json(
+        state
+            .with_books(move |books| books.quote(&principal, &request))
+            .await?,
+    ))
+}
+
+const KEY_MAX: usize = 255;
+const PAGE_MAX: usize = 1000;

@@ -1,0 +1,172 @@
+//! State that all requests share.
+
+use std::sync::Arc;
+
+use lighthaul_booking::books::{Books, Principal, Status};
+use lighthaul_booking::error::Result;
+use lighthaul_booking_client::json::{OutageView, Reservation, Timestamp};
+use lighthaul_io::host::clock::{Clock, unix_nanos};
+use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+use tracing::{info, warn};
+
+use super::api_error::ApiError;
+use super::listener_slots::ListenerSlots;
+use super::metrics::Metrics;
+use crate::identity::Authenticator;
+use crate::identity::rate_limiter::RateLimiter;
+
+/// State that all requests share.
+#[derive(Clone, Debug)]
+pub(crate) struct ApiState(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    books: Arc<Books>,
+    authenticator: Authenticator,
+    limits: RateLimiter,
+    /// Limits of unauthenticated addresses, apart from those of names.
+    failures: RateLimiter,
+    clock: Clock,
+    metrics: Metrics,
+    /// Counter of changes.
+    changes: watch::Receiver<u64>,
+    slots: ListenerSlots,
+}
+
+impl ApiState {
+    /// Returns the state of a service that answers each name this many requests a second.
+    pub(crate) fn new(books: Arc<Books>, authenticator: Authenticator, per_second: u32) -> Self {
+        let (sender, changes) = watch::channel(0_u64);
+        books.listen(move || sender.send_modify(|count| *count = count.wrapping_add(1)));
+        Self(Arc::new(Inner {
+            books,
+            authenticator,
+            limits: RateLimiter::new(per_second),
+            failures: RateLimiter::new(per_second),
+            clock: Clock::start(),
+            metrics: Metrics::new(),
+            changes,
+            slots: ListenerSlots::new(LISTENERS_MAX, LISTENERS_EACH),
+        }))
+    }
+
+    /// Reads or changes the books on a thread of its own, because they wait for the disk.
+    pub(crate) async fn with_books<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Books) -> Result<T> + Send + 'static,
+    ) -> std::result::Result<T, ApiError> {
+        let books = Arc::clone(&self.0.books);
+        match spawn_blocking(move || work(&books)).await {
+            Ok(answer) => answer.map_err(ApiError::from),
+            Err(_) => Err(ApiError::fault()),
+        }
+    }
+
+    /// Changes the books, and writes the client, the action and the result to the audit log.
+    pub(crate) async fn change<T: Changed + Send + 'static>(
+        &self,
+        principal: Principal,
+        action: String,
+        work: impl FnOnce(&Books, &Principal) -> Result<T> + Send + 'static,
+    ) -> std::result::Result<T, ApiError> {
+        let by = principal.clone();
+        let result = self.with_books(move |books| work(books, &by)).await;
+        match &result {
+            Ok(changed) => {
+                let id = changed.id();
+                info!(target: AUDIT, who = principal.name, role = %principal.role, action, id, "done");
+                self.0.metrics.change("made");
+            }
+            Err(why) => {
+                let why = why.detail();
+                warn!(target: AUDIT, who = principal.name, role = %principal.role, action, why, "refused");
+                self.0.metrics.change("refused");
+            }
+        }
+        result
+    }
+
+    /// Returns a receiver that is notified of each later change.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.0.changes.clone()
+    }
+
+    /// Returns the last known status of the books, without waiting.
+    pub(crate) fn status(&self) -> Status {
+        self.0.books.status()
+    }
+
+    /// Returns the client that sent `authorization`.
+    pub(crate) async fn authenticate(
+        &self,
+        authorization: Option<String>,
+    ) -> std::result::Result<Principal, ApiError> {
+        let state = Arc::clone(&self.0);
+        let now = unix_nanos() / 1_000_000_000;
+        let authenticated = spawn_blocking(move || {
+            state
+                .authenticator
+                .authenticate(authorization.as_deref(), now)
+        });
+        match authenticated.await {
+            Ok(authenticated) => authenticated.map_err(ApiError::from),
+            Err(_) => Err(ApiError::fault()),
+        }
+    }
+
+    /// Counts a request against the rate limit of `name`.
+    pub(crate) fn check_rate(&self, name: &str) -> std::result::Result<(), ApiError> {
+        self.0
+            .limits
+            .take(name, self.0.clock.now())
+            .map_err(ApiError::too_often)
+    }
+
+    /// Counts a failed authentication against the rate limit of an address.
+    pub(crate) fn check_failed_rate(&self, address: &str) -> std::result::Result<(), ApiError> {
+        self.0
+            .failures
+            .take(address, self.0.clock.now())
+            .map_err(ApiError::too_often)
+    }
+
+    /// Returns the slots for event streams.
+    pub(crate) fn slots(&self) -> &ListenerSlots {
+        &self.0.slots
+    }
+
+    /// Returns the metrics.
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    /// Returns the current time.
+    pub(crate) fn now() -> Timestamp {
+        Timestamp(unix_nanos())
+    }
+}
+
+/// Result of a change.
+pub(crate) trait Changed {
+    /// Returns the number of the changed object.
+    fn id(&self) -> u64;
+}
+
+impl Changed for Reservation {
+    fn id(&self) -> u64 {
+        self.id
+    }
+}
+
+impl Changed for OutageView {
+    fn id(&self) -> u64 {
+        self.id
+    }
+}
+
+/// Target of audit log lines.
+const AUDIT: &str = "lighthaul_audit";
+/// Maximum number of event streams, in all and for each name.
+const LISTENERS_MAX: usize = 128;
+const LISTENERS_EACH: usize = 16;

@@ -1,0 +1,77 @@
+//! Authentication by bearer tokens.
+
+use lighthaul_booking::books::Principal;
+
+use super::jwks::Keys;
+use super::jwt::{self, Issuer, TokenError};
+use super::tokens::Tokens;
+
+/// Sources of valid tokens.
+#[derive(Debug)]
+pub struct Authenticator {
+    /// File of secret tokens.
+    pub tokens: Option<Tokens>,
+    /// Issuer of signed tokens, and its keys.
+    pub issuer: Option<(Issuer, Keys)>,
+}
+
+/// Reason for which a client is not authenticated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AuthError {
+    /// The request has no token.
+    #[error(
+        "the request has no token: set LIGHTHAUL_SCHEDULER_TOKEN or give a file (--token-file, with cp --scheduler-token); over HTTP send Authorization: Bearer TOKEN"
+    )]
+    NoToken,
+    /// The token is not listed, or has expired.
+    #[error("the token is unknown or has expired: ask an operator for a new one")]
+    UnknownToken,
+    /// The signed token is not valid.
+    #[error("{0}")]
+    InvalidToken(#[from] TokenError),
+    /// The keys of the issuer are not available yet.
+    #[error(
+        "cannot check the token: the keys of the issuer are not available yet; try again in a few seconds"
+    )]
+    KeysUnavailable,
+}
+
+impl Authenticator {
+    /// Returns the client that sent this `Authorization` header, at `now` in seconds since 1970.
+    /// Blocks while the keys of the issuer are fetched.
+    pub fn authenticate(
+        &self,
+        authorization: Option<&str>,
+        now: u64,
+    ) -> Result<Principal, AuthError> {
+        let token = authorization.and_then(|header| {
+            let (scheme, token) = header.trim().split_once(' ')?;
+            scheme
+                .eq_ignore_ascii_case("bearer")
+                .then_some(token.trim())
+        });
+        let token = token.ok_or(AuthError::NoToken)?;
+        if token.len() > TOKEN_MAX {
+            return Err(AuthError::UnknownToken);
+        }
+        match &self.issuer {
+            Some((issuer, keys)) if jwt::is_jwt(token) => {
+                let kid = jwt::key_id(token);
+                let keys = keys
+                    .at(now, kid.as_deref())
+                    .ok_or(AuthError::KeysUnavailable)?;
+                Ok(issuer.verify(token, &keys, now)?)
+            }
+            _ => {
+                let bearer = self
+                    .tokens
+                    .as_ref()
+                    .and_then(|tokens| tokens.bearer(token, now));
+                bearer.ok_or(AuthError::UnknownToken)
+            }
+        }
+    }
+}
+
+/// Maximum length of a token in bytes. Tokens of WLCG have about 1500.
+const TOKEN_MAX: usize = 16 << 10;

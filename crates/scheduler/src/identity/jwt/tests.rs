@@ -1,0 +1,440 @@
+use data_encoding::BASE64URL_NOPAD;
+use lighthaul_booking::books::Role;
+use proptest::prelude::*;
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::identity::jwks::Jwk;
+
+const NOW: u64 = 2_000_000_000;
+
+fn issuer() -> Issuer {
+    Issuer {
+        name: "https://issuer.example/".to_owned(),
+        audiences: vec![
+            "lighthaul".to_owned(),
+            "https://wlcg.cern.ch/jwt/v1/any".to_owned(),
+        ],
+        users: Some("lighthaul.book".to_owned()),
+        operators: Some("/cms/netops".to_owned()),
+        admins: Some("lighthaul.admin".to_owned()),
+    }
+}
+
+fn claims() -> Value {
+    json!({"iss": "https://issuer.example/", "sub": "ada", "aud": "lighthaul", "exp": NOW + 60,
+           "scope": "openid lighthaul.book"})
+}
+
+fn with(name: &str, value: Value) -> Value {
+    let mut claims = claims();
+    claims[name] = value;
+    claims
+}
+
+fn encode(part: &[u8]) -> String {
+    BASE64URL_NOPAD.encode(part)
+}
+
+/// Key pair that signs tokens.
+struct Signer(Ed25519KeyPair);
+
+impl Signer {
+    fn new() -> Self {
+        let octets = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+        Self(Ed25519KeyPair::from_pkcs8(octets.as_ref()).unwrap())
+    }
+
+    fn key(&self, kid: &str) -> Jwk {
+        let x = encode(self.0.public_key().as_ref());
+        let key = json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "use": "sig", "x": x});
+        serde_json::from_value(key).unwrap()
+    }
+
+    fn sign(&self, head: &Value, claims: &Value) -> String {
+        let signed = format!(
+            "{}.{}",
+            encode(head.to_string().as_bytes()),
+            encode(claims.to_string().as_bytes())
+        );
+        let signature = encode(self.0.sign(signed.as_bytes()).as_ref());
+        format!("{signed}.{signature}")
+    }
+}
+
+fn head() -> Value {
+    json!({"alg": "EdDSA", "kid": "k"})
+}
+
+#[test]
+fn signed_token_gives_its_highest_role() {
+    let signer = Signer::new();
+    let keys = [Signer::new().key("k"), signer.key("k")];
+    for (claims, role) in [
+        (claims(), Role::User),
+        (
+            with("scope", json!("lighthaul.book:/a lighthaul.admin:/")),
+            Role::Admin,
+        ),
+        (
+            with("wlcg.groups", json!(["/cms", "/cms/netops"])),
+            Role::Operator,
+        ),
+        (with("groups", json!(["/cms/netops"])), Role::Operator),
+        (with("aud", json!(["other", "lighthaul"])), Role::User),
+        (with("scp", json!(["lighthaul.admin"])), Role::Admin),
+    ] {
+        let who = issuer()
+            .verify(&signer.sign(&head(), &claims), &keys, NOW)
+            .unwrap();
+        assert_eq!(
+            (who.name.as_str(), who.role),
+            ("ada@issuer.example", role),
+            "{claims}"
+        );
+    }
+}
+
+#[test]
+fn forged_expired_or_foreign_token_is_refused() {
+    let (signer, other) = (Signer::new(), Signer::new());
+    let keys = [signer.key("k")];
+    let judge = |token: &str| issuer().verify(token, &keys, NOW).unwrap_err();
+    let signed = |claims: &Value| signer.sign(&head(), claims);
+    assert_eq!(
+        judge(&other.sign(&head(), &claims())),
+        TokenError::Signature
+    );
+    let (one, two) = (signed(&claims()), signed(&with("sub", json!("root"))));
+    let parts = |token: &str| token.split('.').map(str::to_owned).collect::<Vec<_>>();
+    let mixed = format!("{}.{}.{}", parts(&one)[0], parts(&two)[1], parts(&one)[2]);
+    assert_eq!(judge(&mixed), TokenError::Signature);
+    assert_eq!(
+        judge(&signed(&with("exp", json!(NOW - 60)))),
+        TokenError::Expired
+    );
+    assert_eq!(
+        judge(&signed(&with("nbf", json!(NOW + 61)))),
+        TokenError::Early
+    );
+    assert!(matches!(
+        judge(&signed(&with("iss", json!("https://evil.example/")))),
+        TokenError::Issuer(_)
+    ));
+    assert!(matches!(
+        judge(&signed(&with("aud", json!("storage")))),
+        TokenError::Audience(_)
+    ));
+    assert!(matches!(
+        judge(&signed(&with("scope", json!("openid")))),
+        TokenError::Scope(_)
+    ));
+    // a claim of a wrong type does not count as absent
+    assert_eq!(
+        judge(&signed(&with("nbf", json!("never")))),
+        TokenError::Claims
+    );
+    for name in ["iss", "sub", "aud", "exp"] {
+        let why = judge(&signed(&with(name, Value::Null)));
+        assert_eq!(why, TokenError::Lacks(name));
+        assert!(why.to_string().contains(name), "{why}");
+    }
+    let sub = with("sub", json!("ada\u{1b}[31m"));
+    assert_eq!(judge(&signed(&sub)), TokenError::Name);
+    for (token, keys) in [("a.b.c", 1), ("", 1), ("..", 1), (one.as_str(), 0)] {
+        assert!(
+            issuer()
+                .verify(token, &[signer.key("k")][..keys], NOW)
+                .is_err(),
+            "{token}"
+        );
+    }
+}
+
+#[test]
+fn signed_token_is_recognized_and_names_its_key() {
+    let token = Signer::new().sign(&head(), &claims());
+    assert_eq!(key_id(&token).as_deref(), Some("k"));
+    assert!(is_jwt(&token));
+    for secret in ["", "secret", "a.b", "a.b.c.d"] {
+        assert!(!is_jwt(secret), "{secret}");
+    }
+}
+
+#[test]
+fn clock_difference_of_a_minute_is_tolerated() {
+    let signer = Signer::new();
+    let judge =
+        |claims: &Value| issuer().verify(&signer.sign(&head(), claims), &[signer.key("k")], NOW);
+    assert!(judge(&with("exp", json!(NOW - 59))).is_ok());
+    assert!(judge(&with("nbf", json!(NOW + 60))).is_ok());
+}
+
+#[test]
+fn token_cannot_select_its_verification() {
+    let signer = Signer::new();
+    let judge =
+        |head: Value, key: Jwk| issuer().verify(&signer.sign(&head, &claims()), &[key], NOW);
+    for alg in ["none", "HS256", "RS512", "", "eddsa"] {
+        let result = judge(json!({"alg": alg}), signer.key("k"));
+        assert_eq!(result, Err(TokenError::Algorithm(alg.to_owned())));
+    }
+    assert_eq!(
+        judge(json!({"alg": "ES256"}), signer.key("k")),
+        Err(TokenError::Signature)
+    );
+    assert_eq!(
+        judge(json!({"alg": "EdDSA", "kid": "j"}), signer.key("k")),
+        Err(TokenError::Signature)
+    );
+    assert!(judge(json!({"alg": "EdDSA", "crit": ["b64"]}), signer.key("k")).is_err());
+    assert!(judge(json!({"alg": "EdDSA"}), signer.key("k")).is_ok());
+    let mut key = json!({"kty": "OKP", "crv": "Ed25519", "use": "enc", "x": encode(signer.0.public_key().as_ref())});
+    assert!(
+        judge(
+            json!({"alg": "EdDSA"}),
+            serde_json::from_value(key.clone()).unwrap()
+        )
+        .is_err()
+    );
+    key["use"] = json!("sig");
+    assert!(
+        judge(
+            json!({"alg": "EdDSA"}),
+            serde_json::from_value(key).unwrap()
+        )
+        .is_ok()
+    );
+}
+
+/// Known attacks on signed tokens (RFC 8725; CVE-2015-9235, CVE-2016-5431, CVE-2018-0114, CVE-2022-21449).
+#[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
+fn known_attacks_are_refused() {
+    let (signer, evil) = (Signer::new(), Signer::new());
+    let keys = [signer.key("k")];
+    let public = signer.0.public_key().as_ref();
+    let own_key =
+        json!({"kty": "OKP", "crv": "Ed25519", "x": encode(evil.0.public_key().as_ref())});
+    let unsigned = |head: Value, signature: &[u8]| {
+        let part = |value: &Value| encode(value.to_string().as_bytes());
+        format!("{}.{}.{}", part(&head), part(&claims()), encode(signature))
+    };
+    let keyed = |head: Value| {
+        let token = unsigned(head, b"");
+        let signed = token.trim_end_matches('.');
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, public);
+        let tag = ring::hmac::sign(&key, signed.as_bytes());
+        format!("{signed}.{}", encode(tag.as_ref()))
+    };
+    let good = signer.sign(&head(), &claims());
+    let twice = |text: &str| {
+        let octets = BASE64URL_NOPAD.decode(good.split('.').nth(1).unwrap().as_bytes());
+        let text = String::from_utf8(octets.unwrap())
+            .unwrap()
+            .replacen('{', text, 1);
+        let signed = format!(
+            "{}.{}",
+            encode(head().to_string().as_bytes()),
+            encode(text.as_bytes())
+        );
+        let signature = encode(signer.0.sign(signed.as_bytes()).as_ref());
+        format!("{signed}.{signature}")
+    };
+    let nested = signer.sign(
+        &json!({"alg": "EdDSA", "cty": "JWT"}),
+        &Value::String(good.clone()),
+    );
+    for (attack, token) in [
+        ("no algorithm", unsigned(json!({"alg": "none"}), b"")),
+        (
+            "no algorithm, in other letters",
+            unsigned(json!({"alg": "nOnE"}), b""),
+        ),
+        ("no algorithm at all", unsigned(json!({"kid": "k"}), b"")),
+        ("no signature", unsigned(head(), b"")),
+        ("a signature of zeros", unsigned(head(), &[0; 64])),
+        (
+            "an ES256 signature of zeros",
+            unsigned(json!({"alg": "ES256"}), &[0; 64]),
+        ),
+        ("the public key as a secret", keyed(json!({"alg": "HS256"}))),
+        (
+            "the public key as a secret, by the issuer's algorithm",
+            keyed(head()),
+        ),
+        (
+            "a key of its own in the head",
+            evil.sign(&json!({"alg": "EdDSA", "jwk": own_key}), &claims()),
+        ),
+        (
+            "keys at an address of its own",
+            evil.sign(
+                &json!({"alg": "EdDSA", "jku": "https://evil.example/"}),
+                &claims(),
+            ),
+        ),
+        (
+            "a certificate of its own",
+            evil.sign(
+                &json!({"alg": "EdDSA", "x5c": ["AA"], "x5u": "https://e/"}),
+                &claims(),
+            ),
+        ),
+        (
+            "a path as its key",
+            evil.sign(&json!({"alg": "EdDSA", "kid": "../../dev/null"}), &claims()),
+        ),
+        (
+            "a query as its key",
+            evil.sign(&json!({"alg": "EdDSA", "kid": "k' OR '1'='1"}), &claims()),
+        ),
+        (
+            "no key named",
+            evil.sign(&json!({"alg": "EdDSA"}), &claims()),
+        ),
+        (
+            "an extension",
+            signer.sign(&json!({"alg": "EdDSA", "crit": ["exp"]}), &claims()),
+        ),
+        (
+            "an extension that is empty",
+            signer.sign(&json!({"alg": "EdDSA", "crit": []}), &claims()),
+        ),
+        ("a token in a token", nested),
+        ("encrypted form", format!("{good}.a.b")),
+        (
+            "expired",
+            signer.sign(&head(), &with("exp", json!(NOW - 60))),
+        ),
+        (
+            "expired before time began",
+            signer.sign(&head(), &with("exp", json!(-1))),
+        ),
+        (
+            "no whole second",
+            signer.sign(&head(), &with("exp", json!(1e300))),
+        ),
+        (
+            "not yet valid",
+            signer.sign(&head(), &with("nbf", json!(NOW + 61))),
+        ),
+        (
+            "issued in the future",
+            signer.sign(&head(), &with("iat", json!(NOW + 61))),
+        ),
+        (
+            "for another service",
+            signer.sign(&head(), &with("aud", json!("lighthaul2"))),
+        ),
+        ("for nobody", signer.sign(&head(), &with("aud", json!([])))),
+        (
+            "from another issuer",
+            signer.sign(&head(), &with("iss", json!("https://issuer.example.evil/"))),
+        ),
+        (
+            "from an issuer without its slash",
+            signer.sign(&head(), &with("iss", json!("https://issuer.example"))),
+        ),
+        ("two subjects", twice(r#"{"sub":"root","#)),
+        ("two audiences", twice(r#"{"aud":"storage","#)),
+        ("two ends", twice(r#"{"exp":9999999999,"#)),
+        ("padded", format!("{good}==")),
+        ("more octets behind", format!("{good}AAAA")),
+        ("a blank inside", good.replacen('.', " .", 1)),
+    ] {
+        let judged = issuer().verify(&token, &keys, NOW);
+        assert!(judged.is_err(), "{attack}: {judged:?}");
+    }
+    assert!(issuer().verify(&good, &keys, NOW).is_ok());
+}
+
+#[test]
+fn huge_token_is_refused_without_reading_it() {
+    let signer = Signer::new();
+    let huge = signer.sign(&head(), &with("pad", json!("x".repeat(20 << 10))));
+    let set = json!({"keys": [{"kty": "OKP", "crv": "Ed25519", "x": encode(signer.0.public_key().as_ref())}]});
+    let authenticate = |token: &str| {
+        let keys = crate::identity::Keys::fixed(set.to_string().as_bytes()).unwrap();
+        let authenticate = crate::identity::Authenticator {
+            tokens: None,
+            issuer: Some((issuer(), keys)),
+        };
+        authenticate.authenticate(Some(&format!("Bearer {token}")), NOW)
+    };
+    assert_eq!(
+        authenticate(&huge),
+        Err(crate::identity::AuthError::UnknownToken)
+    );
+    let fits = signer.sign(
+        &json!({"alg": "EdDSA"}),
+        &with("pad", json!("x".repeat(4 << 10))),
+    );
+    assert!(authenticate(&fits).is_ok());
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_text_is_refused_without_panic(head in ".{0,40}", claims in ".{0,40}", signature in ".{0,40}") {
+        let keys = [Signer::new().key("k")];
+        let encode = |text: &str| encode(text.as_bytes());
+        let token = format!("{}.{}.{}", encode(&head), encode(&claims), encode(&signature));
+        for token in [token, format!("{head}.{claims}.{signature}"), head] {
+            prop_assert!(issuer().verify(&token, &keys, NOW).is_err());
+            prop_assert!(key_id(&token).is_none());
+        }
+    }
+}
+
+#[test]
+fn token_signed_with_es256_is_valid() {
+    let random = SystemRandom::new();
+    let octets = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
+    let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, octets.as_ref(), &random)
+        .unwrap();
+    let point = pair.public_key().as_ref();
+    let key =
+        json!({"kty": "EC", "crv": "P-256", "x": encode(&point[1..33]), "y": encode(&point[33..])});
+    let key: Jwk = serde_json::from_value(key).unwrap();
+    let head = encode(br#"{"alg":"ES256"}"#);
+    let signed = format!("{head}.{}", encode(claims().to_string().as_bytes()));
+    let signature = pair.sign(&random, signed.as_bytes()).unwrap();
+    let token = format!("{signed}.{}", encode(signature.as_ref()));
+    assert_eq!(
+        issuer().verify(&token, &[key], NOW).unwrap().role,
+        Role::User
+    );
+}
+
+/// Token in the format of the WLCG issuers. Its private key has been deleted.
+#[test]
+fn token_of_wlcg_signed_with_rs256_is_valid() {
+    let key = json!({"kty": "RSA", "alg": "RS256", "kid": "r", "e": "AQAB", "n": RSA_KEY});
+    let key: Jwk = serde_json::from_value(key).unwrap();
+    let who = issuer()
+        .verify(RSA_TOKEN, std::slice::from_ref(&key), NOW)
+        .unwrap();
+    assert_eq!(
+        (who.name.as_str(), who.role),
+        ("ada@issuer.example", Role::Operator)
+    );
+    let forged = RSA_TOKEN.replace("SZSvowl0dU6y", "SZSvowl0dU6z");
+    assert_eq!(
+        issuer().verify(&forged, &[key], NOW),
+        Err(TokenError::Signature)
+    );
+}
+
+const RSA_KEY: &str = "n7BElcga3vpPVSzJ8hZoGUW_4gsvrGd9n8q5R12IirnaGXVMOkynZtTTHc2mpQYwv27cdIjZCNPUHZ47Ai5xtk7FVpOztWV24I6L\
+     c4GnMpAuX4Hg5czCq96r9Y7Kksjv2oe-2lNjUevW8eGr3O-2l6_-7o1fczJlcEpjsrEnXxxEMm5prNgMGBJuq0NJyvE5AFf3bKcg\
+     fjfR9K5X-yZfyJakyNH72X9bx0Z0A9GCW1b7bxqHT56-8q5VXzDLebWIUqf30Ngi1E4g8WEFvJamyY5KTuHiYDJKU2Y-mrz1xj7W\
+     -73LZYxWd_O1mFVZKanIRPTdPObNaPRpi1XegCgLNQ";
+const RSA_TOKEN: &str = "eyJhbGciOiAiUlMyNTYiLCAia2lkIjogInIiLCAidHlwIjogIkpXVCJ9.eyJpc3MiOiAiaHR0cHM6Ly9pc3N1ZXIuZXhhbXBsZS8\
+     iLCAic3ViIjogImFkYSIsICJhdWQiOiAiaHR0cHM6Ly93bGNnLmNlcm4uY2gvand0L3YxL2FueSIsICJleHAiOiA0MDAwMDAwMDA\
+     wLCAid2xjZy52ZXIiOiAiMS4wIiwgInNjb3BlIjogInN0b3JhZ2UucmVhZDovZGF0YSBsaWdodGhhdWwuYm9vazovIiwgIndsY2c\
+     uZ3JvdXBzIjogWyIvY21zL25ldG9wcyJdfQ.SZSvowl0dU6y6hhNthPAGjBInLl79G8c90UZbUslmfhAEEAZWn9bzXdlOjYTXyt3\
+     3C7D4H69bjryU5r-MqQTuk3kSmerUv-z43cNh7A915TS3IHW0I7uwrbP_LB_gZxe3U6prfoQCpe0bT6IcRzCjonTLYnNNfO1buef\
+     9AslZBFC4tCJVg47whxLiCkmnIeddqSJ8OlGXDHYktlcyqh-Kd_Bpo7flbUwog7lSYZ9XqW_4f8zI6A1q5MA_11ickkL1hCzXEpy\
+     xPlXqxJQoY7A-8d6kmCqQ8TjafU7vYK7wqs8y5z2e_25mvLygB9eWsCkaHPilQ1pjEqOU5kv_VUPvw";

@@ -1,0 +1,267 @@
+//! Circuits of reservations at devices, and events of devices in the books.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+#[expect(dead_code, reason = "used by other tests")]
+#[path = "../../booking/tests/books/world.rs"]
+mod world;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use lighthaul_base::Rate;
+use lighthaul_booking::Error;
+use lighthaul_booking::books::{Books, Config, Policy};
+use lighthaul_booking::error::OverlapError;
+use lighthaul_booking::store::Store;
+use lighthaul_booking::store::sqlite::Sqlite;
+use lighthaul_booking_client::json::{FlowAt, NewReservation, Timestamp};
+use lighthaul_calendar::Topology;
+use lighthaul_circuit::circuit::CircuitId;
+use lighthaul_circuit::driver::{Capabilities, Driver, InstalledCircuit};
+use lighthaul_circuit::reservation::State;
+use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
+use lighthaul_io::host::clock::{Clock, unix_nanos};
+use lighthaul_scheduler::circuits::{Circuits, with_device_limits};
+use world::{ada, all_for, ben, link, operator};
+
+#[test]
+fn circuit_exists_as_long_as_its_reservation() {
+    let (books, device) = (books(Box::new(Sqlite::in_memory().unwrap())), device());
+    let circuits = circuits(&books, &device);
+    let id = books.reserve(&ada(), &wanted(600, 5000), None).unwrap().id;
+    assert_eq!(
+        books.get(&ada(), id).unwrap().state,
+        State::Provisioned,
+        "a reservation with packets is active"
+    );
+    update_until(&circuits, || {
+        books.get(&ada(), id).unwrap().state == State::Active
+    });
+    assert_eq!(
+        device.circuits()[&CircuitId(id)].rate,
+        Some(Rate::from_mbps(1000))
+    );
+    let line = books.get(&ada(), id).unwrap().journal.pop().unwrap();
+    assert_eq!(
+        (line.who.as_str(), line.why.as_str()),
+        ("eth1", "its circuit carries 1.000 Gb/s")
+    );
+    books.release(&ada(), id, "done").unwrap();
+    update_until(&circuits, || device.circuits().is_empty());
+    assert!(device.circuits().is_empty());
+}
+
+#[test]
+fn failed_device_fails_its_reservation_and_frees_the_link() {
+    let (books, device) = (books(Box::new(Sqlite::in_memory().unwrap())), device());
+    let circuits = circuits(&books, &device);
+    device.set_fault_model(FaultModel {
+        latency_max: Duration::ZERO,
+        fail_ppb: 1_000_000_000,
+    });
+    let id = books.reserve(&ada(), &wanted(600, 5000), None).unwrap().id;
+    update_until(&circuits, || {
+        books.get(&ada(), id).unwrap().state.is_final()
+    });
+    let failed = books.get(&ada(), id).unwrap();
+    assert_eq!(failed.state, State::Failed);
+    assert!(failed.failure.unwrap().contains("call failed"));
+    let next = books.quote(&ben(), &all_for(1)).unwrap();
+    assert!(
+        next.steps[0].from <= Timestamp(unix_nanos()),
+        "the link is free"
+    );
+}
+
+#[test]
+fn overlapping_packets_are_refused_with_a_remedy() {
+    let (books, device) = (books(Box::new(Sqlite::in_memory().unwrap())), device());
+    let circuits = circuits(&books, &device);
+    let first = books.reserve(&ada(), &slow(5000), None).unwrap();
+    for packets in ["udp 10.0.0.2 5000", "udp 10.0.0.2", "10.0.0.0/8"] {
+        let mut second = slow(5000);
+        second.flow.as_mut().unwrap().packets = packets.parse().unwrap();
+        let Err(Error::Overlap(why)) = books.reserve(&ben(), &second, None) else {
+            panic!("{packets} was granted");
+        };
+        assert!(why.to_string().contains("choose other ports"), "{why}");
+        let OverlapError::Packets { free, .. } = why else {
+            panic!("{why}");
+        };
+        assert_eq!(free, Some(first.promised_end));
+        second.start = Some(first.promised_end);
+        let later = books.reserve(&ben(), &second, None).unwrap();
+        books.terminate(&ben(), later.id, "").unwrap();
+    }
+    let beside = books.reserve(&ben(), &slow(5001), None).unwrap();
+    update_until(&circuits, || {
+        books.get(&ben(), beside.id).unwrap().state == State::Active
+    });
+    for (principal, id) in [(ada(), first.id), (ben(), beside.id)] {
+        assert_eq!(books.get(&principal, id).unwrap().state, State::Active);
+    }
+}
+
+#[test]
+fn interface_with_less_capacity_than_its_links_is_not_overbooked() {
+    let books = books(Box::new(Sqlite::in_memory().unwrap()));
+    let all = books.reserve(&ada(), &wanted(600, 5000), None).unwrap();
+    let next = books.reserve(&ada(), &wanted(1, 5001), None).unwrap();
+    assert!(next.steps[0].from >= all.promised_end);
+}
+
+#[test]
+fn restarted_scheduler_keeps_its_circuits_and_removes_others() {
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("circuits-{}", std::process::id()));
+    let device = device();
+    let kept = {
+        let books = books(Box::new(Sqlite::open(&file).unwrap()));
+        books.reserve(&ada(), &slow(5000), None).unwrap()
+    };
+    let stranger = InstalledCircuit {
+        id: CircuitId(9999),
+        flow: Some("udp 10.0.0.9 1".parse().unwrap()),
+        rate: Some(Rate::from_mbps(1)),
+    };
+    device.install(stranger);
+    let books = books(Box::new(Sqlite::open(&file).unwrap()));
+    let circuits = circuits(&books, &device);
+    let stands = || device.circuits().into_keys().collect::<BTreeSet<_>>();
+    update_until(&circuits, || {
+        stands() == BTreeSet::from([CircuitId(kept.id)])
+    });
+    assert_eq!(stands(), BTreeSet::from([CircuitId(kept.id)]));
+    std::fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn interface_without_driver_is_refused() {
+    let books = books(Box::new(Sqlite::in_memory().unwrap()));
+    let mut new = wanted(1, 5000);
+    new.flow.as_mut().unwrap().interface = "eth7".into();
+    let why = books.reserve(&ada(), &new, None).unwrap_err().to_string();
+    assert!(why.contains("eth7, only at: eth1"), "{why}");
+    let store = Box::new(Sqlite::in_memory().unwrap());
+    let none = Books::open(store, link(1000), Config::default(), || {
+        Timestamp(unix_nanos())
+    });
+    let why = none.unwrap().reserve(&operator(), &new, None);
+    let why = why.unwrap_err().to_string();
+    assert_eq!(
+        why,
+        "this scheduler provisions no circuits; omit flow (--interface)"
+    );
+}
+
+#[test]
+fn circuits_follow_the_clock_of_the_host_when_it_is_set() {
+    let ahead = Arc::new(AtomicU64::new(0));
+    let by = Arc::clone(&ahead);
+    let clock = move || Timestamp(unix_nanos() + by.load(Ordering::Relaxed));
+    let books = books_by(Box::new(Sqlite::in_memory().unwrap()), clock);
+    let device = device();
+    let circuits = circuits(&books, &device);
+    let hour = 3_600_000_000_000;
+    for offset in [hour, 0] {
+        ahead.store(offset, Ordering::Relaxed);
+        let id = books.reserve(&ada(), &wanted(60, 5000), None).unwrap().id;
+        update_until(&circuits, || {
+            books.get(&ada(), id).unwrap().state == State::Active
+        });
+        let state = books.get(&ada(), id).unwrap().state;
+        assert_eq!(state, State::Active, "{offset}");
+        books.release(&ada(), id, "").unwrap();
+        update_until(&circuits, || device.circuits().is_empty());
+    }
+}
+
+fn books(store: Box<dyn Store>) -> Arc<Books> {
+    books_by(store, || Timestamp(unix_nanos()))
+}
+
+fn books_by(
+    store: Box<dyn Store>,
+    clock: impl Fn() -> Timestamp + Send + Sync + 'static,
+) -> Arc<Books> {
+    let policy = Policy {
+        prefixes: vec!["10.0.0.0/8".parse().unwrap()],
+        ..Policy::default()
+    };
+    let config = Config {
+        policy,
+        ..Config::default()
+    };
+    Arc::new(Books::open(store, shaped(), config, clock).unwrap())
+}
+
+/// Returns one link whose circuits are made at the device.
+fn shaped() -> Topology {
+    let mut topology = link(1000);
+    let links: Vec<_> = topology.links().map(|(id, _)| id).collect();
+    topology.attach("eth1", &links).unwrap();
+    let driver: Box<dyn Driver> = Box::new(device());
+    with_device_limits(topology, &BTreeMap::from([("eth1".to_owned(), driver)])).unwrap()
+}
+
+fn device() -> SimDevice {
+    let capabilities = Capabilities {
+        rate_min: Rate::from_mbps(1),
+        rate_max: Rate::from_mbps(1000),
+        granularity: Rate::from_mbps(1),
+        guard: Duration::ZERO,
+        entries_max: 100,
+        is_hitless: true,
+        overhead_bytes: 0,
+    };
+    let fault_model = FaultModel {
+        latency_max: Duration::ZERO,
+        fail_ppb: 0,
+    };
+    SimDevice::new(capabilities, fault_model, 1)
+}
+
+fn circuits(books: &Arc<Books>, device: &SimDevice) -> Circuits {
+    let driver: Box<dyn Driver> = Box::new(device.clone());
+    let drivers = BTreeMap::from([("eth1".to_owned(), driver)]);
+    Circuits::start(
+        Arc::clone(books),
+        drivers,
+        Clock::start(),
+        Timestamp(unix_nanos()),
+    )
+    .unwrap()
+}
+
+/// Returns a request for the whole link for this many seconds, for packets to a port.
+fn wanted(seconds: u64, port: u16) -> NewReservation {
+    NewReservation {
+        flow: Some(FlowAt {
+            interface: "eth1".into(),
+            packets: format!("udp 10.0.0.2 {port}").parse().unwrap(),
+        }),
+        ..all_for(seconds)
+    }
+}
+
+/// Returns a request for a tenth of the link for a minute.
+fn slow(port: u16) -> NewReservation {
+    NewReservation {
+        rate_max: Some(Rate::from_mbps(100).into()),
+        ..wanted(6, port)
+    }
+}
+
+/// Updates circuits until a condition holds, for at most ten seconds.
+fn update_until(circuits: &Circuits, is_so: impl Fn() -> bool) {
+    let clock = circuits.clock();
+    let till = clock.now() + Duration::from_secs(10);
+    while !is_so() && clock.now() < till {
+        circuits.update().unwrap();
+        circuits
+            .wait(clock.now() + Duration::from_millis(50))
+            .unwrap();
+    }
+}
