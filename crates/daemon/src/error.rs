@@ -65,7 +65,7 @@ pub(crate) enum Fault {
     #[error("no session there is yours to join")]
     NoSession,
     /// A list of files has several base directories.
-    #[error("--files-from needs one folder as its source")]
+    #[error("--files-from needs one directory as its source")]
     FilesFrom,
     /// The rate is zero.
     #[error("a rate of zero sends nothing")]

@@ -142,13 +142,13 @@ fn ours(command: &mut Command) -> Result<String> {
     }
 }
 
-/// A folder for keys that goes when this value goes.
+/// A directory for keys that goes when this value goes.
 struct Folder(PathBuf);
 
 impl Folder {
     fn make() -> Result<Self> {
         let path = std::env::temp_dir().join(format!("lighthaul-figures-{}", std::process::id()));
-        std::fs::create_dir(&path).map_err(Error::world("make a folder for keys"))?;
+        std::fs::create_dir(&path).map_err(Error::world("make a directory for keys"))?;
         Ok(Self(path))
     }
 

@@ -1,9 +1,9 @@
-//! Where things are kept: the XDG folders for people, `/etc/lighthaul` for a host.
+//! Where things are kept: the XDG directories for people, `/etc/lighthaul` for a host.
 
 use std::env;
 use std::path::PathBuf;
 
-/// This user's own folder for configuration.
+/// This user's own directory for configuration.
 fn user_folder() -> PathBuf {
     let from = |name: &str| {
         env::var_os(name)
@@ -16,7 +16,7 @@ fn user_folder() -> PathBuf {
         .join("lighthaul")
 }
 
-/// The host's folder if we may write there, else the user's.
+/// The host's directory if we may write there, else the user's.
 fn host_folder() -> PathBuf {
     if rustix::process::geteuid().is_root() {
         PathBuf::from("/etc/lighthaul")
@@ -30,7 +30,7 @@ pub fn configs() -> [PathBuf; 2] {
     [PathBuf::from("/etc/lighthaul"), user_folder()].map(|folder| folder.join("config.toml"))
 }
 
-/// Where this host's gateway may be asked how it is: its service manager's folder for it, the system's, or this user's.
+/// Where this host's gateway may be asked how it is: its service manager's directory for it, the system's, or this user's.
 pub fn gateway_socket() -> PathBuf {
     let set = |name| env::var_os(name).map(PathBuf::from);
     let folder = if let Some(folder) = set("RUNTIME_DIRECTORY") {

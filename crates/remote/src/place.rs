@@ -141,7 +141,7 @@ fn from_home(path: &str) -> Option<&str> {
     Some(if path.is_empty() { "./" } else { path })
 }
 
-/// The same path; `.` and `..` are folders whatever is there, so that the slash behind them goes without saying.
+/// The same path; `.` and `..` are directories whatever is there, so that the slash behind them goes without saying.
 fn with_slash(path: &str) -> String {
     let slash = match path.rsplit('/').next() {
         Some("." | "..") => "/",

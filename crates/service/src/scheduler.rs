@@ -207,7 +207,7 @@ fn named(place: &str) -> Result<PathBuf, Error> {
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
         let folder = folder.display();
         let text =
-            format!("there is no folder {folder} for the books: make it, or give another --store");
+            format!("there is no directory {folder} for the books: make it, or give another --store");
         return Err(Error::new(Code::Usage, text));
     }
     Ok(path)
@@ -218,7 +218,7 @@ fn usual() -> Result<PathBuf, Error> {
     let path = paths::books();
     if let Some(folder) = path.parent() {
         durable::make_folders(folder)
-            .map_err(|e| Error::file(Code::Io, "cannot make the folder", folder, &e))?;
+            .map_err(|e| Error::file(Code::Io, "cannot make the directory", folder, &e))?;
     }
     Ok(path)
 }
@@ -447,7 +447,7 @@ mod tests {
     fn invalid_store_is_refused() {
         for (place, says) in [
             ("mysql://x", "at mysql://: give a file or a postgres:// URL"),
-            ("/nonexistent/b", "no folder /nonexistent for the books"),
+            ("/nonexistent/b", "no directory /nonexistent for the books"),
         ] {
             let why = named(place).unwrap_err().to_string();
             assert!(why.contains(says), "{why}");

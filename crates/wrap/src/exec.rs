@@ -83,7 +83,7 @@ pub unsafe extern "C" fn execvpe(file: *const c_char, argv: Strings, envp: Strin
     unsafe { run(own, (libc::AT_FDCWD, file, true), argv, envp) }
 }
 
-/// Runs the program at a path relative to a folder.
+/// Runs the program at a path relative to a directory.
 ///
 /// # Safety
 ///
@@ -264,7 +264,7 @@ unsafe fn spawn(
     }
 }
 
-/// Where a program is: a folder, and a path from there.
+/// Where a program is: a directory, and a path from there.
 type Place = (c_int, CString);
 
 /// # Safety
@@ -277,7 +277,7 @@ unsafe fn place(folder: c_int, path: *const c_char) -> Place {
     // SAFETY: it is a string of C.
     let path = unsafe { CStr::from_ptr(path) };
     if path.is_empty() {
-        // the folder is the program itself
+        // the directory is the program itself
         let own = format!("/proc/self/fd/{folder}");
         return (libc::AT_FDCWD, CString::new(own).unwrap_or_default());
     }

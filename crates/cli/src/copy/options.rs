@@ -48,7 +48,7 @@ pub(crate) fn to(place: &Place) -> Target {
 
 /// Returns the error of a list with several sources.
 pub(crate) fn one_base() -> Error {
-    let text = "--files-from needs one folder as its source, which its paths are seen from";
+    let text = "--files-from needs one directory as its source, which its paths are seen from";
     Error::new(Code::Usage, text)
 }
 
@@ -143,7 +143,7 @@ pub(crate) fn names(choice: &FileArgs) -> Result<Option<PathList>, Error> {
 /// Returns the options of the command line; `digest` is used unless verification is off.
 fn chosen(choice: &FileArgs, digest: digest::DigestKind, sync: bool) -> Result<Options, Error> {
     if choice.delete && choice.files_from.is_some() {
-        let text = "--delete compares whole folders, of which --files-from names only parts";
+        let text = "--delete compares whole directories, of which --files-from names only parts";
         return Err(Error::new(Code::Usage, text));
     }
     let partial_dir = choice
@@ -153,7 +153,7 @@ fn chosen(choice: &FileArgs, digest: digest::DigestKind, sync: bool) -> Result<O
     if let Some(dir) = &partial_dir
         && (dir.is_empty() || dir.contains(&b'/') || dir == b"." || dir == b"..")
     {
-        let text = "--partial-dir takes the name of a folder without slashes, which is created beside each file";
+        let text = "--partial-dir takes the name of a directory without slashes, which is created beside each file";
         return Err(Error::new(Code::Usage, text));
     }
     let mut rules = choice.rules.0.clone();

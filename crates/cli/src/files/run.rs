@@ -15,7 +15,7 @@ use crate::files::show::{EntryPrinter, Form};
 use crate::grammar::files::{Ls, Mkdir, PlaceArgs, Rm, Stat};
 use crate::grammar::reach::RemoteArgs;
 
-/// Lists a folder.
+/// Lists a directory.
 pub(crate) fn ls(args: &Ls) -> Result<u8, Error> {
     let form = if args.long { Form::Long } else { Form::Names };
     let request = |mut paths: Vec<Vec<u8>>| FileRequest::List {
@@ -51,7 +51,7 @@ pub(crate) fn rm(args: &Rm) -> Result<u8, Error> {
     quietly(&args.at, request)
 }
 
-/// Makes folders.
+/// Makes directories.
 pub(crate) fn mkdir(args: &Mkdir) -> Result<u8, Error> {
     let request = |paths| FileRequest::Make {
         paths,

@@ -131,7 +131,7 @@ fn event(listed: &FileInfo) -> Value {
     put(&mut event, "path", &listed.path);
     let kind = match &listed.kind {
         FileKind::File => "file",
-        FileKind::Folder => "folder",
+        FileKind::Folder => "directory",
         FileKind::Link(_) => "link",
         FileKind::Other => "other",
     };

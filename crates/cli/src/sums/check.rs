@@ -152,7 +152,7 @@ impl Consumer<Outcome> for Checker<'_> {
                 ("missing", "it is not there".to_owned())
             }
             Err(error) if leaves_root(&error) => {
-                ("unreadable", "it is outside the folder".to_owned())
+                ("unreadable", "it is outside the directory".to_owned())
             }
             Err(error) => ("unreadable", error.to_string()),
         };

@@ -114,7 +114,7 @@ fn sockets_and_devices_are_skipped_with_a_warning() {
     assert_eq!(names(&far.target.join("copy")), ["file"]);
 }
 
-/// A tree of so many files in folders, in the order in which they are sent more or less.
+/// A tree of so many files in directories, in the order in which they are sent more or less.
 fn grove(near: &Near, files: u64, len: u64) -> PathBuf {
     let root = near.folder("grove");
     for nth in 0..files {
@@ -185,7 +185,7 @@ fn exhausted_quota_is_reported_and_finished_files_are_complete() {
     if !can_mount(name, &["mkfs.btrfs", "btrfs"]) {
         return;
     }
-    // room enough on the disk, but not for who writes below this folder
+    // room enough on the disk, but not for who writes below this directory
     let mount = "truncate -s 256M \"$1.disk\"; mkfs.btrfs -q \"$1.disk\"; mount -o loop \"$1.disk\" \"$1\"; rm \"$1.disk\"; \
         btrfs quota enable \"$1\" >&2; btrfs subvolume create \"$1/mine\" >&2; btrfs qgroup limit 24M \"$1/mine\" >&2";
     let far = Far::start_after("quota", mount);
@@ -241,7 +241,7 @@ fn colliding_names_on_a_case_insensitive_target_are_reported() {
         fs::write(source.join(name), bytes).unwrap();
     }
     let outcome = far.push(&[], &[&source], "copy");
-    let outcome = outcome.assert_failed(23, "differs only in case from another name in its folder");
+    let outcome = outcome.assert_failed(23, "differs only in case from another name in its directory");
     let (taken, told) = if outcome.said("copy/readme differs") {
         ("Readme", "readme")
     } else {

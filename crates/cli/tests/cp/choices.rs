@@ -12,7 +12,7 @@ use crate::far::Far;
 use crate::running::Outcome;
 use crate::scratch::{dress, look, names, tree};
 
-/// A folder with some of everything.
+/// A directory with some of everything.
 fn garden(far: &Far) -> PathBuf {
     let folder = far.near.folder("garden");
     for inner in ["beds/roses", "beds/weeds", "shed"] {
@@ -376,7 +376,7 @@ fn delete_keeps_excluded_files() {
         expected.insert(kept.to_owned());
     }
     assert_eq!(paths(&copy), expected);
-    // a new folder that a dry run does not make hides nothing of what would go
+    // a new directory that a dry run does not make hides nothing of what would go
     fs::create_dir(folder.join("beds/new")).unwrap();
     fs::write(copy.join("beds/gone"), "gone").unwrap();
     let options = [&["--json", "-n", "--delete"], &rules[..]].concat();

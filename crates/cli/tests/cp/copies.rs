@@ -69,7 +69,7 @@ fn tree_arrives_with_modes_times_links_and_unusual_names() {
     assert_eq!(tree(&source), before, "a copy leaves its source alone");
 }
 
-/// A folder with all that a folder can have.
+/// A directory with all that a directory can have.
 fn wild_tree(scratch: &Scratch) -> std::path::PathBuf {
     let root = scratch.folder("tree");
     for nth in 0..30_u64 {
@@ -107,7 +107,7 @@ fn trailing_slashes_select_the_target() {
     let file = far.near.file("folder/inner", 100);
     let contents = format!("{}/", folder.display());
     let at = |name: &str| look(&far.target.join(name)) == look(&file);
-    // the folder under another name, into a folder, and its contents alone
+    // the directory under another name, into a directory, and its contents alone
     far.push(&[], &[&folder], "renamed").assert_succeeded();
     assert!(at("renamed/inner"));
     far.push(&[], &[&folder], "into/").assert_succeeded();
@@ -118,7 +118,7 @@ fn trailing_slashes_select_the_target() {
     far.push(&[], &[Path::new(&contents)], "contents-into/")
         .assert_succeeded();
     assert!(at("contents-into/inner"));
-    // a file under another name, and into a folder, made if need be
+    // a file under another name, and into a directory, made if need be
     far.push(&[], &[&file], "file").assert_succeeded();
     assert!(at("file"));
     far.push(&[], &[&file], "new/").assert_succeeded();
@@ -149,7 +149,7 @@ fn link_to_a_directory_is_not_replaced_by_a_file() {
     symlink("folder", far.target.join("lx")).unwrap();
     symlink("nowhere", far.target.join("ly")).unwrap();
     far.push(&[], &[&file], "lx")
-        .assert_failed(3, "lx: it is a link to a folder; write");
+        .assert_failed(3, "lx: it is a link to a directory; write");
     far.push(&[], &[&file], "lx/").assert_succeeded();
     assert!(look(&far.target.join("folder/f")) == look(&file));
     far.push(&[], &[&file], "ly").assert_succeeded();

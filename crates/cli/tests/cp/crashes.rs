@@ -192,7 +192,7 @@ fn killed_ssh_copy_ends_the_remote_program() {
     assert!(names(&home).is_empty());
 }
 
-/// A folder of 100 MB: two large files, and many small ones.
+/// A directory of 100 MB: two large files, and many small ones.
 fn orchard(near: &Near) -> std::path::PathBuf {
     let root = near.folder("orchard");
     for nth in 0..2 {
@@ -217,7 +217,7 @@ fn seed() -> u64 {
     seed
 }
 
-/// After a kill, whatever has its final name is whole and right. Folders are still being filled, and temporary files
+/// After a kill, whatever has its final name is whole and right. Directories are still being filled, and temporary files
 /// may go while this looks.
 fn assert_whole(target: &Path, source: &Path) {
     let Ok(items) = fs::read_dir(target) else {

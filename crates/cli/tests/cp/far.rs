@@ -17,7 +17,7 @@ pub(crate) struct Near {
     pub(crate) stage: Option<Stage>,
 }
 
-/// A daemon, its target folder, and the side that calls it.
+/// A daemon, its target directory, and the side that calls it.
 #[derive(Debug)]
 pub(crate) struct Far {
     /// The daemon; it ends before its files and its network go.
@@ -28,7 +28,7 @@ pub(crate) struct Far {
     pub(crate) port: u16,
     /// Its key.
     pub(crate) pin: String,
-    /// The folder that things are copied to and from.
+    /// The directory that things are copied to and from.
     pub(crate) target: PathBuf,
 }
 
@@ -91,7 +91,7 @@ impl Deref for Near {
 }
 
 impl Far {
-    /// Starts a daemon on this host, with `options` of `serve`, in which `ROOT` stands for its folder
+    /// Starts a daemon on this host, with `options` of `serve`, in which `ROOT` stands for its directory
     /// and `TOKENS` for its file of tokens.
     pub(crate) fn start(name: &str, options: &[&str]) -> Self {
         Self::start_at(name, "127.0.0.1:0", options)
@@ -120,7 +120,7 @@ impl Far {
     }
 
     /// Starts a daemon on this host, in a shell that runs `script` first, which may change mounts.
-    /// In it `$1` stands for the target folder.
+    /// In it `$1` stands for the target directory.
     pub(crate) fn start_after(name: &str, script: &str) -> Self {
         let near = Near::new(name, None);
         let mut shell = Command::new("unshare");
@@ -195,7 +195,7 @@ impl Far {
         self.daemon.says("listening on ");
     }
 
-    /// Returns the place of `name` in the target folder.
+    /// Returns the place of `name` in the target directory.
     pub(crate) fn place(&self, name: &str) -> String {
         let host = if self.near.stage.is_some() {
             "b"
@@ -219,7 +219,7 @@ impl Far {
         self.near.run(self.copy(options, paths))
     }
 
-    /// Copies `paths` as a user that is not root, and may write in the folder `open`.
+    /// Copies `paths` as a user that is not root, and may write in the directory `open`.
     pub(crate) fn run_as_user(&self, options: &[&str], paths: &[&str], open: &Path) -> Outcome {
         let mode = PermissionsExt::from_mode(0o777);
         std::fs::set_permissions(open, mode).unwrap();
@@ -227,7 +227,7 @@ impl Far {
         self.near.run(as_user(&self.copy(options, paths)))
     }
 
-    /// Copies `sources` to `name` in the target folder.
+    /// Copies `sources` to `name` in the target directory.
     pub(crate) fn push(&self, options: &[&str], sources: &[&Path], name: &str) -> Outcome {
         let place = self.place(name);
         let mut paths: Vec<_> = sources.iter().map(|path| path.to_str().unwrap()).collect();
@@ -235,7 +235,7 @@ impl Far {
         self.run(options, &paths)
     }
 
-    /// Copies `sources` of the target folder to `path` here.
+    /// Copies `sources` of the target directory to `path` here.
     pub(crate) fn pull(&self, options: &[&str], sources: &[&str], path: &str) -> Outcome {
         let mut paths: Vec<_> = sources.iter().map(|name| self.place(name)).collect();
         paths.push(path.to_owned());
@@ -243,7 +243,7 @@ impl Far {
         self.run(options, &paths)
     }
 
-    /// Returns the names in the target folder, hidden files included.
+    /// Returns the names in the target directory, hidden files included.
     pub(crate) fn names(&self) -> Vec<String> {
         names(&self.target)
     }

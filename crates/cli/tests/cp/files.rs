@@ -61,7 +61,7 @@ fn ls_prints_names_long_lines_and_json() {
     assert_eq!(found[1]["mtime"], "2001-09-09T01:46:40.123456789Z");
     assert_eq!(found[2]["target"], "b");
     assert_eq!(outcome.events().last().unwrap()["entries"], 3);
-    // what is no folder is listed itself
+    // what is no directory is listed itself
     let outcome = run(&far, &["ls", &place(&far, "b")]).assert_succeeded();
     assert_eq!(outcome.out, ["/b"]);
 }
@@ -121,7 +121,7 @@ fn stat_does_not_follow_links() {
         (&"link".into(), &"/etc/passwd".into())
     );
     let found = entries(&run(&far, &["stat", "--json", &place(&far, "")]).assert_succeeded());
-    assert_eq!(found[0]["kind"], "folder");
+    assert_eq!(found[0]["kind"], "directory");
     // one that is missing does not hide the others
     let words = ["stat", &place(&far, "none"), &place(&far, "x")];
     let outcome =
@@ -144,7 +144,7 @@ fn mkdir_and_rm_create_and_remove_directories() {
     assert!(far.target.join("b/c/d").is_dir());
     fs::write(far.target.join("b/c/x"), "x").unwrap();
     run(&far, &["mkdir", "-p", &place(&far, "b/c/x")]).assert_failed(3, "file exists");
-    run(&far, &["rm", &place(&far, "b")]).assert_failed(1, "is a folder; use -r to remove it");
+    run(&far, &["rm", &place(&far, "b")]).assert_failed(1, "is a directory; use -r to remove it");
     run(&far, &["rm", "-r", &place(&far, "b"), &place(&far, "a")]).assert_succeeded();
     run(&far, &["rm", &place(&far, "b")]).assert_failed(3, "no such file");
     assert!(far.names().is_empty());

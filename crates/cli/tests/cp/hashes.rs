@@ -21,7 +21,7 @@ fn md5(path: &Path) -> String {
         .to_owned()
 }
 
-/// A folder with files of all sizes, by their paths.
+/// A directory with files of all sizes, by their paths.
 fn some_files(scratch: &Scratch) -> BTreeMap<String, PathBuf> {
     scratch.folder("tree/inner");
     let names = [

@@ -1,4 +1,4 @@
-//! Files that are written where they will stay, or in a folder of their own until they are whole.
+//! Files that are written where they will stay, or in a directory of their own until they are whole.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -153,6 +153,6 @@ fn partial_dir_is_neither_copied_nor_deleted() {
     }
     for name in ["..", "a/b"] {
         far.push(&["--partial-dir", name], &[&folder], "there")
-            .assert_failed(1, "--partial-dir takes the name of a folder");
+            .assert_failed(1, "--partial-dir takes the name of a directory");
     }
 }

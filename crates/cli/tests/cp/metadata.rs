@@ -79,7 +79,7 @@ fn adorn(path: &Path, number: u32) {
     assert_eq!(not_kept, [], "{}", path.display());
 }
 
-/// A folder with one of each kind, each with some of everything.
+/// A directory with one of each kind, each with some of everything.
 fn adorned_tree(scratch: &Scratch) -> PathBuf {
     let root = scratch.folder("tree");
     fs::create_dir(root.join("folder")).unwrap();

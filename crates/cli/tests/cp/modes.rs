@@ -109,7 +109,7 @@ fn set_id_bits_are_kept_only_with_the_owner() {
         for name in ["user", "group", "empty"] {
             assert_eq!(mode(far.target.join(target).join(name)), 0o755, "{name}");
         }
-        assert_eq!(mode(far.target.join(target)), 0o2755, "of a folder");
+        assert_eq!(mode(far.target.join(target)), 0o2755, "of a directory");
     }
     // and with its owner its rights come
     far.push(&["-a"], &[&source], "b").assert_succeeded();
@@ -165,7 +165,7 @@ fn contents_copy_sets_the_metadata_of_the_directory() {
     assert_eq!(look(&far.target.join("plain")), look(&source));
     let plain = extras(&far.target.join("plain"));
     assert_eq!((plain.owner, plain.xattrs.len()), (Some((0, 0)), 0));
-    // a folder that was there may have others in it
+    // a directory that was there may have others in it
     let shared = far.target.join("shared");
     fs::create_dir(&shared).unwrap();
     dress(&shared, 0o1777, 1_000_000_000);

@@ -15,7 +15,7 @@ use crate::scratch::{look, names, noise, tree};
 /// Bytes of the file, of which about a quarter has arrived when the copy is interrupted.
 const LEN: u64 = 24 << 20;
 
-/// Returns names and content that an interrupted copy of `x` left in the target folder.
+/// Returns names and content that an interrupted copy of `x` left in the target directory.
 struct Leavings {
     far: Far,
     source: PathBuf,

@@ -149,7 +149,7 @@ fn summary_counts_all_attempts() {
     let at_least = number("bytes_moved") * 8.0 / 40e6;
     assert!(number("elapsed_s") > at_least, "{summary}");
     assert!(number("moving_s") > at_least, "{summary}");
-    // the folder and its first file were put in place by the first try
+    // the directory and its first file were put in place by the first try
     assert_eq!(summary["unchanged"], 0, "{summary}");
     assert!(look(&inside.join("x")) == look(&folder.join("x")));
 }

@@ -1,4 +1,4 @@
-//! Folders for tests, and what is in them.
+//! Directories for tests, and what is in them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,12 +9,12 @@ use std::time::{Duration, SystemTime};
 
 use lighthaul_base::Rng;
 
-/// A folder that goes when this value goes, unless the test failed.
+/// A directory that goes when this value goes, unless the test failed.
 #[derive(Debug)]
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    /// A folder for the test `name`.
+    /// A directory for the test `name`.
     pub(crate) fn new(name: &str) -> Self {
         let name = format!("{name}-{}", std::process::id());
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -23,12 +23,12 @@ impl Scratch {
         Self(path)
     }
 
-    /// A path in the folder.
+    /// A path in the directory.
     pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    /// A new folder in the folder.
+    /// A new directory in the directory.
     pub(crate) fn folder(&self, name: &str) -> PathBuf {
         fs::create_dir_all(self.at(name)).unwrap();
         self.at(name)
@@ -117,7 +117,7 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Sets mode and time of a file or folder; the time is `seconds` after 1970 and some nanoseconds.
+/// Sets mode and time of a file or directory; the time is `seconds` after 1970 and some nanoseconds.
 pub(crate) fn dress(path: &Path, mode: u32, seconds: u64) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     let time = SystemTime::UNIX_EPOCH + Duration::new(seconds, 123_456_789);

@@ -98,7 +98,7 @@ fn remote_failures_over_ssh_are_reported_at_once() {
         (
             [local, "host:no/such/folder"],
             3,
-            "cannot open the target folder",
+            "cannot open the target directory",
         ),
         ([local, "host:/proc/x"], 3, "/proc"),
         (["host:missing", there], 3, "cannot open"),

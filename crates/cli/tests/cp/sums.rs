@@ -12,7 +12,7 @@ use crate::running::Outcome;
 use crate::schema::assert_valid;
 use crate::scratch::noise;
 
-/// A folder of files with all kinds of names.
+/// A directory of files with all kinds of names.
 fn folder(near: &Near) -> PathBuf {
     let folder = near.folder("folder");
     fs::create_dir_all(folder.join("b/c")).unwrap();
@@ -159,7 +159,7 @@ fn verify_reads_nothing_outside_the_directory() {
         outcome
             .out
             .iter()
-            .all(|line| line.ends_with("it is outside the folder")),
+            .all(|line| line.ends_with("it is outside the directory")),
         "{outcome:?}"
     );
 }

@@ -18,16 +18,16 @@ fn missing_source_is_reported() {
     far.push(&[], &[&file, &far.near.at("no-source")], "all/")
         .assert_failed(3, "no-source");
     far.push(&[], &[&file], "no-folder/x")
-        .assert_failed(3, "cannot open the target folder");
+        .assert_failed(3, "cannot open the target directory");
     far.push(&[], &[&file], "no-folder/inner/")
-        .assert_failed(3, "cannot create the target folder");
+        .assert_failed(3, "cannot create the target directory");
     let back = far.near.at("back");
     far.pull(&[], &["no-source"], back.to_str().unwrap())
         .assert_failed(3, "no-source");
     fs::write(far.target.join("y"), "y").unwrap();
     let deep = far.near.at("no-folder/back");
     far.pull(&[], &["y"], deep.to_str().unwrap())
-        .assert_failed(3, "cannot open the target folder");
+        .assert_failed(3, "cannot open the target directory");
     assert_eq!(far.names(), ["y"]);
     assert!(!back.exists());
 }
@@ -86,9 +86,9 @@ fn file_and_directory_do_not_replace_each_other() {
     fs::create_dir(far.target.join("a-folder")).unwrap();
     fs::write(far.target.join("a-file"), "kept").unwrap();
     far.push(&[], &[&file], "a-folder")
-        .assert_failed(3, "is a folder; write");
+        .assert_failed(3, "is a directory; write");
     far.push(&[], &[&folder], "a-file")
-        .assert_failed(3, "is a file, and a folder replaces it");
+        .assert_failed(3, "is a file, and a directory replaces it");
     far.push(&[], &[&file], "a-file/")
         .assert_failed(3, "not a directory");
     far.push(&[], &[&file], "a-file/x")
@@ -102,7 +102,7 @@ fn file_and_directory_do_not_replace_each_other() {
     fs::create_dir(far.target.join("deep")).unwrap();
     fs::write(far.target.join("deep/inner"), "kept").unwrap();
     far.push(&[], &[&far.near.at("deep")], "deep")
-        .assert_failed(23, "is a file, and a folder");
+        .assert_failed(23, "is a file, and a directory");
     assert_eq!(far.names(), ["a-file", "a-folder", "deep"]);
     assert_eq!(
         fs::read_to_string(far.target.join("a-file")).unwrap(),

@@ -199,7 +199,7 @@ fn third_party_copy_needs_rights_at_both_daemons() {
     pair.run(&[], "gone", "y")
         .assert_failed(3, &format!("{a}cannot open"));
     pair.run(&[], "x", "no/such/y")
-        .assert_failed(3, &format!("{b}cannot open the target folder"));
+        .assert_failed(3, &format!("{b}cannot open the target directory"));
     // a source that may only read may be sent from, and a target may not
     pair.allow(&pair.a, &["--read-only"]);
     pair.run(&[], "x", "y").assert_succeeded();

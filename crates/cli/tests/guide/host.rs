@@ -159,7 +159,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 const MARK: &str = "==block-ends==";
 const PATH: &str = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Folders of the host's own, a daemon of ssh, and the home folder to be in.
+/// Directories of the host's own, a daemon of ssh, and the home directory to be in.
 const FURNISH: &str = r#"exec 2>&1
 mkdir -p $HOST/etc $HOST/srv $HOST/run/sshd $HOST/var $HOST/home/.ssh
 cp -a /etc/. $HOST/etc

@@ -10,7 +10,7 @@ use crate::wrapping::{LIGHTHAUL, run, wrap};
 
 const NOBODY: &str = "127.0.0.1:9";
 
-/// A folder that goes with its test.
+/// A directory that goes with its test.
 pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {

@@ -9,7 +9,7 @@ use crate::sums::file_sums::{CRC128, FileSums, WantedSums};
 /// Line of a list about one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sum {
-    /// Its path below the folder.
+    /// Its path below the directory.
     pub path: Vec<u8>,
     /// Its bytes, if the list says.
     pub size: Option<u64>,

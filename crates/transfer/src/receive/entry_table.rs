@@ -73,7 +73,7 @@ impl PendingFile {
         }
     }
 
-    /// Returns the folder of the temporary file, if it differs from the final one.
+    /// Returns the directory of the temporary file, if it differs from the final one.
     pub(crate) fn apart(&self) -> Option<&Path> {
         let folder = self.temporary.parent();
         folder.filter(|_| folder != self.entry.path().parent())
@@ -204,7 +204,7 @@ struct TableState {
     pending: BTreeMap<u64, Arc<PendingFile>>,
     /// Failed files whose bytes may still arrive.
     failed: BTreeMap<u64, Arc<PendingFile>>,
-    /// Folders that get their metadata when all earlier entries are in place.
+    /// Directories that get their metadata when all earlier entries are in place.
     ended_folders: VecDeque<(u64, Entry)>,
     links: Links,
     counts: CopyResult,
@@ -272,7 +272,7 @@ impl EntryTable {
         self.lock().expected.clone()
     }
 
-    /// Records the end of a folder.
+    /// Records the end of a directory.
     pub(crate) fn end_folder(&self, number: u64, entry: Entry) {
         self.lock().ended_folders.push_back((number, entry));
     }
@@ -352,7 +352,7 @@ impl EntryTable {
         )
     }
 
-    /// Takes the next ended folder whose contents are in place.
+    /// Takes the next ended directory whose contents are in place.
     pub(crate) fn take_ended_folder(&self) -> Option<(u64, Entry)> {
         let mut state = self.lock();
         let pending = state.pending.first_key_value().map(|(number, _)| *number);

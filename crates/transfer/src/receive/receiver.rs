@@ -244,7 +244,7 @@ impl<'a> Receiving<'a, '_> {
         Ok(summary)
     }
 
-    /// Waits until the target folder is open.
+    /// Waits until the target directory is open.
     fn opened(&self, open_targets: &Receiver<OpenTarget>) -> Result<OpenTarget, Error> {
         let (session, threads) = (self.transfer.session, &self.transfer.threads);
         let mut stall = Stall::new(session.clock.now(), self.transfer.options().stall);
