@@ -83,9 +83,9 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
     if let Some(address) = args.metrics_listen {
         tell_metrics(address, server.show_metrics(address))?;
     }
-    info!("serving {} and what is below", root.display());
+    info!("serving the directory {}", root.display());
     info!("this host's key is {key}");
-    info!("keys in {} may call", allowed.display());
+    info!("accepting keys in {}", allowed.display());
     // without a service manager the notification has no receiver
     sd_notify::notify(&[NotifyState::Ready]).ok();
     server.run().map_err(|e| listening(&e))

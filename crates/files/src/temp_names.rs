@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn start_of_the_host_has_a_unique_number() {
+    fn boot_number_is_derived_from_boot_id() {
         let boot_id = fs::read("/proc/sys/kernel/random/boot_id").unwrap();
         assert_eq!(boot_number(), number_of(&boot_id));
         assert_ne!(number_of(&boot_id), number_of(&boot_id[1..]));

@@ -49,7 +49,7 @@ pub fn choose(facts: &PathFacts) -> Choice {
     Choice { protocol, why }
 }
 
-/// Returns true for so few bytes that no preparation pays.
+/// Returns true if a transfer is too small for measuring the path.
 pub const fn is_little(bytes: u64) -> bool {
     bytes <= LITTLE_BYTES
 }

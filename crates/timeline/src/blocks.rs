@@ -102,7 +102,7 @@ fn allocations(calendar: &CalendarView, axis: &Axis) -> Vec<String> {
     lines
 }
 
-/// One reservation: where it has most it is full, where it has less it is lighter.
+/// Returns the bar of one reservation. A darker block means a larger part of its maximum rate.
 fn line(id: u64, parts: &[&Allocation], axis: &Axis) -> String {
     let most = parts.iter().map(|part| part.bps).max().unwrap_or(0).max(1);
     let shade = |column| {
@@ -111,7 +111,7 @@ fn line(id: u64, parts: &[&Allocation], axis: &Axis) -> String {
             .iter()
             .filter(|part| part.from < till && from < part.till);
         let bps = within.map(|part| part.bps).max().unwrap_or(0);
-        // three shades and nothing, by thirds of the most
+        // three shades or blank, by thirds of the maximum rate
         let third = u128::from(bps) * 3;
         SHADES[usize::try_from(third.div_ceil(u128::from(most)))
             .unwrap_or(3)
@@ -135,7 +135,7 @@ fn line(id: u64, parts: &[&Allocation], axis: &Axis) -> String {
     )
 }
 
-/// Returns the labels left of the chart.
+/// Width of the labels left of the chart, in columns.
 const MARGIN: usize = 26;
 const OWNER_WIDTH: usize = 9;
 const ROWS: usize = 8;

@@ -32,7 +32,7 @@ impl Obstacle {
             Self::Go => "is written in Go, which connects without libc",
             Self::ForeignRights => "runs with the rights of another user",
             Self::OtherArchitecture => "is of another architecture than this library",
-            Self::Unreadable => "cannot be read, so nobody knows how it is linked",
+            Self::Unreadable => "is unreadable, so its linking cannot be checked",
         }
     }
 }

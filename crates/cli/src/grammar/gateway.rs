@@ -142,7 +142,7 @@ pub(crate) struct Gateway {
     pub(crate) log: LogArgs,
     /// Memory for all links of one key
     ///
-    /// Each direction of a link takes at most half of what the others leave.
+    /// Each direction of a link may use at most half of the memory that is still free.
     #[arg(
         long,
         value_name = "SIZE",

@@ -241,7 +241,7 @@ fn malformed_line_is_logged_at_start() {
         .arg("--allowed")
         .arg(near.allowed());
     let mut daemon = Running::start(serve);
-    let line = daemon.says("no key in this line may call");
+    let line = daemon.says("no key in this line is accepted");
     assert!(line.contains("line 2") && line.contains("rot=/x"), "{line}");
     daemon.says("listening on");
 }

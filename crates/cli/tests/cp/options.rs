@@ -53,10 +53,10 @@ fn summary_says_verified_only_for_compared_files() {
         false
     );
     assert_eq!(
-        verified(&[], "nothing to move, what was moved is verified"),
+        verified(&[], "up to date"),
         true
     );
-    assert_eq!(verified(&["-c"], "nothing to move, verified"), true);
+    assert_eq!(verified(&["-c"], "up to date, verified"), true);
 }
 
 #[test]

@@ -214,7 +214,7 @@ fn silent_path_times_out_and_leaves_nothing() {
     // a far side that says nothing is given up after twenty seconds, unless --stall-timeout says otherwise
     let silent = outcome.time.as_secs();
     assert!((18..30).contains(&silent), "given up after {silent} s");
-    far.daemon.says("the sender was silent for");
+    far.daemon.says("no data from the sender for");
     assert!(names(&far.target).is_empty());
     // the host can no longer be reached
     let outcome = begin(&far, &file, false, &[]).finish();

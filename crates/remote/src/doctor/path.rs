@@ -79,7 +79,7 @@ fn clocks(checkup: &Checkup, report: &mut Report<'_>) {
 
 /// Checks that datagrams pass in both directions.
 fn udp(session: &Session, checkup: &Checkup, report: &mut Report<'_>) -> bool {
-    let port = session.peer_address().port();
+    let (host, port) = (session.peer_address().ip(), session.peer_address().port());
     let least = LENGTHS[0] as u32 + checkup.header_len;
     let passes = (checkup.here.datagram_len > 0, checkup.is_reverse_open);
     let text = match passes {
@@ -87,17 +87,17 @@ fn udp(session: &Session, checkup: &Checkup, report: &mut Report<'_>) -> bool {
             report.fine("udp", "datagrams pass in both directions");
             return true;
         }
-        (true, false) => "datagrams arrive there, but none comes back",
-        (false, true) => "datagrams come from there, but none arrives there",
+        (true, false) => "datagrams reach the host, but its answers do not arrive",
+        (false, true) => "datagrams from the host arrive, but none reaches it",
         (false, false) => "no datagram passes in either direction",
     };
     let way = match passes {
-        (true, _) => format!("from port {port} there back in here"),
-        (false, true) => format!("port {port} through to there"),
-        (false, false) => format!("port {port} through to there, and back from it"),
+        (true, _) => format!("from {host}:{port} to this host"),
+        (false, true) => format!("to {host}:{port}"),
+        (false, false) => format!("to {host}:{port}, and replies"),
     };
     let advice =
-        format!("let UDP {way}, packets of {least} bytes at least, or copies take TCP alone");
+        format!("allow UDP {way}, in packets of {least} bytes or more; else copies use TCP only");
     report.fail(Code::Network, "udp", text, &advice);
     false
 }
@@ -108,16 +108,16 @@ fn mtu(checkup: &Checkup, device_mtu: Option<u32>, report: &mut Report<'_>) {
     let text = if out == back {
         format!("packets of {out} bytes pass")
     } else {
-        format!("packets of {out} bytes pass to there, and of {back} bytes from there")
+        format!("packets of {out} bytes reach the host, and packets of {back} bytes arrive from it")
     };
     // the longest of those that are tried which this host can send at all
     let lengths = LENGTHS.map(|len| len as u32 + checkup.header_len);
     let longest = |mtu: u32| lengths.into_iter().filter(|len| *len <= mtu).max();
     match device_mtu {
         Some(mtu) if longest(mtu) > Some(out.min(back)) => {
-            let text = format!("{text}, though this host's device takes {mtu}");
+            let text = format!("{text}, but this host's interface has an MTU of {mtu}");
             let advice = format!(
-                "a link between is narrower: `ip link set dev DEVICE mtu {}` at both ends, or widen it",
+                "a link on the path has a smaller MTU: raise it, or run `ip link set dev DEVICE mtu {}` on both hosts",
                 out.min(back)
             );
             report.warn("mtu", &text, &advice);

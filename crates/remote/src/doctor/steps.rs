@@ -204,7 +204,7 @@ impl Steps<'_> {
         });
         match asked.and_then(|()| agreed(session)) {
             Ok(_) => {
-                self.report.fine("allowed", "this user's key may call");
+                self.report.fine("allowed", "the daemon accepts this user's key");
                 true
             }
             Err(error) if error.code == Code::Permission => {

@@ -81,7 +81,7 @@ fn doors(settings: &Listeners, shared: Option<Ipv4Addr>) -> Result<Vec<ProxyList
         )?;
     }
     for (address, target) in &settings.forward {
-        let what = format!("the way to {target}");
+        let what = format!("forwarding to {target}");
         add(address, ProxyProtocol::Forward(target.clone()), &what)?;
     }
     let everywhere = |door: &ProxyListener| {
@@ -95,22 +95,22 @@ fn doors(settings: &Listeners, shared: Option<Ipv4Addr>) -> Result<Vec<ProxyList
     }
 }
 
-/// A door at the shared address alone could not be told from what it let in.
+/// Returns the error for a listener at the shared address alone, where it could take the address of a connection.
 fn only_everywhere(shared: Ipv4Addr) -> Error {
     let text = format!(
-        "--cluster-address {shared}: programs come to it through doors that listen everywhere, as --socks 0.0.0.0:1080"
+        "--cluster-address {shared}: a listener must listen on all addresses; write it as --socks 0.0.0.0:1080"
     );
     Error::new(Code::Usage, text)
 }
 
-/// Has the kernel hand over connections that are meant for others. Who comes before the doors are open waits.
+/// Redirects connections to other hosts to this gateway. Earlier connections wait until the listeners are open.
 fn capture(wanted: &Transparent) -> Result<(Vec<ProxyListener>, Rules), Error> {
     let failed = |e: lighthaul_gateway::kernel::error::Error| {
         Error::new(Code::Permission, format!("--transparent: {e}"))
     };
     let listeners = CaptureListeners::open().map_err(failed)?;
     let rules = Rules::install(wanted, &listeners).map_err(failed)?;
-    info!("connections that are meant for others are captured");
+    info!("capturing connections to other hosts");
     let door = |listener: TcpListener| ProxyListener {
         listener,
         kind: ProxyProtocol::Transparent,

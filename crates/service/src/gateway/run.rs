@@ -167,7 +167,7 @@ fn serve(settings: daemon::Settings, gateways: &Arc<GatewayLinks>) -> Result<Ser
     let key = tls::fingerprint(&settings.identity)?;
     info!("this gateway's key is {key}");
     if let AccessPolicy::Listed { keys, .. } = &settings.access {
-        info!("gateways with keys in {} may call", keys.display());
+        info!("accepting gateways with keys in {}", keys.display());
     }
     let server = Server::listen(daemon::Settings {
         gateway: Some(Arc::clone(gateways)),

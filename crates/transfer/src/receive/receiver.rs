@@ -308,7 +308,7 @@ impl<'a> Receiving<'a, '_> {
                     // pending messages have been read by now
                     let patience = self.transfer.options().stall_timeout();
                     if now.since(moved.0.max(self.transfer.session.heard_at())) > patience {
-                        let text = format!("the sender was silent for {} s", patience.as_secs());
+                        let text = format!("no data from the sender for {} s", patience.as_secs());
                         return Err(Error::new(Code::TimedOut, text));
                     }
                 }

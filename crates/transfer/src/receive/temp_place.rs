@@ -29,7 +29,7 @@ impl TempPlace {
                 Ok(Self::Folder(name.into()))
             }
             Some(_) => {
-                let text = "--partial-dir takes the name of a directory without slashes, which is created beside each file";
+                let text = "--partial-dir needs a name without slashes: a directory of that name is created beside each file";
                 Err(Error::new(Code::Usage, text))
             }
         }

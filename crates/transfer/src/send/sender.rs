@@ -278,7 +278,7 @@ impl<'a> Sending<'a, '_> {
                         > patience
                     {
                         let patience = patience.as_secs();
-                        let text = format!("the receiver was silent for {patience} s");
+                        let text = format!("no data from the receiver for {patience} s");
                         return Err(Error::new(Code::TimedOut, text));
                     }
                     continue;
