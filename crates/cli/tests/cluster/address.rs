@@ -253,7 +253,7 @@ fn invalid_shared_address_is_refused() {
         refused(
             door,
             1,
-            "through doors that listen everywhere, as --socks 0.0.0.0:1080",
+            "a listener must listen on all addresses; write it as --socks 0.0.0.0:1080",
         );
     }
     refused("0.0.0.0:0", 1, "127.0.0.1 is at lo, which has no network");

@@ -349,7 +349,7 @@ fn delete_removes_exactly_the_extra_files() {
     fs::write(&list, "gate\n").unwrap();
     let options = ["--delete", "-y", "--files-from", list.to_str().unwrap()];
     far.push(&options, &[&folder], "copy")
-        .assert_failed(1, "--files-from names only parts");
+        .assert_failed(1, "--delete cannot be combined with --files-from");
     // beside what is named nothing goes
     fs::write(far.target.join("bystander"), "b").unwrap();
     far.push(&["--delete", "-y"], &[&folder], "")
@@ -402,7 +402,7 @@ fn rate_limit_holds_and_malformed_limits_are_refused() {
     far.push(&["--deadline", "23:00"], &[&file], "x")
         .assert_failed_to_parse();
     far.push(&["--partial-dir", "a/b"], &[&file], "x")
-        .assert_failed(1, "--partial-dir takes the name");
+        .assert_failed(1, "--partial-dir needs a name");
     far.push(&["--verify=none"], &[&file], "y")
         .assert_succeeded();
     assert!(look(&far.target.join("y")) == look(&file));

@@ -128,12 +128,12 @@ fn doctor_distinguishes_name_port_key_and_access_faults() {
 fn doctor_names_the_direction_in_which_udp_is_blocked() {
     let name = "doctor_names_the_direction_in_which_udp_is_blocked";
     for (hosts, words, advice) in [
-        (&["b"][..], "none arrives there", "through to there"),
-        (&["a"], "none comes back", "back in here"),
+        (&["b"][..], "but none reaches it", "allow UDP to"),
+        (&["a"], "answers do not arrive", "to this host"),
         (
             &["a", "b"],
             "passes in either direction",
-            "and back from it",
+            "and replies",
         ),
     ] {
         let Some(stage) = Stage::pair(name, "rtt = \"4ms\"") else {

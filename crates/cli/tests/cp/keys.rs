@@ -260,7 +260,7 @@ fn plain_needs_agreement_of_both_sides() {
     let far = Far::start("plain-refused", &[]);
     let file = far.near.file("x", 10);
     far.push(&["--plain"], &[&file], "x")
-        .assert_failed(13, "plain packets are refused there");
+        .assert_failed(13, "refuses unencrypted packets");
     assert!(far.names().is_empty());
 }
 

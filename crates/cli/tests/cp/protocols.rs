@@ -189,7 +189,7 @@ fn join_without_proof_is_refused() {
         joining.say(&Message::Join(join)).unwrap();
         let error = joining.hear::<Message>().unwrap_err();
         assert_eq!(error.code, Code::Permission, "{error}");
-        assert_eq!(error.text, "no session there is yours to join");
+        assert_eq!(error.text, "the daemon there has no session that this connection may join; start the copy again");
     }
     // connections that never join take nothing from those that do
     let _idle: Vec<_> = (0..5)

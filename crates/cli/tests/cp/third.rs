@@ -441,7 +441,7 @@ fn relay_reveals_nothing_about_the_network_of_the_daemon() {
         for (host, port, answer) in answers {
             let (error, time) = answer.join().unwrap();
             assert_eq!(error.code, Code::Network);
-            let text = format!("{host} port {port} cannot be reached from there, or is not the");
+            let text = format!("{host} port {port} cannot be reached from there, or has another");
             assert!(error.text.starts_with(&text), "{error}");
             let off = time.abs_diff(Duration::from_secs(10));
             assert!(off < Duration::from_secs(1), "{host}:{port} took {time:?}");
@@ -481,7 +481,7 @@ fn invitation_is_valid_once_and_for_one_request() {
     let first = host("x");
     refused(
         come(Way::Send(vec![b"/etc/passwd".to_vec()])),
-        "your invitation there is for another request",
+        "the invitation of this client there is for another request; start the copy again",
     );
     refused(come(Way::Receive(place("x"))), "not allowed there");
     drop(first);
@@ -514,7 +514,7 @@ fn invitation_is_valid_once_and_for_one_request() {
     let first = host("x");
     let other = meet(&far);
     other.say(&hello(&expect(key, place("x")))).unwrap();
-    refused(other.hear(), "another client has announced the same key");
+    refused(other.hear(), "another client already invited this key");
     drop(first);
 }
 

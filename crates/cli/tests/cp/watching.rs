@@ -45,7 +45,7 @@ fn metrics_address_in_use_is_reported() {
     let words = ["--listen", "127.0.0.1:0", "--metrics-listen", &taken];
     let serve = near.lighthaul(&[&["serve", "--root", "/"], &words[..]].concat());
     near.run(serve)
-        .assert_failed(10, &format!("cannot show metrics at {taken}"));
+        .assert_failed(10, &format!("cannot serve metrics at {taken}"));
 }
 
 #[test]

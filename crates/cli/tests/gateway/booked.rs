@@ -130,7 +130,7 @@ fn sessions_wait_while_the_scheduler_is_down() {
     let sayer = tell(&ends.program, said.clone());
     let mut target = ends.target.try_clone().unwrap();
     let listener = thread::spawn(move || hear(&mut target));
-    booked.pair.ingress.says("nothing was booked for");
+    booked.pair.ingress.says("cannot reserve capacity for");
     booked.scheduler = schedule(&booked.pair.stage, &booked.pair.scratch);
     let (heard, end) = listener.join().unwrap();
     end.unwrap();

@@ -74,7 +74,7 @@ fn second_signal_resets_sessions() {
     signal(&pair.ingress, "TERM");
     assert_reset("the program", &mut ends.program);
     let outcome = pair.ingress.finish();
-    assert!(outcome.said("1 sessions are cut off"), "{outcome:?}");
+    assert!(outcome.said("1 sessions were ended"), "{outcome:?}");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn draining_ends_after_the_patience() {
     };
     let mut ends = pair.session();
     signal(&pair.egress, "INT");
-    pair.egress.says("1 sessions are cut off");
+    pair.egress.says("1 sessions were ended");
     assert_reset("the target", &mut ends.target);
     assert_reset("the program", &mut ends.program);
 }

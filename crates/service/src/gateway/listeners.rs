@@ -1,4 +1,4 @@
-//! Where programs come in.
+//! Listeners for programs, and the rules of the kernel that redirect connections to them.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use super::settings::{Listeners, Peer};
 
-/// Listeners for programs, and the rules that lead to them; closed by [`ProgramListeners::close`].
+/// Listeners for programs, and the rules that redirect to them. [`ProgramListeners::close`] closes them.
 #[derive(Debug)]
 pub(super) struct ProgramListeners {
     rules: Option<Rules>,
@@ -22,7 +22,7 @@ pub(super) struct ProgramListeners {
 }
 
 impl ProgramListeners {
-    /// Lets programs in wherever they may come, by one of `ways`. Without a server for other gateways there must be a
+    /// Opens all configured listeners; sessions use one of `ways`. A gateway without a server for others needs at least one
     /// listener.
     pub(super) fn open(peer: &Peer, ways: Routes, is_served: bool) -> Result<Self, Error> {
         let settings = &peer.listeners;
@@ -37,7 +37,7 @@ impl ProgramListeners {
             let text = "there is no listener for programs: give --socks, --connect, --forward or --transparent";
             return Err(Error::new(Code::Usage, text));
         }
-        let failed = |e| Error::new(Code::Network, format!("cannot accept programs: {e}"));
+        let failed = |e| Error::new(Code::Network, format!("cannot accept connections of programs: {e}"));
         let shares = HostShares::new(settings.sessions as u64);
         let doors =
             ProxyListeners::open(doors, ways, shares, settings.keepalive).map_err(failed)?;
