@@ -118,7 +118,7 @@ impl<I: Clone + Ord, const N: usize> Seats<I, N> {
         self.held.len()
     }
 
-    /// Takes a seat that uses so many units of each resource. `identity` is `None` for a stranger.
+    /// Takes a seat that uses the given units of each resource. `identity` is `None` for an unknown client.
     pub fn take(
         &mut self,
         identity: Option<I>,

@@ -112,7 +112,7 @@ fn limits(args: &ServeLimits) -> Limits {
     }
 }
 
-/// Refuses lists that cannot be read. What makes no sense in them the server logs when it reads them.
+/// Refuses lists that cannot be read. The server logs malformed lines when it reads the lists.
 fn check_lists(paths: &[&Path]) -> Result<(), Error> {
     for path in paths {
         let read = AllowedKeys::load(path);

@@ -22,7 +22,9 @@ pub(crate) enum Fault {
     )]
     Version(u16),
     /// The request belongs to a topic that this daemon does not serve.
-    #[error("the daemon there does not support this request; install the same version on both sides")]
+    #[error(
+        "the daemon there does not support this request; install the same version on both sides"
+    )]
     UnknownTopic,
     /// The invitation of the client is for another request.
     #[error("the invitation of this client there is for another request; start the copy again")]
@@ -42,7 +44,9 @@ pub(crate) enum Fault {
     #[error("the daemon there does not send files to other daemons (serve --no-relay)")]
     RelayDisabled,
     /// The daemon runs without `--plain`.
-    #[error("the daemon there refuses unencrypted packets; omit --plain, or start it with `lighthaul serve --plain`")]
+    #[error(
+        "the daemon there refuses unencrypted packets; omit --plain, or start it with `lighthaul serve --plain`"
+    )]
     PlainDisabled,
     /// The key may not write.
     #[error(
@@ -117,7 +121,9 @@ pub(crate) enum Fault {
     #[error("the link has ended")]
     LinkEnded,
     /// The target of a relay is not reachable, or is another host.
-    #[error("{host} port {port} cannot be reached from there, or has another key than the one known here")]
+    #[error(
+        "{host} port {port} cannot be reached from there, or has another key than the one known here"
+    )]
     Unreachable {
         /// Host name of the target.
         host: String,

@@ -34,8 +34,9 @@ impl WatchedKeys {
             let list = AllowedKeys::parse(&octets.unwrap_or_default());
             let known = before.map_or(&[][..], |before| &before.faults);
             let new = list.faults.iter().filter(|fault| !known.contains(fault));
-            new.take(FAULTS_MAX)
-                .for_each(|fault| self.warn(&format!(", {fault}; no key in this line is accepted")));
+            new.take(FAULTS_MAX).for_each(|fault| {
+                self.warn(&format!(", {fault}; no key in this line is accepted"))
+            });
             Ok(list)
         };
         let report = |why: &io::Error| self.warn(&format!(": {why}; no key is accepted"));

@@ -58,12 +58,12 @@ pub struct Entry {
 /// Names of a file or link in the list, if hard links are preserved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Linked {
-    /// It has no other name in the list.
+    /// The file has no other name in the list.
     #[default]
     Alone,
     /// This is its first name; this number of names may follow.
     First(u64),
-    /// It is the same file as the entry of this number.
+    /// The file is that of the entry with this number.
     To(u64),
 }
 

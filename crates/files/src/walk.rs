@@ -176,7 +176,8 @@ impl Walk {
         let place = level.place.join(name);
         if is_hidden(name) {
             let place = place.display();
-            let text = format!("{place} is a temporary file of an unfinished copy to that directory");
+            let text =
+                format!("{place} is a temporary file of an unfinished copy to that directory");
             return Some(Found::Skipped(text));
         }
         let mut path = level.path.clone();

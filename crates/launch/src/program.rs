@@ -119,7 +119,7 @@ fn linked(file: &File, library: &Path) -> io::Result<Option<String>> {
     )))
 }
 
-/// As many lines of `#!` as the kernel follows.
+/// Maximum number of nested interpreters that the kernel follows.
 const SCRIPTS_MAX: usize = 5;
-/// As long a line of `#!` as it reads.
+/// Maximum length of a `#!` line that the kernel reads.
 const HEAD: u64 = 256;

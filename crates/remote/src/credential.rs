@@ -31,7 +31,7 @@ pub fn ours(far: &Daemon) -> Result<Option<Credential>, Error> {
         }
     };
     let octets = statement::from_text(&text).map_err(|why| {
-        let text = format!("{} is of no use: {why}", path.display());
+        let text = format!("cannot use {}: {why}", path.display());
         Error::new(Code::Permission, text)
     })?;
     Ok(Some(Credential::Statement(octets)))

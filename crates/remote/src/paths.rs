@@ -1,4 +1,4 @@
-//! Where things are kept: the XDG directories for people, `/etc/lighthaul` for a host.
+//! Paths of files: the XDG directories for users, `/etc/lighthaul` for a host.
 
 use std::env;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ pub fn configs() -> [PathBuf; 2] {
     [PathBuf::from("/etc/lighthaul"), user_folder()].map(|folder| folder.join("config.toml"))
 }
 
-/// Where this host's gateway may be asked how it is: its service manager's directory for it, the system's, or this user's.
+/// Returns the path of the gateway's status socket: in its service manager's directory, the system's, or this user's.
 pub fn gateway_socket() -> PathBuf {
     let set = |name| env::var_os(name).map(PathBuf::from);
     let folder = if let Some(folder) = set("RUNTIME_DIRECTORY") {
@@ -53,12 +53,12 @@ pub fn host_key() -> PathBuf {
     host_folder().join("host_key")
 }
 
-/// The keys that may call this host's daemon.
+/// Returns the path of the keys that this host's daemon accepts.
 pub fn allowed_keys() -> PathBuf {
     host_folder().join("allowed_keys")
 }
 
-/// The tokens whose bearers may call this host's daemon.
+/// Returns the path of the tokens that this host's daemon accepts.
 pub fn tokens() -> PathBuf {
     host_folder().join("tokens")
 }

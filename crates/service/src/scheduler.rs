@@ -206,8 +206,9 @@ fn named(place: &str) -> Result<PathBuf, Error> {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
         let folder = folder.display();
-        let text =
-            format!("the directory {folder} of the store does not exist: create it, or give another --store");
+        let text = format!(
+            "the directory {folder} of the store does not exist: create it, or give another --store"
+        );
         return Err(Error::new(Code::Usage, text));
     }
     Ok(path)
@@ -344,8 +345,9 @@ fn peers(key: Fingerprint) -> ServerTrust {
     ServerTrust {
         by_certificate: true,
         by_key: Box::new(move |shown| {
-            let why =
-                || format!("it has the key {shown}: give all instances the same key, or certificates");
+            let why = || {
+                format!("it has the key {shown}: give all instances the same key, or certificates")
+            };
             (shown == key).then_some(()).ok_or_else(why)
         }),
     }

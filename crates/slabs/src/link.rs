@@ -389,7 +389,7 @@ impl Link {
     ) -> Result<(), PeerMisbehaved> {
         let window = u64::from(self.config.window);
         for record in &records {
-            // bytes may still arrive for a session that is over here
+            // bytes may still arrive for a session that has ended here
             if let Some(flow) = self.flows.get_mut(&record.session) {
                 self.promised -= flow.promised(window);
                 let announced = flow.announce(record);

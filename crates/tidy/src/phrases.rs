@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn descriptions_of_json_are_found() {
-        let json = "{\n  \"title\": \"not this one here\",\n  \"description\": \"this one is read\"\n}";
+        let json =
+            "{\n  \"title\": \"not this one here\",\n  \"description\": \"this one is read\"\n}";
         assert_eq!(texts("a.json", json), [(3, "this one is read".into())]);
         assert_eq!(texts("a.toml", json), []);
     }

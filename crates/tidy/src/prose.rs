@@ -174,8 +174,8 @@ const WORDS_MAX: usize = 25;
 
 /// Words that open a question, or a clause in the place of a noun.
 const OPENINGS: [&str; 18] = [
-    "What", "How", "Whether", "Who", "Whose", "Whom", "Why", "Whatever", "Whoever", "That", "Where",
-    "When", "Which", "Says", "Tells", "It", "They", "As",
+    "What", "How", "Whether", "Who", "Whose", "Whom", "Why", "Whatever", "Whoever", "That",
+    "Where", "When", "Which", "Says", "Tells", "It", "They", "As",
 ];
 
 /// Words that no sentence has, and the words to write instead.
@@ -248,7 +248,11 @@ mod tests {
         for (path, text, count) in [
             ("a.rs", "const A: &str = \"somebody reads it\";", 1),
             ("a.rs", "const A: &str = \"somebody\";", 0),
-            ("a.rs", "#[cfg(test)]\nmod tests { f(\"somebody reads it\"); }", 0),
+            (
+                "a.rs",
+                "#[cfg(test)]\nmod tests { f(\"somebody reads it\"); }",
+                0,
+            ),
             ("a.md", "| a | somebody reads it |", 1),
             ("a.json", "{\"description\": \"somebody reads it\"}", 1),
             ("a.json", "{\"text\": \"somebody reads it\"}", 0),

@@ -92,9 +92,7 @@ fn go(
 fn complain(gateway: &Gateway, why: c_int) {
     static UNREACHABLE: Complaint = Complaint::new();
     let (address, why) = (gateway.address, io::Error::from_raw_os_error(why));
-    UNREACHABLE.tell(format_args!(
-        "cannot reach the gateway {address}: {why}"
-    ));
+    UNREACHABLE.tell(format_args!("cannot reach the gateway {address}: {why}"));
 }
 
 /// Reports once that the environment names no gateway, so connections are refused.

@@ -3,11 +3,11 @@
 /// Properties of an ELF file that decide if the program can be captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Elf {
-    /// It has the word size and byte order of this library.
+    /// True if it has the word size and byte order of this library.
     pub(crate) is_own_kind: bool,
-    /// A dynamic linker starts it.
+    /// True if a dynamic linker starts it.
     pub(crate) has_interpreter: bool,
-    /// Go's linker made it, or a part of it.
+    /// True if Go's linker made it, or a part of it.
     pub(crate) is_go: bool,
 }
 

@@ -176,7 +176,11 @@ stand_in!(
     take_execlp,
     "Replaces `execlp`, which searches `PATH`."
 );
-stand_in!(execle, take_execle, "Replaces `execle`, which takes an environment.");
+stand_in!(
+    execle,
+    take_execle,
+    "Replaces `execle`, which takes an environment."
+);
 
 /// Arguments that are passed in registers.
 const REGISTERS: usize = if cfg!(target_arch = "x86_64") { 6 } else { 8 };

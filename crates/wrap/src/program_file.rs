@@ -13,15 +13,15 @@ use crate::elf::Elf;
 /// Reason why a program cannot be captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Obstacle {
-    /// No dynamic linker starts it.
+    /// The program starts without a dynamic linker.
     Static,
-    /// It is written in Go, which makes system calls without libc.
+    /// The program is written in Go, which makes system calls without libc.
     Go,
-    /// It runs with the rights of another user or group.
+    /// The program runs with the rights of another user or group.
     ForeignRights,
-    /// Its dynamic linker takes libraries of another architecture.
+    /// The dynamic linker of the program loads libraries of another architecture.
     OtherArchitecture,
-    /// It may be run but not read.
+    /// The program may be run but not read.
     Unreadable,
 }
 

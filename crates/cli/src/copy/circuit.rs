@@ -144,7 +144,9 @@ impl Circuit {
             .and_then(|steps| Trc::new(steps).map_err(|_| "its steps overlap or are out of order"))
             .map_err(|why| self.useless(why))?;
         let sure = trc.narrowed(self.error);
-        sure.ok_or_else(|| self.useless("the clocks of both hosts differ by more than its shortest step"))
+        sure.ok_or_else(|| {
+            self.useless("the clocks of both hosts differ by more than its shortest step")
+        })
     }
 
     fn useless(&self, why: &str) -> Error {

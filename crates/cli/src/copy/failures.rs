@@ -12,7 +12,7 @@ use lighthaul_transfer::watch::Summary;
 use crate::grammar::copy::Cp;
 use crate::grammar::timing::TimingArgs;
 
-/// Opens the file of `--failures`. Its content stays until the copy is over, since the copy may be reading it.
+/// Opens the file of `--failures`. Its content stays until the copy has ended, since the copy may be reading it.
 pub(crate) fn open(later: &TimingArgs) -> Result<Option<File>, Error> {
     let Some(path) = &later.failures else {
         return Ok(None);

@@ -30,7 +30,7 @@ pub(crate) struct EntryPrinter {
     out: BufWriter<Stdout>,
     /// Entries that wait to be put in order.
     held: Vec<FileInfo>,
-    /// They are shown in the order of names, unless there are too many.
+    /// True if entries are shown in the order of names. False if there are too many to sort.
     sorted: bool,
     done: u64,
     failures: u64,

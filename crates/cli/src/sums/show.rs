@@ -105,7 +105,7 @@ impl<'a> SumsPrinter<'a> {
         self.print_json(&Value::from(event))
     }
 
-    /// Tells of a file that failed: in which way, in one word, and why.
+    /// Prints a file that failed, with the kind of the failure in one word and the reason.
     pub(crate) fn fail(&mut self, path: &[u8], problem: &str, text: &str) -> Result<(), Error> {
         self.failures += 1;
         if self.json {

@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::far::Far;
 use crate::scratch::{Scratch, dress, look, names, tree};
 
-/// Lengths around what a packet and a block of packets hold, on the paths that loopback has.
+/// Lengths around the size of a packet and of a block of packets, on paths over loopback.
 const LENGTHS: [u64; 12] = [
     0,
     1,
@@ -59,7 +59,7 @@ fn tree_arrives_with_modes_times_links_and_unusual_names() {
     far.push(&[], &[&source], "copy").assert_succeeded();
     assert_eq!(tree(&far.target.join("copy")), before);
     assert_eq!(look(&far.target.join("copy")), look(&source));
-    // and back, over what is there of an earlier copy
+    // and back, over the files of an earlier copy
     let back = far.near.folder("back");
     for _ in 0..2 {
         far.pull(&["--no-sync"], &["copy/"], back.to_str().unwrap())
@@ -118,12 +118,12 @@ fn trailing_slashes_select_the_target() {
     far.push(&[], &[Path::new(&contents)], "contents-into/")
         .assert_succeeded();
     assert!(at("contents-into/inner"));
-    // a file under another name, and into a directory, made if need be
+    // a file under another name, and into a directory, created if necessary
     far.push(&[], &[&file], "file").assert_succeeded();
     assert!(at("file"));
     far.push(&[], &[&file], "new/").assert_succeeded();
     assert!(at("new/inner"));
-    // whether the target is there changes nothing
+    // the result is the same if the target exists
     let before = tree(&far.target);
     far.push(&[], &[&folder], "renamed").assert_succeeded();
     far.push(&[], &[&folder], "into/").assert_succeeded();
@@ -174,7 +174,7 @@ fn temporary_files_are_not_copied() {
     let outcome = far.pull(&[], &["folder"], back.to_str().unwrap());
     assert!(outcome.assert_succeeded().said("not copied: "));
     assert_eq!(names(&back), [".lighthaul-notes", "x"]);
-    // into itself, where its own mark lies
+    // into itself, where its own mark is
     let (place, inner) = (far.place("folder"), far.place("folder/in"));
     far.run(&[], &[&place, &inner]);
     let is_lock_file = |path: &std::path::PathBuf| path.to_string_lossy().ends_with(".lock");
@@ -190,7 +190,7 @@ fn directory_created_for_a_failed_copy_is_removed() {
         far.pull(&[], &[source], &place).assert_failed(3, "nothing");
         assert!(!back.exists(), "{source}");
     }
-    // and one that was there, or that an empty one came to, stays
+    // an existing directory stays, also if an empty one was copied to it
     fs::create_dir(far.target.join("empty")).unwrap();
     far.pull(&[], &["empty/"], &place).assert_succeeded();
     far.pull(&[], &["nothing"], &place)

@@ -1,4 +1,4 @@
-//! Two sides: the one that types, with a configuration to itself, and a daemon that listens.
+//! Two sides: a client with its own configuration, and a daemon.
 
 use std::ops::Deref;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -9,31 +9,31 @@ use crate::running::{Outcome, Running};
 use crate::scratch::{Scratch, names};
 use crate::stage::Stage;
 
-/// The side that types commands.
+/// The client side.
 #[derive(Debug)]
 pub(crate) struct Near {
     scratch: Scratch,
-    /// Where it is, if not on this host.
+    /// Host of the stage that it runs on, if not this one.
     pub(crate) stage: Option<Stage>,
 }
 
-/// A daemon, its target directory, and the side that calls it.
+/// A daemon, its target directory, and its client.
 #[derive(Debug)]
 pub(crate) struct Far {
-    /// The daemon; it ends before its files and its network go.
+    /// The daemon. It ends before its files and its network are removed.
     pub(crate) daemon: Running,
-    /// The caller.
+    /// The client.
     pub(crate) near: Near,
-    /// The port it listens on.
+    /// Port of the daemon.
     pub(crate) port: u16,
-    /// Its key.
+    /// Key of the daemon.
     pub(crate) pin: String,
-    /// The directory that things are copied to and from.
+    /// Directory that files are copied to and from.
     pub(crate) target: PathBuf,
 }
 
 impl Near {
-    /// A caller for the test `name`.
+    /// A client for the test `name`.
     pub(crate) fn new(name: &str, stage: Option<Stage>) -> Self {
         Self {
             scratch: Scratch::new(name),
@@ -71,12 +71,12 @@ impl Near {
         Running::start(command).finish()
     }
 
-    /// The caller's key.
+    /// The client's key.
     pub(crate) fn key(&self) -> PathBuf {
         self.at("key")
     }
 
-    /// The file of keys that may call the daemon.
+    /// File with the keys that the daemon accepts.
     pub(crate) fn allowed(&self) -> PathBuf {
         self.at("allowed")
     }
@@ -104,7 +104,7 @@ impl Far {
         Self::with(near, serve, options)
     }
 
-    /// Starts a daemon on this host, as `change` has it.
+    /// Starts a daemon on this host, with its command changed by `change`.
     pub(crate) fn start_as(name: &str, change: impl FnOnce(&mut Command)) -> Self {
         let near = Near::new(name, None);
         let mut serve = near.lighthaul(&["serve", "--listen", "127.0.0.1:0"]);
@@ -132,7 +132,7 @@ impl Far {
         Self::with(near, shell, &[])
     }
 
-    /// Starts what `serve` is, with `options` more, for `near` to call.
+    /// Starts the command `serve` with further `options`, as the daemon for `near`.
     pub(crate) fn with(near: Near, mut serve: Command, options: &[&str]) -> Self {
         let mut key = near.lighthaul(&["key", "--key"]);
         key.arg(near.key());
@@ -177,7 +177,7 @@ impl Far {
         }
     }
 
-    /// Starts a daemon in the place of one that has died.
+    /// Starts a daemon instead of one that has died.
     pub(crate) fn restart(&mut self) {
         self.daemon.kill();
         let (host, address) = match self.near.stage {

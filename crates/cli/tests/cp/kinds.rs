@@ -166,7 +166,7 @@ fn entries_of_another_type_stay_without_delete_or_when_excluded() {
     }
     assert_eq!(fs::read(target.join("d1")).unwrap(), b"x");
     assert_eq!(names(&target.join("extra")), ["old"]);
-    // what a rule keeps is in the way, and the rest is deleted all the same
+    // protected files prevent the replacement, and the rest is deleted
     let options = ["--delete", "-y", "--exclude", "old"];
     fs::remove_file(target.join("extra/old")).unwrap();
     let outcome = far.run(&options, &[&from, &far.place("kk")]);

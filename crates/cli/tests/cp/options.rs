@@ -52,10 +52,7 @@ fn summary_says_verified_only_for_compared_files() {
         verified(&["--verify=none"], "NOT verified (--verify=none)"),
         false
     );
-    assert_eq!(
-        verified(&[], "up to date"),
-        true
-    );
+    assert_eq!(verified(&[], "up to date"), true);
     assert_eq!(verified(&["-c"], "up to date, verified"), true);
 }
 

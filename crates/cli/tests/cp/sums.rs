@@ -1,4 +1,4 @@
-//! Lists of hashes: written as other tools write them, and compared with what is there.
+//! Lists of hashes, written in the formats of other tools and compared with files.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -106,7 +106,7 @@ fn verify_lists_different_missing_and_malformed_entries() {
         .open(folder.join("b/large"))
         .unwrap();
     std::os::unix::fs::FileExt::write_all_at(&large, b"!", 2_999_999).unwrap();
-    // a pipe must not hold it up
+    // a pipe must not block it
     fs::remove_file(folder.join("b/c/with space")).unwrap();
     let pipe = Command::new("mkfifo")
         .arg(folder.join("b/c/with space"))

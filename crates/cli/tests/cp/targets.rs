@@ -1,4 +1,4 @@
-//! Sources and targets that cannot be opened, written or trusted, and what is left of them: nothing.
+//! Sources and targets that cannot be opened, written or trusted. No file remains.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -157,7 +157,7 @@ fn full_disk_is_reported_and_left_clean() {
         return;
     }
     let far = Far::start_after("full", "mount -t tmpfs -o size=4m none \"$1\"");
-    // what the daemon sees of its own mount
+    // the daemon's view of its own mount
     let inside = format!("/proc/{}/root{}", far.daemon.id(), far.target.display());
     let inside = Path::new(&inside);
     let large = far.near.file("large", 8 << 20);
@@ -167,7 +167,7 @@ fn full_disk_is_reported_and_left_clean() {
     far.push(&["--no-udp"], &[&large], "x")
         .assert_failed(11, "has room for");
     assert!(names(inside).is_empty());
-    // which a dry run foretells
+    // a dry run reports it in advance
     far.push(&["-n"], &[&large], "x")
         .assert_failed(11, "has room for");
     let many = far.near.folder("many");
@@ -182,11 +182,11 @@ fn full_disk_is_reported_and_left_clean() {
         "{:?}",
         left.keys()
     );
-    // and what fits still does
+    // files that fit are still copied
     let small = far.near.file("small", 1 << 20);
     far.push(&[], &[&small], "y").assert_succeeded();
     assert!(look(&inside.join("y")) == look(&small));
-    // beside what it replaces, until it is whole
+    // beside the file that it replaces, until it is complete
     let large = far.near.file("larger", 7 << 19);
     far.push(&[], &[&large], "y")
         .assert_failed(11, "has room for 3.00 MiB");

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::far::{Far, Near};
 use crate::running::becomes_true;
 
-/// A daemon with metrics, and where they are.
+/// A daemon with metrics, and their address.
 fn watched(name: &str, options: &[&str]) -> (Far, String) {
     let options = [&["--metrics-listen", "127.0.0.1:0"], options].concat();
     let mut far = Far::start(name, &options);

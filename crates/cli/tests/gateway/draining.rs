@@ -24,7 +24,7 @@ fn stopped_ingress_drains_its_sessions() {
     ends.program.read_exact(&mut beginning).unwrap();
     signal(&pair.ingress, "TERM");
     pair.ingress.says("stopping with 1 running sessions");
-    becomes_true("nobody is let in any more", || {
+    becomes_true("no more programs are accepted", || {
         let address = SOCKS.parse().unwrap();
         let call =
             || Ok(std::net::TcpStream::connect(std::net::SocketAddr::clone(&address)).is_err());

@@ -99,7 +99,7 @@ fn links_of_one_key_are_limited() {
         return;
     };
     let pin = say(&["key", "--key", pair.scratch.at("b-key").to_str().unwrap()]);
-    // another gateway with the key of the first
+    // another gateway that has the key of the first
     let mut second = other_ingress(&pair, &pin);
     let told = second.says("WARN 10.77.0.2:4810: ");
     assert!(
@@ -144,7 +144,7 @@ fn unknown_gateway_gets_one_error() {
     assert!(told.contains("--gateway"), "{told}");
     assert_refused_at_once(&pair);
 
-    // what was refused comes back by itself once it may
+    // a refused gateway connects by itself when its key is allowed
     let allowed = allowed.to_str().unwrap();
     say(&["allow", &key, "other", "--gateway", "--allowed", allowed]);
     becomes_true("the link is up", || {
@@ -158,7 +158,7 @@ fn unknown_gateway_gets_one_error() {
     assert_eq!(
         count("WARN 10.77.0.2:4810: "),
         1,
-        "it is told once: {told:?}"
+        "it is reported once: {told:?}"
     );
     assert_eq!(
         count("connected to"),
@@ -167,7 +167,7 @@ fn unknown_gateway_gets_one_error() {
     );
 }
 
-/// Insists that a refused gateway shows that, and sends its programs away without delay.
+/// Asserts that a refused gateway reports it, and refuses its programs without delay.
 fn assert_refused_at_once(pair: &Pair) {
     becomes_true("the refusal is shown", || {
         shown(&pair.scratch, "a")["refused"] == true
@@ -202,7 +202,7 @@ fn silent_program_times_out() {
     becomes_true("nothing is left of it", || files() == before);
 }
 
-/// An ingress with another key in place of the one that is gone.
+/// Starts an ingress with another key instead of the one that has ended.
 fn other_ingress(pair: &Pair, pin: &str) -> Running {
     let mut command = gateway(&pair.stage, &pair.scratch, "a");
     command

@@ -86,7 +86,7 @@ impl Sum {
         })
     }
 
-    /// Says what is wrong if `taken` is not what the list says.
+    /// Compares `taken` with the line. The error describes the difference.
     pub fn compare(&self, taken: &FileSums) -> Result<(), String> {
         if let Some(size) = self.size.filter(|size| *size != taken.size) {
             return Err(format!("it has {} bytes, not {size}", taken.size));

@@ -81,7 +81,9 @@ fn remove(folder: impl AsFd, name: &OsStr, path: &[u8], removal: &Removal<'_>) -
 /// Empties the directory `name`. Returns true if nothing was kept.
 fn empty(folder: impl AsFd, name: &OsStr, path: &[u8], removal: &Removal<'_>) -> io::Result<bool> {
     if removal.depth >= DEPTH_MAX {
-        return Err(io::Error::other("directories are nested more than 400 deep"));
+        return Err(io::Error::other(
+            "directories are nested more than 400 deep",
+        ));
     }
     let inner = enter(folder, name)?;
     let deeper = Removal {

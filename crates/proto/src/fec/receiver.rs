@@ -289,7 +289,7 @@ impl Receiver {
         }
     }
 
-    /// Reports the end of the stream once all messages have arrived, or the wait for them is over.
+    /// Reports the end of the stream once all messages have arrived, or the wait for them has ended.
     fn check_end(&mut self, now: Instant) {
         let (Some(end), Some(settled)) = (self.end, self.settled) else {
             return;

@@ -206,7 +206,7 @@ impl Receiver {
         });
     }
 
-    /// Returns the tally once the wait for reordered datagrams is over.
+    /// Returns the tally once the wait for reordered datagrams has ended.
     fn tally(&mut self, now: Instant) -> Option<Transmit> {
         if self.settling.is_none_or(|settling| now < settling.at) {
             return None;

@@ -52,7 +52,7 @@ pub enum SenderEvent {
         /// Number of the blast.
         round: u16,
     },
-    /// The receiver requested a pause within a running blast (RBUDP+), or the pause is over.
+    /// The receiver requested a pause within a running blast (RBUDP+), or the pause has ended.
     Paused(bool),
     /// A whole blast brought no new packet to the receiver. The next blast begins.
     Barren {

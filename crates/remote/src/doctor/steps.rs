@@ -204,7 +204,8 @@ impl Steps<'_> {
         });
         match asked.and_then(|()| agreed(session)) {
             Ok(_) => {
-                self.report.fine("allowed", "the daemon accepts this user's key");
+                self.report
+                    .fine("allowed", "the daemon accepts this user's key");
                 true
             }
             Err(error) if error.code == Code::Permission => {

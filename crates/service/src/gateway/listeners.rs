@@ -37,7 +37,12 @@ impl ProgramListeners {
             let text = "there is no listener for programs: give --socks, --connect, --forward or --transparent";
             return Err(Error::new(Code::Usage, text));
         }
-        let failed = |e| Error::new(Code::Network, format!("cannot accept connections of programs: {e}"));
+        let failed = |e| {
+            Error::new(
+                Code::Network,
+                format!("cannot accept connections of programs: {e}"),
+            )
+        };
         let shares = HostShares::new(settings.sessions as u64);
         let doors =
             ProxyListeners::open(doors, ways, shares, settings.keepalive).map_err(failed)?;

@@ -157,8 +157,9 @@ impl TargetFolder {
         let is_folder = there.kind == FileType::Directory;
         let place = at.display();
         if self.name.as_ref() == Some(&entry.path) && is_folder && entry.kind != EntryKind::Folder {
-            let text =
-                format!("cannot replace {place}: it is a directory; write {place}/ to copy into it");
+            let text = format!(
+                "cannot replace {place}: it is a directory; write {place}/ to copy into it"
+            );
             return Err(Error::new(Code::Open, text));
         }
         let is_link = there.kind == FileType::Symlink && matches!(entry.kind, EntryKind::File(_));
