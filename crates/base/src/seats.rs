@@ -371,16 +371,16 @@ impl fmt::Display for Full {
             Within::Identity => {
                 write!(
                     f,
-                    "your key already holds {most}, the most that one key may have"
+                    "your key already holds {most}, the maximum of one key"
                 )
             }
             Within::Host => write!(
                 f,
-                "your address already holds {most}, the most that one address may have"
+                "your address already holds {most}, the maximum of one address"
             ),
             Within::Site => write!(
                 f,
-                "your network already holds {most}, the most that one network may have"
+                "your network already holds {most}, the maximum of one network"
             ),
             Within::All => write!(f, "all {most} are in use"),
         }

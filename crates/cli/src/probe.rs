@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Probe) -> Result<(), Error> {
     if args.host.is_none() && args.disk.is_none() {
         return Err(Error::new(
             Code::Usage,
-            "say which host to probe, or which --disk",
+            "give a host to probe, or --disk DIR",
         ));
     }
     if let Some(host) = &args.host {
@@ -54,7 +54,7 @@ fn wanted(args: &Probe) -> Result<Vec<(&'static str, measure::MeasureMode)>, Err
         Some((name, _)) if !args.what.contains(&What::All) => Err(Error::new(
             Code::Usage,
             format!(
-                "{name} needs datagrams, and none passes a gateway: --what tcp,ptcp can be measured"
+                "{name} needs datagrams, which do not pass a gateway: use --what tcp,ptcp"
             ),
         )),
         _ => Ok(streams),

@@ -181,7 +181,7 @@ impl Drop for Running {
     }
 }
 
-/// Small payloads are a matter of luck: they run until this much has crossed, or so often.
+/// Results of small payloads vary, so they are repeated until this much was sent, or this often.
 const RUN_BYTES: u64 = 200_000_000;
 const RUNS_MAX: u64 = 30;
 const RUNS_MIN: u64 = 3;

@@ -39,7 +39,7 @@ impl Place {
             return Self::daemon(rest).ok_or_else(|| {
                 Error::new(
                     Code::Usage,
-                    format!("{text} should read lh://HOST[:PORT]/PATH"),
+                    format!("invalid place {text}: write lh://HOST[:PORT]/PATH"),
                 )
             });
         }
@@ -48,7 +48,7 @@ impl Place {
             && scheme.bytes().all(|octet| octet.is_ascii_alphanumeric())
         {
             let text = format!(
-                "{text} is not understood: write lh://HOST[:PORT]/PATH, or HOST:PATH for ssh"
+                "invalid place {text}: write lh://HOST[:PORT]/PATH, or HOST:PATH for ssh"
             );
             return Err(Error::new(Code::Usage, text));
         }

@@ -109,7 +109,7 @@ fn own_name() -> Result<String, Error> {
     let path = "/proc/sys/kernel/hostname";
     let name = fs::read_to_string(path);
     name.map(|name| name.trim().to_owned())
-        .map_err(|_| misuse("this host has no name: say with --node what the scheduler calls it"))
+        .map_err(|_| misuse("this host has no name: give its name in the topology with --node"))
 }
 
 fn misuse(text: &str) -> Error {

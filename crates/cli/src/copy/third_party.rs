@@ -76,10 +76,10 @@ fn check(args: &Cp, from: &Place, target: &Place) -> Result<(), Error> {
         return Ok(());
     }
     if args.via.far.pin.is_some() {
-        return refuse("--pin is the key of one daemon, and here are two: use `lighthaul trust`");
+        return refuse("--pin names one key, but this copy has two daemons: use `lighthaul trust`");
     }
     if args.via.far.token_file.is_some() || env::var_os("LIGHTHAUL_TOKEN").is_some() {
-        return refuse("a token is for one daemon, and here are two: use a key that both allow");
+        return refuse("a token is for one daemon, but this copy has two: use a key that both allow");
     }
     Ok(())
 }

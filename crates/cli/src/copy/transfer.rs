@@ -38,7 +38,7 @@ pub(crate) fn copy(args: &Cp, printer: &mut Printer) -> Result<Summary, Error> {
         return Err(Error::new(Code::Usage, "all sources must be on one host"));
     }
     if sources.len() > 1 && !target.path().ends_with(b"/") {
-        let text = "several sources need a directory to go to: end the target with a slash";
+        let text = "several sources need a directory as target: end it with a slash";
         return Err(Error::new(Code::Usage, text));
     }
     confirm(&args.choice, &args.paths)?;

@@ -22,7 +22,7 @@ pub(crate) fn run(args: &LabFigures) -> Result<u8, Error> {
         print(&figure.picture.display().to_string());
         for difference in figure.differences {
             is_as_accepted = false;
-            say(&format!("  not as accepted: {difference}"));
+            say(&format!("  differs from the accepted table: {difference}"));
         }
     }
     Ok(if is_as_accepted {

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<u8, Error> {
         LabArgs::On { host, command } => {
             let (program, rest) = command
                 .split_first()
-                .ok_or_else(|| usage(&"say which command"))?;
+                .ok_or_else(|| usage(&"give a command to run"))?;
             let error = command_on(host, program)
                 .map_err(|e| usage(&e))?
                 .args(rest)

@@ -181,7 +181,7 @@ fn sentence(report: &Report) -> String {
     let micros = |micros: u64| millis(Duration::from_micros(micros));
     let unread = match report.unread {
         0 => String::new(),
-        unread => format!(", {unread} not taken"),
+        unread => format!(", {unread} not read"),
     };
     format!(
         "{} of {} delivered: {} repaired, {} late, {} lost{unread}; latency {} at the median, 99 % within {}",

@@ -149,7 +149,7 @@ impl Consumer<Outcome> for Checker<'_> {
                 Err(text) => ("differs", text),
             },
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                ("missing", "it is not there".to_owned())
+                ("missing", "it is missing".to_owned())
             }
             Err(error) if leaves_root(&error) => {
                 ("unreadable", "it is outside the directory".to_owned())

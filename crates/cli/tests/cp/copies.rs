@@ -207,7 +207,7 @@ fn several_sources_need_a_target_directory() {
     far.push(&[], &[&x, &y, &folder], "all/").assert_succeeded();
     assert_eq!(names(&far.target.join("all")), ["folder", "x", "y"]);
     far.push(&[], &[&x, &y], "one")
-        .assert_failed(1, "end the target with a slash");
+        .assert_failed(1, "end it with a slash");
     let twin = far.near.folder("twin");
     let twin = [twin.join("x"), x.clone()];
     fs::write(&twin[0], "other").unwrap();

@@ -121,7 +121,7 @@ fn doctor_distinguishes_name_port_key_and_access_faults() {
     let outcome = run(&["doctor", "--json", &other]);
     talk.join().unwrap();
     assert_eq!(outcome.code, Some(10), "{outcome:?}");
-    assert_has(&step(&outcome, "tls", "fail").1, "is what listens on port");
+    assert_has(&step(&outcome, "tls", "fail").1, "listens on port");
 }
 
 #[test]

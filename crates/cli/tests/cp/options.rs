@@ -132,7 +132,7 @@ fn usage_errors_are_reported_before_connecting() {
     far.run(&[], &[&place, "lh://other/x", "here/"])
         .assert_failed(1, "must be on one host");
     far.run(&[], &[file, "lh://no-path"])
-        .assert_failed(1, "should read lh://HOST[:PORT]/PATH");
+        .assert_failed(1, "write lh://HOST[:PORT]/PATH");
     for (option, value) in [
         ("--rate", "0"),
         ("--rate", "0b/s"),

@@ -91,7 +91,7 @@ fn vbtp_follows_the_vector() {
         far.push(options, &[&source], "x").assert_failed(1, words);
     };
     wrong(&["--protocol", "vbtp"], "give it with --trc");
-    wrong(&["--protocol", "tcp", "--trc", vector], "leave --trc out");
+    wrong(&["--protocol", "tcp", "--trc", vector], "omit --trc");
     wrong(&["--trc", "0s-2s 4Mb/s, 1s-5s 9Mb/s"], "step 2");
     wrong(&["--trc", "0s-2s 0Mb/s"], "step 1");
 }

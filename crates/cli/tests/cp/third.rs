@@ -325,7 +325,7 @@ fn no_relay_and_options_for_one_daemon_are_refused() {
         .assert_failed(13, "serve --no-relay");
     let token = pair.a.near.file("token", 10);
     for (options, words) in [
-        (["--pin", &pair.a.pin], "--pin is the key of one daemon"),
+        (["--pin", &pair.a.pin], "--pin names one key"),
         (
             ["--token-file", token.to_str().unwrap()],
             "a token is for one",

@@ -185,7 +185,7 @@ fn copy_reports_an_unreachable_target() {
             1,
             "--protocol rbudp needs datagrams",
         ),
-        (&vector, "lh://b:4811/x", 1, "a circuit is for datagrams"),
+        (&vector, "lh://b:4811/x", 1, "circuits need datagrams"),
     ] {
         let outcome = site.cp(options, &[file, target]);
         let outcome = outcome.assert_failed(code, words);
@@ -373,7 +373,7 @@ fn gateway_password_is_required() {
         command.env("LIGHTHAUL_GATEWAY", format!("{who}@{SOCKS}"));
         Running::start(command).finish()
     };
-    said("alice:other", &ls).assert_failed(13, "knows no such name");
+    said("alice:other", &ls).assert_failed(13, "rejects the name or the password");
     said("alice:s@cret", &ls).assert_succeeded();
     // an unreadable reply is not repeated to the user
     let mut unread = site.lighthaul(&ls);

@@ -23,7 +23,7 @@ pub enum Refusal {
     Busy,
     /// The other gateway refuses links of this one.
     #[error(
-        "the other gateway refuses this one; the log and `lighthaul gateway status` here say so"
+        "the other gateway refuses this one; see the log and `lighthaul gateway status` here"
     )]
     Rejected,
     /// The connection failed on its way.

@@ -32,7 +32,7 @@ pub(super) fn examine(
         round_trip(&checkup, None, report);
         report.fine(
             "udp",
-            "no datagram passes a gateway: TCP carries copies there",
+            "datagrams do not pass a gateway: copies use TCP",
         );
         return;
     }
@@ -72,7 +72,7 @@ fn clocks(checkup: &Checkup, report: &mut Report<'_>) {
     if seconds.abs() < CLOCK_SECONDS {
         report.fine("clock", &text);
     } else {
-        let advice = "times of files will look wrong: let NTP or chrony keep both";
+        let advice = "file times will be wrong: synchronize both clocks, for example with chrony";
         report.warn("clock", &text, advice);
     }
 }
@@ -141,11 +141,11 @@ fn round_trip(checkup: &Checkup, rate: Option<Rate>, report: &mut Report<'_>) {
 fn udp_buffers(side: &str, facts: &HostFacts, need: u64, report: &mut Report<'_>) {
     let need = need.clamp(BUFFER_MIN, BUFFER_MAX);
     let granted = facts.receive_bytes.min(facts.send_bytes);
-    let text = format!("the kernel {side} grants {} to UDP", Size(granted));
+    let text = format!("the kernel {side} allows UDP buffers of {}", Size(granted));
     if granted >= need {
         return report.fine("buffers", &text);
     }
-    let text = format!("{text}, and {} are needed", Size(need));
+    let text = format!("{text}, but {} are needed", Size(need));
     let bytes = need.next_power_of_two();
     let advice = format!("{side}: `sysctl -w net.core.rmem_max={bytes} net.core.wmem_max={bytes}`");
     report.warn("buffers", &text, &advice);
@@ -155,11 +155,11 @@ fn tcp_buffers(side: &str, facts: &HostFacts, need: u64, report: &mut Report<'_>
     let granted = facts.tcp_receive_bytes.min(facts.tcp_send_bytes);
     // half of a receive buffer is the kernel's own, unless tcp_adv_win_scale says otherwise
     let need = need.saturating_mul(2);
-    let text = format!("the kernel {side} grants {} to TCP", Size(granted));
+    let text = format!("the kernel {side} allows TCP buffers of {}", Size(granted));
     if granted >= need {
         return report.fine("buffers", &text);
     }
-    let text = format!("{text}, and {} are needed", Size(need));
+    let text = format!("{text}, but {} are needed", Size(need));
     let bytes = need.next_power_of_two();
     let advice = format!(
         "{side}: `sysctl -w net.ipv4.tcp_rmem=\"4096 131072 {bytes}\" net.ipv4.tcp_wmem=\"4096 16384 {bytes}\"`"
@@ -177,14 +177,14 @@ fn offload(checkup: &Checkup, report: &mut Report<'_>) {
     if lacking.is_empty() {
         return report.fine(
             "offload",
-            "both kernels cut and coalesce batches of datagrams",
+            "both kernels support batches of datagrams (UDP GSO and GRO)",
         );
     }
     let text = format!(
-        "the kernel {} does not cut or coalesce batches of datagrams",
+        "the kernel {} does not support batches of datagrams (UDP GSO and GRO)",
         lacking.join(" and ")
     );
-    let advice = "each datagram costs a system call; Linux 5.0 or newer does better";
+    let advice = "each datagram needs a system call; use Linux 5.0 or newer";
     report.warn("offload", &text, advice);
 }
 

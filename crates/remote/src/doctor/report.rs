@@ -63,9 +63,9 @@ impl<'a> Report<'a> {
     /// Returns the result of all checks.
     pub(super) const fn finish(self) -> Diagnosis {
         let (outcome, text) = match (self.failed, self.warned) {
-            (Some(_), _) => ("fail", "copies will not work, or not as they should"),
-            (None, true) => ("warn", "copies work, but could do better"),
-            (None, false) => ("ok", "nothing is in the way"),
+            (Some(_), _) => ("fail", "copies will fail, or will be impaired"),
+            (None, true) => ("warn", "copies work, but could be faster"),
+            (None, false) => ("ok", "all checks passed"),
         };
         Diagnosis {
             outcome,
