@@ -369,10 +369,7 @@ impl fmt::Display for Full {
         let most = self.most;
         match self.within {
             Within::Identity => {
-                write!(
-                    f,
-                    "your key already holds {most}, the maximum of one key"
-                )
+                write!(f, "your key already holds {most}, the maximum of one key")
             }
             Within::Host => write!(
                 f,

@@ -53,9 +53,7 @@ fn wanted(args: &Probe) -> Result<Vec<(&'static str, measure::MeasureMode)>, Err
     match others.first() {
         Some((name, _)) if !args.what.contains(&What::All) => Err(Error::new(
             Code::Usage,
-            format!(
-                "{name} needs datagrams, which do not pass a gateway: use --what tcp,ptcp"
-            ),
+            format!("{name} needs datagrams, which do not pass a gateway: use --what tcp,ptcp"),
         )),
         _ => Ok(streams),
     }

@@ -53,7 +53,8 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
     let tokens = args.tokens.clone().unwrap_or_else(paths::tokens);
     check_lists(&[&allowed, &tokens])?;
     let root = args.root.as_deref().ok_or_else(|| {
-        let text = "--root DIR is required: the directory to serve (--root / serves the whole host)";
+        let text =
+            "--root DIR is required: the directory to serve (--root / serves the whole host)";
         Error::new(Code::Usage, text)
     })?;
     Ground::beneath(root).map_err(|e| Error::file(Code::Open, "cannot serve", root, &e))?;

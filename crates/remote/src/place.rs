@@ -47,9 +47,8 @@ impl Place {
             && !scheme.is_empty()
             && scheme.bytes().all(|octet| octet.is_ascii_alphanumeric())
         {
-            let text = format!(
-                "invalid place {text}: write lh://HOST[:PORT]/PATH, or HOST:PATH for ssh"
-            );
+            let text =
+                format!("invalid place {text}: write lh://HOST[:PORT]/PATH, or HOST:PATH for ssh");
             return Err(Error::new(Code::Usage, text));
         }
         let (host, path) = if let Some(end) = text.find("]:") {

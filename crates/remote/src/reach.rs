@@ -70,7 +70,10 @@ pub fn ask<M: Topic>(via: &Route, place: &Place, request: &M::Request) -> Result
 /// Waits for the far side to agree to what we want; answers the names of the protocols that it has.
 pub fn agreed(session: &Session) -> Result<Vec<String>, Error> {
     let Message::Welcome { protocols } = session.hear()? else {
-        return Err(Error::new(Code::Protocol, "the peer did not accept the request"));
+        return Err(Error::new(
+            Code::Protocol,
+            "the peer did not accept the request",
+        ));
     };
     Ok(protocols)
 }

@@ -66,7 +66,10 @@ fn reason(facts: &PathFacts) -> (Protocol, String) {
     }
     if let Some(bytes) = facts.bytes.filter(|bytes| is_little(*bytes)) {
         let size = Size(bytes);
-        return (Protocol::Tcp, format!("{size} is too little to need another protocol"));
+        return (
+            Protocol::Tcp,
+            format!("{size} is too little to need another protocol"),
+        );
     }
     if facts.shared {
         // where nothing is lost and answers come at once, one stream gets its whole share

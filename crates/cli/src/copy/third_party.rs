@@ -79,7 +79,9 @@ fn check(args: &Cp, from: &Place, target: &Place) -> Result<(), Error> {
         return refuse("--pin names one key, but this copy has two daemons: use `lighthaul trust`");
     }
     if args.via.far.token_file.is_some() || env::var_os("LIGHTHAUL_TOKEN").is_some() {
-        return refuse("a token is for one daemon, but this copy has two: use a key that both allow");
+        return refuse(
+            "a token is for one daemon, but this copy has two: use a key that both allow",
+        );
     }
     Ok(())
 }

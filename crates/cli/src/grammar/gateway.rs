@@ -341,7 +341,7 @@ pub(crate) struct ChannelArgs {
     pub(crate) far_node: Option<String>,
 }
 
-/// Gateways that share one channel by turns; each has its whole rate for a part of the time.
+/// Gateways that share one channel in turn; each has its whole rate for a part of the time.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Cluster")]
 pub(crate) struct ClusterArgs {

@@ -340,7 +340,7 @@ fn delete_removes_exactly_the_extra_files() {
         let line = format!("lighthaul: removed {path}");
         assert!(outcome.err.contains(&line), "{path}: {outcome:?}");
     }
-    assert!(outcome.said(" 6 removed, "), "{outcome:?}");
+    assert!(outcome.said(" 6 removed"), "{outcome:?}");
     let mut expected = paths(&folder);
     expected.insert("shed/kept.log".to_owned());
     assert_eq!(paths(&copy), expected);

@@ -172,7 +172,7 @@ fn doctor_detects_a_small_path_mtu() {
     let (text, advice) = step(&outcome, "mtu", "warn");
     assert_has(
         &text,
-        "packets of 1400 bytes pass, though this host's device takes 9000",
+        "packets of 1400 bytes pass, but this host's interface has an MTU of 9000",
     );
     assert_has(&advice, "mtu 1400");
 }
@@ -293,7 +293,7 @@ fn doctor_shows_the_last_hop_before_a_blocked_port() {
     let outcome = near.run(near.lighthaul(&["doctor", "--json", "b:4810"]));
     assert_eq!(outcome.code, Some(10), "{outcome:?}");
     let (text, advice) = step(&outcome, "tcp", "fail");
-    assert_has(&text, "10.77.0.3:4810 is not reached");
+    assert_has(&text, "cannot reach 10.77.0.3:4810");
     assert_has(
         &advice,
         "the last hop that answers is 10.77.0.2, 1 hops away",

@@ -193,7 +193,7 @@ fn serve_requires_root() {
     let far = Far::start("rootless", &[]);
     far.near
         .run(far.near.lighthaul(&["serve", "--listen", "127.0.0.1:0"]))
-        .assert_failed(1, "say which directory to serve: --root DIR");
+        .assert_failed(1, "--root DIR is required: the directory to serve");
 }
 
 #[test]

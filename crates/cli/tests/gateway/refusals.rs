@@ -42,15 +42,15 @@ fn refused_targets_are_reported_to_programs() {
     };
     assert_eq!(pair.reach("10.77.0.1:9").unwrap_err(), 2);
     pair.egress
-        .says("10.77.0.1:9 was not reached: the gateway does not allow this target");
+        .says("cannot reach 10.77.0.1:9: the gateway does not allow this target");
     let (listener, address) = pair.target();
     drop(listener);
     assert_eq!(pair.reach(&address.to_string()).unwrap_err(), 5);
     pair.egress
-        .says("was not reached: the target refused the connection");
+        .says(": the target refused the connection");
     assert_eq!(pair.reach("absent.invalid:80").unwrap_err(), 4);
     pair.egress
-        .says("absent.invalid:80 was not reached: the target's name cannot be resolved");
+        .says("cannot reach absent.invalid:80: the target's name cannot be resolved");
     for (target, status) in [
         ("10.77.0.1:9", "HTTP/1.1 403 "),
         (&address.to_string(), "HTTP/1.1 502 "),
@@ -103,7 +103,7 @@ fn links_of_one_key_are_limited() {
     let mut second = other_ingress(&pair, &pin);
     let told = second.says("WARN 10.77.0.2:4810: ");
     assert!(
-        told.contains("your key already holds 1, the most that one key may have"),
+        told.contains("your key already holds 1, the maximum of one key"),
         "{told}"
     );
     let mut ends = pair.session();

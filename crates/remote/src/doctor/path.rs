@@ -30,10 +30,7 @@ pub(super) fn examine(
     clocks(&checkup, report);
     if through {
         round_trip(&checkup, None, report);
-        report.fine(
-            "udp",
-            "datagrams do not pass a gateway: copies use TCP",
-        );
+        report.fine("udp", "datagrams do not pass a gateway: copies use TCP");
         return;
     }
     let passes = udp(session, &checkup, report);
