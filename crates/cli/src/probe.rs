@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::grammar::probe::{Probe, What};
 use crate::output::print::{print, print_json};
 
-/// Measures what was asked for, one thing after the other.
+/// Runs the requested measurements in order.
 pub(crate) fn run(args: &Probe) -> Result<(), Error> {
     if args.host.is_none() && args.disk.is_none() {
         return Err(Error::new(

@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
             keys: allowed.clone(),
             tokens,
         },
-        // where nothing is outside, nothing need be kept in
+        // with the root /, no path is outside
         root: args.root.clone().filter(|root| root != Path::new("/")),
         plain: args.plain,
         relay: !args.no_relay,

@@ -35,7 +35,7 @@ pub fn emulate(case: &Case, say: fn(&str)) -> Result<Option<f64>> {
     Ok(Some(goodput))
 }
 
-/// The median of few runs, which a disturbance does not reach; the mean of many, which luck differs in.
+/// Returns the median of few runs, which ignores a disturbance, or the mean of many, which averages random results.
 fn typical(seconds: &mut [f64]) -> f64 {
     seconds.sort_by(f64::total_cmp);
     if seconds.len() as u64 > RUNS_MIN {
@@ -163,7 +163,7 @@ impl Drop for Folder {
     }
 }
 
-/// A process that ends when this value goes, and what it says.
+/// Process that ends when this value is dropped, and its output.
 struct Running(Child, Option<BufReader<ChildStderr>>, fn(&str));
 
 impl Drop for Running {

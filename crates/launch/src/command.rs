@@ -28,7 +28,7 @@ pub fn command(words: &[OsString], gateway: &str) -> Result<Command, StartError>
     Ok(command)
 }
 
-/// The library, beside this program or where `make install` puts it.
+/// Returns the path of the library: beside this program, or where `make install` puts it.
 fn library() -> Result<PathBuf, StartError> {
     let own = env::current_exe().map_err(|why| {
         StartError::ours(format!("cannot determine the path of this program: {why}"))
@@ -45,7 +45,7 @@ fn library() -> Result<PathBuf, StartError> {
             "cannot find the library that captures connections, neither {beside} nor {installed}: run `make install`, or copy it there"
         ))
     })?;
-    // the dynamic linker takes both for ends of names
+    // the dynamic linker reads both as separators
     if library
         .as_os_str()
         .as_bytes()

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::elf::Elf;
 use crate::failure::StartError;
 
-/// The file of a command, as a shell finds it.
+/// Returns the file of a command, with the search of a shell.
 pub(crate) fn find(name: &OsStr) -> Result<PathBuf, StartError> {
     let is_path = name.as_bytes().contains(&b'/');
     let folders = env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());

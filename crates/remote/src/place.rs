@@ -104,7 +104,7 @@ impl Place {
         })
     }
 
-    /// Its path.
+    /// Returns the path.
     pub fn path(&self) -> &[u8] {
         match self {
             Self::Here(path) => path.as_os_str().as_bytes(),
@@ -130,7 +130,7 @@ impl Place {
     }
 }
 
-/// The same path, seen from the home that ssh begins in; `~` is that, as it is for scp.
+/// Returns the path relative to the home directory, where ssh starts. `~` is that directory, as for scp.
 fn from_home(path: &str) -> Option<&str> {
     let path = match path.strip_prefix('~') {
         None => path,
@@ -140,7 +140,7 @@ fn from_home(path: &str) -> Option<&str> {
     Some(if path.is_empty() { "./" } else { path })
 }
 
-/// The same path; `.` and `..` are directories whatever is there, so that the slash behind them goes without saying.
+/// Returns the path. `.` and `..` are always directories, so a slash is added to them.
 fn with_slash(path: &str) -> String {
     let slash = match path.rsplit('/').next() {
         Some("." | "..") => "/",
@@ -207,7 +207,7 @@ mod tests {
         #[test]
         fn arbitrary_text_is_a_place_or_a_usage_error(text in "(lh://)?[a@\\[\\]:/.0-9é ]{0,20}") {
             match Place::parse(&text) {
-                // a place here is what was written, perhaps with a slash; elsewhere it has a path
+                // a local place equals its text, perhaps with a slash; a remote one has a path
                 Ok(place @ Place::Here(_)) => {
                     let rest = place.path().strip_prefix(text.as_bytes());
                     prop_assert!(matches!(rest, Some(b"" | b"/")));

@@ -566,7 +566,7 @@ mod tests {
         assert_eq!((lost, sender.is_dark(at(9000))), (Ok(()), false));
         sender.handle_report(at(1500), 0, &one(32..33)).unwrap();
         assert!(!sender.is_dark(at(2999)) && sender.is_dark(at(3000)));
-        // the first, of which nothing was said, has come
+        // the first packet, which no report named, has arrived
         sender.handle_report(at(3000), 33, &[]).unwrap();
         assert!(!sender.is_dark(at(9000)));
         sender.handle_report(at(4000), 33, &one(33..44)).unwrap();

@@ -108,7 +108,7 @@ const REQUEST_MAX: usize = 4 + 16 + 2;
 mod tests {
     use super::*;
 
-    /// A gateway that says what it was told to.
+    /// Gateway that sends a given reply.
     struct Script {
         says: Vec<u8>,
         heard: Vec<u8>,

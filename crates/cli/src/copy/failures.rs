@@ -45,7 +45,7 @@ pub(crate) fn note(args: &Cp, file: &File, summary: &Summary) -> Result<(), Erro
     let written = if is_file {
         durable::replace(path, &lines)
     } else {
-        // a pipe, say
+        // for example a pipe
         writer.write_all(&lines)
     };
     written.map_err(failed)

@@ -7,7 +7,7 @@ use lighthaul_transfer::watch::CopyEvent;
 use crate::copy::printer::Printer;
 use crate::grammar::copy::Cp;
 
-/// Refuses a copy through a gateway that insists on datagrams.
+/// Refuses options that need datagrams for a copy through a gateway.
 pub(crate) fn check(args: &Cp) -> Result<(), Error> {
     protocol(args).map(drop)
 }

@@ -1,4 +1,4 @@
-//! Options of a copy as both sides of a session agree on them.
+//! Options of a copy that both sides of a session use.
 
 use std::fs::File;
 use std::io::{BufReader, stdin};
@@ -75,7 +75,7 @@ pub(crate) fn options(args: &Cp) -> Result<Options, Error> {
     })
 }
 
-/// Returns a duration in seconds, rounded up, as the far side gets it.
+/// Returns a duration in seconds, rounded up, as it is sent to the peer.
 fn whole_seconds(time: Duration) -> u32 {
     let seconds = time.as_nanos().div_ceil(1_000_000_000);
     u32::try_from(seconds).unwrap_or(u32::MAX)

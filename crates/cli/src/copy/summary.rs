@@ -31,7 +31,7 @@ pub(super) fn event(summary: &Summary, proof: Proof, removed: u64, cpu: f64) -> 
     })
 }
 
-/// Returns one sentence for people.
+/// Returns the summary as one line of text.
 pub(super) fn sentence(summary: &Summary, proof: Proof, removed: u64) -> String {
     let failed = entries(summary.failures.len() as u64);
     if summary.entries == 0 && !summary.failures.is_empty() {

@@ -13,7 +13,7 @@ use crate::copy::options::{hello, names, one_base, options, to};
 use crate::copy::printer::Printer;
 use crate::grammar::copy::Cp;
 
-/// Has the host of `sources` send to the host of `target`.
+/// Makes the host of `sources` send to the host of `target`.
 pub(crate) fn copy(
     args: &Cp,
     sources: &[Place],
@@ -41,7 +41,7 @@ pub(crate) fn copy(
         target: to(target),
     };
     let here = reach(&args.via.route(), from)?;
-    // a vector counts from when this is said
+    // times of a vector count from this request
     let options = options(args)?;
     let asked = relay::Request::Send {
         relay: relay.clone(),
@@ -63,7 +63,7 @@ pub(crate) fn copy(
     })
 }
 
-/// Refuses options for one daemon where there are two.
+/// Refuses options for one daemon, since two take part.
 fn check(args: &Cp, from: &Place, target: &Place) -> Result<(), Error> {
     let refuse = |text: &str| Err(Error::new(Code::Usage, text));
     if args.via.through.is_any() {

@@ -115,7 +115,7 @@ fn pull(
     })
 }
 
-/// Returns the way in which datagrams are exchanged.
+/// Returns the mode in which datagrams are exchanged.
 fn door(args: &Cp) -> Role<'static> {
     Role::Client(!args.no_udp && !args.via.through.is_any())
 }

@@ -9,7 +9,7 @@ use lighthaul_session::error::{Code, Error};
 use crate::grammar::lab::LabFigures;
 use crate::output::print::{print, say};
 
-/// Draws the figures of a directory again, and says what is not as it was accepted.
+/// Draws the figures of a directory again, and reports differences from the accepted tables.
 pub(crate) fn run(args: &LabFigures) -> Result<u8, Error> {
     let mut emulate = |case: &Case| probe::emulate(case, say);
     if args.emulate {

@@ -1,4 +1,4 @@
-//! Carrying a stream, and telling what came of it.
+//! Carries a stream and reports its statistics.
 
 use std::fs::File;
 use std::io;
@@ -91,7 +91,7 @@ fn carry(args: &Stream, session: &Session, wanted: &Wanted, file: File) -> Resul
     }
 }
 
-/// The local end, to read from if the stream goes `to` the far one.
+/// Opens the local end: the source if the stream goes `to` the remote end, else the target.
 fn open(near: &Path, to: bool) -> Result<File, Error> {
     if !is_standard(near) {
         return end::open(&Ground::anywhere(), near, !to);

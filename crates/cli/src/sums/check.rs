@@ -20,7 +20,7 @@ use super::workers::workers;
 use crate::grammar::sums::{Hash, Verify};
 use crate::output::print::say;
 
-/// Compares files with a list; 12 if anything is not as it says.
+/// Compares files with a list. The exit status is 12 if a file differs.
 pub(crate) fn run(args: &Verify) -> Result<u8, Error> {
     let ground = Ground::beneath(&args.dir)
         .map_err(|e| Error::file(Code::Open, "cannot open", &args.dir, &e))?;
@@ -164,5 +164,5 @@ impl Consumer<Outcome> for Checker<'_> {
     }
 }
 
-/// The longest line that is read as one: a path, each octet escaped, and the digits.
+/// Maximum length of a line: a path with each octet escaped, and the digits.
 const LINE_BYTES_MAX: u64 = 64 << 10;

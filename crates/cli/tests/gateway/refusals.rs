@@ -46,8 +46,7 @@ fn refused_targets_are_reported_to_programs() {
     let (listener, address) = pair.target();
     drop(listener);
     assert_eq!(pair.reach(&address.to_string()).unwrap_err(), 5);
-    pair.egress
-        .says(": the target refused the connection");
+    pair.egress.says(": the target refused the connection");
     assert_eq!(pair.reach("absent.invalid:80").unwrap_err(), 4);
     pair.egress
         .says("cannot reach absent.invalid:80: the target's name cannot be resolved");

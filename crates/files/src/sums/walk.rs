@@ -13,7 +13,7 @@ pub type Found = Result<PathBuf, (PathBuf, io::Error)>;
 /// Walks over files.
 #[derive(Debug)]
 pub struct Walk {
-    /// The directories that are being read: where they are, and what is still to be seen of them.
+    /// Open directories of a walk, each with its path and its remaining entries.
     open: Vec<(PathBuf, Folder, vec::IntoIter<OsString>)>,
 }
 

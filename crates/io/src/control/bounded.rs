@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(told(&[3, 1, 2, 3]), Ok(Told(vec![1, 2, 3])));
         let why = told(&[4, 255, 255, 255, 255]).unwrap_err().unwrap();
         assert_eq!(why, "a list of 4 items (maximum 3)");
-        // An item that makes no sense is no matter of bounds.
+        // A malformed item is not a fault of bounds.
         assert_eq!(told(&[3, 255, 255, 255]), Err(None));
     }
 

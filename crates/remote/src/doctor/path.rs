@@ -185,7 +185,7 @@ fn offload(checkup: &Checkup, report: &mut Report<'_>) {
     report.warn("offload", &text, advice);
 }
 
-/// Clocks may be so far apart.
+/// Maximum difference of the clocks without a warning.
 const CLOCK_SECONDS: f64 = 1.0;
 /// Receive buffer for bursts on any path.
 const BUFFER_MIN: u64 = 1 << 20;

@@ -43,18 +43,18 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Reports that `name` is as it should be.
+    /// Reports that the check `name` passed.
     pub(super) fn fine(&mut self, name: &str, text: &str) {
         self.tell("ok", name, text, "");
     }
 
-    /// Reports that `name` works but could be better.
+    /// Reports a warning of the check `name`.
     pub(super) fn warn(&mut self, name: &str, text: &str, advice: &str) {
         self.warned = true;
         self.tell("warn", name, text, advice);
     }
 
-    /// Reports that `name` failed.
+    /// Reports that the check `name` failed.
     pub(super) fn fail(&mut self, code: Code, name: &str, text: &str, advice: &str) {
         self.failed.get_or_insert(code);
         self.tell("fail", name, text, advice);

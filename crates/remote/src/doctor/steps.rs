@@ -247,7 +247,7 @@ fn advice(address: SocketAddr, kind: ErrorKind) -> String {
     }
 }
 
-/// Returns a sentence about the last hop on the way to `address` that answers.
+/// Returns a sentence about the last hop on the path to `address` that answers.
 fn last_hop(address: SocketAddr) -> String {
     let found = hops(address, HOPS_PATIENCE).unwrap_or_default();
     match found.last() {

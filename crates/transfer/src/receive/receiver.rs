@@ -321,7 +321,7 @@ impl<'a> Receiving<'a, '_> {
         }
     }
 
-    /// Returns true if no more messages can matter, so that the end of the objects is not awaited.
+    /// Returns true if no further message can change the result, so the end of the objects need not arrive.
     fn is_over(&self, queues: Option<&Queues>) -> bool {
         let reported = queues.is_some_and(|queues| queues.unreported.is_empty());
         reported && self.transfer.table.is_complete()
@@ -482,7 +482,7 @@ impl<'a> Receiving<'a, '_> {
         }
     }
 
-    /// Waits until the sender closes, as long as it works on what it was told.
+    /// Waits until the sender closes, while it works on the reports.
     fn await_end(&self) {
         let (session, work) = (self.transfer.session, &self.transfer.threads.work);
         let mut stall = Stall::new(session.clock.now(), self.transfer.options().stall);
