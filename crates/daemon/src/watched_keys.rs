@@ -35,7 +35,7 @@ impl WatchedKeys {
             let known = before.map_or(&[][..], |before| &before.faults);
             let new = list.faults.iter().filter(|fault| !known.contains(fault));
             new.take(FAULTS_MAX).for_each(|fault| {
-                self.warn(&format!(", {fault}; no key in this line is accepted"))
+                self.warn(&format!(", {fault}; no key in this line is accepted"));
             });
             Ok(list)
         };

@@ -1,4 +1,11 @@
-//! Sending side of one direction: pages of slabs until they are in the custody of the other gateway.
+//! Sending side of one direction: [`Sender`] keeps pages of slabs until they are in the custody of the other gateway.
+//!
+//! ```text
+//! launched -> queued -> sent -> (lost -> resent) -> verdict -> in custody
+//! ```
+//!
+//! Urgent slabs are sent before resends, and these before other slabs. A question asks for the report of the last
+//! datagrams.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

@@ -1,4 +1,7 @@
-//! Receiver of RBUDP, which answers done signals with tallies.
+//! Receiver of RBUDP: [`Receiver`] is the state machine, [`ReceiverEvent`] its events.
+//!
+//! It records arriving packets in a tally. It answers each done signal with that tally, after a wait for reordered
+//! datagrams. The transfer is complete when the tally is full. In RBUDP+ it also requests pauses.
 
 use core::time::Duration;
 

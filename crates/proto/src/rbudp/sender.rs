@@ -1,4 +1,13 @@
-//! Sender of RBUDP, which sends blasts and done signals.
+//! Sender of RBUDP: [`Sender`] is the state machine, [`SenderEvent`] its events.
+//!
+//! ```text
+//!          all packets of the blast sent           tally with missing packets
+//! Blasting -----------------------------> Asking ------------------------------> Blasting (next blast)
+//!     \                                      \---- full tally ------------------> Over
+//!      \---- protocol violation of the receiver --------------------------------> Over
+//! ```
+//!
+//! A blast may have two passes. In RBUDP+ a pause of the receiver interrupts a blast.
 
 use core::fmt;
 use core::mem;

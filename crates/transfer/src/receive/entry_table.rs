@@ -1,4 +1,7 @@
 //! Table of entries: listed ones that are not in place yet, and results of the others.
+//!
+//! Each entry is listed, then pending while its bytes arrive and are compared, and at last settled: it was in place
+//! before, was published, or has failed. A hard link waits for its file. A directory ends after all of its contents.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,7 @@
 //! Publisher: compares received data with the source, and renames complete files.
+//!
+//! [`Publisher`] joins each received object with the reports of the sender. A file whose ranges all agree gets its
+//! metadata, is synced and renamed. The ranges of incomplete files are recorded in journals for a later run.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

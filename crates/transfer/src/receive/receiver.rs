@@ -1,4 +1,11 @@
 //! Receiver: threads and messages of the receiving side.
+//!
+//! [`receive`] starts the threads: the entry checker, one for each lane, the comparison of held ranges, and the
+//! publisher. Then it handles messages of the sender until all entries are settled:
+//!
+//! ```text
+//! entries -> entry checker -> requests -> lanes -> temporary files -> publisher -> final names
+//! ```
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
