@@ -5,10 +5,10 @@
 //!
 //! 1. After one `handle_*` call (or those of one train of datagrams) the driver drains the machine, in this order:
 //!    `poll_transmit` until `None`, `poll_event` until `None`, `poll_timeout` once. The order makes sure that the last
-//!    message is sent before the owner learns that the transfer is over.
+//!    message is sent before the owner learns that the transfer has ended.
 //! 2. Time is an argument and never decreases. `handle_timeout` may be called late, or when nothing is due.
 //! 3. The constructor of a machine takes everything that the machine will ever need.
-//! 4. A message that makes no sense is counted and dropped. An event reports only what its owner can act on.
+//! 4. A malformed or unexpected message is counted and dropped. An event reports only what its owner can act on.
 //! 5. Every queue has a bound in the protocol's `Config`.
 //! 6. Messages on streams are framed; the driver adds and removes the frames.
 //! 7. The quantum of a pacer is a train of datagrams. The machine returns up to that many datagrams before it has to

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use core::ops::Range;
 
-/// Returns what a parser says of `text`, of a place in which it may speak, as one sentence: "line 3, column 5: ...".
+/// Returns a parser's error for `text` as one sentence with its place: "line 3, column 5: ...".
 ///
 /// Columns are counted in letters, and lines and columns from 1.
 pub fn fault_in(text: &str, place: Option<Range<usize>>, says: &str) -> String {

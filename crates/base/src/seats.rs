@@ -118,7 +118,7 @@ impl<I: Clone + Ord, const N: usize> Seats<I, N> {
         self.held.len()
     }
 
-    /// Takes a seat that uses so many units of each resource. `identity` is `None` for a stranger.
+    /// Takes a seat that uses the given units of each resource. `identity` is `None` for an unknown client.
     pub fn take(
         &mut self,
         identity: Option<I>,
@@ -369,18 +369,15 @@ impl fmt::Display for Full {
         let most = self.most;
         match self.within {
             Within::Identity => {
-                write!(
-                    f,
-                    "your key already holds {most}, the most that one key may have"
-                )
+                write!(f, "your key already holds {most}, the maximum of one key")
             }
             Within::Host => write!(
                 f,
-                "your address already holds {most}, the most that one address may have"
+                "your address already holds {most}, the maximum of one address"
             ),
             Within::Site => write!(
                 f,
-                "your network already holds {most}, the most that one network may have"
+                "your network already holds {most}, the maximum of one network"
             ),
             Within::All => write!(f, "all {most} are in use"),
         }

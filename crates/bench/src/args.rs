@@ -45,13 +45,13 @@ pub(crate) struct Args {
     /// Lighthaul binary to measure
     #[arg(long, default_value = "target/release/lighthaul", value_name = "FILE")]
     pub(crate) lighthaul: PathBuf,
-    /// Folder to search for programs before PATH
+    /// Directory to search for programs before PATH
     #[arg(long, value_name = "DIR")]
     pub(crate) programs: Option<PathBuf>,
-    /// Folder for the tables as text, Markdown and CSV
+    /// Directory for the tables as text, Markdown and CSV
     #[arg(long, default_value = "target/bench", value_name = "DIR")]
     pub(crate) out: PathBuf,
-    /// Measure goodput against loss, and draw the figure goodput-loss in this folder
+    /// Measure goodput against loss, and draw the figure goodput-loss in this directory
     #[arg(long, value_name = "DIR", conflicts_with = "quick")]
     pub(crate) keep: Option<PathBuf>,
 }

@@ -10,17 +10,17 @@ use nix::sys::statvfs::statvfs;
 
 use super::case::Data;
 
-/// Folders for the bench's files. Clones share them.
+/// Directories for the bench's files. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct BenchFolders {
-    /// Folder in memory (`/dev/shm`).
+    /// Directory in memory (`/dev/shm`).
     pub(crate) memory: PathBuf,
-    /// Folder for temporary files, usually on a disk.
+    /// Directory for temporary files, usually on a disk.
     pub(crate) disk: PathBuf,
 }
 
 impl BenchFolders {
-    /// Chooses unique folders, and removes those of benches that were killed.
+    /// Chooses unique directories, and removes those of benches that were killed.
     pub(crate) fn new() -> Self {
         let bases = [PathBuf::from("/dev/shm"), std::env::temp_dir()];
         for base in &bases {
@@ -30,7 +30,7 @@ impl BenchFolders {
         Self { memory, disk }
     }
 
-    /// Returns a folder with space for `data` twice, preferably in memory. Returns `None` if there
+    /// Returns a directory with space for `data` twice, preferably in memory. Returns `None` if there
     /// is none.
     pub(crate) fn for_data(&self, data: Data) -> Option<&Path> {
         let needed = data.bytes() * 2 + SPARE_BYTES;
@@ -46,7 +46,7 @@ impl BenchFolders {
             .map(PathBuf::as_path)
     }
 
-    /// Removes both folders.
+    /// Removes both directories.
     pub(crate) fn clear(&self) {
         for folder in [&self.memory, &self.disk] {
             fs::remove_dir_all(folder).ok();
@@ -54,7 +54,7 @@ impl BenchFolders {
     }
 }
 
-/// Removes the folders in `base` of processes that have ended.
+/// Removes the directories in `base` of processes that have ended.
 fn clear_stale(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -76,7 +76,7 @@ fn memory_bytes() -> u64 {
 }
 
 /// Creates the files of `data` in `folder`, unless they exist. Returns the path of the file or of
-/// the folder with the files.
+/// the directory with the files.
 pub(crate) fn make(data: Data, folder: &Path) -> io::Result<PathBuf> {
     let source = folder.join("source").join(data.name());
     let (count, bytes) = data.files();
@@ -116,7 +116,7 @@ fn write(path: &Path, bytes: u64, block: &mut [u8], number: u64) -> io::Result<(
     Ok(())
 }
 
-/// Empties the target folder.
+/// Empties the target directory.
 pub(crate) fn clear(target: &Path) -> io::Result<()> {
     if target.exists() {
         fs::remove_dir_all(target)?;

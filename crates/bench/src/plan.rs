@@ -23,9 +23,9 @@ pub(crate) struct Plan {
 pub(crate) struct Tools {
     /// Lighthaul binary to measure.
     pub(crate) lighthaul: PathBuf,
-    /// Folder that is searched before PATH.
+    /// Directory that is searched before PATH.
     pub(crate) programs: Option<PathBuf>,
-    /// Folder for keys, logs and settings.
+    /// Directory for keys, logs and settings.
     pub(crate) work: PathBuf,
 }
 
@@ -33,9 +33,9 @@ pub(crate) struct Tools {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct FileSet {
     pub(crate) data: Data,
-    /// File, or folder of files.
+    /// File, or directory of files.
     pub(crate) source: PathBuf,
-    /// Folder to copy into.
+    /// Directory to copy into.
     pub(crate) target: PathBuf,
     pub(crate) peers: Vec<String>,
 }
@@ -82,12 +82,12 @@ impl Trial<'_> {
         self.files.source.to_string_lossy().into_owned()
     }
 
-    /// Returns the path of the target folder.
+    /// Returns the path of the target directory.
     pub(crate) fn target(&self) -> String {
         self.files.target.to_string_lossy().into_owned()
     }
 
-    /// Returns the name of the source's file or folder.
+    /// Returns the name of the source's file or directory.
     pub(crate) fn name(&self) -> String {
         let name = self.files.source.file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()

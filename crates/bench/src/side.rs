@@ -215,14 +215,14 @@ impl Side {
         })
     }
 
-    /// Waits until the side is ready. Returns false if it has ended or `timeout` is over.
+    /// Waits until the side is ready. Returns false if it has ended or `timeout` has passed.
     pub(crate) fn is_ready(&self, timeout: Duration) -> bool {
         self.lines
             .recv_timeout(timeout)
             .is_ok_and(|line| line == READY)
     }
 
-    /// Waits for the end of the side. Returns `None` if `timeout` is over.
+    /// Waits for the end of the side. Returns `None` if `timeout` has passed.
     pub(crate) fn wait(&self, timeout: Duration) -> Option<Cost> {
         let clock = Clock::start();
         let till = clock.now() + timeout;

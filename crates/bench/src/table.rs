@@ -19,7 +19,7 @@ pub(crate) struct Report {
     pub(crate) limit_s: f64,
 }
 
-/// Prints the tables, and writes them into the folder `out`.
+/// Prints the tables, and writes them into the directory `out`.
 pub(crate) fn publish(report: &Report, out: &Path) -> io::Result<()> {
     let grid: Vec<Vec<String>> = report.summaries.iter().map(|s| cells(s, report)).collect();
     let targets: Vec<Vec<String>> = targets::lines(&report.summaries)

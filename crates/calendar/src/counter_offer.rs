@@ -58,7 +58,7 @@ fn faster(search: &Search, paths: &[Arc<Path>], in_time: impl Fn(&Search) -> boo
     }
     let channel = paths.iter().map(|path| path.channel).min()?;
     let most = paths.iter().map(|path| path.capacity).max()? / channel;
-    // a lower rate carries less by the deadline, so the search is over the reduction in channels
+    // a lower rate carries less by the deadline, so the search varies the reduction in channels
     let with = |slower: u64| (most - (slower - 1)) * channel;
     let slower = last(most.saturating_sub(search.most / channel), |slower| {
         in_time(&Search {

@@ -61,7 +61,7 @@ impl fmt::Debug for Credentials {
 
 /// Fault of the text of credentials. The text is not shown, since it may contain a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("these are not credentials: write NAME:PASSWORD, each of 1 to 255 octets")]
+#[error("invalid credentials: write NAME:PASSWORD, each of 1 to 255 octets")]
 pub struct NoCredentials;
 
 /// Pads octets to a fixed length, so that the comparison reveals no length. Longer octets are never equal to valid ones.

@@ -79,10 +79,10 @@ pub enum HandshakeFault {
     #[error("the program's password request does not follow RFC 1929")]
     PasswordRequest,
     /// The request has another version than the greeting.
-    #[error("the program's request has not the version of SOCKS5")]
+    #[error("the program's request does not have the version number of SOCKS5")]
     RequestVersion,
     /// The type of the address is unknown.
-    #[error("the program's address has no type of SOCKS5")]
+    #[error("the program's address has a type that SOCKS5 does not define")]
     AddressType,
     /// The name or the port of the target is invalid.
     #[error("the program's target has an invalid name or port")]
@@ -100,7 +100,7 @@ pub enum HandshakeFault {
     #[error("the request's head is larger than 16 KiB or has more than 100 lines")]
     LongHead,
     /// The request is malformed.
-    #[error("this is not a request of HTTP/1.1")]
+    #[error("the program's request is not HTTP/1.1")]
     NotHttp,
     /// The request has another method than CONNECT.
     #[error("this gateway supports CONNECT only: for plain HTTP, have the program use SOCKS5")]

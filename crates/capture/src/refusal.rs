@@ -22,9 +22,7 @@ pub enum Refusal {
     #[error("the gateway has no room for another session; try again later")]
     Busy,
     /// The other gateway refuses links of this one.
-    #[error(
-        "the other gateway refuses this one; the log and `lighthaul gateway status` here say so"
-    )]
+    #[error("the other gateway refuses this one; see the log and `lighthaul gateway status` here")]
     Rejected,
     /// The connection failed on its way.
     #[error("the gateways could not carry the connection")]

@@ -1,7 +1,7 @@
 //! Controller of the circuits of one device: a machine that decides which change is due.
 //!
 //! Steps of vectors end and begin at the same instants. All decreases come first. The increases follow once the device
-//! has confirmed the last decrease and its guard time is over. So the capacity is never exceeded; section 3.4 of the
+//! has confirmed the last decrease and its guard time has passed. So the capacity is never exceeded; section 3.4 of the
 //! VBLS paper leaves this to "timer-based triggers". Circuits are created and removed, and the device inspected, when
 //! no change is due.
 
@@ -430,7 +430,7 @@ impl Controller {
         changes.collect()
     }
 
-    /// Returns the increases whose guard time is over, and the earliest time of the others.
+    /// Returns the increases whose guard time has passed, and the earliest time of the others.
     fn ready_increases(
         &mut self,
         now: Instant,

@@ -193,7 +193,7 @@ pub enum Task {
 /// Fault of a driver's program.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ProgramFault {
-    /// It could not be run.
+    /// The program could not be run.
     #[error("{why}{tail}")]
     Run {
         /// Error of the system.
@@ -201,7 +201,7 @@ pub enum ProgramFault {
         /// End of its standard error.
         tail: String,
     },
-    /// It exited with a failure.
+    /// The program exited with a failure.
     #[error("{status}{tail}")]
     Exit {
         /// Exit status.
@@ -209,7 +209,7 @@ pub enum ProgramFault {
         /// End of its standard error.
         tail: String,
     },
-    /// It exceeded its time limit.
+    /// The program exceeded its time limit.
     #[error("it did not answer within {} s and was killed{tail}", limit.as_secs_f64())]
     TimedOut {
         /// Time limit.

@@ -236,7 +236,7 @@ fn ports(text: &str) -> Result<(u16, u16), NotAFlow> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a flow is `all`, or a protocol (tcp, udp), a target address and ports, as in `udp 10.0.0.2/32 5000-5010`; \
-     of which some may be left out"
+     each part is optional"
 )]
 pub struct NotAFlow;
 

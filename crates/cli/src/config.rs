@@ -200,7 +200,7 @@ fn reachable(mut arg: Arg, key: &str) -> Arg {
         arg = arg.value_parser(FalseyValueParser::new());
     }
     if arg.get_env().is_none() {
-        // its name follows a rule, and need not be shown with each option
+        // the name follows from the option, so help need not show it
         arg = arg.env(variable(key)).hide_env(true);
     }
     arg

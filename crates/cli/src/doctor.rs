@@ -8,7 +8,7 @@ use crate::grammar::doctor::Doctor;
 use crate::output::name::shown;
 use crate::output::print::{print, print_json};
 
-/// Prints the result of each check and of all. Returns the exit status.
+/// Prints the result of each check and the overall result. Returns the exit status.
 pub(crate) fn run(args: &Doctor) -> Result<u8, Error> {
     let settings = doctor::Doctor {
         host: args.host.clone(),

@@ -79,7 +79,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Has commands that have something to finish asked to stop, rather than stopped.
+/// Catches signals for commands that must finish their work before they stop.
 fn catch(command: &Command) -> std::io::Result<()> {
     if let Command::Gateway(Gateway { action: None, .. }) = command {
         return interrupt::handle_signals_gracefully();
@@ -95,7 +95,7 @@ fn catch(command: &Command) -> std::io::Result<()> {
     }
 }
 
-/// Help is there also where the settings make no sense, since it says what they can be.
+/// Handles invalid settings: prints the error, or help if it is requested.
 fn unset(error: &Error) -> ExitCode {
     match help::command().try_get_matches() {
         Err(shown) if !shown.use_stderr() => {
@@ -106,7 +106,7 @@ fn unset(error: &Error) -> ExitCode {
     }
 }
 
-/// Does what the command says; answers the exit status.
+/// Runs the command and returns the exit status.
 fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8, Error> {
     match command {
         Command::Cp(args) => Ok(copy::run::run(args)),

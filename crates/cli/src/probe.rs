@@ -18,12 +18,12 @@ use serde_json::json;
 use crate::grammar::probe::{Probe, What};
 use crate::output::print::{print, print_json};
 
-/// Measures what was asked for, one thing after the other.
+/// Runs the requested measurements in order.
 pub(crate) fn run(args: &Probe) -> Result<(), Error> {
     if args.host.is_none() && args.disk.is_none() {
         return Err(Error::new(
             Code::Usage,
-            "say which host to probe, or which --disk",
+            "give a host to probe, or --disk DIR",
         ));
     }
     if let Some(host) = &args.host {
@@ -53,9 +53,7 @@ fn wanted(args: &Probe) -> Result<Vec<(&'static str, measure::MeasureMode)>, Err
     match others.first() {
         Some((name, _)) if !args.what.contains(&What::All) => Err(Error::new(
             Code::Usage,
-            format!(
-                "{name} needs datagrams, and none passes a gateway: --what tcp,ptcp can be measured"
-            ),
+            format!("{name} needs datagrams, which do not pass a gateway: use --what tcp,ptcp"),
         )),
         _ => Ok(streams),
     }

@@ -53,7 +53,8 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
     let tokens = args.tokens.clone().unwrap_or_else(paths::tokens);
     check_lists(&[&allowed, &tokens])?;
     let root = args.root.as_deref().ok_or_else(|| {
-        let text = "say which folder to serve: --root DIR (--root / serves the whole host)";
+        let text =
+            "--root DIR is required: the directory to serve (--root / serves the whole host)";
         Error::new(Code::Usage, text)
     })?;
     Ground::beneath(root).map_err(|e| Error::file(Code::Open, "cannot serve", root, &e))?;
@@ -70,7 +71,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
             keys: allowed.clone(),
             tokens,
         },
-        // where nothing is outside, nothing need be kept in
+        // with the root /, no path is outside
         root: args.root.clone().filter(|root| root != Path::new("/")),
         plain: args.plain,
         relay: !args.no_relay,
@@ -83,9 +84,9 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
     if let Some(address) = args.metrics_listen {
         tell_metrics(address, server.show_metrics(address))?;
     }
-    info!("serving {} and what is below", root.display());
+    info!("serving the directory {}", root.display());
     info!("this host's key is {key}");
-    info!("keys in {} may call", allowed.display());
+    info!("accepting keys in {}", allowed.display());
     // without a service manager the notification has no receiver
     sd_notify::notify(&[NotifyState::Ready]).ok();
     server.run().map_err(|e| listening(&e))
@@ -112,7 +113,7 @@ fn limits(args: &ServeLimits) -> Limits {
     }
 }
 
-/// Refuses lists that cannot be read. What makes no sense in them the server logs when it reads them.
+/// Refuses lists that cannot be read. The server logs malformed lines when it reads the lists.
 fn check_lists(paths: &[&Path]) -> Result<(), Error> {
     for path in paths {
         let read = AllowedKeys::load(path);

@@ -8,7 +8,7 @@ use lighthaul_launch::failure::StartError;
 use crate::grammar::wrap::Wrap;
 use crate::output::print::say;
 
-/// Becomes the command; answers a status only where that fails.
+/// Replaces this process by the command. Returns an exit status if that fails.
 pub(crate) fn run(args: &Wrap) -> u8 {
     let failure = match command(&args.command, &args.socks.0) {
         Ok(mut command) => {

@@ -35,7 +35,7 @@ pub(crate) enum AdmittedBy {
     Own(Option<Credential>),
     /// An admitted client invited its key.
     Invited(Box<Invitation>),
-    /// It belongs to this session.
+    /// The connection belongs to this session.
     Join(Join),
 }
 

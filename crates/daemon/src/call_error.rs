@@ -10,7 +10,7 @@ use lighthaul_session::error::{Code, Error};
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
     /// The host or the port cannot be the target of a gateway.
-    #[error("no gateway takes {host:?} with port {port} for a target")]
+    #[error("{host:?} port {port} is not a valid target for a gateway")]
     Target {
         /// Host name.
         host: String,

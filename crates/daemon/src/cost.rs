@@ -204,7 +204,7 @@ fn lanes() -> u64 {
 /// Indexes into [`Cost::uses`].
 const MEMORY: usize = 2;
 const FILES: usize = 4;
-/// One session gets one part in so many of the spare units, without those that are kept for minimum sessions.
+/// Divisor of the spare units: one session gets at most one part. Units for minimum sessions are not spare.
 const PART: u64 = 4;
 const MEMORY_KEPT: u64 = 1024;
 const FILES_KEPT: u64 = 4096;

@@ -22,16 +22,18 @@ pub(crate) enum Fault {
     )]
     Version(u16),
     /// The request belongs to a topic that this daemon does not serve.
-    #[error("the request is not known there; install the same version on both sides")]
+    #[error(
+        "the daemon there does not support this request; install the same version on both sides"
+    )]
     UnknownTopic,
     /// The invitation of the client is for another request.
-    #[error("your invitation there is for another request")]
+    #[error("the invitation of this client there is for another request; start the copy again")]
     OtherRequest,
     /// The daemon serves files, not links of gateways.
-    #[error("a daemon for files is there, not a gateway; start `lighthaul gateway` there")]
+    #[error("a daemon for files listens there, not a gateway; start `lighthaul gateway` there")]
     NotGateway,
     /// The daemon serves links of gateways, not files.
-    #[error("a gateway is there, not a daemon for files; start `lighthaul serve` there")]
+    #[error("a gateway listens there, not a daemon for files; start `lighthaul serve` there")]
     OnlyGateway,
     /// The key has no right to the gateway.
     #[error(
@@ -39,10 +41,12 @@ pub(crate) enum Fault {
     )]
     GatewayDenied,
     /// The daemon runs with `--no-relay`.
-    #[error("the daemon there sends no files to other daemons (serve --no-relay)")]
+    #[error("the daemon there does not send files to other daemons (serve --no-relay)")]
     RelayDisabled,
     /// The daemon runs without `--plain`.
-    #[error("plain packets are refused there; leave out --plain, or serve with --plain")]
+    #[error(
+        "the daemon there refuses unencrypted packets; omit --plain, or start it with `lighthaul serve --plain`"
+    )]
     PlainDisabled,
     /// The key may not write.
     #[error(
@@ -59,16 +63,16 @@ pub(crate) enum Fault {
     #[error(transparent)]
     Narrowed(#[from] Narrowed),
     /// Two clients invite one key.
-    #[error("another client has announced the same key there")]
+    #[error("another client already invited this key there; start the copy again")]
     InvitedTwice,
     /// The proof of a further connection is wrong, or its session has ended.
-    #[error("no session there is yours to join")]
+    #[error("the daemon there has no session that this connection may join; start the copy again")]
     NoSession,
     /// A list of files has several base directories.
-    #[error("--files-from needs one folder as its source")]
+    #[error("--files-from needs exactly one source, a directory; its paths are relative to it")]
     FilesFrom,
     /// The rate is zero.
-    #[error("a rate of zero sends nothing")]
+    #[error("the rate is zero; give a rate above zero")]
     ZeroRate,
     /// The timetable of a rate limit is malformed.
     #[error("{text}: {why}")]
@@ -85,10 +89,10 @@ pub(crate) enum Fault {
     #[error("an earlier attempt of this copy has not ended there yet; try again in a moment")]
     EarlierAttempt,
     /// The invited client did not connect.
-    #[error("the announced client did not connect within a minute")]
+    #[error("the invited client did not connect within 60 s")]
     NotCalled,
     /// The source of a copy sent nothing.
-    #[error("the daemon sent nothing for a minute")]
+    #[error("no data from the daemon for 60 s")]
     Silent,
     /// No units of a resource are free.
     #[error("no {what} are free there: {full}; try again later")]
@@ -117,7 +121,9 @@ pub(crate) enum Fault {
     #[error("the link has ended")]
     LinkEnded,
     /// The target of a relay is not reachable, or is another host.
-    #[error("{host} port {port} cannot be reached from there, or is not the one that you know")]
+    #[error(
+        "{host} port {port} cannot be reached from there, or has another key than the one known here"
+    )]
     Unreachable {
         /// Host name of the target.
         host: String,

@@ -15,9 +15,9 @@ use lighthaul_io::host::wait::Sign;
 
 /// Maximum number of connections in the handshake.
 pub(crate) const HANDSHAKES_MAX: u64 = 128;
-/// One part in so many slots is reserved for recent hosts.
+/// Divisor of the slots: one part is reserved for recent hosts.
 const RESERVED_PART: usize = 4;
-/// One part in so many slots is the share of one new host. Hosts behind one address translator share it.
+/// Divisor of the slots: one part is the share of one new host. Hosts behind one address translator share it.
 const HOST_PART: usize = 8;
 /// Time for the whole handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);

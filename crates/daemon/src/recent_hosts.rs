@@ -1,7 +1,7 @@
-//! Hosts from which callers were admitted in the last week. They come first where strangers crowd the door.
+//! Hosts from which clients were admitted in the last week. They have priority if unknown clients use all connections.
 //!
 //! A site has a share of the record, so that the hosts of one site cannot push out those of others. The record is in
-//! memory only: a daemon has no folder of its own to write to, and learns its callers again after a restart.
+//! memory only: a daemon has no directory of its own to write to, and learns its callers again after a restart.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -84,7 +84,7 @@ struct Executor<'a> {
     listed: Vec<FileInfo>,
     listed_bytes: usize,
     done: u64,
-    /// Folder with changed names that was not synced, and its path.
+    /// Directory with changed names that was not synced, and its path.
     unsynced: Option<(PathBuf, Folder)>,
 }
 
@@ -154,7 +154,7 @@ impl Executor<'_> {
             if made == path {
                 break;
             }
-            // a folder that cannot be created here is reported below
+            // a directory that cannot be created here is reported below
             if let Ok(Some((folder, name))) = self.ground.parent(&made)
                 && folder.make(name).is_ok()
             {
@@ -180,7 +180,7 @@ impl Executor<'_> {
         };
         match result {
             Ok(()) => self.advance(),
-            Err(error) => self.fail("cannot create the folder", path, &error),
+            Err(error) => self.fail("cannot create the directory", path, &error),
         }
     }
 
@@ -204,7 +204,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Removes `name` in `folder`, which is at `path`. Contents of folders are removed first, down
+    /// Removes `name` in `folder`, which is at `path`. Contents of directories are removed first, down
     /// to `levels` levels.
     fn remove_from(
         &mut self,
@@ -227,7 +227,7 @@ impl Executor<'_> {
         }
         let error = match folder.remove(name) {
             Ok(()) => return self.advance(),
-            // some systems return "not permitted" for folders
+            // some systems return "not permitted" for directories
             Err(error) => error,
         };
         let is_folder = folder.look(name).is_ok_and(|meta| meta.kind.is_dir());
@@ -236,7 +236,7 @@ impl Executor<'_> {
         }
         let Some(levels) = levels else {
             let text = format!(
-                "cannot remove {}: it is a folder; use -r to remove it with its contents",
+                "cannot remove {}: it is a directory; use -r to remove it with its contents",
                 path.display()
             );
             return self.say(FileReply::Failed {
@@ -246,7 +246,7 @@ impl Executor<'_> {
         };
         if levels == 0 {
             let text = format!(
-                "cannot remove {}: it is nested more than {DEPTH_MAX} folders deep",
+                "cannot remove {}: it is nested more than {DEPTH_MAX} directories deep",
                 path.display()
             );
             return self.say(FileReply::Failed {
@@ -278,7 +278,7 @@ impl Executor<'_> {
     }
 
     /// Records that names in `folder`, which contains `path`, have changed. It is synced before the
-    /// next folder, or at the end.
+    /// next directory, or at the end.
     fn changed(&mut self, folder: Folder, path: &Path) -> Result<(), Error> {
         let parent = path.parent().unwrap_or_else(|| Path::new(""));
         if self
@@ -293,7 +293,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Syncs the folder with changed names. A removed folder needs no sync, as its own name is
+    /// Syncs the directory with changed names. A removed directory needs no sync, as its own name is
     /// removed later.
     fn sync(&mut self) -> Result<(), Error> {
         let Some((path, folder)) = self.unsynced.take() else {
@@ -401,13 +401,13 @@ fn listed(folder: &Folder, name: &OsStr, path: &[u8]) -> io::Result<FileInfo> {
     })
 }
 
-/// Names of a folder that are read at a time.
+/// Names of a directory that are read at a time.
 const NAMES_MAX: usize = 1000;
 /// Approximate size of one part of a reply, in bytes.
 const PIECE_BYTES: usize = 64 << 10;
 /// Longest time between messages while work continues.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
-/// Deepest nesting of removed folders. Each takes a file descriptor until it is empty.
+/// Deepest nesting of removed directories. Each takes a file descriptor until it is empty.
 const DEPTH_MAX: usize = 200;
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub struct Inspector {
     /// read.
     keep: Option<Keep>,
     notes: Notes,
-    /// Attributes of folders whose end is pending. They are read before reading the folder changes
+    /// Attributes of directories whose end is pending. They are read before reading the directory changes
     /// its access time.
     folders: BTreeMap<Vec<u8>, Option<Box<Extras>>>,
     /// Table of hard links, if they are preserved.
@@ -38,7 +38,7 @@ pub struct Inspector {
 }
 
 impl Inspector {
-    /// Creates an iterator over `found` in `ground`, with the folder `top` whose contents they are.
+    /// Creates an iterator over `found` in `ground`, with the directory `top` whose contents they are.
     pub fn new(
         (found, top): (Box<dyn Iterator<Item = Found> + Send>, Option<&Path>),
         ground: Arc<Ground>,
@@ -119,7 +119,7 @@ impl Inspector {
         (dropped > 0).then(|| {
             Found::Noted(format!(
                 "up to {dropped} hard links were copied as separate files, because too many files have several names; \
-                copy fewer folders at a time to preserve them"
+                copy fewer directories at a time to preserve them"
             ))
         })
     }

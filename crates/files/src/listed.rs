@@ -1,4 +1,4 @@
-//! Entries of a list of paths, in place of a walk, with the folders above them.
+//! Entries of a list of paths, in place of a walk, with the directories above them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
@@ -18,9 +18,9 @@ pub struct SourceEntries {
     /// Part of the file system that holds the entries.
     pub ground: Arc<Ground>,
     /// True if entries have the names of their sources; false if they are the contents of one
-    /// folder.
+    /// directory.
     pub named: bool,
-    /// Folder whose contents the entries are, if its attributes are copied.
+    /// Directory whose contents the entries are, if its attributes are copied.
     pub top: Option<PathBuf>,
     /// Origin of the entries.
     pub from: Origin,
@@ -30,7 +30,7 @@ pub struct SourceEntries {
 pub enum Origin {
     /// A walk, or a list on this side.
     Local(Box<dyn Iterator<Item = Found> + Send>),
-    /// A list that the receiver sends, of paths relative to this folder.
+    /// A list that the receiver sends, of paths relative to this directory.
     Remote(PathBuf),
 }
 
@@ -45,7 +45,7 @@ impl SourceEntries {
         }
     }
 
-    /// Returns the entries of the list `names`, relative to the folder `base`.
+    /// Returns the entries of the list `names`, relative to the directory `base`.
     pub fn from_list(ground: Arc<Ground>, base: PathBuf, names: PathList, rules: Rules) -> Self {
         let listed = ListWalk::new(Arc::clone(&ground), base, names, rules);
         Self {
@@ -56,7 +56,7 @@ impl SourceEntries {
         }
     }
 
-    /// Returns the entries of an iterator, as contents of a folder in `ground`.
+    /// Returns the entries of an iterator, as contents of a directory in `ground`.
     pub fn from_entries(
         ground: Arc<Ground>,
         found: impl Iterator<Item = Found> + Send + 'static,
@@ -69,7 +69,7 @@ impl SourceEntries {
         }
     }
 
-    /// Returns the entries of a list that the receiver sends, relative to the folder `base`.
+    /// Returns the entries of a list that the receiver sends, relative to the directory `base`.
     pub const fn from_receiver(ground: Arc<Ground>, base: PathBuf) -> Self {
         Self {
             ground,
@@ -95,22 +95,22 @@ impl std::fmt::Debug for Origin {
     }
 }
 
-/// Iterator over the entries that a list names, relative to one folder. Named folders are walked.
+/// Iterator over the entries that a list names, relative to one directory. Named directories are walked.
 pub struct ListWalk {
     ground: Arc<Ground>,
     base: PathBuf,
     names: PathList,
-    /// Rules for everything but the folders above the listed paths.
+    /// Rules for everything but the directories above the listed paths.
     rules: Rules,
     /// Walk of the path that was read last.
     walk: Option<Walk>,
-    /// Folders whose end is pending, with the entry and the place of their end.
+    /// Directories whose end is pending, with the entry and the place of their end.
     entered: BTreeMap<Vec<u8>, (Entry, PathBuf)>,
     ready: VecDeque<Found>,
 }
 
 impl ListWalk {
-    /// Creates an iterator over the list `names`, relative to the folder `base`.
+    /// Creates an iterator over the list `names`, relative to the directory `base`.
     pub fn new(ground: Arc<Ground>, base: PathBuf, names: PathList, rules: Rules) -> Self {
         Self {
             ground,
@@ -144,7 +144,7 @@ impl ListWalk {
         true
     }
 
-    /// Adds a folder above a listed path, unless it was added before.
+    /// Adds a directory above a listed path, unless it was added before.
     fn enter(&mut self, path: &[u8]) {
         if self.entered.contains_key(path) {
             return;
@@ -178,7 +178,7 @@ impl Iterator for ListWalk {
             }
             self.walk = None;
             if !self.advance() {
-                // the deepest folder ends first
+                // the deepest directory ends first
                 let (_, (leave, place)) = self.entered.pop_last()?;
                 return Some(Found::Entry(leave, place, None));
             }

@@ -19,7 +19,7 @@ const CHUNK_MAX: usize = 4 << 20;
 pub const PAGE: usize = 1000;
 /// Most octets of a path.
 pub const PATH_MAX: usize = 4096;
-/// Most octets of a path in messages: the longest path of a folder, and a name in it.
+/// Most octets of a path in messages: the longest path of a directory, and a name in it.
 pub const PATH_SHOWN_MAX: usize = 2 * PATH_MAX;
 /// Most places in one request. Command lines with more are longer than the system accepts, or
 /// almost.
@@ -30,7 +30,7 @@ pub const PARTS_MAX: usize = 1 << 13;
 /// Most entries that may be listed before the receiver has completed them.
 pub const WINDOW: u64 = 1 << 17;
 
-/// Entry of a transfer: a file, folder or link.
+/// Entry of a transfer: a file, directory or link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Path relative to the target, as octets, since names need not be UTF-8.
@@ -58,12 +58,12 @@ pub struct Entry {
 /// Names of a file or link in the list, if hard links are preserved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Linked {
-    /// It has no other name in the list.
+    /// The file has no other name in the list.
     #[default]
     Alone,
     /// This is its first name; this number of names may follow.
     First(u64),
-    /// It is the same file as the entry of this number.
+    /// The file is that of the entry with this number.
     To(u64),
 }
 
@@ -72,9 +72,9 @@ pub enum Linked {
 pub enum EntryKind {
     /// File of this size in bytes.
     File(u64),
-    /// Folder, whose contents follow.
+    /// Directory, whose contents follow.
     Folder,
-    /// End of a folder: all its contents were listed.
+    /// End of a directory: all its contents were listed.
     FolderEnd,
     /// Symbolic link to this path.
     Link(#[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")] Vec<u8>),
@@ -156,7 +156,7 @@ impl Entry {
         Path::new(OsStr::from_bytes(&self.path))
     }
 
-    /// Returns true for the end of the folder whose contents are copied, which has an empty path.
+    /// Returns true for the end of the directory whose contents are copied, which has an empty path.
     pub fn is_top(&self) -> bool {
         self.path.is_empty() && self.kind == EntryKind::FolderEnd
     }

@@ -9,25 +9,25 @@ const NAMES_MAX: usize = 1 << 22;
 /// Fault of the name at the end of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameFault {
-    /// The target regards another name in its folder as the same.
+    /// The target regards another name in its directory as the same.
     Collides(Vec<u8>),
     /// The path or name is longer than the target accepts.
     TooLong(Vec<u8>),
 }
 
-/// Names of the folders of a list, for a target that ignores case.
+/// Names of the directories of a list, for a target that ignores case.
 ///
 /// Case is folded by the general rules of Unicode. A file system with other rules, or one that
 /// equates composed and decomposed letters, may see collisions that are not found here.
 #[derive(Debug, Default)]
 pub struct FoldedNames {
-    /// Hashes of folded names and of the names themselves, by folder.
+    /// Hashes of folded names and of the names themselves, by directory.
     folders: BTreeMap<Vec<u8>, BTreeMap<u64, u64>>,
     names: usize,
 }
 
 impl FoldedNames {
-    /// Adds `path`. Returns true if its folder has a name that differs only in case.
+    /// Adds `path`. Returns true if its directory has a name that differs only in case.
     pub fn add(&mut self, path: &[u8]) -> bool {
         let mut parts = path.rsplitn(2, |octet| *octet == b'/');
         let name = parts.next().unwrap_or_default();
@@ -61,7 +61,7 @@ impl fmt::Display for NameFault {
         match self {
             Self::Collides(path) => write!(
                 f,
-                "{} differs only in case from another name in its folder, and the target ignores case; \
+                "{} differs only in case from another name in its directory, and the target ignores case; \
                 rename or exclude one of them",
                 String::from_utf8_lossy(path)
             ),

@@ -49,7 +49,7 @@ pub struct Options {
     pub replace_special: bool,
     /// Writes files under their own names.
     pub inplace: bool,
-    /// Name of the folder for temporary files, beside their places.
+    /// Name of the directory for temporary files, beside their places.
     #[serde(deserialize_with = "bounded::option_list::<PATH_MAX, _, _>")]
     pub partial_dir: Option<Vec<u8>>,
     /// Longest silence of the peer in seconds; zero for the default.

@@ -143,7 +143,7 @@ mod tests {
             "{}",
             withheld[0]
         );
-        // folders have these bits, too
+        // directories have these bits, too
         let mut folder = Entry {
             mode: 0o43_777,
             kind: EntryKind::Folder,

@@ -10,9 +10,9 @@ use crate::manifest::{PATH_MAX, PLACES_MAX};
 /// Request about files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileRequest {
-    /// Lists the contents of a folder, or a file itself.
+    /// Lists the contents of a directory, or a file itself.
     List {
-        /// Path of the folder.
+        /// Path of the directory.
         #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
         path: Vec<u8>,
         /// Includes names that begin with a dot.
@@ -25,15 +25,15 @@ pub enum FileRequest {
         /// Paths.
         #[serde(deserialize_with = "bounded::rows::<PLACES_MAX, PATH_MAX, _>")]
         paths: Vec<Vec<u8>>,
-        /// Removes folders with their contents.
+        /// Removes directories with their contents.
         recursive: bool,
     },
-    /// Creates folders.
+    /// Creates directories.
     Make {
         /// Paths.
         #[serde(deserialize_with = "bounded::rows::<PLACES_MAX, PATH_MAX, _>")]
         paths: Vec<Vec<u8>>,
-        /// Creates the folders above, too, and accepts folders that exist.
+        /// Creates the directories above, too, and accepts directories that exist.
         parents: bool,
     },
 }
@@ -65,7 +65,7 @@ impl Topic for FileReply {
 /// Item of the file system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileInfo {
-    /// Name in the listed folder, or the path of the request.
+    /// Name in the listed directory, or the path of the request.
     #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
     pub path: Vec<u8>,
     /// Kind of the item.
@@ -89,7 +89,7 @@ pub struct FileInfo {
 pub enum FileKind {
     /// A file.
     File,
-    /// A folder.
+    /// A directory.
     Folder,
     /// A symbolic link, and its target.
     Link(#[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")] Vec<u8>),

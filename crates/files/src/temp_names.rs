@@ -1,4 +1,4 @@
-//! Names of temporary files: hidden, in the folder of the final file.
+//! Names of temporary files: hidden, in the directory of the final file.
 //!
 //! A file that a later run can resume has a name that depends on its final name only, and a journal
 //! beside it. All other names contain the process that writes the file, so that a later run can
@@ -235,7 +235,7 @@ mod tests {
             other.number(path, 9),
         ];
         numbers.dedup();
-        // the name of the file does not count: a number is used once in a folder
+        // the name of the file does not count: a number is used once in a directory
         assert_eq!(numbers, [numbers[0], numbers[1], numbers[0], numbers[3]]);
         assert!(numbers.iter().all(|number| *number > 1));
     }
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn start_of_the_host_has_a_unique_number() {
+    fn boot_number_is_derived_from_boot_id() {
         let boot_id = fs::read("/proc/sys/kernel/random/boot_id").unwrap();
         assert_eq!(boot_number(), number_of(&boot_id));
         assert_ne!(number_of(&boot_id), number_of(&boot_id[1..]));

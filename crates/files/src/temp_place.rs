@@ -10,10 +10,10 @@ use crate::temp_names::{Writer, journal, partial};
 /// Place of files until they are complete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TempPlace {
-    /// In the folder of the file, under hidden names.
+    /// In the directory of the file, under hidden names.
     #[default]
     Beside,
-    /// In a folder of this name beside the file.
+    /// In a directory of this name beside the file.
     Folder(PathBuf),
     /// Under their final names, so that readers see them grow.
     InPlace,
@@ -30,7 +30,7 @@ impl TempPlace {
                 Ok(Self::Folder(name.into()))
             }
             Some(_) => {
-                let text = "--partial-dir takes the name of a folder without slashes, which is created beside each file";
+                let text = "--partial-dir needs a name without slashes: a directory of that name is created beside each file";
                 Err(Error::new(Code::Usage, text))
             }
         }
@@ -74,7 +74,7 @@ impl TempPlace {
     }
 }
 
-/// Returns true if a peer's `name` is a plain name of a folder.
+/// Returns true if a peer's `name` is a plain name of a directory.
 fn is_name(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.contains(&b'/') && !name.contains(&0)
 }

@@ -15,11 +15,11 @@ use crate::filter::{Decision, Rules};
 use crate::manifest::{Entry, EntryKind, Linked, PATH_MAX};
 use crate::temp_names::is_hidden;
 
-/// Names of a folder that are read and sorted at a time.
+/// Names of a directory that are read and sorted at a time.
 const NAMES_MAX: usize = 1 << 16;
-/// Deepest nesting of folders: no path is longer.
+/// Deepest nesting of directories: no path is longer.
 const DEPTH_MAX: usize = 2048;
-/// Most open folders, the deepest ones of the walk.
+/// Most open directories, the deepest ones of the walk.
 const OPEN_MAX: usize = 32;
 
 /// Item that a walk found.
@@ -37,24 +37,24 @@ pub enum Found {
     Failed(Vec<u8>, Error),
 }
 
-/// Walk of sources. The contents of a folder follow the folder. Memory holds only the names in the
-/// current folders.
+/// Walk of sources. The contents of a directory follow the directory. Memory holds only the names in the
+/// current directories.
 #[derive(Debug)]
 pub struct Walk {
     ground: Arc<Ground>,
     /// Remaining sources, with their paths among the entries.
     sources: IntoIter<(PathBuf, Vec<u8>)>,
     /// True if entries have the names of their sources; false if they are the contents of one
-    /// folder.
+    /// directory.
     pub named: bool,
     rules: Rules,
     stack: Vec<Level>,
 }
 
-/// Folder on the current path of the walk.
+/// Directory on the current path of the walk.
 #[derive(Debug)]
 struct Level {
-    /// Folder, which is closed while the walk is far below.
+    /// Directory, which is closed while the walk is far below.
     folder: Option<Folder>,
     /// Number of times that names were read.
     reads: usize,
@@ -64,7 +64,7 @@ struct Level {
     place: PathBuf,
     /// Path among the entries; empty at the top.
     path: Vec<u8>,
-    /// Entry for the end of the folder.
+    /// Entry for the end of the directory.
     leave: Option<Entry>,
 }
 
@@ -80,7 +80,7 @@ impl Walk {
         }
     }
 
-    /// Creates a walk of `sources`. A folder with a slash at its end stands for its contents.
+    /// Creates a walk of `sources`. A directory with a slash at its end stands for its contents.
     pub fn new(ground: Arc<Ground>, sources: &[PathBuf], rules: Rules) -> Result<Self, Error> {
         let mut names: Vec<OsString> = Vec::new();
         let mut named_sources = Vec::new();
@@ -91,7 +91,7 @@ impl Walk {
                 ground.folder(source).map_err(opening)?;
                 if sources.len() > 1 {
                     let text = format!(
-                        "{} names the contents of a folder, which can only be copied alone; copy it by itself, or without the slash",
+                        "{} names the contents of a directory, which can only be copied alone; copy it by itself, or without the slash",
                         source.display()
                     );
                     return Err(Error::new(Code::Usage, text));
@@ -133,7 +133,7 @@ impl Walk {
         Ok(walk)
     }
 
-    /// Returns the folder whose contents are walked, if there is one.
+    /// Returns the directory whose contents are walked, if there is one.
     pub fn top(&self) -> Option<PathBuf> {
         let level = self.stack.first();
         level.map(|level| level.place.clone())
@@ -170,13 +170,14 @@ impl Walk {
         }
     }
 
-    /// Returns the item `name` of the current folder.
+    /// Returns the item `name` of the current directory.
     fn item(&mut self, name: &OsStr) -> Option<Found> {
         let level = self.stack.last()?;
         let place = level.place.join(name);
         if is_hidden(name) {
             let place = place.display();
-            let text = format!("{place} is a temporary file of an unfinished copy to that folder");
+            let text =
+                format!("{place} is a temporary file of an unfinished copy to that directory");
             return Some(Found::Skipped(text));
         }
         let mut path = level.path.clone();
@@ -226,7 +227,7 @@ impl Walk {
         }
         if self.stack.len() >= DEPTH_MAX {
             let text = format!(
-                "cannot open {}: folders are nested too deeply",
+                "cannot open {}: directories are nested too deeply",
                 place.display()
             );
             return Found::Failed(entry.path, Error::new(Code::Open, text));
@@ -247,7 +248,7 @@ impl Walk {
         }
     }
 
-    /// Returns the next name in the current folder, or none at its end.
+    /// Returns the next name in the current directory, or none at its end.
     fn next_in(ground: &Ground, level: &mut Level) -> Result<Option<OsString>, Error> {
         if level.is_over {
             return Ok(None);
@@ -270,7 +271,7 @@ impl Walk {
 }
 
 impl Level {
-    /// Opens a folder again that was closed, and skips the names that were read.
+    /// Opens a directory again that was closed, and skips the names that were read.
     fn reopened(&self, ground: &Ground) -> std::io::Result<Folder> {
         let mut folder = ground.folder(&self.place)?;
         for _ in 0..self.reads {
@@ -298,7 +299,7 @@ impl Iterator for Walk {
                     }
                 }
                 Err(error) => {
-                    // the folder ends here; its end follows as the next entry
+                    // the directory ends here; its end follows as the next entry
                     level.is_over = true;
                     let path = level.path.clone();
                     return Some(Found::Failed(path, error));
@@ -370,7 +371,7 @@ mod tests {
         for _ in 0..DEPTH {
             folder.push("m");
             fs::create_dir_all(&folder).unwrap();
-            // files before and after the deeper folder
+            // files before and after the deeper directory
             for name in ["a", "z"] {
                 fs::write(folder.join(name), name).unwrap();
             }

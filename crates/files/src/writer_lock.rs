@@ -1,4 +1,4 @@
-//! Lock file of a writer in the target folder. While it is locked, its writer is alive.
+//! Lock file of a writer in the target directory. While it is locked, its writer is alive.
 //!
 //! Process numbers identify a writer only within one start of a host and one PID namespace. They do
 //! not help after the restart of a host or container, but locks do.
@@ -23,12 +23,12 @@ pub struct WriterLock {
     stays: bool,
 }
 
-/// Content of the lock file in a folder that was created for an unfinished copy.
+/// Content of the lock file in a directory that was created for an unfinished copy.
 const MADE: &[u8] = b"made\n";
 
 impl WriterLock {
     /// Locks the temporary files of `writer` below `root`. Returns none if no file can be created
-    /// or locked. In a folder that was `made` for the copy, the file remains if the copy fails, so
+    /// or locked. In a directory that was `made` for the copy, the file remains if the copy fails, so
     /// that the next copy knows.
     pub fn acquire(mut root: Root, writer: &Writer, made: bool) -> Option<Self> {
         let name = writer.lock_file();
@@ -43,7 +43,7 @@ impl WriterLock {
         })
     }
 
-    /// Removes the lock file, and those of earlier failed copies, since the folder is complete.
+    /// Removes the lock file, and those of earlier failed copies, since the directory is complete.
     pub fn release(mut self) {
         if std::mem::take(&mut self.stays) {
             WriterLocks::default().clear(&mut self.root);
@@ -95,7 +95,7 @@ impl WriterLocks {
 /// Returns true if `root` was created for a copy that has not finished.
 pub fn is_unfinished(root: &mut Root) -> bool {
     lock_files(root).iter().any(|name| {
-        // other users may create files in a folder like /tmp
+        // other users may create files in a directory like /tmp
         let is_ours = root
             .look(name)
             .is_ok_and(|meta| meta.is_some_and(|meta| meta.is_ours()));

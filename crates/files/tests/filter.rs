@@ -39,7 +39,7 @@ fn filters_select_the_same_files_as_rsync() {
     fs::remove_dir_all(folder).unwrap();
 }
 
-/// Fills a folder with files and folders of short names.
+/// Fills a directory with files and directories of short names.
 fn grow(folder: &Path, rng: &mut Rng, depth: u32) {
     fs::create_dir_all(folder).unwrap();
     for _ in 0..4 {

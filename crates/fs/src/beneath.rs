@@ -1,4 +1,4 @@
-//! Opens files beneath a folder and refuses paths that lead out of it (openat2(2)).
+//! Opens files beneath a directory and refuses paths that lead out of it (openat2(2)).
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;

@@ -32,7 +32,7 @@ use crate::version::{Look, Version, nanos};
 #[derive(Debug)]
 pub struct Root {
     folder: OwnedFd,
-    /// Parent folder used last, kept open because consecutive paths mostly share it.
+    /// Parent directory used last, kept open because consecutive paths mostly share it.
     last: Option<(PathBuf, OwnedFd)>,
     /// File systems used below the root, shared by all handles on it.
     mounts: Mounts,
@@ -114,7 +114,7 @@ impl Root {
         Space::of(folder)
     }
 
-    /// Returns the names in the folder `path` that start with `prefix`.
+    /// Returns the names in the directory `path` that start with `prefix`.
     pub fn names(&mut self, path: &Path, prefix: &[u8]) -> io::Result<Vec<OsString>> {
         let folder = self.folder_at(path)?;
         let mut names = Vec::new();
@@ -217,13 +217,13 @@ impl Root {
         )?)
     }
 
-    /// Gives the owner all permissions on the folder `path`, which must belong to this user.
+    /// Gives the owner all permissions on the directory `path`, which must belong to this user.
     pub fn open_up(&mut self, path: &Path) -> io::Result<()> {
         let (folder, name) = self.parent(path)?;
         permit(folder, name, Mode::RWXU)
     }
 
-    /// Sets the permission bits of the folder `path`.
+    /// Sets the permission bits of the directory `path`.
     pub fn set_folder_mode(&mut self, path: &Path, mode: u32) -> io::Result<()> {
         let folder = self.folder_at(path)?;
         self.mounts.note(&folder)?;
@@ -247,7 +247,7 @@ impl Root {
         Ok(beneath::open(&self.folder, path, flags, Mode::empty())?)
     }
 
-    /// Returns the open folder that contains `path`, and the path's last name. The root contains
+    /// Returns the open directory that contains `path`, and the path's last name. The root contains
     /// itself under the name `.`.
     pub(crate) fn parent<'a>(&mut self, path: &'a Path) -> io::Result<(&OwnedFd, &'a OsStr)> {
         if path.as_os_str().is_empty() {

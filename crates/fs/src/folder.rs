@@ -1,4 +1,4 @@
-//! Operations on open folders. They work on descriptors, so that no symbolic link placed meanwhile
+//! Operations on open directories. They work on descriptors, so that no symbolic link placed meanwhile
 //! is followed.
 
 use std::ffi::OsStr;
@@ -28,14 +28,14 @@ impl Ground {
 }
 
 impl Folder {
-    /// Opens the folder `name` in this one. The name must not be a symbolic link.
+    /// Opens the directory `name` in this one. The name must not be a symbolic link.
     pub fn enter(&self, name: &OsStr) -> io::Result<Self> {
         let flags = FOLDER | OFlags::NOFOLLOW;
         let fd = beneath::open(&self.fd, name, flags, Mode::empty())?;
         Ok(Self::of(fd))
     }
 
-    /// Creates the folder `name`.
+    /// Creates the directory `name`.
     pub fn make(&self, name: &OsStr) -> io::Result<()> {
         Ok(mkdirat(&self.fd, name, Mode::from_bits_truncate(0o777))?)
     }
@@ -45,12 +45,12 @@ impl Folder {
         Ok(unlinkat(&self.fd, name, AtFlags::empty())?)
     }
 
-    /// Writes the folder's entries to disk.
+    /// Writes the directory's entries to disk.
     pub fn sync(&self) -> io::Result<()> {
         sync_names(&self.fd)
     }
 
-    /// Removes the empty folder `name`.
+    /// Removes the empty directory `name`.
     pub fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
         Ok(unlinkat(&self.fd, name, AtFlags::REMOVEDIR)?)
     }

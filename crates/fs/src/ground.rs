@@ -1,4 +1,4 @@
-//! Part of the file system that a user may access: all of it, or one folder's subtree.
+//! Part of the file system that a user may access: all of it, or one directory's subtree.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -20,7 +20,7 @@ pub(crate) const FOLDER: OFlags = OFlags::DIRECTORY
 /// Accessible part of the file system.
 #[derive(Debug)]
 pub struct Ground {
-    /// Folder that no path can leave, not even through symbolic links and `..`; `None` for the
+    /// Directory that no path can leave, not even through symbolic links and `..`; `None` for the
     /// whole file system.
     root: Option<OwnedFd>,
 }
@@ -37,18 +37,18 @@ impl Ground {
         Ok(Self { root: Some(root) })
     }
 
-    /// Allows the subtree of the folder `path` in this ground.
+    /// Allows the subtree of the directory `path` in this ground.
     pub fn within(&self, path: &Path) -> io::Result<Self> {
         let root = Some(self.open(path, FOLDER)?);
         Ok(Self { root })
     }
 
-    /// Opens the folder at `path` for writing beneath it.
+    /// Opens the directory at `path` for writing beneath it.
     pub fn root(&self, path: &Path) -> io::Result<Root> {
         Ok(Root::of(self.open(path, FOLDER)?))
     }
 
-    /// Creates the folder `path`. Returns false if it existed.
+    /// Creates the directory `path`. Returns false if it existed.
     pub fn make_folder(&self, path: &Path) -> io::Result<bool> {
         let Some((folder, name)) = self.parent(path)? else {
             return self.folder(path).map(|_| false);
@@ -60,7 +60,7 @@ impl Ground {
         }
     }
 
-    /// Removes the empty folder `path`.
+    /// Removes the empty directory `path`.
     pub fn remove_folder(&self, path: &Path) -> io::Result<()> {
         let Some((folder, name)) = self.parent(path)? else {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -68,12 +68,12 @@ impl Ground {
         Ok(unlinkat(&folder.fd, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// Opens the folder at `path` for listing.
+    /// Opens the directory at `path` for listing.
     pub fn folder(&self, path: &Path) -> io::Result<Folder> {
         Ok(Folder::of(self.open(path, FOLDER)?))
     }
 
-    /// Opens the folder that contains `path`, and returns it with the path's last name. Returns
+    /// Opens the directory that contains `path`, and returns it with the path's last name. Returns
     /// `None` for a path that has no last name, such as `.`.
     pub fn parent<'a>(&self, path: &'a Path) -> io::Result<Option<(Folder, &'a OsStr)>> {
         let Some(name) = path.file_name() else {
@@ -115,7 +115,7 @@ impl Ground {
         )?))
     }
 
-    /// Returns the name of the folder at `path`, also for paths like `.` or `..`.
+    /// Returns the name of the directory at `path`, also for paths like `.` or `..`.
     pub fn name(&self, path: &Path) -> io::Result<OsString> {
         if let Some(name) = path.file_name() {
             return Ok(name.to_owned());
@@ -150,7 +150,7 @@ fn blocking(file: File) -> io::Result<File> {
     Ok(file)
 }
 
-/// Open folder that is being listed.
+/// Open directory that is being listed.
 #[derive(Debug)]
 pub struct Folder {
     pub(crate) fd: OwnedFd,
@@ -166,7 +166,7 @@ enum Listing {
 }
 
 impl Folder {
-    /// Returns a folder that is open as `fd`.
+    /// Returns a directory that is open as `fd`.
     pub(crate) const fn of(fd: OwnedFd) -> Self {
         let list = Listing::Ahead;
         Self { fd, list }

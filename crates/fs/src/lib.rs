@@ -1,10 +1,10 @@
 //! Floor 3: files and their file systems.
 //!
 //! - [`ground`]: part of the file system that a user may access; [`disk`]: files beneath a root, [`device`]: read from their device
-//! - [`folder`]: operations on open folders; [`meta`]: attributes of an entry; [`version`]: versions of a file
+//! - [`folder`]: operations on open directories; [`meta`]: attributes of an entry; [`version`]: versions of a file
 //! - [`metadata`]: owners, times, extended attributes; [`sparse`]: holes; [`name_rules`]: names; [`space`]: free space
 //! - [`disk_rate`]: rates of a disk; [`watched_file`]: files that people edit
-//! - `beneath`: opening within a folder; `hard_link`, `remove`: changes beneath a root; `mounts`: file systems of a tree
+//! - `beneath`: opening within a directory; `hard_link`, `remove`: changes beneath a root; `mounts`: file systems of a tree
 #![expect(clippy::disallowed_methods, reason = "this is the real world")]
 
 pub mod device;

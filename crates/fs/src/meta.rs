@@ -1,4 +1,4 @@
-//! Attributes of a folder's entry.
+//! Attributes of a directory's entry.
 
 use std::ffi::OsStr;
 use std::io;
@@ -9,10 +9,10 @@ use rustix::process::geteuid;
 
 use crate::version::{Look, Version, nanos};
 
-/// Attributes of a folder's entry.
+/// Attributes of a directory's entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Meta {
-    /// File type: regular file, folder, link or other.
+    /// File type: regular file, directory, link or other.
     pub kind: FileType,
     /// Size in bytes, for a file.
     pub size: u64,

@@ -35,7 +35,7 @@ impl NameRules {
 }
 
 impl Root {
-    /// Determines the rules for names in the folder that contains `path`; see [`NameRules::of`].
+    /// Determines the rules for names in the directory that contains `path`; see [`NameRules::of`].
     pub fn name_rules(&mut self, path: &Path, number: u64) -> io::Result<NameRules> {
         let (folder, _) = self.parent(path)?;
         NameRules::of(folder, number)

@@ -13,19 +13,19 @@ use crate::beneath;
 use crate::disk::Root;
 use crate::meta::Meta;
 
-/// Limit of nested folders, since each level keeps a descriptor open.
+/// Limit of nested directories, since each level keeps a descriptor open.
 const DEPTH_MAX: usize = 400;
 
 impl Root {
-    /// Removes the empty folder `path`.
+    /// Removes the empty directory `path`.
     pub fn remove_folder(&mut self, path: &Path) -> io::Result<()> {
         let (folder, name) = self.parent(path)?;
         Ok(unlinkat(folder, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// Removes `path`; if it is a folder, with all its content.
+    /// Removes `path`; if it is a directory, with all its content.
     ///
-    /// Keeps each path for which `keep` returns true (given the path and its type), and the folders
+    /// Keeps each path for which `keep` returns true (given the path and its type), and the directories
     /// above. Paths that vanish meanwhile are no error. Calls `gone` with each path removed.
     pub fn remove_tree(
         &mut self,
@@ -78,10 +78,12 @@ fn remove(folder: impl AsFd, name: &OsStr, path: &[u8], removal: &Removal<'_>) -
     }
 }
 
-/// Empties the folder `name`. Returns true if nothing was kept.
+/// Empties the directory `name`. Returns true if nothing was kept.
 fn empty(folder: impl AsFd, name: &OsStr, path: &[u8], removal: &Removal<'_>) -> io::Result<bool> {
     if removal.depth >= DEPTH_MAX {
-        return Err(io::Error::other("folders are nested more than 400 deep"));
+        return Err(io::Error::other(
+            "directories are nested more than 400 deep",
+        ));
     }
     let inner = enter(folder, name)?;
     let deeper = Removal {

@@ -36,7 +36,7 @@ pub enum Limit {
 }
 
 impl Space {
-    /// Determines the free space for this user on the file system of an open folder.
+    /// Determines the free space for this user on the file system of an open directory.
     pub fn of(folder: &impl AsFd) -> io::Result<Self> {
         let disk = fstatvfs(folder)?;
         let is_root = geteuid().is_root();

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use lighthaul_io::host::clock::unix_nanos;
 
-/// A file, and what was last read of it.
+/// File, and the result of its last reading.
 #[derive(Debug)]
 pub struct WatchedFile<T> {
     path: PathBuf,

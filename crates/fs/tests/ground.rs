@@ -1,4 +1,4 @@
-//! Tests that no path leaves a root, even while another thread swaps folders for symbolic links.
+//! Tests that no path leaves a root, even while another thread swaps directories for symbolic links.
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "tests use the real system")]
 
@@ -13,7 +13,7 @@ use std::thread;
 use lighthaul_base::Rng;
 use lighthaul_fs::ground::Ground;
 
-/// Root folder, and files beside it that must be unreachable.
+/// Root directory, and files beside it that must be unreachable.
 struct World(PathBuf);
 
 impl World {
@@ -98,7 +98,7 @@ fn paths_beneath_the_root_open_and_others_are_refused() {
     );
 }
 
-/// Exchanges `a` and `s` in a folder atomically, again and again, until `stop` is set. `s` may be a
+/// Exchanges `a` and `s` in a directory atomically, again and again, until `stop` is set. `s` may be a
 /// link to `out`.
 fn swap(folder: &Path, stop: &AtomicBool, swaps: &AtomicU64) {
     let folder = fs::File::open(folder).unwrap();
@@ -109,7 +109,7 @@ fn swap(folder: &Path, stop: &AtomicBool, swaps: &AtomicU64) {
     }
 }
 
-/// Calls `something` while `a` and `s` in a folder are swapped. Returns the number of swaps.
+/// Calls `something` while `a` and `s` in a directory are swapped. Returns the number of swaps.
 fn while_swapped(folder: &Path, something: impl FnOnce(&AtomicU64)) -> u64 {
     let (stop, swaps) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
@@ -222,7 +222,7 @@ fn folders_replaced_by_links_never_lead_outside() {
     assert_eq!(
         outside,
         ["deep", "only", "x"],
-        "an operation changed a folder outside the root"
+        "an operation changed a directory outside the root"
     );
     assert_eq!(fs::read(world.0.join("out/only")).unwrap(), b"secret");
 }

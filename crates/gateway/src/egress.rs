@@ -115,7 +115,7 @@ impl Multiplexer {
     /// Refuses a session of the other gateway.
     fn refuse(&mut self, link: &mut Link, token: u64, why: Refusal) {
         if let Some(attempt) = self.starting.attempts.remove(&token) {
-            info!("{} was not reached: {why}", attempt.target());
+            info!("cannot reach {}: {why}", attempt.target());
         }
         if let Some(session) = self.remove(link, token) {
             self.status.refused();

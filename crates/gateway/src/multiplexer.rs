@@ -491,12 +491,12 @@ impl Owner<Link> for Multiplexer {
             }
             Event::Silent => {
                 return Err(Error::TimedOut(
-                    "the other gateway was silent for some seconds".into(),
+                    "no data from the other gateway for 5 s".into(),
                 ));
             }
             Event::Spent => {
                 return Err(Error::TimedOut(
-                    "the connection to the other gateway has used up its numbers, and is replaced"
+                    "the packet numbers of the connection to the other gateway are used up; it is replaced"
                         .into(),
                 ));
             }

@@ -191,7 +191,7 @@ impl AcceptLoop {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => {
                     // the program has disconnected, or there are too many open files: try again later
-                    debug!("cannot accept a program: {error}");
+                    debug!("cannot accept a connection of a program: {error}");
                     self.late.insert(nth);
                     return;
                 }

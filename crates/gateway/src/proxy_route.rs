@@ -59,10 +59,10 @@ pub enum ProxyError {
         why: Refusal,
     },
     /// The gateway needs a name and a password.
-    #[error("the gateway at {0} asks for a name and a password: write NAME:PASSWORD@{0}")]
+    #[error("the gateway at {0} requires a name and a password: write NAME:PASSWORD@{0}")]
     PasswordRequired(Target),
     /// The name or the password is wrong.
-    #[error("the gateway at {0} knows no such name and password")]
+    #[error("the gateway at {0} rejects the name or the password")]
     WrongPassword(Target),
     /// The server does not speak SOCKS5.
     #[error(

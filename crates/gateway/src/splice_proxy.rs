@@ -86,7 +86,7 @@ impl SpliceProxy {
     pub(crate) fn run(mut self) {
         while !(self.draining && self.is_idle()) {
             if let Err(error) = self.turn() {
-                warn!("near targets cannot be reached any more: {error}");
+                warn!("cannot reach near targets any longer: {error}");
                 return;
             }
         }
@@ -300,7 +300,7 @@ impl SpliceProxy {
 
     fn give_up(&mut self, token: u64, why: Refusal) {
         if let Some((new_session, _)) = self.calling.remove(&token) {
-            info!("{} was not reached: {why}", new_session.target);
+            info!("cannot reach {}: {why}", new_session.target);
             self.refuse(new_session, why);
         }
     }

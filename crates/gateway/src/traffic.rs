@@ -95,7 +95,7 @@ impl Multiplexer {
             && let Some(mut session) = self.remove(link, token)
         {
             self.status.ended();
-            debug!("session {} is over", session.id);
+            debug!("session {} has ended", session.id);
             session.part();
         }
     }

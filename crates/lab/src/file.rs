@@ -63,7 +63,7 @@ pub(crate) fn plans(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Lists the plans in `dir`, sorted by name. Returns none if there is no such folder.
+/// Lists the plans in `dir`, sorted by name. Returns none if there is no such directory.
 pub(crate) fn plans_if_any(dir: &Path) -> Result<Vec<PathBuf>> {
     if dir.exists() {
         plans(dir)

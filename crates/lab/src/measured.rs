@@ -39,7 +39,7 @@ struct Settings {
 /// Measurement: its column, the value of the variable, and the result.
 pub type Sample = (String, f64, f64);
 
-/// Reads the plans in `dir`, sorted by name. Returns none if there is no such folder.
+/// Reads the plans in `dir`, sorted by name. Returns none if there is no such directory.
 pub fn plans(dir: &Path) -> Result<Vec<MeasuredPlan>> {
     let files = file::plans_if_any(dir)?;
     files.iter().map(|file| MeasuredPlan::read(file)).collect()

@@ -35,7 +35,7 @@ pub fn emulate(case: &Case, say: fn(&str)) -> Result<Option<f64>> {
     Ok(Some(goodput))
 }
 
-/// The median of few runs, which a disturbance does not reach; the mean of many, which luck differs in.
+/// Returns the median of few runs, which ignores a disturbance, or the mean of many, which averages random results.
 fn typical(seconds: &mut [f64]) -> f64 {
     seconds.sort_by(f64::total_cmp);
     if seconds.len() as u64 > RUNS_MIN {
@@ -142,13 +142,13 @@ fn ours(command: &mut Command) -> Result<String> {
     }
 }
 
-/// A folder for keys that goes when this value goes.
+/// A directory for keys that goes when this value goes.
 struct Folder(PathBuf);
 
 impl Folder {
     fn make() -> Result<Self> {
         let path = std::env::temp_dir().join(format!("lighthaul-figures-{}", std::process::id()));
-        std::fs::create_dir(&path).map_err(Error::world("make a folder for keys"))?;
+        std::fs::create_dir(&path).map_err(Error::world("make a directory for keys"))?;
         Ok(Self(path))
     }
 
@@ -163,7 +163,7 @@ impl Drop for Folder {
     }
 }
 
-/// A process that ends when this value goes, and what it says.
+/// Process that ends when this value is dropped, and its output.
 struct Running(Child, Option<BufReader<ChildStderr>>, fn(&str));
 
 impl Drop for Running {
@@ -181,7 +181,7 @@ impl Drop for Running {
     }
 }
 
-/// Small payloads are a matter of luck: they run until this much has crossed, or so often.
+/// Results of small payloads vary, so they are repeated until this much was sent, or this often.
 const RUN_BYTES: u64 = 200_000_000;
 const RUNS_MAX: u64 = 30;
 const RUNS_MIN: u64 = 3;

@@ -22,7 +22,7 @@ pub struct SharedLinkPlan {
     pub title: String,
     /// Variable of the horizontal axis.
     pub vary: Variable,
-    /// Curves. Each flow runs alone if the link varies, and all run together over time.
+    /// Flows, one curve each. If the link varies, each flow runs alone; over time, all share the link.
     pub flows: Vec<FlowPlan>,
     seconds: u64,
     interval: u64,

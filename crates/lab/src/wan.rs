@@ -238,9 +238,9 @@ impl Wan {
 /// Time of the next turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// After so many nanoseconds, or when a host sends.
+    /// After this number of nanoseconds, or when a host sends.
     In(u64),
-    /// When a host sends.
+    /// At the next time that a host sends.
     WhenSent,
 }
 

@@ -16,7 +16,7 @@ pub fn command(words: &[OsString], gateway: &str) -> Result<Command, StartError>
     let library = library()?;
     let (name, rest) = words
         .split_first()
-        .ok_or_else(|| StartError::missing("say which command".to_owned()))?;
+        .ok_or_else(|| StartError::missing("give a command to run".to_owned()))?;
     let path = program::find(name)?;
     program::check(&path, &library)?;
     let mut command = Command::new(path);
@@ -28,10 +28,11 @@ pub fn command(words: &[OsString], gateway: &str) -> Result<Command, StartError>
     Ok(command)
 }
 
-/// The library, beside this program or where `make install` puts it.
+/// Returns the path of the library: beside this program, or where `make install` puts it.
 fn library() -> Result<PathBuf, StartError> {
-    let own = env::current_exe()
-        .map_err(|why| StartError::ours(format!("cannot find out where this program is: {why}")))?;
+    let own = env::current_exe().map_err(|why| {
+        StartError::ours(format!("cannot determine the path of this program: {why}"))
+    })?;
     let folder = own.parent().unwrap_or_else(|| Path::new("/"));
     let places = [
         folder.join(LIBRARY),
@@ -41,10 +42,10 @@ fn library() -> Result<PathBuf, StartError> {
     let library = found.ok_or_else(|| {
         let [beside, installed] = places.map(|place| place.display().to_string());
         StartError::ours(format!(
-            "the library that captures connections is neither {beside} nor {installed}: run `make install`, or put it there"
+            "cannot find the library that captures connections, neither {beside} nor {installed}: run `make install`, or copy it there"
         ))
     })?;
-    // the dynamic linker takes both for ends of names
+    // the dynamic linker reads both as separators
     if library
         .as_os_str()
         .as_bytes()
@@ -52,7 +53,7 @@ fn library() -> Result<PathBuf, StartError> {
         .any(|octet| b" :".contains(octet))
     {
         return Err(StartError::ours(format!(
-            "{} cannot be loaded, since there is a space or a colon in its path: put it elsewhere",
+            "{} cannot be loaded, since its path has a space or a colon: move it to another directory",
             library.display()
         )));
     }
@@ -73,5 +74,5 @@ const LIBRARY: &str = "liblighthaul_wrap.so";
 
 const PRELOAD: &str = "LD_PRELOAD";
 
-/// Where the library looks for the gateway.
+/// Environment variable with the gateway's address, for the library.
 const GATEWAY: &str = "LIGHTHAUL_WRAP";

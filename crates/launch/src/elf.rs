@@ -15,7 +15,7 @@ pub(crate) struct Elf {
 }
 
 impl Elf {
-    /// Reads a file; nothing if it is something else.
+    /// Reads a file. Returns `None` if it is not ELF.
     pub(crate) fn read(file: &impl FileExt) -> io::Result<Option<Self>> {
         let mut head = [0; HEAD];
         let len = read_some(file, &mut head, 0)?;
@@ -65,7 +65,7 @@ struct Form {
 }
 
 impl Form {
-    /// A number of at most eight octets.
+    /// Returns a number of at most eight octets.
     fn number(self, octets: &[u8]) -> u64 {
         let add = |sum: u64, octet: &u8| (sum << 8) | u64::from(*octet);
         if self.is_little {
@@ -127,7 +127,7 @@ impl Form {
     }
 }
 
-/// Reads what there is, up to the room's end.
+/// Reads until the buffer is full or the file ends.
 fn read_some(file: &impl FileExt, room: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < room.len() {
@@ -135,7 +135,7 @@ fn read_some(file: &impl FileExt, room: &mut [u8], offset: u64) -> io::Result<us
             Ok(0) => break,
             Ok(count) => filled += count,
             Err(why) if why.kind() == ErrorKind::Interrupted => {}
-            // an offset beyond what any file can have
+            // an offset that no file can have
             Err(why) if why.kind() == ErrorKind::InvalidInput => break,
             Err(why) => return Err(why),
         }
@@ -147,15 +147,15 @@ const HEAD: usize = 64;
 const HEAD_NARROW: usize = 52;
 const WIDE: u8 = 2;
 const LITTLE: u8 = 1;
-/// A segment's line in a wide file; in others it is shorter.
+/// Length of a segment's entry in a 64-bit file. It is shorter in others.
 const SEGMENT: usize = 56;
 const SEGMENT_NARROW: usize = 32;
 /// `PT_INTERP` and `PT_NOTE`.
 const INTERPRETER: u64 = 3;
 const NOTES: u64 = 4;
-/// More than linkers make.
+/// Maximum number of segments or sections. Linkers make fewer.
 const SEGMENTS_MAX: u64 = 256;
-/// The most octets of notes or of names that are read; linkers make fewer.
+/// Maximum octets of notes or names that are read. Linkers make fewer.
 const PART_MAX: usize = 64 << 10;
 /// Octets that are read of a section header.
 const SECTION: usize = 40;

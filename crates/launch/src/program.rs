@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::elf::Elf;
 use crate::failure::StartError;
 
-/// The file of a command, as a shell finds it.
+/// Returns the file of a command, with the search of a shell.
 pub(crate) fn find(name: &OsStr) -> Result<PathBuf, StartError> {
     let is_path = name.as_bytes().contains(&b'/');
     let folders = env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
@@ -119,7 +119,7 @@ fn linked(file: &File, library: &Path) -> io::Result<Option<String>> {
     )))
 }
 
-/// As many lines of `#!` as the kernel follows.
+/// Maximum number of nested interpreters that the kernel follows.
 const SCRIPTS_MAX: usize = 5;
-/// As long a line of `#!` as it reads.
+/// Maximum length of a `#!` line that the kernel reads.
 const HEAD: u64 = 256;

@@ -181,5 +181,5 @@ fn paint(color: [u8; 3]) -> Paint<'static> {
 /// Color of text and axes, nearly black.
 pub const INK: [u8; 3] = [40, 40, 40];
 
-/// `DejaVu` Sans, reduced to the characters of the figures. Its license is in the same folder.
+/// `DejaVu` Sans, reduced to the characters of the figures. Its license is in the same directory.
 const FONT: &[u8] = include_bytes!("font/chart.ttf");

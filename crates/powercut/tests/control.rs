@@ -11,7 +11,7 @@ use lighthaul_powercut::sandbox;
 use lighthaul_powercut::trial::{self, Plan, Promises, Scenario};
 use lighthaul_testkit::lacks;
 
-/// Program that replaces a file many times, with or without syncs of the file and its folder.
+/// Program that replaces a file many times, with or without syncs of the file and its directory.
 struct Writer {
     syncs_file: bool,
     syncs_folder: bool,

@@ -1,4 +1,4 @@
-//! Every protocol as a state machine without I/O (floor 2), one folder each, with its wire format inside.
+//! Every protocol as a state machine without I/O (floor 2), one directory each, with its wire format inside.
 //!
 //! - [`fec`]: message stream with forward error correction instead of retransmission
 //! - [`rbudp`]: Reliable Blast UDP, and the analytical model that predicts its throughput

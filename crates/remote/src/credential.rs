@@ -17,7 +17,7 @@ pub fn ours(far: &Daemon) -> Result<Option<Credential>, Error> {
             .map_err(|e| Error::file(Code::Permission, "cannot read the token in", path, &e))?;
         return Ok(Some(Credential::Token(token.trim().to_owned())));
     }
-    // not a flag, since everybody can see those of others
+    // not an option, since other users can read the arguments of a process
     if let Ok(token) = env::var("LIGHTHAUL_TOKEN") {
         return Ok(Some(Credential::Token(token)));
     }
@@ -31,7 +31,7 @@ pub fn ours(far: &Daemon) -> Result<Option<Credential>, Error> {
         }
     };
     let octets = statement::from_text(&text).map_err(|why| {
-        let text = format!("{} is of no use: {why}", path.display());
+        let text = format!("cannot use {}: {why}", path.display());
         Error::new(Code::Permission, text)
     })?;
     Ok(Some(Credential::Statement(octets)))

@@ -1,4 +1,4 @@
-//! Calling a daemon, which must show the key that it is known by.
+//! Connections to a daemon, which must have its known key.
 
 use std::path::Path;
 
@@ -50,13 +50,13 @@ pub fn connect(
     }
 }
 
-/// The key in the file at `path`, made there if it is missing.
+/// Returns the key in the file at `path`, and creates it if it is missing.
 pub fn load_key(path: &Path) -> Result<Identity, Error> {
     Identity::load_or_generate(path)
         .map_err(|e| Error::file(Code::Permission, "cannot use the key", path, &e))
 }
 
-/// Refuses a daemon whose key is not the one that is known.
+/// Refuses a daemon whose key is not the known one.
 fn check(far: &Daemon, strict: bool, name: &str, shown: Fingerprint) -> Result<(), Error> {
     let known = judge(far.pin.as_deref(), strict, name, shown)?;
     let text = match known {

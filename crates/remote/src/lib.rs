@@ -1,4 +1,4 @@
-//! Floor 7: the other host of a command or a service, and the files of this one that it needs for that.
+//! Floor 7: connections from a command or a service to other hosts, and the local files for them.
 //!
 //! - [`place`]: paths here and on other hosts; [`paths`]: files of keys and settings on this host
 //! - [`reach`]: sessions with the host of a place; [`dial`]: calls to a daemon; [`mod@daemon`], [`credential`]: its

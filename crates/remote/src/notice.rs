@@ -4,7 +4,7 @@ use std::io::{Write, stderr};
 
 use lighthaul_base::escape::{LINE_MAX, escape};
 
-/// Says one line on standard error. What a peer wrote into it cannot move the terminal or begin another line.
+/// Prints one line on standard error. Text of a peer in it is escaped, so it cannot control the terminal or begin a new line.
 pub fn say(text: &str) {
     writeln!(stderr(), "{}", escape(text, LINE_MAX)).ok();
 }

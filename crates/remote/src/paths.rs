@@ -1,9 +1,9 @@
-//! Where things are kept: the XDG folders for people, `/etc/lighthaul` for a host.
+//! Paths of files: the XDG directories for users, `/etc/lighthaul` for a host.
 
 use std::env;
 use std::path::PathBuf;
 
-/// This user's own folder for configuration.
+/// Returns this user's directory for configuration.
 fn user_folder() -> PathBuf {
     let from = |name: &str| {
         env::var_os(name)
@@ -16,7 +16,7 @@ fn user_folder() -> PathBuf {
         .join("lighthaul")
 }
 
-/// The host's folder if we may write there, else the user's.
+/// Returns the host's directory if this user may write to it, else the user's.
 fn host_folder() -> PathBuf {
     if rustix::process::geteuid().is_root() {
         PathBuf::from("/etc/lighthaul")
@@ -30,7 +30,7 @@ pub fn configs() -> [PathBuf; 2] {
     [PathBuf::from("/etc/lighthaul"), user_folder()].map(|folder| folder.join("config.toml"))
 }
 
-/// Where this host's gateway may be asked how it is: its service manager's folder for it, the system's, or this user's.
+/// Returns the path of the gateway's status socket: in its service manager's directory, the system's, or this user's.
 pub fn gateway_socket() -> PathBuf {
     let set = |name| env::var_os(name).map(PathBuf::from);
     let folder = if let Some(folder) = set("RUNTIME_DIRECTORY") {
@@ -43,32 +43,32 @@ pub fn gateway_socket() -> PathBuf {
     folder.join("gateway.sock")
 }
 
-/// The key with which this user calls daemons.
+/// Returns the path of the private key of this user.
 pub fn user_key() -> PathBuf {
     user_folder().join("key")
 }
 
-/// The key that this host's daemon shows.
+/// Returns the path of the private key of this host's daemon.
 pub fn host_key() -> PathBuf {
     host_folder().join("host_key")
 }
 
-/// The keys that may call this host's daemon.
+/// Returns the path of the keys that this host's daemon accepts.
 pub fn allowed_keys() -> PathBuf {
     host_folder().join("allowed_keys")
 }
 
-/// The tokens whose bearers may call this host's daemon.
+/// Returns the path of the tokens that this host's daemon accepts.
 pub fn tokens() -> PathBuf {
     host_folder().join("tokens")
 }
 
-/// The tokens whose bearers may ask this host's scheduler.
+/// Returns the path of the tokens that this host's scheduler accepts.
 pub fn scheduler_tokens() -> PathBuf {
     host_folder().join("scheduler_tokens")
 }
 
-/// The books of this host's scheduler.
+/// Returns the path of the store of this host's scheduler.
 pub fn books() -> PathBuf {
     if rustix::process::geteuid().is_root() {
         PathBuf::from("/var/lib/lighthaul/books")
@@ -82,7 +82,7 @@ pub fn statement() -> PathBuf {
     user_folder().join("statement")
 }
 
-/// The keys of the daemons that this user calls.
+/// Returns the path of the known keys of daemons.
 pub fn known_hosts() -> PathBuf {
     user_folder().join("known_hosts")
 }

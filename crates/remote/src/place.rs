@@ -39,7 +39,7 @@ impl Place {
             return Self::daemon(rest).ok_or_else(|| {
                 Error::new(
                     Code::Usage,
-                    format!("{text} should read lh://HOST[:PORT]/PATH"),
+                    format!("invalid place {text}: write lh://HOST[:PORT]/PATH"),
                 )
             });
         }
@@ -47,9 +47,8 @@ impl Place {
             && !scheme.is_empty()
             && scheme.bytes().all(|octet| octet.is_ascii_alphanumeric())
         {
-            let text = format!(
-                "{text} is not understood: write lh://HOST[:PORT]/PATH, or HOST:PATH for ssh"
-            );
+            let text =
+                format!("invalid place {text}: write lh://HOST[:PORT]/PATH, or HOST:PATH for ssh");
             return Err(Error::new(Code::Usage, text));
         }
         let (host, path) = if let Some(end) = text.find("]:") {
@@ -105,7 +104,7 @@ impl Place {
         })
     }
 
-    /// Its path.
+    /// Returns the path.
     pub fn path(&self) -> &[u8] {
         match self {
             Self::Here(path) => path.as_os_str().as_bytes(),
@@ -131,7 +130,7 @@ impl Place {
     }
 }
 
-/// The same path, seen from the home that ssh begins in; `~` is that, as it is for scp.
+/// Returns the path relative to the home directory, where ssh starts. `~` is that directory, as for scp.
 fn from_home(path: &str) -> Option<&str> {
     let path = match path.strip_prefix('~') {
         None => path,
@@ -141,7 +140,7 @@ fn from_home(path: &str) -> Option<&str> {
     Some(if path.is_empty() { "./" } else { path })
 }
 
-/// The same path; `.` and `..` are folders whatever is there, so that the slash behind them goes without saying.
+/// Returns the path. `.` and `..` are always directories, so a slash is added to them.
 fn with_slash(path: &str) -> String {
     let slash = match path.rsplit('/').next() {
         Some("." | "..") => "/",
@@ -208,7 +207,7 @@ mod tests {
         #[test]
         fn arbitrary_text_is_a_place_or_a_usage_error(text in "(lh://)?[a@\\[\\]:/.0-9é ]{0,20}") {
             match Place::parse(&text) {
-                // a place here is what was written, perhaps with a slash; elsewhere it has a path
+                // a local place equals its text, perhaps with a slash; a remote one has a path
                 Ok(place @ Place::Here(_)) => {
                     let rest = place.path().strip_prefix(text.as_bytes());
                     prop_assert!(matches!(rest, Some(b"" | b"/")));

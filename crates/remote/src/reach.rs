@@ -1,4 +1,4 @@
-//! Reaching the far side of a place: a daemon, or a program that ssh starts there.
+//! Sessions with the remote side of a place: a daemon, or a program that ssh starts there.
 
 use lighthaul_daemon::client::{Started, start_over_ssh};
 use lighthaul_gateway::proxy_address::ProxyAddress;
@@ -12,7 +12,7 @@ use crate::daemon::Daemon;
 use crate::dial::{connect, dial};
 use crate::place::Place;
 
-/// Way to another host.
+/// Settings of the connection to another host.
 #[derive(Clone, Debug)]
 pub struct Route {
     /// ssh command and its options.
@@ -21,11 +21,11 @@ pub struct Route {
     pub program: String,
     /// Gateway on the way.
     pub gateway: Option<ProxyAddress>,
-    /// Daemon to call, for places behind one.
+    /// Daemon to connect to, for places with one.
     pub daemon: Daemon,
 }
 
-/// A session with the far side of a place.
+/// Session with the remote side of a place.
 #[derive(Debug)]
 pub struct Reached {
     /// The session.
@@ -34,7 +34,7 @@ pub struct Reached {
     pub started: Option<Started>,
 }
 
-/// Reaches the far side of `place`, which is started first if it is behind ssh.
+/// Connects to the remote side of `place`. With ssh, this starts it.
 pub fn reach(via: &Route, place: &Place) -> Result<Reached, Error> {
     match place {
         Place::Here(_) => Err(Error::new(Code::Usage, "neither side is remote")),
@@ -59,7 +59,7 @@ pub fn reach(via: &Route, place: &Place) -> Result<Reached, Error> {
     }
 }
 
-/// Reaches the far side of `place` and asks for `request` of topic `M`, to which it agreed.
+/// Connects to the remote side of `place` and sends `request` of topic `M`. Returns when the peer has accepted it.
 pub fn ask<M: Topic>(via: &Route, place: &Place, request: &M::Request) -> Result<Reached, Error> {
     let reached = reach(via, place)?;
     reached.session.ask::<M>(Hello::about::<M>(request))?;
@@ -67,10 +67,13 @@ pub fn ask<M: Topic>(via: &Route, place: &Place, request: &M::Request) -> Result
     Ok(reached)
 }
 
-/// Waits for the far side to agree to what we want; answers the names of the protocols that it has.
+/// Waits until the peer accepts the request. Returns the names of its protocols.
 pub fn agreed(session: &Session) -> Result<Vec<String>, Error> {
     let Message::Welcome { protocols } = session.hear()? else {
-        return Err(Error::new(Code::Protocol, "the far side did not agree"));
+        return Err(Error::new(
+            Code::Protocol,
+            "the peer did not accept the request",
+        ));
     };
     Ok(protocols)
 }

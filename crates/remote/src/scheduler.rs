@@ -1,4 +1,4 @@
-//! Asking a scheduler, which must show a certificate that this host trusts, or the key that it is known by.
+//! Clients of a scheduler, which must have a trusted certificate or its known key.
 
 use std::path::PathBuf;
 use std::{env, fs};
@@ -12,7 +12,7 @@ use lighthaul_session::error::{Code, Error};
 use crate::dial::{judge, unclear};
 use crate::paths;
 
-/// A scheduler to ask, and credentials for it.
+/// Scheduler, and the credentials for it.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     /// URL of its interface.
@@ -34,7 +34,7 @@ pub fn reach(asking: &Scheduler) -> Result<Client, Error> {
     Client::new(&asking.url, known, token(asking)?).map_err(failed)
 }
 
-/// The host and port of a URL, which is what the scheduler is known by.
+/// Returns the host and port of a URL, the name of the scheduler in the list of known keys.
 fn host(url: &str) -> Result<String, Error> {
     let rest = url
         .strip_prefix("https://")
@@ -69,7 +69,7 @@ fn token(asking: &Scheduler) -> Result<Option<String>, Error> {
             .map_err(|e| Error::file(Code::Permission, "cannot read the token in", path, &e))?;
         return Ok(Some(token.trim().to_owned()));
     }
-    // not a flag, since other users can see it
+    // not an option, since other users can read the arguments of a process
     Ok(env::var("LIGHTHAUL_SCHEDULER_TOKEN").ok())
 }
 

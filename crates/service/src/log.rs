@@ -14,7 +14,7 @@ use tracing_subscriber::{fmt, registry};
 #[cfg(feature = "otel")]
 use crate::traces::Traces;
 
-/// The variable that says what is logged, as in `debug` or `warn,lighthaul_daemon=debug`.
+/// Environment variable with the filter of the log, as in `debug` or `warn,lighthaul_daemon=debug`.
 const FILTER: &str = "LIGHTHAUL_LOG";
 
 /// Format of the log.
@@ -26,7 +26,7 @@ pub enum Format {
     Json,
 }
 
-/// The log; what is on its way to others is sent when this is dropped.
+/// Log and traces of the process. Dropping it sends pending traces.
 #[derive(Debug)]
 pub struct Log {
     #[cfg(feature = "otel")]
@@ -63,14 +63,14 @@ pub fn start(format: Format) -> Result<Log, Error> {
     })
 }
 
-/// Writes each event as one harmless line, whatever its message and its spans quote from a peer.
+/// Writer that escapes each event to one line, since messages and spans may quote a peer.
 struct Lines<W> {
     format: Format,
     to: W,
 }
 
 impl<W: Write> Write for Lines<W> {
-    /// Takes one event, which the log's formatter hands over whole.
+    /// Receives one event, which the formatter writes in one call.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(event);
         let text = text.strip_suffix('\n').unwrap_or(&text);
@@ -87,7 +87,7 @@ impl<W: Write> Write for Lines<W> {
     }
 }
 
-/// Returns a JSON object as one harmless line; of one that is too long, every string is cut.
+/// Returns a JSON object as one escaped line. If it is too long, every string is truncated.
 fn json_line(text: &str) -> String {
     if text.len() <= LINE_MAX {
         return escape_json(text).into_owned();

@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use lighthaul_session::error::{Code, Error};
 use tracing::info;
 
-/// Logs the address of the metrics, which were to be at `address`.
+/// Logs the address of the metrics, or the failure to serve them at `address`.
 pub fn tell_metrics(address: SocketAddr, at: io::Result<SocketAddr>) -> Result<(), Error> {
     let at = at.map_err(|error| {
-        let text = format!("cannot show metrics at {address}: {error}");
+        let text = format!("cannot serve metrics at {address}: {error}");
         Error::new(Code::Network, text)
     })?;
     info!("metrics at http://{at}/metrics");

@@ -125,7 +125,7 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
     let server = Server::listen(server).map_err(failed)?;
     let address = server.address().map_err(|e| failed(e.into()))?;
     let scheme = scheme(settings);
-    info!("booking at {scheme}://{address}, as {scheme}://{address}/openapi.json says");
+    info!("booking at {scheme}://{address}, described at {scheme}://{address}/openapi.json");
     if matches!(settings.certificate, ServerCertificate::SelfSigned(_)) {
         info!("this host's key is {key}; clients accept it with `lighthaul trust {address} {key}`");
     }
@@ -134,8 +134,8 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
     server.run().map_err(failed)
 }
 
-/// Refuses port 0 where other instances share the store, since they could not find this one. Two instances of one host would
-/// share a note of how far the store has come.
+/// Refuses port 0 if other instances share the store, since they could not find this one. Two instances on one host would
+/// also share the file with the position of the store.
 fn check_address(settings: &Settings) -> Result<(), Error> {
     if server(settings).is_none() || settings.url.is_some() || settings.listen.port() != 0 {
         return Ok(());
@@ -158,7 +158,7 @@ fn store(settings: &Settings) -> Result<Box<dyn Store>, Error> {
     Ok(Box::new(Sqlite::open(&path).map_err(failed)?))
 }
 
-/// The `PostgreSQL` server that keeps the books, if one does.
+/// Returns the `PostgreSQL` server of the store, if it has one.
 fn server(settings: &Settings) -> Option<&str> {
     let place = settings.store.as_deref();
     place.filter(|place| place.starts_with("postgres"))
@@ -170,8 +170,8 @@ fn url(settings: &Settings) -> String {
     settings.url.clone().unwrap_or_else(here)
 }
 
-/// Returns the path of the note that records the progress of the store. It is beside a file store, or in this host's
-/// directory by server and URL. Instances of this host that share a server have a note each.
+/// Returns the path of the file with the position of the store. It is beside a file store, or in this host's directory by
+/// server and URL. Instances on this host that share a server have a file each.
 fn seen(settings: &Settings) -> PathBuf {
     let server = server(settings);
     let Some(server) = server else {
@@ -198,7 +198,7 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
 fn named(place: &str) -> Result<PathBuf, Error> {
     if let Some((scheme, _)) = place.split_once("://") {
         let text = format!(
-            "books cannot be kept at {scheme}://: give a file or a postgres:// URL with --store"
+            "unknown kind of store {scheme}://: give a file or a postgres:// URL with --store"
         );
         return Err(Error::new(Code::Usage, text));
     }
@@ -206,8 +206,9 @@ fn named(place: &str) -> Result<PathBuf, Error> {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
         let folder = folder.display();
-        let text =
-            format!("there is no folder {folder} for the books: make it, or give another --store");
+        let text = format!(
+            "the directory {folder} of the store does not exist: create it, or give another --store"
+        );
         return Err(Error::new(Code::Usage, text));
     }
     Ok(path)
@@ -218,7 +219,7 @@ fn usual() -> Result<PathBuf, Error> {
     let path = paths::books();
     if let Some(folder) = path.parent() {
         durable::make_folders(folder)
-            .map_err(|e| Error::file(Code::Io, "cannot make the folder", folder, &e))?;
+            .map_err(|e| Error::file(Code::Io, "cannot create the directory", folder, &e))?;
     }
     Ok(path)
 }
@@ -326,15 +327,15 @@ fn keys(url: &str) -> Result<Keys, Error> {
         return Err(Error::new(Code::Usage, text));
     }
     let agent =
-        fetcher().map_err(|e| Error::new(Code::Usage, format!("TLS cannot be set up: {e}")))?;
+        fetcher().map_err(|e| Error::new(Code::Usage, format!("cannot set up TLS: {e}")))?;
     let keys = Keys::new(agent, url.to_owned());
     if !keys.warm(unix_nanos() / 1_000_000_000) {
-        warn!("no keys are known at {url}: signed tokens are refused until they are");
+        warn!("no keys from {url} yet: signed tokens are refused until the keys are known");
     }
     Ok(keys)
 }
 
-/// The tokens of a file.
+/// Returns the tokens of a file.
 fn tokens(path: &Path) -> Result<Tokens, Error> {
     Tokens::open(path).map_err(|e| Error::file(Code::Permission, "cannot read", path, &e))
 }
@@ -344,8 +345,9 @@ fn peers(key: Fingerprint) -> ServerTrust {
     ServerTrust {
         by_certificate: true,
         by_key: Box::new(move |shown| {
-            let why =
-                || format!("it shows the key {shown}: give all instances one key or certificates");
+            let why = || {
+                format!("it has the key {shown}: give all instances the same key, or certificates")
+            };
             (shown == key).then_some(()).ok_or_else(why)
         }),
     }
@@ -447,7 +449,7 @@ mod tests {
     fn invalid_store_is_refused() {
         for (place, says) in [
             ("mysql://x", "at mysql://: give a file or a postgres:// URL"),
-            ("/nonexistent/b", "no folder /nonexistent for the books"),
+            ("/nonexistent/b", "the directory /nonexistent of the store"),
         ] {
             let why = named(place).unwrap_err().to_string();
             assert!(why.contains(says), "{why}");

@@ -1,6 +1,6 @@
-//! Sessions as OpenTelemetry traces, sent to where `OTEL_EXPORTER_OTLP_ENDPOINT` says (OTLP over HTTP).
+//! Export of sessions as OpenTelemetry traces to `OTEL_EXPORTER_OTLP_ENDPOINT` (OTLP over HTTP).
 //!
-//! Names and messages in them may be a peer's words, so each is escaped and bounded like a line of the log.
+//! Names and messages may quote a peer, so each is escaped and truncated like a line of the log.
 
 use std::env;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{self, SdkTracerProvider, SpanData, Tracer};
 use tracing_opentelemetry::OpenTelemetryLayer;
 
-/// The standard's variable; without it nothing is sent.
+/// Environment variable of the OpenTelemetry standard. If it is unset, nothing is sent.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
-/// Exporter of traces. Dropping it sends the rest.
+/// Exporter of traces. Dropping it sends pending traces.
 #[derive(Debug)]
 pub(crate) struct Traces(SdkTracerProvider);
 
@@ -56,7 +56,7 @@ impl Drop for Traces {
     }
 }
 
-/// Sends spans with harmless text in them.
+/// Exporter that escapes the text of spans.
 #[derive(Debug)]
 struct Escaped<E>(E);
 

@@ -49,7 +49,7 @@ pub fn choose(facts: &PathFacts) -> Choice {
     Choice { protocol, why }
 }
 
-/// Returns true for so few bytes that no preparation pays.
+/// Returns true if a transfer is too small for measuring the path.
 pub const fn is_little(bytes: u64) -> bool {
     bytes <= LITTLE_BYTES
 }
@@ -66,7 +66,10 @@ fn reason(facts: &PathFacts) -> (Protocol, String) {
     }
     if let Some(bytes) = facts.bytes.filter(|bytes| is_little(*bytes)) {
         let size = Size(bytes);
-        return (Protocol::Tcp, format!("{size} need no faster protocol"));
+        return (
+            Protocol::Tcp,
+            format!("{size} is too little to need another protocol"),
+        );
     }
     if facts.shared {
         // where nothing is lost and answers come at once, one stream gets its whole share
@@ -81,11 +84,11 @@ fn reason(facts: &PathFacts) -> (Protocol, String) {
     let pause = facts.rate.map_or(0, |rate| rate.bytes_in(RECEIVER_PAUSE));
     if (facts.buffer_bytes as u64) < pause.min(BUFFER_BYTES_ENOUGH) {
         let buffer = Size(facts.buffer_bytes as u64);
-        let text = format!("the kernel queues only {buffer} in a socket");
+        let text = format!("the UDP receive buffer has only {buffer}");
         return (Protocol::Ptcp, text);
     }
     if facts.lost_ppm > LOST_PPM_MAX {
-        let text = "so much of a burst was lost that the path may be policed";
+        let text = "the loss within a burst suggests a rate limit on the path";
         return (Protocol::Ptcp, text.into());
     }
     if facts.waited >= BUSY_PERCENT {
@@ -95,7 +98,7 @@ fn reason(facts: &PathFacts) -> (Protocol, String) {
         );
         return (Protocol::RbudpPlus, text);
     }
-    (Protocol::Rbudp, "datagrams fill an unshared path".into())
+    (Protocol::Rbudp, "no other flow shares the path".into())
 }
 
 impl PathFacts {
@@ -154,7 +157,7 @@ mod tests {
     #[test]
     fn each_reason_selects_its_protocol() {
         let table: [(Change, Protocol, &str); 17] = [
-            (|_| {}, Protocol::Rbudp, "an unshared path"),
+            (|_| {}, Protocol::Rbudp, "no other flow"),
             (|f| f.datagram_len = 0, Protocol::Ptcp, "no UDP datagram"),
             (|f| f.booked = true, Protocol::Vbtp, "reserved"),
             (
@@ -175,7 +178,7 @@ mod tests {
             (
                 |f| f.bytes = Some(1000),
                 Protocol::Tcp,
-                "no faster protocol",
+                "too little to need another",
             ),
             (|f| f.bytes = Some(1 << 30), Protocol::Rbudp, "unshared"),
             (|f| f.shared = true, Protocol::SabulSwift, "share the path"),
@@ -217,7 +220,7 @@ mod tests {
     fn reason_states_the_measurements() {
         assert_eq!(
             choose(&FACTS).why,
-            "auto: rbudp, because datagrams fill an unshared path (RTT 100.0 ms, 940.000 Mb/s, \
+            "auto: rbudp, because no other flow shares the path (RTT 100.0 ms, 940.000 Mb/s, \
              datagrams of 1472 bytes, 0.10 % lost)"
         );
     }

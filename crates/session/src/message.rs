@@ -143,6 +143,25 @@ mod tests {
     use crate::error::Code;
 
     #[test]
+    fn documents_name_this_version() {
+        let pages = [
+            include_str!("../../../docs/src/wire.md"),
+            include_str!("../../../docs/src/install.md"),
+        ];
+        let printed = format!("{{\"protocol\":{VERSION},");
+        for page in pages {
+            let lines = page.lines().filter(|line| line.contains("\"protocol\":"));
+            assert!(lines.clone().count() > 0);
+            assert!(
+                lines.clone().all(|line| line.starts_with(&printed)),
+                "{printed}"
+            );
+        }
+        assert!(pages[0].contains(&format!("protocol version {VERSION},")));
+        assert!(pages[0].contains(&format!("| version | `u16` | {VERSION} |")));
+    }
+
+    #[test]
     fn messages_decode_to_what_was_encoded() {
         for message in [
             Message::Welcome {

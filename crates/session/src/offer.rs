@@ -34,7 +34,7 @@ pub const AROUND_LEN: u32 = CONNECTION_LEN + TAG_LEN;
 const STREAM_LANES: u8 = 2;
 /// Bytes in each packet on a stream.
 const STREAM_PACKET_LEN: u32 = 64 << 10;
-/// Pause of a receiver that its socket buffers must cover. More room is of no use.
+/// Pause of a receiver that its socket buffers must cover. Larger buffers have no advantage.
 const RECEIVER_PAUSE: Duration = Duration::from_millis(10);
 const BUFFER_MAX: u64 = 64 << 20;
 /// Bounds of the receiver's wait for late datagrams at the end of a pass.

@@ -1,4 +1,8 @@
 //! Exploration of the path between two hosts: the longest datagram, the rate, the loss.
+//!
+//! [`explore`] exchanges probes of several lengths in both directions, and both sides report the longest that arrived.
+//! Then the sender of the data measures the rate by trains of datagrams ([`Path::measure`]), which the receiver reports
+//! ([`Path::listen`]). If no datagram passes, [`Path`] has no sockets and the stream carries the data.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::RecvTimeoutError;

@@ -247,7 +247,7 @@ impl Flow {
         left.saturating_sub(window)
     }
 
-    /// True if both directions are over.
+    /// True if both directions have ended.
     pub fn is_over(&self) -> bool {
         self.end == End::Kept && self.peer_ended
     }

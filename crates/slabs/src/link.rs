@@ -1,4 +1,8 @@
-//! Both directions and all sessions between two gateways, as one state machine.
+//! Both directions and all sessions between two gateways: [`Link`] is the state machine, [`Event`] its events.
+//!
+//! It joins a [`Sender`], a [`Receiver`], a [`Flow`] for each session, and a [`MessageQueue`] that survives the loss of
+//! the connection. The owner provides the bytes, checks them, and connects again after [`Event::Silent`] and
+//! [`Event::Spent`]. After [`Event::Failed`] the link stays unusable.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -389,7 +393,7 @@ impl Link {
     ) -> Result<(), PeerMisbehaved> {
         let window = u64::from(self.config.window);
         for record in &records {
-            // bytes may still arrive for a session that is over here
+            // bytes may still arrive for a session that has ended here
             if let Some(flow) = self.flows.get_mut(&record.session) {
                 self.promised -= flow.promised(window);
                 let announced = flow.announce(record);

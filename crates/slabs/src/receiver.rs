@@ -1,4 +1,7 @@
-//! Receiving side of one direction: received packets, losses, and complete records.
+//! Receiving side of one direction: [`Receiver`] records arriving packets, losses, and complete records.
+//!
+//! Packets may arrive before their slab is announced. A record whose packets have all arrived is passed to the owner as
+//! [`Whole`]. A slab is in custody when the owner has accepted all of its records. Credit grows as pages are freed.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -490,7 +493,7 @@ mod tests {
         receiver.handle_datagram(at(micros), &head, 10, &mut |_| {});
     }
 
-    /// Takes `len` bytes of packet `number`, and tells whether they have a place and complete a record.
+    /// Takes `len` bytes of packet `number`. Returns whether they have a place and complete a record.
     fn place(receiver: &mut Receiver, number: u64, len: u32) -> (bool, bool) {
         let turn = receiver.turns;
         let (head, mut whole) = (Packet { turn, number }.encode(), false);
@@ -610,7 +613,7 @@ mod tests {
             (receiver.poll_report(at(10_500)), receiver.due()),
             (None, None)
         );
-        // nothing new is not told
+        // an unchanged state is not reported
         hear(&mut receiver, 11_000, 1);
         assert_eq!(receiver.due(), Some(at(21_000)));
         assert_eq!(

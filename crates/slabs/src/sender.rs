@@ -1,4 +1,11 @@
-//! Sending side of one direction: pages of slabs until they are in the custody of the other gateway.
+//! Sending side of one direction: [`Sender`] keeps pages of slabs until they are in the custody of the other gateway.
+//!
+//! ```text
+//! launched -> queued -> sent -> (lost -> resent) -> verdict -> in custody
+//! ```
+//!
+//! Urgent slabs are sent before resends, and these before other slabs. A question asks for the report of the last
+//! datagrams.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -566,7 +573,7 @@ mod tests {
         assert_eq!((lost, sender.is_dark(at(9000))), (Ok(()), false));
         sender.handle_report(at(1500), 0, &one(32..33)).unwrap();
         assert!(!sender.is_dark(at(2999)) && sender.is_dark(at(3000)));
-        // the first, of which nothing was said, has come
+        // the first packet, which no report named, has arrived
         sender.handle_report(at(3000), 33, &[]).unwrap();
         assert!(!sender.is_dark(at(9000)));
         sender.handle_report(at(4000), 33, &one(33..44)).unwrap();

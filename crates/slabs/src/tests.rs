@@ -271,7 +271,7 @@ struct Theirs {
     whole: BTreeSet<(u64, u32)>,
     taken: BTreeSet<(u64, u32)>,
     kept: BTreeSet<u64>,
-    /// Pages in custody whose bytes have not gone on.
+    /// Pages in custody whose bytes were not delivered yet.
     here: u64,
     freed: u64,
     granted: u64,
@@ -506,7 +506,7 @@ fn small(pages_max: u32) -> Config {
     }
 }
 
-/// Sends so many slabs, until all of them are in the receiver's custody.
+/// Sends a number of slabs, until all of them are in the receiver's custody.
 fn run(config: Config, slabs: usize, loss_ppb: u64, seed: u64) {
     let mut rng = Rng::new(seed);
     let (mut ours, mut theirs) = (Ours::new(config), Theirs::new(config));

@@ -1,4 +1,4 @@
-//! Wire format between two gateways, big-endian and without padding; version 2, which the greeting announces.
+//! Wire format between two gateways, big-endian and without padding. `VERSION` in `crates/session/src/message.rs` covers it.
 //!
 //! Both sides have agreed on the packet length (from the longest datagram that passes) and on the window of a session
 //! (the smaller of both). A page holds up to 44 packets of one session; all its packets are full except the last.
@@ -11,7 +11,7 @@
 //! | 8 | turn (upper 36 bits), and number of the packet in the body (lower 28 bits) |
 //!
 //! Turns count the datagrams of a direction over all connections of the link, so a resent packet has a new turn. Both
-//! fields are truncated. The full turn is the one nearest to the turns that are over. The full packet number is the
+//! fields are truncated. The full turn is the one nearest to the turns that have ended. The full packet number is the
 //! first match from the first packet that is not in custody. A connection ends before its turns repeat, so the head
 //! can serve as the nonce of the encryption.
 //!
@@ -92,7 +92,7 @@ impl Packet {
         (self.turn << NUMBER_BITS | number).to_be_bytes()
     }
 
-    /// Decodes a head. All turns below `turns` are over, and all packets below `first` are in custody.
+    /// Decodes a head. All turns below `turns` have ended, and all packets below `first` are in custody.
     pub fn decode(head: &[u8], turns: u64, first: u64) -> Result<Self, Malformed> {
         let mut reader = Reader::new(head);
         let said = reader.u64()?;

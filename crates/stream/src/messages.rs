@@ -200,7 +200,7 @@ impl Owner<Sender> for Feeder<'_> {
     }
 
     fn sign(&self) -> Option<RawFd> {
-        // while the ring is full, new input is of no use
+        // while the ring is full, new input cannot be sent
         (!self.full && !self.ended).then(|| self.intake.sign())
     }
 }

@@ -157,7 +157,7 @@ impl Reader {
         }
     }
 
-    /// Queues a frame once there is room; returns false if the transfer is over.
+    /// Queues a frame once there is room; returns false if the transfer has ended.
     fn push(&self, mut frame: Result<Frame, Error>, len: usize) -> bool {
         loop {
             match self.frames.push(frame, len, LOOK) {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::fault::Fault;
 use crate::sources::Sources;
-use crate::{circles, floors, fuzz, links, maps, names, prose, sizes, skips, words};
+use crate::{circles, floors, fuzz, glossary, links, maps, names, prose, sizes, skips, words};
 
 /// Prints all faults. Fails if there is one that must be fixed.
 pub fn run(root: &Path) -> Result<(), String> {
@@ -28,6 +28,7 @@ fn check(sources: &Sources) -> Vec<Fault> {
         circles::check,
         floors::check,
         fuzz::check,
+        glossary::check,
         links::check,
         maps::check,
         names::check,

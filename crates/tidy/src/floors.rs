@@ -9,7 +9,7 @@ use crate::sources::{Source, Sources};
 
 /// Checks the dependencies of all crates.
 ///
-/// Every crate has a floor and a package named after its folder. It uses only lower floors (in
+/// Every crate has a floor and a package named after its directory. It uses only lower floors (in
 /// tests, also its own). Pure crates are `no_std`.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     let manifests = sources

@@ -98,7 +98,7 @@ const REACHED: [(&str, &str); 31] = [
     ("crates/session/src/topic.rs", "message"),
 ];
 
-/// Files and folders that decode only data of the operator, the user or themselves, with a reason.
+/// Files and directories that decode only data of the operator, the user or themselves, with a reason.
 const TRUSTED: [(&str, &str); 32] = [
     ("crates/bench/src/", "results of its own measurements"),
     ("crates/tidy/src/", "manifests of the project"),

@@ -4,8 +4,9 @@
 //! - `floors`: dependencies of crates; `circles`: files that use each other; `maps`: `lib.rs` and `mod.rs` define no items
 //! - `modules`: modules of a crate; `code`: names in a file; `tokens`: tokens of code
 //! - `sizes`: long files and crates; `names`: empty names; `words`: banned synonyms
-//! - `prose`: wording of comments and help; `links`: targets of links; `fuzz`: fuzz targets of decoders, which `decoder` detects
-//! - `skips`: skipped tests that are not recorded
+//! - `prose`: wording of comments, help and messages; `phrases`: literals and cells of tables
+//! - `links`: targets of links; `fuzz`: fuzz targets of decoders, which `decoder` detects
+//! - `skips`: skipped tests that are not recorded; `glossary`: number of terms
 #![expect(clippy::print_stdout, reason = "a task prints its results")]
 #![expect(clippy::print_stderr, reason = "a task prints its results")]
 
@@ -16,10 +17,12 @@ mod decoder;
 mod fault;
 mod floors;
 mod fuzz;
+mod glossary;
 mod links;
 mod maps;
 mod modules;
 mod names;
+mod phrases;
 mod prose;
 mod sizes;
 mod skips;

@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use crate::sources::Sources;
 
-    /// Returns the uses of a crate in the folder `x/`, as `file -> file (name)`.
+    /// Returns the uses of a crate in the directory `x/`, as `file -> file (name)`.
     fn uses(files: &[(&str, &str)]) -> Vec<String> {
         let sources = Sources::of(files);
         let uses = Modules::read("x/", &sources.files).uses();

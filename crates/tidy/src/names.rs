@@ -1,9 +1,9 @@
-//! Rule: folders and files are named after their content.
+//! Rule: directories and files are named after their content.
 
 use crate::fault::Fault;
 use crate::sources::Sources;
 
-/// Finds files and folders with empty names, such as `util`.
+/// Finds files and directories with empty names, such as `util`.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     let mut faults = Vec::new();
     for file in &sources.files {

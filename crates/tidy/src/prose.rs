@@ -2,11 +2,13 @@
 //!
 //! - A doc comment opens with a noun or a verb, not with a question word.
 //! - A sentence has at most [`WORDS_MAX`] words.
-//! - Pronouns in the place of a noun, and turns of speech that a reader stumbles over, are banned.
+//! - Pronouns instead of nouns, and turns of speech that a reader stumbles over, are banned. This rule holds also
+//!   for string literals, cells of tables, and descriptions in JSON.
 //!
-//! Code blocks, tables, headings and unit tests are not read.
+//! Code blocks, headings and unit tests are not read.
 
 use crate::fault::Fault;
+use crate::phrases::phrases;
 use crate::sources::{Source, Sources};
 
 /// Finds text that a newcomer has to read twice.
@@ -16,7 +18,11 @@ pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
 }
 
 fn is_held(file: &Source) -> bool {
-    [".md", ".rs"].iter().any(|tail| file.path.ends_with(tail))
+    let is_text = [".md", ".rs", ".json"]
+        .iter()
+        .any(|tail| file.path.ends_with(tail));
+    // the rules name the words that they ban
+    is_text && file.path != "crates/tidy/src/prose.rs"
 }
 
 fn check_file(file: &Source) -> Vec<Fault> {
@@ -24,6 +30,10 @@ fn check_file(file: &Source) -> Vec<Fault> {
     for paragraph in paragraphs(file) {
         let place = format!("{}:{}", file.path, paragraph.line);
         faults.extend(check_paragraph(&paragraph).map(|text| Fault::new(&place, text)));
+    }
+    for phrase in phrases(file) {
+        let place = format!("{}:{}", file.path, phrase.line);
+        faults.extend(check_words(&phrase.text).map(|text| Fault::new(&place, text)));
     }
     faults
 }
@@ -33,11 +43,7 @@ fn check_paragraph(paragraph: &Paragraph) -> impl Iterator<Item = String> {
     let opening = (paragraph.is_doc && OPENINGS.contains(&first)).then(|| {
         format!("a doc comment opens with \"{first}\": open with a noun or \"Returns ...\"")
     });
-    let lower = format!(" {} ", plain(&paragraph.text));
-    let banned = BANNED.iter().filter_map(move |(word, instead)| {
-        let is_there = lower.contains(&format!(" {word} "));
-        is_there.then(|| format!("\"{word}\": write {instead}"))
-    });
+    let banned = check_words(&paragraph.text);
     let long = sentences(&paragraph.text).filter_map(|sentence| {
         let count = sentence.split_whitespace().count();
         let begin: String = sentence.chars().take(40).collect();
@@ -45,6 +51,15 @@ fn check_paragraph(paragraph: &Paragraph) -> impl Iterator<Item = String> {
             .then(|| format!("a sentence of {count} words, over {WORDS_MAX}: \"{begin}...\""))
     });
     opening.into_iter().chain(banned).chain(long)
+}
+
+/// Finds banned words.
+fn check_words(text: &str) -> impl Iterator<Item = String> + use<> {
+    let lower = format!(" {} ", plain(text));
+    BANNED.iter().filter_map(move |(word, instead)| {
+        let is_there = lower.contains(&format!(" {word} "));
+        is_there.then(|| format!("\"{word}\": write {instead}"))
+    })
 }
 
 /// Some lines of text that belong together.
@@ -59,6 +74,9 @@ struct Paragraph {
 
 /// The paragraphs of a file: the comments of source code, the text of a document.
 fn paragraphs(file: &Source) -> Vec<Paragraph> {
+    if file.path.ends_with(".json") {
+        return Vec::new();
+    }
     let is_code = file.path.rsplit('.').next() == Some("rs");
     let mut found: Vec<Paragraph> = Vec::new();
     let (mut is_open, mut is_fenced, mut was_doc) = (false, false, false);
@@ -155,12 +173,13 @@ fn plain(text: &str) -> String {
 const WORDS_MAX: usize = 25;
 
 /// Words that open a question, or a clause in the place of a noun.
-const OPENINGS: [&str; 10] = [
+const OPENINGS: [&str; 18] = [
     "What", "How", "Whether", "Who", "Whose", "Whom", "Why", "Whatever", "Whoever", "That",
+    "Where", "When", "Which", "Says", "Tells", "It", "They", "As",
 ];
 
 /// Words that no sentence has, and the words to write instead.
-const BANNED: [(&str, &str); 14] = [
+const BANNED: [(&str, &str); 22] = [
     ("somebody", "the noun: the user, the client, the operator"),
     ("nobody", "\"no client\", \"no process\""),
     ("whoever", "the noun: the client, the caller"),
@@ -175,6 +194,14 @@ const BANNED: [(&str, &str); 14] = [
     ("anew", "again"),
     ("manieth", "sequence number, index"),
     ("lest", "so that ... not"),
+    ("so many", "a number, or the number itself"),
+    ("gone on", "continued"),
+    ("of no use", "unusable"),
+    ("in the place of", "instead of"),
+    ("is no text", "is not UTF-8"),
+    ("makes no sense", "is malformed"),
+    ("is over", "has ended"),
+    ("are over", "have ended"),
 ];
 
 #[cfg(test)]
@@ -214,6 +241,24 @@ mod tests {
             [""; 0]
         );
         assert_eq!(faults("a.md", &format!("| {twenty} {twenty} |")), [""; 0]);
+    }
+
+    #[test]
+    fn banned_words_are_found_in_literals_cells_and_descriptions() {
+        for (path, text, count) in [
+            ("a.rs", "const A: &str = \"somebody reads it\";", 1),
+            ("a.rs", "const A: &str = \"somebody\";", 0),
+            (
+                "a.rs",
+                "#[cfg(test)]\nmod tests { f(\"somebody reads it\"); }",
+                0,
+            ),
+            ("a.md", "| a | somebody reads it |", 1),
+            ("a.json", "{\"description\": \"somebody reads it\"}", 1),
+            ("a.json", "{\"text\": \"somebody reads it\"}", 0),
+        ] {
+            assert_eq!(faults(path, text).len(), count, "{path}: {text}");
+        }
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Sources {
             .filter(move |file| file.path.ends_with(tail))
     }
 
-    /// Reports whether there is a file or a folder at `path`.
+    /// Reports whether there is a file or a directory at `path`.
     pub(crate) fn has(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         self.files.iter().any(|file| {
@@ -85,7 +85,7 @@ impl Source {
             .map(|(nth, line)| (nth + 1, line))
     }
 
-    /// Returns the file's name, without its folders.
+    /// Returns the file's name, without its directories.
     pub(crate) fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }

@@ -1,10 +1,10 @@
-//! Time from left to right.
+//! Time axis of a chart, from left to right.
 
 use lighthaul_booking_client::json::Timestamp;
 
 use crate::label::written;
 
-/// Span of time, divided into columns.
+/// Interval of time, divided into columns.
 #[derive(Clone, Copy, Debug)]
 pub struct Axis {
     from: u64,
@@ -13,7 +13,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// From one moment till another, in at least one column.
+    /// Returns the axis between two times, with at least one column.
     pub fn new(from: Timestamp, till: Timestamp, columns: usize) -> Self {
         Self {
             from: from.0,
@@ -27,36 +27,36 @@ impl Axis {
         self.columns
     }
 
-    /// When it begins.
+    /// Returns its start.
     pub const fn from(&self) -> Timestamp {
         Timestamp(self.from)
     }
 
-    /// When it ends.
+    /// Returns its end.
     pub const fn till(&self) -> Timestamp {
         Timestamp(self.till)
     }
 
-    /// When a column begins; the column behind the last one when it ends.
+    /// Returns the start of a column. For the column after the last one, this is the end of the axis.
     pub fn begins(&self, column: usize) -> Timestamp {
         let part = u128::from(self.till - self.from) * column as u128 / self.columns as u128;
         Timestamp(self.from + u64::try_from(part).unwrap_or(0))
     }
 
-    /// The column that a moment is in; the last one for what is behind it.
+    /// Returns the column of a time, or the last column for later times.
     pub fn column(&self, at: Timestamp) -> usize {
         let since = at.0.clamp(self.from, self.till) - self.from;
         let column = u128::from(since) * self.columns as u128 / u128::from(self.till - self.from);
         usize::try_from(column).unwrap_or(0).min(self.columns - 1)
     }
 
-    /// Where a moment is, from 0 to 1.
+    /// Returns the position of a time, from 0 to 1.
     pub fn part(&self, at: Timestamp) -> f64 {
         let since = at.0.clamp(self.from, self.till) - self.from;
         since as f64 / (self.till - self.from) as f64
     }
 
-    /// Round moments with their names, at most `most` of them.
+    /// Returns ticks at round times, at most `most`, with their labels.
     pub fn ticks(&self, most: usize) -> Vec<(Timestamp, String)> {
         let span = (self.till - self.from) / SECOND;
         let fits = |step: &&u64| span / **step < most as u64;
@@ -81,7 +81,7 @@ impl Axis {
 }
 
 const SECOND: u64 = 1_000_000_000;
-/// Distances of ticks that people can read, in seconds.
+/// Possible distances of ticks, in seconds.
 const STEPS: [u64; 19] = [
     1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400,
     604_800,

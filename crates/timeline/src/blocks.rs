@@ -1,4 +1,4 @@
-//! A calendar in the terminal: what is free as columns of blocks, and below who has the rest, a line each.
+//! Calendar of a link in a terminal: free capacity as columns of blocks, and below it one line for each reservation.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub const fn columns(width: usize) -> usize {
     if columns < 20 { 20 } else { columns }
 }
 
-/// The lines of a picture.
+/// Returns the lines of the chart.
 pub fn draw(calendar: &CalendarView, axis: &Axis) -> Vec<String> {
     let mut lines = vec![format!(
         "{}  {}  from {} till {}",
@@ -30,7 +30,7 @@ pub fn draw(calendar: &CalendarView, axis: &Axis) -> Vec<String> {
     lines
 }
 
-/// Columns of what is free all through their time.
+/// Returns the capacity that is free during the whole of each column.
 fn free(calendar: &CalendarView, axis: &Axis) -> Vec<String> {
     let heights: Vec<usize> = (0..axis.columns())
         .map(|column| height(calendar, axis, column))
@@ -62,13 +62,13 @@ fn height(calendar: &CalendarView, axis: &Axis, column: usize) -> usize {
     height.max(usize::from(least > 0))
 }
 
-/// The axis of time, with its ticks.
+/// Returns the time axis, with its ticks.
 fn scale(axis: &Axis) -> [String; 2] {
     let mut line: Vec<char> = vec!['─'; axis.columns()];
     let mut names = vec![' '; axis.columns()];
     for (at, name) in axis.ticks(axis.columns() / TICK_WIDTH) {
         let column = axis.column(at);
-        // a name that does not fit is left out, and its tick with it
+        // a label that does not fit is omitted, and its tick, too
         if column + name.len() < axis.columns() {
             line[column] = '┬';
             for (place, letter) in names[column..].iter_mut().zip(name.chars()) {
@@ -102,7 +102,7 @@ fn allocations(calendar: &CalendarView, axis: &Axis) -> Vec<String> {
     lines
 }
 
-/// One reservation: where it has most it is full, where it has less it is lighter.
+/// Returns the bar of one reservation. A darker block means a larger part of its maximum rate.
 fn line(id: u64, parts: &[&Allocation], axis: &Axis) -> String {
     let most = parts.iter().map(|part| part.bps).max().unwrap_or(0).max(1);
     let shade = |column| {
@@ -111,7 +111,7 @@ fn line(id: u64, parts: &[&Allocation], axis: &Axis) -> String {
             .iter()
             .filter(|part| part.from < till && from < part.till);
         let bps = within.map(|part| part.bps).max().unwrap_or(0);
-        // three shades and nothing, by thirds of the most
+        // three shades or blank, by thirds of the maximum rate
         let third = u128::from(bps) * 3;
         SHADES[usize::try_from(third.div_ceil(u128::from(most)))
             .unwrap_or(3)
@@ -135,7 +135,7 @@ fn line(id: u64, parts: &[&Allocation], axis: &Axis) -> String {
     )
 }
 
-/// Returns the labels left of the chart.
+/// Width of the labels left of the chart, in columns.
 const MARGIN: usize = 26;
 const OWNER_WIDTH: usize = 9;
 const ROWS: usize = 8;

@@ -1,4 +1,4 @@
-//! Calendars as a picture: for each link what is free (the paper's gamma), and below it who has the rest.
+//! Calendars as a picture: for each link its free capacity (gamma in the VBLS paper), and below it the reservations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use lighthaul_plot::picture::{Anchor, Picture, Shape};
 use crate::axis::Axis;
 use crate::label::{rate, shown};
 
-/// A picture of calendars, one below the other.
+/// Draws calendars, one below the other.
 pub fn draw(calendars: &[CalendarView], from: Timestamp, till: Timestamp) -> Picture {
     let axis = Axis::new(from, till, 1);
     let plates = u32::try_from(calendars.len()).unwrap_or(u32::MAX).max(1);
@@ -49,7 +49,7 @@ fn ranks(allocations: &[Allocation]) -> BTreeMap<u64, usize> {
     ids.into_iter().zip(0..).collect()
 }
 
-/// The moments at which something begins or ends, in order; what ends there first.
+/// Returns the times at which an allocation begins or ends, in order.
 fn edges(allocations: &[Allocation]) -> Vec<(Timestamp, bool, &Allocation)> {
     let begins = allocations.iter().map(|part| (part.from, true, part));
     let ends = allocations.iter().map(|part| (part.till, false, part));
@@ -58,7 +58,7 @@ fn edges(allocations: &[Allocation]) -> Vec<(Timestamp, bool, &Allocation)> {
     edges
 }
 
-/// The drawing of one link.
+/// Drawing of one link.
 struct Plate<'a> {
     picture: &'a mut Picture,
     axis: Axis,
@@ -112,14 +112,14 @@ impl Plate<'_> {
         }
     }
 
-    /// Rates of reservations between two times, each with the place of its label.
+    /// Returns the rates of reservations between two times, each with the place of its label.
     fn stack(
         &mut self,
         active: &BTreeMap<u64, &Allocation>,
         (from, till, top): (Timestamp, Timestamp, f32),
         labels: &mut BTreeMap<u64, Label>,
     ) {
-        // whole pixels, so that no seam shows between neighbours
+        // whole pixels, so that no seam is visible between neighbors
         let (left, right) = (self.x(from).round(), self.x(till).round());
         let mut below = 0_u64;
         for part in active.values() {
@@ -142,7 +142,7 @@ impl Plate<'_> {
         }
     }
 
-    /// Lines at nothing, half and all of the link.
+    /// Draws lines at zero, half and all of the capacity.
     fn frame(&mut self, name: &str, top: f32) {
         for bps in [0, self.capacity / 2, self.capacity] {
             let y = self.y(bps, top);
@@ -199,13 +199,13 @@ const EDGE: u32 = 24;
 const TITLE: f32 = 14.0;
 const PANEL: f32 = 150.0;
 const GAP: f32 = 16.0;
-/// All that one link takes: title, two panels, the gap between, and the axis.
+/// Height of one link: title, two panels, the gap between them, and the axis.
 const PLATE: u32 = 380;
 const INK: [u8; 3] = [40, 40, 40];
 const GRID: [u8; 3] = [225, 225, 225];
 const FREE: [u8; 3] = [206, 230, 245];
 const EDGE_OF_FREE: [u8; 3] = [0, 114, 178];
-/// Colors light enough for text on them, which differ also for people with red-green blindness.
+/// Colors that are light enough for text on them, and distinct with red-green color blindness.
 const COLORS: [[u8; 3]; 7] = [
     [240, 228, 140],
     [150, 205, 235],

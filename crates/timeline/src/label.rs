@@ -1,17 +1,17 @@
-//! Moments and rates as people read them.
+//! Times and rates as text.
 
 use jiff::tz::Offset;
 use lighthaul_base::Rate;
 use lighthaul_booking_client::json::Timestamp;
 
-/// A moment in UTC, in a form of `strftime`.
+/// Formats a time in UTC, by a format of `strftime`.
 pub fn written(at: Timestamp, form: &str) -> String {
     let at = jiff::Timestamp::from_nanosecond(i128::from(at.0));
     let at = at.unwrap_or(jiff::Timestamp::MAX);
     Offset::UTC.to_datetime(at).strftime(form).to_string()
 }
 
-/// A moment in UTC, to the millisecond if it is not a whole second.
+/// Formats a time in UTC, with milliseconds if it is not a whole second.
 pub fn shown(at: Timestamp) -> String {
     let form = if at.0.is_multiple_of(1_000_000_000) {
         "%Y-%m-%d %H:%M:%SZ"
@@ -21,7 +21,7 @@ pub fn shown(at: Timestamp) -> String {
     written(at, form)
 }
 
-/// A rate with its unit, without zeros that say nothing.
+/// Formats a rate with its unit, without trailing zeros.
 pub fn rate(bps: u64) -> String {
     let Some(rate) = Rate::from_bps(bps) else {
         return "0".to_owned();

@@ -86,7 +86,7 @@ pub enum Listing {
     /// Begin of the list.
     Begin {
         /// True if entries have the names of their sources; false if they are the contents of one
-        /// folder.
+        /// directory.
         named: bool,
     },
     /// Packed entries.
@@ -219,7 +219,7 @@ pub struct Target {
     /// Path that the user gave.
     #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
     pub path: Vec<u8>,
-    /// True for a folder that contains the sources; false for the new name of the only source.
+    /// True for a directory that contains the sources; false for the new name of the only source.
     pub into: bool,
 }
 
@@ -271,7 +271,7 @@ pub struct Progress {
 /// Result of a copy: entries that are in place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyResult {
-    /// Files, folders and links.
+    /// Files, directories and links.
     pub entries: u64,
     /// Bytes of the files.
     pub bytes: u64,

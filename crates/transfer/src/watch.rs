@@ -98,7 +98,7 @@ pub struct CopyProgress {
 /// Result of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Files, folders and links in place.
+    /// Files, directories and links in place.
     pub entries: u64,
     /// Bytes of the files.
     pub bytes: u64,

@@ -312,7 +312,7 @@ fn entry(number: u64, kind: EntryKind) -> Entry {
     }
 }
 
-/// Returns an empty folder.
+/// Returns an empty directory.
 fn folder(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("floods-{name}"));
     fs::remove_dir_all(&path).ok();

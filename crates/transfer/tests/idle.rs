@@ -100,7 +100,7 @@ fn sender_that_works_without_a_byte_is_waited_for() {
 /// Seconds for which peers say that they are there; a transfer without work ends before.
 const LONG: u64 = 9;
 
-/// Says once a second that this side is there, with the counter that `work` returns.
+/// Sends a keepalive message each second, with the counter that `work` returns.
 fn repeat(session: &Session, work: impl Fn(u64) -> u64, seconds: u64) -> Result<(), Error> {
     for nth in 0..seconds {
         session.say(&own::Message::Keepalive { work: work(nth) })?;

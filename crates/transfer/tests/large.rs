@@ -126,7 +126,7 @@ fn report(told: u64) {
     println!("told {told}\nVmHWM {resident}");
 }
 
-/// Returns this number of folders and files, in folders of a thousand.
+/// Returns this number of directories and files, in directories of a thousand.
 fn forest(entries: u64) -> impl Iterator<Item = Found> + Send {
     let found = |path: String, kind: EntryKind| {
         let entry = Entry {

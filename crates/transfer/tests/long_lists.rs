@@ -32,7 +32,7 @@ const FILES: u64 = 1 << 14;
 
 #[test]
 fn receiver_reports_16384_failures_with_paths_of_4_kib() {
-    // the folders above these files are not listed
+    // the directories above these files are not listed
     let found = |nth| file(&long_path(nth), "/no-such-file");
     let failed = both(copy("receiver", FILES, found), Code::Open);
     assert!(failed.iter().all(|path| path.len() == PATH_LEN));
@@ -111,7 +111,7 @@ fn copy(
     )
 }
 
-/// Copies `finds` to an empty folder. Returns the results of sender and receiver.
+/// Copies `finds` to an empty directory. Returns the results of sender and receiver.
 fn run(name: &str, finds: SourceEntries) -> [Result<Summary, Error>; 2] {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("long-lists-{name}"));
     fs::remove_dir_all(&folder).ok();

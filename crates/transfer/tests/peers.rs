@@ -453,7 +453,7 @@ fn digest(byte: u8) -> Digest {
     digester.finish().unwrap()
 }
 
-/// Returns an empty folder.
+/// Returns an empty directory.
 fn folder(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("peers-{name}"));
     fs::remove_dir_all(&path).ok();

@@ -1,11 +1,11 @@
-//! Socket addresses as C has them.
+//! Conversion between Rust's socket addresses and C's.
 
 use std::mem::{offset_of, zeroed};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use libc::{c_int, sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
 
-/// The address of an IPv4 or IPv6 socket; nothing for other families, or where it is cut short.
+/// Returns the address of an IPv4 or IPv6 socket, or `None` for other families and truncated addresses.
 ///
 /// # Safety
 ///
@@ -19,14 +19,14 @@ pub(crate) unsafe fn read(address: *const sockaddr, len: socklen_t) -> Option<So
     let family = unsafe { address.cast::<libc::sa_family_t>().read_unaligned() };
     match c_int::from(family) {
         libc::AF_INET if len >= size_of::<sockaddr_in>() => {
-            // SAFETY: the caller says that there are this many octets, of which any make an address.
+            // SAFETY: the caller guarantees this many octets, and all values of them are valid addresses.
             let address = unsafe { address.cast::<sockaddr_in>().read_unaligned() };
             let ip = Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr));
             Some((ip, u16::from_be(address.sin_port)).into())
         }
-        // RFC 2133 had no scope, and the kernel takes addresses without
+        // the scope is optional: RFC 2133 had none, and the kernel accepts addresses without it
         libc::AF_INET6 if len >= offset_of!(sockaddr_in6, sin6_scope_id) => {
-            // SAFETY: zeros are an address.
+            // SAFETY: all zeros are a valid address.
             let mut whole: sockaddr_in6 = unsafe { zeroed() };
             let kept = len.min(size_of::<sockaddr_in6>());
             let (from, to) = (address.cast::<u8>(), (&raw mut whole).cast::<u8>());
@@ -40,7 +40,7 @@ pub(crate) unsafe fn read(address: *const sockaddr, len: socklen_t) -> Option<So
     }
 }
 
-/// An address for a socket of a family, and its length.
+/// Address for a socket of a family, in C's form, and its length.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) union Address {
@@ -49,12 +49,12 @@ pub(crate) union Address {
 }
 
 impl Address {
-    /// `address` as a socket of `family` takes it; nothing where one of IPv4 is to go to IPv6.
+    /// Returns `address` for a socket of `family`, or `None` if an IPv4 socket cannot reach an IPv6 address.
     pub(crate) fn new(address: SocketAddr, family: c_int) -> Option<(Self, socklen_t)> {
         if family == libc::AF_INET {
             return match address {
                 SocketAddr::V4(address) => {
-                    // SAFETY: zeros are an address.
+                    // SAFETY: all zeros are a valid address.
                     let mut v4: sockaddr_in = unsafe { zeroed() };
                     v4.sin_family = libc::AF_INET as libc::sa_family_t;
                     v4.sin_port = address.port().to_be();
@@ -68,7 +68,7 @@ impl Address {
             SocketAddr::V4(address) => address.ip().to_ipv6_mapped(),
             SocketAddr::V6(address) => *address.ip(),
         };
-        // SAFETY: zeros are an address.
+        // SAFETY: all zeros are a valid address.
         let mut v6: sockaddr_in6 = unsafe { zeroed() };
         v6.sin6_family = libc::AF_INET6 as libc::sa_family_t;
         v6.sin6_port = address.port().to_be();

@@ -1,4 +1,4 @@
-//! `connect`, in the place of libc's.
+//! Replacement for libc's `connect`.
 
 use std::io;
 use std::mem::transmute;
@@ -13,21 +13,21 @@ use crate::handshake::shake;
 use crate::libc_function::LibcFunction;
 use crate::socket::{Connect, Socket, errno, set_errno, tcp_family};
 
-/// Connects a socket: through the gateway if that is over TCP to another host, else as libc does.
+/// Replaces `connect`: connects TCP sockets to other hosts through the gateway, and all others as libc does.
 ///
-/// A socket that does not block is connected all the same when this returns, or has failed: programs that could have been
-/// told to wait find that they need not.
+/// A non-blocking socket is also connected, or has failed, when this returns. It never fails with `EINPROGRESS`, which
+/// programs accept.
 ///
 /// # Safety
 ///
-/// As for libc's: `to` has `len` readable octets.
+/// The same as for the function of libc: `to` has `len` readable octets.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn connect(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_int {
     let before = errno();
     // SAFETY: the caller promises that it is readable.
     match unsafe { connect_captured(fd, to, len) } {
         None => match own_connect() {
-            // SAFETY: it is just what the caller wants.
+            // SAFETY: the caller guarantees what libc requires of the arguments.
             Some(own) => unsafe { own(fd, to, len) },
             None => fail(libc::ENOSYS),
         },
@@ -44,7 +44,7 @@ fn fail(why: c_int) -> c_int {
     -1
 }
 
-/// Connects a socket through the gateway; nothing where the connection is not to be captured.
+/// Connects a socket through the gateway. Returns `None` if the connection is not to be captured.
 ///
 /// # Safety
 ///
@@ -88,28 +88,26 @@ fn go(
     outcome
 }
 
-/// Says once that there is no gateway: the program knows of none, and would name its target.
+/// Reports once that the gateway cannot be reached. The program would report its target instead.
 fn complain(gateway: &Gateway, why: c_int) {
     static UNREACHABLE: Complaint = Complaint::new();
     let (address, why) = (gateway.address, io::Error::from_raw_os_error(why));
-    UNREACHABLE.tell(format_args!(
-        "the gateway {address} cannot be reached: {why}"
-    ));
+    UNREACHABLE.tell(format_args!("cannot reach the gateway {address}: {why}"));
 }
 
-/// Says once that the library was not told of a gateway, so that connections are refused rather than let past one.
+/// Reports once that the environment names no gateway, so connections are refused.
 fn complain_of_loss() {
     static LOST: Complaint = Complaint::new();
     LOST.tell(format_args!(
-        "connections are refused, since the environment names no gateway in {VARIABLE}: start the program with \
+        "connections are refused, since {VARIABLE} is not set: start the program with \
          `lighthaul wrap -- COMMAND`, or remove the library from LD_PRELOAD"
     ));
 }
 
-/// The function that this one stands before.
+/// Function of libc that [`connect`] replaces.
 fn own_connect() -> Option<Connect> {
     static OWN: LibcFunction = LibcFunction::new(c"connect");
-    // SAFETY: null is nothing, and what has this name is a function of this type.
+    // SAFETY: a null address becomes None; the symbol of this name in libc has this type.
     unsafe { transmute::<*mut c_void, Option<Connect>>(OWN.address()) }
 }
 

@@ -1,10 +1,10 @@
-//! Work before `main`: the library finds its gateway and saves the environment.
+//! Work before `main`: the library reads the gateway's address and saves the environment.
 
 use crate::gateway::gateway;
 use crate::keep;
 
-/// Has the environment read while the program has a single thread still: the dynamic linker calls what it finds in this
-/// section, after libc is ready.
+/// Reads the environment while the program has only one thread. The dynamic linker calls the functions in this section
+/// when libc is ready.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static EARLY: extern "C" fn() = early;

@@ -3,17 +3,17 @@
 /// Properties of an ELF file that decide if the program can be captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Elf {
-    /// Its words and their order of octets are those of this library.
+    /// True if it has the word size and byte order of this library.
     pub(crate) is_own_kind: bool,
-    /// A dynamic linker starts it.
+    /// True if a dynamic linker starts it.
     pub(crate) has_interpreter: bool,
-    /// Go's linker has made it, or a part of it.
+    /// True if Go's linker made it, or a part of it.
     pub(crate) is_go: bool,
 }
 
 impl Elf {
-    /// Reads a file by parts: `read` answers what there is at an offset, of at most so many octets. Nothing if it is
-    /// something else.
+    /// Reads a file in parts: `read` returns the octets at an offset, at most the given number. Returns `None` if the
+    /// file is not ELF.
     pub(crate) fn read(read: &dyn Fn(u64, usize) -> Vec<u8>) -> Option<Self> {
         let head = read(0, HEAD);
         if !head.starts_with(b"\x7fELF") {
@@ -30,7 +30,7 @@ impl Elf {
         }
         let [segments, sections, names] = if WIDE { [54, 58, 62] } else { [42, 46, 50] };
         let [segments_at, sections_at] = if WIDE { [32, 40] } else { [28, 32] };
-        // a head that is cut short has no tables
+        // a truncated header has no tables
         let form = |at: usize| head.get(at..).unwrap_or_default();
         for segment in table(read, word(&head, segments_at), form(segments)) {
             let (offset, len) = if WIDE { (8, 32) } else { (4, 16) };
@@ -52,7 +52,7 @@ impl Elf {
     }
 }
 
-/// The lines of a table at `offset`, whose length and number `form` begins with.
+/// Returns the entries of a table at `offset`. `form` begins with their length and count.
 fn table<'a>(
     read: &'a dyn Fn(u64, usize) -> Vec<u8>,
     offset: u64,
@@ -63,7 +63,7 @@ fn table<'a>(
     (0..count.min(LINES_MAX)).map(line)
 }
 
-/// The part of the file that a line tells of, whose offset and length are there in the line.
+/// Returns the part of the file that an entry describes. `form` has the places of its offset and length in the entry.
 fn part(
     read: &dyn Fn(u64, usize) -> Vec<u8>,
     line: &[u8],
@@ -87,12 +87,12 @@ fn has_go_note(notes: &[u8]) -> bool {
     false
 }
 
-/// A number as wide as an address.
+/// Returns a number as wide as an address.
 fn word(octets: &[u8], at: usize) -> u64 {
     number::<{ size_of::<usize>() }>(octets, at)
 }
 
-/// A number of so many octets; zero beyond the end.
+/// Returns a number of `len` octets, or zero beyond the end.
 fn number<const LEN: usize>(octets: &[u8], at: usize) -> u64 {
     let octets = octets.get(at..at + LEN).unwrap_or_default();
     let add = |sum: u64, octet: &u8| (sum << 8) | u64::from(*octet);
@@ -103,15 +103,15 @@ fn number<const LEN: usize>(octets: &[u8], at: usize) -> u64 {
     }
 }
 
-/// The first octets of a file, with its tables.
+/// Octets at the start of a file that are read, with its tables.
 const HEAD: usize = 64;
 const WIDE: bool = size_of::<usize>() == 8;
 const LITTLE: bool = cfg!(target_endian = "little");
 const PT_INTERP: u64 = 3;
 const PT_NOTE: u64 = 4;
-/// The section with which `go version` knows its programs.
+/// Section by which `go version` recognizes Go programs.
 const GO_SECTION: &[u8] = b".go.buildinfo";
-/// More segments or sections than linkers make, and more octets of notes or names.
+/// Maximum number of segments or sections, and maximum octets of notes or names. Linkers make fewer.
 const LINES_MAX: u64 = 1 << 10;
 const PART_MAX: usize = 64 << 10;
 

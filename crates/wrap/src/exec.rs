@@ -1,5 +1,5 @@
-//! The `exec` family, `posix_spawn` and what clears the environment, in the place of libc's: a program that this one starts
-//! is captured, too, whatever environment it is given, or is not started.
+//! Replacements for libc's `exec` family, `posix_spawn`, `clearenv` and `unsetenv`. A program that this one starts is
+//! captured, too, whatever its environment. If it cannot be captured, it is not started.
 //!
 //! `execl`, `execlp` and `execle`, which take any number of arguments, are in `exec_list`.
 
@@ -33,61 +33,61 @@ unsafe extern "C" {
     static environ: Strings;
 }
 
-/// Runs a program in the place of this one.
+/// Replaces `execve`: replaces this process image by a program.
 ///
 /// # Safety
 ///
-/// As for libc's: a path, and two arrays of strings that end with null.
+/// The same as for the function of libc: a path, and two arrays of strings that end with null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execve(path: *const c_char, argv: Strings, envp: Strings) -> c_int {
     static OWN: LibcFunction = LibcFunction::new(c"execve");
-    // SAFETY: null is nothing, and what has this name is a function of this type.
+    // SAFETY: a null address becomes None; the symbol of this name in libc has this type.
     let own = unsafe { transmute::<*mut c_void, Option<ExecVe>>(OWN.address()) };
-    // SAFETY: the caller says what they are.
+    // SAFETY: the caller guarantees what libc requires of the arguments.
     unsafe { run(own, (libc::AT_FDCWD, path, false), argv, envp) }
 }
 
-/// The same with the environment that this program has.
+/// Replaces `execv`, which uses the environment of this process.
 ///
 /// # Safety
 ///
-/// As for libc's: a path, and an array of strings that ends with null.
+/// The same as for the function of libc: a path, and an array of strings that ends with null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execv(path: *const c_char, argv: Strings) -> c_int {
     // SAFETY: as for libc's, the environment is not changed meanwhile.
     unsafe { execve(path, argv, environ) }
 }
 
-/// The same with a command that is looked for as a shell does.
+/// Replaces `execvp`, which searches `PATH`.
 ///
 /// # Safety
 ///
-/// As for libc's: a name or path, and an array of strings that ends with null.
+/// The same as for the function of libc: a name or path, and an array of strings that ends with null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execvp(file: *const c_char, argv: Strings) -> c_int {
     // SAFETY: as for libc's, the environment is not changed meanwhile.
     unsafe { execvpe(file, argv, environ) }
 }
 
-/// The same with another environment.
+/// Replaces `execvpe`, which searches `PATH` and takes an environment.
 ///
 /// # Safety
 ///
-/// As for libc's: a name or path, and two arrays of strings that end with null.
+/// The same as for the function of libc: a name or path, and two arrays of strings that end with null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execvpe(file: *const c_char, argv: Strings, envp: Strings) -> c_int {
     static OWN: LibcFunction = LibcFunction::new(c"execvpe");
-    // SAFETY: null is nothing, and what has this name is a function of this type.
+    // SAFETY: a null address becomes None; the symbol of this name in libc has this type.
     let own = unsafe { transmute::<*mut c_void, Option<ExecVe>>(OWN.address()) };
-    // SAFETY: the caller says what they are.
+    // SAFETY: the caller guarantees what libc requires of the arguments.
     unsafe { run(own, (libc::AT_FDCWD, file, true), argv, envp) }
 }
 
-/// Runs the program at a path relative to a folder.
+/// Replaces `execveat`: the path is relative to a directory.
 ///
 /// # Safety
 ///
-/// As for libc's: a path, and two arrays of strings that end with null.
+/// The same as for the function of libc: a path, and two arrays of strings that end with null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execveat(
     folder: c_int,
@@ -97,49 +97,49 @@ pub unsafe extern "C" fn execveat(
     flags: c_int,
 ) -> c_int {
     static OWN: LibcFunction = LibcFunction::new(c"execveat");
-    // SAFETY: null is nothing, and what has this name is a function of this type.
+    // SAFETY: a null address becomes None; the symbol of this name in libc has this type.
     let own = unsafe { transmute::<*mut c_void, Option<ExecVeAt>>(OWN.address()) };
-    // SAFETY: the path is a string of C.
+    // SAFETY: the path is a C string.
     let at = unsafe { place(folder, path) };
-    // SAFETY: so are those of the environment.
+    // SAFETY: the entries of the environment are C strings, too.
     let kept = unsafe { complete(envp) };
     let envp = kept.as_ref().map_or(envp, Environment::as_ptr);
     match own {
         None => fail(libc::ENOSYS),
         Some(_) if is_refused(&at) => fail(libc::EACCES),
-        // SAFETY: it is what the caller wants.
+        // SAFETY: the caller guarantees what libc requires of the arguments.
         Some(own) => unsafe { own(folder, path, argv, envp, flags) },
     }
 }
 
-/// Runs the program in an open file.
+/// Replaces `fexecve`: the program is an open file.
 ///
 /// # Safety
 ///
-/// As for libc's: two arrays of strings that end with null.
+/// The same as for the function of libc: two arrays of strings that end with null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fexecve(fd: c_int, argv: Strings, envp: Strings) -> c_int {
     static OWN: LibcFunction = LibcFunction::new(c"fexecve");
-    // SAFETY: null is nothing, and what has this name is a function of this type.
+    // SAFETY: a null address becomes None; the symbol of this name in libc has this type.
     let own = unsafe { transmute::<*mut c_void, Option<FExecVe>>(OWN.address()) };
-    // SAFETY: the path is a string of C.
+    // SAFETY: the path is a C string.
     let at = unsafe { place(fd, c"".as_ptr()) };
-    // SAFETY: so are those of the environment.
+    // SAFETY: the entries of the environment are C strings, too.
     let kept = unsafe { complete(envp) };
     let envp = kept.as_ref().map_or(envp, Environment::as_ptr);
     match own {
         None => fail(libc::ENOSYS),
         Some(_) if is_refused(&at) => fail(libc::EACCES),
-        // SAFETY: it is what the caller wants.
+        // SAFETY: the caller guarantees what libc requires of the arguments.
         Some(own) => unsafe { own(fd, argv, envp) },
     }
 }
 
-/// Starts a program beside this one.
+/// Replaces `posix_spawn`: starts a child process.
 ///
 /// # Safety
 ///
-/// As for libc's.
+/// The same as for the function of libc.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_spawn(
     pid: *mut pid_t,
@@ -150,15 +150,15 @@ pub unsafe extern "C" fn posix_spawn(
     envp: Strings,
 ) -> c_int {
     static OWN: LibcFunction = LibcFunction::new(c"posix_spawn");
-    // SAFETY: the caller says what they are.
+    // SAFETY: the caller guarantees what libc requires of the arguments.
     unsafe { spawn(&OWN, (pid, actions, attributes), (path, false), argv, envp) }
 }
 
-/// The same with a command that is looked for as a shell does.
+/// Replaces `posix_spawnp`, which searches `PATH`.
 ///
 /// # Safety
 ///
-/// As for libc's.
+/// The same as for the function of libc.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_spawnp(
     pid: *mut pid_t,
@@ -169,45 +169,45 @@ pub unsafe extern "C" fn posix_spawnp(
     envp: Strings,
 ) -> c_int {
     static OWN: LibcFunction = LibcFunction::new(c"posix_spawnp");
-    // SAFETY: the caller says what they are.
+    // SAFETY: the caller guarantees what libc requires of the arguments.
     unsafe { spawn(&OWN, (pid, actions, attributes), (file, true), argv, envp) }
 }
 
-/// Clears the environment, but for the two variables: `system` and `popen` start programs with it.
+/// Replaces `clearenv`. It keeps the two variables of this library, since `system` and `popen` use the environment.
 ///
 /// # Safety
 ///
-/// As for libc's: no other thread reads or changes the environment.
+/// The same as for the function of libc: no other thread reads or changes the environment.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clearenv() -> c_int {
     static OWN: LibcFunction = LibcFunction::new(c"clearenv");
-    // SAFETY: null is nothing, and what has this name is a function of this type.
+    // SAFETY: a null address becomes None; the symbol of this name in libc has this type.
     let own = unsafe { transmute::<*mut c_void, Option<Clear>>(OWN.address()) };
-    // SAFETY: it is what the caller wants.
+    // SAFETY: the caller guarantees what libc requires of the arguments.
     let status = own.map_or(-1, |own| unsafe { own() });
     put_back();
     status
 }
 
-/// Removes a variable, but for the two.
+/// Replaces `unsetenv`. It keeps the two variables of this library.
 ///
 /// # Safety
 ///
-/// As for libc's: a name, and no other thread reads or changes the environment.
+/// The same as for the function of libc: a name, and no other thread reads or changes the environment.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn unsetenv(name: *const c_char) -> c_int {
     static OWN: LibcFunction = LibcFunction::new(c"unsetenv");
-    // SAFETY: the name is a string of C.
+    // SAFETY: the name is a C string.
     if !name.is_null() && is_kept(unsafe { CStr::from_ptr(name) }) {
         return 0;
     }
-    // SAFETY: null is nothing, and what has this name is a function of this type.
+    // SAFETY: a null address becomes None; the symbol of this name in libc has this type.
     let own = unsafe { transmute::<*mut c_void, Option<Unset>>(OWN.address()) };
-    // SAFETY: it is what the caller wants.
+    // SAFETY: the caller guarantees what libc requires of the arguments.
     own.map_or(-1, |own| unsafe { own(name) })
 }
 
-/// Becomes another program, unless that cannot be captured.
+/// Executes another program, unless that cannot be captured.
 ///
 /// # Safety
 ///
@@ -218,21 +218,21 @@ unsafe fn run(
     argv: Strings,
     envp: Strings,
 ) -> c_int {
-    // SAFETY: the path is a string of C, as the caller says.
+    // SAFETY: the path is a C string, as the caller guarantees.
     let at = unsafe { place(folder, path) };
-    // SAFETY: so are those of the environment.
+    // SAFETY: the entries of the environment are C strings, too.
     let kept = unsafe { complete(envp) };
     let at = if is_name { look_for(at) } else { at };
     let envp = kept.as_ref().map_or(envp, Environment::as_ptr);
     match own {
         None => fail(libc::ENOSYS),
         Some(_) if is_refused(&at) => fail(libc::EACCES),
-        // SAFETY: it is what the caller wants.
+        // SAFETY: the caller guarantees what libc requires of the arguments.
         Some(own) => unsafe { own(path, argv, envp) },
     }
 }
 
-/// Starts another program, unless that cannot be captured; answers an error rather than setting `errno`.
+/// Starts another program, unless that cannot be captured. Returns an error number and does not set `errno`.
 ///
 /// # Safety
 ///
@@ -248,53 +248,53 @@ unsafe fn spawn(
     argv: Strings,
     envp: Strings,
 ) -> c_int {
-    // SAFETY: null is nothing, and what has this name is a function of this type.
+    // SAFETY: a null address becomes None; the symbol of this name in libc has this type.
     let own = unsafe { transmute::<*mut c_void, Option<Spawn>>(own.address()) };
-    // SAFETY: the path is a string of C, as the caller says.
+    // SAFETY: the path is a C string, as the caller guarantees.
     let at = unsafe { place(libc::AT_FDCWD, path) };
-    // SAFETY: so are those of the environment.
+    // SAFETY: the entries of the environment are C strings, too.
     let kept = unsafe { complete(envp) };
     let at = if is_name { look_for(at) } else { at };
     let envp = kept.as_ref().map_or(envp, Environment::as_ptr);
     match own {
         None => libc::ENOSYS,
         Some(_) if is_refused(&at) => libc::EACCES,
-        // SAFETY: it is what the caller wants.
+        // SAFETY: the caller guarantees what libc requires of the arguments.
         Some(own) => unsafe { own(pid, path, actions, attributes, argv, envp) },
     }
 }
 
-/// Where a program is: a folder, and a path from there.
+/// Place of a program: a directory, and a path relative to it.
 type Place = (c_int, CString);
 
 /// # Safety
 ///
-/// `path` is null or a string of C.
+/// `path` is null or a C string.
 unsafe fn place(folder: c_int, path: *const c_char) -> Place {
     if path.is_null() {
         return (folder, CString::default());
     }
-    // SAFETY: it is a string of C.
+    // SAFETY: it is a C string.
     let path = unsafe { CStr::from_ptr(path) };
     if path.is_empty() {
-        // the folder is the program itself
+        // the descriptor names the program itself
         let own = format!("/proc/self/fd/{folder}");
         return (libc::AT_FDCWD, CString::new(own).unwrap_or_default());
     }
     (folder, path.to_owned())
 }
 
-/// The first program of a name in `PATH`.
+/// Returns the first program with a name in `PATH`.
 fn look_for((folder, name): Place) -> Place {
     if name.to_bytes().contains(&b'/') {
         return (folder, name);
     }
-    // SAFETY: the name is a string of C.
+    // SAFETY: the name is a C string.
     let folders = unsafe { libc::getenv(c"PATH".as_ptr()) };
     let folders = if folders.is_null() {
         c"/bin:/usr/bin"
     } else {
-        // SAFETY: what is there is a string of C.
+        // SAFETY: the value of a variable is a C string.
         unsafe { CStr::from_ptr(folders) }
     };
     let folders = folders.to_bytes().split(|octet| *octet == b':');
@@ -302,7 +302,7 @@ fn look_for((folder, name): Place) -> Place {
         let folder = if folder.is_empty() { b"." } else { folder };
         CString::new([folder, b"/", name.to_bytes()].concat()).ok()
     });
-    // SAFETY: the path is a string of C.
+    // SAFETY: the path is a C string.
     let can_run = |path: &CString| unsafe { libc::access(path.as_ptr(), libc::X_OK) } == 0;
     (folder, { paths }.find(can_run).unwrap_or(name))
 }
@@ -314,7 +314,7 @@ fn is_refused((folder, path): &Place) -> bool {
         return false;
     };
     REFUSED.tell(format_args!(
-        "{} is not started: it {}, so its connections would not go through the gateway; start it without `lighthaul wrap`, or \
+        "cannot start {}: it {}, so its connections would bypass the gateway; start it without `lighthaul wrap`, or \
          have the gateway capture this user (lighthaul gateway --transparent --capture-user)",
         path.to_string_lossy().escape_debug(),
         why.text()

@@ -1,4 +1,4 @@
-//! `execl`, `execlp` and `execle`, whose arguments are a list of any length, in the place of libc's.
+//! Replacements for libc's variadic functions `execl`, `execlp` and `execle`.
 //!
 //! Rust cannot define variadic functions. Each of these functions stores the registers with its first arguments in
 //! memory. It passes on their address and that of the further arguments, which are on the stack.
@@ -28,23 +28,23 @@ impl List {
         }
     }
 
-    /// The next argument.
+    /// Returns the next argument.
     ///
     /// # Safety
     ///
-    /// There is one more.
+    /// The list has one more argument.
     unsafe fn next(&mut self) -> Word {
         let nth = self.taken;
         self.taken += 1;
         match nth.checked_sub(REGISTERS) {
-            // SAFETY: so many registers were laid down.
+            // SAFETY: this many registers were stored.
             None => unsafe { *self.registers.wrapping_add(nth) },
             // SAFETY: the others were passed on the stack.
             Some(nth) => unsafe { *self.stack.wrapping_add(nth) },
         }
     }
 
-    /// The next arguments up to null, and with it.
+    /// Returns the next arguments, up to and including null.
     ///
     /// # Safety
     ///
@@ -71,7 +71,7 @@ unsafe extern "C" fn take_execl(registers: *const Word, stack: *const Word) -> c
     let path = unsafe { list.next() };
     // SAFETY: null is last.
     let words = unsafe { list.words() };
-    // SAFETY: the caller says what they are.
+    // SAFETY: the caller guarantees what libc requires of the arguments.
     unsafe { execv(path, words.as_ptr()) }
 }
 
@@ -84,7 +84,7 @@ unsafe extern "C" fn take_execlp(registers: *const Word, stack: *const Word) -> 
     let file = unsafe { list.next() };
     // SAFETY: null is last.
     let words = unsafe { list.words() };
-    // SAFETY: the caller says what they are.
+    // SAFETY: the caller guarantees what libc requires of the arguments.
     unsafe { execvp(file, words.as_ptr()) }
 }
 
@@ -99,11 +99,11 @@ unsafe extern "C" fn take_execle(registers: *const Word, stack: *const Word) -> 
     let words = unsafe { list.words() };
     // SAFETY: the environment is behind null.
     let environment = unsafe { list.next() };
-    // SAFETY: the caller says what they are.
+    // SAFETY: the caller guarantees what libc requires of the arguments.
     unsafe { execve(path, words.as_ptr(), environment.cast()) }
 }
 
-/// Defines a function that hands its arguments on as a [`List`].
+/// Defines a function that passes its arguments on as a [`List`].
 #[cfg(target_arch = "x86_64")]
 macro_rules! stand_in {
     ($name:ident, $take:ident, $text:literal) => {
@@ -111,7 +111,7 @@ macro_rules! stand_in {
         ///
         /// # Safety
         ///
-        /// As for libc's.
+        /// The same as for the function of libc.
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name(path: Word, first: Word) -> c_int {
@@ -124,7 +124,7 @@ macro_rules! stand_in {
                 "mov [rsp + 32], r8",
                 "mov [rsp + 40], r9",
                 "mov rdi, rsp",
-                // behind these and the address to return to
+                // after these and the return address
                 "lea rsi, [rsp + 64]",
                 "call {take}",
                 "add rsp, 56",
@@ -135,7 +135,7 @@ macro_rules! stand_in {
     };
 }
 
-/// Defines a function that hands its arguments on as a [`List`].
+/// Defines a function that passes its arguments on as a [`List`].
 #[cfg(target_arch = "aarch64")]
 macro_rules! stand_in {
     ($name:ident, $take:ident, $text:literal) => {
@@ -143,7 +143,7 @@ macro_rules! stand_in {
         ///
         /// # Safety
         ///
-        /// As for libc's.
+        /// The same as for the function of libc.
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name(path: Word, first: Word) -> c_int {
@@ -169,14 +169,18 @@ macro_rules! stand_in {
 stand_in!(
     execl,
     take_execl,
-    "Runs a program in the place of this one."
+    "Replaces `execl`: replaces this process image by a program."
 );
 stand_in!(
     execlp,
     take_execlp,
-    "The same with a command that is looked for as a shell does."
+    "Replaces `execlp`, which searches `PATH`."
 );
-stand_in!(execle, take_execle, "The same with another environment.");
+stand_in!(
+    execle,
+    take_execle,
+    "Replaces `execle`, which takes an environment."
+);
 
 /// Arguments that are passed in registers.
 const REGISTERS: usize = if cfg!(target_arch = "x86_64") { 6 } else { 8 };

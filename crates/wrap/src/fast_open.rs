@@ -1,5 +1,5 @@
-//! `sendto`, `sendmsg` and `sendmmsg`, in the place of libc's: with `MSG_FASTOPEN` they connect (TCP Fast Open, RFC 7413), so
-//! they go through the gateway as [`connect`](crate::connect::connect) does.
+//! Replacements for libc's `sendto`, `sendmsg` and `sendmmsg`. With `MSG_FASTOPEN` they connect (TCP Fast Open, RFC 7413),
+//! so they connect through the gateway as [`connect`](crate::connect::connect) does.
 
 use std::mem::transmute;
 
@@ -20,11 +20,11 @@ type SendTo = unsafe extern "C" fn(
 type SendMsg = unsafe extern "C" fn(c_int, *const msghdr, c_int) -> ssize_t;
 type SendMMsg = unsafe extern "C" fn(c_int, *mut mmsghdr, c_uint, c_int) -> c_int;
 
-/// Sends octets; connects the socket before that if `MSG_FASTOPEN` says so.
+/// Replaces `sendto`. With `MSG_FASTOPEN` it connects the socket first.
 ///
 /// # Safety
 ///
-/// As for libc's: `octets` has `len` readable octets, and `to` has `to_len` of them.
+/// The same as for the function of libc: `octets` has `len` readable octets, and `to` has `to_len` of them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sendto(
     fd: c_int,
@@ -35,40 +35,40 @@ pub unsafe extern "C" fn sendto(
     to_len: socklen_t,
 ) -> ssize_t {
     static OWN: LibcFunction = LibcFunction::new(c"sendto");
-    // SAFETY: null is nothing, and what has this name is a function of this type.
+    // SAFETY: a null address becomes None; the symbol of this name in libc has this type.
     let own = unsafe { transmute::<*mut c_void, Option<SendTo>>(OWN.address()) };
     // SAFETY: the caller promises that it is readable.
     let (Some(own), Ok(flags)) = (own, unsafe { open(fd, flags, (to, to_len)) }) else {
         return -1;
     };
-    // SAFETY: it is what the caller wants, on a socket that is connected by now; TCP does not look at the address then.
+    // SAFETY: the arguments are those of the caller. The socket is connected, so TCP ignores the address.
     unsafe { own(fd, octets, len, flags, to, to_len) }
 }
 
-/// Sends a message; connects the socket before that if `MSG_FASTOPEN` says so.
+/// Replaces `sendmsg`. With `MSG_FASTOPEN` it connects the socket first.
 ///
 /// # Safety
 ///
-/// As for libc's: `message` is readable, with all that it points to.
+/// The same as for the function of libc: `message` is readable, with all that it points to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     static OWN: LibcFunction = LibcFunction::new(c"sendmsg");
-    // SAFETY: null is nothing, and what has this name is a function of this type.
+    // SAFETY: a null address becomes None; the symbol of this name in libc has this type.
     let own = unsafe { transmute::<*mut c_void, Option<SendMsg>>(OWN.address()) };
     // SAFETY: the caller promises that it is readable.
     let opened = unsafe { open_for(fd, flags, message) };
     let (Some(own), Ok(flags)) = (own, opened) else {
         return -1;
     };
-    // SAFETY: it is what the caller wants.
+    // SAFETY: the caller guarantees what libc requires of the arguments.
     unsafe { own(fd, message, flags) }
 }
 
-/// Sends messages; connects the socket before that, to where the first one goes, if `MSG_FASTOPEN` says so.
+/// Replaces `sendmmsg`. With `MSG_FASTOPEN` it connects the socket first, to the address of the first message.
 ///
 /// # Safety
 ///
-/// As for libc's: there are `count` messages, readable with all that they point to, and writable.
+/// The same as for the function of libc: there are `count` messages, readable with all that they point to, and writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sendmmsg(
     fd: c_int,
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn sendmmsg(
     flags: c_int,
 ) -> c_int {
     static OWN: LibcFunction = LibcFunction::new(c"sendmmsg");
-    // SAFETY: null is nothing, and what has this name is a function of this type.
+    // SAFETY: a null address becomes None; the symbol of this name in libc has this type.
     let own = unsafe { transmute::<*mut c_void, Option<SendMMsg>>(OWN.address()) };
     let first = if count == 0 {
         std::ptr::null()
@@ -89,11 +89,11 @@ pub unsafe extern "C" fn sendmmsg(
     let (Some(own), Ok(flags)) = (own, opened) else {
         return -1;
     };
-    // SAFETY: it is what the caller wants.
+    // SAFETY: the caller guarantees what libc requires of the arguments.
     unsafe { own(fd, messages, count, flags) }
 }
 
-/// The same as [`open`] for the address of a message.
+/// Calls [`open`] with the address of a message.
 ///
 /// # Safety
 ///
@@ -102,14 +102,14 @@ unsafe fn open_for(fd: c_int, flags: c_int, message: *const msghdr) -> Result<c_
     if flags & libc::MSG_FASTOPEN == 0 || message.is_null() {
         return Ok(flags);
     }
-    // SAFETY: it is readable, as the caller says.
+    // SAFETY: it is readable, as the caller guarantees.
     let message = unsafe { &*message };
     let to = message.msg_name.cast::<sockaddr>().cast_const();
     // SAFETY: so is the address.
     unsafe { open(fd, flags, (to, message.msg_namelen)) }
 }
 
-/// Connects a socket that is to be captured; answers the flags that are left for sending, or fails with `errno` set.
+/// Connects a socket that is to be captured. Returns the flags for sending, or fails with `errno` set.
 ///
 /// # Safety
 ///
@@ -122,7 +122,7 @@ unsafe fn open(
     if flags & libc::MSG_FASTOPEN == 0 {
         return Ok(flags);
     }
-    // SAFETY: the caller says that it is readable.
+    // SAFETY: the caller guarantees that it is readable.
     match unsafe { connect_captured(fd, to, len) } {
         None => Ok(flags),
         Some(Ok(())) => Ok(flags & !libc::MSG_FASTOPEN),

@@ -1,17 +1,17 @@
-//! Where the gateway is.
+//! Address of the gateway, from the environment.
 
 use std::net::SocketAddr;
 use std::sync::OnceLock;
 
-/// Where the gateway is, and what it asks for.
+/// Address of the gateway, and the credentials for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Gateway {
     pub(crate) address: SocketAddr,
-    /// A name and a password, if it wants them.
+    /// Name and password, if the gateway requires them.
     pub(crate) credentials: Option<(String, String)>,
 }
 
-/// The gateway, if the environment names one; looked up once, before the program's `main` if it can be.
+/// Returns the gateway that the environment names, if any. It is read once, before the program's `main` if possible.
 pub(crate) fn gateway() -> Option<&'static Gateway> {
     static GATEWAY: OnceLock<Option<Gateway>> = OnceLock::new();
     let found = GATEWAY.get_or_init(|| Gateway::read(&std::env::var(VARIABLE).ok()?));
@@ -36,7 +36,7 @@ impl Gateway {
     }
 }
 
-/// Returns whether a connection to `target` may only go through the gateway, which need not be known.
+/// Returns true if a connection to `target` must go through the gateway, even if none is known.
 pub(crate) fn is_captured(target: SocketAddr, gateway: Option<SocketAddr>) -> bool {
     let ip = target.ip().to_canonical();
     let is_here = ip.is_loopback() || ip.is_unspecified();
@@ -45,7 +45,7 @@ pub(crate) fn is_captured(target: SocketAddr, gateway: Option<SocketAddr>) -> bo
     !is_here && !is_gateway && !ip.is_multicast()
 }
 
-/// As `lighthaul wrap` sets it.
+/// Environment variable that `lighthaul wrap` sets.
 pub(crate) const VARIABLE: &str = "LIGHTHAUL_WRAP";
 
 #[cfg(test)]

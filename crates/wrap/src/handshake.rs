@@ -6,13 +6,13 @@ use libc::c_int;
 
 /// Connection to the gateway. Failures are values of `errno`.
 pub(crate) trait Wire {
-    /// Sends all of them.
+    /// Sends all octets.
     fn send(&mut self, octets: &[u8]) -> Result<(), c_int>;
-    /// Fills `room`, and takes no octet more.
+    /// Fills `room` and reads no further octet.
     fn receive(&mut self, room: &mut [u8]) -> Result<(), c_int>;
 }
 
-/// Has the gateway connect to `target`; says a name and a password if it asks for them and there are any.
+/// Makes the gateway connect to `target`. Sends the name and password if the gateway requires them and they are known.
 pub(crate) fn shake(
     wire: &mut impl Wire,
     target: SocketAddr,
@@ -27,7 +27,7 @@ pub(crate) fn shake(
     match (method, credentials) {
         ([VERSION, FREE], _) => {}
         ([VERSION, BY_PASSWORD], Some((name, password))) => tell(wire, name, password)?,
-        // it wants a password, or is no gateway
+        // it requires a password, or is not a gateway
         _ => return Err(libc::EACCES),
     }
     let (request, len) = request(target);
@@ -41,11 +41,11 @@ pub(crate) fn shake(
         (VERSION, reply, _) if reply > 0 => return Err(errno(reply)),
         _ => return Err(libc::ECONNRESET),
     };
-    // the address from which the gateway called is of no use to the program, but has to be out of its way
+    // the program does not need the address that the gateway reports, but must not read it as data
     wire.receive(&mut [0; 255 + 2][..rest])
 }
 
-/// Says who we are: section 2 of RFC 1929.
+/// Sends the name and password (RFC 1929, section 2).
 fn tell(wire: &mut impl Wire, name: &str, password: &str) -> Result<(), c_int> {
     let mut said = vec![PASSWORD_VERSION];
     for part in [name, password] {
@@ -62,7 +62,7 @@ fn tell(wire: &mut impl Wire, name: &str, password: &str) -> Result<(), c_int> {
     }
 }
 
-/// A request to connect, and its length: section 4.
+/// Returns a request to connect, and its length (RFC 1928, section 4).
 fn request(target: SocketAddr) -> ([u8; REQUEST_MAX], usize) {
     let mut request = [0; REQUEST_MAX];
     request[..3].copy_from_slice(&[VERSION, CONNECT, 0]);
@@ -108,7 +108,7 @@ const REQUEST_MAX: usize = 4 + 16 + 2;
 mod tests {
     use super::*;
 
-    /// A gateway that says what it was told to.
+    /// Gateway that sends a given reply.
     struct Script {
         says: Vec<u8>,
         heard: Vec<u8>,

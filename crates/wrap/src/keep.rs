@@ -14,12 +14,12 @@ pub(crate) struct Kept {
     preload: CString,
 }
 
-/// An environment that has both, and what it is made of.
+/// Environment that has both variables, and the strings that it owns.
 #[derive(Debug)]
 pub(crate) struct Environment {
-    /// Ends with null.
+    /// Pointers to the entries; the last is null.
     entries: Vec<*const c_char>,
-    /// The entry with what else was to be loaded.
+    /// Entry of `LD_PRELOAD` with this library and the libraries of the program's own value.
     _preload: Option<CString>,
 }
 
@@ -29,25 +29,25 @@ impl Environment {
     }
 }
 
-/// Reads the variables while the program has a single thread still.
+/// Reads the variables, while the program has only one thread.
 pub(crate) fn early() {
     kept();
 }
 
-/// Returns the variables; nothing if this library was loaded by other means than `LD_PRELOAD`.
+/// Returns the variables, or `None` if this library was not loaded by `LD_PRELOAD`.
 fn kept() -> Option<&'static Kept> {
     static KEPT: OnceLock<Option<Kept>> = OnceLock::new();
     KEPT.get_or_init(Kept::read).as_ref()
 }
 
-/// Returns an environment that has both variables, made from `envp`; nothing if `envp` has them already.
+/// Returns a copy of `envp` that has both variables, or `None` if `envp` has them already.
 ///
 /// # Safety
 ///
-/// `envp` is null or an array of strings of C that ends with null.
+/// `envp` is null or an array of C strings that ends with null.
 pub(crate) unsafe fn complete(envp: *const *const c_char) -> Option<Environment> {
     let kept = kept()?;
-    // SAFETY: the caller says what it is.
+    // SAFETY: the caller guarantees it.
     let entries = unsafe { entries(envp) };
     kept.complete(entries)
 }
@@ -56,7 +56,7 @@ pub(crate) unsafe fn complete(envp: *const *const c_char) -> Option<Environment>
 pub(crate) fn put_back() {
     let Some(kept) = kept() else { return };
     for entry in kept.gateway.iter().chain([&kept.preload]) {
-        // SAFETY: the entry is a string of C that stays.
+        // SAFETY: the entry is a C string that stays.
         unsafe { libc::putenv(entry.as_ptr().cast_mut()) };
     }
 }
@@ -120,7 +120,7 @@ impl Kept {
 ///
 /// # Safety
 ///
-/// It is null or ends with null, and its strings outlive the answer.
+/// The array is null or ends with null, and its strings outlive the returned value.
 unsafe fn entries<'a>(envp: *const *const c_char) -> Vec<&'a CStr> {
     let mut entries = Vec::new();
     if envp.is_null() {
@@ -129,12 +129,12 @@ unsafe fn entries<'a>(envp: *const *const c_char) -> Vec<&'a CStr> {
     loop {
         // SAFETY: no entry before this one was null, so there is one more.
         let entry = unsafe { envp.add(entries.len()) };
-        // SAFETY: it can be read.
+        // SAFETY: the entry is readable.
         let entry = unsafe { *entry };
         if entry.is_null() {
             return entries;
         }
-        // SAFETY: it is a string of C.
+        // SAFETY: it is a C string.
         entries.push(unsafe { CStr::from_ptr(entry) });
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! It uses no other crate of the project, since it runs in arbitrary programs. Once it has found the gateway, connecting
 //! allocates no memory and takes no lock. System calls that bypass libc are not captured: `syscall()`, and `connect` by
-//! io_uring. Go programs make their calls so, and are not started.
+//! io_uring. Go programs make such calls, and are not started.
 //!
 //! - [`connect`], [`fast_open`]: replaced functions that connect; [`exec`], `exec_list`: those that start programs
 //! - `keep`: the environment that these need; `program_file`, `elf`: detection of programs that cannot be captured
@@ -16,11 +16,11 @@
 //! - `handshake`: SOCKS5 handshake; `socket`: system calls behind safe functions
 #![expect(
     unsafe_code,
-    reason = "it is a function of C, in the place of one that takes pointers"
+    reason = "it replaces a function of C that takes pointers"
 )]
 #![expect(
     clippy::disallowed_methods,
-    reason = "the environment is all that tells it where the gateway is"
+    reason = "only the environment has the address of the gateway"
 )]
 
 pub mod connect;

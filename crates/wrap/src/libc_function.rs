@@ -1,9 +1,9 @@
-//! Functions of libc that functions of this library stand before.
+//! Functions of libc that this library replaces.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A function of libc by name, looked up at its first use.
+/// Function of libc by name, looked up at its first use.
 #[derive(Debug)]
 pub(crate) struct LibcFunction {
     name: &'static CStr,
@@ -23,7 +23,7 @@ impl LibcFunction {
     pub(crate) fn address(&self) -> *mut c_void {
         let mut found = self.found.load(Ordering::Relaxed);
         if found.is_null() {
-            // SAFETY: the name is a string of C.
+            // SAFETY: the name is a C string.
             found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
             self.found.store(found, Ordering::Relaxed);
         }

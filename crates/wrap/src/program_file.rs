@@ -1,4 +1,4 @@
-//! Which programs cannot be captured, by what their files say: the dynamic linker loads no library into them.
+//! Detection of programs that cannot be captured, since the dynamic linker loads no library into them.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -13,15 +13,15 @@ use crate::elf::Elf;
 /// Reason why a program cannot be captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Obstacle {
-    /// No dynamic linker starts it.
+    /// The program starts without a dynamic linker.
     Static,
-    /// It is written in Go, which makes its system calls itself.
+    /// The program is written in Go, which makes system calls without libc.
     Go,
-    /// It runs with the rights of another user or group.
+    /// The program runs with the rights of another user or group.
     ForeignRights,
-    /// Its dynamic linker takes libraries of another architecture.
+    /// The dynamic linker of the program loads libraries of another architecture.
     OtherArchitecture,
-    /// It may be run but not read.
+    /// The program may be run but not read.
     Unreadable,
 }
 
@@ -32,13 +32,13 @@ impl Obstacle {
             Self::Go => "is written in Go, which connects without libc",
             Self::ForeignRights => "runs with the rights of another user",
             Self::OtherArchitecture => "is of another architecture than this library",
-            Self::Unreadable => "cannot be read, so nobody knows how it is linked",
+            Self::Unreadable => "is unreadable, so its linking cannot be checked",
         }
     }
 }
 
-/// Looks at the program at `path`, relative to `folder`, and at what runs it if it is a script; nothing if it can be captured,
-/// or if the kernel will refuse it.
+/// Examines the program at `path`, relative to `folder`, and the interpreter of a script. Returns `None` if it can be
+/// captured, or if the kernel will refuse it.
 pub(crate) fn obstacle(folder: c_int, path: &CStr) -> Option<Obstacle> {
     let (mut folder, mut path) = (folder, path.to_owned());
     for _ in 0..SCRIPTS_MAX {
@@ -56,43 +56,43 @@ pub(crate) fn obstacle(folder: c_int, path: &CStr) -> Option<Obstacle> {
     None
 }
 
-/// Opens a file; nothing if it cannot be read.
+/// Opens a file. Returns `None` if it cannot be read.
 fn open(folder: c_int, path: &CStr) -> Option<File> {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK;
-    // SAFETY: the path is a string of C.
+    // SAFETY: the path is a C string.
     let fd = unsafe { libc::openat(folder, path.as_ptr(), flags) };
     // SAFETY: the descriptor is ours.
     (fd >= 0).then(|| unsafe { File::from_raw_fd(fd) })
 }
 
-/// True if this user may run the file.
+/// Returns true if this user may run the file.
 fn may_run(folder: c_int, path: &CStr) -> bool {
-    // SAFETY: the path is a string of C.
+    // SAFETY: the path is a C string.
     unsafe { libc::faccessat(folder, path.as_ptr(), libc::X_OK, libc::AT_EACCESS) == 0 }
 }
 
-/// True if the program runs with rights that its caller does not have; nothing if there is no such file.
+/// Returns true if the program runs with rights that its caller does not have, and `None` if the file does not exist.
 fn foreign_rights(folder: c_int, path: &CStr) -> Option<bool> {
-    // SAFETY: zeros are a status.
+    // SAFETY: all zeros are a valid status.
     let mut status: libc::stat = unsafe { zeroed() };
-    // SAFETY: the path is a string of C, and the status can be written.
+    // SAFETY: the path is a C string, and the status can be written.
     if unsafe { libc::fstatat(folder, path.as_ptr(), &raw mut status, 0) } != 0 {
         return None;
     }
-    // SAFETY: it takes nothing.
+    // SAFETY: the call has no arguments.
     let user = unsafe { libc::getuid() };
-    // SAFETY: it takes nothing.
+    // SAFETY: the call has no arguments.
     let group = unsafe { libc::getgid() };
     let is_user = status.st_mode & libc::S_ISUID != 0 && status.st_uid != user;
     let is_group = status.st_mode & libc::S_ISGID != 0 && status.st_gid != group;
     let name = c"security.capability";
-    // SAFETY: both are strings of C, and nothing is written where there is no room.
+    // SAFETY: both are C strings, and a buffer of length zero is not written.
     let capabilities =
         unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) };
     Some(is_user || is_group || (user != 0 && capabilities > 0))
 }
 
-/// The program that runs a script (execve(2)).
+/// Returns the interpreter of a script (execve(2)).
 fn interpreter(head: &[u8]) -> Option<CString> {
     let line = head.strip_prefix(b"#!")?;
     let line = line.split(|octet| *octet == b'\n').next()?;
@@ -122,9 +122,9 @@ fn part(file: &File, at: u64, len: usize) -> Vec<u8> {
     octets
 }
 
-/// As many lines of `#!` as the kernel follows.
+/// Maximum number of nested interpreters that the kernel follows.
 const SCRIPTS_MAX: usize = 5;
-/// As long a line of `#!` as it reads.
+/// Maximum length of a `#!` line that the kernel reads.
 const LINE: usize = 256;
 
 #[cfg(test)]

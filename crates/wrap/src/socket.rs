@@ -1,4 +1,4 @@
-//! A program's socket, while it is on its way to the gateway: system calls behind safe functions.
+//! Socket of a program while it connects to the gateway: system calls behind safe functions.
 
 use std::ffi::c_void;
 use std::net::SocketAddr;
@@ -8,10 +8,10 @@ use libc::{c_int, c_short, sockaddr, socklen_t};
 use crate::address::Address;
 use crate::handshake::Wire;
 
-/// libc's own `connect`.
+/// Type of libc's `connect`.
 pub(crate) type Connect = unsafe extern "C" fn(c_int, *const sockaddr, socklen_t) -> c_int;
 
-/// A socket that does not block till this is dropped, and has to be done by a certain time.
+/// Socket that is non-blocking until this value is dropped, with a deadline.
 #[derive(Debug)]
 pub(crate) struct Socket {
     fd: c_int,
@@ -21,7 +21,7 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// `fd` for at most `millis`; nothing where it is no descriptor.
+    /// Borrows `fd` for at most `millis`. Returns `None` if it is not an open descriptor.
     pub(crate) fn new(fd: c_int, millis: i64) -> Option<Self> {
         // SAFETY: F_GETFL takes a number.
         let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
@@ -37,7 +37,7 @@ impl Socket {
         Some(socket)
     }
 
-    /// Connects it by `connect`, and waits till that is done.
+    /// Connects the socket by `connect`, and waits until it is connected.
     pub(crate) fn connect(
         &self,
         connect: Connect,
@@ -46,12 +46,12 @@ impl Socket {
     ) -> Result<(), c_int> {
         let (address, len) = Address::new(to, family).ok_or(libc::ENETUNREACH)?;
         if family == libc::AF_INET6 && to.is_ipv4() {
-            // it is refused if the socket has a port already, and connect says so
+            // this fails if the socket is bound to a port; connect then reports the error
             set_option(self.fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0);
         }
-        // with it, connect() would do nothing until the program sends
+        // with TCP_FASTOPEN_CONNECT, connect() would do nothing until the program sends
         set_option(self.fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, 0);
-        // SAFETY: the address has that many octets.
+        // SAFETY: the address has this many octets.
         if unsafe { connect(self.fd, address.as_ptr(), len) } == 0 {
             return Ok(());
         }
@@ -68,17 +68,17 @@ impl Socket {
         }
     }
 
-    /// Takes the connection back, so that the program may try another one.
+    /// Disconnects the socket, so that the program can connect it again.
     pub(crate) fn disconnect(&self, connect: Connect) {
-        // SAFETY: zeros are an address.
+        // SAFETY: all zeros are a valid address.
         let mut nowhere: sockaddr = unsafe { std::mem::zeroed() };
         nowhere.sa_family = libc::AF_UNSPEC as libc::sa_family_t;
         let len = size_of::<sockaddr>() as socklen_t;
-        // SAFETY: the address has that many octets.
+        // SAFETY: the address has this many octets.
         unsafe { connect(self.fd, &raw const nowhere, len) };
     }
 
-    /// Waits till it is ready for one of `events`; signals do not shorten that.
+    /// Waits until the socket is ready for one of `events`. Signals do not end the wait.
     fn wait(&self, events: c_short) -> Result<(), c_int> {
         loop {
             let left = self.till_millis - now_millis();
@@ -99,7 +99,7 @@ impl Socket {
         }
     }
 
-    /// Waits where `why` says that it is too early, and fails for all other reasons.
+    /// Waits if `why` is `WouldBlock`, and fails for all other errors.
     fn wait_after(&self, why: c_int, events: c_short) -> Result<(), c_int> {
         match why {
             libc::EAGAIN | libc::EINTR => self.wait(events),
@@ -126,7 +126,7 @@ impl Wire for Socket {
         let mut left = octets;
         while !left.is_empty() {
             let (octets, len) = (left.as_ptr().cast::<c_void>(), left.len());
-            // SAFETY: there are that many octets.
+            // SAFETY: the slice has that many octets.
             let sent = unsafe { libc::send(self.fd, octets, len, libc::MSG_NOSIGNAL) };
             match usize::try_from(sent) {
                 Ok(sent) => left = &left[sent..],
@@ -141,7 +141,7 @@ impl Wire for Socket {
         while filled < room.len() {
             let left = &mut room[filled..];
             let (octets, len) = (left.as_mut_ptr().cast::<c_void>(), left.len());
-            // SAFETY: there is room for that many octets.
+            // SAFETY: the slice has that many writable octets.
             let received = unsafe { libc::recv(self.fd, octets, len, 0) };
             match usize::try_from(received) {
                 Ok(0) => return Err(libc::ECONNRESET),
@@ -153,8 +153,8 @@ impl Wire for Socket {
     }
 }
 
-/// Returns the address family of a TCP socket (or of MPTCP, which falls back to it), and nothing for another
-/// descriptor.
+/// Returns the address family of a TCP socket (or of an MPTCP one, which falls back to TCP), and `None` for other
+/// descriptors.
 pub(crate) fn tcp_family(fd: c_int) -> Option<c_int> {
     let kind = option(fd, libc::SOL_SOCKET, libc::SO_TYPE)?;
     let protocol = option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL)?;
@@ -163,19 +163,19 @@ pub(crate) fn tcp_family(fd: c_int) -> Option<c_int> {
     (kind == libc::SOCK_STREAM && is_tcp).then_some(family)
 }
 
-/// The last failure of this thread.
+/// Returns `errno` of this thread.
 pub(crate) fn errno() -> c_int {
-    // SAFETY: libc answers where this thread's number is.
+    // SAFETY: libc returns the address of `errno` of this thread.
     let place = unsafe { libc::__errno_location() };
-    // SAFETY: it can be read as long as the thread lives.
+    // SAFETY: the address is valid as long as the thread lives.
     unsafe { *place }
 }
 
-/// Sets what [`errno`] reads.
+/// Sets `errno` of this thread.
 pub(crate) fn set_errno(number: c_int) {
-    // SAFETY: libc answers where this thread's number is.
+    // SAFETY: libc returns the address of `errno` of this thread.
     let place = unsafe { libc::__errno_location() };
-    // SAFETY: it can be written as long as the thread lives.
+    // SAFETY: the address is valid and writable as long as the thread lives.
     unsafe { *place = number };
 }
 
@@ -199,7 +199,7 @@ fn now_millis() -> i64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: now can be written.
+    // SAFETY: `now` is writable.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     now.tv_sec * 1000 + now.tv_nsec / 1_000_000
 }

@@ -34,7 +34,7 @@ pub(crate) trait Peer {
     }
 
     /// Returns the bytes transferred and the time. By default, these are the bytes in the target
-    /// folder and the command's duration.
+    /// directory and the command's duration.
     fn moved(&self, _trial: &Trial<'_>, output: &TrialOutput) -> Result<Moved, String> {
         Ok(Moved {
             bytes: output.arrived,
@@ -63,7 +63,7 @@ pub(crate) struct TrialOutput {
     pub(crate) far: String,
     /// Duration of the near side's command in seconds, or the time limit.
     pub(crate) seconds: f64,
-    /// Allocated bytes in the target folder.
+    /// Allocated bytes in the target directory.
     pub(crate) arrived: u64,
     /// True if the run was cut off at the time limit.
     pub(crate) is_cut: bool,

@@ -17,7 +17,7 @@ impl Peer for Quinn {
 
     fn available(&self, tools: &Tools) -> Result<(), String> {
         let source = "not in any registry: build the package `perf` of quinn's repository and \
-                      name its folder by --programs";
+                      name its directory by --programs";
         need(tools, &["quinn-perf"], source)
     }
 

@@ -40,7 +40,7 @@ pub struct Config {
     pub repack_max: usize,
     /// File in which this instance stores the position of the store between runs.
     pub position_file: Option<PathBuf>,
-    /// Accepts a store that went backwards, once.
+    /// Accepts a store that is older than before, once.
     pub accept_restored: bool,
     /// Minimum time before the start of a reservation that is moved, so that its owner can react.
     pub notice: Duration,

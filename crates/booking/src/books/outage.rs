@@ -121,7 +121,7 @@ impl Ledger {
     }
 }
 
-/// Refuses outages that are over or end before they start.
+/// Refuses outages that have ended or end before they start.
 fn check_times(now: Timestamp, new: &NewOutage) -> Result<()> {
     let till = new.till;
     if till <= now {

@@ -1,4 +1,4 @@
-//! Record of the latest known position of the store, to detect a store that went backwards.
+//! Record of the latest known position of the store, to detect a store that is older than before.
 //!
 //! A store that was restored from a backup, or failed over to a lagging server, lacks later
 //! answers. New reservations would then get the numbers of lost ones. Such a store is refused until
@@ -33,7 +33,7 @@ use crate::store::{Position, Store};
 #[derive(Debug)]
 pub(super) struct StorePosition {
     seen: Option<Position>,
-    /// True while a store that went backwards is accepted, which happens once.
+    /// True while a store that is older than before is accepted, which happens once.
     accepts: bool,
     /// File that keeps the position between runs.
     note: Option<PositionFile>,

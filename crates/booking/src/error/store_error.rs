@@ -83,7 +83,7 @@ pub enum StoreError {
     PositionDamaged(PathBuf),
     /// The store is older than before.
     #[error(
-        "the store of the books went backwards: change {seen} was seen in it, and now it has {found} changes; it was restored from a backup, or its server failed over to a lagging one. Restore the newer store, or start the scheduler once with --accept-restored to lose the later bookings"
+        "the reservation store is older than before: it had change {seen}, now it has {found} changes; restore the newer one, or start the scheduler once with --accept-restored and lose the later reservations"
     )]
     WentBackwards {
         /// Number of the last known change.

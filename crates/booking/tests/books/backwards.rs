@@ -13,7 +13,7 @@ use crate::world::{BEGIN, World, ada, all_for, open};
 
 fn says_backwards<T: std::fmt::Debug>(answer: lighthaul_booking::Result<T>) {
     let why = answer.unwrap_err().to_string();
-    assert!(why.contains("went backwards"), "{why}");
+    assert!(why.contains("is older than before"), "{why}");
     assert!(why.contains("--accept-restored"), "{why}");
 }
 
@@ -39,7 +39,7 @@ fn older_store_is_refused_by_every_instance_that_has_seen_more() {
     shared_store.elect("one");
     says_backwards(one.reserve(&ada(), &all_for(1), None));
     says_backwards(one.tick());
-    assert!(one.status().why.unwrap().contains("went backwards"));
+    assert!(one.status().why.unwrap().contains("is older than before"));
 }
 
 #[test]

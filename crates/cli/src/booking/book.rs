@@ -21,7 +21,7 @@ pub(crate) fn book(args: &Book) -> Result<(), Error> {
     Ok(())
 }
 
-/// Shows what a request would get.
+/// Prints the reservation that a request would get.
 pub(crate) fn quote(args: &Quote) -> Result<(), Error> {
     let quote = reach(&args.asking.scheduler())?.quote(&request(&args.wanted));
     show::quote(&quote.map_err(failed)?, args.asking.output);

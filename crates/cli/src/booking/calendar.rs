@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Calendar) -> Result<(), Error> {
     let client = reach(&args.asking.scheduler())?;
     let from = match args.from {
         Some(time) => time.0,
-        // by the scheduler's clock, which keeps nothing of the past
+        // by the scheduler's clock; the calendar has no past
         None => client.health().map_err(failed)?.now,
     };
     let till = Timestamp::from(from.instant() + args.lasting);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::grammar::output::OutputArgs;
 use crate::output::print::{print, print_json};
 
-/// Shows one reservation whole.
+/// Prints all fields of a reservation.
 pub(crate) fn reservation(reservation: &Reservation, output: OutputArgs) {
     if output.json {
         return event("reservation", reservation);
@@ -49,7 +49,7 @@ pub(crate) fn reservation(reservation: &Reservation, output: OutputArgs) {
     }
 }
 
-/// Shows what became of a reservation.
+/// Prints a reservation after a change.
 pub(crate) fn done(reservation: &Reservation, output: OutputArgs) {
     if output.json {
         return event("reservation", reservation);
@@ -65,7 +65,7 @@ pub(crate) fn done(reservation: &Reservation, output: OutputArgs) {
     tell(&format!("reservation {id} of {owner} is {state}{what}"));
 }
 
-/// Shows what would be booked.
+/// Prints a quote.
 pub(crate) fn quote(quote: &Quote, output: OutputArgs) {
     if output.json {
         return event("quote", quote);
@@ -75,7 +75,7 @@ pub(crate) fn quote(quote: &Quote, output: OutputArgs) {
     steps(&quote.steps);
 }
 
-/// Shows a part of a list, a line each.
+/// Prints a part of a list, one line for each reservation.
 pub(crate) fn list(reservations: &[Reservation], first: bool, output: OutputArgs) {
     if output.json {
         for reservation in reservations {
@@ -129,7 +129,7 @@ fn steps(steps: &[Step]) {
     }
 }
 
-/// Prints what is an object as an event of a kind.
+/// Prints a JSON object as an event of the given type.
 pub(crate) fn event(kind: &str, what: &impl Serialize) {
     let mut event = serde_json::to_value(what).unwrap_or(Value::Null);
     event["v"] = json!(1);
@@ -137,7 +137,7 @@ pub(crate) fn event(kind: &str, what: &impl Serialize) {
     print_json(&event);
 }
 
-/// Prints a line. What others wrote into it cannot move the terminal.
+/// Prints a line. Text of others in it is escaped, so it cannot control the terminal.
 fn tell(text: &str) {
     print(&escape(text, LINE_MAX));
 }

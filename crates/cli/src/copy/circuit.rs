@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summar
     let ends = Endpoints::of(&args)?;
     let estimate = Estimate::of(&args, &ends.sources, &ends.target, copy)?;
     if estimate.bytes == 0 {
-        printer.note("lighthaul: there is nothing to send, so nothing is booked");
+        printer.note("lighthaul: the target is up to date, so no capacity is reserved");
         return retry::run(&args, printer, copy);
     }
     let mut circuit = Circuit::book(&args, &ends, estimate)?;
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summar
     result
 }
 
-/// Which scheduler is asked.
+/// Returns the scheduler that the options name.
 fn asking(args: &Cp) -> Scheduler {
     Scheduler {
         url: args.booked.at.scheduler.clone(),
@@ -97,7 +97,7 @@ impl Circuit {
             if by.is_some() && error.code == Code::Refused {
                 let epilogue = epilogue.as_secs_f64();
                 error.text = format!(
-                    "{} (the copy itself is done {epilogue:.1} s later, when all is checked and synced)",
+                    "{} (the copy ends {epilogue:.1} s later, when all files are verified and synced)",
                     error.text
                 );
             }
@@ -141,14 +141,16 @@ impl Circuit {
         });
         let trc = steps
             .collect::<Result<_, &str>>()
-            .and_then(|steps| Trc::new(steps).map_err(|_| "its steps are no vector"))
+            .and_then(|steps| Trc::new(steps).map_err(|_| "its steps overlap or are out of order"))
             .map_err(|why| self.useless(why))?;
         let sure = trc.narrowed(self.error);
-        sure.ok_or_else(|| self.useless("both clocks are too far apart for so short a time"))
+        sure.ok_or_else(|| {
+            self.useless("the clocks of both hosts differ by more than its shortest step")
+        })
     }
 
     fn useless(&self, why: &str) -> Error {
-        let text = format!("reservation {} is of no use: {why}", self.reservation.id);
+        let text = format!("reservation {} cannot be used: {why}", self.reservation.id);
         Error::new(Code::Protocol, text)
     }
 
@@ -183,7 +185,7 @@ impl Circuit {
             let reservation = self.client.reservation(self.reservation.id);
             self.reservation = reservation.map_err(failed)?;
             if self.reservation.state.is_final() {
-                return Err(self.useless("it is over before it has begun"));
+                return Err(self.useless("it ended before its start"));
             }
             if self.start() != before {
                 self.announce(printer);
@@ -217,7 +219,7 @@ impl Circuit {
         })
     }
 
-    /// Releases the rest of the reservation, and reports the end against the promise.
+    /// Releases the rest of the reservation, and reports how early or late the copy ended.
     fn give_back(&mut self, result: &Result<Summary, Error>, printer: &mut Printer) {
         let promised = self.here(self.promise()).0;
         let early = (i128::from(promised) - i128::from(unix_nanos())) as f64 / 1e9;
@@ -232,17 +234,17 @@ impl Circuit {
             released => released,
         };
         let plan = if early >= 0.0 {
-            format!("{early:.1} s before the time promised")
+            format!("{early:.1} s early")
         } else {
-            format!("{:.1} s after the time promised", -early)
+            format!("{:.1} s late", -early)
         };
         let text = match released {
-            Ok(_) => format!("reservation {id} was released {plan}"),
+            Ok(_) => format!("copy finished {plan}; reservation {id} is released"),
             // its last step has ended in the meantime
             Err(ClientError::Problem(_)) => {
-                format!("reservation {id} was over; the copy was, {plan}")
+                format!("copy finished {plan}; reservation {id} had ended")
             }
-            Err(why) => format!("reservation {id} could not be released {plan}: {why}"),
+            Err(why) => format!("cannot release reservation {id}: {why}"),
         };
         printer.tell(
             json!({"type": "released", "reservation": id, "early_s": early}),
@@ -262,7 +264,7 @@ const CALL: Duration = Duration::from_secs(1);
 const SETTLED: Duration = Duration::from_secs(8);
 /// Interval at which the reservation is read again.
 const LOOK: Duration = Duration::from_secs(4);
-/// Headers add at most one byte in this many, on a path with packets of 1500 bytes.
+/// File bytes per byte of packet headers, at least, on a path with packets of 1500 bytes.
 const HEADS: u64 = 20;
 /// Addition to the size for losses and the last answers, in percent.
 const MARGIN: u8 = 5;

@@ -40,5 +40,5 @@ pub(crate) fn confirm(choice: &FileArgs, paths: &[String]) -> Result<(), Error> 
     }
 }
 
-/// Interval at which interrupts are looked for while the question waits for its answer.
+/// Interval at which interrupts are checked while the question waits for a reply.
 const LOOK: Duration = Duration::from_millis(100);

@@ -67,7 +67,7 @@ impl Endpoints {
     }
 }
 
-/// The first address of a place's host.
+/// Returns the first address of a place's host.
 fn address(place: &Place) -> Result<IpAddr, Error> {
     let host = host(place);
     let unknown = || Error::new(Code::Network, format!("{host} has no address"));
@@ -76,7 +76,7 @@ fn address(place: &Place) -> Result<IpAddr, Error> {
     Ok(first.ok_or_else(unknown)?.ip())
 }
 
-/// The address of this host from which it reaches another, and at which that one reaches it.
+/// Returns the address of this host on the route to another host.
 #[expect(clippy::disallowed_methods, reason = "nothing is sent")]
 fn own_address(far: IpAddr) -> Result<IpAddr, Error> {
     let any: IpAddr = if far.is_ipv4() {
@@ -104,17 +104,17 @@ fn flow_to(address: IpAddr, interface: &str) -> Result<FlowAt, Error> {
     })
 }
 
-/// The name of this host.
+/// Returns the name of this host.
 fn own_name() -> Result<String, Error> {
     let path = "/proc/sys/kernel/hostname";
     let name = fs::read_to_string(path);
     name.map(|name| name.trim().to_owned())
-        .map_err(|_| misuse("this host has no name: say with --node what the scheduler calls it"))
+        .map_err(|_| misuse("this host has no name: give its name in the topology with --node"))
 }
 
 fn misuse(text: &str) -> Error {
     Error::new(Code::Usage, text)
 }
 
-/// A port to look for a route to.
+/// Port for the search of a route; any port works.
 const DISCARD: u16 = 9;

@@ -1,4 +1,4 @@
-//! Size and duration of a copy, measured before anything is booked for it.
+//! Size and duration of a copy, measured before its reservation.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) type Copy = fn(&Cp, &mut Printer) -> Result<Summary, Error>;
 pub(super) struct Estimate {
     /// Bytes to send.
     pub(super) bytes: u64,
-    /// Time to connect and to agree with the other side.
+    /// Time to connect and to exchange the first messages.
     pub(super) reach: Duration,
     /// True if files must be on disk there before the copy is done.
     sync: bool,

@@ -12,7 +12,7 @@ use lighthaul_transfer::watch::Summary;
 use crate::grammar::copy::Cp;
 use crate::grammar::timing::TimingArgs;
 
-/// Opens the file of `--failures`. Its content stays until the copy is over, since the copy may be reading it.
+/// Opens the file of `--failures`. Its content stays until the copy has ended, since the copy may be reading it.
 pub(crate) fn open(later: &TimingArgs) -> Result<Option<File>, Error> {
     let Some(path) = &later.failures else {
         return Ok(None);
@@ -45,7 +45,7 @@ pub(crate) fn note(args: &Cp, file: &File, summary: &Summary) -> Result<(), Erro
     let written = if is_file {
         durable::replace(path, &lines)
     } else {
-        // a pipe, say
+        // for example a pipe
         writer.write_all(&lines)
     };
     written.map_err(failed)

@@ -7,7 +7,7 @@ use lighthaul_transfer::watch::CopyEvent;
 use crate::copy::printer::Printer;
 use crate::grammar::copy::Cp;
 
-/// Refuses a copy through a gateway that insists on datagrams.
+/// Refuses options that need datagrams for a copy through a gateway.
 pub(crate) fn check(args: &Cp) -> Result<(), Error> {
     protocol(args).map(drop)
 }
@@ -20,13 +20,13 @@ pub(crate) fn protocol(args: &Cp) -> Result<Option<Protocol>, Error> {
     }
     let refuse = |text: String| Err(Error::new(Code::Usage, text));
     if args.trc.is_some() || args.booked.book {
-        let text = "a circuit is for datagrams, and none passes a gateway: leave out --book and --trc, or --gateway";
+        let text = "circuits need datagrams, which do not pass a gateway: omit --book and --trc, or omit --gateway";
         return refuse(text.to_owned());
     }
     let asked = args.protocol.as_deref().and_then(Protocol::named);
     match asked {
         Some(asked) if asked.is_datagrams() => refuse(format!(
-            "--protocol {asked} needs datagrams, and none passes a gateway: say tcp, ptcp or auto"
+            "--protocol {asked} needs datagrams, which do not pass a gateway: use tcp, ptcp or auto"
         )),
         Some(asked) => Ok(Some(asked)),
         None if args.streams.is_some() => Ok(Some(Protocol::Ptcp)),

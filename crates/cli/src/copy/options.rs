@@ -1,4 +1,4 @@
-//! Options of a copy as both sides of a session agree on them.
+//! Options of a copy that both sides of a session use.
 
 use std::fs::File;
 use std::io::{BufReader, stdin};
@@ -48,7 +48,7 @@ pub(crate) fn to(place: &Place) -> Target {
 
 /// Returns the error of a list with several sources.
 pub(crate) fn one_base() -> Error {
-    let text = "--files-from needs one folder as its source, which its paths are seen from";
+    let text = "--files-from needs exactly one source, a directory; its paths are relative to it";
     Error::new(Code::Usage, text)
 }
 
@@ -75,13 +75,13 @@ pub(crate) fn options(args: &Cp) -> Result<Options, Error> {
     })
 }
 
-/// Returns a duration in seconds, rounded up, as the far side gets it.
+/// Returns a duration in seconds, rounded up, as it is sent to the peer.
 fn whole_seconds(time: Duration) -> u32 {
     let seconds = time.as_nanos().div_ceil(1_000_000_000);
     u32::try_from(seconds).unwrap_or(u32::MAX)
 }
 
-/// Returns the name of the protocol. A vector without another choice is followed by VBTP.
+/// Returns the name of the protocol. The default with a TRC vector is VBTP.
 fn protocol_of(args: &Cp) -> Result<String, Error> {
     if let Some(protocol) = gateway::protocol(args)? {
         return Ok(protocol.to_string());
@@ -143,7 +143,7 @@ pub(crate) fn names(choice: &FileArgs) -> Result<Option<PathList>, Error> {
 /// Returns the options of the command line; `digest` is used unless verification is off.
 fn chosen(choice: &FileArgs, digest: digest::DigestKind, sync: bool) -> Result<Options, Error> {
     if choice.delete && choice.files_from.is_some() {
-        let text = "--delete compares whole folders, of which --files-from names only parts";
+        let text = "--delete cannot be combined with --files-from: it compares whole directories";
         return Err(Error::new(Code::Usage, text));
     }
     let partial_dir = choice
@@ -153,7 +153,7 @@ fn chosen(choice: &FileArgs, digest: digest::DigestKind, sync: bool) -> Result<O
     if let Some(dir) = &partial_dir
         && (dir.is_empty() || dir.contains(&b'/') || dir == b"." || dir == b"..")
     {
-        let text = "--partial-dir takes the name of a folder without slashes, which is created beside each file";
+        let text = "--partial-dir needs a name without slashes: a directory of that name is created beside each file";
         return Err(Error::new(Code::Usage, text));
     }
     let mut rules = choice.rules.0.clone();

@@ -132,7 +132,7 @@ impl Printer {
             CopyEvent::Planned(planned) => self.planned(&planned),
             CopyEvent::Hashed(hashed) => self.hashed(&hashed),
             CopyEvent::Removed(paths) => paths.iter().for_each(|path| self.removed(path)),
-            // it is shown at the end
+            // failures are printed at the end
             CopyEvent::Failed(_) => {}
             CopyEvent::Warning(text) => {
                 self.emit(|| json!({"type": "warning", "text": text}));
@@ -241,7 +241,7 @@ impl Printer {
         self.start.is_some()
     }
 
-    /// Reports progress that is not a fault.
+    /// Prints a note that is not a fault.
     pub(crate) fn tell(&mut self, event: Value, text: &str) {
         self.emit(|| event);
         self.note(&format!("lighthaul: {text}"));

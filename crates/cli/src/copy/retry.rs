@@ -18,7 +18,7 @@ use crate::grammar::time::Time;
 /// Longest pause before a retry.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// Runs `copy`, and again after a network failure, until it is done or `--stop-at` has come.
+/// Runs `copy`, and retries it after network failures, until it succeeds or the time of `--stop-at`.
 pub(crate) fn run(
     args: &Cp,
     printer: &mut Printer,
@@ -71,7 +71,7 @@ fn stopped(args: &Cp) -> bool {
     stop_at.is_some_and(|Time(at)| at.0 <= unix_nanos())
 }
 
-/// Waits, unless it is interrupted.
+/// Waits; fails if it is interrupted.
 pub(crate) fn sleep(pause: Duration) -> Result<(), Error> {
     let clock = Clock::start();
     while clock.now() < Instant::ZERO + pause {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 pub(crate) enum Proof {
     /// The target equals the source.
     All,
-    /// Moved files are equal; the rest has the same size and time.
+    /// Sent files are equal; the others have the same size and time.
     Moved,
     /// No comparison.
     None,
@@ -17,7 +17,7 @@ pub(crate) enum Proof {
     DryRun,
 }
 
-/// Returns the event of a copy that is over. `removed` counts paths that were removed at the target, `cpu` is in seconds.
+/// Returns the event of a copy that has ended. `removed` counts paths that were removed at the target, `cpu` is in seconds.
 pub(super) fn event(summary: &Summary, proof: Proof, removed: u64, cpu: f64) -> Value {
     let motion = &summary.motion;
     json!({
@@ -31,34 +31,46 @@ pub(super) fn event(summary: &Summary, proof: Proof, removed: u64, cpu: f64) -> 
     })
 }
 
-/// Returns one sentence for people.
+/// Returns the summary as one line of text.
 pub(super) fn sentence(summary: &Summary, proof: Proof, removed: u64) -> String {
+    let failed = entries(summary.failures.len() as u64);
+    if summary.entries == 0 && !summary.failures.is_empty() {
+        return format!("nothing copied; {failed} failed");
+    }
+    let total = summary.motion.total;
     let verified = match proof {
-        Proof::DryRun => "nothing was done",
-        Proof::None => "NOT verified (--verify=none)",
-        _ if !summary.failures.is_empty() => "NOT all verified",
-        Proof::Moved if summary.unchanged > 0 => "what was moved is verified",
-        Proof::Moved | Proof::All => "verified",
+        Proof::DryRun => "nothing was done".to_owned(),
+        Proof::None => "NOT verified (--verify=none)".to_owned(),
+        _ if !summary.failures.is_empty() => format!("{failed} failed, the rest is verified"),
+        Proof::Moved if total == 0 => String::new(),
+        Proof::Moved if summary.unchanged > 0 => "sent data verified".to_owned(),
+        Proof::Moved | Proof::All => "verified".to_owned(),
     };
     let goodput = goodput(summary);
-    let moved = Size(summary.motion.total);
-    let speed = match summary.motion.total {
+    let speed = match total {
         _ if proof == Proof::DryRun => "a dry run".to_owned(),
-        0 => "nothing to move".to_owned(),
-        total if total < summary.bytes => format!("{moved} moved at {goodput}"),
+        0 if summary.unchanged == summary.entries => "up to date".to_owned(),
+        0 => "no file data to send".to_owned(),
+        total if total < summary.bytes => format!("{} sent at {goodput}", Size(total)),
         _ => goodput.to_string(),
     };
     let removed = match removed {
         0 => String::new(),
-        removed => format!("{removed} removed, "),
+        removed => format!("{removed} removed"),
     };
-    format!(
-        "{} in {}, {:.2} s ({:.2} s start-up), {speed}, {removed}{verified}",
-        Size(summary.bytes),
-        entries(summary.entries),
-        summary.elapsed.as_secs_f64(),
-        summary.elapsed.saturating_sub(summary.moving).as_secs_f64(),
-    )
+    let parts = [
+        Size(summary.bytes).to_string() + " in " + &entries(summary.entries),
+        format!(
+            "{:.2} s ({:.2} s start-up)",
+            summary.elapsed.as_secs_f64(),
+            summary.elapsed.saturating_sub(summary.moving).as_secs_f64(),
+        ),
+        speed,
+        removed,
+        verified,
+    ];
+    let parts = parts.iter().filter(|part| !part.is_empty());
+    parts.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the lines of `--stats`.
@@ -95,7 +107,7 @@ pub(super) fn stats(summary: &Summary, start: Option<&Start>, cpu: f64) -> Vec<S
     lines
 }
 
-/// Returns true if all that was moved is proved to have arrived.
+/// Returns true if digests proved all sent data intact.
 fn is_verified(summary: &Summary, proof: Proof) -> bool {
     matches!(proof, Proof::All | Proof::Moved) && summary.failures.is_empty()
 }

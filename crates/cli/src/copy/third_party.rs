@@ -13,7 +13,7 @@ use crate::copy::options::{hello, names, one_base, options, to};
 use crate::copy::printer::Printer;
 use crate::grammar::copy::Cp;
 
-/// Has the host of `sources` send to the host of `target`.
+/// Makes the host of `sources` send to the host of `target`.
 pub(crate) fn copy(
     args: &Cp,
     sources: &[Place],
@@ -41,7 +41,7 @@ pub(crate) fn copy(
         target: to(target),
     };
     let here = reach(&args.via.route(), from)?;
-    // a vector counts from when this is said
+    // times of a vector count from this request
     let options = options(args)?;
     let asked = relay::Request::Send {
         relay: relay.clone(),
@@ -63,7 +63,7 @@ pub(crate) fn copy(
     })
 }
 
-/// Refuses options for one daemon where there are two.
+/// Refuses options for one daemon, since two take part.
 fn check(args: &Cp, from: &Place, target: &Place) -> Result<(), Error> {
     let refuse = |text: &str| Err(Error::new(Code::Usage, text));
     if args.via.through.is_any() {
@@ -76,10 +76,12 @@ fn check(args: &Cp, from: &Place, target: &Place) -> Result<(), Error> {
         return Ok(());
     }
     if args.via.far.pin.is_some() {
-        return refuse("--pin is the key of one daemon, and here are two: use `lighthaul trust`");
+        return refuse("--pin names one key, but this copy has two daemons: use `lighthaul trust`");
     }
     if args.via.far.token_file.is_some() || env::var_os("LIGHTHAUL_TOKEN").is_some() {
-        return refuse("a token is for one daemon, and here are two: use a key that both allow");
+        return refuse(
+            "a token is for one daemon, but this copy has two: use a key that both allow",
+        );
     }
     Ok(())
 }

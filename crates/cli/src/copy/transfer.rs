@@ -39,7 +39,7 @@ pub(crate) fn copy(args: &Cp, printer: &mut Printer) -> Result<Summary, Error> {
         return Err(Error::new(Code::Usage, "all sources must be on one host"));
     }
     if sources.len() > 1 && !target.path().ends_with(b"/") {
-        let text = "several sources need a folder to go to: end the target with a slash";
+        let text = "several sources need a directory as target: end it with a slash";
         return Err(Error::new(Code::Usage, text));
     }
     confirm(&args.choice, &args.paths)?;
@@ -116,7 +116,7 @@ fn pull(
     })
 }
 
-/// Returns the way in which datagrams are exchanged.
+/// Returns the mode in which datagrams are exchanged.
 fn door(args: &Cp) -> Role<'static> {
     Role::Client(!args.no_udp && !args.via.through.is_any())
 }

@@ -1,4 +1,4 @@
-//! Asking for work on files, here or on other hosts.
+//! Requests for operations on files, on this host or others.
 
 use lighthaul_files::execute::{Scope, execute};
 use lighthaul_files::remote::receive;
@@ -15,7 +15,7 @@ use crate::files::show::{EntryPrinter, Form};
 use crate::grammar::files::{Ls, Mkdir, PlaceArgs, Rm, Stat};
 use crate::grammar::reach::RemoteArgs;
 
-/// Lists a folder.
+/// Lists a directory.
 pub(crate) fn ls(args: &Ls) -> Result<u8, Error> {
     let form = if args.long { Form::Long } else { Form::Names };
     let request = |mut paths: Vec<Vec<u8>>| FileRequest::List {
@@ -31,7 +31,7 @@ pub(crate) fn ls(args: &Ls) -> Result<u8, Error> {
     )
 }
 
-/// Looks at places.
+/// Shows the metadata of places.
 pub(crate) fn stat(args: &Stat) -> Result<u8, Error> {
     let PlaceArgs { named, output, via } = &args.at;
     each(
@@ -42,7 +42,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8, Error> {
     )
 }
 
-/// Removes what is at places.
+/// Removes places.
 pub(crate) fn rm(args: &Rm) -> Result<u8, Error> {
     let request = |paths| FileRequest::Remove {
         paths,
@@ -51,7 +51,7 @@ pub(crate) fn rm(args: &Rm) -> Result<u8, Error> {
     quietly(&args.at, request)
 }
 
-/// Makes folders.
+/// Creates directories.
 pub(crate) fn mkdir(args: &Mkdir) -> Result<u8, Error> {
     let request = |paths| FileRequest::Make {
         paths,
@@ -65,7 +65,7 @@ fn quietly(at: &PlaceArgs, request: impl Fn(Vec<Vec<u8>>) -> FileRequest) -> Res
     each(&at.named, &at.via, printer, request)
 }
 
-/// Has the work done place by place, those in a row behind one door in one session.
+/// Executes the operation for each place. Consecutive places on one host share a session.
 fn each(
     places: &[String],
     via: &RemoteArgs,

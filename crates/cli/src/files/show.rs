@@ -1,4 +1,4 @@
-//! Showing entries as names, as long lines or as JSON, a bounded number of them at a time.
+//! Output of entries as names, as long lines or as JSON, with bounded memory.
 
 use std::collections::BTreeSet;
 use std::io::{BufWriter, Stdout, Write, stdout};
@@ -22,24 +22,24 @@ pub(crate) enum Form {
     Long,
 }
 
-/// Shows what comes.
+/// Printer of entries.
 #[derive(Debug)]
 pub(crate) struct EntryPrinter {
     form: Form,
     output: OutputArgs,
     out: BufWriter<Stdout>,
-    /// Entries that wait to be put in order.
+    /// Entries that wait to be sorted.
     held: Vec<FileInfo>,
-    /// They are shown in the order of names, unless there are too many.
+    /// True if entries are shown in the order of names. False if there are too many to sort.
     sorted: bool,
     done: u64,
     failures: u64,
-    /// The kinds of failures.
+    /// Exit codes of the failures.
     codes: BTreeSet<u8>,
 }
 
 impl EntryPrinter {
-    /// Shows entries as `form`; `sorted` puts those of one answer in order.
+    /// Returns a printer for `form`. `sorted` sorts the entries of one reply.
     pub(crate) fn new(form: Form, output: OutputArgs, sorted: bool) -> Self {
         Self {
             form,
@@ -53,7 +53,7 @@ impl EntryPrinter {
         }
     }
 
-    /// Shows a piece of an answer.
+    /// Prints a part of a reply.
     pub(crate) fn take(&mut self, answer: FileReply) -> Result<(), Error> {
         match answer {
             FileReply::Listed(listed) => {
@@ -76,7 +76,7 @@ impl EntryPrinter {
         Ok(())
     }
 
-    /// The exit status: what the failures have in common, or "some failed".
+    /// Returns the exit status: the common code of all failures, or that of partial failure.
     pub(crate) fn finish(mut self) -> Result<u8, Error> {
         if self.output.json {
             let event = json!({
@@ -131,7 +131,7 @@ fn event(listed: &FileInfo) -> Value {
     put(&mut event, "path", &listed.path);
     let kind = match &listed.kind {
         FileKind::File => "file",
-        FileKind::Folder => "folder",
+        FileKind::Folder => "directory",
         FileKind::Link(_) => "link",
         FileKind::Other => "other",
     };
@@ -163,7 +163,7 @@ fn long(listed: &FileInfo) -> String {
     )
 }
 
-/// The time of the last change as RFC 3339 has it, in UTC, since hosts are in different places.
+/// Returns the modification time by RFC 3339 in UTC, since hosts are in different time zones.
 fn time(listed: &FileInfo, exact: bool) -> String {
     let nanos = if exact { listed.nanos } else { 0 };
     let nanos = i32::try_from(nanos).unwrap_or(0);
@@ -173,7 +173,7 @@ fn time(listed: &FileInfo, exact: bool) -> String {
     }
 }
 
-/// Kind and permissions in the letters that `ls` has for them.
+/// Returns type and permissions in the notation of `ls`.
 fn letters(listed: &FileInfo) -> String {
     let kind = match listed.kind {
         FileKind::File => '-',
@@ -203,7 +203,7 @@ fn closed(error: &std::io::Error) -> Error {
     )
 }
 
-/// More entries than this are not put in order.
+/// Maximum number of entries that are sorted.
 const SORTED_MAX: usize = 10_000;
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use lighthaul_session::error::{Code, Error};
 use super::status;
 use crate::grammar::gateway::{Action, CaptureArgs, ClusterArgs, Gateway};
 
-/// Runs a gateway until it is stopped, or does what else was asked for.
+/// Runs a gateway until it is stopped, or the subcommand.
 pub(crate) fn run(args: &Gateway) -> Result<(), Error> {
     if let Some(Action::Status(args)) = &args.action {
         return status::run(args);
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Gateway) -> Result<(), Error> {
     gateway::run(settings(args)?)
 }
 
-/// Refuses what cannot be meant.
+/// Refuses contradictory options.
 fn check(args: &Gateway) -> Result<(), Error> {
     let wrong = |text: &str| Err(Error::new(Code::Usage, text));
     if args.listen.is_none() && args.peer.is_empty() {
@@ -203,5 +203,5 @@ fn credentials(args: &Gateway) -> Result<Option<Credentials>, Error> {
         .map_err(|_| unclear())
 }
 
-/// With less, a link has no room for a slab: it takes half of it.
+/// Minimum memory. A link may use half of it, which must hold a slab.
 const MEMORY_MIN: u64 = 8 << 20;

@@ -1,4 +1,4 @@
-//! `lighthaul gateway status`: what a gateway shows on its board, as a table or as it is.
+//! `lighthaul gateway status`: status of a running gateway, as a table or as JSON.
 
 use std::io::{IsTerminal, Read, Write, stdout};
 use std::os::unix::net::UnixStream;
@@ -66,7 +66,7 @@ impl Look {
         Ok(Self { at, links })
     }
 
-    /// A row for each link, in as many columns as fit; rates are since the look before, if there was one.
+    /// Returns a row for each link, in as many columns as fit. Rates are since the previous status, if any.
     fn table(&self, before: Option<&Self>, terminal: Option<usize>) -> String {
         let mut rows = vec![HEAD.map(str::to_owned).to_vec()];
         for (nth, link) in self.links.iter().enumerate() {
@@ -122,13 +122,13 @@ impl Look {
     }
 }
 
-/// Width of the terminal; nothing if the table goes elsewhere, where it has all columns.
+/// Returns the width of the terminal, or `None` if standard output is no terminal; the table then has all columns.
 fn terminal_width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|width| *width > 0)
 }
 
-/// Columns as wide as their cells; the last ones are left out where they do not fit in `terminal` columns.
+/// Aligns columns to their cells. The last columns are omitted if they do not fit in `terminal` columns.
 fn align(rows: &[Vec<String>], terminal: Option<usize>) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..HEAD.len()).map(|c| width(c).unwrap_or(0)).collect();
@@ -153,14 +153,14 @@ fn align(rows: &[Vec<String>], terminal: Option<usize>) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The most important first.
+/// Headings of the columns, the most important first.
 const HEAD: [&str; 13] = [
     "PEER", "STATE", "SESSIONS", "OUT/S", "IN/S", "OUT", "IN", "RESENT", "HELD", "SLABS", "CREDIT",
     "MEM OUT", "MEM IN",
 ];
 /// Blanks between columns.
 const GAP: usize = 2;
-/// The cursor in the corner, and nothing below.
+/// Escape sequence that moves the cursor to the corner and clears the screen.
 const CLEAR: &[u8] = b"\x1b[H\x1b[J";
 const SECOND: Duration = Duration::from_secs(1);
 /// Timeout of an answer.

@@ -100,7 +100,7 @@ pub(crate) struct FileArgs {
         hide_short_help = true
     )]
     pub(crate) inplace: bool,
-    /// Staging directory of this name beside each file
+    /// Name of a staging directory beside each file
     ///
     /// Files are in it until they are complete. It is created and removed as needed, and never copied.
     #[arg(

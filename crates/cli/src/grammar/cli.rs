@@ -71,7 +71,7 @@ pub(crate) enum Command {
     Completions(Completions),
     #[command(hide = true)]
     Man(Man),
-    /// Test between hosts that exist only on this machine
+    /// Emulate hosts and links on this machine, for tests
     #[command(subcommand)]
     Lab(Lab),
 }

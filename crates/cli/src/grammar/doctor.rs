@@ -18,8 +18,8 @@ use crate::grammar::reach::{DaemonArgs, GatewayArgs};
   lighthaul doctor --gateway 127.0.0.1:1080 far.example.org
   lighthaul doctor --json far.example.org | jq -r 'select(.outcome != \"ok\").text'
 
-The exit status is 0 if no check fails, else that of the first failure: 10 for the network, 13 for
-a key, 2 for a version.")]
+The exit status is 0 if no check fails, else that of the first failure: 10 for
+the network, 13 for a key, 2 for a version.")]
 pub(crate) struct Doctor {
     /// HOST, HOST:PORT or `lh://HOST[:PORT]/` of a daemon
     pub(crate) host: String,

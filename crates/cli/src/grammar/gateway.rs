@@ -142,7 +142,7 @@ pub(crate) struct Gateway {
     pub(crate) log: LogArgs,
     /// Memory for all links of one key
     ///
-    /// Each direction of a link takes at most half of what the others leave.
+    /// Each direction of a link may use at most half of the memory that is still free.
     #[arg(
         long,
         value_name = "SIZE",
@@ -161,12 +161,12 @@ pub(crate) struct Gateway {
     pub(crate) max_memory: Size,
     /// Lifetime of sessions without a link
     ///
-    /// A gateway that stops waits for its sessions for the same time.
+    /// A gateway that stops also waits this long for its sessions.
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration::parse, help_heading = "Limits")]
     pub(crate) patience: Duration,
-    /// Sessions of one link, of all links of one key, and of programs
+    /// Maximum sessions per link, per key, and of all programs
     ///
-    /// There are never more than three sixteenths of the files that may be open. Programs from one address have at most
+    /// The limit is also three sixteenths of the maximum number of open files. Programs at one address may have at most
     /// three quarters of the sessions of programs.
     #[arg(
         long,
@@ -178,7 +178,7 @@ pub(crate) struct Gateway {
     pub(crate) sessions: usize,
     #[command(flatten)]
     pub(crate) links: LinkArgs,
-    /// Largest slab
+    /// Maximum size of a slab
     #[arg(
         long,
         value_name = "SIZE",
@@ -187,10 +187,10 @@ pub(crate) struct Gateway {
         hide_short_help = true
     )]
     pub(crate) slab: Size,
-    /// Longest wait for a slab to fill while the channel is idle
+    /// Maximum wait for a slab to fill while the channel is idle
     #[arg(long, value_name = "DURATION", default_value = "1ms", value_parser = duration::parse, help_heading = "Advanced", hide_short_help = true)]
     pub(crate) age: Duration,
-    /// Silence of a program or target before TCP keepalive probes
+    /// Idle time of a program or target before TCP keepalive probes
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse, help_heading = "Advanced", hide_short_help = true)]
     pub(crate) keepalive: Duration,
 }
@@ -199,7 +199,7 @@ pub(crate) struct Gateway {
 #[derive(Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LinkArgs {
-    /// Links from other gateways
+    /// Maximum links from other gateways
     #[arg(
         id = "links",
         long = "links",
@@ -208,7 +208,7 @@ pub(crate) struct LinkArgs {
         hide_short_help = true
     )]
     pub(crate) all: usize,
-    /// Links from gateways with one key
+    /// Maximum links per key
     #[arg(
         id = "links_per_key",
         long = "links-per-key",
@@ -217,7 +217,7 @@ pub(crate) struct LinkArgs {
         hide_short_help = true
     )]
     pub(crate) per_key: usize,
-    /// Links from one address (IPv6: one /64)
+    /// Maximum links per address (IPv6: /64)
     #[arg(
         id = "links_per_address",
         long = "links-per-address",
@@ -341,7 +341,7 @@ pub(crate) struct ChannelArgs {
     pub(crate) far_node: Option<String>,
 }
 
-/// Gateways that share one channel by turns; each has its whole rate for a part of the time.
+/// Gateways that share one channel in turn; each has its whole rate for a part of the time.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Cluster")]
 pub(crate) struct ClusterArgs {

@@ -71,7 +71,7 @@ pub(crate) struct LabFlags {
     /// Loss in bursts of packets, as in 0.01%x10
     #[arg(long, value_name = "LOSS", help_heading = "Network")]
     pub(crate) burst_loss: Option<String>,
-    /// Late packets, as in '1% by 2ms'
+    /// Delay a part of the packets, as in '1% by 2ms'
     #[arg(long, help_heading = "Network")]
     pub(crate) reorder: Option<String>,
     /// Duplicate packets, as in 0.1%

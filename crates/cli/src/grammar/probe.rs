@@ -71,11 +71,11 @@ pub(crate) enum What {
     SealedScatter,
     /// RBUDP+; the receiver copies
     Plus,
-    /// SABUL with the rules of its paper
+    /// SABUL with the rate control of its paper
     Sabul,
-    /// SABUL with its second set of rules
+    /// SABUL with the rate control of this project (sabul-swift)
     SabulSwift,
-    /// VBTP on a circuit of the rate
+    /// VBTP on a circuit of the rate of --rate
     Vbtp,
     /// One TCP connection with encryption
     Tcp,

@@ -138,7 +138,7 @@ pub(crate) struct KeyArgs {
     /// Private key of this side, created if missing
     ///
     /// The default is `~/.config/lighthaul/key`; for a service `/etc/lighthaul/host_key`, or `host_key` in the user's
-    /// folder unless root.
+    /// directory unless root.
     #[arg(
         long = "key",
         value_name = "FILE",

@@ -26,28 +26,28 @@ use crate::grammar::reach::KeyArgs;
     --issuer https://idp.example.org/ --jwks https://idp.example.org/jwks --audience lighthaul
 
 A topology in TOML:
-  nodes = [\"chicago\"]           # fixes their order; others follow from the links
+  nodes = [\"chicago\"]             # fixes their order; others follow from the links
   [[link]]
-  name = \"chicago-amsterdam\"    # default FROM-TO
+  name = \"chicago-amsterdam\"      # default FROM-TO
   from = \"chicago\"
   to = \"amsterdam\"
-  capacity = \"10Gb/s\"           # default --link-capacity
-  channel = \"1Gb/s\"             # unit of rates; default 1Mb/s
-  guard = \"50ms\"                # guard time around a change of rate; default 0
+  capacity = \"10Gb/s\"             # default --link-capacity
+  channel = \"1Gb/s\"               # unit of rates; default 1Mb/s
+  guard = \"50ms\"                  # guard time around a change of rate; default 0
   cost = 3                        # decides between paths that end at the same time; default 1
   both = true                     # also a link back, named TO-FROM
-  back = \"amsterdam-chicago\"    # name of the link back
-  interfaces = [\"eth1\"]         # interfaces of its circuits, see --shape and --device
+  back = \"amsterdam-chicago\"      # name of the link back
+  interfaces = [\"eth1\"]           # interfaces of its circuits, see --shape and --device
 
-Policies for identities of role user in TOML. The file is read again when it changes. All keys are
-optional:
+Policies for identities of role user in TOML. The file is read again when it
+changes. All keys are optional:
   [default]                       # identities that are not listed
-  prefixes = [\"10.1.0.0/16\"]    # destinations of packets that circuits may carry; none
-  interfaces = [\"eth1\"]         # interfaces at which circuits may be made; all
-  links = [\"chicago-amsterdam\"] # links that may be booked; all
-  rate_max = \"1Gb/s\"            # all reservations of the identity at one time; no limit
-  ahead = \"7d\"                  # latest end of a reservation from now; --horizon
-  bytes_per_day = \"10TB\"        # --bytes-max
+  prefixes = [\"10.1.0.0/16\"]      # destinations of packets that circuits may carry; none
+  interfaces = [\"eth1\"]           # interfaces where circuits may be provisioned; all
+  links = [\"chicago-amsterdam\"]   # links that may be booked; all
+  rate_max = \"1Gb/s\"              # all reservations of the identity at one time; no limit
+  ahead = \"7d\"                    # latest end of a reservation from now; --horizon
+  bytes_per_day = \"10TB\"          # --bytes-max
   reservations = 100              # --reservations-max
   [identity.ada]                  # other keys as in [default]
   prefixes = [\"10.2.0.0/16\"]")]
@@ -125,7 +125,7 @@ pub(crate) struct Scheduler {
         help_heading = "Network"
     )]
     pub(crate) certificate: Option<PathBuf>,
-    /// PEM file of the key of the first certificate
+    /// PEM file with the private key of the first certificate
     #[arg(
         long,
         value_name = "FILE",
@@ -160,10 +160,10 @@ pub(crate) struct Scheduler {
     /// Lifetime of uncommitted reservations
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration::parse, help_heading = "Limits")]
     pub(crate) hold: Duration,
-    /// Latest end of a reservation, from now
+    /// Maximum time from now to the end of a reservation
     #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = duration::parse, help_heading = "Limits")]
     pub(crate) horizon: Duration,
-    /// Reservations of one owner at one time
+    /// Maximum reservations per owner at one time
     #[arg(
         long,
         value_name = "N",
@@ -172,7 +172,7 @@ pub(crate) struct Scheduler {
         hide_short_help = true
     )]
     pub(crate) reservations_max: usize,
-    /// Bytes that one owner may book per day [default: no limit]
+    /// Maximum bytes per owner and day [default: no limit]
     #[arg(
         long,
         value_name = "SIZE",
@@ -180,12 +180,12 @@ pub(crate) struct Scheduler {
         hide_short_help = true
     )]
     pub(crate) bytes_max: Option<Bytes>,
-    /// Requests per second of one identity
+    /// Maximum requests per second per identity
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = value_parser!(u32).range(1..=100_000), help_heading = "Limits", hide_short_help = true)]
     pub(crate) questions_max: u32,
-    /// Connections at one time
+    /// Maximum connections at one time
     ///
-    /// There are never more than three quarters of the files that may be open. Beyond the limit the connection that has
+    /// The limit is also three quarters of the maximum number of open files. Beyond the limit the connection that has
     /// been idle longest is closed. A client has 10 s each for the TLS handshake, the header of a request and its body. It
     /// must read part of a response within 10 s. Responses in progress take at most 64 MiB together.
     #[arg(
@@ -196,7 +196,7 @@ pub(crate) struct Scheduler {
         hide_short_help = true
     )]
     pub(crate) connections_max: usize,
-    /// Connections of one address (IPv6: one /48) or identity
+    /// Maximum connections per address (IPv6: /48) or identity
     #[arg(
         long,
         value_name = "N",

@@ -36,7 +36,7 @@ where
         let why = match value.to_str().map(T::from_str) {
             Some(Ok(value)) => return Ok(value),
             Some(Err(why)) => why.to_string(),
-            None => "it is no text".to_owned(),
+            None => "it is not UTF-8".to_owned(),
         };
         let of = arg.map_or_else(String::new, |arg| format!(" for '{arg}'"));
         let text = format!("invalid value{of}: {why}\n");

@@ -92,10 +92,10 @@ const SERVICES: &str = "Examples:
     reason = "options have the names of their fields"
 )]
 pub(crate) struct ServeLimits {
-    /// Sessions at one time
+    /// Maximum sessions at one time
     #[arg(long, value_name = "N", default_value_t = 256, env = "LIGHTHAUL_MAX_SESSIONS", value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_sessions: u32,
-    /// Memory for sessions
+    /// Maximum memory for sessions
     ///
     /// One key gets at most half.
     #[arg(
@@ -105,31 +105,31 @@ pub(crate) struct ServeLimits {
         env = "LIGHTHAUL_MAX_MEMORY"
     )]
     pub(crate) max_memory: Size,
-    /// Sessions of one key or token
+    /// Maximum sessions per key or token
     #[arg(long, value_name = "N", default_value_t = 64, env = "LIGHTHAUL_MAX_SESSIONS_PER_KEY", hide_short_help = true, value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_sessions_per_key: u32,
-    /// Sessions from one address (IPv6: one /64)
+    /// Maximum sessions per address (IPv6: /64)
     #[arg(long, value_name = "N", default_value_t = 192, env = "LIGHTHAUL_MAX_SESSIONS_PER_ADDRESS", hide_short_help = true, value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_sessions_per_address: u32,
-    /// Sessions from one network (IPv4: one /24, IPv6: one /56 or /48)
+    /// Maximum sessions per network (IPv4 /24, IPv6 /56 or /48)
     #[arg(long, value_name = "N", default_value_t = 224, env = "LIGHTHAUL_MAX_SESSIONS_PER_NETWORK", hide_short_help = true, value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_sessions_per_network: u32,
-    /// Further connections at one time, for --protocol ptcp
+    /// Additional TCP connections (ptcp) at one time
     #[arg(long, value_name = "N", default_value_t = 2048, env = "LIGHTHAUL_MAX_CONNECTIONS", hide_short_help = true, value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_connections: u32,
-    /// Further connections of one key or token
+    /// Additional TCP connections (ptcp) per key or token
     #[arg(long, value_name = "N", default_value_t = 512, env = "LIGHTHAUL_MAX_CONNECTIONS_PER_KEY", hide_short_help = true, value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_connections_per_key: u32,
-    /// Further connections from one address (IPv6: one /64)
+    /// Additional TCP connections (ptcp) per address (IPv6: /64)
     #[arg(long, value_name = "N", default_value_t = 1024, env = "LIGHTHAUL_MAX_CONNECTIONS_PER_ADDRESS", hide_short_help = true, value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_connections_per_address: u32,
-    /// Further connections from one network (IPv4: one /24, IPv6: one /56 or /48)
+    /// Additional TCP connections (ptcp) per network (IPv4 /24, IPv6 /56 or /48)
     #[arg(long, value_name = "N", default_value_t = 1536, env = "LIGHTHAUL_MAX_CONNECTIONS_PER_NETWORK", hide_short_help = true, value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_connections_per_network: u32,
-    /// Threads for sessions; one key gets at most half
+    /// Maximum threads for sessions; one key gets at most half
     #[arg(long, value_name = "N", default_value_t = 8192, env = "LIGHTHAUL_MAX_THREADS", hide_short_help = true, value_parser = value_parser!(u64).range(16..))]
     pub(crate) max_threads: u64,
-    /// Open files for sessions; one key gets at most half
+    /// Maximum open files for sessions; one key gets at most half
     ///
     /// The default is what the system allows.
     #[arg(long, value_name = "N", env = "LIGHTHAUL_MAX_OPEN_FILES", hide_short_help = true, value_parser = value_parser!(u64).range(64..))]

@@ -29,7 +29,7 @@ pub(crate) struct Stream {
     /// - for standard output, a pipe, or a remote place
     #[arg(value_name = "DST")]
     pub(crate) target: String,
-    /// fec (messages) or rbudp (objects)
+    /// Transport: fec for messages or rbudp for objects
     #[arg(long, value_enum, default_value_t, help_heading = "Protocol")]
     pub(crate) protocol: Protocol,
     /// Framing at both ends: lines, prefixed or fixed
@@ -37,12 +37,12 @@ pub(crate) struct Stream {
     /// The default is lines for messages and fixed for objects.
     #[arg(long, value_enum, help_heading = "Protocol")]
     pub(crate) frames: Option<Frames>,
-    /// Repair: none, xor:N or rs:N+M
+    /// Forward error correction: none, xor:N or rs:N+M
     ///
     /// xor:N sends one repair symbol for N messages, rs:N+M sends M.
     #[arg(long, default_value = "xor:3", help_heading = "Messages")]
     pub(crate) code: String,
-    /// Longest wait for others of a block
+    /// Maximum wait for a block of messages to fill
     #[arg(long, value_name = "DURATION", default_value = "2ms", value_parser = duration::parse, help_heading = "Messages")]
     pub(crate) linger: Duration,
     /// Oldest useful age of a message [default: any]
@@ -67,14 +67,14 @@ pub(crate) struct Stream {
         help_heading = "Objects"
     )]
     pub(crate) objects_per_second: Option<f64>,
-    /// Tolerated delay
+    /// Maximum delay of an object from input to output
     ///
-    /// Objects of this time cross together as a payload. A payload is collected for this long, and crosses in the same time again.
+    /// Objects that are read within half of this time are sent together as one payload.
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = duration::parse, help_heading = "Objects")]
     pub(crate) delay: Duration,
-    /// Round trips of a payload
+    /// Blasts (passes) that a payload may take
     ///
-    /// One round trip for the first blast, and one more for each blast that repairs loss.
+    /// The first blast sends all packets, each further one resends lost packets and takes one round trip.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=100), help_heading = "Objects")]
     pub(crate) blasts: u8,
     /// Highest rate on the wire [default: measured]
@@ -90,7 +90,7 @@ pub(crate) struct Stream {
     pub(crate) via: RemoteArgs,
     /// Print the outcome as a JSON object
     ///
-    /// It goes to standard output, or to standard error if the stream goes to standard output.
+    /// The object is printed on standard output, or on standard error if standard output carries the stream.
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
     /// Print errors only
@@ -109,11 +109,11 @@ pub(crate) enum Protocol {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Frames {
-    /// One line each
+    /// Each message is one line
     Lines,
-    /// Four bytes of length, big-endian, before each
+    /// Each message follows its length in four bytes, big-endian
     Prefixed,
-    /// Each of --object-size
+    /// Every message has --object-size bytes
     Fixed,
 }
 

@@ -18,17 +18,18 @@ use super::secret::Secret;
   lighthaul wrap -- curl -O http://far.example.org/run1.h5
   lighthaul wrap --socks 10.0.0.1:1080 -- globus-url-copy -p 4 src dst
 
-The exit status is that of the command; 127 if there is no such command, 126 if it cannot be
-captured (it is linked statically, is written in Go, or runs with another user's rights), and 125 if
-the library is missing.
+Exit status: that of the command; 127 if the command does not exist; 126 if it
+cannot be captured (static linking, Go, or another user's rights); 125 if the
+library is missing.
 
-Children are captured whatever their environment. A child that cannot be captured is not started,
-and without a gateway connections to other hosts fail. System calls that bypass libc are not
-captured: syscall(), and connect by io_uring. To capture those, or Go programs, run the program as a
-separate user behind lighthaul gateway --transparent --capture-user.
+Child processes are captured, whatever their environment. A child that cannot be
+captured is not started. Without a gateway, connections to other hosts fail.
+System calls that bypass libc are not captured: syscall(), and connect by
+io_uring. To capture those, or Go programs, run the program as a separate user
+behind lighthaul gateway --transparent --capture-user.
 
-A program waits in connect() until the gateway has reached the target, at most 30 s. If --socks is
-an IPv6 address, programs with IPv4 sockets cannot connect.")]
+A program waits in connect() until the gateway has reached the target, at most
+30 s. If --socks is an IPv6 address, programs with IPv4 sockets cannot connect.")]
 pub(crate) struct Wrap {
     /// SOCKS5 address of the gateway
     ///

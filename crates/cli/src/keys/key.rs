@@ -32,7 +32,7 @@ pub(crate) fn key(args: &Key) -> Result<(), Error> {
     Ok(())
 }
 
-/// The key of this host's daemon, which `serve` makes when it first starts, or root does.
+/// Returns the key of this host's daemon. `serve` creates it at its first start, and root here.
 fn existing_key(path: &Path) -> Result<Identity, Error> {
     let is_root = rustix::process::geteuid().is_root();
     if is_root || path.exists() {
@@ -45,7 +45,7 @@ fn existing_key(path: &Path) -> Result<Identity, Error> {
     Err(Error::new(Code::Open, text))
 }
 
-/// Lists a key among those that may call.
+/// Adds a key to the allowed ones.
 pub(crate) fn allow(args: &Allow) -> Result<(), Error> {
     let path = args.allowed.clone().unwrap_or_else(paths::allowed_keys);
     let rights = rights(&args.name, &args.rights);
@@ -53,14 +53,14 @@ pub(crate) fn allow(args: &Allow) -> Result<(), Error> {
         .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))
 }
 
-/// Lists a key among those that may not call.
+/// Adds a key to the denied ones.
 pub(crate) fn deny(args: &Deny) -> Result<(), Error> {
     let path = args.allowed.clone().unwrap_or_else(paths::allowed_keys);
     allowed_keys::deny(&path, fingerprint(&args.key)?, &args.why)
         .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))
 }
 
-/// Lists a daemon's key among those that are known.
+/// Adds a daemon's key to the known ones.
 pub(crate) fn trust(args: &Trust) -> Result<(), Error> {
     let path = paths::known_hosts();
     let key = fingerprint(&args.key)?;

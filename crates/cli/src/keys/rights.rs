@@ -9,7 +9,7 @@ use lighthaul_session::error::{Code, Error};
 
 use crate::grammar::keys::RightsArgs;
 
-/// Returns the rights of `name` from now on.
+/// Returns the rights of `name` that the options describe.
 pub(crate) fn rights(name: &str, granted: &RightsArgs) -> Rights {
     Rights {
         name: name.to_owned(),

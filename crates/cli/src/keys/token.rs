@@ -14,7 +14,7 @@ use crate::grammar::keys::{Sign, Token};
 use crate::keys::rights::{fingerprint, now, rights};
 use crate::output::print::print;
 
-/// Makes a token, prints it this once, and lists its fingerprint.
+/// Creates a token, prints it once, and adds its fingerprint to the list.
 pub(crate) fn token(args: &Token) -> Result<(), Error> {
     let token = identity::token();
     if let Some(role) = args.role {
@@ -28,7 +28,7 @@ pub(crate) fn token(args: &Token) -> Result<(), Error> {
     Ok(())
 }
 
-/// Lists a token for the scheduler, and prints it this once.
+/// Creates a token for the scheduler, prints it once, and adds its fingerprint to the list.
 fn scheduler_token(args: &Token, role: Role, token: &str) -> Result<(), Error> {
     let path = args.tokens.clone().unwrap_or_else(paths::scheduler_tokens);
     let expires = args
@@ -46,7 +46,7 @@ fn scheduler_token(args: &Token, role: Role, token: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Signs for the holder of a key, and prints the statement.
+/// Signs a statement for a key, and prints it.
 pub(crate) fn sign(args: &Sign) -> Result<(), Error> {
     let path = args.key.path.clone().unwrap_or_else(paths::user_key);
     let authority = load_key(&path)?;

@@ -9,7 +9,7 @@ use lighthaul_session::error::{Code, Error};
 use crate::grammar::lab::LabFigures;
 use crate::output::print::{print, say};
 
-/// Draws the figures of a folder again, and says what is not as it was accepted.
+/// Draws the figures of a directory again, and reports differences from the accepted tables.
 pub(crate) fn run(args: &LabFigures) -> Result<u8, Error> {
     let mut emulate = |case: &Case| probe::emulate(case, say);
     if args.emulate {
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &LabFigures) -> Result<u8, Error> {
         print(&figure.picture.display().to_string());
         for difference in figure.differences {
             is_as_accepted = false;
-            say(&format!("  not as accepted: {difference}"));
+            say(&format!("  differs from the accepted table: {difference}"));
         }
     }
     Ok(if is_as_accepted {

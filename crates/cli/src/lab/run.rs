@@ -15,7 +15,7 @@ use crate::grammar::lab::{Lab as LabArgs, LabFlags};
 use crate::lab::figures;
 use crate::output::print::say;
 
-/// Runs the command between test hosts; answers its exit status.
+/// Runs the command between test hosts. Returns its exit status.
 pub(crate) fn run(args: &LabArgs) -> Result<u8, Error> {
     match args {
         LabArgs::Run(run) => start(&run.flags, &run.command),
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<u8, Error> {
         LabArgs::On { host, command } => {
             let (program, rest) = command
                 .split_first()
-                .ok_or_else(|| usage(&"say which command"))?;
+                .ok_or_else(|| usage(&"give a command to run"))?;
             let error = command_on(host, program)
                 .map_err(|e| usage(&e))?
                 .args(rest)
@@ -75,7 +75,7 @@ fn describe(flags: &LabFlags) -> Result<Description, Error> {
     Description::new(&Settings::pair(link, flags.seed)).map_err(|e| usage(&e))
 }
 
-/// The command's own status, or 128 and the signal that ended it, as shells have it.
+/// Returns the command's exit status, or 128 plus the signal that ended it, as shells do.
 fn code(status: ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt;
     let number = status

@@ -1,4 +1,4 @@
-//! Names as they are shown: any octets on one line of harmless text, and back in JSON.
+//! Names of files in output: octets are escaped to one line of text; JSON also has them in hexadecimal.
 
 use std::fmt::Write;
 

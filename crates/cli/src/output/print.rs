@@ -9,7 +9,7 @@ pub(crate) use lighthaul_remote::notice::say;
 use lighthaul_session::error::{Code, Error};
 use serde_json::{Value, json};
 
-/// Asks a question on standard error; the answer is typed behind it.
+/// Prints a question on standard error, without a line break.
 pub(crate) fn ask(text: &str) {
     write!(stderr(), "{}", escape(text, LINE_MAX)).ok();
     stderr().flush().ok();
@@ -29,7 +29,7 @@ pub(crate) fn print_octets(line: &[u8]) {
     }
 }
 
-/// The first failure to print on standard output.
+/// First failure to write standard output.
 static UNPRINTED: OnceLock<io::Error> = OnceLock::new();
 
 /// Returns the failure to write standard output. A closed pipe is none, since its reader has stopped reading.

@@ -1,4 +1,4 @@
-//! Carrying a stream, and telling what came of it.
+//! Carries a stream and reports its statistics.
 
 use std::fs::File;
 use std::io;
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Stream) -> Result<(), Error> {
         }
         (_, _) => {
             return Err(usage(
-                "a stream has one side here: write it as -, or as the path of a pipe",
+                "one side of a stream must be local: write it as -, or as the path of a pipe",
             ));
         }
     };
@@ -91,7 +91,7 @@ fn carry(args: &Stream, session: &Session, wanted: &Wanted, file: File) -> Resul
     }
 }
 
-/// The local end, to read from if the stream goes `to` the far one.
+/// Opens the local end: the source if the stream goes `to` the remote end, else the target.
 fn open(near: &Path, to: bool) -> Result<File, Error> {
     if !is_standard(near) {
         return end::open(&Ground::anywhere(), near, !to);
@@ -126,7 +126,7 @@ fn frames(args: &Stream) -> Result<frames::Frames, Error> {
             let size = args.object_size.map(|size| u32::try_from(size.0));
             let Some(Ok(size @ 1..)) = size else {
                 return Err(usage(
-                    "frames that are fixed have an --object-size, above zero and below 4 GiB",
+                    "--frames fixed needs an --object-size above zero and below 4 GiB",
                 ));
             };
             frames::Frames::Fixed(size)
@@ -147,9 +147,9 @@ fn kind(args: &Stream) -> Result<Kind, Error> {
     let (Some(size), Some(per_second)) = (args.object_size, args.objects_per_second) else {
         return Err(usage("rbudp needs --object-size and --objects-per-second"));
     };
-    // as many microseconds as a time of so many seconds has
+    // objects per million seconds, as the microseconds of a duration
     let scaled = Duration::try_from_secs_f64(per_second)
-        .map_err(|_| usage("a number of objects a second is above zero"))?;
+        .map_err(|_| usage("--objects-per-second must be above zero"))?;
     Ok(Kind::Objects(Objects {
         object_len: size.0,
         micro_per_second: u64::try_from(scaled.as_micros()).unwrap_or(u64::MAX),
@@ -181,7 +181,7 @@ fn sentence(report: &Report) -> String {
     let micros = |micros: u64| millis(Duration::from_micros(micros));
     let unread = match report.unread {
         0 => String::new(),
-        unread => format!(", {unread} not taken"),
+        unread => format!(", {unread} not read"),
     };
     format!(
         "{} of {} delivered: {} repaired, {} late, {} lost{unread}; latency {} at the median, 99 % within {}",

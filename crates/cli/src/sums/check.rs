@@ -20,7 +20,7 @@ use super::workers::workers;
 use crate::grammar::sums::{Hash, Verify};
 use crate::output::print::say;
 
-/// Compares files with a list; 12 if anything is not as it says.
+/// Compares files with a list. The exit status is 12 if a file differs.
 pub(crate) fn run(args: &Verify) -> Result<u8, Error> {
     let ground = Ground::beneath(&args.dir)
         .map_err(|e| Error::file(Code::Open, "cannot open", &args.dir, &e))?;
@@ -149,10 +149,10 @@ impl Consumer<Outcome> for Checker<'_> {
                 Err(text) => ("differs", text),
             },
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                ("missing", "it is not there".to_owned())
+                ("missing", "it is missing".to_owned())
             }
             Err(error) if leaves_root(&error) => {
-                ("unreadable", "it is outside the folder".to_owned())
+                ("unreadable", "it is outside the directory".to_owned())
             }
             Err(error) => ("unreadable", error.to_string()),
         };
@@ -164,5 +164,5 @@ impl Consumer<Outcome> for Checker<'_> {
     }
 }
 
-/// The longest line that is read as one: a path, each octet escaped, and the digits.
+/// Maximum length of a line: a path with each octet escaped, and the digits.
 const LINE_BYTES_MAX: u64 = 64 << 10;

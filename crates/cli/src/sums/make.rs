@@ -70,7 +70,7 @@ impl Consumer<(PathBuf, io::Result<FileSums>)> for ManifestWriter<'_> {
                 if self.printer.json {
                     return self.printer.fail(octets, "unreadable", &error.text);
                 }
-                // the list is for programs, so what is missing in it is said elsewhere
+                // standard output carries the list for programs, so failures are printed on standard error
                 self.printer.failures += 1;
                 say(&format!("lighthaul: {error}"));
                 return Ok(());

@@ -1,4 +1,4 @@
-//! `lighthaul manifest` and `lighthaul verify`: hashes of the files of a folder, as lists and compared.
+//! `lighthaul manifest` and `lighthaul verify`: hashes of the files of a directory, as lists and compared.
 //!
 //! - [`make`], [`check`]: writing a list, comparing files with one
 //! - `workers`: threads; `show`: progress and differences

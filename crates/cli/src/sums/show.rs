@@ -24,14 +24,14 @@ pub(crate) struct SumsPrinter<'a> {
     shown_at: Instant,
     line_open: bool,
     out: BufWriter<Stdout>,
-    /// Files that were looked at.
+    /// Files that were checked.
     pub(crate) files: u64,
-    /// Those of them that failed.
+    /// Files that failed.
     pub(crate) failures: u64,
 }
 
 impl<'a> SumsPrinter<'a> {
-    /// Shows how `bytes` grows.
+    /// Returns a display of the progress of `bytes`.
     pub(crate) fn new(crew: ThreadArgs, json: bool, bytes: &'a AtomicU64) -> Self {
         let progress = match crew.progress {
             Progress::Auto if stderr().is_terminal() && !json => Progress::Bar,
@@ -52,7 +52,7 @@ impl<'a> SumsPrinter<'a> {
         }
     }
 
-    /// Shows progress, if it is time to.
+    /// Prints progress, if its interval has passed.
     pub(crate) fn tick(&mut self) {
         let now = self.clock.now();
         let every = match self.progress {
@@ -74,7 +74,7 @@ impl<'a> SumsPrinter<'a> {
         }
     }
 
-    /// Files, bytes and how fast they were read.
+    /// Returns files, bytes and throughput as text.
     fn line(&self) -> String {
         let bytes = self.bytes.load(Ordering::Relaxed);
         let speed = Rate::of(bytes, self.clock.now().since(Instant::ZERO));
@@ -105,7 +105,7 @@ impl<'a> SumsPrinter<'a> {
         self.print_json(&Value::from(event))
     }
 
-    /// Tells of a file that failed: in which way, in one word, and why.
+    /// Prints a file that failed, with the kind of the failure in one word and the reason.
     pub(crate) fn fail(&mut self, path: &[u8], problem: &str, text: &str) -> Result<(), Error> {
         self.failures += 1;
         if self.json {

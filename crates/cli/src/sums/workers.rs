@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use crate::grammar::sums::ThreadArgs;
 
-/// Returns the number of threads: as many as asked for, or one for each processor.
+/// Returns the number of threads: the requested one, or one for each processor.
 pub(super) fn workers(crew: ThreadArgs) -> usize {
     crew.jobs
         .or_else(|| std::thread::available_parallelism().ok())
@@ -12,5 +12,5 @@ pub(super) fn workers(crew: ThreadArgs) -> usize {
         .min(WORKERS_MAX)
 }
 
-/// No disk wants more readers.
+/// Maximum number of threads; more do not read a disk faster.
 const WORKERS_MAX: usize = 64;

@@ -24,14 +24,14 @@ struct Stage {
     elements: Vec<Namespace>,
     /// Options of the elements for the other gateway.
     peer: [String; 2],
-    /// Where their doors lead.
+    /// Target of the elements' listeners.
     target: SocketAddr,
     _switch: Namespace,
     _egress: Running,
 }
 
 impl Stage {
-    /// Sets it up, or says by name that the test is skipped.
+    /// Sets the stage up, or records that the test is skipped.
     fn start(test: &str) -> Option<Self> {
         if lacks(
             test,
@@ -47,7 +47,7 @@ impl Stage {
         let programs = host(&switch, 50);
         let elements: Vec<Namespace> = (1..=COUNT).map(|nth| host(&switch, nth)).collect();
         let near_targets = host(&switch, 60);
-        // what a program does not read stays with its gateway
+        // data that a program does not read stays with its gateway
         set(&programs, "tcp_rmem", "4096 16384 16384");
         set(&elements[1], "tcp_syncookies", "2");
         let target = near_targets.within(|| TcpListener::bind("127.0.0.1:0"));
@@ -84,7 +84,7 @@ impl Stage {
         let mut command = gateway(&self.scratch, &format!("host{nth}"));
         let [peer, pin] = &self.peer;
         command.args(["--peer", peer, "--pin", pin, "--forward"]);
-        // either kind of everywhere
+        // all IPv4 addresses, or all addresses
         let everywhere = if nth == 3 { "[::]" } else { "0.0.0.0" };
         command.arg(format!("{everywhere}:8080={}", self.target));
         let members: Vec<String> = (1..=COUNT)
@@ -98,14 +98,14 @@ impl Stage {
         element
     }
 
-    /// Programs that talk from now on.
+    /// Starts programs that exchange data from now on.
     fn talk(&self) -> Vec<Talk> {
         (0..CALLS)
             .map(|_| Talk::begin(call(&self.programs)))
             .collect()
     }
 
-    /// A program that has said much and waits with reading what comes back.
+    /// A program that has sent much and has not yet read the echo.
     fn fill(&self) -> TcpStream {
         let stream = call(&self.programs);
         let mut writer = stream.try_clone().unwrap();
@@ -116,7 +116,7 @@ impl Stage {
         stream
     }
 
-    /// The interface that programs find the address at.
+    /// Interface that has the shared address.
     fn answering(&self) -> String {
         last_word(
             &run(&self.programs, "ip neigh show to 10.9.0.100"),
@@ -130,7 +130,7 @@ impl Stage {
         last_word(&run(host, "ip link show dev eth0"), "link/ether ")
     }
 
-    /// Returns the rules and addresses that are left at element `nth`.
+    /// Returns the rules and addresses that remain at element `nth`.
     fn left(&self, nth: u8) -> String {
         let host = &self.elements[usize::from(nth) - 1];
         let (rules, addresses) = (run(host, "nft list ruleset"), run(host, "ip addr show"));
@@ -153,7 +153,7 @@ fn shared_address_spreads_programs_and_keeps_their_sessions() {
     assert_eq!(carried.iter().sum::<u64>(), CALLS as u64);
     assert!(carried.iter().all(|count| *count > 4), "{carried:?}");
     assert_eq!(stage.answering(), stage.mac(1));
-    // what a router says of the path is for all, since it does not say whom it is about
+    // ICMP messages of a router go to all elements, since they do not name one
     let heard = || stage.elements.iter().map(complaints).collect::<Vec<_>>();
     let before = heard();
     complain(&stage.programs);
@@ -164,14 +164,14 @@ fn shared_address_spreads_programs_and_keeps_their_sessions() {
             .all(|(now, before)| *now == before + 1)
     });
 
-    // the one that answers dies: its sessions are reset, and all others continue
+    // the element that answers for the address dies: its sessions are reset, all others continue
     elements[0].kill();
     elements[1].says("this element answers for 10.9.0.100, whose connections go to 2 of 3");
     lose(&mut talks, carried[0]);
     assert_eq!(stage.answering(), stage.mac(2));
     talks.extend(stage.talk());
 
-    // it returns and gets its part, and all others stay where they are
+    // it returns and gets its share, and all other sessions stay with their elements
     elements[0] = stage.element(1);
     elements[0].says("whose connections go to 3 of 3");
     talks.extend(stage.talk());
@@ -179,7 +179,7 @@ fn shared_address_spreads_programs_and_keeps_their_sessions() {
     assert!(carried[0] > 4, "{carried:?}");
     lose(&mut talks, 0);
 
-    // it dies again, and is there again at once
+    // it dies again and is restarted at once
     elements[0].kill();
     elements[0] = stage.element(1);
     elements[0].says("whose connections go to 3 of 3");
@@ -189,7 +189,7 @@ fn shared_address_spreads_programs_and_keeps_their_sessions() {
     let second = elements.remove(1);
     stop(&stage, second, talks);
 
-    // who loads other rules forgets ours, and they come back
+    // loading other rules removes ours, and the gateway restores them
     run(&stage.elements[2], "nft flush ruleset");
     becomes_true("the rules are back", || {
         stage.left(3).contains("table ip lighthaul_address")
@@ -214,7 +214,7 @@ fn stop(stage: &Stage, mut second: Running, mut talks: Vec<Talk>) {
         second.says("stopping with");
         let before = shares()[1];
         talks.extend(stage.talk());
-        assert!(shares()[1] <= before, "it let somebody in");
+        assert!(shares()[1] <= before, "it accepted a new session");
         lose(&mut talks, 0);
         let told = stage.left(2);
         assert!(told.contains("table ip lighthaul_address"), "{told}");
@@ -253,13 +253,13 @@ fn invalid_shared_address_is_refused() {
         refused(
             door,
             1,
-            "through doors that listen everywhere, as --socks 0.0.0.0:1080",
+            "a listener must listen on all addresses; write it as --socks 0.0.0.0:1080",
         );
     }
     refused("0.0.0.0:0", 1, "127.0.0.1 is at lo, which has no network");
 }
 
-/// A program that gets its word back.
+/// A program whose word is echoed.
 fn call(programs: &Namespace) -> TcpStream {
     let connect = || TcpStream::connect_timeout(&SHARED.into(), SOON);
     let mut stream = programs.within(connect).unwrap();
@@ -269,7 +269,7 @@ fn call(programs: &Namespace) -> TcpStream {
     stream
 }
 
-/// A program that says a word every now and then and gets it back.
+/// A program that sends a word at intervals and reads the echo.
 struct Talk {
     is_over: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
@@ -295,7 +295,7 @@ impl Drop for Talk {
     }
 }
 
-/// Checks that this many sessions were cut off and all others continue.
+/// Checks that this many sessions were reset and all others continue.
 fn lose(talks: &mut Vec<Talk>, count: u64) {
     let over = |talks: &[Talk]| {
         talks
@@ -309,18 +309,18 @@ fn lose(talks: &mut Vec<Talk>, count: u64) {
     talks.retain(|talk| !talk.is_over.load(Relaxed));
 }
 
-/// Reads so much of what [`Stage::fill`] said.
+/// Reads this much of the data that [`Stage::fill`] sent.
 fn drink(stream: &mut TcpStream, len: usize) {
     let mut bytes = vec![0; len];
     stream.read_exact(&mut bytes).unwrap();
     assert!(bytes.iter().all(|byte| *byte == 7));
 }
 
-/// Says to the address that a packet was too long (RFC 792), as a router would.
+/// Sends an ICMP message to the address that a packet was too long (RFC 792), as a router would.
 fn complain(programs: &Namespace) {
     let mut message = [0; 36];
     (message[0], message[1]) = (3, 4);
-    // the head of IP of the packet that it was; what it is of the sum is what lacks to all ones
+    // the IP header of that packet; the checksum complements the sum to all ones
     message[8] = 0x45;
     let sum = 0x0304_u16 + 0x4500;
     message[2..4].copy_from_slice(&(!sum).to_be_bytes());
@@ -387,7 +387,7 @@ fn start(host: &Namespace, command: Command) -> Running {
     host.within(|| Ok(Running::start(command))).unwrap()
 }
 
-/// Gives back what comes, to everybody at once.
+/// Echoes all data to all clients.
 fn echo(listener: &TcpListener) {
     for stream in listener.incoming().map_while(Result::ok) {
         thread::spawn(move || {
@@ -409,7 +409,7 @@ fn shares() -> Vec<u64> {
     (1..=COUNT).map(sessions).collect()
 }
 
-/// Runs a tool in a host and returns what it says.
+/// Runs a tool in a host and returns its output.
 fn run(host: &Namespace, words: &str) -> String {
     let words: Vec<&str> = words.split_whitespace().collect();
     let mut command = Command::new(words[0]);
@@ -424,5 +424,5 @@ const CALLS: usize = 60;
 const LARGE: usize = 2 << 20;
 const LATE: usize = 100_000;
 const SHARED: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 9, 0, 100), 8080);
-/// More than the others need to notice that one is dead.
+/// Longer than the others need to notice that an element is dead.
 const SOON: Duration = Duration::from_secs(15);

@@ -1,4 +1,4 @@
-//! Gateways that share one channel by turns, and one address: real processes on this host, some of which die.
+//! Gateways that share one channel in turn, and one address: real processes on this host, some of which die.
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
@@ -102,7 +102,7 @@ impl Cluster {
         )
     }
 
-    /// Bytes that came for each program within some time.
+    /// Bytes that arrived for each program within some time.
     fn came_in(&self, time: Duration) -> Vec<u64> {
         let look = || {
             self.came
@@ -176,7 +176,7 @@ fn cluster_shares_a_channel_and_survives_a_killed_gateway() {
     );
 }
 
-/// A program that says all it can to its target; answers what came.
+/// A program that sends as fast as it can to its target; returns the bytes that arrived.
 fn talk(door: &str, target: TcpListener, over: &Arc<AtomicBool>) -> Arc<AtomicU64> {
     let came = Arc::<AtomicU64>::default();
     let (count, ends) = (Arc::clone(&came), Arc::clone(over));
@@ -209,13 +209,13 @@ fn free_places() -> Vec<String> {
     sockets.iter().map(place).collect()
 }
 
-/// Returns the word of a line behind these words.
+/// Returns the word that follows these words in a line.
 fn last_word(line: &str, behind: &str) -> String {
     let rest = line.rsplit_once(behind).unwrap().1;
     rest.split_whitespace().next().unwrap().to_owned()
 }
 
-/// Where the gateway with a key shows how it is; the name of a socket must be short.
+/// Status socket of the gateway with a key. The name of a socket must be short.
 fn board(key: &str) -> PathBuf {
     std::env::temp_dir().join(format!("lighthaul-cluster-{}-{key}", std::process::id()))
 }
@@ -235,7 +235,7 @@ fn shown(key: &str) -> Value {
     event["links"][0].clone()
 }
 
-/// Runs the command; answers its first line.
+/// Runs the command and returns its first line.
 fn say(words: &[&str]) -> String {
     let output = Command::new(PROGRAM).args(words).output().unwrap();
     assert!(output.status.success(), "{words:?}: {output:?}");
@@ -247,5 +247,5 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_lighthaul");
 const COUNT: usize = 3;
 const RATE: &str = "60Mb/s";
 const RATE_BPS: f64 = 60e6;
-/// By then the others have the channel, even on a machine that has much else to do.
+/// Time after which the others have the channel, even on a busy machine.
 const BOUND: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! A daemon under attack: what honest callers and running copies lose. Each test prints its numbers.
+//! A daemon under attack: effects on honest clients and running copies. Each test prints its numbers.
 //!
 //! By default each attack lasts a few seconds. `make attacks` runs the full form, with optimization: a minute each,
 //! 10 GB of datagrams, and no copy may lose more than is promised; the short form, which runs beside other tests, holds
@@ -44,13 +44,13 @@ fn call_from(port: u16, [b, c]: [u8; 2]) -> std::io::Result<TcpStream> {
     Ok(tcp.into())
 }
 
-/// A session that asks for something small, as far as the daemon's agreement.
+/// A session with a small request, up to the daemon's reply.
 fn ask(tcp: TcpStream, identity: &Identity) -> Result<Session, Error> {
     let verb = FileRequest::Stat(vec![b".".to_vec()]);
     request(tcp, identity, Hello::about::<FileReply>(&verb))
 }
 
-/// A session that the daemon has accepted, and on which the client says nothing more.
+/// A session that the daemon has accepted, and on which the client sends nothing more.
 pub(crate) fn stay(port: u16, identity: &Identity) -> Result<Session, Error> {
     let tcp = TcpStream::connect(("127.0.0.1", port));
     let tcp = tcp.map_err(|error| Error::new(Code::Network, error.to_string()))?;
@@ -81,7 +81,7 @@ fn copies(far: &Far, count: usize, rate: u64, seconds: u64) -> Vec<Running> {
     (0..count).map(start).collect()
 }
 
-/// The seconds that each took to move its bytes.
+/// Returns the seconds that each took to send its bytes.
 fn times(copies: Vec<Running>) -> Vec<f64> {
     let time = |copy: Running| {
         let events = copy.finish().assert_succeeded().events();
@@ -91,7 +91,7 @@ fn times(copies: Vec<Running>) -> Vec<f64> {
     copies.into_iter().map(time).collect()
 }
 
-/// The most of its rate that a copy lost beside an attack, in percent.
+/// Largest part of its rate that a copy lost during an attack, in percent.
 fn worst(calm: &[f64], attacked: &[f64]) -> f64 {
     let lost = calm
         .iter()
@@ -106,7 +106,7 @@ fn median(times: &[f64]) -> f64 {
     times[times.len() / 2]
 }
 
-/// Connects a thousand times a second from a thousand networks, says nothing, and keeps what stays open.
+/// Connects a thousand times a second from a thousand networks, sends nothing, and keeps the connections that stay open.
 fn stay_silent(port: u16, over: &AtomicBool, calls: &AtomicU64) {
     let clock = Clock::start();
     let mut held = std::collections::VecDeque::new();
@@ -116,7 +116,7 @@ fn stay_silent(port: u16, over: &AtomicBool, calls: &AtomicU64) {
         pause(due.since(clock.now()));
         let from = [10 + (nth % 1000 / 250) as u8, (nth % 250) as u8];
         held.extend(call_from(port, from));
-        // as many as one attacker's host lets it have open
+        // as many as the limit of open files of the attacker allows
         if held.len() > 3000 {
             held.pop_front();
         }
@@ -139,7 +139,7 @@ fn silent_connections_from_a_thousand_networks_block_no_client() {
         let clock = Clock::start();
         let mut begins = Vec::new();
         for nth in 0_u8.. {
-            // each honest call comes from a network that the daemon has never met, with the highest address
+            // each honest call comes from a network that is new to the daemon, with the highest address
             let called = clock.now();
             let tcp = call_from(port, [255, nth]).unwrap();
             begins.push(match ask(tcp, &identity) {
@@ -164,7 +164,7 @@ fn silent_connections_from_a_thousand_networks_block_no_client() {
         begins.len()
     ));
     assert!(at < Duration::from_secs(2), "{begins:?}");
-    // a copy of some seconds beside other tests says little of one rate
+    // with other tests running, one copy of some seconds does not measure the rate well
     let is_slowed = if is_full { lost >= 5.0 } else { usual >= 30.0 };
     assert!(!is_slowed, "{calm:?} {attacked:?}");
 }
@@ -236,7 +236,7 @@ const TRIES: u64 = 1000;
 fn garbage_datagrams_do_not_slow_a_copy() {
     let _turn = Turn::alone();
     let (seconds, is_full) = length();
-    // the flood lasts as long as the copy, and is no smaller than this
+    // the flood lasts as long as the copy, and at least this long
     let (least, rate) = if is_full {
         (10_000_000_000, 100)
     } else {

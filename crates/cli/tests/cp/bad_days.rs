@@ -14,7 +14,7 @@ use crate::running::{Outcome, Running, becomes_true};
 use crate::scratch::{look, names, noise, tree};
 use crate::stage::is_skipped;
 
-/// The command without the right of root to read everything.
+/// The command without root's permission to read all files.
 fn as_anybody(command: &Command) -> Command {
     if !rustix::process::geteuid().is_root() {
         let mut plain = Command::new(command.get_program());
@@ -114,7 +114,7 @@ fn sockets_and_devices_are_skipped_with_a_warning() {
     assert_eq!(names(&far.target.join("copy")), ["file"]);
 }
 
-/// A tree of so many files in folders, in the order in which they are sent more or less.
+/// A tree of a number of files in directories, about in the order in which they are sent.
 fn grove(near: &Near, files: u64, len: u64) -> PathBuf {
     let root = near.folder("grove");
     for nth in 0..files {
@@ -159,7 +159,7 @@ fn disk_filled_by_others_is_reported_and_finished_files_are_complete() {
     let inside = Path::new(&inside);
     let source = grove(&far.near, 600, 100_000);
     let copy = begun(&far, &source, "copy", || inside.join("copy/d1/39").exists());
-    // until there is no room any more
+    // until the disk is full
     fs::write(inside.join("other"), vec![0; 80 << 20]).unwrap_err();
     copy.finish().assert_failed(11, "no space left on device");
     let whole = published(&inside.join("copy"));
@@ -185,7 +185,7 @@ fn exhausted_quota_is_reported_and_finished_files_are_complete() {
     if !can_mount(name, &["mkfs.btrfs", "btrfs"]) {
         return;
     }
-    // room enough on the disk, but not for who writes below this folder
+    // enough space on the disk, but not for writers below this directory
     let mount = "truncate -s 256M \"$1.disk\"; mkfs.btrfs -q \"$1.disk\"; mount -o loop \"$1.disk\" \"$1\"; rm \"$1.disk\"; \
         btrfs quota enable \"$1\" >&2; btrfs subvolume create \"$1/mine\" >&2; btrfs qgroup limit 24M \"$1/mine\" >&2";
     let far = Far::start_after("quota", mount);
@@ -241,7 +241,10 @@ fn colliding_names_on_a_case_insensitive_target_are_reported() {
         fs::write(source.join(name), bytes).unwrap();
     }
     let outcome = far.push(&[], &[&source], "copy");
-    let outcome = outcome.assert_failed(23, "differs only in case from another name in its folder");
+    let outcome = outcome.assert_failed(
+        23,
+        "differs only in case from another name in its directory",
+    );
     let (taken, told) = if outcome.said("copy/readme differs") {
         ("Readme", "readme")
     } else {
@@ -249,7 +252,7 @@ fn colliding_names_on_a_case_insensitive_target_are_reported() {
     };
     assert!(outcome.said(&format!("copy/{told} differs")), "{outcome:?}");
     let copy = Path::new(&inside).join("copy");
-    // however it calls them, there are two
+    // there are two names, in any form
     assert_eq!(names(&copy).len(), 2, "{outcome:?}");
     let bytes = fs::read(copy.join("readme")).unwrap();
     assert_eq!(bytes, fs::read(source.join(taken)).unwrap());
@@ -289,7 +292,7 @@ fn directory_swapped_for_a_link_during_a_copy_is_refused() {
     }
 }
 
-/// Where the library lies that tells a process another time.
+/// Path of the library that shows a process another time.
 fn teller() -> Option<PathBuf> {
     let folders = fs::read_dir("/usr/lib").ok()?.filter_map(Result::ok);
     let mut paths = folders.map(|item| item.path().join("faketime/libfaketime.so.1"));
@@ -305,7 +308,7 @@ fn clock_jumps_do_not_affect_a_copy() {
     };
     let near = Near::new("clocks", None);
     let told = near.at("told");
-    // replaced under another name, since it is read all the time
+    // written under another name and renamed, since the process reads it all the time
     let tell = |time: &str| {
         fs::write(near.at("telling"), time).unwrap();
         fs::rename(near.at("telling"), &told).unwrap();
@@ -336,7 +339,7 @@ fn clock_jumps_do_not_affect_a_copy() {
             lie(date.arg("+%Y"));
             let output = date.output().unwrap().stdout;
             let year: u32 = String::from_utf8(output).unwrap().trim().parse().unwrap();
-            assert!(year > 2034, "nobody believes it: {year}");
+            assert!(year > 2034, "the daemon has the wrong time: {year}");
         }
         let pause = Command::new("sleep").arg("0.5").status();
         assert!(pause.unwrap().success());

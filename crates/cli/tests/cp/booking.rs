@@ -1,4 +1,4 @@
-//! A scheduler, and the commands that ask it.
+//! A scheduler, and the commands that use it.
 
 use std::fs;
 use std::path::Path;
@@ -160,7 +160,7 @@ fn scheduler_key_must_be_trusted_before_requests() {
         taken.out[0].starts_with(&format!("reservation {id} of ada is provisioned, ends by ")),
         "{taken:?}"
     );
-    // what is off the air ends with a word, and the books stay
+    // a process that cannot reach the store ends with a message, and the books stay
     booking.scheduler.signal("TERM");
     let ended = booking.scheduler.finish();
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -203,7 +203,7 @@ fn reservations_are_listed_and_canceled() {
     booking
         .run(&ada, &["cancel", &id])
         .assert_failed(40, "reserve again");
-    // one that is not there does not keep those behind it
+    // an unknown reservation does not prevent the others
     let next = one(&booking.run(&ada, &words).assert_succeeded())["id"].to_string();
     let both = booking
         .run(&ada, &["cancel", "99", &next])
@@ -398,7 +398,7 @@ fn booked_copy_follows_its_reservation_and_releases_the_rest() {
         fs::read(far.target.join("copy")).unwrap(),
         vec![7; 3_000_000]
     );
-    // what fails gives back what it has booked
+    // a copy that fails releases its reservation
     let failed = copy(&["--book-size", "1TB", "--files-from", "/nowhere"]);
     let events = failed.assert_failed(3, "/nowhere").events();
     let booked = events.iter().find(|event| event["type"] == "booked");
@@ -434,14 +434,14 @@ fn pull_is_measured_by_a_dry_run_before_booking() {
     let nanos = steps
         .iter()
         .map(|step| time(step, "till").0 - time(step, "from").0);
-    // 3 MB with a little for heads and losses, at 100 Mb/s
+    // 3 MB with a margin for headers and losses, at 100 Mb/s
     let nanos: u64 = nanos.sum();
     assert!((240_000_000..280_000_000).contains(&nanos), "{nanos}");
     let promised = time(of("booked"), "promised_end");
     assert!(promised > time(&steps[steps.len() - 1], "till"));
     assert_eq!(of("start")["protocol"], "vbtp");
     assert_eq!(fs::read(target.join("large")).unwrap(), vec![7; 3_000_000]);
-    // what is there is not booked again
+    // no capacity is reserved for files that are up to date
     assert!(copy().iter().all(|event| event["type"] != "booked"));
 }
 

@@ -1,4 +1,4 @@
-//! Which files are copied, which stay, which go, and what a dry run says of them.
+//! Selection of files to copy, keep and delete, and the report of a dry run.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::far::Far;
 use crate::running::Outcome;
 use crate::scratch::{dress, look, names, tree};
 
-/// A folder with some of everything.
+/// A directory with some of everything.
 fn garden(far: &Far) -> PathBuf {
     let folder = far.near.folder("garden");
     for inner in ["beds/roses", "beds/weeds", "shed"] {
@@ -199,7 +199,7 @@ fn files_from_selects_files_in_both_directions() {
         noted.lines().count() == 1 && noted.contains("\"no/such\""),
         "{noted}"
     );
-    // what failed is all that is tried again
+    // only the entries that failed are retried
     fs::create_dir(folder.join("no")).unwrap();
     fs::write(folder.join("no/such"), "now").unwrap();
     far.push(&["--files-from", note], &[&folder], "again")
@@ -296,7 +296,7 @@ fn update_keeps_newer_files_and_checksum_compares_content() {
     assert!(look(&far.target.join("x")) != look(&file));
     far.push(&["-c"], &[&file], "x").assert_succeeded();
     assert!(look(&far.target.join("x")) == look(&file));
-    // another time, the same bytes: nothing moves
+    // another time, the same bytes: nothing is sent
     dress(&file, 0o644, 1_000_000_001);
     let outcome = far
         .push(&["-c", "--json"], &[&file], "x")
@@ -340,7 +340,7 @@ fn delete_removes_exactly_the_extra_files() {
         let line = format!("lighthaul: removed {path}");
         assert!(outcome.err.contains(&line), "{path}: {outcome:?}");
     }
-    assert!(outcome.said(" 6 removed, "), "{outcome:?}");
+    assert!(outcome.said(" 6 removed"), "{outcome:?}");
     let mut expected = paths(&folder);
     expected.insert("shed/kept.log".to_owned());
     assert_eq!(paths(&copy), expected);
@@ -349,8 +349,8 @@ fn delete_removes_exactly_the_extra_files() {
     fs::write(&list, "gate\n").unwrap();
     let options = ["--delete", "-y", "--files-from", list.to_str().unwrap()];
     far.push(&options, &[&folder], "copy")
-        .assert_failed(1, "--files-from names only parts");
-    // beside what is named nothing goes
+        .assert_failed(1, "--delete cannot be combined with --files-from");
+    // nothing else is removed
     fs::write(far.target.join("bystander"), "b").unwrap();
     far.push(&["--delete", "-y"], &[&folder], "")
         .assert_succeeded();
@@ -365,7 +365,7 @@ fn delete_keeps_excluded_files() {
     let rules = ["--exclude", "*.log", "--exclude", "/garden/shed/secret"];
     far.push(&rules, &[&folder], "copy").assert_succeeded();
     let mut expected = paths(&copy);
-    // within what goes, and under another name than at the source
+    // inside a removed directory, and under another name than at the source
     fs::create_dir_all(copy.join("old/deep")).unwrap();
     for name in ["old/deep/x", "old/deep/y.log", "shed/secret"] {
         fs::write(copy.join(name), name).unwrap();
@@ -376,7 +376,7 @@ fn delete_keeps_excluded_files() {
         expected.insert(kept.to_owned());
     }
     assert_eq!(paths(&copy), expected);
-    // a new folder that a dry run does not make hides nothing of what would go
+    // a new directory, which a dry run does not create, hides no file that would be removed
     fs::create_dir(folder.join("beds/new")).unwrap();
     fs::write(copy.join("beds/gone"), "gone").unwrap();
     let options = [&["--json", "-n", "--delete"], &rules[..]].concat();
@@ -402,7 +402,7 @@ fn rate_limit_holds_and_malformed_limits_are_refused() {
     far.push(&["--deadline", "23:00"], &[&file], "x")
         .assert_failed_to_parse();
     far.push(&["--partial-dir", "a/b"], &[&file], "x")
-        .assert_failed(1, "--partial-dir takes the name");
+        .assert_failed(1, "--partial-dir needs a name");
     far.push(&["--verify=none"], &[&file], "y")
         .assert_succeeded();
     assert!(look(&far.target.join("y")) == look(&file));

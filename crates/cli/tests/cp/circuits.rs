@@ -50,7 +50,7 @@ impl Shaped {
         })
     }
 
-    /// A copy of `source` that books.
+    /// A copy of `source` with a reservation.
     fn copy(&self, source: &str) -> Command {
         let options = [
             "--book",
@@ -107,7 +107,7 @@ fn booked_copy_uses_its_traffic_class_and_removes_it() {
     becomes_true("the wire is as it was", || shaped.tc("qdisc") == before);
     assert_eq!(shaped.tc("class"), "");
     assert_eq!(shaped.tc("filter"), "");
-    // on a busy machine a copy may miss its time, and its end crosses by TCP
+    // on a busy machine a copy may miss its time, and its rest is sent by TCP
     let circuit = most_sent(&seen, &|class| !["4c48:1", "4c48:ffff"].contains(&class));
     println!("{sent} of {BYTES} as datagrams, {circuit} through its class");
     assert!(sent > BYTES / 20, "{sent} of {BYTES} left as datagrams");
@@ -119,7 +119,7 @@ fn booked_copy_uses_its_traffic_class_and_removes_it() {
 }
 
 impl Shaped {
-    /// Copies `source`; answers what was seen of the wire's classes meanwhile, and how much left as datagrams.
+    /// Copies `source`. Returns the observed classes of the wire, and the bytes that were sent as datagrams.
     fn watched(&self, source: &str) -> (Vec<String>, u64) {
         let look =
             format!("for nth in $(seq 1500); do tc -s class show dev {WIRE}; sleep 0.02; done");
@@ -138,7 +138,7 @@ impl Shaped {
     }
 }
 
-/// The most octets that classes were seen to have sent.
+/// Returns the largest count of octets that classes had sent.
 fn most_sent(seen: &[String], is_meant: &dyn Fn(&str) -> bool) -> u64 {
     let mut most = 0;
     let mut meant = false;

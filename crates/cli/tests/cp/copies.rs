@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::far::Far;
 use crate::scratch::{Scratch, dress, look, names, tree};
 
-/// Lengths around what a packet and a block of packets hold, on the paths that loopback has.
+/// Lengths around the size of a packet and of a block of packets, on paths over loopback.
 const LENGTHS: [u64; 12] = [
     0,
     1,
@@ -59,7 +59,7 @@ fn tree_arrives_with_modes_times_links_and_unusual_names() {
     far.push(&[], &[&source], "copy").assert_succeeded();
     assert_eq!(tree(&far.target.join("copy")), before);
     assert_eq!(look(&far.target.join("copy")), look(&source));
-    // and back, over what is there of an earlier copy
+    // and back, over the files of an earlier copy
     let back = far.near.folder("back");
     for _ in 0..2 {
         far.pull(&["--no-sync"], &["copy/"], back.to_str().unwrap())
@@ -69,7 +69,7 @@ fn tree_arrives_with_modes_times_links_and_unusual_names() {
     assert_eq!(tree(&source), before, "a copy leaves its source alone");
 }
 
-/// A folder with all that a folder can have.
+/// A directory with all that a directory can have.
 fn wild_tree(scratch: &Scratch) -> std::path::PathBuf {
     let root = scratch.folder("tree");
     for nth in 0..30_u64 {
@@ -107,7 +107,7 @@ fn trailing_slashes_select_the_target() {
     let file = far.near.file("folder/inner", 100);
     let contents = format!("{}/", folder.display());
     let at = |name: &str| look(&far.target.join(name)) == look(&file);
-    // the folder under another name, into a folder, and its contents alone
+    // the directory under another name, into a directory, and its contents alone
     far.push(&[], &[&folder], "renamed").assert_succeeded();
     assert!(at("renamed/inner"));
     far.push(&[], &[&folder], "into/").assert_succeeded();
@@ -118,12 +118,12 @@ fn trailing_slashes_select_the_target() {
     far.push(&[], &[Path::new(&contents)], "contents-into/")
         .assert_succeeded();
     assert!(at("contents-into/inner"));
-    // a file under another name, and into a folder, made if need be
+    // a file under another name, and into a directory, created if necessary
     far.push(&[], &[&file], "file").assert_succeeded();
     assert!(at("file"));
     far.push(&[], &[&file], "new/").assert_succeeded();
     assert!(at("new/inner"));
-    // whether the target is there changes nothing
+    // the result is the same if the target exists
     let before = tree(&far.target);
     far.push(&[], &[&folder], "renamed").assert_succeeded();
     far.push(&[], &[&folder], "into/").assert_succeeded();
@@ -149,7 +149,7 @@ fn link_to_a_directory_is_not_replaced_by_a_file() {
     symlink("folder", far.target.join("lx")).unwrap();
     symlink("nowhere", far.target.join("ly")).unwrap();
     far.push(&[], &[&file], "lx")
-        .assert_failed(3, "lx: it is a link to a folder; write");
+        .assert_failed(3, "lx: it is a link to a directory; write");
     far.push(&[], &[&file], "lx/").assert_succeeded();
     assert!(look(&far.target.join("folder/f")) == look(&file));
     far.push(&[], &[&file], "ly").assert_succeeded();
@@ -174,7 +174,7 @@ fn temporary_files_are_not_copied() {
     let outcome = far.pull(&[], &["folder"], back.to_str().unwrap());
     assert!(outcome.assert_succeeded().said("not copied: "));
     assert_eq!(names(&back), [".lighthaul-notes", "x"]);
-    // into itself, where its own mark lies
+    // into itself, where its own mark is
     let (place, inner) = (far.place("folder"), far.place("folder/in"));
     far.run(&[], &[&place, &inner]);
     let is_lock_file = |path: &std::path::PathBuf| path.to_string_lossy().ends_with(".lock");
@@ -190,7 +190,7 @@ fn directory_created_for_a_failed_copy_is_removed() {
         far.pull(&[], &[source], &place).assert_failed(3, "nothing");
         assert!(!back.exists(), "{source}");
     }
-    // and one that was there, or that an empty one came to, stays
+    // an existing directory stays, also if an empty one was copied to it
     fs::create_dir(far.target.join("empty")).unwrap();
     far.pull(&[], &["empty/"], &place).assert_succeeded();
     far.pull(&[], &["nothing"], &place)
@@ -207,7 +207,7 @@ fn several_sources_need_a_target_directory() {
     far.push(&[], &[&x, &y, &folder], "all/").assert_succeeded();
     assert_eq!(names(&far.target.join("all")), ["folder", "x", "y"]);
     far.push(&[], &[&x, &y], "one")
-        .assert_failed(1, "end the target with a slash");
+        .assert_failed(1, "end it with a slash");
     let twin = far.near.folder("twin");
     let twin = [twin.join("x"), x.clone()];
     fs::write(&twin[0], "other").unwrap();

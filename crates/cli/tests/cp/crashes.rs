@@ -1,4 +1,4 @@
-//! Sides that die or are stopped in the middle of a blast, and what the other side makes of it.
+//! Processes that die or are stopped in the middle of a blast, and the reaction of the other side.
 
 use std::fs;
 use std::path::Path;
@@ -50,7 +50,7 @@ fn killed_receiving_daemon_is_detected_at_once() {
         .finish()
         .assert_failed(10, "the connection to 127.0.0.1");
     assert_eq!(outcome.events().pop().unwrap()["code"], 10);
-    // what a dead daemon leaves is hidden
+    // files that a dead daemon leaves are hidden
     assert!(
         names(&far.target.join("in"))
             .iter()
@@ -114,7 +114,7 @@ fn simultaneous_signals_interrupt_a_copy_once() {
     let copy = begun(&far, &file, &far.place("in/x"));
     copy.signal("STOP");
     becomes_true("the copy is stopped", || is_stopped(&copy));
-    // both wait for it when it wakes
+    // when it wakes, the other side still waits
     for signal in ["INT", "TERM", "CONT"] {
         copy.signal(signal);
     }
@@ -192,7 +192,7 @@ fn killed_ssh_copy_ends_the_remote_program() {
     assert!(names(&home).is_empty());
 }
 
-/// A folder of 100 MB: two large files, and many small ones.
+/// A directory of 100 MB: two large files, and many small ones.
 fn orchard(near: &Near) -> std::path::PathBuf {
     let root = near.folder("orchard");
     for nth in 0..2 {
@@ -206,7 +206,7 @@ fn orchard(near: &Near) -> std::path::PathBuf {
     root
 }
 
-/// A seed that is new each time, unless one is given; the output of a failed test says which.
+/// A seed that is new in each run, unless one is given. The output of a failed test has it.
 #[expect(clippy::disallowed_methods, reason = "a seed can be given again")]
 #[expect(clippy::print_stdout, reason = "a test that fails shows it")]
 fn seed() -> u64 {
@@ -217,8 +217,8 @@ fn seed() -> u64 {
     seed
 }
 
-/// After a kill, whatever has its final name is whole and right. Folders are still being filled, and temporary files
-/// may go while this looks.
+/// After a kill, each file with its final name is complete and correct. Directories may be incomplete, and temporary files
+/// may disappear meanwhile.
 fn assert_whole(target: &Path, source: &Path) {
     let Ok(items) = fs::read_dir(target) else {
         return;
@@ -241,7 +241,7 @@ fn assert_whole(target: &Path, source: &Path) {
     }
 }
 
-/// `cargo xtask crash` does more of it.
+/// Number of kills; `cargo xtask crash` makes more.
 #[test]
 fn copy_killed_at_any_time_is_completed_by_the_same_command() {
     const BYTES: u64 = 100_000_000;
@@ -284,7 +284,7 @@ fn copy_killed_at_any_time_is_completed_by_the_same_command() {
             "after {time:?}"
         );
         assert_eq!(far.names(), ["copy"], "after {time:?}");
-        // heads, probes and what is lost are a twentieth
+        // headers, probes and losses are one twentieth
         let crossed = (delivered(&far) - before) * 20 / 21;
         let again = crossed.saturating_sub(BYTES);
         println!("killed after {time:?}: {again} bytes crossed again");

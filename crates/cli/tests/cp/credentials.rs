@@ -1,4 +1,4 @@
-//! Callers whose key is not listed: tokens, and statements of an authority.
+//! Clients whose key is not listed: tokens, and statements of an authority.
 
 use std::fs;
 use std::path::PathBuf;
@@ -87,7 +87,7 @@ fn token_admits_its_bearer_and_is_not_stored() {
     it.copy(&shown, "../y", false)
         .assert_failed(13, "leaves the root");
     assert_eq!(it.far.names(), ["y"]);
-    // a listed key needs no token, and is not kept out by one that is wrong
+    // a listed key needs no token, and is accepted also with a wrong one
     let mut known = it
         .far
         .copy(&[], &[it.file.to_str().unwrap(), &it.far.place("z")]);
@@ -156,7 +156,7 @@ fn token_is_sent_only_to_its_service() {
     };
     let scheduler = ("LIGHTHAUL_SCHEDULER_TOKEN", ada.as_str());
     let daemon = ("LIGHTHAUL_TOKEN", robot.as_str());
-    // a daemon that had seen a token would say that it does not know it
+    // a daemon that received a token would report that it is unknown
     for options in [&[][..], &["--book"]] {
         copy(&[scheduler], options).assert_failed(13, "your key is not allowed there");
     }
@@ -183,7 +183,7 @@ fn statement_admits_its_key_with_the_rights_of_its_authority() {
     let shown = ["--statement", statement.as_str()];
     it.copy(&shown, "y", false).assert_succeeded();
     assert!(target.join("data/robot/y").exists());
-    // without a root of its own it has that of its authority
+    // without a root of its own, the statement has the root of its authority
     it.statement("authority", "stranger", &["--read-only"]);
     it.copy(&shown, "robot/y", true).assert_succeeded();
     it.copy(&shown, "n", false)
@@ -207,7 +207,7 @@ fn statement_admits_its_key_with_the_rights_of_its_authority() {
     it.statement("other-authority", "stranger", &[]);
     it.copy(&shown, "n", false)
         .assert_failed(13, "not an authority there");
-    // who signs is not thereby let in, and who is denied stays out
+    // an authority is not thereby allowed, and a denied key stays denied
     it.statement("authority", "stranger", &[]);
     let key = it.line(&["key", "--key", it.far.near.at("stranger").to_str().unwrap()]);
     let listed = fs::read_to_string(it.far.near.allowed()).unwrap();

@@ -9,7 +9,7 @@ use crate::far::{Far, PROGRAM};
 use crate::running::Outcome;
 use crate::stage::{Stage, is_skipped};
 
-/// Has the doctor look at the daemon; `options` may say more.
+/// Runs the doctor on the daemon, with `options`.
 fn look(far: &Far, options: &[&str]) -> Outcome {
     let mut command = far.near.lighthaul(&["doctor", "--json", &host(far)]);
     command
@@ -35,7 +35,7 @@ fn steps(outcome: &Outcome, name: &str) -> Vec<Value> {
     steps.cloned().collect()
 }
 
-/// The one step of this name, which went like this; its text and its advice.
+/// Returns the text and the advice of the only step with this name and outcome.
 fn step(outcome: &Outcome, name: &str, went: &str) -> (String, String) {
     let steps = steps(outcome, name);
     assert_eq!(steps.len(), 1, "{name}: {outcome:?}");
@@ -58,7 +58,7 @@ fn doctor_prints_one_line_per_check() {
         step(&outcome, name, "ok");
     }
     assert_eq!(outcome.events().last().unwrap()["type"], "diagnosis");
-    // people get the same as lines
+    // without --json, the same is printed as lines
     let mut command = far
         .near
         .lighthaul(&["doctor", &host(&far), "--pin", &far.pin]);
@@ -100,7 +100,7 @@ fn doctor_distinguishes_name_port_key_and_access_faults() {
         &step(&outcome, "allowed", "fail").0,
         "lighthaul allow sha256:",
     );
-    // a key that changed ends it
+    // a changed key ends the checks
     let other = format!("sha256:{}", "0".repeat(64));
     let outcome = run(&["doctor", "--json", &host(&far), "--pin", &other]);
     assert_eq!(outcome.code, Some(13), "{outcome:?}");
@@ -113,7 +113,7 @@ fn doctor_distinguishes_name_port_key_and_access_faults() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let other = listener.local_addr().unwrap().to_string();
     let talk = std::thread::spawn(move || {
-        // the first is only knocked at
+        // the first address is only connected to
         let (mut stream, _) = listener.accept().unwrap();
         std::io::Write::write_all(&mut stream, b"SSH-2.0-OpenSSH_9.9\r\n").unwrap();
         std::io::Read::read_to_end(&mut stream, &mut Vec::new()).ok();
@@ -121,20 +121,16 @@ fn doctor_distinguishes_name_port_key_and_access_faults() {
     let outcome = run(&["doctor", "--json", &other]);
     talk.join().unwrap();
     assert_eq!(outcome.code, Some(10), "{outcome:?}");
-    assert_has(&step(&outcome, "tls", "fail").1, "is what listens on port");
+    assert_has(&step(&outcome, "tls", "fail").1, "listens on port");
 }
 
 #[test]
 fn doctor_names_the_direction_in_which_udp_is_blocked() {
     let name = "doctor_names_the_direction_in_which_udp_is_blocked";
     for (hosts, words, advice) in [
-        (&["b"][..], "none arrives there", "through to there"),
-        (&["a"], "none comes back", "back in here"),
-        (
-            &["a", "b"],
-            "passes in either direction",
-            "and back from it",
-        ),
+        (&["b"][..], "but none reaches it", "allow UDP to"),
+        (&["a"], "answers do not arrive", "to this host"),
+        (&["a", "b"], "passes in either direction", "and replies"),
     ] {
         let Some(stage) = Stage::pair(name, "rtt = \"4ms\"") else {
             return;
@@ -176,7 +172,7 @@ fn doctor_detects_a_small_path_mtu() {
     let (text, advice) = step(&outcome, "mtu", "warn");
     assert_has(
         &text,
-        "packets of 1400 bytes pass, though this host's device takes 9000",
+        "packets of 1400 bytes pass, but this host's interface has an MTU of 9000",
     );
     assert_has(&advice, "mtu 1400");
 }
@@ -297,7 +293,7 @@ fn doctor_shows_the_last_hop_before_a_blocked_port() {
     let outcome = near.run(near.lighthaul(&["doctor", "--json", "b:4810"]));
     assert_eq!(outcome.code, Some(10), "{outcome:?}");
     let (text, advice) = step(&outcome, "tcp", "fail");
-    assert_has(&text, "10.77.0.3:4810 is not reached");
+    assert_has(&text, "cannot reach 10.77.0.3:4810");
     assert_has(
         &advice,
         "the last hop that answers is 10.77.0.2, 1 hops away",

@@ -8,7 +8,7 @@ use crate::running::{Running, becomes_true};
 use crate::scratch::{dress, look, names, noise};
 use crate::stage::is_skipped;
 
-/// Returns true if a part of a file on its way to `folder` is verified.
+/// Returns true if a part of an incomplete file in `folder` is verified.
 fn is_proved(folder: &Path) -> bool {
     let journal = |name: &String| name.ends_with(".journal");
     let len = |name| fs::metadata(folder.join(name)).map_or(0, |meta| meta.len());

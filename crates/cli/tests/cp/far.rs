@@ -1,4 +1,4 @@
-//! Two sides: the one that types, with a configuration to itself, and a daemon that listens.
+//! Two sides: a client with its own configuration, and a daemon.
 
 use std::ops::Deref;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -9,31 +9,31 @@ use crate::running::{Outcome, Running};
 use crate::scratch::{Scratch, names};
 use crate::stage::Stage;
 
-/// The side that types commands.
+/// The client side.
 #[derive(Debug)]
 pub(crate) struct Near {
     scratch: Scratch,
-    /// Where it is, if not on this host.
+    /// Host of the stage that it runs on, if not this one.
     pub(crate) stage: Option<Stage>,
 }
 
-/// A daemon, its target folder, and the side that calls it.
+/// A daemon, its target directory, and its client.
 #[derive(Debug)]
 pub(crate) struct Far {
-    /// The daemon; it ends before its files and its network go.
+    /// The daemon. It ends before its files and its network are removed.
     pub(crate) daemon: Running,
-    /// The caller.
+    /// The client.
     pub(crate) near: Near,
-    /// The port it listens on.
+    /// Port of the daemon.
     pub(crate) port: u16,
-    /// Its key.
+    /// Key of the daemon.
     pub(crate) pin: String,
-    /// The folder that things are copied to and from.
+    /// Directory that files are copied to and from.
     pub(crate) target: PathBuf,
 }
 
 impl Near {
-    /// A caller for the test `name`.
+    /// A client for the test `name`.
     pub(crate) fn new(name: &str, stage: Option<Stage>) -> Self {
         Self {
             scratch: Scratch::new(name),
@@ -71,12 +71,12 @@ impl Near {
         Running::start(command).finish()
     }
 
-    /// The caller's key.
+    /// The client's key.
     pub(crate) fn key(&self) -> PathBuf {
         self.at("key")
     }
 
-    /// The file of keys that may call the daemon.
+    /// File with the keys that the daemon accepts.
     pub(crate) fn allowed(&self) -> PathBuf {
         self.at("allowed")
     }
@@ -91,7 +91,7 @@ impl Deref for Near {
 }
 
 impl Far {
-    /// Starts a daemon on this host, with `options` of `serve`, in which `ROOT` stands for its folder
+    /// Starts a daemon on this host, with `options` of `serve`, in which `ROOT` stands for its directory
     /// and `TOKENS` for its file of tokens.
     pub(crate) fn start(name: &str, options: &[&str]) -> Self {
         Self::start_at(name, "127.0.0.1:0", options)
@@ -104,7 +104,7 @@ impl Far {
         Self::with(near, serve, options)
     }
 
-    /// Starts a daemon on this host, as `change` has it.
+    /// Starts a daemon on this host, with its command changed by `change`.
     pub(crate) fn start_as(name: &str, change: impl FnOnce(&mut Command)) -> Self {
         let near = Near::new(name, None);
         let mut serve = near.lighthaul(&["serve", "--listen", "127.0.0.1:0"]);
@@ -120,7 +120,7 @@ impl Far {
     }
 
     /// Starts a daemon on this host, in a shell that runs `script` first, which may change mounts.
-    /// In it `$1` stands for the target folder.
+    /// In it `$1` stands for the target directory.
     pub(crate) fn start_after(name: &str, script: &str) -> Self {
         let near = Near::new(name, None);
         let mut shell = Command::new("unshare");
@@ -132,7 +132,7 @@ impl Far {
         Self::with(near, shell, &[])
     }
 
-    /// Starts what `serve` is, with `options` more, for `near` to call.
+    /// Starts the command `serve` with further `options`, as the daemon for `near`.
     pub(crate) fn with(near: Near, mut serve: Command, options: &[&str]) -> Self {
         let mut key = near.lighthaul(&["key", "--key"]);
         key.arg(near.key());
@@ -177,7 +177,7 @@ impl Far {
         }
     }
 
-    /// Starts a daemon in the place of one that has died.
+    /// Starts a daemon instead of one that has died.
     pub(crate) fn restart(&mut self) {
         self.daemon.kill();
         let (host, address) = match self.near.stage {
@@ -195,7 +195,7 @@ impl Far {
         self.daemon.says("listening on ");
     }
 
-    /// Returns the place of `name` in the target folder.
+    /// Returns the place of `name` in the target directory.
     pub(crate) fn place(&self, name: &str) -> String {
         let host = if self.near.stage.is_some() {
             "b"
@@ -219,7 +219,7 @@ impl Far {
         self.near.run(self.copy(options, paths))
     }
 
-    /// Copies `paths` as a user that is not root, and may write in the folder `open`.
+    /// Copies `paths` as a user that is not root, and may write in the directory `open`.
     pub(crate) fn run_as_user(&self, options: &[&str], paths: &[&str], open: &Path) -> Outcome {
         let mode = PermissionsExt::from_mode(0o777);
         std::fs::set_permissions(open, mode).unwrap();
@@ -227,7 +227,7 @@ impl Far {
         self.near.run(as_user(&self.copy(options, paths)))
     }
 
-    /// Copies `sources` to `name` in the target folder.
+    /// Copies `sources` to `name` in the target directory.
     pub(crate) fn push(&self, options: &[&str], sources: &[&Path], name: &str) -> Outcome {
         let place = self.place(name);
         let mut paths: Vec<_> = sources.iter().map(|path| path.to_str().unwrap()).collect();
@@ -235,7 +235,7 @@ impl Far {
         self.run(options, &paths)
     }
 
-    /// Copies `sources` of the target folder to `path` here.
+    /// Copies `sources` of the target directory to `path` here.
     pub(crate) fn pull(&self, options: &[&str], sources: &[&str], path: &str) -> Outcome {
         let mut paths: Vec<_> = sources.iter().map(|name| self.place(name)).collect();
         paths.push(path.to_owned());
@@ -243,7 +243,7 @@ impl Far {
         self.run(options, &paths)
     }
 
-    /// Returns the names in the target folder, hidden files included.
+    /// Returns the names in the target directory, hidden files included.
     pub(crate) fn names(&self) -> Vec<String> {
         names(&self.target)
     }

@@ -1,4 +1,4 @@
-//! Files where they are: listed, looked at, removed and made on the far side of a daemon, over ssh, and here.
+//! Commands `ls`, `stat`, `rm` and `mkdir`: at a daemon, over ssh, and on this host.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -21,7 +21,7 @@ fn run(far: &Far, words: &[&str]) -> Outcome {
     far.near.run(command)
 }
 
-/// The place `path` of a daemon that has a root.
+/// Returns the place `path` of a daemon with a root.
 fn place(far: &Far, path: &str) -> String {
     format!("lh://127.0.0.1:{}/{path}", far.port)
 }
@@ -61,7 +61,7 @@ fn ls_prints_names_long_lines_and_json() {
     assert_eq!(found[1]["mtime"], "2001-09-09T01:46:40.123456789Z");
     assert_eq!(found[2]["target"], "b");
     assert_eq!(outcome.events().last().unwrap()["entries"], 3);
-    // what is no folder is listed itself
+    // a path that is no directory is listed itself
     let outcome = run(&far, &["ls", &place(&far, "b")]).assert_succeeded();
     assert_eq!(outcome.out, ["/b"]);
 }
@@ -121,7 +121,7 @@ fn stat_does_not_follow_links() {
         (&"link".into(), &"/etc/passwd".into())
     );
     let found = entries(&run(&far, &["stat", "--json", &place(&far, "")]).assert_succeeded());
-    assert_eq!(found[0]["kind"], "folder");
+    assert_eq!(found[0]["kind"], "directory");
     // one that is missing does not hide the others
     let words = ["stat", &place(&far, "none"), &place(&far, "x")];
     let outcome =
@@ -144,7 +144,7 @@ fn mkdir_and_rm_create_and_remove_directories() {
     assert!(far.target.join("b/c/d").is_dir());
     fs::write(far.target.join("b/c/x"), "x").unwrap();
     run(&far, &["mkdir", "-p", &place(&far, "b/c/x")]).assert_failed(3, "file exists");
-    run(&far, &["rm", &place(&far, "b")]).assert_failed(1, "is a folder; use -r to remove it");
+    run(&far, &["rm", &place(&far, "b")]).assert_failed(1, "is a directory; use -r to remove it");
     run(&far, &["rm", "-r", &place(&far, "b"), &place(&far, "a")]).assert_succeeded();
     run(&far, &["rm", &place(&far, "b")]).assert_failed(3, "no such file");
     assert!(far.names().is_empty());
@@ -179,7 +179,7 @@ fn file_commands_stay_inside_the_root() {
         run(&far, &["mkdir", &new]).assert_failed(13, "leaves the root");
         run(&far, &["mkdir", "-p", &new]).assert_failed(13, "leaves the root");
     }
-    // a link is removed, and what it points at stays
+    // a link is removed, and its target stays
     run(
         &far,
         &["rm", "-r", &place(&far, "folder"), &place(&far, "absolute")],
@@ -230,12 +230,12 @@ fn ls_of_a_huge_directory_uses_little_memory() {
     found.sort();
     found.dedup();
     assert_eq!(found.len(), count);
-    // at 100 bytes an entry and more, all of them at once would show
+    // entries have 100 bytes or more, so all of them in memory would be visible
     let grown = memory_kib(far.daemon.id()) - before;
     assert!(grown < 6000, "the daemon grew by {grown} KiB");
 }
 
-/// The most memory that a process has had.
+/// Returns the peak memory of a process.
 fn memory_kib(process: u32) -> i64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status

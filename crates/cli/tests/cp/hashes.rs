@@ -1,4 +1,4 @@
-//! Hashes that others want to know, and what they are expected to be.
+//! Hashes of copied files, reported and compared with expected values.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ fn md5(path: &Path) -> String {
         .to_owned()
 }
 
-/// A folder with files of all sizes, by their paths.
+/// A directory with files of all sizes, by their paths.
 fn some_files(scratch: &Scratch) -> BTreeMap<String, PathBuf> {
     scratch.folder("tree/inner");
     let names = [
@@ -45,7 +45,7 @@ fn some_files(scratch: &Scratch) -> BTreeMap<String, PathBuf> {
     files
 }
 
-/// The MD5s that events tell, by path.
+/// Returns the MD5 hashes in events, by path.
 fn told(outcome: &Outcome) -> BTreeMap<String, String> {
     let events = assert_valid(outcome);
     let files = events.iter().filter(|event| event["type"] == "file");
@@ -74,7 +74,7 @@ fn hashes_are_printed_for_sent_and_unchanged_files() {
     let back = format!("{}/", far.near.at("back").display());
     let outcome = far.pull(&options, &["tree"], &back).assert_succeeded();
     assert_eq!(told(&outcome), expected);
-    // a copy for people tells what md5sum takes
+    // without --json, a copy prints the format of md5sum
     let outcome = far
         .push(&["--hash", "md5"], &[&source], "tree")
         .assert_succeeded();
@@ -132,7 +132,7 @@ fn hashes_are_those_of_the_bytes_at_the_target() {
     let file = far.near.file("x", 5000);
     far.push(&[], &[&file], "x").assert_succeeded();
     let right = md5(&far.target.join("x"));
-    // other bytes of the same size and time, which a copy does not look at
+    // other bytes of the same size and time, which a copy does not read
     let time = fs::metadata(&file).unwrap().modified().unwrap();
     fs::write(&file, noise(5000, 3)).unwrap();
     let handle = fs::File::options().write(true).open(&file).unwrap();

@@ -1,4 +1,4 @@
-//! Keys that take all the files, threads and sessions they can get, and hosts that have no more files to give.
+//! Keys that take as many files, threads and sessions as they can, and hosts that have no free files.
 
 use std::fs;
 use std::io::Write;
@@ -25,7 +25,7 @@ use crate::booking::Booking;
 use crate::far::Far;
 use crate::running::becomes_true;
 
-/// Lets the holder of a new key in.
+/// Allows a new key at the daemon.
 fn let_in(far: &Far, name: &str) -> Identity {
     let identity = Identity::generate();
     let key = tls::fingerprint(&identity).unwrap();
@@ -36,7 +36,7 @@ fn let_in(far: &Far, name: &str) -> Identity {
     identity
 }
 
-/// A session that has shaken hands and says nothing, unless it is refused.
+/// A session that has completed its handshake and sends nothing, unless it is refused.
 fn silent(far: &Far, identity: &Identity) -> Result<Session, Error> {
     let tcp = TcpStream::connect(("127.0.0.1", far.port))
         .map_err(|error| Error::new(Code::Network, error.to_string()))?;
@@ -47,7 +47,7 @@ fn silent(far: &Far, identity: &Identity) -> Result<Session, Error> {
     }
 }
 
-/// Asks for all that is in `folder`, and listens to nothing of it.
+/// Requests all files in `folder`, and reads no reply.
 fn ask_for(folder: &str, session: &Session) {
     let request = message::Request {
         way: Way::Send(vec![folder.into()]),
@@ -116,7 +116,7 @@ fn keys_at_their_session_limit_block_no_other_key() {
     let _turn = Turn::alone();
     let far = Far::start_after("hoarders", "ulimit -n 700");
     let mut held = Vec::new();
-    // the second key calls from the same address, which has its share, too
+    // the second key calls from the same address, which also has a limit
     for (name, holder) in [("greedy", "your key"), ("greedier", "your")] {
         let key = let_in(&far, name);
         let mut refused = 0;
@@ -176,7 +176,7 @@ fn unfinished_frames_on_many_connections_take_no_more_memory_than_the_limit() {
     let _turn = Turn::alone();
     let far = Far::start("unfinished", &["--max-memory", "256MiB"]);
     let key = let_in(&far, "greedy");
-    // what it has while it serves
+    // memory while it serves
     assert_honest_copies(&far);
     let (id, before) = (far.daemon.id(), memory(far.daemon.id()));
     let held = [(); 64].map(|()| unfinished_frame(&far, &key));
@@ -233,7 +233,7 @@ fn stalled_client_with_deep_trees_blocks_no_other_key() {
     let folder = far.target.join("deep");
     let deepest = folder.join("level/".repeat(DEPTH));
     fs::create_dir_all(&deepest).unwrap();
-    // more than is listed ahead, so that the listing stays down there
+    // more than is listed ahead, so that the walk waits inside the tree
     for nth in 0..12_000 {
         fs::write(deepest.join(nth.to_string()), "").unwrap();
     }
@@ -263,7 +263,7 @@ fn stalled_client_with_deep_trees_blocks_no_other_key() {
     assert_no_file_was_missing(far);
 }
 
-/// Honest clients that work say so in the counter, which does not change here.
+/// Clients that do work increase the counter, which does not change here.
 #[test]
 fn client_that_only_says_that_it_is_there_is_ended() {
     let far = Far::start("idle-client", &[]);
@@ -304,7 +304,7 @@ fn client_that_only_says_that_it_is_there_is_ended() {
     assert_honest_copies(&far);
 }
 
-/// Leaves the process `id` no file but those that are open, or takes that back.
+/// Limits the process `id` to the files that it has open, or removes that limit.
 fn limit_files(id: u32, current: Option<u64>) {
     let maximum = getrlimit(Resource::Nofile).maximum;
     let current = current.or(maximum);
@@ -323,7 +323,7 @@ fn ticks(id: u32) -> u64 {
         .sum()
 }
 
-/// Processor time of two seconds in which a process can accept none of the calls to `port`.
+/// Returns the processor time of two seconds in which a process cannot accept calls to `port`.
 fn ticks_without_files(id: u32, port: u16) -> u64 {
     limit_files(id, Some(3));
     let calls: Vec<_> = (0..20)
@@ -341,7 +341,7 @@ fn ticks_without_files(id: u32, port: u16) -> u64 {
 fn daemon_without_file_descriptors_keeps_running_idle() {
     let _turn = Turn::alone();
     let mut far = Far::start("no-files", &[]);
-    // it has begun to take calls
+    // it has begun to accept connections
     assert_honest_copies(&far);
     let spent = ticks_without_files(far.daemon.id(), far.port);
     far.daemon.says("cannot accept a connection");

@@ -1,4 +1,4 @@
-//! Holes: what is not there is not sent, and is not there on the other side, either.
+//! Sparse files: holes are not sent, and stay holes at the target.
 
 use std::fs;
 use std::ops::Range;
@@ -24,7 +24,7 @@ fn holey(scratch: &Scratch, name: &str, len: u64, parts: &[(u64, u64)]) -> PathB
     path
 }
 
-/// Where the file at `path` has data.
+/// Returns the ranges with data of the file at `path`.
 fn data(path: &Path) -> Vec<Range<u64>> {
     let file = fs::File::open(path).unwrap();
     let len = file.metadata().unwrap().len();
@@ -38,7 +38,7 @@ fn allocated(path: &Path) -> u64 {
 /// File systems count the blocks that map a file. A file written in more pieces has more of them than its source.
 const INDEX: u64 = 16 << 10;
 
-/// Bytes in the parts that have some.
+/// Bytes in the ranges with data.
 fn bytes(path: &Path) -> Vec<Vec<u8>> {
     let file = fs::File::open(path).unwrap();
     let read = |part: Range<u64>| {
@@ -58,7 +58,7 @@ fn moved(outcome: &Outcome) -> u64 {
     summary["bytes_moved"].as_u64().unwrap()
 }
 
-/// Insists that the two files are the same, holes included.
+/// Asserts that the two files are the same, holes included.
 fn assert_same(one: &Path, other: &Path) {
     let (old, new) = (fs::metadata(one).unwrap(), fs::metadata(other).unwrap());
     assert_eq!((old.len(), old.mtime()), (new.len(), new.mtime()));
@@ -94,7 +94,7 @@ fn only_the_data_of_sparse_files_is_sent() {
     assert_eq!(moved(&outcome), 0);
 }
 
-/// The name of a file, its bytes, and where it has data.
+/// Name of a file, its bytes, and its ranges with data.
 type Shape = (&'static str, u64, &'static [(u64, u64)]);
 
 #[test]

@@ -1,4 +1,4 @@
-//! Files that are written where they will stay, or in a folder of their own until they are whole.
+//! Files that are written in place, or in a separate directory until they are complete.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -65,7 +65,7 @@ fn inplace_resume_detects_changed_ranges() {
     let place = far.target.join("x");
     killed(&far, &["--inplace"], &file, &far.target);
     let changed = fs::File::options().write(true).open(&place).unwrap();
-    changed.write_all_at(b"somebody was here", 1000).unwrap();
+    changed.write_all_at(b"another writer wrote", 1000).unwrap();
     let outcome = far
         .push(&["--json", "--inplace"], &[&file], "x")
         .assert_succeeded();
@@ -101,7 +101,7 @@ fn inplace_replaces_entries_of_any_type_correctly() {
         assert!(tree(&folder) == tree(&there));
         fs::rename(far.near.at("kept"), there.join("kept")).unwrap();
     }
-    // a file that is half written is newer than its source
+    // a partially written file is newer than its source
     far.push(&["--inplace", "--update"], &[&folder], "folder")
         .assert_failed_to_parse();
 }
@@ -153,6 +153,6 @@ fn partial_dir_is_neither_copied_nor_deleted() {
     }
     for name in ["..", "a/b"] {
         far.push(&["--partial-dir", name], &[&folder], "there")
-            .assert_failed(1, "--partial-dir takes the name of a folder");
+            .assert_failed(1, "--partial-dir needs a name without slashes");
     }
 }

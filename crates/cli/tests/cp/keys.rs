@@ -22,7 +22,7 @@ fn unknown_daemon_is_refused_with_strict_and_can_be_trusted() {
         .iter()
         .find(|line| line.contains("lighthaul trust"))
         .unwrap();
-    // the sentence says what to type
+    // the message has the command to run
     let words = line
         .split('`')
         .find(|part| part.starts_with("lighthaul trust"))
@@ -65,7 +65,7 @@ fn first_key_of_a_daemon_is_trusted_and_another_is_refused() {
     let other = format!("sha256:{}", "cd".repeat(32));
     std::fs::write(&known, line.replace(&far.pin, &other)).unwrap();
     call(&[]).assert_failed(13, "another host may be answering in its place");
-    // no key of the host in between was kept
+    // the key of the attacker's host was not stored
     assert!(!std::fs::read_to_string(&known).unwrap().contains(&far.pin));
 }
 
@@ -241,7 +241,7 @@ fn malformed_line_is_logged_at_start() {
         .arg("--allowed")
         .arg(near.allowed());
     let mut daemon = Running::start(serve);
-    let line = daemon.says("no key in this line may call");
+    let line = daemon.says("no key in this line is accepted");
     assert!(line.contains("line 2") && line.contains("rot=/x"), "{line}");
     daemon.says("listening on");
 }
@@ -260,7 +260,7 @@ fn plain_needs_agreement_of_both_sides() {
     let far = Far::start("plain-refused", &[]);
     let file = far.near.file("x", 10);
     far.push(&["--plain"], &[&file], "x")
-        .assert_failed(13, "plain packets are refused there");
+        .assert_failed(13, "refuses unencrypted packets");
     assert!(far.names().is_empty());
 }
 
@@ -275,7 +275,7 @@ fn paths_outside_the_root_are_refused() {
     far.run(&[], &[file.to_str().unwrap(), &inside])
         .assert_succeeded();
     assert_eq!(far.names(), ["inside"]);
-    // a link that leads out is no way out either, in or back
+    // a link that leaves the root is refused, too, in both directions
     let secret = far.near.folder("secret");
     far.near.file("secret/known", 10);
     std::os::unix::fs::symlink(&secret, far.target.join("link")).unwrap();
@@ -291,7 +291,7 @@ fn paths_outside_the_root_are_refused() {
         far.run(&[], &[&linked, back.to_str().unwrap()])
             .assert_failed(13, "leaves the root");
     }
-    // a file takes the place of a link, not of what it points at
+    // a file replaces the link, not the target of the link
     let linked = format!("lh://127.0.0.1:{}/link", far.port);
     far.run(&[], &[file, &linked]).assert_succeeded();
     assert!(!far.target.join("link").is_symlink());

@@ -91,7 +91,7 @@ fn dry_run_reports_metadata_changes() {
         changes(&["-aX", "--json", "-n"], &source, "tree"),
         told(&[])
     );
-    // the folder whose contents are copied is one of them
+    // the directory whose contents are copied is one of them
     dress(&source, 0o711, 1_000_000_000);
     let contents = format!("{}/", source.display());
     let outcome = far.run(&["-n"], &[&contents, &far.place("tree")]);
@@ -157,16 +157,16 @@ fn entries_of_another_type_stay_without_delete_or_when_excluded() {
     let outcome = far.run(&[], &[&from, &far.place("kk")]);
     assert_eq!(outcome.code, Some(23), "{outcome:?}");
     for words in [
-        "kk/f1 is a folder, and a file replaces it; remove it, or use --delete",
-        "kk/l1 is a folder, and a link replaces it; remove it",
-        "kk/d1 is a file, and a folder replaces it; remove it",
-        "kk/d2 is a link, and a folder replaces it; remove it",
+        "kk/f1 is a directory, and a file replaces it; remove it, or use --delete",
+        "kk/l1 is a directory, and a link replaces it; remove it",
+        "kk/d1 is a file, and a directory replaces it; remove it",
+        "kk/d2 is a link, and a directory replaces it; remove it",
     ] {
         assert!(outcome.said(words), "{words}: {outcome:?}");
     }
     assert_eq!(fs::read(target.join("d1")).unwrap(), b"x");
     assert_eq!(names(&target.join("extra")), ["old"]);
-    // what a rule keeps is in the way, and the rest is deleted all the same
+    // protected files prevent the replacement, and the rest is deleted
     let options = ["--delete", "-y", "--exclude", "old"];
     fs::remove_file(target.join("extra/old")).unwrap();
     let outcome = far.run(&options, &[&from, &far.place("kk")]);

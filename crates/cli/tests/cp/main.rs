@@ -1,4 +1,4 @@
-//! The command as people use it: real processes, real files, real sockets.
+//! The command as users run it: real processes, real files, real sockets.
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 

@@ -22,15 +22,15 @@ const ALL: Keep = Keep {
     xattrs: true,
     acls: true,
 };
-/// Options that keep all of that.
+/// Options that preserve all of these.
 const KEEP: [&str; 2] = ["-aXAU", "--no-sync"];
 
-/// All that is kept of what is at `path`.
+/// Returns all metadata that a copy preserves, for `path`.
 fn extras(path: &Path) -> Extras {
     Inode::at(path).unwrap().read(ALL).unwrap().0
 }
 
-/// The same of all that is below `folder`, and of itself.
+/// Returns the same for all paths below `folder`, and for itself.
 fn all_extras(folder: &Path) -> BTreeMap<PathBuf, Extras> {
     let mut all: BTreeMap<_, _> = tree(folder)
         .into_keys()
@@ -40,9 +40,9 @@ fn all_extras(folder: &Path) -> BTreeMap<PathBuf, Extras> {
     all
 }
 
-/// Gives what is at `path` some of everything, so much that no two numbers make the same.
+/// Sets all kinds of metadata at `path`, different for each number.
 fn adorn(path: &Path, number: u32) {
-    // one that reading does not change, since it is after the last change
+    // a time that reading does not change, since it is after the last change
     let tomorrow = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap()
@@ -79,7 +79,7 @@ fn adorn(path: &Path, number: u32) {
     assert_eq!(not_kept, [], "{}", path.display());
 }
 
-/// A folder with one of each kind, each with some of everything.
+/// A directory with one entry of each kind, each with all kinds of metadata.
 fn adorned_tree(scratch: &Scratch) -> PathBuf {
     let root = scratch.folder("tree");
     fs::create_dir(root.join("folder")).unwrap();
@@ -134,7 +134,7 @@ fn metadata_is_not_preserved_without_options() {
         assert_eq!(extras.owner, Some((0, 0)), "{}", path.display());
         assert_eq!(extras.xattrs, [], "{}", path.display());
     }
-    // whose rights are those of another owner now
+    // the permissions are those of another owner now
     dress(&source.join("folder/set-id"), 0o755, 5);
     dress(&far.target.join("copy/folder/set-id"), 0o755, 5);
     assert_eq!(tree(&far.target.join("copy")), tree(&source));
@@ -156,10 +156,10 @@ fn unchanged_files_get_their_metadata() {
     assert_eq!(summary["unchanged"], summary["entries"], "{summary}");
     assert_eq!(summary["bytes_moved"], 0, "{summary}");
     assert_eq!(all_extras(&far.target.join("copy")), all_extras(&source));
-    // and what the source does not have any more goes
+    // metadata that the source no longer has is removed
     let file = source.join("small");
     let mut plain = extras(&file);
-    // but for what the system itself may have set
+    // except attributes that the system may have set
     plain
         .xattrs
         .retain(|(name, _)| name.starts_with(b"trusted."));
@@ -189,7 +189,7 @@ fn unsupported_metadata_is_reported_once_per_kind() {
     let inside = Path::new(&inside).join("copy");
     assert_eq!(tree(&inside).len(), tree(&source).len());
     assert_eq!(fs::metadata(inside.join("small")).unwrap().uid(), 4000);
-    // the same where the receiver is the one that types
+    // the same for a pull
     let far = Far::start("extras-ramfs-pull", &[]);
     fs::rename(&source, far.target.join("tree")).unwrap();
     let back = far.near.folder("back");

@@ -1,4 +1,4 @@
-//! Modes that forbid what a copy must do, and those that lend rights.
+//! Modes that forbid operations of a copy, and set-ID modes.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
@@ -10,7 +10,7 @@ use crate::far::{Far, USER};
 use crate::scratch::{dress, look, noise, tree};
 use crate::stage::is_skipped;
 
-/// Modes that keep an owner who is not root from reading or writing.
+/// Modes that deny reading or writing to an owner other than root.
 const CLOSED: [u32; 5] = [0o444, 0o400, 0o555, 0o200, 0];
 
 #[test]
@@ -109,9 +109,9 @@ fn set_id_bits_are_kept_only_with_the_owner() {
         for name in ["user", "group", "empty"] {
             assert_eq!(mode(far.target.join(target).join(name)), 0o755, "{name}");
         }
-        assert_eq!(mode(far.target.join(target)), 0o2755, "of a folder");
+        assert_eq!(mode(far.target.join(target)), 0o2755, "of a directory");
     }
-    // and with its owner its rights come
+    // preserving the owner also preserves the set-ID bits
     far.push(&["-a"], &[&source], "b").assert_succeeded();
     assert_eq!(tree(&far.target.join("b")), tree(&source));
 }
@@ -159,13 +159,13 @@ fn contents_copy_sets_the_metadata_of_the_directory() {
     }
     let outcome = far.run(&["-aX", "-n"], &[&place, &far.place("old")]);
     assert_eq!(outcome.assert_succeeded().out, [""; 0]);
-    // no more than what is asked for
+    // nothing beyond the request
     far.run(&[], &[&place, &far.place("plain")])
         .assert_succeeded();
     assert_eq!(look(&far.target.join("plain")), look(&source));
     let plain = extras(&far.target.join("plain"));
     assert_eq!((plain.owner, plain.xattrs.len()), (Some((0, 0)), 0));
-    // a folder that was there may have others in it
+    // a directory that was there may have others in it
     let shared = far.target.join("shared");
     fs::create_dir(&shared).unwrap();
     dress(&shared, 0o1777, 1_000_000_000);

@@ -1,4 +1,4 @@
-//! Files that have several names, and names that are no good elsewhere.
+//! Files that have several names, and names that are invalid elsewhere.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -34,7 +34,7 @@ fn hard_links_are_preserved_in_both_directions_and_sent_once() {
             fs::hard_link(&empty, folder.join(format!("{name}-empty"))).unwrap();
         }
     }
-    // a name outside of what is copied
+    // a name outside the copied tree
     fs::hard_link(&small, far.near.at("outside")).unwrap();
     dress(&folder.join("b"), 0o750, 1_500_000_000);
     let one_each = |root: &Path| {
@@ -53,7 +53,7 @@ fn hard_links_are_preserved_in_both_directions_and_sent_once() {
     let copy = far.target.join("copy");
     assert_eq!(tree(&copy), tree(&folder));
     one_each(&copy);
-    // a second time there is nothing to do
+    // a second copy has nothing to do
     let outcome = far
         .push(&["-H", "--json"], &[&folder], "copy")
         .assert_succeeded();
@@ -63,7 +63,7 @@ fn hard_links_are_preserved_in_both_directions_and_sent_once() {
         (&0.into(), &again["entries"])
     );
     one_each(&copy);
-    // what came apart becomes one again, without a byte
+    // separate files become hard links again, without sending a byte
     fs::remove_file(copy.join("c-small")).unwrap();
     fs::write(copy.join("c-small"), "another").unwrap();
     fs::remove_file(copy.join("z-large")).unwrap();
@@ -77,7 +77,7 @@ fn hard_links_are_preserved_in_both_directions_and_sent_once() {
         .assert_succeeded();
     assert_eq!(tree(&back), tree(&folder));
     one_each(&back);
-    // unless asked for, each is a file
+    // without -H, each name is a file
     far.push(&[], &[&folder], "apart").assert_succeeded();
     let apart = far.target.join("apart");
     assert_eq!(tree(&apart), tree(&folder));

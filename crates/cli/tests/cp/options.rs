@@ -52,11 +52,8 @@ fn summary_says_verified_only_for_compared_files() {
         verified(&["--verify=none"], "NOT verified (--verify=none)"),
         false
     );
-    assert_eq!(
-        verified(&[], "nothing to move, what was moved is verified"),
-        true
-    );
-    assert_eq!(verified(&["-c"], "nothing to move, verified"), true);
+    assert_eq!(verified(&[], "up to date"), true);
+    assert_eq!(verified(&["-c"], "up to date, verified"), true);
 }
 
 #[test]
@@ -135,7 +132,7 @@ fn usage_errors_are_reported_before_connecting() {
     far.run(&[], &[&place, "lh://other/x", "here/"])
         .assert_failed(1, "must be on one host");
     far.run(&[], &[file, "lh://no-path"])
-        .assert_failed(1, "should read lh://HOST[:PORT]/PATH");
+        .assert_failed(1, "write lh://HOST[:PORT]/PATH");
     for (option, value) in [
         ("--rate", "0"),
         ("--rate", "0b/s"),

@@ -1,12 +1,12 @@
-//! Networks that go and come back.
+//! Networks that fail and return.
 
 use crate::far::Far;
 use crate::running::Running;
 use crate::scratch::names;
 use crate::stage::Stage;
 
-/// Pushes or pulls over a path that is gone for so many seconds in the middle, as often as the command
-/// tries by itself.
+/// Pushes or pulls over a path that fails for some seconds in the middle, as often as the command
+/// retries by itself.
 fn assert_survived(name: &str, seconds: &str, pull: bool) {
     let Some(stage) = Stage::pair(name, "rate = \"100Mb/s\"\nrtt = \"20ms\"") else {
         return;

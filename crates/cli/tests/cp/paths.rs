@@ -1,4 +1,4 @@
-//! Copies over paths that lose, block, narrow and fall silent.
+//! Copies over paths that lose packets, block UDP, have a small MTU or fail.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ fn begin(far: &Far, file: &Path, pull: bool, options: &[&str]) -> Running {
     Running::start(far.copy(&options, &[&paths[0], &paths[1]]))
 }
 
-/// Insists on a whole copy; answers its first and its last event.
+/// Asserts that the copy is complete. Returns its first and its last event.
 fn assert_whole(
     far: &Far,
     file: &Path,
@@ -99,7 +99,7 @@ fn blocked_udp_falls_back_to_tcp_with_a_warning() {
         let file = far.near.file("x", 3_000_000);
         let outcome = begin(&far, &file, pull, &[]).finish();
         let (start, _, err) = assert_whole(&far, &file, pull, outcome);
-        // blocked is the way of the data, or the way back of what is said about it
+        // the path of the data is blocked, or that of the replies
         let is_way_of_data = (host == "b") != pull;
         assert!(
             falls_back(&err) || !is_way_of_data,
@@ -127,7 +127,7 @@ fn udp_blocked_during_a_copy_falls_back_to_tcp() {
         let stage = far.near.stage.as_ref().unwrap();
         stage.block(if pull { "a" } else { "b" }, "meta l4proto udp");
         let (_, summary, err) = assert_whole(&far, &file, pull, copy.finish());
-        // a sender that is far away says so there
+        // a remote sender reports it there
         assert!(falls_back(&err) || pull, "{err:?}");
         // at 40 Mb/s the rest alone would have taken six seconds more
         assert!(summary["moving_s"].as_f64().unwrap() < 40.0, "{summary}");
@@ -211,10 +211,10 @@ fn silent_path_times_out_and_leaves_nothing() {
     }
     let outcome = copy.finish();
     assert_eq!(outcome.code, Some(30), "{outcome:?}");
-    // a far side that says nothing is given up after twenty seconds, unless --stall-timeout says otherwise
+    // a silent peer is given up after twenty seconds, unless --stall-timeout is given
     let silent = outcome.time.as_secs();
     assert!((18..30).contains(&silent), "given up after {silent} s");
-    far.daemon.says("the sender was silent for");
+    far.daemon.says("no data from the sender for");
     assert!(names(&far.target).is_empty());
     // the host can no longer be reached
     let outcome = begin(&far, &file, false, &[]).finish();

@@ -94,7 +94,7 @@ fn directories_keep_an_inherited_set_group_id_bit() {
     far.push(&["-a"], &[Path::new(&contents)], "shared/")
         .assert_succeeded();
     assert_eq!(like("."), (0o2755, group));
-    // a key that may set such bits takes them away where the source has none
+    // a key that may set such bits also removes them if the source has none
     allow(&far, &["--special"]);
     far.push(&[], &[&tree], "shared/").assert_succeeded();
     assert_eq!(like("tree/in").0, 0o755);
@@ -107,7 +107,7 @@ fn special_files_are_replaced_only_with_replace_special() {
     let file = far.near.file("x", 100);
     let fifo = |path: &Path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
     let at = |path: &Path| fs::symlink_metadata(path).unwrap().file_type();
-    // there and here, by itself, in a tree, and as what --delete would remove
+    // remote and local, alone, in a tree, and as an entry that --delete would remove
     let there = far.target.join("pipe");
     fifo(&there);
     far.push(&[], &[&file], "pipe")
@@ -132,7 +132,7 @@ fn special_files_are_replaced_only_with_replace_special() {
         outcome.said("tree/pipe was not deleted: it is a FIFO"),
         "{outcome:?}"
     );
-    // a key that may not, asks in vain; one that may still has to ask
+    // a key without the right is refused; a key with it still needs the option
     far.push(&["--replace-special"], &[&file], "pipe")
         .assert_failed(3, "your key has no right to replace it");
     let mut rm = far.near.lighthaul(&["rm", "--pin", &far.pin, "--key"]);
@@ -193,7 +193,7 @@ fn serve_requires_root() {
     let far = Far::start("rootless", &[]);
     far.near
         .run(far.near.lighthaul(&["serve", "--listen", "127.0.0.1:0"]))
-        .assert_failed(1, "say which folder to serve: --root DIR");
+        .assert_failed(1, "--root DIR is required: the directory to serve");
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn trust_replaces_a_key_only_with_replace() {
         fs::read_to_string(&known).unwrap(),
         format!("{second} host\n")
     );
-    // a line that makes no sense does not make its host a new one
+    // a malformed line does not make its host unknown
     let name = format!("127.0.0.1:{}", far.port);
     fs::write(&known, format!("sha256:12 {name}\n")).unwrap();
     let file = far.near.file("x", 10);

@@ -1,4 +1,4 @@
-//! Strangers who ask a scheduler and never read what it answers.
+//! Unknown clients that send requests to a scheduler and never read the responses.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
@@ -15,8 +15,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_
 use crate::booking::Booking;
 use crate::running::{Ends, becomes_true};
 
-/// Prints its numbers: how long `/healthz` and bookings took, and the memory of the scheduler. Every honest call must be
-/// answered in either build; what it may take is judged with optimization alone, since the attack runs on the same
+/// Prints its numbers: durations of `/healthz` and bookings, and the memory of the scheduler. Each honest call must be
+/// answered in both builds. Durations are checked with optimization only, since the attack runs on the same
 /// processors and is as busy.
 #[test]
 fn pipelining_connections_that_never_read_delay_no_client() {
@@ -74,7 +74,7 @@ fn at_most(mut times: Vec<Duration>) -> Duration {
     times[times.len() * 9 / 10 - 1]
 }
 
-/// Keeps connections from many addresses full of requests, and opens those again that were ended.
+/// Keeps connections from many addresses full of requests, and reopens closed ones.
 fn attack(address: SocketAddr, part: u8, is_over: &AtomicBool, sent: &AtomicU64) {
     let each = CONNECTIONS / usize::from(THREADS);
     let open = |nth: usize| from(Ipv4Addr::new(127, 9, part, (nth % 250 + 1) as u8), address);
@@ -131,5 +131,5 @@ const CONNECTIONS: usize = 1024;
 const THREADS: u8 = 4;
 /// Interval of the requests of an honest client.
 const PROBES: usize = 30;
-/// Time that an honest caller waits for the next octets of an answer.
+/// Timeout of an honest client for the next octets of a response.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -68,7 +68,7 @@ fn policy_file_is_reloaded() {
     becomes_true("ada may book again", || far.books(&ada));
     assert!(!far.books(&ben));
 
-    // in a file that cannot be read at all, nobody's policy can be told from another's
+    // in an unreadable file, the policy of each identity is unknown
     far.write("[identity.ada\n");
     let line = far.booking.says("the previous policies stay in force");
     assert!(line.contains("line 1, column 14: "), "{line}");
@@ -105,7 +105,7 @@ fn topology_and_policies_of_the_readme_are_valid() {
     let options: Vec<_> = options.iter().map(String::as_str).collect();
     let booking = Booking::over(near, &topology, &options);
     let later = unix_nanos() / 1_000_000_000 + 3600;
-    // whom the issuer knows as ada is ada@idp.example.org here
+    // the subject ada of the issuer is the identity ada@idp.example.org here
     let ada = signed(&key, ISSUER, "lighthaul", later);
     let eve = booking.token("eve", "user");
     let book = |token: &str, packets: &str| {
@@ -119,7 +119,7 @@ fn topology_and_policies_of_the_readme_are_valid() {
     for (token, packets) in [(&ada, "udp 10.1.0.2 5000"), (&eve, "udp 10.2.0.2 5000")] {
         book(token, packets).assert_failed(13, "does not permit packets");
     }
-    // at one time no more than that for all reservations together
+    // the limit holds for all reservations at one time together
     let next = book(&eve, "udp 10.1.0.3 5000").assert_succeeded();
     let end = one(&booked)["promised_end"].as_str().unwrap().to_owned();
     assert!(

@@ -1,4 +1,4 @@
-//! Promises that the help of `scheduler`, `book` and `stream --late` makes.
+//! Behavior that the help of `scheduler`, `book` and `stream --late` promises.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -20,12 +20,12 @@ use crate::booking::{Booking, one};
 use crate::far::{Far, Near};
 use crate::running::{Running, becomes_true};
 
-/// The words of a line, each of them an argument.
+/// Splits a line into arguments.
 fn words(line: &str) -> Vec<&str> {
     line.split(' ').collect()
 }
 
-/// Asks for a reservation or a quote from Paris to Milan, without a margin, as JSON.
+/// Requests a reservation or a quote from Paris to Milan, without a margin, as JSON.
 pub(crate) fn ask(booking: &Booking, token: &str, line: &str) -> Value {
     let line = format!("{line} --json --margin 0");
     one(&booking.run(token, &words(&line)).assert_succeeded())
@@ -39,7 +39,7 @@ pub(crate) fn rates(granted: &Value) -> Vec<u64> {
         .collect()
 }
 
-/// When a grant begins; text of one form, so that it compares as time does.
+/// Returns the start of a grant. Its text has a fixed form, so it compares like the time.
 fn begins(granted: &Value) -> String {
     granted["steps"][0]["from"].as_str().unwrap().to_owned()
 }
@@ -56,7 +56,7 @@ fn answering(body: String) -> SocketAddr {
             );
             let lines = BufReader::new(&tcp).lines().map_while(Result::ok);
             lines.take_while(|line| !line.is_empty()).for_each(drop);
-            // a caller that is gone needs no answer
+            // a client that has disconnected needs no response
             tcp.write_all((head + &body).as_bytes()).ok();
         }
     });
@@ -233,7 +233,7 @@ fn authority(path: &Path) -> Issuer<'static, KeyPair> {
     Issuer::new(params, key)
 }
 
-/// A topology of one link, in a file, and where it is.
+/// A topology of one link, in a file, and its path.
 fn one_link(near: &Near, more: &str) -> PathBuf {
     let path = near.at("network.toml");
     let link = "[[link]]\nfrom = \"paris\"\nto = \"milan\"\ncapacity = \"1Gb/s\"\n";
@@ -350,7 +350,7 @@ fn lowest_and_fixed_rates_change_the_grant() {
     let next = ask(&booking, &ada, next);
     assert_eq!([rates(&early), rates(&next)], [[750], [400]]);
     assert!(begins(&next) > begins(&early), "{next}");
-    // 250 Mb/s are free beside the first, 600 beside the second, all behind them
+    // 250 Mb/s are free during the first, 600 during the second, and all after them
     let quote = |more: &str| {
         let line = format!("quote paris milan --size 40GB{more}");
         rates(&ask(&booking, &ada, &line))
@@ -363,7 +363,7 @@ fn lowest_and_fixed_rates_change_the_grant() {
     assert_eq!(quote(" --rate-max 600Mb/s"), [250, 600]);
 }
 
-/// Returns the waiting reservation that goes first when the one before is canceled: 0, or 1 if it is the later one,
+/// Returns the waiting reservation that is moved first when the one before is canceled: 0, or 1 for the later one,
 /// which has this priority.
 fn first_to_go(booking: &Booking, token: &str, priority: &str) -> usize {
     let before = ask(booking, token, "book paris milan --size 12GB");
@@ -467,7 +467,7 @@ fn topology_and_policy_errors_name_line_and_column() {
     ));
 }
 
-/// A program that speaks for a device: it notes what it hears in a file, and agrees to it.
+/// A driver program of a device: it records its requests in a file and confirms them.
 pub(crate) fn device(near: &Near) -> (PathBuf, PathBuf) {
     let (program, heard) = (near.at("device"), near.at("heard"));
     let script = format!(
@@ -517,7 +517,7 @@ fn device_gets_the_packets_of_the_circuit() {
     hears("udp 10.0.0.2/32 5000-5000", 100_000_000);
     let cancelled = booking.run(&ada, &["cancel", &booked["id"].to_string()]);
     cancelled.assert_succeeded();
-    // without the option they are all, which only an operator may have
+    // without the option, the reservations of all owners are listed, which needs an operator
     book(&ada, &packets[..2])
         .assert_failed(13, "does not permit packets \"all\", only to: 10.0.0.0/8");
     book(&olga, &packets[..2]).assert_succeeded();
@@ -527,7 +527,7 @@ fn device_gets_the_packets_of_the_circuit() {
     book(&ada, &bad).assert_failed_to_parse();
 }
 
-/// Carries 2000 messages over a rate at which most of them become older than 200 ms; the report, and the file of what
+/// Sends 2000 messages at a rate at which most become older than 200 ms. Returns the report and the file of those that
 /// arrived.
 fn carried_late(far: &Far, late: &[&str]) -> (Value, Vec<String>) {
     let source = far.near.at("lines");
@@ -564,7 +564,7 @@ fn late_messages_are_delivered_or_dropped_as_asked() {
     let unread = count(&report, "unread");
     assert_eq!(delivered + late + lost + unread, 2000, "{report}");
     assert!(delivered > 0 && late > 0, "{report}");
-    // what arrives is no older than it may be, but for the moment until it is handed on
+    // delivered messages meet the deadline, plus the time until they are written
     assert!(count(&report, "latency_max_us") <= 250_000, "{report}");
     let distinct: BTreeSet<_> = arrived.iter().collect();
     assert_eq!(

@@ -1,5 +1,5 @@
-//! A name appears only over bytes that both sides have compared in this very run: whatever has become of the source,
-//! of the partial file or of its journal since an earlier run was interrupted.
+//! A file gets its name only after both sides have compared its bytes in this run. The source, the partial file or its
+//! journal may have changed since an earlier run was interrupted.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -15,7 +15,7 @@ use crate::scratch::{look, names, noise, tree};
 /// Bytes of the file, of which about a quarter has arrived when the copy is interrupted.
 const LEN: u64 = 24 << 20;
 
-/// Returns names and content that an interrupted copy of `x` left in the target folder.
+/// Returns names and content that an interrupted copy of `x` left in the target directory.
 struct Leavings {
     far: Far,
     source: PathBuf,
@@ -40,7 +40,7 @@ impl Leavings {
         Self { far, source, files }
     }
 
-    /// Puts back what was left.
+    /// Restores the files that the interrupted copy left.
     fn restore(&self) {
         for name in names(&self.far.target) {
             fs::remove_file(self.far.target.join(name)).unwrap();
@@ -50,7 +50,7 @@ impl Leavings {
         }
     }
 
-    /// The path of the journal, or of the partial file.
+    /// Returns the path of the journal, or of the partial file.
     fn path(&self, journal: bool) -> PathBuf {
         let is_it = |name: &&String| name.ends_with(".journal") == journal;
         let mut names = self.files.iter().map(|(name, _)| name);
@@ -65,7 +65,7 @@ impl Leavings {
         self.path(true)
     }
 
-    /// Insists that the same copy succeeds, and that the target has what the source has.
+    /// Asserts that the same copy succeeds, and that the target equals the source.
     fn ends_right(&self, options: &[&str], what: &str) {
         self.far
             .push(options, &[&self.source], "x")
@@ -76,7 +76,7 @@ impl Leavings {
     }
 }
 
-/// Other bytes in the place of `file`, with the same size and time.
+/// Replaces the bytes of `file` by others, with the same size and time.
 fn swap(file: &Path) {
     let time = fs::metadata(file).unwrap().modified().unwrap();
     fs::write(file, noise(LEN, 77)).unwrap();
@@ -118,7 +118,7 @@ fn resume_detects_a_replaced_source_of_equal_size_and_time() {
 
 #[test]
 fn source_that_changes_during_a_copy_is_not_published() {
-    // at hand before the copy begins, which takes no more than five seconds
+    // ready before the copy begins, which takes at most five seconds
     let bytes = noise(LEN, 78);
     let rewrite = |file: &Path| {
         let time = fs::metadata(file).unwrap().modified().unwrap();
@@ -148,7 +148,7 @@ fn source_that_changes_during_a_copy_is_not_published() {
             assert!(outcome.said("changed"), "{what}: {outcome:?}");
             assert_ne!(outcome.code, Some(0), "{what}: {outcome:?}");
             assert!(!far.target.join("x").exists(), "{what}");
-            // the same command then copies what is there now
+            // the same command then copies the current content
             far.push(&[], &[&source], "x").assert_succeeded();
             assert!(look(&source) == look(&far.target.join("x")), "{what}");
         }
@@ -173,7 +173,7 @@ fn target_in_place_that_is_replaced_during_a_copy_is_not_verified() {
         outcome.said("another process has replaced the file"),
         "{outcome:?}"
     );
-    // what replaced it is as it was
+    // the file that replaced it is unchanged
     assert!(fs::read(&there).unwrap() == bytes);
 }
 
@@ -238,7 +238,7 @@ fn resume_survives_any_journal() {
     let left = Leavings::of("proof-journal", &[]);
     let whole = fs::read(left.journal()).unwrap();
     let other = {
-        // of another file that has the same size and time
+        // the journal of another file with the same size and time
         let left = Leavings::of("proof-journal-other", &[]);
         fs::read(left.journal()).unwrap()
     };

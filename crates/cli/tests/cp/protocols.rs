@@ -1,4 +1,4 @@
-//! Copies by each protocol, and behavior where a peer or a path lacks one.
+//! Copies by each protocol, and behavior if a peer or a path does not support one.
 
 use std::fs;
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ use crate::schema::assert_valid;
 use crate::scratch::{dress, look, tree};
 use crate::stage::Stage;
 
-/// A session at `far` for the caller that it lets in.
+/// A session at `far` for the client that it allows.
 fn meet(far: &Far) -> Session {
     let identity = Identity::load_or_generate(&far.near.key()).unwrap();
     call("127.0.0.1", far.port, &identity).unwrap()
@@ -82,7 +82,7 @@ fn vbtp_follows_the_vector() {
         for outcome in [pushed, pulled.assert_succeeded()] {
             let events = assert_valid(&outcome);
             assert_eq!(events[0]["protocol"], "vbtp");
-            // 13.5 MB: 2.5 MB in the first step, the rest in 0.22 s, but for the heads
+            // 13.5 MB: 2.5 MB in the first step, the rest in 0.22 s, without the headers
             let seconds = events.last().unwrap()["moving_s"].as_f64().unwrap();
             assert!(seconds > 0.41, "{seconds} s is faster than the circuit");
         }
@@ -91,24 +91,24 @@ fn vbtp_follows_the_vector() {
         far.push(options, &[&source], "x").assert_failed(1, words);
     };
     wrong(&["--protocol", "vbtp"], "give it with --trc");
-    wrong(&["--protocol", "tcp", "--trc", vector], "leave --trc out");
+    wrong(&["--protocol", "tcp", "--trc", vector], "omit --trc");
     wrong(&["--trc", "0s-2s 4Mb/s, 1s-5s 9Mb/s"], "step 2");
     wrong(&["--trc", "0s-2s 0Mb/s"], "step 1");
 }
 
 #[test]
 fn auto_reports_its_choice_and_reason() {
-    // the choice is by what is measured of the path
+    // the choice depends on the measured path
     let _turn = Turn::alone();
     let far = Far::start("auto", &[]);
     let file = far.near.file("x", 3_000_000);
-    // on a busy machine loopback loses datagrams, and who loses some is not to choose TCP
+    // on a busy machine loopback loses datagrams, and the choice with losses is not TCP
     let shared = &["tcp", "sabul-swift"][..];
     for (options, names) in [(&["--shared"][..], shared), (&["--no-udp"], &["ptcp"])] {
         let name = names[0];
         let options = [&["--protocol", "auto", "--json"], options].concat();
         let pushed = far.push(&options, &[&file], name).assert_succeeded();
-        // one that is in place already is over before anything is chosen
+        // a copy without anything to send ends before the choice
         let back = far.near.at(&format!("back-{name}"));
         let pulled = far.pull(&options, &[name], back.to_str().unwrap());
         assert!(look(&back) == look(&file), "{name}");
@@ -183,15 +183,18 @@ fn join_without_proof_is_refused() {
         number: 200,
         ..right
     };
-    // that session does not wait for any, whatever is right about it
+    // that session does not expect any further connection
     for join in [wrong, elsewhere, beyond, right] {
         let joining = meet(&far);
         joining.say(&Message::Join(join)).unwrap();
         let error = joining.hear::<Message>().unwrap_err();
         assert_eq!(error.code, Code::Permission, "{error}");
-        assert_eq!(error.text, "no session there is yours to join");
+        assert_eq!(
+            error.text,
+            "the daemon there has no session that this connection may join; start the copy again"
+        );
     }
-    // connections that never join take nothing from those that do
+    // connections that never join do not delay those that do
     let _idle: Vec<_> = (0..5)
         .map(|_| TcpStream::connect(("127.0.0.1", far.port)).unwrap())
         .collect();
@@ -221,7 +224,7 @@ fn ptcp_survives_the_loss_of_a_connection() {
         let mut copy = Running::start(far.copy(&options, &paths));
         copy.prints("\"type\":\"progress\"");
         let stage = far.near.stage.as_ref().unwrap();
-        // the last that was called is no first connection
+        // the last connection is not the first one of its session
         let cut = "port=$(ss -Htn state established | awk '{print $3}' | sed 's/.*://' | sort -n | tail -1)
             nft add table inet test
             nft 'add chain inet test out { type filter hook output priority 0; }'

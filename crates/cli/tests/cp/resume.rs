@@ -14,15 +14,15 @@ use crate::scratch::{dress, look, names, tree};
 
 /// Bytes of a file that takes some objects of 4 MiB, and about ten seconds.
 const LEN: u64 = 40 << 20;
-/// Options that make it so.
+/// Options of a copy that takes that long.
 pub(crate) const SLOWLY: [&str; 3] = ["--json", "--rate", "40Mb/s"];
 
-/// Starts a copy and waits until some of it is proved on the receiving side.
+/// Starts a copy and waits until the receiver's journal has a part of it.
 fn stopped_halfway(far: &Far, source: &str, target: &str, folder: &Path) -> Running {
     stopped_at(far, &SLOWLY, &[source, target], folder)
 }
 
-/// The same of a copy with other `options`.
+/// Does the same with other `options`.
 pub(crate) fn stopped_at(far: &Far, options: &[&str], paths: &[&str], folder: &Path) -> Running {
     let mut copy = Running::start(far.copy(options, paths));
     copy.prints("\"type\":\"progress\"");
@@ -42,7 +42,7 @@ fn summary(outcome: &Outcome) -> Value {
     outcome.event("summary")
 }
 
-/// Insists that `outcome` is a success that moved less than `bytes`.
+/// Asserts that `outcome` is a success that sent less than `bytes`.
 fn moved_less(outcome: Outcome, bytes: u64) {
     let outcome = outcome.assert_succeeded();
     let moved = summary(&outcome)["bytes_moved"].as_u64().unwrap();
@@ -142,14 +142,14 @@ fn summary_counts_all_attempts() {
     assert!(outcome.said("retrying in 1 s"), "{outcome:?}");
     let summary = summary(&outcome);
     let number = |name: &str| summary[name].as_f64().unwrap();
-    // what came last before the connection was lost may not have been told
+    // the last data before the loss of the connection may not be in the journal
     let all = (LEN + (1 << 20)) as f64;
     assert!(number("bytes_moved") > 0.95 * all, "{summary}");
     // at most 40 Mb/s, and a second's pause
     let at_least = number("bytes_moved") * 8.0 / 40e6;
     assert!(number("elapsed_s") > at_least, "{summary}");
     assert!(number("moving_s") > at_least, "{summary}");
-    // the folder and its first file were put in place by the first try
+    // the first attempt published the directory and its first file
     assert_eq!(summary["unchanged"], 0, "{summary}");
     assert!(look(&inside.join("x")) == look(&folder.join("x")));
 }
@@ -220,7 +220,7 @@ fn damaged_journal_is_used_up_to_its_last_complete_record() {
         .write(true)
         .open(inside.join(journal))
         .unwrap();
-    // the second record, and a tear in what follows
+    // the second record, and a torn record after it
     journal.write_all_at(b"x", 40 + 22 + 3).unwrap();
     moved_less(far.push(&["--json"], &[&file], "x"), LEN - (4 << 20) + 1);
     assert!(look(&inside.join("x")) == look(&file));
@@ -252,7 +252,7 @@ fn second_copy_moves_nothing_and_repairs_modes() {
     );
     assert_eq!(summary["unchanged"], summary["entries"], "{summary}");
     assert_eq!(tree(&folder), tree(&far.target.join("copy")));
-    // what did change is sent, and nothing else
+    // only the changes are sent
     dress(&files[2], 0o640, 1_000_000_000);
     let outcome = far.push(&["--json"], &[&folder], "copy").assert_succeeded();
     assert_eq!(self::summary(&outcome)["bytes_moved"], 70_000);
@@ -273,7 +273,7 @@ fn copy_stops_at_stop_at_and_resumes() {
     stopped.assert_failed(30, "stopped at the time of --stop-at");
     assert!(!far.target.join("copy").exists());
     let went_on = far.push(&["--json"], &[&file], "copy").assert_succeeded();
-    // 5 MB each second, less what it took to begin
+    // 5 MB each second, without the start-up
     moved_less(went_on, 25_000_000);
     assert!(look(&far.target.join("copy")) == look(&file));
 }

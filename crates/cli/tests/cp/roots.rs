@@ -11,7 +11,7 @@ use lighthaul_io::host::wait::pause;
 use crate::far::Far;
 use crate::scratch::names;
 
-/// Swaps the folder `d` in `root` with the link `s` now and then, until told to stop.
+/// Swaps the directory `d` in `root` with the link `s` now and then, until told to stop.
 fn swap(root: &Path, seed: u64, stop: &AtomicBool) {
     let folder = fs::File::open(root).unwrap();
     let mut rng = Rng::new(seed);

@@ -1,4 +1,4 @@
-//! A process that runs: what it says, how it ends, and that it never outlives its test.
+//! Running process: its output and its exit status. It never outlives its test.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,7 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::pause;
 use serde_json::Value;
 
-/// A process; it is killed when this value goes.
+/// A process. It is killed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
@@ -23,7 +23,7 @@ pub(crate) struct Running {
 /// Exit of a process, and its output.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// Its status; nothing if a signal ended it.
+    /// Exit status, or none if a signal ended the process.
     pub(crate) code: Option<i32>,
     /// Lines of standard output.
     pub(crate) out: Vec<String>,
@@ -62,12 +62,12 @@ impl Running {
         self.out.wait_for(words)
     }
 
-    /// Its number.
+    /// Returns its process ID.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends it the signal of this name, as in `INT`.
+    /// Sends the signal of this name, as in `INT`.
     pub(crate) fn signal(&self, name: &str) {
         let id = self.id().to_string();
         let status = Command::new("kill")
@@ -77,7 +77,7 @@ impl Running {
         assert!(status.success());
     }
 
-    /// Ends it as a crash would.
+    /// Kills it with SIGKILL.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -117,13 +117,13 @@ impl Outcome {
         found.unwrap_or_else(|| panic!("no event {name}: {self:?}"))
     }
 
-    /// Insists on success.
+    /// Asserts success.
     pub(crate) fn assert_succeeded(self) -> Self {
         assert_eq!(self.code, Some(0), "{self:?}");
         self
     }
 
-    /// Insists on this status and on one sentence that begins with `lighthaul: ` and has `words` in it.
+    /// Asserts this status, and one line that begins with `lighthaul: ` and contains `words`.
     pub(crate) fn assert_failed(self, code: u8, words: &str) -> Self {
         assert_eq!(self.code, Some(code.into()), "{self:?}");
         let told: Vec<_> = self
@@ -138,7 +138,7 @@ impl Outcome {
         self
     }
 
-    /// Insists that the command line made no sense.
+    /// Asserts that the command line was invalid.
     pub(crate) fn assert_failed_to_parse(self) {
         assert_eq!(self.code, Some(1), "{self:?}");
         assert!(self.said("error: ") && self.out.is_empty(), "{self:?}");
@@ -211,7 +211,7 @@ impl Voice {
     }
 }
 
-/// The event that a line of `--json` is.
+/// Parses a line of `--json` as an event.
 pub(crate) fn event(line: &str) -> Value {
     let event: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"));
     assert_eq!(event["v"], 1, "{line}");
@@ -219,7 +219,7 @@ pub(crate) fn event(line: &str) -> Value {
     event
 }
 
-/// Looks until it is so, a minute at most.
+/// Waits until the condition is true, at most a minute.
 pub(crate) fn becomes_true(what: &str, mut look: impl FnMut() -> bool) {
     let clock = Clock::start();
     while !look() {
@@ -234,7 +234,7 @@ pub(crate) fn becomes_true(what: &str, mut look: impl FnMut() -> bool) {
 /// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Ends an attack when it is dropped, so that a test that fails beside it does not wait for it.
+/// Ends an attack when it is dropped, so that a failing test does not wait for it.
 pub(crate) struct Ends<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for Ends<'_> {

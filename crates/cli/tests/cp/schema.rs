@@ -1,11 +1,11 @@
-//! The published schema of events, as far as it uses JSON Schema: what it does not know is a fault in it.
+//! Check of events against the published schema. A keyword of JSON Schema that this check does not know is a fault.
 
 use serde_json::Value;
 
 use crate::running::Outcome;
 
-/// Insists that every line of standard output is an event that the schema describes, with no field that
-/// it does not; answers the events.
+/// Asserts that each line of standard output is an event of the schema, without fields that
+/// the schema lacks. Returns the events.
 pub(crate) fn assert_valid(outcome: &Outcome) -> Vec<Value> {
     let schema = schema();
     let events = outcome.events();

@@ -1,4 +1,4 @@
-//! Folders for tests, and what is in them.
+//! Temporary directories of tests, and their files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,12 +9,12 @@ use std::time::{Duration, SystemTime};
 
 use lighthaul_base::Rng;
 
-/// A folder that goes when this value goes, unless the test failed.
+/// A directory that is removed when this value is dropped, unless the test failed.
 #[derive(Debug)]
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    /// A folder for the test `name`.
+    /// A directory for the test `name`.
     pub(crate) fn new(name: &str) -> Self {
         let name = format!("{name}-{}", std::process::id());
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -23,18 +23,18 @@ impl Scratch {
         Self(path)
     }
 
-    /// A path in the folder.
+    /// A path in the directory.
     pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    /// A new folder in the folder.
+    /// A new directory in the directory.
     pub(crate) fn folder(&self, name: &str) -> PathBuf {
         fs::create_dir_all(self.at(name)).unwrap();
         self.at(name)
     }
 
-    /// A new file of `len` bytes of chance.
+    /// Creates a file of `len` random bytes.
     pub(crate) fn file(&self, name: &str, len: u64) -> PathBuf {
         let path = self.at(name);
         fs::write(&path, noise(len, len ^ SEED)).unwrap();
@@ -50,7 +50,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Bytes of chance.
+/// Returns random bytes.
 pub(crate) fn noise(len: u64, seed: u64) -> Vec<u8> {
     let mut rng = Rng::new(seed);
     let words = (0..len.div_ceil(8)).flat_map(|_| rng.next_u64().to_ne_bytes());
@@ -88,7 +88,7 @@ pub(crate) fn look(path: &Path) -> Look {
     }
 }
 
-/// All that is below `folder`, hidden files included.
+/// Returns all paths below `folder`, including hidden ones.
 pub(crate) fn tree(folder: &Path) -> BTreeMap<PathBuf, Look> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -105,7 +105,7 @@ pub(crate) fn tree(folder: &Path) -> BTreeMap<PathBuf, Look> {
     found
 }
 
-/// The names in `folder`, hidden ones included.
+/// Returns the names in `folder`, including hidden ones.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let items = fs::read_dir(folder)
         .unwrap()
@@ -117,12 +117,12 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Sets mode and time of a file or folder; the time is `seconds` after 1970 and some nanoseconds.
+/// Sets mode and time of a file or directory; the time is `seconds` after 1970 and some nanoseconds.
 pub(crate) fn dress(path: &Path, mode: u32, seconds: u64) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     let time = SystemTime::UNIX_EPOCH + Duration::new(seconds, 123_456_789);
     fs::File::open(path).unwrap().set_modified(time).unwrap();
 }
 
-/// Where the bytes of files descend from.
+/// Seed of the bytes of files.
 const SEED: u64 = 20_261_121;

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::far::{Far, Near};
 
-/// Writes the caller's file.
+/// Writes the configuration file of the client.
 fn set(near: &Near, text: &str) {
     near.folder("config/lighthaul");
     fs::write(near.at("config/lighthaul/config.toml"), text).unwrap();
@@ -84,7 +84,7 @@ fn config_shows_settings_and_their_origin() {
     ] {
         assert!(outcome.out.contains(&line), "{line} is not in {text}");
     }
-    // what is shown can be a file again
+    // the printed settings are a valid file
     set(&near, &text);
     near.run(near.lighthaul(&["config"])).assert_succeeded();
 }

@@ -1,4 +1,4 @@
-//! A far side that ssh starts; here ssh is a script that only looks like it.
+//! Remote side that is started by ssh; here a script stands in for ssh.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,14 +8,14 @@ use crate::far::{Near, PROGRAM};
 use crate::running::Outcome;
 use crate::scratch::{look, names};
 
-/// A caller, and what it takes for ssh: `body` runs with the words after the host.
+/// A client whose ssh is a script: `body` runs with the words after the host.
 pub(crate) fn near(name: &str, body: &str) -> Near {
     let near = Near::new(name, None);
     let home = near.folder("home");
     let script = format!(
         "#!/bin/sh\n\
          [ \"$1\" = -o ] && shift 2\n\
-         if [ \"$1\" = -G ]; then echo user nobody; echo hostname 127.0.0.1; exit 0; fi\n\
+         if [ \"$1\" = -G ]; then echo user guest; echo hostname 127.0.0.1; exit 0; fi\n\
          echo \"$1\" > '{home}/../called'; shift\n\
          cd '{home}'\n[ \"$1\" = -- ] && shift\n{body}\n",
         home = home.display(),
@@ -43,7 +43,7 @@ fn copies_over_ssh_work_in_both_directions() {
     let near = near("ssh", "echo welcome to this host; exec \"$@\"");
     let file = near.file("x", 300_000);
     let local = file.to_str().unwrap();
-    // relative paths start from the home over there
+    // relative paths start from the remote home directory
     let outcome = cp(&near, &[], &[local, "me@host:y"]).assert_succeeded();
     assert!(outcome.said("verified"), "{outcome:?}");
     assert!(look(&near.at("home/y")) == look(&file));
@@ -98,7 +98,7 @@ fn remote_failures_over_ssh_are_reported_at_once() {
         (
             [local, "host:no/such/folder"],
             3,
-            "cannot open the target folder",
+            "cannot open the target directory",
         ),
         ([local, "host:/proc/x"], 3, "/proc"),
         (["host:missing", there], 3, "cannot open"),

@@ -1,4 +1,4 @@
-//! A far side behind a real ssh: a daemon of ssh of the test's own, with keys, a port and a configuration of its own.
+//! Remote side behind a real sshd, which has its own keys, port and configuration.
 
 use std::fs;
 use std::net::TcpListener;
@@ -11,14 +11,14 @@ use crate::far::{Near, PROGRAM};
 use crate::running::{Outcome, Running};
 use crate::scratch::{dress, look, names, tree};
 
-/// The caller, and a daemon of ssh that lets its key in; `far` is the name of its host.
+/// The client, and an sshd that accepts its key; `far` is the name of its host.
 struct Sshd {
     near: Near,
     _daemon: Running,
 }
 
 impl Sshd {
-    /// Starts it; nothing where ssh is not installed.
+    /// Starts the sshd, or returns `None` if ssh is not installed.
     fn start(name: &str) -> Option<Self> {
         if lacks_tool(name, "ssh") || lacks_tool(name, "/usr/sbin/sshd") {
             return None;
@@ -60,13 +60,13 @@ impl Sshd {
         format!("far:{}", self.far(name).display())
     }
 
-    /// Where that is.
+    /// Directory of the target.
     fn far(&self, name: &str) -> PathBuf {
         self.near.folder("far").join(name)
     }
 }
 
-/// The daemon at a port; nothing if that is taken.
+/// Starts the daemon at a port. Returns `None` if the port is in use.
 fn listen(near: &Near, port: u16) -> Option<Running> {
     let (host, user) = (near.at("host"), near.at("user.pub"));
     let text = format!(
@@ -76,7 +76,7 @@ fn listen(near: &Near, port: u16) -> Option<Running> {
         user.display()
     );
     fs::write(near.at("sshd_config"), text).unwrap();
-    // where root's daemon keeps its unprivileged processes
+    // directory of the unprivileged processes of root's daemon
     fs::create_dir_all("/run/sshd").ok();
     let mut serve = Command::new("/usr/sbin/sshd");
     serve.args(["-D", "-e", "-f"]).arg(near.at("sshd_config"));
@@ -119,7 +119,7 @@ fn copies_over_openssh_work_in_both_directions() {
     let pushed = ssh.cp("", &options, &[local, &there]).assert_succeeded();
     assert!(pushed.said("verified"), "{pushed:?}");
     assert!(tree(&ssh.far("tree")) == tree(&source));
-    // the same again, without encryption and with digests compared, sends nothing
+    // a second copy without encryption and with --checksum sends nothing
     let again = [&options[..], &["--plain", "--checksum", "--json"]].concat();
     let outcome = ssh.cp("-o Compression=yes", &again, &[local, &there]);
     let summary = outcome.assert_succeeded().events().pop().unwrap();

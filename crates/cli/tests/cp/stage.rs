@@ -1,4 +1,4 @@
-//! Labs side by side, or alone where a test measures them, or a test that is skipped.
+//! Labs of tests: several at a time, or one alone for a test that measures rates.
 
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::{Lab, available};
@@ -13,17 +13,17 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Hosts `a` and `b` and a link of these properties, or nothing if there can be no lab here.
+    /// Returns hosts `a` and `b` with a link of these properties, or `None` if no lab is possible here.
     pub(crate) fn pair(test: &str, properties: &str) -> Option<Self> {
         Self::start(test, &hosts(properties))
     }
 
-    /// The same while no other lab is there, for a test that measures rates or times.
+    /// Does the same while no other lab runs, for a test that measures rates or times.
     pub(crate) fn pair_alone(test: &str, properties: &str) -> Option<Self> {
         Self::start_in(test, &hosts(properties), Turn::alone)
     }
 
-    /// The lab that `description` describes, or nothing if there can be none here.
+    /// Returns the lab that `description` describes, or `None` if no lab is possible here.
     pub(crate) fn start(test: &str, description: &str) -> Option<Self> {
         Self::start_in(test, description, Turn::beside_others)
     }
@@ -37,7 +37,7 @@ impl Stage {
         Some(Self { lab, _turn: turn })
     }
 
-    /// Has `host` drop what `matches`, in the words of nftables, on the way in.
+    /// Makes `host` drop arriving packets that match the nftables expression `matches`.
     pub(crate) fn block(&self, host: &str, matches: &str) {
         let script = format!(
             "nft add table inet test && \
@@ -48,7 +48,7 @@ impl Stage {
         assert!(status.success(), "nft refused {matches:?}");
     }
 
-    /// Has `host` take everything again.
+    /// Makes `host` accept all packets again.
     pub(crate) fn unblock(&self, host: &str) {
         let words = ["nft", "delete", "table", "inet", "test"];
         assert!(self.lab.run(host, &words).unwrap().success());

@@ -1,4 +1,4 @@
-//! A daemon among strangers: callers that say nothing, scanners, garbage, and peers of other versions.
+//! A daemon with unknown clients: silent ones, scanners, garbage, and other versions.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -34,13 +34,13 @@ fn busy(name: &str) -> (Far, Running) {
     (far, copy)
 }
 
-/// Insists that the copy ends well.
+/// Asserts that the copy succeeds.
 fn assert_unharmed(far: &Far, copy: Running) {
     copy.finish().assert_succeeded();
     assert!(look(&far.target.join("large")) == look(&far.near.at("large")));
 }
 
-/// A number that the kernel keeps of the daemon, such as `Threads` or `VmRSS`.
+/// Returns a number from the daemon's /proc status, such as `Threads` or `VmRSS`.
 fn status(far: &Far, what: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{}/status", far.daemon.id())).unwrap();
     let line = text.lines().find(|line| line.starts_with(what)).unwrap();
@@ -68,12 +68,12 @@ fn ten_thousand_silent_connections_are_bounded_and_block_no_client() {
     report(format_args!(
         "{threads} threads, {resident} KiB, {open} descriptors"
     ));
-    // each that waits is a descriptor, and of one host no more than some may
+    // each waiting connection is a descriptor, and one host may have only some
     assert!(
         threads < 50 && resident < 150_000 && open < 400,
         "{threads} {resident} {open}"
     );
-    // those that found no room know it
+    // clients that found no free slot receive an error
     let last = callers.last_mut().unwrap();
     last.set_read_timeout(Some(Duration::from_secs(30)))
         .unwrap();
@@ -85,7 +85,7 @@ fn ten_thousand_silent_connections_are_bounded_and_block_no_client() {
                 .is_err_and(|e| e.kind() == ErrorKind::ConnectionReset),
         "{end:?}"
     );
-    // who comes later takes the place of who has waited longest
+    // a later connection replaces the one that has waited longest
     pause(Duration::from_millis(1100));
     let file = far.near.file("small", 10);
     far.push(&[], &[Path::new(&file)], "small")
@@ -143,7 +143,7 @@ fn port_scans_and_garbage_do_not_disturb_a_copy() {
             0 => drop(tcp),
             1 => tcp.shutdown(Shutdown::Write).unwrap(),
             2 => tcp.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap(),
-            // what begins as a greeting of TLS does, and then is none
+            // data that begins like a TLS greeting and is none
             _ => {
                 let mut hello = noise(300, nth);
                 hello[..9].copy_from_slice(&[0x16, 3, 1, 1, 0x27, 1, 0, 1, 0x23]);
@@ -240,7 +240,7 @@ fn unknown_client_cannot_forge_log_lines() {
             })
             .unwrap();
         session.hear::<Message>().unwrap_err();
-        // the daemon has said so before it is stopped
+        // the daemon has logged it before it is stopped
         far.daemon.says(&format!("{from}}}: refused"));
     }
     far.daemon.signal("TERM");

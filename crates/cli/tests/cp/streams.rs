@@ -1,4 +1,4 @@
-//! Streams of messages and objects, both ways, over whole paths and lossy ones.
+//! Streams of messages and objects, in both directions, over paths with and without loss.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,7 +27,7 @@ fn stream(far: &Far, options: &[&str], source: &str, target: &str) -> Outcome {
     far.near.run(command)
 }
 
-/// Numbered lines, none of them like another.
+/// Numbered lines, all different.
 fn lines(count: u32) -> String {
     let lines: Vec<_> = (0..count).map(|nth| format!("message {nth}\n")).collect();
     lines.concat()
@@ -171,7 +171,7 @@ fn denied_key_ends_a_stream_with_a_stalled_reader() {
         becomes_true("the stream stalls", || {
             pause(Duration::from_millis(500));
             let now = bytes_read(stream.id());
-            // both sides still say that they are there
+            // both sides still send keepalive messages
             let is_still = now < std::mem::replace(&mut before, now) + (64 << 10);
             ioctl_fionread(&reader).unwrap() > 0 && is_still
         });
@@ -180,7 +180,7 @@ fn denied_key_ends_a_stream_with_a_stalled_reader() {
         let mut deny = far.near.lighthaul(&["deny", &key, "--allowed"]);
         deny.arg(far.near.allowed());
         far.near.run(deny).assert_succeeded();
-        // the connection may be full of messages, and end before the reason has passed
+        // the connection may be full of messages, and end before the reason arrives
         let outcome = stream.finish();
         assert!(matches!(outcome.code, Some(10 | 13)), "{outcome:?}");
     }
@@ -245,7 +245,7 @@ fn invalid_streams_are_refused_with_one_sentence() {
     fs::write(&source, noise(100_000, 1)).unwrap();
     let (source, place) = (text(&source), far.place("x"));
     stream(&far, &[], source, source).assert_failed(1, "neither side is remote");
-    stream(&far, &[], &place, &place).assert_failed(1, "a stream has one side here");
+    stream(&far, &[], &place, &place).assert_failed(1, "one side of a stream must be local");
     stream(&far, &["--code", "xor:0"], source, &place).assert_failed(1, "xor:0: expected none");
     stream(&far, &["--linger", "60s"], source, &place)
         .assert_failed(1, "the linger time must be at most one second");

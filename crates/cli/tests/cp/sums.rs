@@ -1,4 +1,4 @@
-//! Lists of hashes: written as other tools write them, and compared with what is there.
+//! Lists of hashes, written in the formats of other tools and compared with files.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::running::Outcome;
 use crate::schema::assert_valid;
 use crate::scratch::noise;
 
-/// A folder of files with all kinds of names.
+/// A directory of files with all kinds of names.
 fn folder(near: &Near) -> PathBuf {
     let folder = near.folder("folder");
     fs::create_dir_all(folder.join("b/c")).unwrap();
@@ -106,7 +106,7 @@ fn verify_lists_different_missing_and_malformed_entries() {
         .open(folder.join("b/large"))
         .unwrap();
     std::os::unix::fs::FileExt::write_all_at(&large, b"!", 2_999_999).unwrap();
-    // a pipe must not hold it up
+    // a pipe must not block it
     fs::remove_file(folder.join("b/c/with space")).unwrap();
     let pipe = Command::new("mkfifo")
         .arg(folder.join("b/c/with space"))
@@ -159,7 +159,7 @@ fn verify_reads_nothing_outside_the_directory() {
         outcome
             .out
             .iter()
-            .all(|line| line.ends_with("it is outside the folder")),
+            .all(|line| line.ends_with("it is outside the directory")),
         "{outcome:?}"
     );
 }

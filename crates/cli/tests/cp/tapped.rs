@@ -9,8 +9,8 @@ use crate::far::Far;
 use crate::scratch::look;
 
 /// Content of the copied file.
-const WORDS: &[u8] = b"what nobody else is to read ";
-/// Where one octet is changed, of a connection that is not the first.
+const WORDS: &[u8] = b"content for the target only ";
+/// Offset of the octet that is changed, in a connection after the first.
 const CHANGED: usize = 1_000_000;
 
 /// Bytes that crossed to a daemon, by connection.
@@ -87,7 +87,7 @@ fn streams_are_encrypted_unless_both_sides_agree_to_plain() {
             crossed > size,
             "{crossed}: it is for these connections to carry it"
         );
-        // but for what lies across two packets
+        // except text that spans two packets
         assert_eq!(readable > size * 9 / 10, plain, "{readable}");
         assert!(plain || readable == 0, "{readable}");
     }

@@ -1,4 +1,4 @@
-//! Sources and targets that cannot be opened, written or trusted, and what is left of them: nothing.
+//! Sources and targets that cannot be opened, written or trusted. No file remains.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -18,16 +18,16 @@ fn missing_source_is_reported() {
     far.push(&[], &[&file, &far.near.at("no-source")], "all/")
         .assert_failed(3, "no-source");
     far.push(&[], &[&file], "no-folder/x")
-        .assert_failed(3, "cannot open the target folder");
+        .assert_failed(3, "cannot open the target directory");
     far.push(&[], &[&file], "no-folder/inner/")
-        .assert_failed(3, "cannot create the target folder");
+        .assert_failed(3, "cannot create the target directory");
     let back = far.near.at("back");
     far.pull(&[], &["no-source"], back.to_str().unwrap())
         .assert_failed(3, "no-source");
     fs::write(far.target.join("y"), "y").unwrap();
     let deep = far.near.at("no-folder/back");
     far.pull(&[], &["y"], deep.to_str().unwrap())
-        .assert_failed(3, "cannot open the target folder");
+        .assert_failed(3, "cannot open the target directory");
     assert_eq!(far.names(), ["y"]);
     assert!(!back.exists());
 }
@@ -86,9 +86,9 @@ fn file_and_directory_do_not_replace_each_other() {
     fs::create_dir(far.target.join("a-folder")).unwrap();
     fs::write(far.target.join("a-file"), "kept").unwrap();
     far.push(&[], &[&file], "a-folder")
-        .assert_failed(3, "is a folder; write");
+        .assert_failed(3, "is a directory; write");
     far.push(&[], &[&folder], "a-file")
-        .assert_failed(3, "is a file, and a folder replaces it");
+        .assert_failed(3, "is a file, and a directory replaces it");
     far.push(&[], &[&file], "a-file/")
         .assert_failed(3, "not a directory");
     far.push(&[], &[&file], "a-file/x")
@@ -102,7 +102,7 @@ fn file_and_directory_do_not_replace_each_other() {
     fs::create_dir(far.target.join("deep")).unwrap();
     fs::write(far.target.join("deep/inner"), "kept").unwrap();
     far.push(&[], &[&far.near.at("deep")], "deep")
-        .assert_failed(23, "is a file, and a folder");
+        .assert_failed(23, "is a file, and a directory");
     assert_eq!(far.names(), ["a-file", "a-folder", "deep"]);
     assert_eq!(
         fs::read_to_string(far.target.join("a-file")).unwrap(),
@@ -157,7 +157,7 @@ fn full_disk_is_reported_and_left_clean() {
         return;
     }
     let far = Far::start_after("full", "mount -t tmpfs -o size=4m none \"$1\"");
-    // what the daemon sees of its own mount
+    // the daemon's view of its own mount
     let inside = format!("/proc/{}/root{}", far.daemon.id(), far.target.display());
     let inside = Path::new(&inside);
     let large = far.near.file("large", 8 << 20);
@@ -167,7 +167,7 @@ fn full_disk_is_reported_and_left_clean() {
     far.push(&["--no-udp"], &[&large], "x")
         .assert_failed(11, "has room for");
     assert!(names(inside).is_empty());
-    // which a dry run foretells
+    // a dry run reports it in advance
     far.push(&["-n"], &[&large], "x")
         .assert_failed(11, "has room for");
     let many = far.near.folder("many");
@@ -182,11 +182,11 @@ fn full_disk_is_reported_and_left_clean() {
         "{:?}",
         left.keys()
     );
-    // and what fits still does
+    // files that fit are still copied
     let small = far.near.file("small", 1 << 20);
     far.push(&[], &[&small], "y").assert_succeeded();
     assert!(look(&inside.join("y")) == look(&small));
-    // beside what it replaces, until it is whole
+    // beside the file that it replaces, until it is complete
     let large = far.near.file("larger", 7 << 19);
     far.push(&[], &[&large], "y")
         .assert_failed(11, "has room for 3.00 MiB");

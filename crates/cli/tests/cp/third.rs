@@ -1,4 +1,4 @@
-//! Copies between two daemons, which a third side asks for and watches.
+//! Copies between two daemons, requested by a client.
 
 use std::fs;
 use std::io::Write;
@@ -27,14 +27,14 @@ use crate::scratch::{dress, look, names, noise, tree};
 use crate::ssh;
 use crate::stage::Stage;
 
-/// The sending daemon, whose client is the requester, and the receiving daemon.
+/// The sending daemon, with the client that requests the copy, and the receiving daemon.
 struct Pair {
     a: Far,
     b: Far,
 }
 
 impl Pair {
-    /// Daemons with these options, who both let the caller of the first in.
+    /// Daemons with these options, which both allow the client of the first.
     fn start(name: &str, a: &[&str], b: &[&str]) -> Self {
         let a = Far::start(&format!("{name}-a"), a);
         let b = Far::start(&format!("{name}-b"), b);
@@ -43,7 +43,7 @@ impl Pair {
         pair
     }
 
-    /// Lets the caller in at `far`, with options of `allow`.
+    /// Allows the client at `far`, with options of `allow`.
     fn allow(&self, far: &Far, options: &[&str]) {
         let near = &self.a.near;
         let mut allow = near.lighthaul(&["allow", &self.key(), "third", "--allowed"]);
@@ -54,7 +54,7 @@ impl Pair {
         .assert_succeeded();
     }
 
-    /// The caller's key.
+    /// The client's key.
     fn key(&self) -> String {
         let near = &self.a.near;
         let key = near.lighthaul(&["key", "--key", near.key().to_str().unwrap()]);
@@ -80,7 +80,7 @@ impl Pair {
     }
 }
 
-/// Fills `folder` with some of everything.
+/// Fills `folder` with all kinds of entries.
 fn fill(folder: &Path) {
     fs::create_dir_all(folder.join("deep/er")).unwrap();
     for (name, len) in [("empty", 0), ("small", 100), ("deep/large", 9 << 20)] {
@@ -120,7 +120,7 @@ fn tree_is_copied_from_one_daemon_to_another() {
         assert!(tree(&pair.a.target.join("tree")) == tree(&target));
     }
     let outcome = pair.run(&[], "tree/", "copy").assert_succeeded();
-    assert!(outcome.said("nothing to move"), "{outcome:?}");
+    assert!(outcome.said("up to date"), "{outcome:?}");
     assert_eq!(pair.b.names(), ["copy"]);
 }
 
@@ -175,7 +175,7 @@ fn third_party_data_does_not_cross_the_client() {
         b: daemon("b"),
     };
     pair.allow(&pair.b, &[]);
-    // two minutes of what c has
+    // two minutes of the capacity that c has
     let file = pair.a.near.file("x", 30 << 20);
     fs::rename(file, pair.a.target.join("x")).unwrap();
     let place =
@@ -199,7 +199,7 @@ fn third_party_copy_needs_rights_at_both_daemons() {
     pair.run(&[], "gone", "y")
         .assert_failed(3, &format!("{a}cannot open"));
     pair.run(&[], "x", "no/such/y")
-        .assert_failed(3, &format!("{b}cannot open the target folder"));
+        .assert_failed(3, &format!("{b}cannot open the target directory"));
     // a source that may only read may be sent from, and a target may not
     pair.allow(&pair.a, &["--read-only"]);
     pair.run(&[], "x", "y").assert_succeeded();
@@ -207,7 +207,7 @@ fn third_party_copy_needs_rights_at_both_daemons() {
     pair.allow(&pair.b, &["--read-only"]);
     pair.run(&[], "x", "z")
         .assert_failed(13, &format!("{b}your key may only read"));
-    // the root at the target is the callers, not that of the source
+    // the root at the target is that of the client, not that of the source
     let world = pair.b.near.folder("world");
     pair.allow(&pair.b, &["--root", world.to_str().unwrap()]);
     let mut copy = pair.a.near.cp(&["--key"]);
@@ -272,7 +272,7 @@ fn third_party_copy_resumes_after_a_killed_daemon() {
         copy.prints("\"type\":\"progress\"");
         copy
     };
-    // the source notices that the target has gone, and who asks that the source has
+    // the source notices that the target has ended, and the client that the source has
     let copy = begin(&pair);
     pair.b.daemon.kill();
     let outcome = copy.finish().assert_failed(10, &format!("{a}{lost}"));
@@ -325,7 +325,7 @@ fn no_relay_and_options_for_one_daemon_are_refused() {
         .assert_failed(13, "serve --no-relay");
     let token = pair.a.near.file("token", 10);
     for (options, words) in [
-        (["--pin", &pair.a.pin], "--pin is the key of one daemon"),
+        (["--pin", &pair.a.pin], "--pin names one key"),
         (
             ["--token-file", token.to_str().unwrap()],
             "a token is for one",
@@ -380,7 +380,7 @@ fn copying(way: Way) -> Message {
     Message::Hello(Hello::about::<message::Message>(&request))
 }
 
-/// Holds that a daemon agreed to what it was asked for.
+/// Asserts that a daemon accepted the request.
 fn assert_agreed(said: &Result<Message, Error>) {
     let protocols = protocol::names();
     assert_eq!(said, &Ok(Message::Welcome { protocols }));
@@ -391,7 +391,7 @@ fn caller(far: &Far) -> Identity {
     Identity::load_or_generate(&far.near.key()).unwrap()
 }
 
-/// A session at `far` for the caller that it lets in.
+/// A session at `far` for the client that it allows.
 fn meet(far: &Far) -> Session {
     call("127.0.0.1", far.port, &caller(far)).unwrap()
 }
@@ -441,7 +441,7 @@ fn relay_reveals_nothing_about_the_network_of_the_daemon() {
         for (host, port, answer) in answers {
             let (error, time) = answer.join().unwrap();
             assert_eq!(error.code, Code::Network);
-            let text = format!("{host} port {port} cannot be reached from there, or is not the");
+            let text = format!("{host} port {port} cannot be reached from there, or has another");
             assert!(error.text.starts_with(&text), "{error}");
             let off = time.abs_diff(Duration::from_secs(10));
             assert!(off < Duration::from_secs(1), "{host}:{port} took {time:?}");
@@ -481,14 +481,14 @@ fn invitation_is_valid_once_and_for_one_request() {
     let first = host("x");
     refused(
         come(Way::Send(vec![b"/etc/passwd".to_vec()])),
-        "your invitation there is for another request",
+        "the invitation of this client there is for another request; start the copy again",
     );
     refused(come(Way::Receive(place("x"))), "not allowed there");
     drop(first);
     let second = host("x");
     refused(come(Way::Receive(place("y"))), "for another request");
     drop(second);
-    // whose host has left is nobody's guest
+    // a guest whose host has disconnected is refused
     let third = host("x");
     assert_agreed(&come(Way::Receive(place("x"))));
     drop(third);
@@ -510,11 +510,11 @@ fn invitation_is_valid_once_and_for_one_request() {
     let session = meet(&far);
     session.say(&copying(Way::Receive(place("own")))).unwrap();
     assert_agreed(&session.hear());
-    // of two hosts with one caller, the second is refused, and the first as well has no guest
+    // two hosts invite the same client: the second is refused, and the first has no guest either
     let first = host("x");
     let other = meet(&far);
     other.say(&hello(&expect(key, place("x")))).unwrap();
-    refused(other.hear(), "another client has announced the same key");
+    refused(other.hear(), "another client already invited this key");
     drop(first);
 }
 
@@ -524,7 +524,7 @@ fn third_party_copy_takes_a_list_of_files() {
     let folder = pair.a.target.join("tree");
     fill(&folder);
     fs::create_dir(folder.join("many")).unwrap();
-    // more than is asked for at once
+    // more than one request can have
     let many: Vec<_> = (0..15_000).map(|nth| format!("many/{nth}")).collect();
     for name in &many {
         fs::write(folder.join(name), "").unwrap();

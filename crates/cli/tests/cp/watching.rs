@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::far::{Far, Near};
 use crate::running::becomes_true;
 
-/// A daemon with metrics, and where they are.
+/// A daemon with metrics, and their address.
 fn watched(name: &str, options: &[&str]) -> (Far, String) {
     let options = [&["--metrics-listen", "127.0.0.1:0"], options].concat();
     let mut far = Far::start(name, &options);
@@ -45,7 +45,7 @@ fn metrics_address_in_use_is_reported() {
     let words = ["--listen", "127.0.0.1:0", "--metrics-listen", &taken];
     let serve = near.lighthaul(&[&["serve", "--root", "/"], &words[..]].concat());
     near.run(serve)
-        .assert_failed(10, &format!("cannot show metrics at {taken}"));
+        .assert_failed(10, &format!("cannot serve metrics at {taken}"));
 }
 
 #[test]

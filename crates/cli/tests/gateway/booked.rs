@@ -1,4 +1,4 @@
-//! Gateways whose channel is booked window by window.
+//! Gateways that reserve their channel in windows.
 
 use std::process::Command;
 use std::{fs, thread};
@@ -57,7 +57,7 @@ impl Booked {
         })
     }
 
-    /// All windows that were ever booked.
+    /// Returns all reservations, including ended ones.
     fn windows(&self) -> Vec<Value> {
         let lab = &self.pair.stage.lab;
         let mut ask = lab.command("a", PROGRAM).unwrap();
@@ -100,7 +100,7 @@ fn capacity_is_booked_on_demand_and_released_when_idle() {
     end.unwrap();
     assert!(heard == said, "what arrived is not what was said");
     sayer.join().unwrap().unwrap();
-    becomes_true("all windows are over or given back", || {
+    becomes_true("all windows have ended or are released", || {
         let windows = booked.windows();
         let mut states = windows.iter().map(|window| &window["state"]);
         !windows.is_empty() && states.all(|state| state == "released")
@@ -130,7 +130,7 @@ fn sessions_wait_while_the_scheduler_is_down() {
     let sayer = tell(&ends.program, said.clone());
     let mut target = ends.target.try_clone().unwrap();
     let listener = thread::spawn(move || hear(&mut target));
-    booked.pair.ingress.says("nothing was booked for");
+    booked.pair.ingress.says("cannot reserve capacity for");
     booked.scheduler = schedule(&booked.pair.stage, &booked.pair.scratch);
     let (heard, end) = listener.join().unwrap();
     end.unwrap();
@@ -140,5 +140,5 @@ fn sessions_wait_while_the_scheduler_is_down() {
     assert!(hear(&mut ends.program).1.is_ok());
 }
 
-/// Where the scheduler is.
+/// Address of the scheduler.
 const URL: &str = "http://127.0.0.1:4811";

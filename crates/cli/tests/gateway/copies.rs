@@ -1,4 +1,4 @@
-//! Copies of our own through two gateways: whole, refused, cut and gone on with.
+//! Copies with `lighthaul cp` through two gateways: complete, refused, interrupted and resumed.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use crate::running::{Outcome, Running, becomes_true};
 use crate::schema::assert_valid;
 use crate::scratch::{Scratch, dress, look, names, tree};
 
-/// A pair, and a daemon on `b` that is reached through it alone.
+/// A pair of gateways, and a daemon on `b` that is reached only through it.
 #[derive(Debug)]
 struct Site {
     _daemon: Running,
@@ -21,7 +21,7 @@ struct Site {
 }
 
 impl Site {
-    /// Nothing if there can be no lab here.
+    /// Starts all, or returns `None` if no lab is possible here.
     fn start(name: &str) -> Option<Self> {
         Self::start_with(name, &[])
     }
@@ -52,7 +52,7 @@ impl Site {
         })
     }
 
-    /// The command on `a`, which knows of the gateway there.
+    /// Returns the command on `a`, with the gateway there configured.
     fn lighthaul(&self, words: &[&str]) -> Command {
         let mut command = self.pair.stage.lab.command("a", PROGRAM).unwrap();
         command
@@ -120,11 +120,11 @@ fn copies_through_gateways_work_in_both_directions() {
             soonest = soonest.min(assert_carried(&outcome, protocol));
         }
     }
-    // who waits for datagrams first does so in each copy
+    // a wait for datagrams would occur in each copy
     assert!(soonest < 1.2, "each began after {soonest} s or more");
 }
 
-/// Insists that this protocol carried a copy and that the command said so; answers after how many seconds it began.
+/// Asserts that this protocol carried a copy and that the command reported it. Returns its start-up in seconds.
 fn assert_carried(outcome: &Outcome, protocol: &str) -> f64 {
     let events = assert_valid(outcome);
     let of = |kind: &str| {
@@ -185,7 +185,7 @@ fn copy_reports_an_unreachable_target() {
             1,
             "--protocol rbudp needs datagrams",
         ),
-        (&vector, "lh://b:4811/x", 1, "a circuit is for datagrams"),
+        (&vector, "lh://b:4811/x", 1, "circuits need datagrams"),
     ] {
         let outcome = site.cp(options, &[file, target]);
         let outcome = outcome.assert_failed(code, words);
@@ -273,7 +273,7 @@ fn retry_replaces_the_attempt_that_the_daemon_still_serves() {
     site.pair.restart_ingress();
     let outcome = copy.finish().assert_succeeded();
     assert!(outcome.said("retrying in 1 s"), "{outcome:?}");
-    // what both tries moved together
+    // the bytes of both attempts together
     assert_moved_less(&outcome, LARGE + (4 << 20));
     assert_is_there(&outcome, &site.there, &file);
 }
@@ -301,19 +301,19 @@ fn repeated_command_waits_for_the_attempt_that_the_daemon_still_serves() {
     assert_went_on(&outcome, &site.there, &file);
 }
 
-/// Insists that the file is in place alone, and that what was proved of it did not cross again.
+/// Asserts that the target has only this file, and that the parts in its journal were not sent again.
 fn assert_went_on(outcome: &Outcome, folder: &Path, file: &Path) {
     assert_is_there(outcome, folder, file);
     assert_moved_less(outcome, LARGE - (8 << 20) + 1);
 }
 
-/// Insists that the file is in place alone.
+/// Asserts that the target has only this file.
 fn assert_is_there(outcome: &Outcome, folder: &Path, file: &Path) {
     assert!(look(&folder.join("large")) == look(file), "{outcome:?}");
     assert_eq!(names(folder), ["large"]);
 }
 
-/// Insists that fewer than so many bytes crossed.
+/// Asserts that fewer bytes than `most` were sent.
 fn assert_moved_less(outcome: &Outcome, bytes: u64) {
     let events = assert_valid(outcome);
     let moved = events.last().unwrap()["bytes_moved"].as_u64().unwrap();
@@ -373,9 +373,9 @@ fn gateway_password_is_required() {
         command.env("LIGHTHAUL_GATEWAY", format!("{who}@{SOCKS}"));
         Running::start(command).finish()
     };
-    said("alice:other", &ls).assert_failed(13, "knows no such name");
+    said("alice:other", &ls).assert_failed(13, "rejects the name or the password");
     said("alice:s@cret", &ls).assert_succeeded();
-    // what cannot be read is not repeated
+    // an unreadable reply is not repeated to the user
     let mut unread = site.lighthaul(&ls);
     unread.env("LIGHTHAUL_GATEWAY", "alice:s@cret@nowhere");
     let unread = Running::start(unread).finish();
@@ -428,14 +428,14 @@ fn doctor_works_through_gateways() {
         "{refused:?}"
     );
     site.pair.ingress.kill();
-    // the kernel may close the socket of a process that was killed a moment after it is gone
-    becomes_true("the doctor says that nobody listens there", || {
+    // the kernel may close the socket of a killed process a moment later
+    becomes_true("the doctor reports that no process listens there", || {
         let gone = doctor(&site, "b:4811");
         gone[0].contains("is `lighthaul gateway --socks` running there?")
     });
 }
 
-/// Where the daemon is.
+/// Address of the daemon.
 const DAEMON: &str = "10.77.0.2:4811";
 /// Bytes of a file that takes some objects of 4 MiB.
 const LARGE: u64 = 40 << 20;

@@ -1,4 +1,4 @@
-//! Pages that are not what they were when they arrive.
+//! Pages that are damaged on the path.
 
 use crate::pair::Pair;
 use crate::programs::{hear, tell};
@@ -6,7 +6,7 @@ use crate::running::becomes_true;
 use crate::scratch::noise;
 use crate::watching::shown;
 
-/// Sends so much that some of it is damaged on its way, and insists that it arrives as it was said.
+/// Sends enough data that some of it is damaged on the path, and asserts that it arrives unchanged.
 fn carry_damaged(name: &str, options: &[&str]) -> Option<Pair> {
     let pair = Pair::start_with(name, options, options)?;
     let mut ends = pair.session();
@@ -20,7 +20,7 @@ fn carry_damaged(name: &str, options: &[&str]) -> Option<Pair> {
     Some(pair)
 }
 
-/// Changes two octets of one in a thousand datagrams that come to `a`; their checksums are made to fit.
+/// Changes two octets in one of a thousand datagrams to `a`, and corrects their checksums.
 fn damage(pair: &Pair) {
     let script = "nft add table inet damage && \
          nft 'add chain inet damage in { type filter hook prerouting priority -150; }' && \

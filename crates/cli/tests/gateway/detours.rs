@@ -88,7 +88,7 @@ fn sessions_continue_through_a_neighbor_gateway() {
         "{}",
         shown(&pair.scratch, "c")
     );
-    // programs that come now go the same way, and the link goes back when it can
+    // new programs use the same path, and the link returns to the direct path when it works
     let mut ends = pair.session();
     pair.stage.unblock("b");
     becomes_true("the link is back on its own way", || {

@@ -1,4 +1,4 @@
-//! Targets near the programs, which are called from there and cross no link.
+//! Targets near the programs, which the gateway there connects to without the link.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener};
@@ -8,7 +8,7 @@ use crate::programs::{Ends, Talk, assert_reset, hear, reset};
 use crate::running::becomes_true;
 use crate::watching::links;
 
-/// A pair whose ingress calls what is on its own host, and a listener there.
+/// A pair whose ingress connects directly to targets on its own host, and a listener there.
 fn start(name: &str) -> Option<(Pair, TcpListener)> {
     let pair = Pair::start_with(name, &["--direct", "10.77.0.1/32:*"], &[])?;
     let listen = || TcpListener::bind("10.77.0.1:0");
@@ -77,6 +77,6 @@ fn unreachable_direct_target_is_reported() {
     let address = listener.local_addr().unwrap().to_string();
     drop(listener);
     assert_eq!(pair.reach(&address).unwrap_err(), 5);
-    // what is not near crosses the link, and is refused there
+    // a target that is not near crosses the link, and is refused there
     assert_eq!(pair.reach("10.77.0.3:9").unwrap_err(), 2);
 }

@@ -24,7 +24,7 @@ fn stopped_ingress_drains_its_sessions() {
     ends.program.read_exact(&mut beginning).unwrap();
     signal(&pair.ingress, "TERM");
     pair.ingress.says("stopping with 1 running sessions");
-    becomes_true("nobody is let in any more", || {
+    becomes_true("no more programs are accepted", || {
         let address = SOCKS.parse().unwrap();
         let call =
             || Ok(std::net::TcpStream::connect(std::net::SocketAddr::clone(&address)).is_err());
@@ -74,7 +74,7 @@ fn second_signal_resets_sessions() {
     signal(&pair.ingress, "TERM");
     assert_reset("the program", &mut ends.program);
     let outcome = pair.ingress.finish();
-    assert!(outcome.said("1 sessions are cut off"), "{outcome:?}");
+    assert!(outcome.said("1 sessions were ended"), "{outcome:?}");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn draining_ends_after_the_patience() {
     };
     let mut ends = pair.session();
     signal(&pair.egress, "INT");
-    pair.egress.says("1 sessions are cut off");
+    pair.egress.says("1 sessions were ended");
     assert_reset("the target", &mut ends.target);
     assert_reset("the program", &mut ends.program);
 }

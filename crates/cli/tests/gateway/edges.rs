@@ -44,13 +44,13 @@ fn stalled_reader_uses_bounded_memory_and_delays_no_other() {
     let beside = least_time_to_hear(&pair);
     assert!(
         beside < 2 * alone,
-        "{beside:?} beside those who do not read, {alone:?} without"
+        "{beside:?} beside idle readers, {alone:?} without"
     );
     for id in [inner(&pair.ingress), inner(&pair.egress)] {
         let most = most_memory(id);
         assert!(most < 132 << 10, "{most} KiB of memory");
     }
-    // they were held up, not cut off
+    // the sessions were paused, not ended
     let mut first = slow.into_iter().next().unwrap();
     first.program.read_exact(&mut vec![0; 40_000_000]).unwrap();
     drop(pair);
@@ -94,7 +94,7 @@ fn five_hundred_stalled_readers_use_bounded_memory() {
     }
 }
 
-/// Waits until the gateways have taken all that they have room for: no byte has moved for a while.
+/// Waits until the gateways' memory is full: no byte has moved for a while.
 fn wait_until_full(pair: &Pair) {
     let moved = || {
         ["a", "b"].map(|host| {
@@ -112,7 +112,7 @@ fn wait_until_full(pair: &Pair) {
     });
 }
 
-/// So many sessions to one target, fifty of which begin at a time.
+/// Opens a number of sessions to one target, fifty at a time.
 fn sessions(pair: &Pair, count: usize) -> Vec<Ends> {
     let (listener, address) = pair.target();
     let address = address.to_string();
@@ -128,7 +128,7 @@ fn sessions(pair: &Pair, count: usize) -> Vec<Ends> {
     ends
 }
 
-/// Has all these calls say where they go, and waits for the answers.
+/// Sends the targets of all these calls, and waits for the replies.
 fn together(calls: Vec<TcpStream>, address: &str) -> Vec<TcpStream> {
     thread::scope(|scope| {
         let mut handshakes = Vec::new();
@@ -140,7 +140,7 @@ fn together(calls: Vec<TcpStream>, address: &str) -> Vec<TcpStream> {
     })
 }
 
-/// The shortest of three transfers whose reader reads: what the gateways make of it, not what else the machine does.
+/// Returns the shortest of three transfers whose reader reads, to exclude effects of other load.
 fn least_time_to_hear(pair: &Pair) -> Duration {
     (0..3).map(|_| time_to_hear(pair)).min().unwrap()
 }
@@ -158,12 +158,12 @@ fn time_to_hear(pair: &Pair) -> Duration {
     clock.now().since(before)
 }
 
-/// The most memory that a process has had, in KiB.
+/// Returns the peak memory of a process, in KiB.
 fn most_memory(id: u32) -> u64 {
     status(id, "VmHWM:")
 }
 
-/// The memory that it has.
+/// Returns the current memory of a process, in KiB.
 fn memory_now(id: u32) -> u64 {
     status(id, "VmRSS:")
 }

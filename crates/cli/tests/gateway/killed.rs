@@ -6,7 +6,7 @@ use std::thread;
 use crate::pair::Pair;
 use crate::programs::{Ends, assert_reset, echo, hear, tell};
 
-/// Has the target say more than can have crossed, and hears the beginning of it.
+/// Makes the target send more than can have crossed, and reads the beginning of it.
 fn begin(ends: &mut Ends) -> thread::JoinHandle<std::io::Result<()>> {
     let sayer = tell(&ends.target, vec![7; 200_000_000]);
     let mut beginning = vec![0; 1_000_000];
@@ -17,7 +17,7 @@ fn begin(ends: &mut Ends) -> thread::JoinHandle<std::io::Result<()>> {
 /// Options of an egress with little memory and little patience.
 const SMALL: [&str; 4] = ["--memory", "64MiB", "--patience", "2s"];
 
-/// Insists that a new program is carried.
+/// Asserts that a session of a new program works.
 fn assert_carries(pair: &Pair) {
     let (listener, address) = pair.target();
     let target = echo(listener, 1);

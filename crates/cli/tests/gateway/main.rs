@@ -1,4 +1,4 @@
-//! Two gateways as people use them: real processes on hosts of a lab, and programs that know nothing of them.
+//! Two gateways as users run them: real processes on hosts of a lab, and programs without support for gateways.
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 

@@ -1,4 +1,4 @@
-//! Paths between gateways that are gone for a while, or carry no datagrams any more.
+//! Paths between gateways that fail for a while, or no longer carry datagrams.
 
 use std::io::Read;
 

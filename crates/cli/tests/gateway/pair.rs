@@ -11,7 +11,7 @@ use crate::running::{Running, becomes_true};
 use crate::scratch::Scratch;
 use crate::stage::Stage;
 
-/// Two gateways; what they run on outlives them.
+/// Two gateways, with the lab that they run on.
 #[derive(Debug)]
 pub(crate) struct Pair {
     pub(crate) ingress: Running,
@@ -23,7 +23,7 @@ pub(crate) struct Pair {
     _sockets: Sockets,
 }
 
-/// Removes what gateways leave that are killed.
+/// Removes the files of killed gateways.
 #[derive(Debug)]
 struct Sockets([PathBuf; 3]);
 
@@ -35,14 +35,14 @@ impl Drop for Sockets {
     }
 }
 
-/// Where programs on `a` find the ingress.
+/// Address of the ingress for programs on `a`.
 pub(crate) const SOCKS: &str = "127.0.0.1:1080";
 pub(crate) const CONNECT: &str = "127.0.0.1:3128";
 /// The address of `b`.
 pub(crate) const B: &str = "10.77.0.2";
 
 impl Pair {
-    /// Two gateways on a path of 100 Mb/s and 40 ms, or nothing if there can be no lab here.
+    /// Two gateways on a path of 100 Mb/s and 40 ms, or `None` if no lab is possible here.
     pub(crate) fn start(name: &str) -> Option<Self> {
         Self::start_with(name, &[], &[])
     }
@@ -53,7 +53,7 @@ impl Pair {
         Some(Self::start_on(stage, Scratch::new(name), ingress, egress))
     }
 
-    /// The same while no other lab is there, for a test that measures times.
+    /// Does the same while no other lab runs, for a test that measures times.
     pub(crate) fn start_alone(name: &str, ingress: &[&str], egress: &[&str]) -> Option<Self> {
         let stage = Stage::pair_alone(name, PATH)?;
         Some(Self::start_on(stage, Scratch::new(name), ingress, egress))
@@ -88,7 +88,7 @@ impl Pair {
         pair
     }
 
-    /// Kills the egress; there is none then, and its port is free.
+    /// Kills the egress and waits until its port is free.
     pub(crate) fn kill_egress(&mut self) {
         self.egress.kill();
         let bind = || TcpListener::bind((B, 4810));
@@ -97,13 +97,13 @@ impl Pair {
         });
     }
 
-    /// Starts another egress in its place, and waits until the ingress has found it.
+    /// Starts another egress at its address, and waits until the ingress has connected.
     pub(crate) fn restart_egress(&mut self) {
         self.egress = start_egress(&self.stage, &self.scratch, &self.options);
         self.egress.says(UP);
     }
 
-    /// Starts another ingress in its place.
+    /// Starts another ingress at its address.
     pub(crate) fn restart_ingress(&mut self) {
         self.ingress = start_ingress(&self.stage, &self.scratch, &self.pin, &self.options);
         self.ingress.says(UP);
@@ -127,14 +127,14 @@ impl Pair {
         stream
     }
 
-    /// Has the path carry nothing.
+    /// Makes the path drop all packets.
     pub(crate) fn cut(&self) {
         for host in ["a", "b"] {
             self.stage.block(host, "iifname != lo");
         }
     }
 
-    /// Has the path carry everything again.
+    /// Makes the path carry all packets again.
     pub(crate) fn mend(&self) {
         for host in ["a", "b"] {
             self.stage.unblock(host);
@@ -142,7 +142,7 @@ impl Pair {
     }
 }
 
-/// The process itself behind those that keep it in its cell.
+/// Returns the process itself, below those that hold its namespaces.
 pub(crate) fn inner(gateway: &Running) -> u32 {
     let mut id = gateway.id();
     loop {
@@ -169,7 +169,7 @@ pub(crate) fn say(words: &[&str]) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// The gateway command on a host of the stage, with a configuration to itself.
+/// Returns the gateway command on a host of the stage, with its own configuration.
 pub(crate) fn gateway(stage: &Stage, scratch: &Scratch, host: &str) -> Command {
     let mut command = stage.lab.command(host, PROGRAM).unwrap();
     let key: PathBuf = scratch.at(&format!("{host}-key"));
@@ -185,7 +185,7 @@ pub(crate) fn gateway(stage: &Stage, scratch: &Scratch, host: &str) -> Command {
     command
 }
 
-/// Where the gateway on a host shows how it is; the name of a socket must be short, and is of this test alone.
+/// Status socket of the gateway on a host. The name must be short, and unique to this test.
 pub(crate) fn socket(scratch: &Scratch, host: &str) -> PathBuf {
     let folder = fs::metadata(scratch.at("")).unwrap().ino();
     let name = format!("lighthaul-test-{}-{folder}-{host}", std::process::id());

@@ -1,4 +1,4 @@
-//! Programs and their targets: a few lines of SOCKS5, and what both see of each other.
+//! Programs and their targets, which exchange data through SOCKS5.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -23,7 +23,7 @@ impl Pair {
         self.session_with(&self.target().0)
     }
 
-    /// A session from a program on `a` to who listens there.
+    /// A session from a program on `a` to the listener there.
     pub(crate) fn session_with(&self, listener: &TcpListener) -> Ends {
         let address = listener.local_addr().unwrap();
         let program = self.reach(&address.to_string()).unwrap();
@@ -33,13 +33,13 @@ impl Pair {
         Ends { program, target }
     }
 
-    /// Goes to a target, given as address or name with a port; the reply of SOCKS5 if that fails.
+    /// Connects to a target, given as address or name with a port. Returns the reply of SOCKS5 if that fails.
     pub(crate) fn reach(&self, target: &str) -> Result<TcpStream, u8> {
         socks(self.dial(SOCKS), target)
     }
 }
 
-/// Says over `stream` where to go, and hears how it went.
+/// Sends the target over `stream`, and returns the reply.
 #[expect(clippy::unwrap_in_result, reason = "the test fails, not the target")]
 pub(crate) fn socks(mut stream: TcpStream, target: &str) -> Result<TcpStream, u8> {
     let mut words = vec![5, 1, 0, 5, 1, 0];
@@ -64,20 +64,20 @@ pub(crate) fn socks(mut stream: TcpStream, target: &str) -> Result<TcpStream, u8
     }
 }
 
-/// Ends a connection at once, whatever is still to come.
+/// Resets a connection, without waiting for pending data.
 pub(crate) fn reset(stream: TcpStream) {
     set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
     drop(stream);
 }
 
-/// End of a stream for its reader, and the bytes before it.
+/// Kind of a stream's end for its reader, and the bytes before it.
 pub(crate) fn hear(stream: &mut TcpStream) -> (Vec<u8>, io::Result<()>) {
     let mut heard = Vec::new();
     let result = stream.read_to_end(&mut heard).map(|_| ());
     (heard, result)
 }
 
-/// Insists that the stream ends with a reset, and not as if all had been said.
+/// Asserts that the stream ends with a reset, not with an end of file.
 pub(crate) fn assert_reset(who: &str, stream: &mut TcpStream) {
     match hear(stream).1 {
         Err(why) if why.kind() == ErrorKind::ConnectionReset => {}
@@ -85,7 +85,7 @@ pub(crate) fn assert_reset(who: &str, stream: &mut TcpStream) {
     }
 }
 
-/// Writes all of `bytes` from a thread of its own, then says that this was all.
+/// Writes all of `bytes` from a thread of its own, then shuts the direction down.
 pub(crate) fn tell(stream: &TcpStream, bytes: Vec<u8>) -> JoinHandle<io::Result<()>> {
     let mut stream = stream.try_clone().unwrap();
     thread::spawn(move || {
@@ -104,7 +104,7 @@ pub(crate) struct Talk {
 }
 
 impl Talk {
-    /// Has both say so much; the target listens, the program does not yet.
+    /// Makes both send; the target reads, the program does not yet.
     pub(crate) fn begin(ends: &Ends, [there, back]: [u64; 2]) -> Self {
         let (there, back) = (noise(there, 1), noise(back, 2));
         let mut target = ends.target.try_clone().unwrap();
@@ -119,7 +119,7 @@ impl Talk {
         }
     }
 
-    /// Hears it out behind what the program has heard, and insists that all arrived as it was said.
+    /// Reads the rest of the program's data, and asserts that all bytes arrived unchanged.
     pub(crate) fn finish(self, program: &mut TcpStream, mut heard: Vec<u8>) {
         let (rest, end) = hear(program);
         end.unwrap();
@@ -134,7 +134,7 @@ impl Talk {
     }
 }
 
-/// Answers so many callers, each with what it said, until it has said all.
+/// Echoes the data of a number of clients, until each has sent all.
 pub(crate) fn echo(listener: TcpListener, callers: usize) -> JoinHandle<()> {
     thread::spawn(move || {
         for _ in 0..callers {

@@ -42,15 +42,14 @@ fn refused_targets_are_reported_to_programs() {
     };
     assert_eq!(pair.reach("10.77.0.1:9").unwrap_err(), 2);
     pair.egress
-        .says("10.77.0.1:9 was not reached: the gateway does not allow this target");
+        .says("cannot reach 10.77.0.1:9: the gateway does not allow this target");
     let (listener, address) = pair.target();
     drop(listener);
     assert_eq!(pair.reach(&address.to_string()).unwrap_err(), 5);
-    pair.egress
-        .says("was not reached: the target refused the connection");
+    pair.egress.says(": the target refused the connection");
     assert_eq!(pair.reach("absent.invalid:80").unwrap_err(), 4);
     pair.egress
-        .says("absent.invalid:80 was not reached: the target's name cannot be resolved");
+        .says("cannot reach absent.invalid:80: the target's name cannot be resolved");
     for (target, status) in [
         ("10.77.0.1:9", "HTTP/1.1 403 "),
         (&address.to_string(), "HTTP/1.1 502 "),
@@ -99,11 +98,11 @@ fn links_of_one_key_are_limited() {
         return;
     };
     let pin = say(&["key", "--key", pair.scratch.at("b-key").to_str().unwrap()]);
-    // another gateway with the key of the first
+    // another gateway that has the key of the first
     let mut second = other_ingress(&pair, &pin);
     let told = second.says("WARN 10.77.0.2:4810: ");
     assert!(
-        told.contains("your key already holds 1, the most that one key may have"),
+        told.contains("your key already holds 1, the maximum of one key"),
         "{told}"
     );
     let mut ends = pair.session();
@@ -144,7 +143,7 @@ fn unknown_gateway_gets_one_error() {
     assert!(told.contains("--gateway"), "{told}");
     assert_refused_at_once(&pair);
 
-    // what was refused comes back by itself once it may
+    // a refused gateway connects by itself when its key is allowed
     let allowed = allowed.to_str().unwrap();
     say(&["allow", &key, "other", "--gateway", "--allowed", allowed]);
     becomes_true("the link is up", || {
@@ -158,7 +157,7 @@ fn unknown_gateway_gets_one_error() {
     assert_eq!(
         count("WARN 10.77.0.2:4810: "),
         1,
-        "it is told once: {told:?}"
+        "it is reported once: {told:?}"
     );
     assert_eq!(
         count("connected to"),
@@ -167,7 +166,7 @@ fn unknown_gateway_gets_one_error() {
     );
 }
 
-/// Insists that a refused gateway shows that, and sends its programs away without delay.
+/// Asserts that a refused gateway reports it, and refuses its programs without delay.
 fn assert_refused_at_once(pair: &Pair) {
     becomes_true("the refusal is shown", || {
         shown(&pair.scratch, "a")["refused"] == true
@@ -202,7 +201,7 @@ fn silent_program_times_out() {
     becomes_true("nothing is left of it", || files() == before);
 }
 
-/// An ingress with another key in place of the one that is gone.
+/// Starts an ingress with another key instead of the one that has ended.
 fn other_ingress(pair: &Pair, pin: &str) -> Running {
     let mut command = gateway(&pair.stage, &pair.scratch, "a");
     command

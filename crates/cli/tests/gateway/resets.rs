@@ -1,4 +1,4 @@
-//! Resets are carried as what they are, from either side.
+//! Resets of connections are carried as resets, in both directions.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -45,7 +45,7 @@ fn reset_after_end_of_stream_is_carried() {
     let (_, end) = hear(&mut ends.target);
     end.unwrap();
     reset(ends.program);
-    // nothing more is to be heard, so the reset shows where something is said
+    // no more data arrives, so the reset appears at the next write
     let mut writes = (0..600).map(|_| {
         pause(Duration::from_millis(50));
         ends.target.write_all(&[0; 100])
@@ -69,12 +69,12 @@ fn silent_half_closed_session_uses_no_cpu() {
     pause(Duration::from_secs(2));
     for (id, before) in ids.into_iter().zip(before) {
         let spent = ticks(id) - before;
-        // a thread that polls without rest would take all of them, or half on a host with much else to do
+        // a thread that polls in a busy loop would take all of them, or half on a busy host
         assert!(spent <= 20, "{spent} of 200 hundredths of a second");
     }
 }
 
-/// Hundredths of a second that a process has had a processor for.
+/// Returns the processor time of a process in hundredths of a second.
 fn ticks(id: u32) -> u64 {
     let line = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
     let (_, rest) = line.rsplit_once(')').unwrap();

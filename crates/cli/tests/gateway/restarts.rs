@@ -1,4 +1,4 @@
-//! Many gateways that come back to one that has just been restarted.
+//! Many gateways that reconnect to a restarted one.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -21,7 +21,7 @@ use crate::watching::{links, links_at};
 
 /// Gateways near programs, each with an address and a network of its own.
 const INGRESSES: usize = 64;
-/// Time in which all of them are to be back: 2 s and three round trips of 40 ms.
+/// Time limit for all reconnections: 2 s and three round trips of 40 ms.
 const SETTLED: Duration = Duration::from_millis(2_120);
 
 #[test]
@@ -116,7 +116,7 @@ fn connected(scratch: &Scratch) -> usize {
     links(scratch, "b").into_iter().filter(is_connected).count()
 }
 
-/// Gives every ingress an address in a network of its own, and the egress another one to be called at from there.
+/// Gives each ingress an address in a network of its own, and the egress an address in that network.
 fn connect_networks(stage: &Stage) {
     let lines = |here: u8, there: u8| {
         let line = |nth: usize| {
@@ -181,7 +181,7 @@ fn start_ingress(stage: &Stage, scratch: &Scratch, (nth, pin): (usize, &str)) ->
     Running::start(command)
 }
 
-/// Where programs come in at an ingress.
+/// Address of an ingress for programs.
 fn door(nth: usize) -> String {
     format!("127.0.0.1:{}", 8000 + nth)
 }
@@ -196,7 +196,7 @@ fn board(scratch: &Scratch, nth: usize) -> PathBuf {
     crate::pair::socket(scratch, &format!("i{nth}"))
 }
 
-/// Insists that a program behind this ingress reaches its target.
+/// Asserts that a program at this ingress reaches its target.
 fn assert_echoes(stage: &Stage, nth: usize) {
     let place = door(nth).parse().unwrap();
     let call = || std::net::TcpStream::connect_timeout(&place, LONG);

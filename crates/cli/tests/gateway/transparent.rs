@@ -1,4 +1,4 @@
-//! Programs that know no gateway, behind one that captures their connections.
+//! Programs without support for gateways, whose connections a gateway captures.
 
 use std::io::{self, Read, Write};
 use std::net::TcpListener;
@@ -63,7 +63,7 @@ fn transparent_capture_carries_a_program_and_removes_its_rules() {
 /// Addresses of `b` that lead there with or without a gateway: a lab finds hosts by the last two octets.
 const LISTED: &str = "203.0.0.2";
 const OTHER: &str = "198.18.0.2";
-/// A user that has nothing.
+/// A user without rights.
 const NOBODY: u32 = 65534;
 
 #[test]
@@ -100,7 +100,7 @@ fn capture_user_and_capture_to_limit_the_capture() {
     }
 }
 
-/// Has a program on `a` that runs as `user` call a target on `b`; answers who calls there: `a` itself, or the egress.
+/// Runs a program on `a` as `user` that connects to a target on `b`. Returns the peer that the target sees: `a` or the egress.
 fn caller_of(pair: &Pair, user: u32, target: &str) -> String {
     let listener = pair
         .stage
@@ -126,7 +126,7 @@ fn caller_of(pair: &Pair, user: u32, target: &str) -> String {
     from.ip().to_string()
 }
 
-/// A host behind `a`, whose only way leads through there.
+/// A host behind `a`, which is its only route.
 fn client(pair: &Pair) -> Namespace {
     let client = Namespace::create().unwrap();
     let far = client.path();

@@ -74,12 +74,12 @@ pub(crate) fn shown(scratch: &Scratch, host: &str) -> Value {
     links(scratch, host).remove(0)
 }
 
-/// All that the gateway on a host shows.
+/// Returns the status of the gateway on a host.
 pub(crate) fn links(scratch: &Scratch, host: &str) -> Vec<Value> {
     links_at(&socket(scratch, host))
 }
 
-/// All that the gateway with this status socket shows.
+/// Returns the status of the gateway with this socket.
 pub(crate) fn links_at(socket: &std::path::Path) -> Vec<Value> {
     let outcome = status(&["--socket", socket.to_str().unwrap(), "--once", "--json"]);
     let event = assert_valid(&outcome.assert_succeeded()).remove(0);

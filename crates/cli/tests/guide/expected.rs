@@ -1,4 +1,4 @@
-//! Comparison of what a block prints with what its page says.
+//! Comparison of the output of a block with its page.
 
 /// Returns the first line of `page` that is not among `printed` in this order.
 pub(crate) fn missing<'a>(page: &'a [String], printed: &[String]) -> Option<&'a str> {

@@ -1,4 +1,4 @@
-//! Following a page: its blocks one after the other, each on its host.
+//! Execution of a page: its blocks in order, each on its host.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::library;
 use crate::page::{self, Block};
 use crate::project;
 
-/// Does what the page at `path` says, on test hosts.
+/// Runs the blocks of the page at `path`, on test hosts.
 pub(crate) fn follow(path: &str) {
     let blocks = page::read(path);
     if blocks.is_empty() {
@@ -102,7 +102,7 @@ const TOOLS: [&str; 8] = [
     "openssl",
     "pg_ctlcluster",
 ];
-/// The hosts that pages speak of.
+/// Hosts that pages name.
 const HOSTS_NAMED: [&str; 3] = ["here", "far", "other"];
 
 /// The same as a lab has them, 10 ms from each other.

@@ -69,7 +69,7 @@ impl Host {
         host
     }
 
-    /// Runs a block; says why if it does not do what its page says.
+    /// Runs a block. The error describes the difference from its page.
     pub(crate) fn run(&mut self, block: &Block) -> Result<(), String> {
         let script = self.folder.join(format!("block-{}", block.line));
         fs::write(&script, format!("{}\n", block.text))
@@ -97,7 +97,7 @@ impl Host {
         }
     }
 
-    /// Starts a block that runs on, and waits for what it prints.
+    /// Starts a block that keeps running, and waits for its output.
     fn serve(&mut self, block: &Block, script: &Path) -> Result<(), String> {
         let log = script.with_extension("log");
         let (script, into) = (script.display(), log.display());
@@ -118,7 +118,7 @@ impl Host {
         }
     }
 
-    /// Types `words` into the shell; answers what was printed until the mark, and the status that it names.
+    /// Sends `words` to the shell. Returns the output up to the mark, and the status in the mark.
     fn type_in(&mut self, words: &str) -> Result<(Vec<String>, i32), String> {
         self.commands
             .write_all(words.as_bytes())
@@ -147,7 +147,7 @@ impl Host {
 }
 
 impl Drop for Host {
-    /// The shell's namespace goes with it, and all that still runs there.
+    /// Ends the shell with its namespace and all processes in it.
     fn drop(&mut self) {
         self.shell.kill().ok();
         self.shell.wait().ok();
@@ -159,7 +159,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 const MARK: &str = "==block-ends==";
 const PATH: &str = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Folders of the host's own, a daemon of ssh, and the home folder to be in.
+/// Mounts the host's own directories, starts an sshd, and enters the home directory.
 const FURNISH: &str = r#"exec 2>&1
 mkdir -p $HOST/etc $HOST/srv $HOST/run/sshd $HOST/var $HOST/home/.ssh
 cp -a /etc/. $HOST/etc

@@ -57,7 +57,7 @@ pages! {
     contributing "docs/src/contributing.md"
 }
 
-/// The folder of the project.
+/// The directory of the project.
 fn project() -> &'static Path {
     let ancestors = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
     ancestors.into_iter().nth(2).unwrap()

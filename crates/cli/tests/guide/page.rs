@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::project;
 
-/// A shell block, with what is said about it.
+/// A shell block with its expectations.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Block {
     /// The line of its first command.
@@ -27,7 +27,7 @@ pub(crate) fn read(path: &str) -> Vec<Block> {
     parse(&text).unwrap_or_else(|why| panic!("{path}:{why}"))
 }
 
-/// Finds the blocks of a page, or says which line makes no sense.
+/// Finds the blocks of a page. The error names the malformed line.
 fn parse(text: &str) -> Result<Vec<Block>, String> {
     let mut blocks = Vec::new();
     let mut lines = text.lines().zip(1..).peekable();
@@ -97,7 +97,7 @@ impl Block {
                 }
                 None if word == "service" => block.is_service = true,
                 None => word.clone_into(&mut block.host),
-                Some(_) => return Err(format!("{line}: {word} makes no sense")),
+                Some(_) => return Err(format!("{line}: unknown word {word}")),
             }
         }
         Ok(block)

@@ -1,4 +1,4 @@
-//! Alert rules and dashboard in `dist`: Prometheus takes the rules, and what both ask for is counted somewhere.
+//! Alert rules and dashboard in `dist`: Prometheus accepts the rules, and the metrics of both exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::project;
 
 const RULES: &str = "dist/prometheus-alerts.yml";
 const DASHBOARD: &str = "dist/grafana-dashboard.json";
-/// Where metrics are registered.
+/// Files that register metrics.
 const SOURCES: [&str; 3] = [
     "crates/daemon/src/metrics.rs",
     "crates/daemon/src/link_metrics.rs",
@@ -54,7 +54,7 @@ fn every_metric_of_rules_and_dashboard_is_registered() {
         .iter()
         .filter(|name| !is_registered(name, &sources))
         .collect();
-    assert!(unknown.is_empty(), "nobody counts {unknown:?}");
+    assert!(unknown.is_empty(), "unknown metrics: {unknown:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Power cuts: what `lighthaul` keeps on a disk that forgets what was not flushed.
+//! Power cuts: durability of files on a disk that loses all data that was not flushed.
 //!
 //! Each test runs in namespaces of its own. `cargo xtask crash` makes more cuts.
 #![expect(clippy::unwrap_used, reason = "a test")]
@@ -35,9 +35,13 @@ fn copies_survive_power_cuts() {
 }
 
 #[test]
-fn copies_of_other_kinds_survive_power_cuts() {
+fn inplace_partial_dir_and_delete_survive_power_cuts() {
     let names = "inplace partial-dir delete nested";
-    start("copies_of_other_kinds_survive_power_cuts", "cuts", names);
+    start(
+        "inplace_partial_dir_and_delete_survive_power_cuts",
+        "cuts",
+        names,
+    );
 }
 
 #[test]
@@ -67,7 +71,7 @@ fn reading_the_device_back_finds_bytes_that_it_altered() {
 /// Runs the test below with these scenarios, in a sandbox.
 #[expect(
     clippy::print_stdout,
-    reason = "a seed that nobody sees repeats nothing"
+    reason = "the seed must be visible, to repeat a failure"
 )]
 fn start(test: &str, what: &str, names: &str) {
     if lacks(test, sandbox::available()) {

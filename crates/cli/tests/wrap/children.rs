@@ -13,10 +13,10 @@ use crate::gateway::Gateway;
 use crate::refused::Scratch;
 use crate::wrapping::{LIBRARY, LIGHTHAUL, run, wrap};
 
-/// A command of bash that prints what a host elsewhere says.
+/// A bash command that prints the data of another host.
 const HEAR: &str = "exec 3<>/dev/tcp/203.0.113.7/80 && cat <&3";
 
-/// Insists that the words run a program that goes through the gateway.
+/// Asserts that the command runs a program that connects through the gateway.
 fn assert_captured(words: &[&str]) {
     let gateway = Gateway::start(0, "hello");
     let said = run(wrap(gateway.address).args(words));
@@ -88,7 +88,7 @@ fn every_exec_function_keeps_children_captured() {
     }
 }
 
-/// `true` without `PT_INTERP`: a program that the kernel starts by itself.
+/// `true` without `PT_INTERP`: a program that the kernel starts without a dynamic linker.
 fn without_interpreter() -> Vec<u8> {
     let mut elf = fs::read("/bin/true").unwrap();
     let count = usize::from(u16::from_le_bytes([elf[56], elf[57]]));
@@ -117,11 +117,11 @@ fn uncapturable_programs_are_not_started_by_children() {
     }
 }
 
-/// `true` with another part of its file in the place of what the line at `line` tells of: a note, or names of sections.
+/// `true` with other content for the part that the entry at `line` describes: a note, or names of sections.
 fn with_part(line: usize, part: &[u8]) -> Vec<u8> {
     let mut elf = fs::read("/bin/true").unwrap();
     let at = elf.len() as u64;
-    // offset and length are elsewhere in a segment's line than in a section's
+    // entries of segments and of sections have offset and length at different places
     let is_segment = line < 64 + 56 * 64;
     let (offset, len) = if is_segment { (8, 32) } else { (24, 32) };
     elf[line + offset..][..8].copy_from_slice(&at.to_le_bytes());
@@ -130,7 +130,7 @@ fn with_part(line: usize, part: &[u8]) -> Vec<u8> {
     elf
 }
 
-/// Two programs that run as `true` does, and that Go's linker might have made: by a note, and by a section.
+/// Two copies of `true` that look like output of Go's linker: by a note, and by a section.
 fn of_go() -> [Vec<u8>; 2] {
     let elf = fs::read("/bin/true").unwrap();
     let short = |at: usize| usize::from(u16::from_le_bytes([elf[at], elf[at + 1]]));

@@ -5,7 +5,7 @@ use lighthaul_testkit::{lacks_tool, skip};
 use crate::gateway::Gateway;
 use crate::wrapping::{run, wrap};
 
-/// Runs a program of Python whose `s` is a socket and `far` a host elsewhere; it prints what it hears.
+/// Runs a Python program whose `s` is a socket and `far` another host. It prints the data that it receives.
 fn run_python(gateway: &Gateway, connect: &str) -> (Option<i32>, String, String) {
     let script = format!(
         "import socket\n\

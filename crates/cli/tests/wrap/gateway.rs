@@ -1,4 +1,4 @@
-//! A gateway that goes nowhere, and asks who has a password whether it is the right one: it notes where a program wants to go, and answers as if it were there.
+//! A gateway without a target: it checks passwords, records the target of each program, and replies as the target.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,7 +15,7 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// One that gives every request this reply; zero is success, and then `says` comes from the target.
+    /// A gateway that sends this reply to each request. Zero is success, and then `says` arrives as the target's data.
     pub(crate) fn start(reply: u8, says: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -44,7 +44,7 @@ impl Gateway {
             .expect("a program asked the gateway")
     }
 
-    /// Where the next program wanted to go.
+    /// Returns the target of the next program.
     pub(crate) fn wanted(&self) -> String {
         self.wanted
             .recv_timeout(SOON)
@@ -77,7 +77,7 @@ fn serve(mut stream: TcpStream, reply: u8, says: &str) -> (String, Vec<u8>) {
         Ok(ip) => SocketAddr::from((ip, port)),
         Err(_) => SocketAddr::from((<[u8; 16]>::try_from(ip).unwrap(), port)),
     };
-    // what the target says comes right behind the reply, and is not the gateway's
+    // data of the target follows the reply directly
     let answer = [&[5, reply, 0, 1, 10, 0, 0, 1, 0, 80][..], says.as_bytes()].concat();
     stream
         .write_all(if reply == 0 { &answer } else { &answer[..10] })

@@ -1,4 +1,4 @@
-//! `lighthaul wrap` as people use it: real programs, the real library, and a gateway that is a few lines of SOCKS5.
+//! `lighthaul wrap` as users run it: real programs, the real library, and a small SOCKS5 gateway.
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 

@@ -1,4 +1,4 @@
-//! Programs that cannot be captured, and what is said of them.
+//! Programs that cannot be captured, and the messages about them.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -10,7 +10,7 @@ use crate::wrapping::{LIGHTHAUL, run, wrap};
 
 const NOBODY: &str = "127.0.0.1:9";
 
-/// A folder that goes with its test.
+/// A directory that is removed after its test.
 pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {

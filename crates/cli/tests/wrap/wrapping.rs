@@ -14,7 +14,7 @@ pub(crate) fn wrap(gateway: SocketAddr) -> Command {
     wrap_as(&gateway.to_string())
 }
 
-/// The same, with what it asks for.
+/// Does the same for a gateway with a password.
 pub(crate) fn wrap_as(gateway: &str) -> Command {
     static BUILT: OnceLock<()> = OnceLock::new();
     BUILT.get_or_init(|| library::build(Path::new(LIGHTHAUL)));
@@ -29,7 +29,7 @@ pub(crate) fn wrap_as(gateway: &str) -> Command {
 pub(crate) static LIBRARY: LazyLock<PathBuf> =
     LazyLock::new(|| Path::new(LIGHTHAUL).with_file_name("liblighthaul_wrap.so"));
 
-/// Runs it and returns what it says.
+/// Runs it and returns its output.
 pub(crate) fn run(command: &mut Command) -> (Option<i32>, String, String) {
     let Output {
         status,

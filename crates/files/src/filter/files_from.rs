@@ -16,7 +16,7 @@ pub enum Separator {
     Nul,
 }
 
-/// Reader of a list. Its paths are relative, have no `.` or `..`, and may name folders.
+/// Reader of a list. Its paths are relative, have no `.` or `..`, and may name directories.
 #[derive(Debug)]
 pub struct FilesFrom<R> {
     reader: R,

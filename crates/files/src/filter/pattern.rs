@@ -11,7 +11,7 @@ pub struct Pattern {
     scope: Scope,
     is_wild: bool,
     folders_only: bool,
-    /// True for a pattern that ends in `/***`, which also matches the folder before the slash.
+    /// True for a pattern that ends in `/***`, which also matches the directory before the slash.
     whole_folder: bool,
 }
 
@@ -77,12 +77,12 @@ impl Pattern {
     }
 
     /// Returns true if the pattern matches `path`, relative to the root of the transfer. `folder`
-    /// is true for folders.
+    /// is true for directories.
     pub fn matches(&self, path: &[u8], folder: bool) -> bool {
         if self.folders_only && !folder {
             return false;
         }
-        // `**/x` also matches x at the root, and `x/***` the folder x
+        // `**/x` also matches x at the root, and `x/***` the directory x
         let before = matches!(self.tokens.first(), Some(Token::Deep)) && self.scope != Scope::Root;
         let behind = folder && self.whole_folder;
         let path = match self.scope {

@@ -103,8 +103,8 @@ impl Rules {
         self.0.rules.is_empty()
     }
 
-    /// Decides about `path`, relative to the root of the transfer. Folders are checked before their
-    /// contents, and the contents of an excluded folder are not checked.
+    /// Decides about `path`, relative to the root of the transfer. Directories are checked before their
+    /// contents, and the contents of an excluded directory are not checked.
     pub fn decide(&self, path: &[u8], folder: bool) -> Decision<'_> {
         let found = self
             .0

@@ -9,7 +9,7 @@ use crate::sums::file_sums::{CRC128, FileSums, WantedSums};
 /// Line of a list about one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sum {
-    /// Its path below the folder.
+    /// Its path below the directory.
     pub path: Vec<u8>,
     /// Its bytes, if the list says.
     pub size: Option<u64>,
@@ -86,7 +86,7 @@ impl Sum {
         })
     }
 
-    /// Says what is wrong if `taken` is not what the list says.
+    /// Compares `taken` with the line. The error describes the difference.
     pub fn compare(&self, taken: &FileSums) -> Result<(), String> {
         if let Some(size) = self.size.filter(|size| *size != taken.size) {
             return Err(format!("it has {} bytes, not {size}", taken.size));

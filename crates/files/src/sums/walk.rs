@@ -1,4 +1,4 @@
-//! The files below a folder, in the order of names, with no more in memory than the folders on the way.
+//! The files below a directory, in the order of names, with no more in memory than the directories on the way.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ pub type Found = Result<PathBuf, (PathBuf, io::Error)>;
 /// Walks over files.
 #[derive(Debug)]
 pub struct Walk {
-    /// The folders that are being read: where they are, and what is still to be seen of them.
+    /// Open directories of a walk, each with its path and its remaining entries.
     open: Vec<(PathBuf, Folder, vec::IntoIter<OsString>)>,
 }
 
 impl Walk {
-    /// Begins at the folder that `ground` is.
+    /// Begins at the directory that `ground` is.
     pub fn new(ground: &Ground) -> io::Result<Self> {
         let mut walk = Self { open: Vec::new() };
         walk.enter(PathBuf::new(), ground.folder(Path::new(""))?)?;

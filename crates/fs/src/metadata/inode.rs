@@ -1,4 +1,4 @@
-//! Metadata of files, folders and links, accessed through open descriptors instead of names.
+//! Metadata of files, directories and links, accessed through open descriptors instead of names.
 
 use std::ffi::OsStr;
 use std::io;
@@ -18,7 +18,7 @@ use crate::metadata::attributes;
 use crate::metadata::extras::{Extras, Keep, Time};
 use crate::metadata::not_kept::{MetadataKind, NotKept, NotKeptReason};
 
-/// Open file, folder or symbolic link, for reading and setting its metadata.
+/// Open file, directory or symbolic link, for reading and setting its metadata.
 ///
 /// All calls use the path `/proc/self/fd/N`, which leads to exactly the open object. It also works
 /// for a symbolic link itself, and without permission to read or write the file.
@@ -34,7 +34,7 @@ enum Fd<'a> {
 }
 
 impl<'a> Inode<'a> {
-    /// Uses an open file or folder.
+    /// Uses an open file or directory.
     pub fn of(file: &'a impl AsFd) -> Self {
         let fd = Fd::Lent(file.as_fd());
         Self { fd }
@@ -173,7 +173,7 @@ impl<'a> Inode<'a> {
 }
 
 impl Root {
-    /// Opens the file, folder or symbolic link at `path`.
+    /// Opens the file, directory or symbolic link at `path`.
     pub fn inode(&mut self, path: &Path) -> io::Result<Inode<'static>> {
         let (folder, name) = self.parent(path)?;
         Inode::named(folder, name)
@@ -181,7 +181,7 @@ impl Root {
 }
 
 impl Ground {
-    /// Opens the file, folder or symbolic link at `path`.
+    /// Opens the file, directory or symbolic link at `path`.
     pub fn inode(&self, path: &Path) -> io::Result<Inode<'static>> {
         let fd = Fd::Own(self.open(path, ITSELF)?);
         Ok(Inode { fd })

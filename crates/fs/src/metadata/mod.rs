@@ -1,6 +1,6 @@
 //! Metadata of files: owner, mode, times, attributes and access control lists.
 //!
-//! - [`inode`]: an open file, folder or link, immune to renames
+//! - [`inode`]: an open file, directory or link, immune to renames
 //! - [`extras`]: metadata as it crosses the wire; [`not_kept`]: metadata that a target cannot set
 
 pub mod extras;

@@ -140,7 +140,7 @@ fn inherited_access_list_is_replaced_by_the_sources() {
     assert_eq!(Inode::at(&target).unwrap().apply(&extras, ALL), []);
     assert_eq!(value(&target, "system.posix_acl_access"), None);
     assert_eq!(read(&target).mode, Some(0o640));
-    // A folder also gets its source's default access list.
+    // A directory also gets its source's default access list.
     let (source, folder) = (scratch.0.clone(), scratch.0.join("folder"));
     fs::create_dir(&folder).unwrap();
     assert_eq!(copy(&source, &folder), []);

@@ -1,28 +1,28 @@
-//! Temporary folders for tests, on disk and in memory.
+//! Temporary directories for tests, on disk and in memory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use lighthaul_testkit::lacks;
 
-/// Folder that is removed when this value is dropped, unless the test failed.
+/// Directory that is removed when this value is dropped, unless the test failed.
 #[derive(Debug)]
 pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
-    /// Creates a folder on the disk of the build.
+    /// Creates a directory on the disk of the build.
     pub(crate) fn on_disk(name: &str) -> Self {
         Self::within(Path::new(env!("CARGO_TARGET_TMPDIR")), name)
     }
 
-    /// Creates a folder in memory (`/dev/shm`). Returns `None`, and records a skip, without it.
+    /// Creates a directory in memory (`/dev/shm`). Returns `None`, and records a skip, without it.
     pub(crate) fn in_memory(name: &str) -> Option<Self> {
         let shm = Path::new("/dev/shm");
         let is_there = shm.is_dir().then_some(()).ok_or("needs /dev/shm");
         (!lacks(name, is_there)).then(|| Self::within(shm, name))
     }
 
-    /// Creates a folder of each kind.
+    /// Creates a directory of each kind.
     pub(crate) fn everywhere(name: &str) -> Vec<Self> {
         let memory = Self::in_memory(name).into_iter();
         memory.chain([Self::on_disk(name)]).collect()
@@ -35,7 +35,7 @@ impl Scratch {
         Self(path)
     }
 
-    /// Creates a file in the folder, and returns its path.
+    /// Creates a file in the directory, and returns its path.
     pub(crate) fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.0.join(name);
         fs::write(&path, bytes).unwrap();

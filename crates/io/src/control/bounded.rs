@@ -82,7 +82,7 @@ impl<'a, const MAX: usize, T: Deserialize<'a>> Visitor<'a> for Items<MAX, T> {
 }
 
 fn refused<E: Error>(what: &str, most: usize) -> E {
-    let text = format!("{what}, which may have {most}");
+    let text = format!("{what} (maximum {most})");
     REFUSED.set(Some(text.clone()));
     E::custom(text)
 }
@@ -149,8 +149,8 @@ mod tests {
     fn list_is_refused_at_its_count() {
         assert_eq!(told(&[3, 1, 2, 3]), Ok(Told(vec![1, 2, 3])));
         let why = told(&[4, 255, 255, 255, 255]).unwrap_err().unwrap();
-        assert_eq!(why, "a list of 4 items, which may have 3");
-        // An item that makes no sense is no matter of bounds.
+        assert_eq!(why, "a list of 4 items (maximum 3)");
+        // A malformed item is not a fault of bounds.
         assert_eq!(told(&[3, 255, 255, 255]), Err(None));
     }
 

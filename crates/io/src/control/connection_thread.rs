@@ -162,7 +162,7 @@ impl ConnectionThread {
             return Ok(Instant::NEVER);
         };
         if self.clock.now().since(self.heard) > silence_max {
-            let text = format!("nothing came for {} s", silence_max.as_secs_f32());
+            let text = format!("no data from the peer for {} s", silence_max.as_secs_f32());
             return Err(io::Error::new(io::ErrorKind::TimedOut, text));
         }
         Ok(self.heard + silence_max + LOOK)

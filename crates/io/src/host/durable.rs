@@ -1,7 +1,7 @@
 //! Atomic replacement of small files: keys, lists, tokens, state.
 //!
-//! The new content is written to a temporary file in the same folder, synced and renamed; then the
-//! folder is synced. After a crash or power failure, the file has its old or its new content, never
+//! The new content is written to a temporary file in the same directory, synced and renamed; then the
+//! directory is synced. After a crash or power failure, the file has its old or its new content, never
 //! a mixture. When a function here has returned, the new content is on disk.
 
 use std::ffi::OsString;
@@ -48,7 +48,7 @@ pub fn edit<T>(
     Ok(answer)
 }
 
-/// Creates the folder at `path` and its missing parents, and syncs each in its parent.
+/// Creates the directory at `path` and its missing parents, and syncs each in its parent.
 pub fn make_folders(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -65,7 +65,7 @@ pub fn make_folders(path: &Path) -> io::Result<()> {
 
 /// Writes the entries of `folder` to disk.
 ///
-/// XFS reports success for a folder without changes, even after a failed write of its log. The
+/// XFS reports success for a directory without changes, even after a failed write of its log. The
 /// fstat(2) afterwards reports that the file system has shut down.
 pub fn sync_names(folder: impl AsFd) -> io::Result<()> {
     fsync(&folder)?;

@@ -76,7 +76,7 @@ pub struct Cell<'a> {
     pub lifeline: RawFd,
 }
 
-/// Folder in a cell with files for other namespaces, which `nsenter --net=` takes too.
+/// Directory in a cell with files for other namespaces, which `nsenter --net=` takes too.
 pub const DOORS: &str = "/proc/fs";
 
 /// Makes `command` run in a cell. Its exit status is the command's, or 128 plus the number of the

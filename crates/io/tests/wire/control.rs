@@ -78,7 +78,7 @@ fn silent_peer_ends_the_connection() {
     let frame = stream.receive(Clock::start(), Instant::ZERO + Duration::from_secs(30));
     assert_eq!(frame.unwrap().octets, b"ab");
     let why = end(&control);
-    assert!(why.contains("nothing came for 0.3 s"), "{why}");
+    assert!(why.contains("no data from the peer for 0.3 s"), "{why}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::figure::{Figure, keep};
 use crate::file;
 use crate::table::Table;
 
-/// Redraws every plan in `dir`. Returns nothing if the folder does not exist.
+/// Redraws every plan in `dir`. Returns nothing if the directory does not exist.
 pub fn figures(dir: &Path) -> Result<Vec<Figure>> {
     if !dir.exists() {
         return Ok(Vec::new());

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::figure::{Figure, keep};
 use crate::file;
 
-/// Redraws every plan in `dir`, if the folder exists. Repeats the measurements if asked to.
+/// Redraws every plan in `dir`, if the directory exists. Repeats the measurements if asked to.
 pub fn figures(dir: &Path, anew: bool) -> Result<Vec<Figure>> {
     let draw = |plan: ContestPlan| {
         let table = if anew { plan.measure()? } else { plan.blank() };

@@ -114,7 +114,7 @@ pub struct Trial {
 pub enum Target {
     /// Memory: the object is copied and discarded.
     Memory,
-    /// File in this folder.
+    /// File in this directory.
     Folder(PathBuf),
 }
 

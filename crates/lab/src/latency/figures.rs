@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::figure::{Figure, keep};
 use crate::file;
 
-/// Redraws every plan in `dir`, if the folder exists.
+/// Redraws every plan in `dir`, if the directory exists.
 pub fn figures(dir: &Path) -> Result<Vec<Figure>> {
     let draw = |plan: &LatencyPlan| {
         let table = simulate(plan)?;

@@ -10,7 +10,7 @@ use crate::figure::{Figure, keep};
 use crate::file;
 use crate::measured::{self, MeasuredPlan};
 
-/// Redraws every plan in `dir`, if the folder exists. Measurements are kept.
+/// Redraws every plan in `dir`, if the directory exists. Measurements are kept.
 pub fn figures(dir: &Path) -> Result<Vec<Figure>> {
     let draw = |plan: &SlabPlan| {
         let table = simulate(plan);

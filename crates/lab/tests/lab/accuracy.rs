@@ -89,7 +89,7 @@ fn a_full_queue_drops_its_tail() {
     while seen().offered.packets < 200 && clock.now().as_secs_f64() < 60.0 {
         std::thread::yield_now();
     }
-    // for each that left by then one more fits
+    // each packet that has left makes room for one more
     let left = clock.now().as_nanos() / 12_000_000;
     let seen = seen();
     assert_eq!(seen.offered.packets, 200);

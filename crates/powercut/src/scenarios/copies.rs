@@ -38,7 +38,7 @@ pub struct CopyKind {
 /// Position of the disk in the target of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskPosition {
-    /// The target is a folder on the disk.
+    /// The target is a directory on the disk.
     Above,
     /// The disk is mounted inside the target, which is on another disk.
     Nested,
@@ -80,7 +80,7 @@ impl Copies {
         self.program.aside.join("config")
     }
 
-    /// Returns the folder that the daemon serves, and the name of the target in it.
+    /// Returns the directory that the daemon serves, and the name of the target in it.
     fn root(&self, disk: &Path) -> (PathBuf, &'static str) {
         match disk.parent().zip(disk.file_name()) {
             Some((parent, _)) if self.is_nested() => (parent.join("root"), "tree"),
@@ -297,7 +297,7 @@ impl Scenario for Copies {
     }
 }
 
-/// Clears the times of folders, which change when entries are added.
+/// Clears the times of directories, which change when entries are added.
 fn without_times_of_folders(mut tree: Tree) -> Tree {
     for look in tree.values_mut() {
         if look.mode & 0o170_000 == 0o040_000 {

@@ -4,11 +4,11 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-/// The `lighthaul` command, with a folder outside of the tested disk for its other files.
+/// The `lighthaul` command, with a directory outside of the tested disk for its other files.
 #[derive(Clone, Debug)]
 pub struct Program {
     path: PathBuf,
-    /// Folder that is not affected by cuts.
+    /// Directory that is not affected by cuts.
     pub aside: PathBuf,
 }
 

@@ -16,7 +16,7 @@ use crate::trial::{self, Plan, Scenario, Tally};
 pub struct Round<'a> {
     /// Path of the `lighthaul` command.
     pub program: &'a Path,
-    /// Folder for mount points, and for the command's files outside of the disk.
+    /// Directory for mount points, and for the command's files outside of the disk.
     pub folder: &'a Path,
     /// Seed of all random choices.
     pub seed: u64,

@@ -14,9 +14,9 @@ use lighthaul_base::Rng;
 pub struct EntryState {
     /// File type and permission bits.
     pub mode: u32,
-    /// Modification time in seconds and nanoseconds; zero for folders whose time is not compared.
+    /// Modification time in seconds and nanoseconds; zero for directories whose time is not compared.
     pub time: (i64, i64),
-    /// Number of hard links; 1 for folders.
+    /// Number of hard links; 1 for directories.
     pub names: u64,
     /// Bytes of a file, or target of a symbolic link.
     pub content: Vec<u8>,
@@ -96,7 +96,7 @@ pub fn differ(found: &EntryState, expected: &EntryState) -> Option<String> {
         .then(|| format!("{} names, not {}", found.names, expected.names))
 }
 
-/// Creates a tree: `large` files of 9 to 12 MiB and `small` short ones, with empty files, folders,
+/// Creates a tree: `large` files of 9 to 12 MiB and `small` short ones, with empty files, directories,
 /// and symbolic and hard links.
 pub fn make(folder: &Path, large: u64, small: u64, seed: u64) -> io::Result<()> {
     let mut rng = Rng::new(seed);
@@ -136,5 +136,5 @@ fn file(path: &Path, len: u64, rng: &mut Rng) -> io::Result<()> {
     file.set_modified(SystemTime::UNIX_EPOCH + time)
 }
 
-/// Name of the folder for incomplete files.
+/// Name of the directory for incomplete files.
 pub const PARTIAL: &str = ".partial";

@@ -1,4 +1,7 @@
-//! Receiver of a message stream, which restores lost messages.
+//! Receiver of a message stream: [`Receiver`] is the state machine, [`ReceiverEvent`] its events.
+//!
+//! Each block of the ring collects symbols until no message is missing, or until enough symbols for a [`RepairJob`]
+//! have arrived. A new block takes the place of an old one when the owner has taken the events of the old one.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -289,7 +292,7 @@ impl Receiver {
         }
     }
 
-    /// Reports the end of the stream once all messages have arrived, or the wait for them is over.
+    /// Reports the end of the stream once all messages have arrived, or the wait for them has ended.
     fn check_end(&mut self, now: Instant) {
         let (Some(end), Some(settled)) = (self.end, self.settled) else {
             return;

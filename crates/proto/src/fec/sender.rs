@@ -1,4 +1,7 @@
-//! Sender of a message stream.
+//! Sender of a message stream: [`Sender`] is the state machine, [`SenderEvent`] its events.
+//!
+//! Each offered message enters the open block and the queue of symbols. A block is closed when it is full, or when its
+//! first message has waited for [`Config::linger`]; then its repair symbols are queued.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;

@@ -1,4 +1,7 @@
-//! Receiver of RBUDP, which answers done signals with tallies.
+//! Receiver of RBUDP: [`Receiver`] is the state machine, [`ReceiverEvent`] its events.
+//!
+//! It records arriving packets in a tally. It answers each done signal with that tally, after a wait for reordered
+//! datagrams. The transfer is complete when the tally is full. In RBUDP+ it also requests pauses.
 
 use core::time::Duration;
 
@@ -206,7 +209,7 @@ impl Receiver {
         });
     }
 
-    /// Returns the tally once the wait for reordered datagrams is over.
+    /// Returns the tally once the wait for reordered datagrams has ended.
     fn tally(&mut self, now: Instant) -> Option<Transmit> {
         if self.settling.is_none_or(|settling| now < settling.at) {
             return None;

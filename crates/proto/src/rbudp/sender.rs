@@ -1,4 +1,13 @@
-//! Sender of RBUDP, which sends blasts and done signals.
+//! Sender of RBUDP: [`Sender`] is the state machine, [`SenderEvent`] its events.
+//!
+//! ```text
+//!          all packets of the blast sent           tally with missing packets
+//! Blasting -----------------------------> Asking ------------------------------> Blasting (next blast)
+//!     \                                      \---- full tally ------------------> Over
+//!      \---- protocol violation of the receiver --------------------------------> Over
+//! ```
+//!
+//! A blast may have two passes. In RBUDP+ a pause of the receiver interrupts a blast.
 
 use core::fmt;
 use core::mem;
@@ -52,7 +61,7 @@ pub enum SenderEvent {
         /// Number of the blast.
         round: u16,
     },
-    /// The receiver requested a pause within a running blast (RBUDP+), or the pause is over.
+    /// The receiver requested a pause within a running blast (RBUDP+), or the pause has ended.
     Paused(bool),
     /// A whole blast brought no new packet to the receiver. The next blast begins.
     Barren {

@@ -53,7 +53,7 @@ pub struct Memory {
     pub rtt: Duration,
     /// True if a loss was seen. The flow window is then at its maximum.
     pub has_lost: bool,
-    /// True if the start-up phase is over ([`Mode::Swift`]).
+    /// True if the start-up phase has ended ([`Mode::Swift`]).
     pub has_started: bool,
     /// Minimum one-way delay plus clock offset, in microseconds ([`Mode::Swift`]).
     pub delay_min: Option<u32>,

@@ -1,4 +1,7 @@
-//! Receiver of SABUL, which reports missing packets.
+//! Receiver of SABUL: [`Receiver`] is the state machine, [`ReceiverEvent`] its events.
+//!
+//! A gap in the packet numbers is reported at once in a NAK, and again after increasing numbers of round trips until
+//! the packets arrive. An ACK is sent in each interval (10 ms).
 
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;

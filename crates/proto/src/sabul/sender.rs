@@ -1,4 +1,8 @@
-//! Sender of SABUL, which adapts its rate to loss.
+//! Sender of SABUL: [`Sender`] is the state machine, [`SenderEvent`] its events.
+//!
+//! Packets in the loss list are sent first, then new packets, at the rate of [`RateControl`] and within the flow
+//! window. At the end of each interval (10 ms) the rate adapts to the losses of that interval. The transfer is
+//! complete when an ACK covers all packets.
 
 use core::fmt;
 use core::ops::Range;

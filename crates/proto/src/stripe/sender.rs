@@ -1,4 +1,10 @@
-//! Sender of a striped transfer, which assigns packets to streams.
+//! Sender of a striped transfer: [`Sender`] is the state machine, [`SenderEvent`] its events.
+//!
+//! ```text
+//!        all packets assigned            report of completion
+//! Giving ---------------------> Waiting ----------------------> Over
+//!    ^------ a stream broke -----/
+//! ```
 
 use alloc::vec::Vec;
 use core::fmt;

@@ -1,4 +1,7 @@
-//! Receiver of VBTP, which reports missing packets.
+//! Receiver of VBTP: [`Receiver`] is the state machine, [`ReceiverEvent`] its events.
+//!
+//! It derives losses from gaps in the packet numbers and in the turns of resends. It sends a report after a loss, for
+//! each question of the sender, and from time to time as an ACK.
 
 use core::time::Duration;
 

@@ -1,4 +1,12 @@
-//! Sender of VBTP, which follows the circuit's TRC vector.
+//! Sender of VBTP: [`Sender`] is the state machine, [`SenderEvent`] its events.
+//!
+//! ```text
+//!         circuit released                      report of all packets
+//! Circuit -----------------> Tail (on the stream) -------------------> Over
+//!     \---------- report of all packets, or violation ---------------> Over
+//! ```
+//!
+//! On the circuit, datagrams leave at the rates of the TRC vector: resends first, then new packets.
 
 use core::ops::Range;
 use core::time::Duration;

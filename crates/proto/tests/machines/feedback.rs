@@ -157,7 +157,7 @@ fn pause_event_excludes_wait_for_receiver_start() {
     };
     let second = MS * 1000;
     assert_eq!(say(0, Duration::ZERO, second), (0, vec![first]));
-    // the propagation time of message and data is over when the message arrives
+    // the propagation time of message and data has passed when the message arrives
     let (few, quiet) = say(1, MS + MS / 50, second);
     assert_eq!(quiet, [SenderEvent::Paused(true)]);
     assert_eq!(say(2, Duration::ZERO, second), (0, vec![]));

@@ -7,6 +7,7 @@ mod model;
 mod path;
 mod rbudp;
 mod rbudp_peers;
+mod reed_solomon;
 mod sabul;
 mod sabul_peers;
 mod stripe;

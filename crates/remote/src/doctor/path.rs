@@ -30,10 +30,7 @@ pub(super) fn examine(
     clocks(&checkup, report);
     if through {
         round_trip(&checkup, None, report);
-        report.fine(
-            "udp",
-            "no datagram passes a gateway: TCP carries copies there",
-        );
+        report.fine("udp", "datagrams do not pass a gateway: copies use TCP");
         return;
     }
     let passes = udp(session, &checkup, report);
@@ -72,14 +69,14 @@ fn clocks(checkup: &Checkup, report: &mut Report<'_>) {
     if seconds.abs() < CLOCK_SECONDS {
         report.fine("clock", &text);
     } else {
-        let advice = "times of files will look wrong: let NTP or chrony keep both";
+        let advice = "file times will be wrong: synchronize both clocks, for example with chrony";
         report.warn("clock", &text, advice);
     }
 }
 
 /// Checks that datagrams pass in both directions.
 fn udp(session: &Session, checkup: &Checkup, report: &mut Report<'_>) -> bool {
-    let port = session.peer_address().port();
+    let (host, port) = (session.peer_address().ip(), session.peer_address().port());
     let least = LENGTHS[0] as u32 + checkup.header_len;
     let passes = (checkup.here.datagram_len > 0, checkup.is_reverse_open);
     let text = match passes {
@@ -87,17 +84,17 @@ fn udp(session: &Session, checkup: &Checkup, report: &mut Report<'_>) -> bool {
             report.fine("udp", "datagrams pass in both directions");
             return true;
         }
-        (true, false) => "datagrams arrive there, but none comes back",
-        (false, true) => "datagrams come from there, but none arrives there",
+        (true, false) => "datagrams reach the host, but its answers do not arrive",
+        (false, true) => "datagrams from the host arrive, but none reaches it",
         (false, false) => "no datagram passes in either direction",
     };
     let way = match passes {
-        (true, _) => format!("from port {port} there back in here"),
-        (false, true) => format!("port {port} through to there"),
-        (false, false) => format!("port {port} through to there, and back from it"),
+        (true, _) => format!("from {host}:{port} to this host"),
+        (false, true) => format!("to {host}:{port}"),
+        (false, false) => format!("to {host}:{port}, and replies"),
     };
     let advice =
-        format!("let UDP {way}, packets of {least} bytes at least, or copies take TCP alone");
+        format!("allow UDP {way}, in packets of {least} bytes or more; else copies use TCP only");
     report.fail(Code::Network, "udp", text, &advice);
     false
 }
@@ -108,16 +105,16 @@ fn mtu(checkup: &Checkup, device_mtu: Option<u32>, report: &mut Report<'_>) {
     let text = if out == back {
         format!("packets of {out} bytes pass")
     } else {
-        format!("packets of {out} bytes pass to there, and of {back} bytes from there")
+        format!("packets of {out} bytes reach the host, and packets of {back} bytes arrive from it")
     };
     // the longest of those that are tried which this host can send at all
     let lengths = LENGTHS.map(|len| len as u32 + checkup.header_len);
     let longest = |mtu: u32| lengths.into_iter().filter(|len| *len <= mtu).max();
     match device_mtu {
         Some(mtu) if longest(mtu) > Some(out.min(back)) => {
-            let text = format!("{text}, though this host's device takes {mtu}");
+            let text = format!("{text}, but this host's interface has an MTU of {mtu}");
             let advice = format!(
-                "a link between is narrower: `ip link set dev DEVICE mtu {}` at both ends, or widen it",
+                "a link on the path has a smaller MTU: raise it, or run `ip link set dev DEVICE mtu {}` on both hosts",
                 out.min(back)
             );
             report.warn("mtu", &text, &advice);
@@ -141,11 +138,11 @@ fn round_trip(checkup: &Checkup, rate: Option<Rate>, report: &mut Report<'_>) {
 fn udp_buffers(side: &str, facts: &HostFacts, need: u64, report: &mut Report<'_>) {
     let need = need.clamp(BUFFER_MIN, BUFFER_MAX);
     let granted = facts.receive_bytes.min(facts.send_bytes);
-    let text = format!("the kernel {side} grants {} to UDP", Size(granted));
+    let text = format!("the kernel {side} allows UDP buffers of {}", Size(granted));
     if granted >= need {
         return report.fine("buffers", &text);
     }
-    let text = format!("{text}, and {} are needed", Size(need));
+    let text = format!("{text}, but {} are needed", Size(need));
     let bytes = need.next_power_of_two();
     let advice = format!("{side}: `sysctl -w net.core.rmem_max={bytes} net.core.wmem_max={bytes}`");
     report.warn("buffers", &text, &advice);
@@ -155,11 +152,11 @@ fn tcp_buffers(side: &str, facts: &HostFacts, need: u64, report: &mut Report<'_>
     let granted = facts.tcp_receive_bytes.min(facts.tcp_send_bytes);
     // half of a receive buffer is the kernel's own, unless tcp_adv_win_scale says otherwise
     let need = need.saturating_mul(2);
-    let text = format!("the kernel {side} grants {} to TCP", Size(granted));
+    let text = format!("the kernel {side} allows TCP buffers of {}", Size(granted));
     if granted >= need {
         return report.fine("buffers", &text);
     }
-    let text = format!("{text}, and {} are needed", Size(need));
+    let text = format!("{text}, but {} are needed", Size(need));
     let bytes = need.next_power_of_two();
     let advice = format!(
         "{side}: `sysctl -w net.ipv4.tcp_rmem=\"4096 131072 {bytes}\" net.ipv4.tcp_wmem=\"4096 16384 {bytes}\"`"
@@ -177,18 +174,18 @@ fn offload(checkup: &Checkup, report: &mut Report<'_>) {
     if lacking.is_empty() {
         return report.fine(
             "offload",
-            "both kernels cut and coalesce batches of datagrams",
+            "both kernels support batches of datagrams (UDP GSO and GRO)",
         );
     }
     let text = format!(
-        "the kernel {} does not cut or coalesce batches of datagrams",
+        "the kernel {} does not support batches of datagrams (UDP GSO and GRO)",
         lacking.join(" and ")
     );
-    let advice = "each datagram costs a system call; Linux 5.0 or newer does better";
+    let advice = "each datagram needs a system call; use Linux 5.0 or newer";
     report.warn("offload", &text, advice);
 }
 
-/// Clocks may be so far apart.
+/// Maximum difference of the clocks without a warning.
 const CLOCK_SECONDS: f64 = 1.0;
 /// Receive buffer for bursts on any path.
 const BUFFER_MIN: u64 = 1 << 20;

@@ -43,18 +43,18 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Reports that `name` is as it should be.
+    /// Reports that the check `name` passed.
     pub(super) fn fine(&mut self, name: &str, text: &str) {
         self.tell("ok", name, text, "");
     }
 
-    /// Reports that `name` works but could be better.
+    /// Reports a warning of the check `name`.
     pub(super) fn warn(&mut self, name: &str, text: &str, advice: &str) {
         self.warned = true;
         self.tell("warn", name, text, advice);
     }
 
-    /// Reports that `name` failed.
+    /// Reports that the check `name` failed.
     pub(super) fn fail(&mut self, code: Code, name: &str, text: &str, advice: &str) {
         self.failed.get_or_insert(code);
         self.tell("fail", name, text, advice);
@@ -63,9 +63,9 @@ impl<'a> Report<'a> {
     /// Returns the result of all checks.
     pub(super) const fn finish(self) -> Diagnosis {
         let (outcome, text) = match (self.failed, self.warned) {
-            (Some(_), _) => ("fail", "copies will not work, or not as they should"),
-            (None, true) => ("warn", "copies work, but could do better"),
-            (None, false) => ("ok", "nothing is in the way"),
+            (Some(_), _) => ("fail", "copies will fail, or will be impaired"),
+            (None, true) => ("warn", "copies work, but could be faster"),
+            (None, false) => ("ok", "all checks passed"),
         };
         Diagnosis {
             outcome,

@@ -36,7 +36,7 @@ pub fn examine(doctor: &Doctor, tell: &mut dyn FnMut(Check<'_>)) -> Result<Diagn
         format!("lh://{}/", doctor.host)
     };
     let Place::Daemon { host, port, .. } = Place::parse(&text)? else {
-        return Err(Error::new(Code::Usage, "say which host, as in HOST:PORT"));
+        return Err(Error::new(Code::Usage, "give a host, as in HOST:PORT"));
     };
     let mut steps = Steps {
         doctor,
@@ -80,7 +80,7 @@ impl Steps<'_> {
             Ok(session) => session,
             Err(error) => {
                 let advice = format!(
-                    "see whether `lighthaul serve` is what listens on port {} there",
+                    "check that `lighthaul serve` listens on port {} there",
                     self.port
                 );
                 self.report.fail(error.code, "tls", &error.text, &advice);
@@ -154,7 +154,7 @@ impl Steps<'_> {
             }
         }
         for (address, error) in refused {
-            let text = format!("{address} is not reached: {}", plain(&error));
+            let text = format!("cannot reach {address}: {}", plain(&error));
             if first.is_some() {
                 let advice = "copies take an address that answers; remove this one from the name, or repair its route";
                 self.report.warn("tcp", &text, advice);
@@ -171,11 +171,11 @@ impl Steps<'_> {
         let name = name(&self.host, self.port);
         match judge(self.doctor.daemon.pin.as_deref(), true, &name, shown)? {
             KeyCheck::Matches => {
-                self.report.fine("key", "it is the known key");
+                self.report.fine("key", "the daemon has the known key");
                 Ok(Some(true))
             }
             KeyCheck::Changed(known) => {
-                let text = format!("it shows {shown}, but {known} is expected");
+                let text = format!("the daemon has the key {shown}, but {known} is expected");
                 let advice = format!(
                     "another host may be answering in its place; if its key has changed, `lighthaul trust --replace {name} {shown}`"
                 );
@@ -184,7 +184,7 @@ impl Steps<'_> {
             }
             KeyCheck::Malformed(nth) => Err(unclear(&paths::known_hosts(), nth, &name)),
             KeyCheck::New => {
-                let text = format!("it shows {shown}, which is not known here");
+                let text = format!("the daemon has the key {shown}, which is not known here");
                 let advice = format!(
                     "compare it with `lighthaul key --host` there, then `lighthaul trust {name} {shown}`"
                 );
@@ -204,7 +204,8 @@ impl Steps<'_> {
         });
         match asked.and_then(|()| agreed(session)) {
             Ok(_) => {
-                self.report.fine("allowed", "this user's key may call");
+                self.report
+                    .fine("allowed", "the daemon accepts this user's key");
                 true
             }
             Err(error) if error.code == Code::Permission => {
@@ -230,27 +231,27 @@ fn advice(address: SocketAddr, kind: ErrorKind) -> String {
     let port = address.port();
     match kind {
         ErrorKind::ConnectionRefused => format!(
-            "the host is there but nothing listens on TCP port {port}, or a firewall says so: start `lighthaul serve` there"
+            "no process listens on TCP port {port} there, or a firewall rejects it: start `lighthaul serve` there"
         ),
         ErrorKind::PermissionDenied => {
-            format!("a firewall of this host forbids it: let it send to TCP port {port}")
+            format!("a firewall of this host rejects it: allow TCP port {port} there")
         }
         ErrorKind::NetworkUnreachable => {
             "this host has no route there: see `ip route`, and its IPv6 if that is an IPv6 address"
                 .to_owned()
         }
         _ => format!(
-            "{}: let TCP and UDP port {port} through there and behind it",
+            "{}: allow TCP and UDP port {port} at that hop and after it",
             last_hop(address)
         ),
     }
 }
 
-/// Returns a sentence about the last hop on the way to `address` that answers.
+/// Returns a sentence about the last hop on the path to `address` that answers.
 fn last_hop(address: SocketAddr) -> String {
     let found = hops(address, HOPS_PATIENCE).unwrap_or_default();
     match found.last() {
-        None => "no hop on the way answers".to_owned(),
+        None => "no hop on the path answers".to_owned(),
         Some(hop) if hop.address == address.ip() => {
             format!("the host itself answers, {} hops away", hop.distance)
         }

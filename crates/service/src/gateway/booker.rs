@@ -1,4 +1,7 @@
-//! Windows for a gateway: books what its backlog needs, keeps to what was granted, and gives back what it does not need.
+//! Reservations for the link of a gateway.
+//!
+//! A thread reserves capacity for the backlog, limits the link to the granted windows of time, and releases what the link
+//! does not need.
 
 use std::thread;
 use std::time::Duration;
@@ -16,7 +19,7 @@ use tracing::{info, warn};
 
 use super::settings::Booked;
 
-/// Books for a line, in a thread of its own, until the process stops.
+/// Reserves capacity for a link, in a thread of its own, until the process stops.
 pub(super) fn start(booked: &Booked, line: LinkHandle) -> Result<(), Error> {
     let client = reach(&booked.scheduler)?;
     let (ahead, _) = client.clock_offset().map_err(failed)?;
@@ -49,15 +52,15 @@ pub(super) fn start(booked: &Booked, line: LinkHandle) -> Result<(), Error> {
 /// State of the booking thread.
 struct Booker {
     client: Client,
-    /// By how many nanoseconds the scheduler's clock is ahead of this host's.
+    /// Nanoseconds by which the scheduler's clock is ahead of this host's.
     ahead: i64,
-    /// When the two are compared again.
+    /// Time of the next comparison of both clocks.
     compare_at: Instant,
     /// Fields of every request.
     request: NewReservation,
     line: LinkHandle,
     windows: Vec<Window>,
-    /// Bytes that programs had said when it was last looked, and how many they say in a second.
+    /// Bytes that programs had sent at the last check, and their rate in bytes per second.
     read: u64,
     speed: u64,
     idle_since: Option<Instant>,
@@ -66,7 +69,7 @@ struct Booker {
     refused: String,
 }
 
-/// A reservation, by the line's clock.
+/// Reservation, in times of the link's clock.
 struct Window {
     id: u64,
     steps: Vec<Step>,
@@ -87,14 +90,14 @@ impl Booker {
         self.give_back("the gateway stops");
     }
 
-    /// Books, or gives back, as the backlog asks for.
+    /// Reserves or releases capacity, as the backlog requires.
     fn look(&mut self) {
         let now = self.line.clock().now();
         let counters = self.line.status().snapshot();
         let said = counters.read.saturating_sub(self.read);
         self.read = counters.read;
         let speed = said.saturating_mul(1000) / LOOK.as_millis() as u64;
-        // what a moment says counts for an eighth
+        // moving average: a new sample counts for one eighth
         self.speed = (self.speed * 7 + speed) / 8;
         self.windows.retain(|window| window.end() > now);
         let backlog = counters.memory_out;
@@ -113,7 +116,7 @@ impl Booker {
         }
     }
 
-    /// Bytes that the windows still carry.
+    /// Returns the bytes that the remaining windows can carry.
     fn left(&self, now: Instant) -> u64 {
         let steps = self.windows.iter().flat_map(|window| &window.steps);
         let bytes = steps.map(|step| {
@@ -123,7 +126,7 @@ impl Booker {
         bytes.sum()
     }
 
-    /// Books what the backlog needs, and what will be said until it is done.
+    /// Reserves capacity for the backlog, and for the data expected until it is sent.
     fn book(&mut self, start: Instant, backlog: u64) {
         self.compare_clocks();
         let bytes = backlog.max(self.speed.saturating_mul(WINDOW.as_secs()));
@@ -140,7 +143,7 @@ impl Booker {
                     steps: self.here(&reservation),
                 };
                 info!(
-                    "reservation {} is booked for {size} bytes, in {} steps",
+                    "reservation {} for {size} bytes is booked, in {} steps",
                     window.id,
                     window.steps.len()
                 );
@@ -151,7 +154,7 @@ impl Booker {
             Err(why) => {
                 let why = why.to_string();
                 if why != self.refused {
-                    warn!("nothing was booked for {size} bytes, and will be tried again: {why}");
+                    warn!("cannot reserve capacity for {size} bytes: {why}; trying again");
                 }
                 self.refused = why;
                 self.retry_at = self.line.clock().now() + RETRY;
@@ -159,7 +162,7 @@ impl Booker {
         }
     }
 
-    /// Measures again, at intervals, how much the scheduler's clock is ahead: clocks drift and are set.
+    /// Measures at intervals how far the scheduler's clock is ahead, since clocks drift and are set.
     fn compare_clocks(&mut self) {
         let now = self.line.clock().now();
         if now < self.compare_at {
@@ -168,25 +171,25 @@ impl Booker {
         self.compare_at = now + COMPARE;
         match self.client.clock_offset() {
             Ok((ahead, _)) => self.ahead = ahead,
-            Err(error) => warn!("the scheduler's clock could not be read: {error}"),
+            Err(error) => warn!("cannot read the scheduler's clock: {error}"),
         }
     }
 
-    /// Leaves to others what is left of the windows.
+    /// Releases the rest of the windows.
     fn give_back(&mut self, why: &str) {
         for window in std::mem::take(&mut self.windows) {
             let id = window.id;
-            // what has not begun is called off instead
+            // a reservation that has not begun is canceled instead
             let released = self.client.release(id, why);
             match released.or_else(|_| self.client.cancel(id, why)) {
                 Ok(_) => info!("reservation {id} was released: {why}"),
-                Err(error) => warn!("reservation {id} could not be released: {error}"),
+                Err(error) => warn!("cannot release reservation {id}: {error}"),
             }
         }
         self.follow();
     }
 
-    /// Tells the line what its channel carries: the windows, and nothing before, between and behind them.
+    /// Sets the rates of the link: those of the windows, and zero before, between and after them.
     fn follow(&self) {
         let mut steps: Vec<Step> = Vec::new();
         for step in self.windows.iter().flat_map(|window| &window.steps) {
@@ -203,14 +206,14 @@ impl Booker {
         }
     }
 
-    /// A moment of the line's, by the scheduler's clock.
+    /// Converts a time of the link's clock to the scheduler's clock.
     fn there(&self, at: Instant) -> Timestamp {
         let left = at.since(self.line.clock().now());
         let nanos = unix_nanos().saturating_add(left.as_nanos() as u64);
         Timestamp(nanos.saturating_add_signed(self.ahead))
     }
 
-    /// The steps of a reservation, by the line's clock.
+    /// Returns the steps of a reservation, in times of the link's clock.
     fn here(&self, reservation: &Reservation) -> Vec<Step> {
         let (now, wall) = (self.line.clock().now(), unix_nanos());
         let at = |moment: Timestamp| {
@@ -228,7 +231,7 @@ impl Booker {
     }
 }
 
-/// A vector that is over.
+/// Returns a vector that has ended.
 const PAST: Step = Step {
     from: Instant::ZERO,
     till: Instant::from_nanos(1),
@@ -238,9 +241,9 @@ const PAST: Step = Step {
 const LOOK: Duration = Duration::from_millis(100);
 /// Time from the request of a window to its first step.
 const LEAD: Duration = Duration::from_millis(300);
-/// Traffic of this much time must be booked in advance.
+/// Duration of traffic that must be reserved in advance.
 const AHEAD: Duration = Duration::from_millis(700);
-/// Traffic of this much time is booked at once.
+/// Duration of traffic that one reservation covers.
 const WINDOW: Duration = Duration::from_secs(3);
 /// Idle time after which windows are released.
 const IDLE: Duration = Duration::from_millis(500);
@@ -248,7 +251,7 @@ const IDLE: Duration = Duration::from_millis(500);
 const COMPARE: Duration = Duration::from_mins(1);
 /// Pause after a refusal.
 const RETRY: Duration = Duration::from_secs(1);
-/// Headers and retransmissions add one byte in this many.
+/// Bytes per byte of headers and retransmissions.
 const HEADS: u64 = 12;
-/// Smallest booking.
+/// Smallest reservation, in bytes.
 const BYTES_MIN: u64 = 1 << 20;

@@ -1,4 +1,4 @@
-//! A gateway as an element of a cluster.
+//! Membership of a gateway in a cluster.
 
 use lighthaul_capture::kernel::error::Error as Kernel;
 use lighthaul_gateway::cluster::{Cluster, ClusterError};
@@ -7,7 +7,7 @@ use lighthaul_session::error::{Code, Error};
 
 use super::settings::Peer;
 
-/// Joins the cluster that there may be, whose elements let `line` send in its turn.
+/// Joins the configured cluster, if any. Its elements take turns to send; `line` sends in the turns of this one.
 pub(super) fn join(peer: &Peer, line: &LinkHandle) -> Result<Option<Cluster>, Error> {
     let Some(settings) = &peer.cluster else {
         return Ok(None);

@@ -1,4 +1,5 @@
-//! Keeps the link to the other gateway: on whatever way to it there is, and back on its own once that leads there again.
+//! Keeps the link to the other gateway connected. It uses any path that works, and returns to the direct path when that
+//! works again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -20,30 +21,30 @@ use tracing::{debug, info, warn};
 
 use super::settings::Peer;
 
-/// Connects again and again.
+/// Reconnects the link until the process stops.
 pub(super) struct LinkKeeper {
     far: Daemon,
     outgoing: Arc<OutgoingLink>,
-    /// True if a connection has carried the link since the last look.
+    /// True if a connection has carried the link since the last check.
     carried: AtomicBool,
 }
 
-/// Failures of one way to the other gateway, one after another.
+/// Consecutive failures of one path to the other gateway.
 #[derive(Debug, Default)]
 struct PathFailures {
-    /// The last one; nothing before the first.
+    /// Last failure, if any.
     text: String,
     is_refusal: bool,
     /// Failures since a connection carried the link.
     count: u32,
 }
 
-/// Way to the other gateway.
+/// Path to the other gateway.
 #[derive(Debug)]
 struct Way {
     host: String,
     port: u16,
-    /// Through a gateway beside this one.
+    /// Through a neighbor gateway.
     via: Option<ProxyAddress>,
 }
 
@@ -92,13 +93,13 @@ impl LinkKeeper {
         interrupt::is_requested() || interrupt::is_ending() && self.outgoing.handle.is_over()
     }
 
-    /// One connection to the other gateway, until it ends.
+    /// Runs one connection to the other gateway until it ends.
     fn connect(&self, way: &Way) -> Result<(), Error> {
         let session = self.dial(way)?;
         self.carry(&session, way)
     }
 
-    /// One connection through a gateway beside this one, until it ends or the other can be called from here again.
+    /// Runs one connection through a neighbor gateway, until it ends or the direct path works again.
     fn detour(&self, way: &Way, ways: &[Way]) -> Result<(), Error> {
         let session = self.dial(way)?;
         thread::scope(|scope| {
@@ -111,10 +112,10 @@ impl LinkKeeper {
                     }
                     pause(AGAIN);
                 }
-                // this takes the link from the other connection
+                // the new connection takes the link over
                 match self.connect(own) {
                     Err(error) if !carried.is_finished() => {
-                        debug!("{} is still not reached: {error}", own.name());
+                        debug!("cannot reach {}: {error}", own.name());
                     }
                     result => return result,
                 }
@@ -140,7 +141,7 @@ impl LinkKeeper {
 }
 
 impl PathFailures {
-    /// Takes note of a failure; answers whether it differs from the last one. `carried`: a connection came before it.
+    /// Records a failure. Returns true if it differs from the last one. `carried` is true if a connection came before it.
     fn is_news(&mut self, error: &Error, carried: bool) -> bool {
         let text = error.to_string();
         let is_news = text != self.text;
@@ -155,13 +156,13 @@ impl PathFailures {
         is_news
     }
 
-    /// Returns whether the other gateway was reached and wants no link.
+    /// Returns true if the other gateway was reached and refuses the link.
     const fn is_refusal(&self) -> bool {
         self.is_refusal
     }
 
-    /// Returns the time until the next attempt: soon after a connection has ended, and twice as long after each failure.
-    /// Gateways that lost their peer at the same moment do not come back at the same moment.
+    /// Returns the time until the next attempt: exponential backoff, with jitter.
+    /// So gateways that lost their peer at the same moment do not reconnect at the same moment.
     fn pause(&self) -> Duration {
         let longest = if self.is_refusal {
             REFUSED_PAUSE
@@ -184,7 +185,7 @@ impl Way {
     }
 }
 
-/// All ways there are: those from here first.
+/// Returns all paths, the direct ones first.
 fn ways(peers: &[String], via: &[ProxyAddress]) -> Result<Vec<Way>, Error> {
     let from_here = std::iter::once(None);
     let through = via.iter().cloned().map(Some);

@@ -1,4 +1,4 @@
-//! Where programs come in.
+//! Listeners for programs, and the rules of the kernel that redirect connections to them.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use super::settings::{Listeners, Peer};
 
-/// Listeners for programs, and the rules that lead to them; closed by [`ProgramListeners::close`].
+/// Listeners for programs, and the rules that redirect to them. [`ProgramListeners::close`] closes them.
 #[derive(Debug)]
 pub(super) struct ProgramListeners {
     rules: Option<Rules>,
@@ -22,7 +22,7 @@ pub(super) struct ProgramListeners {
 }
 
 impl ProgramListeners {
-    /// Lets programs in wherever they may come, by one of `ways`. Without a server for other gateways there must be a
+    /// Opens all configured listeners; sessions use one of `ways`. A gateway without a server for others needs at least one
     /// listener.
     pub(super) fn open(peer: &Peer, ways: Routes, is_served: bool) -> Result<Self, Error> {
         let settings = &peer.listeners;
@@ -37,7 +37,12 @@ impl ProgramListeners {
             let text = "there is no listener for programs: give --socks, --connect, --forward or --transparent";
             return Err(Error::new(Code::Usage, text));
         }
-        let failed = |e| Error::new(Code::Network, format!("cannot accept programs: {e}"));
+        let failed = |e| {
+            Error::new(
+                Code::Network,
+                format!("cannot accept connections of programs: {e}"),
+            )
+        };
         let shares = HostShares::new(settings.sessions as u64);
         let doors =
             ProxyListeners::open(doors, ways, shares, settings.keepalive).map_err(failed)?;
@@ -81,7 +86,7 @@ fn doors(settings: &Listeners, shared: Option<Ipv4Addr>) -> Result<Vec<ProxyList
         )?;
     }
     for (address, target) in &settings.forward {
-        let what = format!("the way to {target}");
+        let what = format!("forwarding to {target}");
         add(address, ProxyProtocol::Forward(target.clone()), &what)?;
     }
     let everywhere = |door: &ProxyListener| {
@@ -95,22 +100,22 @@ fn doors(settings: &Listeners, shared: Option<Ipv4Addr>) -> Result<Vec<ProxyList
     }
 }
 
-/// A door at the shared address alone could not be told from what it let in.
+/// Returns the error for a listener at the shared address alone, where it could take the address of a connection.
 fn only_everywhere(shared: Ipv4Addr) -> Error {
     let text = format!(
-        "--cluster-address {shared}: programs come to it through doors that listen everywhere, as --socks 0.0.0.0:1080"
+        "--cluster-address {shared}: a listener must listen on all addresses; write it as --socks 0.0.0.0:1080"
     );
     Error::new(Code::Usage, text)
 }
 
-/// Has the kernel hand over connections that are meant for others. Who comes before the doors are open waits.
+/// Redirects connections to other hosts to this gateway. Earlier connections wait until the listeners are open.
 fn capture(wanted: &Transparent) -> Result<(Vec<ProxyListener>, Rules), Error> {
     let failed = |e: lighthaul_capture::kernel::error::Error| {
         Error::new(Code::Permission, format!("--transparent: {e}"))
     };
     let listeners = CaptureListeners::open().map_err(failed)?;
     let rules = Rules::install(wanted, &listeners).map_err(failed)?;
-    info!("connections that are meant for others are captured");
+    info!("capturing connections to other hosts");
     let door = |listener: TcpListener| ProxyListener {
         listener,
         kind: ProxyProtocol::Transparent,

@@ -1,4 +1,4 @@
-//! A gateway.
+//! Gateways: settings, listeners, links and their reservations.
 //!
 //! - [`settings`]: its settings; [`mod@run`]: starting, draining and stopping
 //! - `listeners`: listeners for programs; `link_keeper`: the link to the other gateway

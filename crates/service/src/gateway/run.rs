@@ -92,20 +92,20 @@ pub fn run(settings: Settings) -> Result<(), Error> {
         keeper.join().ok();
     }
     let outcome = server.map_or(Ok(()), |server| server.join().unwrap_or(Ok(())));
-    // sessions end with the last that knows of them, and only then may their address go
+    // the shared address is released only after the last session has ended
     drop((entrance, gateways));
     drop(cluster);
     outcome
 }
 
-/// Begins the link to the other gateway.
+/// Starts the link to the other gateway.
 fn begin(peer: &Peer, settings: &LinkSettings) -> Result<Arc<OutgoingLink>, Error> {
     let settings = Arc::new(settings.clone());
     let outgoing = OutgoingLink::new(settings, peer.plain).map_err(|e| starting(&e))?;
     Ok(Arc::new(outgoing))
 }
 
-/// Returns the ways of sessions: over the link, or directly where that is shorter.
+/// Returns the routes of sessions: over the link, or directly for near targets.
 fn ways(peer: &Peer, outgoing: &OutgoingLink, gateways: &GatewayLinks) -> Result<Routes, Error> {
     let mut ways = Routes {
         link: outgoing.handle.clone(),
@@ -120,21 +120,21 @@ fn ways(peer: &Peer, outgoing: &OutgoingLink, gateways: &GatewayLinks) -> Result
     Ok(ways)
 }
 
-/// Shows how the gateway is, if there is a place for that.
+/// Opens the status socket, if a path for it is known.
 fn show(path: &Path, gateways: &Arc<GatewayLinks>) -> Option<StatusSocket> {
     match StatusSocket::open(path, gateways) {
         Ok(board) => Some(board),
         Err(error) => {
             let path = path.display();
             warn!(
-                "`lighthaul gateway status` will not find this gateway at {path}: {error}; give --status-socket PATH"
+                "cannot open the status socket {path}: {error}; name another with --status-socket PATH"
             );
             None
         }
     }
 }
 
-/// Waits until the last session is over or the patience ends. Returns true if no session is left.
+/// Waits until the last session has ended, or the patience has. Returns true if no session is left.
 fn drain(gateways: &GatewayLinks) -> bool {
     gateways.drain();
     let left = || {
@@ -155,7 +155,7 @@ fn drain(gateways: &GatewayLinks) -> bool {
     }
     match left() {
         0 => info!("no session is left"),
-        left => warn!("{left} sessions are cut off"),
+        left => warn!("{left} sessions were ended"),
     }
     left() == 0
 }
@@ -167,7 +167,7 @@ fn serve(settings: daemon::Settings, gateways: &Arc<GatewayLinks>) -> Result<Ser
     let key = tls::fingerprint(&settings.identity)?;
     info!("this gateway's key is {key}");
     if let AccessPolicy::Listed { keys, .. } = &settings.access {
-        info!("gateways with keys in {} may call", keys.display());
+        info!("accepting gateways with keys in {}", keys.display());
     }
     let server = Server::listen(daemon::Settings {
         gateway: Some(Arc::clone(gateways)),
@@ -188,5 +188,5 @@ fn starting(error: &std::io::Error) -> Error {
     )
 }
 
-/// Interval at which signals are looked for.
+/// Interval at which signals are checked.
 const LOOK: Duration = Duration::from_millis(100);

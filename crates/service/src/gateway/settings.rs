@@ -1,4 +1,4 @@
-//! Settings of a gateway: what it carries, for whom, and how it reaches the other one.
+//! Settings of a gateway: its sessions, its listeners and its links.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -29,12 +29,12 @@ pub struct Settings {
     pub status_socket: PathBuf,
 }
 
-/// Other gateway, with the ways to it and the programs whose sessions go there.
+/// Other gateway, with the paths to it and the listeners for programs.
 #[derive(Debug)]
 pub struct Peer {
     /// Its addresses, each HOST or HOST:PORT.
     pub addresses: Vec<String>,
-    /// Gateways beside this one, through which it is also reached.
+    /// Neighbor gateways, through which it can also be reached.
     pub via: Vec<ProxyAddress>,
     /// Its identity, and credentials for it.
     pub daemon: Daemon,
@@ -61,7 +61,7 @@ pub struct Listeners {
     pub forward: Vec<(SocketAddr, Target)>,
     /// Credentials of programs, for SOCKS5 and HTTP CONNECT.
     pub credentials: Option<Credentials>,
-    /// Connections that the kernel hands over.
+    /// Connections that the kernel redirects.
     pub transparent: Option<Transparent>,
     /// Maximum number of sessions at a time.
     pub sessions: usize,

@@ -15,14 +15,14 @@ use lighthaul_io::host::wait::pause;
 use serde_json::{Value, json};
 use tracing::debug;
 
-/// The socket; it goes when this value goes.
+/// Listening status socket. Dropping it removes the socket.
 #[derive(Debug)]
 pub(super) struct StatusSocket {
     path: PathBuf,
 }
 
 impl StatusSocket {
-    /// Shows the links of `gateways` at `path`, in place of what a gateway left there that is gone.
+    /// Serves the links of `gateways` at `path`. Replaces the socket of a gateway that has ended.
     pub(super) fn open(path: &Path, gateways: &Arc<GatewayLinks>) -> io::Result<Self> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
@@ -49,7 +49,7 @@ impl Drop for StatusSocket {
     }
 }
 
-/// A listener there; a gateway that has just been told to stop may hold the place for a moment longer.
+/// Returns a listener at the path. A gateway that is stopping may hold the path for a moment longer.
 fn bind(path: &Path) -> io::Result<UnixListener> {
     let clock = Clock::start();
     loop {
@@ -74,7 +74,7 @@ fn tell(mut stream: UnixStream, gateways: &GatewayLinks) -> io::Result<()> {
     writeln!(stream, "{event}")
 }
 
-/// A link in words of JSON.
+/// Returns a link as a JSON object.
 fn link(seen: &LinkStatus) -> Value {
     let counters = &seen.counters;
     json!({

@@ -74,7 +74,7 @@ impl Setup {
         };
         let memory = match learned {
             Learned::Path(memory) => memory,
-            // the rest was measured on what may be other flows' share
+            // the rest was measured with capacity that may belong to other flows
             Learned::Nothing | Learned::Width(_) | Learned::Socket(_) | Learned::Room(_) => {
                 sabul::Memory::new(self.rate.scaled(1, 2), self.rtt)
             }

@@ -1,4 +1,12 @@
-//! One element of a cluster. It takes messages of the others and reports when the channel may be used.
+//! One element of a cluster: [`Element`] is the state machine, [`Slot`] the time in which it may send.
+//!
+//! ```text
+//!          token arrives, and is not too old             end of the slot, or nothing to send
+//! waiting -------------------------------------> holding ------------------------------------> offering to the next
+//!    ^--------------------- news that the next element has the token -------------------------/
+//! ```
+//!
+//! Without news of a token for too long, the lowest living element proposes a new generation.
 
 use alloc::collections::VecDeque;
 use lighthaul_base::Instant;

@@ -28,7 +28,7 @@ impl EntryChecker<'_> {
         let before = (there.seconds, there.nanos);
         match &entry.kind {
             EntryKind::Folder if there.kind != FileType::Directory => {
-                return (Action::Replace, "it is not a folder");
+                return (Action::Replace, "it is not a directory");
             }
             EntryKind::Folder | EntryKind::FolderEnd => return (Action::Keep, "it exists"),
             EntryKind::Link(_) if there.kind == FileType::Symlink && before == time => {

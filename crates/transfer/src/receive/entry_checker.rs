@@ -1,6 +1,6 @@
 //! Comparison of each listed entry with the target.
 //!
-//! Entries that are in place stay, folders, links and empty files are created at once, and the rest
+//! Entries that are in place stay, directories, links and empty files are created at once, and the rest
 //! is requested from the sender.
 
 use std::ffi::OsStr;
@@ -56,9 +56,9 @@ pub(super) struct Place {
     listed: u64,
     /// First name of the entries at the source.
     pub(super) first: Vec<u8>,
-    /// Folder that could not be created, so that its contents are skipped.
+    /// Directory that could not be created, so that its contents are skipped.
     skipped: Option<Vec<u8>>,
-    /// Paths at the source, for the folders of the list that have not ended.
+    /// Paths at the source, for the directories of the list that have not ended.
     pub(super) source_names: SourceNames,
     pub(super) free_space: FreeSpace,
     /// Deadline of waiting for files that other copies write, after the first such file.
@@ -68,7 +68,7 @@ pub(super) struct Place {
     folded: FoldedNames,
     /// Reason why a dry run expects the whole copy to be rejected.
     rejection: Option<Error>,
-    /// Folder that would replace another item, in a dry run.
+    /// Directory that would replace another item, in a dry run.
     pub(super) emptied: Option<Vec<u8>>,
 }
 
@@ -78,8 +78,8 @@ fn invalid_list() -> Error {
 }
 
 impl EntryChecker<'_> {
-    /// Handles the whole list. Calls `opened` with the target folder when it is known; its last
-    /// argument is true if the folder must get the metadata of the source at the end.
+    /// Handles the whole list. Calls `opened` with the target directory when it is known; its last
+    /// argument is true if the directory must get the metadata of the source at the end.
     pub(crate) fn run(
         &self,
         target_folder: TargetFolder,
@@ -183,7 +183,7 @@ impl EntryChecker<'_> {
         Ok(())
     }
 
-    /// Prepares the folder where entries land.
+    /// Prepares the directory where entries land.
     fn prepare(&self, folder: TargetFolder, named: bool) -> Result<(TargetFolder, Root), Error> {
         let _step = self.transfer.threads.work.begin();
         folder.prepare(named)
@@ -206,7 +206,7 @@ impl EntryChecker<'_> {
                 place.first = first.unwrap_or_default().to_vec();
             }
             if entry.is_top() && !place.source_names.is_whole() {
-                // the target folder does not correspond to one source folder
+                // the target directory does not correspond to one source directory
                 return Err(invalid_list());
             }
             let mut entry = place.target_folder.rename(entry);
@@ -245,14 +245,14 @@ impl EntryChecker<'_> {
         Ok(wanted)
     }
 
-    /// Keeps the special bits that a folder has at the target, such as an inherited set-group-ID
+    /// Keeps the special bits that a directory has at the target, such as an inherited set-group-ID
     /// bit, if the peer may not set any.
     fn keep_special_bits(&self, place: &mut Place, entry: &mut Entry) {
         let is_folder = matches!(entry.kind, EntryKind::Folder | EntryKind::FolderEnd);
         if self.transfer.settings.permit.special || !is_folder {
             return;
         }
-        // a folder that cannot be read cannot be changed, either
+        // a directory that cannot be read cannot be changed, either
         if let Ok(Some(there)) = Self::look(place, entry) {
             entry.mode |= there.mode & SPECIAL;
         }
@@ -311,7 +311,7 @@ impl EntryChecker<'_> {
         match &entry.kind {
             EntryKind::Folder => {
                 let made = place.root.make_folder(path);
-                made.map_err(|error| place.fault("cannot create the folder", entry, &error))?;
+                made.map_err(|error| place.fault("cannot create the directory", entry, &error))?;
             }
             EntryKind::Link(target) => self.link(place, number, entry, target)?,
             EntryKind::File(size) if *size > FILE_MAX => {
@@ -372,7 +372,7 @@ impl EntryChecker<'_> {
                 let trouble = NameFault::TooLong(entry.path.clone());
                 Err(Error::new(Code::Open, trouble.to_string()))
             }
-            // a dry run creates no folders, so their contents do not exist, either
+            // a dry run creates no directories, so their contents do not exist, either
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             there => {
                 there.map_err(|error| place.fault("cannot read the metadata of", entry, &error))
@@ -431,7 +431,7 @@ impl EntryChecker<'_> {
         let naming = place
             .root
             .name_rules(path, self.writer.number(path, number));
-        // a folder that cannot be tested cannot be written, either
+        // a directory that cannot be tested cannot be written, either
         if naming.is_ok_and(|naming| naming.folds_case) {
             let trouble = NameFault::Collides(entry.path.clone());
             return Err(Error::new(Code::Open, trouble.to_string()));
@@ -452,7 +452,7 @@ impl EntryChecker<'_> {
         })
     }
 
-    /// Handles the end of a folder.
+    /// Handles the end of a directory.
     fn leave(&self, place: &mut Place, number: u64, entry: &Entry) -> Result<(), Error> {
         if entry.is_top() && !self.takes_top(place) {
             self.transfer.table.settle(number, entry, Ok(Settled::Now));
@@ -471,7 +471,7 @@ impl EntryChecker<'_> {
         Ok(())
     }
 
-    /// Returns true if the target folder gets the metadata of the source folder. An existing folder
+    /// Returns true if the target directory gets the metadata of the source directory. An existing directory
     /// may be shared, like /tmp, so it changes only if the user preserves all metadata.
     const fn takes_top(&self, place: &Place) -> bool {
         place.target_folder.is_new() || self.transfer.options().keep.owner
@@ -517,7 +517,7 @@ impl EntryChecker<'_> {
         Ok(())
     }
 
-    /// Makes the folder `path` writable if we own it. It gets its mode when all its contents are in
+    /// Makes the directory `path` writable if we own it. It gets its mode when all its contents are in
     /// place.
     fn make_writable(&self, place: &mut Place, path: &Path) {
         if self.transfer.options().dry_run.is_none() {
@@ -526,7 +526,7 @@ impl EntryChecker<'_> {
         }
     }
 
-    /// Removes temporary files of dead writers from the folder `path`.
+    /// Removes temporary files of dead writers from the directory `path`.
     fn tidy(&self, place: &mut Place, path: &Path) {
         if self.transfer.options().dry_run.is_some() {
             return;
@@ -560,14 +560,14 @@ impl Place {
         Ok(())
     }
 
-    /// Returns true if `path` is in a folder that a dry run regards as empty.
+    /// Returns true if `path` is in a directory that a dry run regards as empty.
     pub(super) fn is_emptied(&self, path: &[u8]) -> bool {
         let emptied = self.emptied.as_ref();
         let rest = emptied.and_then(|emptied| path.strip_prefix(emptied.as_slice()));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
     }
 
-    /// Returns true if `entry` is in the folder that could not be created, or ends it.
+    /// Returns true if `entry` is in the directory that could not be created, or ends it.
     fn skips(&self, entry: &Entry) -> bool {
         let within = |skipped: &Vec<u8>| {
             let rest = entry.path.strip_prefix(skipped.as_slice());

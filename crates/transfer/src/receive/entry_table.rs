@@ -1,4 +1,7 @@
 //! Table of entries: listed ones that are not in place yet, and results of the others.
+//!
+//! Each entry is listed, then pending while its bytes arrive and are compared, and at last settled: it was in place
+//! before, was published, or has failed. A hard link waits for its file. A directory ends after all of its contents.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -73,7 +76,7 @@ impl PendingFile {
         }
     }
 
-    /// Returns the folder of the temporary file, if it differs from the final one.
+    /// Returns the directory of the temporary file, if it differs from the final one.
     pub(crate) fn apart(&self) -> Option<&Path> {
         let folder = self.temporary.parent();
         folder.filter(|_| folder != self.entry.path().parent())
@@ -204,7 +207,7 @@ struct TableState {
     pending: BTreeMap<u64, Arc<PendingFile>>,
     /// Failed files whose bytes may still arrive.
     failed: BTreeMap<u64, Arc<PendingFile>>,
-    /// Folders that get their metadata when all earlier entries are in place.
+    /// Directories that get their metadata when all earlier entries are in place.
     ended_folders: VecDeque<(u64, Entry)>,
     links: Links,
     counts: CopyResult,
@@ -272,7 +275,7 @@ impl EntryTable {
         self.lock().expected.clone()
     }
 
-    /// Records the end of a folder.
+    /// Records the end of a directory.
     pub(crate) fn end_folder(&self, number: u64, entry: Entry) {
         self.lock().ended_folders.push_back((number, entry));
     }
@@ -352,7 +355,7 @@ impl EntryTable {
         )
     }
 
-    /// Takes the next ended folder whose contents are in place.
+    /// Takes the next ended directory whose contents are in place.
     pub(crate) fn take_ended_folder(&self) -> Option<(u64, Entry)> {
         let mut state = self.lock();
         let pending = state.pending.first_key_value().map(|(number, _)| *number);

@@ -43,7 +43,7 @@ impl FreeSpace {
         // a partial file of an earlier run has its space already
         let place = left;
         let left = match root.look(place) {
-            // the folder for temporary files is created when it is needed
+            // the directory for temporary files is created when it is needed
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             left => left?,
         };
@@ -73,7 +73,7 @@ impl FreeSpace {
     }
 }
 
-/// Returns the nearest existing ancestor of `path`, and its device. Folders below may not exist
+/// Returns the nearest existing ancestor of `path`, and its device. Directories below may not exist
 /// yet.
 fn nearest<'a>(root: &mut Root, path: &'a Path) -> io::Result<(&'a Path, u64)> {
     for place in path.ancestors() {

@@ -1,7 +1,7 @@
 //! Receiving side of a copy.
 //!
 //! - [`receiver`]: threads and messages; `transfer`: shared state; `settings`: settings; `setup`:
-//!   creation of lanes and workers; [`target_folder`]: folder that the entries go to
+//!   creation of lanes and workers; [`target_folder`]: directory that the entries go to
 //! - `entry_checker`: comparison of entries with the target; `decide`: action for an entry; `want`:
 //!   ranges of a file to request
 //! - `entry_table`: listed entries and their results

@@ -27,12 +27,12 @@ const REMOVED_MAX: usize = 200;
 
 impl EntryChecker<'_> {
     /// Returns true if items that the source does not have are deleted. Not with a list of paths,
-    /// which names only parts of folders.
+    /// which names only parts of directories.
     pub(super) const fn prunes(&self) -> bool {
         self.transfer.options().delete && !self.transfer.options().listed
     }
 
-    /// Deletes the items of `folder` that its source does not have, or those of the target folder.
+    /// Deletes the items of `folder` that its source does not have, or those of the target directory.
     /// Items that a rule excludes stay.
     pub(super) fn remove(&self, place: &mut Place, folder: Option<&Entry>) -> Result<(), Error> {
         if !self.prunes() {
@@ -40,7 +40,7 @@ impl EntryChecker<'_> {
         }
         let path = folder.map_or(&[][..], |entry| &entry.path);
         let there = match place.root.names(Path::new(OsStr::from_bytes(path)), b"") {
-            // a dry run creates no folders
+            // a dry run creates no directories
             _ if place.is_emptied(path) => Vec::new(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             there => there.map_err(|error| failed(place, &error, path))?,
@@ -169,7 +169,7 @@ impl EntryChecker<'_> {
         true
     }
 
-    /// Returns true if `path` is a folder for temporary files.
+    /// Returns true if `path` is a directory for temporary files.
     fn is_partial(&self, path: &[u8]) -> bool {
         match &self.transfer.temp_place {
             TempPlace::Folder(name) => {

@@ -1,4 +1,7 @@
 //! Publisher: compares received data with the source, and renames complete files.
+//!
+//! [`Publisher`] joins each received object with the reports of the sender. A file whose ranges all agree gets its
+//! metadata, is synced and renamed. The ranges of incomplete files are recorded in journals for a later run.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -32,7 +35,7 @@ use super::unsynced::Unsynced;
 use crate::message::Report;
 use crate::thread_group::ThreadGroup;
 
-/// Interval at which ended folders are checked.
+/// Interval at which ended directories are checked.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Thread that publishes files.
@@ -54,7 +57,7 @@ pub(crate) struct Publisher<'a> {
     temp_place: TempPlace,
     /// Lock on the root, which is released before the root gets its metadata.
     lock: Option<WriterLock>,
-    /// Number and entry of the target folder, if it gets metadata of a source folder.
+    /// Number and entry of the target directory, if it gets metadata of a source directory.
     top: Option<(u64, Entry)>,
     arrived: BTreeMap<u64, Arrived>,
     reports: BTreeMap<u64, Vec<Report>>,
@@ -96,7 +99,7 @@ impl<'a> Publisher<'a> {
         }
     }
 
-    /// Publishes files until no more can come, then finishes folders.
+    /// Publishes files until no more can come, then finishes directories.
     pub(crate) fn run(&mut self, jobs: &Receiver<Job>) -> Result<(), Error> {
         loop {
             let next = jobs.recv_timeout(LOOK);
@@ -449,7 +452,7 @@ impl<'a> Publisher<'a> {
         })
     }
 
-    /// Sets modes and times of folders whose contents are in place, since new contents change the
+    /// Sets modes and times of directories whose contents are in place, since new contents change the
     /// time.
     fn leave(&mut self) {
         while let Some((number, entry)) = self.table.take_ended_folder() {
@@ -465,8 +468,8 @@ impl<'a> Publisher<'a> {
         }
     }
 
-    /// Sets the metadata of the target folder, when its contents no longer change. A failure is
-    /// only a warning, since the folder may have another owner.
+    /// Sets the metadata of the target directory, when its contents no longer change. A failure is
+    /// only a warning, since the directory may have another owner.
     fn finish_top(&mut self) {
         if let Some(lock) = self.lock.take() {
             lock.release();
@@ -493,7 +496,7 @@ impl<'a> Publisher<'a> {
         Ok(())
     }
 
-    /// Removes the folder for temporary files in `folder`, if it is empty.
+    /// Removes the directory for temporary files in `folder`, if it is empty.
     fn clear(&mut self, folder: &Path) {
         if let Some(apart) = self.temp_place.folder(folder) {
             self.root.remove_folder(&apart).ok();

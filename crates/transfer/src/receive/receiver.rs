@@ -1,4 +1,11 @@
 //! Receiver: threads and messages of the receiving side.
+//!
+//! [`receive`] starts the threads: the entry checker, one for each lane, the comparison of held ranges, and the
+//! publisher. Then it handles messages of the sender until all entries are settled:
+//!
+//! ```text
+//! entries -> entry checker -> requests -> lanes -> temporary files -> publisher -> final names
+//! ```
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -244,7 +251,7 @@ impl<'a> Receiving<'a, '_> {
         Ok(summary)
     }
 
-    /// Waits until the target folder is open.
+    /// Waits until the target directory is open.
     fn opened(&self, open_targets: &Receiver<OpenTarget>) -> Result<OpenTarget, Error> {
         let (session, threads) = (self.transfer.session, &self.transfer.threads);
         let mut stall = Stall::new(session.clock.now(), self.transfer.options().stall);
@@ -308,7 +315,7 @@ impl<'a> Receiving<'a, '_> {
                     // pending messages have been read by now
                     let patience = self.transfer.options().stall_timeout();
                     if now.since(moved.0.max(self.transfer.session.heard_at())) > patience {
-                        let text = format!("the sender was silent for {} s", patience.as_secs());
+                        let text = format!("no data from the sender for {} s", patience.as_secs());
                         return Err(Error::new(Code::TimedOut, text));
                     }
                 }
@@ -321,7 +328,7 @@ impl<'a> Receiving<'a, '_> {
         }
     }
 
-    /// Returns true if no more messages can matter, so that the end of the objects is not awaited.
+    /// Returns true if no further message can change the result, so the end of the objects need not arrive.
     fn is_over(&self, queues: Option<&Queues>) -> bool {
         let reported = queues.is_some_and(|queues| queues.unreported.is_empty());
         reported && self.transfer.table.is_complete()
@@ -482,7 +489,7 @@ impl<'a> Receiving<'a, '_> {
         }
     }
 
-    /// Waits until the sender closes, as long as it works on what it was told.
+    /// Waits until the sender closes, while it works on the reports.
     fn await_end(&self) {
         let (session, work) = (self.transfer.session, &self.transfer.threads.work);
         let mut stall = Stall::new(session.clock.now(), self.transfer.options().stall);

@@ -7,11 +7,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::temp_names::PREFIX;
 
-/// Names at the source, for each folder of the list that has not ended.
+/// Names at the source, for each directory of the list that has not ended.
 #[derive(Debug)]
 pub(crate) struct SourceNames {
     stack: Vec<(Vec<u8>, BTreeSet<Vec<u8>>)>,
-    /// True if the target folder corresponds to one source folder.
+    /// True if the target directory corresponds to one source directory.
     whole: bool,
     /// True if some of the source could not be read, so that the names are incomplete.
     is_incomplete: bool,
@@ -20,7 +20,7 @@ pub(crate) struct SourceNames {
 
 impl SourceNames {
     /// Creates the state for entries that are `named` after their source, or for the contents of a
-    /// folder.
+    /// directory.
     pub(crate) fn new(named: bool) -> Self {
         Self {
             stack: vec![(Vec::new(), BTreeSet::new())],
@@ -30,7 +30,7 @@ impl SourceNames {
         }
     }
 
-    /// Returns true if the target folder corresponds to one source folder.
+    /// Returns true if the target directory corresponds to one source directory.
     pub(crate) const fn is_whole(&self) -> bool {
         self.whole
     }
@@ -65,7 +65,7 @@ impl SourceNames {
         say.then(|| "nothing is deleted, because some of the source could not be read".to_owned())
     }
 
-    /// Ends the folder `path`. Returns the paths of items in `there` that the source does not have.
+    /// Ends the directory `path`. Returns the paths of items in `there` that the source does not have.
     pub(crate) fn end_folder(&mut self, path: &[u8], there: Vec<OsString>) -> Vec<Vec<u8>> {
         let listed = self.stack.last().is_some_and(|(folder, _)| folder == path);
         if !listed {

@@ -1,4 +1,4 @@
-//! Target folder of a copy, which is opened before the first byte is requested.
+//! Target directory of a copy, which is opened before the first byte is requested.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -15,25 +15,25 @@ use rustix::fs::FileType;
 
 use crate::message::Target;
 
-/// Target folder of a copy, and the names of entries in it.
+/// Target directory of a copy, and the names of entries in it.
 #[derive(Debug)]
 pub struct TargetFolder {
     ground: Arc<Ground>,
     root: Root,
     dry: bool,
-    /// Folder that entries are relative to.
+    /// Directory that entries are relative to.
     pub(crate) folder: PathBuf,
     /// New name of the only source, if the user gave one.
     name: Option<Vec<u8>>,
-    /// Folder for the contents of a source folder.
+    /// Directory for the contents of a source directory.
     contents: PathBuf,
-    /// Folder that was created for the copy.
+    /// Directory that was created for the copy.
     made: Option<Made>,
-    /// True if the folder was created for an earlier copy that did not finish.
+    /// True if the directory was created for an earlier copy that did not finish.
     is_unfinished: bool,
 }
 
-/// Folder that was created for the copy. It is removed when this value is dropped, if it is empty.
+/// Directory that was created for the copy. It is removed when this value is dropped, if it is empty.
 #[derive(Debug)]
 struct Made {
     ground: Arc<Ground>,
@@ -44,7 +44,7 @@ struct Made {
 impl Drop for Made {
     fn drop(&mut self) {
         if !self.stays {
-            // fails if the folder has contents
+            // fails if the directory has contents
             self.ground.remove_folder(&self.path).ok();
         }
     }
@@ -85,7 +85,7 @@ impl TargetFolder {
     }
 
     /// Prepares the target for entries that are `named` after their source, or else for the
-    /// contents of a folder. Returns the root of the entries.
+    /// contents of a directory. Returns the root of the entries.
     pub(crate) fn prepare(mut self, named: bool) -> Result<(Self, Root), Error> {
         if !named {
             let made = make_folder(&self.ground, &self.contents, self.dry)?;
@@ -99,24 +99,24 @@ impl TargetFolder {
         Ok((self, root))
     }
 
-    /// Keeps the folder that was created for the copy.
+    /// Keeps the directory that was created for the copy.
     pub(crate) const fn keep(&mut self) {
         if let Some(made) = &mut self.made {
             made.stays = true;
         }
     }
 
-    /// Records that the folder was created for an earlier copy that did not finish.
+    /// Records that the directory was created for an earlier copy that did not finish.
     pub(crate) const fn mark_unfinished(&mut self) {
         self.is_unfinished = true;
     }
 
-    /// Returns true if the folder was created for this copy or an unfinished one.
+    /// Returns true if the directory was created for this copy or an unfinished one.
     pub(crate) const fn is_new(&self) -> bool {
         self.made.is_some() || self.is_unfinished
     }
 
-    /// Returns true if the folder exists. A dry run does not create it.
+    /// Returns true if the directory exists. A dry run does not create it.
     pub(crate) fn is_there(&self) -> bool {
         self.ground.folder(&self.folder).is_ok()
     }
@@ -145,7 +145,7 @@ impl TargetFolder {
     }
 
     /// Returns a description of the item that must be removed before `entry` can be created: a
-    /// folder in place of a file or link, or the reverse. Fails if the user named a folder as the
+    /// directory in place of a file or link, or the reverse. Fails if the user named a directory as the
     /// new name of a file.
     pub(crate) fn obstacle(
         &self,
@@ -157,22 +157,23 @@ impl TargetFolder {
         let is_folder = there.kind == FileType::Directory;
         let place = at.display();
         if self.name.as_ref() == Some(&entry.path) && is_folder && entry.kind != EntryKind::Folder {
-            let text =
-                format!("cannot replace {place}: it is a folder; write {place}/ to copy into it");
+            let text = format!(
+                "cannot replace {place}: it is a directory; write {place}/ to copy into it"
+            );
             return Err(Error::new(Code::Open, text));
         }
         let is_link = there.kind == FileType::Symlink && matches!(entry.kind, EntryKind::File(_));
         if self.name.as_ref() == Some(&entry.path) && is_link && self.ground.folder(&at).is_ok() {
             let text = format!(
-                "cannot replace {place}: it is a link to a folder; write {place}/ to copy into it"
+                "cannot replace {place}: it is a link to a directory; write {place}/ to copy into it"
             );
             return Err(Error::new(Code::Open, text));
         }
         let (old, new) = match (is_folder, &entry.kind) {
-            (true, EntryKind::File(_)) => ("folder", "file"),
-            (true, EntryKind::Link(_)) => ("folder", "link"),
-            (false, EntryKind::Folder) if there.kind == FileType::Symlink => ("link", "folder"),
-            (false, EntryKind::Folder) => ("file", "folder"),
+            (true, EntryKind::File(_)) => ("directory", "file"),
+            (true, EntryKind::Link(_)) => ("directory", "link"),
+            (false, EntryKind::Folder) if there.kind == FileType::Symlink => ("link", "directory"),
+            (false, EntryKind::Folder) => ("file", "directory"),
             _ => return Ok(None),
         };
         let text = format!("{place} is a {old}, and a {new} replaces it");
@@ -182,21 +183,21 @@ impl TargetFolder {
 
 fn open_root(ground: &Ground, path: &Path, dry: bool) -> Result<Root, Error> {
     let root = match ground.root(path) {
-        // a folder that would be created is empty
+        // a directory that would be created is empty
         Err(error) if dry && error.kind() == ErrorKind::NotFound => Root::nowhere(),
         root => root,
     };
-    root.map_err(|e| Error::file(Code::Open, "cannot open the target folder", path, &e))
+    root.map_err(|e| Error::file(Code::Open, "cannot open the target directory", path, &e))
 }
 
-/// Creates the folder at `path`. Returns none if it exists, or in a dry run.
+/// Creates the directory at `path`. Returns none if it exists, or in a dry run.
 fn make_folder(ground: &Arc<Ground>, path: &Path, dry: bool) -> Result<Option<Made>, Error> {
     if dry {
         return Ok(None);
     }
     let made = ground.make_folder(path);
     let made =
-        made.map_err(|e| Error::file(Code::Open, "cannot create the target folder", path, &e))?;
+        made.map_err(|e| Error::file(Code::Open, "cannot create the target directory", path, &e))?;
     Ok(made.then(|| Made {
         ground: Arc::clone(ground),
         path: path.to_owned(),

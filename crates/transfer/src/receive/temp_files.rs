@@ -40,7 +40,7 @@ pub(crate) enum Attempt {
     Create,
     /// Writes to it.
     Write,
-    /// Reads what was written.
+    /// Reads the written bytes back.
     ReadBack,
 }
 

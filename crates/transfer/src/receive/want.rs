@@ -133,7 +133,7 @@ impl EntryChecker<'_> {
 
     /// Rejects the whole copy if `entry` certainly does not fit beside the earlier entries.
     pub(super) fn fit(&self, place: &mut Place, entry: &Entry) -> Result<(), Error> {
-        // sparse files may need no space, and a folder that a dry run does not create has no device
+        // sparse files may need no space, and a directory that a dry run does not create has no device
         let is_dry = self.transfer.options().dry_run.is_some();
         let is_nowhere =
             is_dry && (!place.target_folder.is_there() || place.is_emptied(&entry.path));

@@ -1,4 +1,12 @@
 //! Queue of the sender: listed entries, requested ranges, and objects made of these.
+//!
+//! ```text
+//! listed -> in place or failed at the receiver ---------------------------> settled
+//!     \---> requested ranges -> object of a lane -> result of the receiver -> settled
+//!     \---> held ranges -> digests compared -> equal, or requested
+//! ```
+//!
+//! Bounded windows of unsettled entries, ranges and digests make the list wait.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;

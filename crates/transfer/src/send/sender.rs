@@ -1,4 +1,11 @@
 //! Sender: threads and messages of the sending side.
+//!
+//! [`send`] explores the path, agrees on an offer, and starts the threads: the list, the comparison of held ranges, and
+//! one for each lane. Then it handles messages of the receiver until the result:
+//!
+//! ```text
+//! list -> queue of requested ranges -> lanes -> objects, then reports with digests
+//! ```
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -278,7 +285,7 @@ impl<'a> Sending<'a, '_> {
                         > patience
                     {
                         let patience = patience.as_secs();
-                        let text = format!("the receiver was silent for {patience} s");
+                        let text = format!("no data from the receiver for {patience} s");
                         return Err(Error::new(Code::TimedOut, text));
                     }
                     continue;

@@ -56,7 +56,7 @@ impl Settings {
             (_, true) => Ok(None),
             // without a selection, the protocol for a circuit is chosen
             (None | Some(Protocol::Vbtp), false) => vector::parse("--trc", text).map(Some),
-            (Some(_), false) => Err(misuse("only vbtp follows a vector; leave --trc out")),
+            (Some(_), false) => Err(misuse("only vbtp follows a vector; omit --trc")),
         }
     }
 

@@ -86,7 +86,7 @@ fn cluster_survives_death_and_return_of_the_holder() {
         cluster.run(ms(2000));
         assert!(
             cluster.watch.empty_max < ms(1),
-            "who comes back disturbs nobody"
+            "an element that returns disturbs no other"
         );
         let share = cluster.watch.had[dead].as_secs_f64() * f64::from(count) / 2.0;
         assert!(share > 0.9, "who comes back has its share: {share}");
@@ -113,7 +113,11 @@ fn healed_partition_has_one_token() {
             .filter(|e| e.holds())
             .count()
     };
-    assert_eq!(holds(&cluster), 4, "who hears nobody is alone");
+    assert_eq!(
+        holds(&cluster),
+        4,
+        "an element without messages from others is alone"
+    );
     cluster.faults.lost = 0;
     cluster.run(ms(20));
     cluster.watch.shared_max = Duration::ZERO;
@@ -156,7 +160,7 @@ proptest! {
             cluster.run(ms(wait));
             // lost messages may turn one failure into several
             let bound = cluster.bound() * (failures + 2);
-            prop_assert!(cluster.watch.empty_max <= bound, "nobody had it for {:?}", cluster.watch.empty_max);
+            prop_assert!(cluster.watch.empty_max <= bound, "no element had it for {:?}", cluster.watch.empty_max);
             prop_assert!(
                 cluster.watch.shared_max <= cluster.config.guard,
                 "two had it for {:?}", cluster.watch.shared_max

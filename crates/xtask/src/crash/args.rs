@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// Cut power in this process, which has its own namespaces
     #[arg(long, hide = true)]
     pub(crate) in_sandbox: bool,
-    /// Folder for all files, removed by the caller
+    /// Directory for all files, removed by the caller
     #[arg(long, hide = true)]
     pub(crate) within: Option<PathBuf>,
 }

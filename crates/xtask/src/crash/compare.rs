@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::tree::ATTRIBUTE;
 
-/// Entries below a folder, by path.
+/// Entries below a directory, by path.
 type Entries = BTreeMap<PathBuf, Metadata>;
 
 /// Compares `target`, a completed copy, with `source`. Returns the differences.
@@ -35,7 +35,7 @@ pub(crate) fn complete(source: &Path, target: &Path) -> io::Result<Vec<String>> 
 }
 
 /// Compares `target` with `source` after a kill. Returns the differences of files with their final
-/// names, which must be complete. Folders and hard links may be incomplete.
+/// names, which must be complete. Directories and hard links may be incomplete.
 pub(crate) fn interrupted(source: &Path, target: &Path) -> io::Result<Vec<String>> {
     if !target.exists() {
         return Ok(Vec::new());
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!((faults(&complete), faults(&interrupted)), (0, 0));
         let some = other.join("d20/e0/small-20");
         fs::remove_file(&some).unwrap();
-        // The file is missing, and its folder has another time.
+        // The file is missing, and its directory has another time.
         assert!(faults(&complete) >= 1);
         assert_eq!(faults(&interrupted), 0);
         fs::write(&some, "x").unwrap();

@@ -218,7 +218,7 @@ impl Drill<'_> {
         let mut tally = Tally::default();
         for number in 1..=args.runs {
             if clock.now().as_secs_f64() > args.minutes * 60.0 {
-                println!("stopping: the time limit is over");
+                println!("stopping: the time limit has passed");
                 break;
             }
             let victim = if rng.below(2) == 0 { CLIENT } else { DAEMON };

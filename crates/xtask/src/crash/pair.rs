@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::demo::{Running, key};
 
-/// Both sides of copies, with the folder of all their files.
+/// Both sides of copies, with the directory of all their files.
 pub(crate) struct Pair<'a> {
     lab: &'a Lab,
     program: &'a Path,

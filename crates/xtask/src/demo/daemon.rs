@@ -12,7 +12,7 @@ use super::running::Running;
 
 /// Running daemon, and the settings that its clients need.
 pub(crate) struct Daemon {
-    /// Folder in which copies arrive.
+    /// Directory in which copies arrive.
     pub(super) root: PathBuf,
     caller_key: PathBuf,
     pin: String,

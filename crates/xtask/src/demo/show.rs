@@ -65,7 +65,7 @@ fn lab() -> Result<Lab, String> {
     Lab::start(&description).map_err(|e| e.to_string())
 }
 
-/// Returns the folder of release builds, with the `lighthaul` to show and files to copy.
+/// Returns the directory of release builds, with the `lighthaul` to show and files to copy.
 pub(crate) fn release() -> Result<PathBuf, String> {
     let own = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
     let release = own
@@ -83,18 +83,18 @@ pub(crate) fn release() -> Result<PathBuf, String> {
     }
 }
 
-/// Folder that is removed when this value is dropped.
+/// Directory that is removed when this value is dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// Creates a folder beside the build, so that build files can be hard-linked.
+    /// Creates a directory beside the build, so that build files can be hard-linked.
     pub(crate) fn make(release: &Path, name: &str) -> Result<Self, String> {
         let path = release.with_file_name(format!("{name}-{}", process::id()));
         fs::create_dir(&path).map_err(|e| format!("cannot create {}: {e}", path.display()))?;
         Ok(Self(path))
     }
 
-    /// Returns the path of the folder.
+    /// Returns the path of the directory.
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }

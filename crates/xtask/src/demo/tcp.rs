@@ -1,4 +1,4 @@
-//! Transfer of as many bytes over the kernel's TCP, with iperf3.
+//! Transfer of the same number of bytes over the kernel's TCP, with iperf3.
 
 use std::fmt::Write;
 use std::process::Stdio;

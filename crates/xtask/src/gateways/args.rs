@@ -34,7 +34,7 @@ pub(super) struct Args {
     /// Size of a slab
     #[arg(long, default_value = "8MiB")]
     pub(super) slab: String,
-    /// Write figures into this folder, which has their plans
+    /// Write figures into this directory, which has their plans
     #[arg(long, value_name = "FOLDER")]
     pub(super) keep: Option<PathBuf>,
     /// Lighthaul binary to measure

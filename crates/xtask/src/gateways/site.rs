@@ -198,7 +198,7 @@ fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Folder that is removed when this value is dropped.
+/// Directory that is removed when this value is dropped.
 struct Folder(PathBuf);
 
 impl Folder {

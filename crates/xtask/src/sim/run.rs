@@ -1,4 +1,4 @@
-//! Simulations one after another, until the time is over or one fails.
+//! Simulations one after another, until the time has passed or one fails.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Copies from one folder to another over loopback, with both sides in this process.
+//! Copies from one directory to another over loopback, with both sides in this process.
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -30,7 +30,7 @@ use crate::send::{self, send};
 use crate::thread_group::tests::BROKEN;
 use crate::watch::{CopyEvent, Failed, Summary};
 
-/// A folder with a `source` and a `target`, removed when this value is dropped.
+/// A directory with a `source` and a `target`, removed when this value is dropped.
 pub(super) struct Bench {
     pub(super) top: PathBuf,
     /// Metadata that the peer may set.
@@ -46,7 +46,7 @@ pub(super) struct Outcome {
 }
 
 impl Bench {
-    /// Creates both folders, empty.
+    /// Creates both directories, empty.
     pub(super) fn new(name: &str) -> Self {
         let top = std::env::temp_dir().join(format!("bench-{name}-{}", std::process::id()));
         fs::remove_dir_all(&top).ok();
@@ -61,7 +61,7 @@ impl Bench {
         }
     }
 
-    /// Creates both folders for a user without root's rights. The thread has the rights of that
+    /// Creates both directories for a user without root's rights. The thread has the rights of that
     /// user until the guard is dropped.
     pub(super) fn ordinary(name: &str) -> (Self, Ordinary) {
         let bench = Self::new(name);
@@ -84,12 +84,12 @@ impl Bench {
         self.top.join("target").join(path)
     }
 
-    /// Writes a file of the source, and creates the folders above it.
+    /// Writes a file of the source, and creates the directories above it.
     pub(super) fn put(&self, path: &str, bytes: impl AsRef<[u8]>) {
         write(&self.source(path), bytes.as_ref());
     }
 
-    /// Writes a file of the target, and creates the folders above it.
+    /// Writes a file of the target, and creates the directories above it.
     pub(super) fn leave(&self, path: &str, bytes: impl AsRef<[u8]>) {
         write(&self.target(path), bytes.as_ref());
     }
@@ -100,7 +100,7 @@ impl Bench {
     }
 
     /// Copies `from` to `to`, both below the bench; a slash at the end stands for the contents of a
-    /// folder.
+    /// directory.
     pub(super) fn copy_to(&self, from: &str, to: &str, options: &Options) -> Outcome {
         self.watch((from, to), options, &mut |_| {})
     }
@@ -170,7 +170,7 @@ impl Bench {
         }
     }
 
-    /// Returns the names in a folder of the target, in order.
+    /// Returns the names in a directory of the target, in order.
     pub(super) fn names(&self, folder: &str) -> Vec<OsString> {
         let found = fs::read_dir(self.target(folder)).unwrap();
         let mut names: Vec<_> = found.map(|found| found.unwrap().file_name()).collect();
@@ -183,7 +183,7 @@ impl Bench {
         fs::read(self.target(path)).unwrap()
     }
 
-    /// Returns mode and modification time of a file or folder of the target.
+    /// Returns mode and modification time of a file or directory of the target.
     pub(super) fn look(&self, path: &str) -> (u32, i64, i64) {
         look(&self.target(path))
     }

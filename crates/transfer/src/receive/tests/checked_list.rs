@@ -62,7 +62,7 @@ impl CheckedList {
 
 impl Bench {
     /// Lets a receiver handle `entries` for the target `to`. They are `named` after their source,
-    /// or the contents of a folder.
+    /// or the contents of a directory.
     pub(super) fn check_list(
         &self,
         (to, named): (&str, bool),
@@ -150,12 +150,12 @@ pub(super) fn file(path: &str, size: u64) -> Entry {
     entry(path, EntryKind::File(size))
 }
 
-/// Returns a folder.
+/// Returns a directory.
 pub(super) fn folder(path: &str) -> Entry {
     entry(path, EntryKind::Folder)
 }
 
-/// Returns the end of a folder.
+/// Returns the end of a directory.
 pub(super) fn leave(path: &str) -> Entry {
     entry(path, EntryKind::FolderEnd)
 }
@@ -172,7 +172,7 @@ pub(super) fn entry(path: &str, kind: EntryKind) -> Entry {
         ..Entry::bare(path.into())
     }
 }
-/// Target for the contents of a folder.
+/// Target for the contents of a directory.
 pub(super) const CONTENTS: (&str, bool) = ("target/", false);
 /// Numbers of the requested files if all entries are in place.
 pub(super) const NOTHING: [u64; 0] = [];

@@ -41,7 +41,7 @@ fn dry_run_rejects_files_that_do_not_fit() {
         (linked, &linking, "target/", true),
         (file("new", huge), &linking, "target/", false),
         (folder("new"), &dry(), "target/", true),
-        // the device of a folder that a dry run does not create is unknown
+        // the device of a directory that a dry run does not create is unknown
         (file("new", huge), &dry(), "nowhere/", true),
     ] {
         let case = format!("{entry:?} {to}");
@@ -49,7 +49,7 @@ fn dry_run_rejects_files_that_do_not_fit() {
         assert_eq!(checked.result.is_ok(), fits, "{case}");
         assert_eq!(checked.planned.len(), 1, "{case}");
     }
-    // the device of a folder that would replace a file is unknown, too
+    // the device of a directory that would replace a file is unknown, too
     bench.leave("f", "x");
     let options = Options {
         delete: true,
@@ -122,7 +122,7 @@ fn dry_run_changes_nothing() {
     set_mode(&bench.target("sub"), 0o700);
 }
 
-/// A dry run reports the target folder only if the copy would change it.
+/// A dry run reports the target directory only if the copy would change it.
 #[test]
 fn dry_run_reports_the_target_folder_if_a_copy_changes_it() {
     let owner = Options {

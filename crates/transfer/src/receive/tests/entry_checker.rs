@@ -33,7 +33,7 @@ pub(super) fn sparse() -> Options {
     }
 }
 
-/// The target folder gets the metadata of the source if the copy creates it, or if owners are
+/// The target directory gets the metadata of the source if the copy creates it, or if owners are
 /// preserved.
 #[test]
 fn target_folder_gets_the_metadata_of_the_source_only_if_it_is_new() {
@@ -109,7 +109,7 @@ fn rules_apply_to_paths_at_the_source() {
     assert_eq!(bench.names("other"), ["a", "kept"]);
 }
 
-/// Entries in a folder that cannot be created are skipped; other entries are not.
+/// Entries in a directory that cannot be created are skipped; other entries are not.
 #[test]
 fn folder_that_cannot_be_created_fails_once() {
     let bench = Bench::new("barred");
@@ -137,7 +137,7 @@ fn folder_that_cannot_be_created_fails_once() {
     assert_eq!(
         [left(), left()],
         [Some(7), None],
-        "the end of the other folder waits for the file"
+        "the end of the other directory waits for the file"
     );
     // items that only the target has are deleted at the end of the list, even if entries were
     // skipped
@@ -155,7 +155,7 @@ fn failed_file_does_not_affect_others() {
     assert_eq!(checked.wanted[0].number, 1);
 }
 
-/// Skipping ends with the end of the folder that could not be created.
+/// Skipping ends with the end of the directory that could not be created.
 #[test]
 fn list_continues_after_a_folder_that_cannot_be_created() {
     let bench = Bench::new("behind");
@@ -166,7 +166,7 @@ fn list_continues_after_a_folder_that_cannot_be_created() {
     assert_eq!(checked.wanted[0].number, 2);
     assert!(
         checked.table.take_ended_folder().is_none(),
-        "the folder does not exist"
+        "the directory does not exist"
     );
 }
 
@@ -419,7 +419,7 @@ fn path_whose_metadata_cannot_be_read_fails_alone() {
     let (_, code, why) = checked.failure();
     assert_eq!(code, Code::Open as u8);
     assert!(why.contains("cannot read the metadata"), "{why}");
-    // a missing folder above is no separate fault: the file cannot be created
+    // a missing directory above is no separate fault: the file cannot be created
     let checked = bench.check_list(CONTENTS, &[file("g/x", 0)], &Options::default());
     let why = checked.failure().2;
     assert!(why.contains("cannot create"), "{why}");

@@ -1,4 +1,4 @@
-//! Tests of the receiving side: copies between two folders in this process.
+//! Tests of the receiving side: copies between two directories in this process.
 //!
 //! - `bench`: copies
 //! - `entry_checker`: lists of entries, handled by `checked_list`

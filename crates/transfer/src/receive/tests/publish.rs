@@ -415,7 +415,7 @@ fn hard_links_follow_their_file() {
     assert_eq!(stage.names(), ["a", "b"]);
 }
 
-/// Folders get their metadata after all their contents, and the target folder last, without
+/// Directories get their metadata after all their contents, and the target directory last, without
 /// leftovers of the copy.
 #[test]
 fn folders_have_the_metadata_of_the_source_at_the_end() {
@@ -449,11 +449,11 @@ fn folders_have_the_metadata_of_the_source_at_the_end() {
     assert_eq!(
         stage.table.counts().entries,
         1,
-        "folders are counted at their begin"
+        "directories are counted at their begin"
     );
 }
 
-/// A folder whose mode and time cannot be set fails.
+/// A directory whose mode and time cannot be set fails.
 #[test]
 fn folder_that_cannot_be_changed_fails() {
     let stage = Stage::new("no-folder", Options::default());

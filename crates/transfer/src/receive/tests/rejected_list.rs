@@ -38,7 +38,7 @@ fn malformed_list_is_rejected() {
         let checked = bench.check_messages("target/", &list, &Options::default());
         assert_eq!(checked.result.unwrap_err().code, Code::Protocol);
     }
-    // only a copy of contents has an entry for the target folder
+    // only a copy of contents has an entry for the target directory
     let top = [leave("")];
     let named = bench.check_list(("target/", true), &top, &Options::default());
     assert_eq!(named.result.unwrap_err().code, Code::Protocol);
