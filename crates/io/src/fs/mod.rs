@@ -4,7 +4,7 @@
 //! - [`folder`]: operations on open folders; [`meta`]: attributes of an entry; [`version`]: versions of a file
 //! - [`metadata`]: owners, times, extended attributes; [`sparse`]: holes; [`name_rules`]: names; [`space`]: free space
 //! - [`durable`]: atomic replacement; [`watched_file`]: files that people edit
-//! - `beneath`: opening within a folder; `hard_link`, `remove`: changes beneath a root; `mounts`: file systems of a tree
+//! - `beneath`: opening within a folder; `hard_link`, `remove`: changes beneath a root; `mounts`: file systems of a tree; `proc_path`: paths of open files
 pub mod device;
 pub mod disk;
 pub mod durable;
@@ -21,4 +21,5 @@ pub mod watched_file;
 mod beneath;
 mod hard_link;
 mod mounts;
+mod proc_path;
 mod remove;
