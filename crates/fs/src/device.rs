@@ -3,6 +3,8 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -11,7 +13,9 @@ use rustix::fs::{Advice, Mode, OFlags, fadvise};
 use rustix::io::Errno;
 
 use crate::beneath;
-use crate::disk::Root;
+use crate::disk::{InputFile, Root};
+use crate::proc_path::magic;
+use crate::sparse;
 
 /// Size of the read buffer, in bytes.
 const BLOCK: usize = 1 << 20;
@@ -40,6 +44,37 @@ impl DeviceFile {
             file: File::from(file),
             block: Block::new(BLOCK),
         })
+    }
+
+    /// Opens `file` a second time. Without direct I/O, reads it through the page cache.
+    pub fn again(file: &InputFile) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECT;
+        let file = match rustix::fs::open(magic(file), flags, Mode::empty()) {
+            Ok(direct) => direct,
+            Err(_) => file.as_fd().try_clone_to_owned()?,
+        };
+        Ok(Self {
+            file: File::from(file),
+            block: Block::new(BLOCK),
+        })
+    }
+
+    /// Returns true if `range` reads as zeros, up to the end of the file.
+    pub fn is_zero(&mut self, range: Range<u64>) -> io::Result<bool> {
+        let mut at = range.start;
+        while at < range.end {
+            let skipped = (at % PAGE as u64) as usize;
+            let count = read(&self.file, &mut self.block[..], at - skipped as u64)?;
+            let end = count.min((range.end - at) as usize + skipped);
+            if end <= skipped {
+                break;
+            }
+            if !sparse::is_zero(&self.block[skipped..end]) {
+                return Ok(false);
+            }
+            at += (end - skipped) as u64;
+        }
+        Ok(true)
     }
 
     /// Fills `buffer` from `offset`. Returns the number of bytes read, which is less than the
@@ -92,8 +127,35 @@ mod tests {
             assert_eq!(buffer[..count], bytes[from..from + count]);
         }
         assert_eq!(file.read_at(&mut [0; 9], 3_000_001).unwrap(), 0);
+        let open = InputFile::open(&folder.join("x")).unwrap();
+        let mut again = DeviceFile::again(&open).unwrap();
+        let mut buffer = vec![0; 1000];
+        assert_eq!(again.read_at(&mut buffer, 77).unwrap(), 1000);
+        assert_eq!(buffer, bytes[77..1077]);
         std::os::unix::fs::symlink("x", folder.join("y")).unwrap();
         DeviceFile::open(&mut root, Path::new("y")).unwrap_err();
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn single_byte_in_zeros_is_found() {
+        let path = std::env::temp_dir().join(format!("zeros-{}", std::process::id()));
+        let file = File::create(&path).unwrap();
+        file.set_len(5_000_000).unwrap();
+        file.write_all_at(b"x", 3_000_000).unwrap();
+        let open = InputFile::open(&path).unwrap();
+        let mut again = DeviceFile::again(&open).unwrap();
+        let mut is_zero = |range| again.is_zero(range).unwrap();
+        assert!(is_zero(0..3_000_000) && is_zero(3_000_001..5_000_000));
+        assert!(is_zero(4_999_999..9_000_000), "the file ends before");
+        for range in [
+            0..5_000_000,
+            0..3_000_001,
+            3_000_000..3_000_001,
+            2_999_999..4_000_000,
+        ] {
+            assert!(!is_zero(range));
+        }
+        std::fs::remove_file(&path).unwrap();
     }
 }

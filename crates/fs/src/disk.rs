@@ -6,7 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
@@ -24,6 +24,7 @@ use rustix::process::geteuid;
 use crate::beneath;
 use crate::meta::Meta;
 use crate::mounts::Mounts;
+use crate::proc_path::magic;
 use crate::space::Space;
 use crate::version::{Look, Version, nanos};
 
@@ -75,13 +76,23 @@ impl Root {
 
     /// Opens or creates the file `path` for reading and writing, and locks it for this process.
     /// Fails with `WouldBlock` if another process holds the lock.
+    ///
+    /// The file has its name when it is locked. A holder that removes the file before it releases
+    /// the lock therefore leaves no lock on a file without a name.
     pub fn lock(&mut self, path: &Path) -> io::Result<File> {
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (folder, name) = self.parent(path)?;
         let mode = Mode::from_bits_truncate(0o600);
-        let file = File::from(beneath::open(folder, name, flags, mode)?);
-        rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
-        Ok(file)
+        for _ in 0..LOCK_ATTEMPTS_MAX {
+            let file = File::from(beneath::open(folder, name, flags, mode)?);
+            rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
+            let ours = fstat(&file)?;
+            let there = Meta::of(folder, name);
+            if there.is_ok_and(|there| there.inode == (ours.st_dev, ours.st_ino)) {
+                return Ok(file);
+            }
+        }
+        Err(io::ErrorKind::WouldBlock.into())
     }
 
     /// Opens the file `path` for reading. The path must not be a symbolic link.
@@ -293,11 +304,6 @@ fn itself(folder: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
     Ok(beneath::open(folder, name, flags, Mode::empty())?)
 }
 
-/// Returns the path in `/proc` that leads to an open file.
-fn magic(file: &impl AsFd) -> String {
-    format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
-}
-
 /// File that is written at any offset, in any order.
 #[derive(Debug)]
 pub struct OutputFile {
@@ -368,10 +374,23 @@ impl OutputFile {
         self.file.read_exact_at(buffer, offset)
     }
 
-    /// Returns device and inode number of the file.
-    pub fn inode(&self) -> io::Result<(u64, u64)> {
-        let meta = self.file.metadata()?;
-        Ok((meta.dev(), meta.ino()))
+    /// Locks the file until this value and all files from [`Self::hold`] are dropped. Fails with
+    /// `WouldBlock` if another process, or another open file of this one, holds the lock.
+    pub fn lock(&self) -> io::Result<()> {
+        Ok(rustix::fs::flock(
+            &self.file,
+            rustix::fs::FlockOperation::NonBlockingLockExclusive,
+        )?)
+    }
+
+    /// Returns a file that keeps the lock.
+    pub fn hold(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
+    /// Returns the file's current version.
+    pub fn version(&self) -> io::Result<Version> {
+        version(&self.file)
     }
 
     /// Writes the bytes, the mode and the times to disk (fsync(2)).
@@ -454,16 +473,7 @@ impl InputFile {
 
     /// Returns the file's current version.
     pub fn version(&self) -> io::Result<Version> {
-        let meta = self.file.metadata()?;
-        Ok(Version {
-            inode: (meta.dev(), meta.ino()),
-            changed: nanos(meta.ctime(), meta.ctime_nsec()),
-            look: Look {
-                size: meta.len(),
-                seconds: meta.mtime(),
-                nanos: u32::try_from(meta.mtime_nsec()).unwrap_or(0),
-            },
-        })
+        version(&self.file)
     }
 }
 
@@ -472,6 +482,22 @@ impl AsFd for InputFile {
         self.file.as_fd()
     }
 }
+
+fn version(file: &File) -> io::Result<Version> {
+    let meta = file.metadata()?;
+    Ok(Version {
+        inode: (meta.dev(), meta.ino()),
+        changed: nanos(meta.ctime(), meta.ctime_nsec()),
+        look: Look {
+            size: meta.len(),
+            seconds: meta.mtime(),
+            nanos: u32::try_from(meta.mtime_nsec()).unwrap_or(0),
+        },
+    })
+}
+
+/// Most files of one name that are locked in vain, because their holders have removed them.
+const LOCK_ATTEMPTS_MAX: usize = 100;
 
 /// Returns timestamps whose access and modification times are the same moment.
 fn times(seconds: i64, nanos: u32) -> Timestamps {

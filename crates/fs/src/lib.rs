@@ -4,7 +4,7 @@
 //! - [`folder`]: operations on open directories; [`meta`]: attributes of an entry; [`version`]: versions of a file
 //! - [`metadata`]: owners, times, extended attributes; [`sparse`]: holes; [`name_rules`]: names; [`space`]: free space
 //! - [`disk_rate`]: rates of a disk; [`watched_file`]: files that people edit
-//! - `beneath`: opening within a directory; `hard_link`, `remove`: changes beneath a root; `mounts`: file systems of a tree
+//! - `beneath`: opening within a directory; `hard_link`, `remove`: changes beneath a root; `mounts`: file systems of a tree; `proc_path`: paths of open files
 #![expect(clippy::disallowed_methods, reason = "this is the real world")]
 
 pub mod device;
@@ -23,4 +23,5 @@ pub mod watched_file;
 mod beneath;
 mod hard_link;
 mod mounts;
+mod proc_path;
 mod remove;

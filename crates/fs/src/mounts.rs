@@ -7,7 +7,9 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{fstat, syncfs};
+use rustix::fs::{Mode, OFlags, fstat, syncfs};
+
+use crate::proc_path::magic;
 
 /// Set of the file systems that were written to, by device number. Clones share the set. Its size
 /// is bounded by the mounts of this host.
@@ -22,7 +24,11 @@ impl Mounts {
         let device = fstat(open)?.st_dev;
         let mut used = self.lock();
         if let Entry::Vacant(place) = used.entry(device) {
-            place.insert(open.as_fd().try_clone_to_owned()?);
+            // a copy of the descriptor would keep a lock on the file
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let again = rustix::fs::open(magic(open), flags, Mode::empty());
+            let again = again.map_err(Into::into);
+            place.insert(again.or_else(|_: io::Error| open.as_fd().try_clone_to_owned())?);
         }
         Ok(())
     }

@@ -159,7 +159,16 @@ mod tests {
             table.to_csv(),
             "seconds,a_emulation,b_emulation\n3,,1.50\n20,7.00,\n"
         );
-        assert!(plan.plot(&table).unwrap().starts_with(b"\x89PNG"));
+        let png = plan.plot(&table).unwrap();
+        let picture = tiny_skia::Pixmap::decode_png(&png).unwrap();
+        assert!(picture.width() >= 300 && picture.height() >= 200);
+        let paper = picture.pixels()[0];
+        let ink = picture.pixels().iter().filter(|pixel| **pixel != paper);
+        let share = ink.count() * 1000 / picture.pixels().len();
+        assert!(
+            (5..900).contains(&share),
+            "{share} of 1000 pixels are drawn on"
+        );
     }
 
     #[test]

@@ -91,8 +91,8 @@ pub(crate) struct FileArgs {
     pub(crate) hash: Option<String>,
     /// Write files under their final names from the start
     ///
-    /// A reader may see an incomplete file, and an interrupted copy leaves one. Without it, files have hidden names
-    /// until they are complete.
+    /// A reader may see an incomplete file, and an interrupted copy leaves one. Other hard links to the file show the
+    /// new content. Without it, files have hidden names until they are complete.
     #[arg(
         long,
         conflicts_with = "update",

@@ -4,8 +4,10 @@ use std::fs;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use lighthaul_fs::sparse::DataRanges;
+use lighthaul_testkit::lacks_tool;
 use serde_json::Value;
 
 use crate::far::Far;
@@ -71,6 +73,30 @@ fn assert_same(one: &Path, other: &Path) {
         allocated(other),
         allocated(one)
     );
+}
+
+/// Some file systems have reported new data as holes. strace(1) makes all of a file look like a
+/// hole.
+#[test]
+fn bytes_in_reported_holes_are_sent_with_a_strong_digest_or_verify_disk() {
+    if lacks_tool("bytes_in_reported_holes_are_sent", "strace") {
+        return;
+    }
+    let far = Far::start("holes-reported", &[]);
+    let file = holey(&far.near, "x", 1 << 20, &[(64 << 10, 128 << 10)]);
+    for options in [&["--verify=disk"][..], &["--digest", "blake3"]] {
+        let copy = far.copy(options, &[file.to_str().unwrap(), &far.place("x")]);
+        let mut traced = Command::new("strace");
+        traced.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=lseek"]);
+        traced.args(["-e", "inject=lseek:error=ENXIO"]);
+        traced.arg(copy.get_program()).args(copy.get_args());
+        let set = copy.get_envs();
+        traced.envs(set.filter_map(|(name, value)| Some((name, value?))));
+        far.near.run(traced).assert_succeeded();
+        let bytes = fs::read(far.target.join("x")).unwrap();
+        assert!(bytes == fs::read(&file).unwrap(), "{options:?}");
+        fs::remove_file(far.target.join("x")).unwrap();
+    }
 }
 
 #[test]

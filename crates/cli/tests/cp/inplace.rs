@@ -58,6 +58,25 @@ fn inplace_keeps_the_inode_and_resumes() {
     assert_eq!(moved(&again.assert_succeeded()), 0);
 }
 
+/// Snapshots often share files. Two names of one file can get different content.
+#[test]
+fn inplace_separates_names_of_one_file_with_different_sources() {
+    let far = Far::start("inplace-shared", &[]);
+    let folder = far.near.folder("folder");
+    let there = far.target.join("folder");
+    fs::create_dir(&there).unwrap();
+    for nth in 0..40 {
+        let (one, other) = (format!("a{nth}"), format!("b{nth}"));
+        fs::write(folder.join(&one), noise(nth * 1000 + 9, nth)).unwrap();
+        fs::write(folder.join(&other), noise(nth * 1000 + 9, nth + 100)).unwrap();
+        fs::write(there.join(&one), noise(5000, 3)).unwrap();
+        fs::hard_link(there.join(&one), there.join(&other)).unwrap();
+    }
+    far.push(&["--inplace"], &[&folder], "folder")
+        .assert_succeeded();
+    assert!(tree(&folder) == tree(&there));
+}
+
 #[test]
 fn inplace_resume_detects_changed_ranges() {
     let far = Far::start("inplace-changed", &[]);

@@ -25,8 +25,16 @@ struct Leavings {
 impl Leavings {
     /// Copies with `options`, and kills both sides halfway.
     fn of(name: &str, options: &[&str]) -> Self {
-        let mut far = Far::start(name, &[]);
+        Self::at(Far::start(name, &[]), options)
+    }
+
+    /// Copies to `far`. The source always has the same size and time.
+    fn at(mut far: Far, options: &[&str]) -> Self {
         let source = far.near.file("x", LEN);
+        set_time(
+            &source,
+            SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000),
+        );
         let options = [&SLOWLY[..], options].concat();
         let paths = [source.to_str().unwrap(), &far.place("x")];
         let mut copy = stopped_at(&far, &options, &paths, &far.target);
@@ -65,14 +73,16 @@ impl Leavings {
         self.path(true)
     }
 
-    /// Asserts that the same copy succeeds, and that the target equals the source.
-    fn ends_right(&self, options: &[&str], what: &str) {
-        self.far
-            .push(options, &[&self.source], "x")
-            .assert_succeeded();
+    /// Asserts that the same copy succeeds, and that the target has what the source has. Returns
+    /// the bytes that were moved.
+    fn ends_right(&self, options: &[&str], what: &str) -> u64 {
+        let options = [options, &["--json"]].concat();
+        let outcome = self.far.push(&options, &[&self.source], "x");
+        let summary = outcome.assert_succeeded().event("summary");
         let (ours, theirs) = (look(&self.source), look(&self.far.target.join("x")));
         assert!(ours == theirs, "{what}: the target is not the source");
         assert_eq!(names(&self.far.target), ["x"], "{what}");
+        summary["bytes_moved"].as_u64().unwrap()
     }
 }
 
@@ -178,6 +188,27 @@ fn target_in_place_that_is_replaced_during_a_copy_is_not_verified() {
 }
 
 #[test]
+fn target_in_place_that_grows_during_a_copy_is_not_verified() {
+    let far = Far::start("proof-grown-target", &[]);
+    let source = far.near.file("x", LEN);
+    let there = far.target.join("x");
+    let options = [&SLOWLY[..], &["--inplace"]].concat();
+    let paths = [source.to_str().unwrap(), &far.place("x")];
+    let copy = stopped_at(&far, &options, &paths, &far.target);
+    let open = fs::File::options().write(true).open(&there).unwrap();
+    open.write_all_at(b"more", LEN).unwrap();
+    let outcome = copy.finish();
+    assert_ne!(outcome.code, Some(0), "{outcome:?}");
+    assert!(
+        outcome.said("another process has changed the file"),
+        "{outcome:?}"
+    );
+    // the next copy cuts it off
+    far.push(&["--inplace"], &[&source], "x").assert_succeeded();
+    assert!(look(&source) == look(&there));
+}
+
+#[test]
 fn resume_detects_an_altered_partial_file() {
     let left = Leavings::of("proof-partial", &[]);
     let precious = left.far.near.file("precious", LEN);
@@ -193,24 +224,35 @@ fn resume_detects_an_altered_partial_file() {
         fs::remove_file(left.partial()).unwrap();
         link(&left.partial());
     };
-    let changes: [(&str, &dyn Fn()); 8] = [
-        ("one byte", &|| alter(&left.partial(), 4_000_000, 1)),
-        ("16 KiB", &|| alter(&left.partial(), 1 << 20, 16 << 10)),
-        ("the first byte", &|| alter(&left.partial(), 0, 1)),
-        ("truncated", &|| grow(3 << 20)),
-        ("extended", &|| grow(LEN + 12345)),
-        ("a symbolic link", &|| {
-            replace(&|path| std::os::unix::fs::symlink(&precious, path).unwrap());
-        }),
-        ("a hard link", &|| {
-            replace(&|path| fs::hard_link(&precious, path).unwrap());
-        }),
-        ("gone", &|| fs::remove_file(left.partial()).unwrap()),
+    // the change, and whether the rest of what is left saves sending
+    let changes: [(&str, &dyn Fn(), bool); 9] = [
+        ("nothing", &|| (), true),
+        ("one byte", &|| alter(&left.partial(), 4_000_000, 1), true),
+        (
+            "16 KiB",
+            &|| alter(&left.partial(), 1 << 20, 16 << 10),
+            true,
+        ),
+        ("the first byte", &|| alter(&left.partial(), 0, 1), true),
+        ("truncated", &|| grow(3 << 20), false),
+        ("extended", &|| grow(LEN + 12345), true),
+        (
+            "a symbolic link",
+            &|| replace(&|path| std::os::unix::fs::symlink(&precious, path).unwrap()),
+            false,
+        ),
+        (
+            "a hard link",
+            &|| replace(&|path| fs::hard_link(&precious, path).unwrap()),
+            false,
+        ),
+        ("gone", &|| fs::remove_file(left.partial()).unwrap(), false),
     ];
-    for (what, change) in changes {
+    for (what, change, saves) in changes {
         left.restore();
         change();
-        left.ends_right(&[], what);
+        let moved = left.ends_right(&[], what);
+        assert_eq!(moved < LEN, saves, "{what}: {moved} bytes were moved");
         assert!(look(&precious) == before, "{what}");
     }
 }
@@ -242,28 +284,57 @@ fn resume_survives_any_journal() {
         let left = Leavings::of("proof-journal-other", &[]);
         fs::read(left.journal()).unwrap()
     };
+    assert_eq!(other[..40], whole[..40], "another header is ignored");
+    // a record of the whole file, of which only a part has arrived
+    let mut all = [0_u64.to_be_bytes(), LEN.to_be_bytes()].concat();
+    all.extend_from_slice(&whole[40 + 16..40 + 18]);
+    let sum = blake3(&all);
+    all.extend_from_slice(&sum[..4]);
+    let all = [&whole[..40], &all].concat();
     let version = |version: &[u8; 2]| [&whole[..6], version, &whole[8..]].concat();
     let flipped = |at: usize| {
         let mut journal = whole.clone();
         journal[at] ^= 1;
         journal
     };
-    for (what, journal) in [
-        ("truncated", whole[..whole.len() - 3].to_vec()),
-        ("without records", whole[..20].to_vec()),
-        ("empty", Vec::new()),
-        ("another version", version(b"01")),
-        ("a later version", version(b"99")),
-        ("of another run", other),
-        ("noise", noise(500, 5)),
-        ("a bit of its head", flipped(12)),
-        ("a bit of a record", flipped(whole.len() - 9)),
-        ("the last bit", flipped(whole.len() - 1)),
+    // the journal, and whether its ranges save sending
+    for (what, journal, saves) in [
+        ("as it was", whole.clone(), true),
+        ("truncated", whole[..whole.len() - 3].to_vec(), true),
+        ("without records", whole[..20].to_vec(), false),
+        ("empty", Vec::new(), false),
+        ("another version", version(b"01"), false),
+        ("a later version", version(b"99"), false),
+        ("of another run", other, true),
+        ("of the whole file", all, true),
+        ("noise", noise(500, 5), false),
+        ("a bit of its head", flipped(12), false),
+        ("a bit of a record", flipped(whole.len() - 9), true),
+        ("the last bit", flipped(whole.len() - 1), true),
     ] {
         left.restore();
         fs::write(left.journal(), journal).unwrap();
-        left.ends_right(&[], what);
+        let moved = left.ends_right(&[], what);
+        assert_eq!(moved < LEN, saves, "{what}: {moved} bytes were moved");
     }
+}
+
+/// An attacker could choose bytes of a plain copy that a CRC does not detect. A later copy compares
+/// them by BLAKE3, even if it is encrypted.
+#[test]
+fn resume_finds_forged_bytes_of_a_plain_copy() {
+    let far = Far::start("proof-forged-part", &["--plain"]);
+    let left = Leavings::at(far, &["--plain", "--digest", "crc128"]);
+    left.restore();
+    let mut partial = fs::read(left.partial()).unwrap();
+    let before = crc(&partial[..1 << 20]);
+    for (at, flip) in crc_neutral().into_iter().enumerate() {
+        partial[100_000 + at] ^= flip;
+    }
+    assert_eq!(crc(&partial[..1 << 20]), before);
+    fs::write(left.partial(), partial).unwrap();
+    let moved = left.ends_right(&["--digest", "crc128"], "forged");
+    assert!(moved < LEN, "{moved} bytes were moved");
 }
 
 #[test]
@@ -295,34 +366,65 @@ fn checksum_detects_changes_of_equal_size_and_time() {
     assert!(look(&there) == look(&source));
 }
 
-/// A CRC is linear: bits of a file can be chosen whose flips cancel out.
 #[test]
 fn checksum_finds_bytes_that_a_crc_does_not() {
-    let crc = |bytes: &[u8]| {
-        let read = |at: u64, buffer: &mut [u8]| {
-            buffer.copy_from_slice(&bytes[at as usize..][..buffer.len()]);
-            Ok(buffer.len())
-        };
-        let digest = Digester::compute(DigestKind::Crc128, bytes.len() as u64, read).unwrap();
-        let Digest::Crc128(one, two) = digest else {
-            panic!("{digest:?}");
-        };
-        (u128::from(one) << 64) | u128::from(two)
-    };
     let bytes = noise(1000, 7);
-    let before = crc(&bytes);
-    let flip = |bits: &[usize]| {
-        let mut other = bytes.clone();
-        for bit in bits {
-            other[bit / 8] ^= 1 << (bit % 8);
-        }
-        other
+    let flips = crc_neutral();
+    let forged: Vec<u8> = bytes
+        .iter()
+        .zip(flips)
+        .map(|(byte, flip)| byte ^ flip)
+        .collect();
+    assert!(forged != bytes && crc(&forged) == crc(&bytes));
+    let far = Far::start("proof-forged", &[]);
+    let source = far.near.file("x", 0);
+    fs::write(&source, &bytes).unwrap();
+    far.push(&[], &[&source], "x").assert_succeeded();
+    let time = fs::metadata(&source).unwrap().modified().unwrap();
+    fs::write(far.target.join("x"), &forged).unwrap();
+    set_time(&far.target.join("x"), time);
+    far.push(&["-c"], &[&source], "x").assert_succeeded();
+    assert!(fs::read(far.target.join("x")).unwrap() == bytes);
+}
+
+/// Returns the two CRCs of the default digest.
+fn crc(bytes: &[u8]) -> u128 {
+    let Digest::Crc128(one, two) = digest(DigestKind::Crc128, bytes) else {
+        panic!("not a CRC");
     };
+    (u128::from(one) << 64) | u128::from(two)
+}
+
+fn blake3(bytes: &[u8]) -> [u8; 32] {
+    let Digest::Blake3(hash) = digest(DigestKind::Blake3, bytes) else {
+        panic!("not BLAKE3");
+    };
+    hash
+}
+
+fn digest(kind: DigestKind, bytes: &[u8]) -> Digest {
+    let read = |at: u64, buffer: &mut [u8]| {
+        buffer.copy_from_slice(&bytes[at as usize..][..buffer.len()]);
+        Ok(buffer.len())
+    };
+    Digester::compute(kind, bytes.len() as u64, read).unwrap()
+}
+
+/// Returns 1000 bytes that no CRC detects if they are added (XOR) to a file at any place. A CRC is
+/// linear: bits can be chosen whose flips cancel out.
+fn crc_neutral() -> Vec<u8> {
+    let pattern = |bits: &[usize]| {
+        let mut bytes = vec![0; 1000];
+        for bit in bits {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        bytes
+    };
+    let zeros = crc(&pattern(&[]));
     // 129 differences of 128 bits depend on each other: Gaussian elimination finds those that cancel out
     let mut rows: Vec<(u128, Vec<usize>)> = Vec::new();
-    let mut forged = None;
     for bit in 0..=128 {
-        let (mut row, mut bits) = (crc(&flip(&[bit])) ^ before, vec![bit]);
+        let (mut row, mut bits) = (crc(&pattern(&[bit])) ^ zeros, vec![bit]);
         for (other, others) in &rows {
             if row.leading_zeros() == other.leading_zeros() && row != 0 {
                 row ^= other;
@@ -335,23 +437,12 @@ fn checksum_finds_bytes_that_a_crc_does_not() {
             }
         }
         if row == 0 {
-            forged = Some(flip(&bits));
-            break;
+            return pattern(&bits);
         }
         rows.push((row, bits));
         rows.sort_by_key(|(row, _)| row.leading_zeros());
     }
-    let forged = forged.unwrap();
-    assert!(forged != bytes && crc(&forged) == before);
-    let far = Far::start("proof-forged", &[]);
-    let source = far.near.file("x", 0);
-    fs::write(&source, &bytes).unwrap();
-    far.push(&[], &[&source], "x").assert_succeeded();
-    let time = fs::metadata(&source).unwrap().modified().unwrap();
-    fs::write(far.target.join("x"), &forged).unwrap();
-    set_time(&far.target.join("x"), time);
-    far.push(&["-c"], &[&source], "x").assert_succeeded();
-    assert!(fs::read(far.target.join("x")).unwrap() == bytes);
+    panic!("the differences are independent");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests use the real system")]
 
 mod hard_link;
+mod locking;
 mod metadata;
 mod naming;
 mod scratch;

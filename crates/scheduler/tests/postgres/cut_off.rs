@@ -12,7 +12,7 @@ use lighthaul_booking::store::{Store, Writer};
 use lighthaul_io::host::clock::Clock;
 use lighthaul_testkit::{lacks_root, lacks_tool};
 
-use crate::server::{Server, free_port};
+use crate::server::Server;
 
 #[test]
 fn disconnected_writer_is_replaced_within_15_s() {
@@ -24,14 +24,13 @@ fn disconnected_writer_is_replaced_within_15_s() {
         return;
     };
     let far = Far::make();
-    let port = free_port();
     let rules = server.file(
         "hba",
         "local all all trust\nhost all all 10.0.0.0/8 trust\n",
     );
     server.control("stop", "fast");
-    server.begin_with(&format!(
-        "-c listen_addresses={},127.0.0.1 -p {port} -c hba_file={}",
+    let port = server.begin_on_port(&format!(
+        "-c listen_addresses={},127.0.0.1 -c hba_file={}",
         far.here,
         rules.display()
     ));

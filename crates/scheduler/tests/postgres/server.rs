@@ -56,6 +56,32 @@ impl Server {
         assert_success(start.arg("-o").arg(options).arg("-D").arg(self.data()));
     }
 
+    /// Starts a server with more options on a free port, and returns the port. Another process may
+    /// take the port first, so the next one is tried then.
+    pub(crate) fn begin_on_port(&self, more: &str) -> u16 {
+        let log = self.folder.join("log");
+        for _ in 0..PORTS_MAX {
+            let port = free_port();
+            std::fs::remove_file(&log).ok();
+            let options = format!("-k {} {more} -p {port}", self.folder.display());
+            let mut start = self.command("pg_ctl");
+            start.args(["start", "-w", "-s", "-l"]).arg(&log);
+            start.arg("-o").arg(options).arg("-D").arg(self.data());
+            let has_started = succeeds(&mut start);
+            let said = std::fs::read_to_string(&log).unwrap_or_default();
+            let is_taken = said.contains("Address already in use");
+            if has_started && !is_taken {
+                return port;
+            }
+            assert!(is_taken, "the server did not start: {said}");
+            // it may listen on another address
+            if has_started {
+                self.control("stop", "immediate");
+            }
+        }
+        panic!("other processes took {PORTS_MAX} free ports");
+    }
+
     pub(crate) fn control(&self, verb: &str, mode: &str) {
         assert_success(
             self.command("pg_ctl")
@@ -126,7 +152,7 @@ impl Drop for Server {
     }
 }
 
-/// Returns a port of this host without a listener.
+/// Returns a port of this host without a listener. Another process can take it at any time.
 #[expect(clippy::disallowed_methods, reason = "a test has sockets")]
 pub(crate) fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -147,14 +173,21 @@ fn programs() -> Option<PathBuf> {
 }
 
 fn assert_success(command: &mut Command) {
+    assert!(succeeds(command), "{command:?}");
+}
+
+fn succeeds(command: &mut Command) -> bool {
     // a server in the background keeps inherited files open
     let out = command
         .stdout(std::process::Stdio::null())
         .stdin(std::process::Stdio::null())
         .status()
         .unwrap();
-    assert!(out.success(), "{command:?}");
+    out.success()
 }
+
+/// Most free ports that are tried.
+pub(crate) const PORTS_MAX: usize = 10;
 
 /// Number of servers that this process has started.
 static NEXT: AtomicUsize = AtomicUsize::new(0);

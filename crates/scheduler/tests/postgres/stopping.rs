@@ -13,8 +13,8 @@ fn stopped_scheduler_ends_without_a_panic() {
     };
     let folder = Folder::make("stopping");
     let log = folder.0.join("log");
-    let stderr = Stdio::from(fs::File::create(&log).unwrap());
-    let mut instance = Instance::start_with(&server, &folder.0, stderr);
+    let stderr = || Stdio::from(fs::File::create(&log).unwrap());
+    let mut instance = Instance::start_with(&server, &folder.0, &stderr);
     assert!(instance.client().health().is_ok());
     let id = instance.child.id().to_string();
     let reports = Command::new("kill").args(["-TERM", &id]).status().unwrap();

@@ -25,7 +25,7 @@ use lighthaul_scheduler::identity::Authenticator;
 use lighthaul_scheduler::identity::tokens::{self, Entry, Tokens};
 use lighthaul_scheduler::serve::{Server as Service, Settings};
 
-use crate::server::{Server, free_port};
+use crate::server::{PORTS_MAX, Server, free_port};
 use crate::world::{SECOND, all_for, link, most_at_once};
 
 #[test]
@@ -101,7 +101,13 @@ fn instance() {
         peers: ServerTrust::certificate(),
         circuits: None,
     });
-    let service = service.unwrap();
+    let service = match service {
+        Err(error) if error.to_string().contains("Address already in use") => {
+            println!("\n{IN_USE}");
+            return;
+        }
+        service => service.unwrap(),
+    };
     println!("\n{READY}");
     service.run().unwrap();
 }
@@ -117,11 +123,19 @@ pub(crate) struct Instance {
 impl Instance {
     /// Starts an instance, which is reachable when this returns.
     fn start(server: &Server, folder: &Path) -> Self {
-        Self::start_with(server, folder, Stdio::inherit())
+        Self::start_with(server, folder, &Stdio::inherit)
     }
 
     /// Starts an instance with its errors going to another output.
-    pub(crate) fn start_with(server: &Server, folder: &Path, errors: Stdio) -> Self {
+    pub(crate) fn start_with(server: &Server, folder: &Path, errors: &dyn Fn() -> Stdio) -> Self {
+        let mut ports = 0..PORTS_MAX;
+        let start = || Self::try_start(server, folder, errors());
+        let started = ports.find_map(|_| start());
+        started.expect("other processes took all free ports")
+    }
+
+    /// Starts an instance. Returns none if another process has taken its port.
+    fn try_start(server: &Server, folder: &Path, errors: Stdio) -> Option<Self> {
         // the store needs the address in advance
         let listen = format!("127.0.0.1:{}", free_port());
         let mut command = Command::new(env::current_exe().unwrap());
@@ -144,12 +158,16 @@ impl Instance {
             line.clear();
             let length = said.read_line(&mut line).unwrap();
             assert!(length > 0, "an instance did not start");
+            if line.trim_end() == IN_USE {
+                child.wait().unwrap();
+                return None;
+            }
         }
-        Self {
+        Some(Self {
             child,
             url: format!("http://{listen}"),
             _said: said,
-        }
+        })
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -368,6 +386,7 @@ const ROUNDS: usize = 20;
 const MORE: u32 = 4;
 const TIMEOUT: Duration = Duration::from_mins(1);
 const TOKEN: &str = "a token";
+const IN_USE: &str = "the port is in use";
 const READY: &str = "listening";
 const STORE: &str = "LIGHTHAUL_TEST_STORE";
 const LISTEN: &str = "LIGHTHAUL_TEST_LISTEN";

@@ -5,7 +5,7 @@ use lighthaul_booking::store::postgres::Postgres;
 use lighthaul_booking_client::json::Timestamp;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
-use crate::server::{Server, free_port};
+use crate::server::Server;
 use crate::world::{BEGIN, ada, all_for, link};
 
 #[test]
@@ -25,10 +25,9 @@ fn trusted_certificate_is_accepted_and_others_are_refused() {
     let roots = server.file("root.pem", &pem("CERTIFICATE", root.der()));
     let chain = server.file("server.pem", &pem("CERTIFICATE", certificate.der()));
     let key = server.file("server.key", &pem("PRIVATE KEY", &key.serialize_der()));
-    let port = free_port();
     server.control("stop", "fast");
-    server.begin_with(&format!(
-        "-c listen_addresses=127.0.0.1 -p {port} -c ssl=on -c ssl_cert_file={} -c ssl_key_file={}",
+    let port = server.begin_on_port(&format!(
+        "-c listen_addresses=127.0.0.1 -c ssl=on -c ssl_cert_file={} -c ssl_key_file={}",
         chain.display(),
         key.display()
     ));
@@ -62,9 +61,8 @@ fn server_without_tls_is_refused_if_tls_is_required() {
     let Some(server) = Server::start() else {
         return;
     };
-    let port = free_port();
     server.control("stop", "fast");
-    server.begin_with(&format!("-c listen_addresses=127.0.0.1 -p {port}"));
+    let port = server.begin_on_port("-c listen_addresses=127.0.0.1");
     let url = |mode| format!("postgres://lighthaul@127.0.0.1:{port}/postgres?sslmode={mode}");
     let why = Postgres::open(&url("require"), "").unwrap_err().to_string();
     assert!(why.contains("TLS"), "{why}");

@@ -3,13 +3,10 @@
 //! Entries that are in place stay, directories, links and empty files are created at once, and the rest
 //! is requested from the sender.
 
-use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use lighthaul_base::Instant;
-use lighthaul_files::hash::RunningHashes;
 use lighthaul_files::list::ListSender;
 use lighthaul_files::manifest::{Entry, EntryKind, Linked, unpack};
 use lighthaul_files::names::{FoldedNames, NameFault};
@@ -20,7 +17,6 @@ use lighthaul_files::temp_names::{self as names, Writer};
 use lighthaul_files::writer_lock::{WriterLocks, is_unfinished};
 use lighthaul_fs::disk::Root;
 use lighthaul_fs::meta::Meta;
-use lighthaul_fs::sparse;
 use lighthaul_io::control::Frame;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::fault::PeerFault;
@@ -301,7 +297,7 @@ impl EntryChecker<'_> {
         if !self.keeps_newer(there, entry) && self.is_linked(number, entry) {
             return Ok(None);
         }
-        if action == Action::Keep {
+        if action == Action::Keep && self.may_keep(entry, there) {
             self.keep(place, entry, there)?;
             self.transfer
                 .table
@@ -323,9 +319,7 @@ impl EntryChecker<'_> {
                 return Err(Error::new(Code::Io, text));
             }
             EntryKind::File(_) if entry.data().is_empty() => {
-                self.expect_nothing(place, entry)?;
-                let made = self.empty(place, number, entry, there.is_some());
-                made.map_err(|error| place.fault("cannot create", entry, &error))?;
+                self.empty(place, number, entry)?;
             }
             EntryKind::File(_) => return Ok(Some(self.want(place, number, entry))),
             EntryKind::FolderEnd => {}
@@ -378,6 +372,14 @@ impl EntryChecker<'_> {
                 there.map_err(|error| place.fault("cannot read the metadata of", entry, &error))
             }
         }
+    }
+
+    /// Returns false if this copy writes the existing file under another of its names.
+    fn may_keep(&self, entry: &Entry, there: Option<Meta>) -> bool {
+        let is_file = matches!(entry.kind, EntryKind::File(_));
+        let shared = there.filter(|there| is_file && there.names > 1);
+        let is_free = |there: Meta| self.transfer.claims.keep(there.inode);
+        !self.transfer.options().inplace || shared.is_none_or(is_free)
     }
 
     /// Keeps the item at the target, and sets its metadata to that of the source.
@@ -439,19 +441,6 @@ impl EntryChecker<'_> {
         Ok(())
     }
 
-    /// Rejects an empty file if its hash differs from the expected one.
-    fn expect_nothing(&self, place: &Place, entry: &Entry) -> Result<(), Error> {
-        let asked = &self.transfer.options().hash;
-        let hashes = RunningHashes::new(&asked.iter().map(|asked| asked.kind).collect::<Vec<_>>());
-        let hashes = hashes.finish();
-        let mut checks = asked.iter().map(|asked| asked.check(&hashes));
-        checks.find_map(Result::err).map_or(Ok(()), |error| {
-            let place = place.target_folder.folder.join(entry.path());
-            let text = format!("cannot publish {}: {error}", place.display());
-            Err(Error::new(error.code, text))
-        })
-    }
-
     /// Handles the end of a directory.
     fn leave(&self, place: &mut Place, number: u64, entry: &Entry) -> Result<(), Error> {
         if entry.is_top() && !self.takes_top(place) {
@@ -475,46 +464,6 @@ impl EntryChecker<'_> {
     /// may be shared, like /tmp, so it changes only if the user preserves all metadata.
     const fn takes_top(&self, place: &Place) -> bool {
         place.target_folder.is_new() || self.transfer.options().keep.owner
-    }
-
-    fn link(
-        &self,
-        place: &mut Place,
-        number: u64,
-        entry: &Entry,
-        target: &[u8],
-    ) -> Result<(), Error> {
-        let from = self.writer.temporary(entry.path(), number);
-        let root = &mut place.root;
-        let made = root
-            .make_link(&from, OsStr::from_bytes(target))
-            .and_then(|()| root.set_time(&from, entry.seconds, entry.nanos))
-            .and_then(|()| self.metadata.set(root, &from, entry).map(drop))
-            .and_then(|()| root.rename(&from, entry.path()));
-        made.map_err(|error| {
-            place.root.remove(&from).ok();
-            place.fault("cannot create the link", entry, &error)
-        })
-    }
-
-    fn empty(&self, place: &mut Place, number: u64, entry: &Entry, there: bool) -> io::Result<()> {
-        let path = entry.path();
-        let temporary = self.writer.temporary(path, number);
-        // a new name needs no temporary file, since the file is complete at once
-        let first: &Path = if there { &temporary } else { path };
-        let file = place.root.create(first)?;
-        if let Some(data) = &entry.data {
-            debug_assert!(data.is_empty());
-            sparse::stretch(&file, entry.size())?;
-        }
-        if !self.metadata.set(&mut place.root, first, entry)? {
-            file.set_mode(entry.mode)?;
-            file.set_time(entry.seconds, entry.nanos)?;
-        }
-        if there {
-            place.root.rename(&temporary, path)?;
-        }
-        Ok(())
     }
 
     /// Makes the directory `path` writable if we own it. It gets its mode when all its contents are in

@@ -4,6 +4,8 @@
 //! before, was published, or has failed. A hard link waits for its file. A directory ends after all of its contents.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -11,12 +13,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use lighthaul_files::digest::{self, Digest};
 use lighthaul_files::manifest::{Entry, EntryKind, WINDOW};
 use lighthaul_files::object::{Piece, Span};
-use lighthaul_fs::version::Look;
+use lighthaul_fs::disk::OutputFile;
+use lighthaul_fs::version::{Look, Version};
 use lighthaul_session::error::Error;
 use lighthaul_session::fault::PeerFault;
 
 use super::journal::{Journal, Record};
 use super::links::{LinkTarget, Links, Name};
+use crate::budget::Slot;
 use crate::message::{CopyResult, Failure};
 
 /// File that is being received.
@@ -46,10 +50,14 @@ pub(crate) struct Fill {
     held_digest: digest::DigestKind,
     /// Bytes that were not compared with the source in this run.
     pub(crate) uncompared_bytes: u64,
-    /// Device and number of the temporary file's inode, once it is open.
-    pub(crate) inode: Option<(u64, u64)>,
-    /// Digests of the compared ranges, if the target is read back.
+    /// Held ranges that can be compared. All other bytes are requested.
+    pub(crate) compared: Vec<Span>,
+    /// Version of the temporary file after this copy's last change.
+    pub(crate) version: Option<Version>,
+    /// Digests of the compared ranges.
     pub(crate) digests: Vec<(Span, Digest)>,
+    /// Lock on a file that is written under its final name, in several parts.
+    pub(crate) lock: Option<(File, Option<Slot>)>,
     /// True if the temporary file exists.
     pub(crate) created: bool,
     /// True if all metadata is set.
@@ -118,8 +126,17 @@ impl PendingFile {
         let mut fill = self.fill();
         fill.uncompared_bytes += bytes(held);
         fill.uncompared = held.to_vec();
+        fill.compared = held.to_vec();
         fill.held_digest = digest;
         fill.held = records;
+    }
+
+    /// Notes the version of the temporary file after a write.
+    pub(crate) fn note_version(&self, output: &OutputFile) -> io::Result<()> {
+        // a later note is of a later version
+        let mut fill = self.fill();
+        fill.version = Some(output.version()?);
+        Ok(())
     }
 
     /// Returns the kind of digest for held ranges.

@@ -14,7 +14,7 @@ use lighthaul_session::error::{Code, Error};
 
 use super::entry_table::PendingFile;
 use super::job::Job;
-use super::temp_files::{Attempt, TempFiles};
+use super::temp_files::{Attempt, Share, TempFiles};
 use super::transfer::Transfer;
 use crate::message::{Compared, Listing, Report};
 
@@ -95,7 +95,7 @@ impl HeldCheck<'_> {
         (from, till): Span,
         theirs: Digest,
     ) -> Result<Option<bool>, Error> {
-        let Some(mut output) = self.files.open(file)? else {
+        let Some(mut output) = self.files.open(file, Share::Part)? else {
             return Ok(None);
         };
         let read = |at: u64, buffer: &mut [u8]| {

@@ -26,7 +26,7 @@ const RECORD_LEN: usize = 8 + 8 + 1 + 1 + 4;
 /// Most octets of a journal that are read.
 const LEN_MAX: u64 = 64 << 20;
 /// Most ranges of a file that a later run keeps. They fit in a message to the sender.
-const RANGES_MAX: usize = 1 << 12;
+pub(crate) const RANGES_MAX: usize = 1 << 12;
 
 /// Journal of one file, open in one process at a time.
 #[derive(Debug)]
@@ -229,6 +229,17 @@ pub(crate) fn longest(mut spans: Vec<Span>) -> Vec<Span> {
     spans
 }
 
+/// Returns the parts of `records`, merged by [`within_file`], that are within `spans`.
+pub(crate) fn clipped(records: &[Record], spans: &[Span]) -> Vec<Record> {
+    let groups = records.chunk_by(|one, other| one.protection == other.protection);
+    let clipped = groups.flat_map(|group| {
+        let own: Vec<Span> = group.iter().map(|record| record.span).collect();
+        let record = |span| Record { span, ..group[0] };
+        within(&own, spans).into_iter().map(record)
+    });
+    clipped.collect()
+}
+
 /// Returns the ranges of a file of `size` bytes that are not in `held`.
 pub(crate) fn missing(held: &[Span], size: u64) -> Vec<Span> {
     let mut missing = Vec::new();
@@ -330,6 +341,35 @@ mod tests {
         ];
         let held = [plain((0, 9)), written((5, 12)), written((15, 20))];
         assert_eq!(within_file(noted, 20), held);
+    }
+
+    #[test]
+    fn clipped_records_keep_their_protection() {
+        let forgeable = Protection {
+            digest: DigestKind::Crc128,
+            sealed: false,
+        };
+        let plain = |span| Record {
+            protection: forgeable,
+            span,
+        };
+        let records = [
+            plain((0, 9)),
+            plain((20, 30)),
+            written((5, 12)),
+            written((15, 21)),
+        ];
+        let found = clipped(&records, &[(3, 7), (8, 9), (18, 25)]);
+        let expected = [
+            plain((3, 7)),
+            plain((8, 9)),
+            plain((20, 25)),
+            written((5, 7)),
+            written((8, 9)),
+            written((18, 21)),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(clipped(&records, &[]), []);
     }
 
     #[test]

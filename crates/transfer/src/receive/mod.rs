@@ -3,21 +3,22 @@
 //! - [`receiver`]: threads and messages; `transfer`: shared state; `settings`: settings; `setup`:
 //!   creation of lanes and workers; [`target_folder`]: directory that the entries go to
 //! - `entry_checker`: comparison of entries with the target; `decide`: action for an entry; `want`:
-//!   ranges of a file to request
+//!   ranges of a file to request; `immediate`: entries without data
 //! - `entry_table`: listed entries and their results
 //! - `source_names`: names at the source; `prune`: deletion of what the source does not have
 //! - `links`: hard links; `free_space`: comparison with the size of wanted files
 //! - `lane`: objects of one lane; `sink`: their bytes in files
 //! - `metadata`: owners, attributes and times
 //! - `job`: queue of `publish`, which compares and renames files; `unsynced`: files to sync;
-//!   `device`: reading back
+//!   `device`: reading back; `written`: check that no other process has changed a file
 //! - [`journal`]: ranges of partial files; `held`: comparison of these
-//! - `temp_files`: temporary files
+//! - `temp_files`: temporary files; `claims`: files with several names
 //! - `hashing`: hashes for the user
 pub mod journal;
 pub mod receiver;
 pub mod target_folder;
 
+mod claims;
 mod decide;
 mod device;
 mod entry_checker;
@@ -25,6 +26,7 @@ mod entry_table;
 mod free_space;
 mod hashing;
 mod held;
+mod immediate;
 mod job;
 mod lane;
 mod links;
@@ -39,6 +41,7 @@ mod temp_files;
 mod transfer;
 mod unsynced;
 mod want;
+mod written;
 
 #[cfg(test)]
 mod tests;

@@ -30,11 +30,13 @@ use super::journal::{Protection, Record};
 use super::links::{LinkTarget, Name};
 use super::metadata::MetadataWriter;
 use super::settings::{OpenTarget, Settings};
-use super::temp_files::replaced;
 use super::unsynced::Unsynced;
+use super::written;
 use crate::message::Report;
 use crate::thread_group::ThreadGroup;
 
+/// Most digests of a file that are kept, unless the file is read back.
+const DIGESTS_MAX: usize = 1 << 16;
 /// Interval at which ended directories are checked.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -237,7 +239,7 @@ impl<'a> Publisher<'a> {
     fn prove(&self, file: &PendingFile, span: Span, digest: Digest) -> Option<bool> {
         let mut fill = file.fill();
         fill.uncompared_bytes = fill.uncompared_bytes.saturating_sub(span.1 - span.0);
-        if self.read_back {
+        if self.read_back || fill.digests.len() < DIGESTS_MAX {
             fill.digests.push((span, digest));
         }
         (!fill.failed).then_some(fill.uncompared_bytes == 0)
@@ -286,7 +288,7 @@ impl<'a> Publisher<'a> {
         if !self.read_back {
             return Ok(());
         }
-        let digests = std::mem::take(&mut file.fill().digests);
+        let digests = file.fill().digests.clone();
         let threads = self.threads;
         let checked = device::check(&mut self.root, &file.temporary, &digests, || {
             threads.check()
@@ -370,9 +372,10 @@ impl<'a> Publisher<'a> {
         if fill.created && !file.is_in_place() {
             self.root.remove(&file.temporary).ok();
         }
-        if fill.journal.take().is_some() {
+        if let Some(_locked) = fill.journal.take() {
             self.root.remove(&file.journal).ok();
         }
+        fill.lock = None;
         drop(fill);
         self.table.settle(number, &file.entry, Err(error));
     }
@@ -381,21 +384,21 @@ impl<'a> Publisher<'a> {
     /// A file with its final name gets its metadata after its data are synced, as it would look
     /// complete before.
     fn set_temp_metadata(&mut self, file: &PendingFile) {
-        if file.is_in_place() {
+        if file.is_in_place() || !self.sync || file.fill().finished {
             return;
         }
-        if let Err(error) = self.set_metadata(file) {
+        let set = self.set_metadata(file);
+        let noted = set.and_then(|()| written::note(&mut self.root, file));
+        if let Err(error) = noted {
             let error = self.fault("cannot publish", file.entry.path(), &error);
             self.fail(file.number, error);
         }
     }
 
-    /// Sets mode, time and other metadata of a complete file.
+    /// Sets mode, time and other metadata of a complete file, if no other process has changed it.
     fn set_metadata(&mut self, file: &PendingFile) -> io::Result<()> {
         let (root, entry) = (&mut self.root, &file.entry);
-        if file.fill().finished {
-            return Ok(());
-        }
+        written::check(root, file)?;
         if !self.metadata.set(root, &file.temporary, entry)? {
             let output = root.reopen(&file.temporary)?;
             output.set_mode(entry.mode)?;
@@ -407,18 +410,21 @@ impl<'a> Publisher<'a> {
 
     /// Renames a complete file.
     fn name(&mut self, file: &PendingFile) -> Result<(), Error> {
-        let named = self.set_metadata(file).and_then(|()| self.rename(file));
+        let checked = if file.fill().finished {
+            written::check(&mut self.root, file)
+        } else {
+            self.set_metadata(file)
+        };
+        let named = checked.and_then(|()| self.rename(file));
         named.map_err(|error| self.fault("cannot publish", file.entry.path(), &error))
     }
 
     fn rename(&mut self, file: &PendingFile) -> io::Result<()> {
-        let inode = file.fill().inode;
-        let there = self.root.look(&file.temporary)?.map(|there| there.inode);
-        if inode.is_some() && inode != there {
-            return Err(replaced());
-        }
         self.root.rename(&file.temporary, file.entry.path())?;
-        if file.fill().journal.take().is_some() {
+        let mut fill = file.fill();
+        fill.lock = None;
+        // removed while it is locked, so that no other copy can lock a journal without a name
+        if let Some(_locked) = fill.journal.take() {
             self.root.remove(&file.journal)?;
         }
         Ok(())
@@ -518,7 +524,7 @@ impl<'a> Publisher<'a> {
             if fill.created && !file.is_in_place() {
                 self.root.remove(&file.temporary).ok();
             }
-            if fill.journal.take().is_some() {
+            if let Some(_locked) = fill.journal.take() {
                 self.root.remove(&file.journal).ok();
             }
             if let Some(folder) = file.entry.path().parent() {

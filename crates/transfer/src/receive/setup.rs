@@ -76,6 +76,7 @@ impl<'a> Receiving<'a, '_> {
             threads: Arc::clone(&self.transfer.threads),
             journals: self.transfer.settings.budget.journals(),
             sparse: self.transfer.options().sparse,
+            claims: Arc::clone(&self.transfer.claims),
         })
     }
 

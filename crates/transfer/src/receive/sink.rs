@@ -15,7 +15,7 @@ use lighthaul_session::error::{Code, Error};
 
 use super::entry_table::PendingFile;
 use super::job::{Arrived, Incoming, Job};
-use super::temp_files::{Attempt, TempFiles};
+use super::temp_files::{Attempt, Share, TempFiles};
 use crate::thread_group::ThreadGroup;
 
 /// Mode bits that the owner needs to open a file again.
@@ -39,7 +39,7 @@ pub(crate) struct FileSink {
 pub(crate) struct Writing {
     object: Arc<Incoming>,
     /// Open files, by the numbers of their entries.
-    open: BTreeMap<u64, OutputFile>,
+    open: BTreeMap<u64, (Arc<PendingFile>, OutputFile)>,
     digester: BTreeMap<usize, Digester>,
     digests: Vec<Option<Digest>>,
 }
@@ -74,7 +74,12 @@ impl FileSink {
         digester.update(at, bytes);
         let whole = digester.is_whole();
         let digest = digester.finish().filter(|_| whole);
-        let Some(output) = self.open(writing, &file)? else {
+        let share = if piece.len == file.entry.size() && !file.resumable {
+            Share::Whole
+        } else {
+            Share::Part
+        };
+        let Some(output) = self.open(writing, &file, share)? else {
             return Ok(());
         };
         let at = piece.offset + at;
@@ -86,12 +91,15 @@ impl FileSink {
         let written = written.and_then(|()| {
             let plain = file.entry.extras.is_none() && file.entry.mode & OPEN == OPEN;
             let early = plain && !file.is_in_place();
-            if whole && piece.len == file.entry.size() && early {
+            if !whole {
+                return Ok(());
+            }
+            if piece.len == file.entry.size() && early {
                 output.set_mode(file.entry.mode)?;
                 output.set_time(file.entry.seconds, file.entry.nanos)?;
                 file.fill().finished = true;
             }
-            Ok(())
+            file.note_version(output)
         });
         written.map_err(|error| self.files.fault(Attempt::Write, &file, &error))?;
         if whole {
@@ -113,16 +121,21 @@ impl FileSink {
     fn open<'w>(
         &mut self,
         writing: &'w mut Writing,
-        file: &PendingFile,
+        file: &Arc<PendingFile>,
+        share: Share,
     ) -> Result<Option<&'w mut OutputFile>, Error> {
         if !writing.open.contains_key(&file.number) {
-            while writing.open.len() >= self.open_max {
-                writing.open.pop_first();
+            while writing.open.len() >= self.open_max
+                && let Some((_, (file, output))) = writing.open.pop_first()
+            {
+                let noted = file.note_version(&output);
+                noted.map_err(|error| self.files.fault(Attempt::Write, &file, &error))?;
             }
-            match self.files.open(file) {
+            match self.files.open(file, share) {
                 Ok(None) => return Ok(None),
                 Ok(Some(opened)) => {
-                    writing.open.insert(file.number, opened);
+                    let open = (Arc::clone(file), opened);
+                    writing.open.insert(file.number, open);
                 }
                 Err(error) if error.code == Code::Io => return Err(error),
                 Err(error) => {
@@ -132,7 +145,8 @@ impl FileSink {
                 }
             }
         }
-        Ok(writing.open.get_mut(&file.number))
+        let open = writing.open.get_mut(&file.number);
+        Ok(open.map(|(_, output)| output))
     }
 }
 

@@ -10,11 +10,13 @@ use lighthaul_files::object::LARGE;
 use lighthaul_fs::disk::{OutputFile, Root};
 use lighthaul_fs::meta::Meta;
 use lighthaul_fs::sparse;
+use lighthaul_fs::version::Version;
 use lighthaul_session::error::{Code, Error};
 use rustix::fs::FileType;
 
+use super::claims::Claims;
 use super::entry_table::{Fill, PendingFile};
-use super::journal::{Journal, Subject, merged, missing, within, within_file};
+use super::journal::{Journal, Subject, clipped, missing, within_file};
 use crate::budget::{Slot, Slots};
 use crate::thread_group::ThreadGroup;
 
@@ -29,9 +31,22 @@ pub(crate) struct TempFiles {
     /// True if zeros are not written.
     pub(crate) sparse: bool,
     pub(crate) threads: Arc<ThreadGroup>,
-    /// Slots for open journals.
+    /// Slots for open journals and locks.
     pub(crate) journals: Slots,
+    pub(crate) claims: Arc<Claims>,
 }
+
+/// Bytes of a file that one opening of it writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Share {
+    /// All of the file, which no other thread opens.
+    Whole,
+    /// A part of it.
+    Part,
+}
+
+/// Most times that a file is opened again because another process has replaced it.
+const ATTEMPTS_MAX: usize = 100;
 
 /// Operation on a temporary file.
 #[derive(Clone, Copy, Debug)]
@@ -52,15 +67,21 @@ impl TempFiles {
             target: self.target.clone(),
             threads: Arc::clone(&self.threads),
             journals: self.journals.clone(),
+            claims: Arc::clone(&self.claims),
             ..*self
         })
     }
 
     /// Opens or creates the temporary file of `file`. Returns none if that file has failed. A file
     /// that cannot be opened has failed.
-    pub(crate) fn open(&mut self, file: &PendingFile) -> Result<Option<OutputFile>, Error> {
+    pub(crate) fn open(
+        &mut self,
+        file: &PendingFile,
+        share: Share,
+    ) -> Result<Option<OutputFile>, Error> {
+        let holds = file.resumable || file.is_in_place() && share == Share::Part;
         // without the lock, since this may wait
-        let begins = file.resumable && !file.fill().created;
+        let begins = holds && !file.fill().created;
         let slot = begins
             .then(|| self.journals.take(&self.threads))
             .transpose();
@@ -69,13 +90,9 @@ impl TempFiles {
             return Ok(None);
         }
         let opened = if fill.created {
-            self.reopen(file, &fill)
+            self.reopen(file, &fill, share)
         } else {
-            let output = slot.and_then(|slot| self.create(file, &mut fill, slot));
-            output.and_then(|output| {
-                fill.inode = Some(output.inode()?);
-                Ok(output)
-            })
+            slot.and_then(|slot| self.begin(file, &mut fill, (share, slot)))
         };
         fill.created |= opened.is_ok();
         fill.failed = opened.is_err();
@@ -84,10 +101,39 @@ impl TempFiles {
             .map_err(|error| self.fault(Attempt::Create, file, &error))
     }
 
-    /// Opens a temporary file again. Fails if it is not the file that was written so far.
-    fn reopen(&mut self, file: &PendingFile, fill: &Fill) -> io::Result<OutputFile> {
+    /// Creates the temporary file, and notes its version if several threads write it.
+    fn begin(
+        &mut self,
+        file: &PendingFile,
+        fill: &mut Fill,
+        (share, slot): (Share, Option<Slot>),
+    ) -> io::Result<OutputFile> {
+        let (journal, lock) = if file.resumable {
+            (slot, None)
+        } else {
+            (None, slot)
+        };
+        let output = self.create(file, fill, journal)?;
+        if share == Share::Part {
+            fill.version = Some(output.version()?);
+            if file.is_in_place() {
+                fill.lock = Some((output.hold()?, lock));
+            }
+        }
+        Ok(output)
+    }
+
+    /// Opens a temporary file again. Fails if it is not the file that was written so far. A file
+    /// under its final name must also have the same content.
+    fn reopen(&mut self, file: &PendingFile, fill: &Fill, share: Share) -> io::Result<OutputFile> {
         let output = self.root.reopen(&file.temporary)?;
-        if fill.inode == Some(output.inode()?) {
+        let is_alone = file.is_in_place() && share == Share::Whole;
+        if is_alone {
+            output.lock()?;
+        }
+        let (there, known) = (output.version()?, fill.version);
+        let is_same = |known: Version| known.inode == there.inode && (!is_alone || known == there);
+        if known.is_some_and(is_same) {
             Ok(output)
         } else {
             Err(replaced())
@@ -119,19 +165,19 @@ impl TempFiles {
         fill: &mut Fill,
         slot: Option<Slot>,
     ) -> io::Result<OutputFile> {
-        let (size, root) = (file.entry.size(), &mut self.root);
+        let size = file.entry.size();
         if let Some(folder) = file.apart() {
-            root.make_folder(folder)?;
+            self.root.make_folder(folder)?;
         }
         let sparse = self.sparse || file.entry.data.is_some();
         if let Some(slot) = slot {
             return self.resume(file, fill, (sparse, slot));
         }
-        let output = start(root, file)?;
+        let output = self.start(file)?;
         if sparse {
             sparse::stretch(&output, size)?;
         } else if size >= LARGE {
-            allocate(&output, size).inspect_err(|_| remove(root, file))?;
+            allocate(&output, size).inspect_err(|_| remove(&mut self.root, file))?;
         }
         Ok(output)
     }
@@ -143,24 +189,26 @@ impl TempFiles {
         fill: &mut Fill,
         (sparse, slot): (bool, Slot),
     ) -> io::Result<OutputFile> {
-        let root = &mut self.root;
-        let locked = root.lock(&file.journal)?;
+        let locked = self.root.lock(&file.journal)?;
         let subject = Subject {
             look: file.look(),
             boot: self.boot,
         };
         let mut output = if fill.held.is_empty() {
-            start(root, file)?
+            self.start(file)?
         } else {
             let noted = Journal::read(&locked, subject)?;
-            let there = root.look(&file.temporary)?;
+            let there = self.root.look(&file.temporary)?;
             let there = there.filter(|there| is_resumable(file, there));
             let noted = there.map(|there| within_file(noted, there.size));
-            if noted.as_ref() != Some(&fill.held) {
-                let text = "another copy has changed the partial file";
-                return Err(io::Error::other(text));
-            }
-            root.reopen(&file.temporary)?
+            let is_same = noted.as_ref() == Some(&fill.held);
+            let output = match is_same {
+                true if file.is_in_place() => self.existing(file)?,
+                true => Some(self.root.reopen(&file.temporary)?),
+                false => None,
+            };
+            let text = "another copy has changed the partial file";
+            output.ok_or_else(|| io::Error::other(text))?
         };
         let room = if sparse {
             make_holes(file, fill, &mut output)
@@ -170,13 +218,59 @@ impl TempFiles {
         if let Err(error) = room {
             // the partial file stays for a later run with more space
             if fill.held.is_empty() {
-                remove(root, file);
-                root.remove(&file.journal).ok();
+                remove(&mut self.root, file);
+                self.root.remove(&file.journal).ok();
             }
             return Err(error);
         }
-        fill.journal = Some(Journal::begin((locked, slot), subject, &fill.held)?);
+        let held = clipped(&fill.held, &fill.compared);
+        fill.journal = Some(Journal::begin((locked, slot), subject, &held)?);
         Ok(output)
+    }
+
+    /// Creates the temporary file. A file that is written under its final name keeps its inode, and
+    /// is emptied, unless this copy needs that inode for another name.
+    fn start(&mut self, file: &PendingFile) -> io::Result<OutputFile> {
+        if file.is_in_place()
+            && let Some(output) = self.existing(file)?
+        {
+            sparse::stretch(&output, 0)?;
+            return Ok(output);
+        }
+        if file.is_in_place() || file.resumable {
+            self.root.remove(&file.temporary).ok();
+        }
+        let output = self.root.create(&file.temporary)?;
+        if file.is_in_place() {
+            output.lock()?;
+        }
+        Ok(output)
+    }
+
+    /// Opens and locks the existing file under the final name. Returns none if the name needs a new
+    /// file.
+    fn existing(&mut self, file: &PendingFile) -> io::Result<Option<OutputFile>> {
+        let mut locked: Option<OutputFile> = None;
+        for _ in 0..ATTEMPTS_MAX {
+            let there = self.root.look(&file.temporary)?;
+            let regular = |there: &Meta| there.kind == FileType::RegularFile;
+            let Some(there) = there.filter(regular) else {
+                return Ok(None);
+            };
+            if there.names > 1 && !self.claims.write(there.inode, file.number) {
+                return Ok(None);
+            }
+            // another process may have replaced the file before it was locked
+            if let Some(output) = locked.take()
+                && output.version()?.inode == there.inode
+            {
+                return Ok(Some(output));
+            }
+            let output = self.root.reopen(&file.temporary)?;
+            output.lock()?;
+            locked = Some(output);
+        }
+        Err(replaced())
     }
 }
 
@@ -193,25 +287,7 @@ pub(crate) fn is_resumable(file: &PendingFile, there: &Meta) -> bool {
     there.kind == FileType::RegularFile && (file.is_in_place() || is_private)
 }
 
-/// Creates the temporary file. A file that is written under its final name keeps its inode, and is
-/// emptied.
-fn start(root: &mut Root, file: &PendingFile) -> io::Result<OutputFile> {
-    let path = &file.temporary;
-    if file.is_in_place() {
-        let there = root.look(path)?;
-        if there.is_some_and(|there| there.kind == FileType::RegularFile) {
-            let output = root.reopen(path)?;
-            sparse::stretch(&output, 0)?;
-            return Ok(output);
-        }
-    }
-    if file.is_in_place() || file.resumable {
-        root.remove(path).ok();
-    }
-    root.create(path)
-}
-
-/// Sets the length of a file, and makes holes of all ranges that no earlier run left. New data are
+/// Sets the length of a file, and makes holes of all ranges that are not compared. New data are
 /// written into holes.
 fn make_holes(file: &PendingFile, fill: &Fill, output: &mut OutputFile) -> io::Result<()> {
     let size = file.entry.size();
@@ -219,10 +295,7 @@ fn make_holes(file: &PendingFile, fill: &Fill, output: &mut OutputFile) -> io::R
     if fill.held.is_empty() {
         return Ok(());
     }
-    let held = merged(fill.held.iter().map(|record| record.span).collect());
-    // where the source has a hole now, nothing is sent or compared
-    let held = within(&held, &file.entry.data());
-    let gaps = missing(&held, size).into_iter();
+    let gaps = missing(&fill.compared, size).into_iter();
     gaps.map(|(from, till)| from..till)
         .try_for_each(|gap| sparse::punch(output, gap))
 }

@@ -8,6 +8,7 @@ use lighthaul_io::control::Stream;
 use lighthaul_session::error::Error;
 use lighthaul_session::session::Session;
 
+use super::claims::Claims;
 use super::entry_table::EntryTable;
 use super::settings::Settings;
 use crate::message::LIST;
@@ -23,6 +24,7 @@ pub(super) struct Transfer<'a> {
     pub(super) table: EntryTable,
     pub(super) monitor: Monitor,
     pub(super) temp_place: TempPlace,
+    pub(super) claims: Arc<Claims>,
     /// Start of the host that written bytes do not survive; see [`super::journal::Subject`].
     pub(super) boot: u64,
     pub(super) settings: Settings,
@@ -38,6 +40,7 @@ impl<'a> Transfer<'a> {
             table: EntryTable::default(),
             monitor: Monitor::default(),
             temp_place: TempPlace::new(&settings.options)?,
+            claims: Arc::default(),
             boot: settings.boot(),
             settings,
         })

@@ -81,11 +81,19 @@ impl EntryChecker<'_> {
         };
         let journal = place.root.look(&pending.journal);
         let is_journal = matches!(journal, Ok(Some(meta)) if meta.kind == FileType::RegularFile && meta.is_ours());
-        if !is_resumable(pending, &partial) || !is_journal {
+        let is_dry = self.transfer.options().dry_run.is_some();
+        let is_claimed = || {
+            let claims = &self.transfer.claims;
+            pending.is_in_place()
+                && partial.names > 1
+                && !is_dry
+                && !claims.write(partial.inode, pending.number)
+        };
+        if !is_resumable(pending, &partial) || !is_journal || is_claimed() {
             return Vec::new();
         }
         let subject = self.subject(pending);
-        let read = if self.transfer.options().dry_run.is_some() {
+        let read = if is_dry {
             // a dry run takes no lock and does not wait
             let journal = place.root.read(&pending.journal);
             journal.and_then(|file| Journal::look(&file, subject))

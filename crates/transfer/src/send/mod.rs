@@ -3,11 +3,12 @@
 //! - [`sender`]: threads and messages; `transfer`: shared state; `settings`: settings
 //! - `scan`: sends the list of entries, and receives the requests; `queue`: requested ranges as
 //!   objects
-//! - `held`: digests of ranges that the receiver holds from an earlier run
+//! - `held`: digests of ranges that the receiver holds from an earlier run; `holes`: check of holes
 //! - `lane`: objects of one lane; `source`: their bytes from files
 pub mod sender;
 
 mod held;
+mod holes;
 mod lane;
 mod queue;
 mod scan;

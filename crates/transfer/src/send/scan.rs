@@ -18,6 +18,7 @@ use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::fault::PeerFault;
 use lighthaul_session::topic::decode;
 
+use super::holes;
 use super::queue::Item;
 use super::transfer::Transfer;
 use crate::message::Listing;
@@ -103,6 +104,10 @@ impl Scan<'_> {
                 if self.transfer.options().checksum {
                     let _step = self.transfer.threads.work.begin();
                     entry.digest = self.digest(&entry, &place, meta.as_ref());
+                }
+                if holes::are_read(self.transfer.options()) {
+                    let all = (&*self.transfer.ground, &self.transfer.threads);
+                    holes::check(all, &mut entry, (&place, meta.as_ref()))?;
                 }
                 let item = matches!(entry.kind, EntryKind::File(_)).then(|| Item {
                     place,

@@ -12,7 +12,8 @@ use lighthaul_base::Rng;
 /// Fills `folder` with `files` files of about `bytes` bytes in all. Returns the bytes written.
 ///
 /// Files of 5 to 15% of the total make up three fifths of the bytes. Of the small files, one in 100
-/// is empty, and one in 500 has fifty times the mean size.
+/// is empty, one in 100 is a hole, one in 100 has a hole after its bytes, and one in 500 has fifty
+/// times the mean size.
 pub(crate) fn make(folder: &Path, files: u64, bytes: u64, seed: u64) -> io::Result<u64> {
     let mut rng = Rng::new(seed);
     let noise: Vec<u8> = (0..NOISE_LEN / 8)
@@ -41,9 +42,19 @@ pub(crate) fn make(folder: &Path, files: u64, bytes: u64, seed: u64) -> io::Resu
             _ => rng.below(mean * 9 / 5 + 1),
         };
         let path = inner.join(format!("small-{nth}"));
-        write(&path, len, &noise, &mut rng)?;
+        total += match nth % 100 {
+            53 => stretch(&path, mean.max(HOLE))?,
+            54 => {
+                write(&path, len, &noise, &mut rng)?;
+                stretch(&path, len + HOLE)?;
+                len
+            }
+            _ => {
+                write(&path, len, &noise, &mut rng)?;
+                len
+            }
+        };
         dress(&path, nth)?;
-        total += len;
     }
     Ok(total)
 }
@@ -60,6 +71,18 @@ fn write(path: &Path, len: u64, noise: &[u8], rng: &mut Rng) -> io::Result<()> {
         left -= part.len();
     }
     file.flush()
+}
+
+/// Adds a hole up to `len` bytes at the end of a file. Returns the bytes written, which are none.
+fn stretch(path: &Path, len: u64) -> io::Result<u64> {
+    let mut options = File::options();
+    let file = options
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path)?;
+    file.set_len(len)?;
+    Ok(0)
 }
 
 /// Gives some files links and attributes, and all files a mode and a time.
@@ -84,4 +107,6 @@ fn dress(path: &Path, nth: u64) -> io::Result<()> {
 /// Extended attribute that some files have.
 pub(crate) const ATTRIBUTE: &str = "user.crash";
 
+/// Bytes of a hole.
+const HOLE: u64 = 256 << 10;
 const NOISE_LEN: u64 = 4 << 20;

@@ -13,6 +13,7 @@ use lighthaul_files::permit::Permit;
 use lighthaul_files::writer_lock::WriterLock;
 use lighthaul_fs::metadata::{Extras, Keep};
 use lighthaul_session::error::Code;
+use rustix::fs::inotify;
 
 use super::bench::{Bench, SECONDS, age, look, make_fifo, set_mode, set_time};
 use super::checked_list::{CONTENTS, NOTHING, entry, file, folder, leave, writer};
@@ -214,6 +215,40 @@ fn empty_entries_are_created_at_once_with_the_metadata_of_the_source() {
     // a second copy finds everything in place
     let again = bench.check_list(CONTENTS, &list, &Options::default());
     assert_eq!((again.wants(), again.settled()), (vec![], (6, 6)));
+}
+
+/// A kill between two system calls leaves no incomplete file under a final name: only a rename
+/// creates one.
+#[test]
+fn empty_files_get_their_names_when_they_are_complete() {
+    let bench = Bench::new("empty-names");
+    let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+    let flags = inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO;
+    inotify::add_watch(&watch, bench.target(""), flags).unwrap();
+    let holes = Entry {
+        data: Some(Vec::new()),
+        ..file("holes", 70_000)
+    };
+    let with_extras = Entry {
+        extras: Some(Box::default()),
+        ..file("with_extras", 0)
+    };
+    let list = [file("new", 0), holes, with_extras];
+    let checked = bench.check_list(CONTENTS, &list, &Options::default());
+    assert_eq!(checked.settled(), (3, 0));
+    let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
+    let mut events = inotify::Reader::new(&watch, &mut buffer);
+    let mut renamed = Vec::new();
+    while let Ok(event) = events.next() {
+        let name = event.file_name().unwrap().to_str().unwrap().to_owned();
+        if event.events().contains(inotify::ReadFlags::MOVED_TO) {
+            renamed.push(name);
+        } else {
+            assert!(name.starts_with(".lighthaul-"), "{name} was created");
+        }
+    }
+    assert_eq!(renamed, ["new", "holes", "with_extras"]);
+    assert_eq!(bench.names(""), ["holes", "new", "with_extras"]);
 }
 
 /// An existing file is not touched if mode and time are right, and corrected if they are not.

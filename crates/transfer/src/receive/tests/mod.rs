@@ -2,6 +2,7 @@
 //!
 //! - `bench`: copies
 //! - `entry_checker`: lists of entries, handled by `checked_list`
+//! - `in_place`: files that are written under their final names
 //! - `rejected_list`: lists that are rejected; `dry_run`: lists in a dry run
 //! - `panics`: copies in which a part of the program panics
 //! - `publish`: received files, published or rejected by the publisher in `stage`
@@ -11,6 +12,7 @@ mod bench;
 mod checked_list;
 mod dry_run;
 mod entry_checker;
+mod in_place;
 mod panics;
 mod publish;
 mod rejected_list;

@@ -16,7 +16,7 @@ use super::bench::{Bench, octets};
 use super::checked_list::file;
 use crate::budget::Slot;
 use crate::message::COMPARED_MAX;
-use crate::receive::journal::{Journal, Protection, Record, Subject};
+use crate::receive::journal::{Journal, Protection, RANGES_MAX, Record, Subject};
 use crate::watch::CopyEvent;
 
 /// Size of a file that is resumed, slightly above the minimum.
@@ -75,6 +75,11 @@ impl Resumed {
             digest: DigestKind::Crc128,
             sealed: false,
         };
+        self.note_as(spans, protection);
+    }
+
+    /// Creates a journal of bytes with this protection.
+    fn note_as(&self, spans: &[Span], protection: Protection) {
         let records = spans.iter().map(|span| Record {
             span: *span,
             protection,
@@ -150,6 +155,36 @@ fn dry_run_reports_what_an_earlier_copy_left() {
     assert_eq!(planned(), [(Action::Create, whole, 0)]);
 }
 
+/// A CRC of plain packets does not protect from forgery, so a later encrypted copy does not trust
+/// its own CRC on these bytes.
+#[test]
+fn bytes_that_could_be_forged_are_compared_by_blake3() {
+    let resumed = Resumed::new("forgeable");
+    let source = fs::metadata(resumed.bench.source("a")).unwrap();
+    let entry = Entry {
+        seconds: source.mtime(),
+        nanos: u32::try_from(source.mtime_nsec()).unwrap(),
+        ..file("a", LEN as u64)
+    };
+    fs::write(resumed.partial(), &resumed.bytes).unwrap();
+    for (digest, sealed, compared) in [
+        (DigestKind::Crc128, false, DigestKind::Blake3),
+        (DigestKind::None, true, DigestKind::Blake3),
+        (DigestKind::Crc128, true, DigestKind::Crc128),
+        (DigestKind::Blake3, false, DigestKind::Crc128),
+    ] {
+        resumed.note_as(&[HELD], Protection { digest, sealed });
+        let list = std::slice::from_ref(&entry);
+        let checked = resumed
+            .bench
+            .check_list(("target/", false), list, &synced());
+        assert_eq!(checked.wants(), [0]);
+        let wanted = &checked.wanted[0];
+        assert_eq!(wanted.held, [HELD]);
+        assert_eq!(wanted.digest, compared, "{digest:?} {sealed}");
+    }
+}
+
 #[test]
 fn sparse_copy_keeps_held_ranges() {
     let resumed = Resumed {
@@ -194,6 +229,25 @@ fn sparse_copy_has_zeros_where_no_range_is_held() {
     left[held.clone()].copy_from_slice(&resumed.bytes[held]);
     resumed.left(&left, &[HELD]);
     assert_eq!(resumed.copy(), LEN as u64 - (HELD.1 - HELD.0));
+}
+
+/// A journal can have more ranges than a copy compares. With `--sparse`, old bytes in the others
+/// must be removed, too.
+#[test]
+fn sparse_copy_has_zeros_in_ranges_that_are_not_compared() {
+    let mut resumed = Resumed {
+        options: sparse(),
+        ..Resumed::new("many-ranges")
+    };
+    resumed.bytes.fill(0);
+    resumed.bench.put("a", &resumed.bytes);
+    let count = LEN as u64 / 2048;
+    let spans: Vec<Span> = (0..count)
+        .map(|nth| (nth * 2048, nth * 2048 + 1024))
+        .collect();
+    assert!(spans.len() > RANGES_MAX);
+    resumed.left(&octets(LEN, 11), &spans);
+    assert_eq!(resumed.copy(), LEN as u64, "no range is equal");
 }
 
 #[test]

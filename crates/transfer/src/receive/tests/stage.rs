@@ -92,6 +92,13 @@ impl Stage {
         self.table.find(number).unwrap()
     }
 
+    /// Notes the version of a temporary file, like a lane after its last write.
+    pub(super) fn note_version(&self, file: &PendingFile) {
+        let mut root = Root::open(&self.bench.target("")).unwrap();
+        file.note_version(&root.reopen(&file.temporary).unwrap())
+            .unwrap();
+    }
+
     /// Publishes the files of `jobs`, ends the list, and cleans up.
     pub(super) fn run(&self, jobs: Vec<Job>) -> Result<(), Error> {
         self.table.close();

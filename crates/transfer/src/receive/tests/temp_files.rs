@@ -24,7 +24,7 @@ use crate::receive::held::{HeldCheck, HeldRange};
 use crate::receive::job::Job;
 use crate::receive::journal::{Journal, Protection, Record, Subject};
 use crate::receive::settings::Settings;
-use crate::receive::temp_files::{Attempt, TempFiles, is_resumable};
+use crate::receive::temp_files::{Attempt, Share, TempFiles, is_resumable};
 use crate::receive::transfer::Transfer;
 
 const PROTECTION: Protection = Protection {
@@ -40,6 +40,7 @@ fn files(bench: &Bench, sparse: bool) -> TempFiles {
         sparse,
         threads: Arc::default(),
         journals: Budget::default().journals(),
+        claims: Arc::default(),
     }
 }
 
@@ -78,25 +79,26 @@ fn temporary_file_is_created_once_with_its_space() {
         let mut files = files(&bench, sparse);
         let case = format!("{entry:?} {sparse} {resumable}");
         let file = pending(entry, false, resumable);
-        let mut output = files.open(&file).unwrap().unwrap();
+        let mut output = files.open(&file, Share::Part).unwrap().unwrap();
         assert!(file.fill().created, "{case}");
         let there = fs::metadata(bench.target("a.part")).unwrap();
         assert_eq!(there.len(), len, "{case}");
         assert_eq!(there.blocks() * 512 >= LEN, has_room, "{case}");
         let inode = (there.dev(), there.ino());
-        assert_eq!(file.fill().inode, Some(inode), "{case}");
+        let version = file.fill().version.unwrap();
+        assert_eq!(version.inode, inode, "{case}");
         assert_eq!(file.fill().journal.is_some(), resumable, "{case}");
         output.write_at(b"there", 0).unwrap();
-        let again = files.open(&file).unwrap().unwrap();
+        let again = files.open(&file, Share::Part).unwrap().unwrap();
         let mut found = [0; 5];
         again.read_at(&mut found, 0).unwrap();
         assert_eq!(&found, b"there", "{case}");
         bench.leave("other", "other");
         fs::rename(bench.target("other"), bench.target("a.part")).unwrap();
-        files.open(&file).unwrap_err();
+        files.open(&file, Share::Part).unwrap_err();
         assert_eq!(bench.read("a.part"), b"other", "{case}");
         assert!(
-            files.open(&file).unwrap().is_none(),
+            files.open(&file, Share::Part).unwrap().is_none(),
             "the file has failed: {case}"
         );
     }
@@ -111,7 +113,7 @@ fn in_place_file_keeps_its_inode() {
         bench.leave("a", "something longer");
         let before = fs::metadata(bench.target("a")).unwrap();
         let there = pending(file("a", 4), true, resumable);
-        files.open(&there).unwrap().unwrap();
+        files.open(&there, Share::Part).unwrap().unwrap();
         let after = fs::metadata(bench.target("a")).unwrap();
         assert_eq!(after.ino(), before.ino());
         assert!(bench.read("a").iter().all(|octet| *octet == 0));
@@ -121,7 +123,7 @@ fn in_place_file_keeps_its_inode() {
         bench.leave("b", "mine");
         symlink("b", bench.target("a")).unwrap();
         let there = pending(file("a", 4), true, resumable);
-        drop(files.open(&there).unwrap().unwrap());
+        drop(files.open(&there, Share::Part).unwrap().unwrap());
         let after = fs::symlink_metadata(bench.target("a")).unwrap();
         assert!(after.is_file());
         assert_eq!(bench.read("b"), b"mine");
@@ -130,11 +132,41 @@ fn in_place_file_keeps_its_inode() {
     let bench = Bench::new("beside");
     let mut files = files(&bench, false);
     bench.leave("a.part", "a file of another run");
-    let error = files.open(&pending(file("a", 4), false, false));
+    let error = files.open(&pending(file("a", 4), false, false), Share::Part);
     assert_eq!(error.unwrap_err().code, Code::Open);
     assert_eq!(bench.read("a.part"), b"a file of another run");
-    files.open(&pending(file("a", 4), false, true)).unwrap();
+    files
+        .open(&pending(file("a", 4), false, true), Share::Part)
+        .unwrap();
     assert_eq!(bench.read("a.part"), [0; 4]);
+}
+
+/// A file that is written under its final name has one writer, under all of its names.
+#[test]
+fn in_place_file_has_one_writer_at_a_time() {
+    for resumable in [false, true] {
+        let bench = Bench::new("writers");
+        bench.leave("a", "something longer");
+        fs::hard_link(bench.target("a"), bench.target("b")).unwrap();
+        let mut files = [(); 2].map(|()| files(&bench, false));
+        let first = pending(file("a", 4), true, resumable);
+        let output = files[0].open(&first, Share::Part).unwrap().unwrap();
+        for name in ["a", "b"] {
+            let names = (
+                PathBuf::from(name),
+                PathBuf::from(format!("{name}.journal")),
+            );
+            let second = PendingFile::new(0, file(name, 4), names, resumable);
+            let error = files[1].open(&second, Share::Part).unwrap_err();
+            assert!(
+                error.text.ends_with("another copy is writing it"),
+                "{name} {resumable}: {error}"
+            );
+        }
+        drop((output, first));
+        let third = pending(file("a", 4), true, resumable);
+        files[1].open(&third, Share::Part).unwrap().unwrap();
+    }
 }
 
 #[test]
@@ -149,7 +181,7 @@ fn file_without_space_is_removed() {
         let mut files = files(&bench, false);
         // more than any file system has
         let there = pending(file("a", i64::MAX as u64), in_place, resumable);
-        files.open(&there).unwrap_err();
+        files.open(&there, Share::Part).unwrap_err();
         assert!(there.fill().failed && !there.fill().created);
         assert_eq!(bench.names(""), names);
     }
@@ -172,7 +204,7 @@ fn errors_name_the_operation_and_the_file() {
     }
     let journal = File::create(bench.target("a.journal")).unwrap();
     journal.try_lock().unwrap();
-    let error = files.open(&there).unwrap_err();
+    let error = files.open(&there, Share::Part).unwrap_err();
     assert_eq!(error.code, Code::Open);
     let text = error.text;
     assert!(text.ends_with("another copy is writing it"), "{text}");

@@ -1,0 +1,92 @@
+//! Check that no other process has changed a temporary file since this copy wrote it.
+
+use std::io;
+use std::ops::Range;
+
+use lighthaul_files::digest::Digester;
+use lighthaul_fs::disk::{InputFile, Root};
+use lighthaul_fs::sparse;
+
+use super::entry_table::PendingFile;
+use super::journal::missing;
+use super::temp_files::replaced;
+
+/// Bytes of one read.
+const BLOCK: usize = 1 << 18;
+
+/// Fails if another process has replaced or changed the file.
+///
+/// A file with the version that was noted after the last write is unchanged. Otherwise its bytes
+/// are read and compared, since only its metadata may have changed.
+pub(super) fn check(root: &mut Root, file: &PendingFile) -> io::Result<()> {
+    let Some(written) = file.fill().version else {
+        return Ok(());
+    };
+    let there = root.look(&file.temporary)?.ok_or_else(replaced)?;
+    if there.inode != written.inode {
+        return Err(replaced());
+    }
+    if there.size != file.entry.size() {
+        return Err(changed());
+    }
+    if there.version() == written {
+        return Ok(());
+    }
+    if !equals_source(root, file)? {
+        return Err(changed());
+    }
+    let again = root.look(&file.temporary)?;
+    let unchanged = again.is_some_and(|again| again.version() == there.version());
+    unchanged.then_some(()).ok_or_else(changed)
+}
+
+/// Notes the version of a file whose metadata this copy has changed.
+pub(super) fn note(root: &mut Root, file: &PendingFile) -> io::Result<()> {
+    let mut fill = file.fill();
+    if fill.version.is_some() {
+        let there = root.look(&file.temporary)?;
+        fill.version = there.map(|there| there.version());
+    }
+    Ok(())
+}
+
+/// Returns true if the file has the digests that were compared with the source.
+fn equals_source(root: &mut Root, file: &PendingFile) -> io::Result<bool> {
+    let digests = file.fill().digests.clone();
+    let covered: u64 = digests.iter().map(|((from, till), _)| till - from).sum();
+    if covered != file.entry.data_len() {
+        return Ok(false);
+    }
+    let open = root.read(&file.temporary)?;
+    for (from, till) in missing(&file.entry.data(), file.entry.size()) {
+        if !is_hole(&open, from..till)? {
+            return Ok(false);
+        }
+    }
+    for ((from, till), sent) in digests {
+        let read = |at: u64, buffer: &mut [u8]| open.read_at(buffer, from + at);
+        if Digester::compute(sent.kind(), till - from, read)? != sent {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Returns true if a range reads as zeros.
+fn is_hole(open: &InputFile, range: Range<u64>) -> io::Result<bool> {
+    let mut buffer = vec![0; BLOCK];
+    let mut at = range.start;
+    while at < range.end {
+        let part = (range.end - at).min(BLOCK as u64) as usize;
+        if open.read_at(&mut buffer[..part], at)? < part || !sparse::is_zero(&buffer[..part]) {
+            return Ok(false);
+        }
+        at += part as u64;
+    }
+    Ok(true)
+}
+
+/// Returns the error of a file that another process has written to.
+fn changed() -> io::Error {
+    io::Error::other("another process has changed the file while it was written")
+}
