@@ -1,6 +1,5 @@
 //! Reaching the far side of a place: a daemon, or a program that ssh starts there.
 
-use lighthaul_daemon::client::{Started, start_over_ssh};
 use lighthaul_gateway::proxy_address::ProxyAddress;
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_session::error::{Code, Error};
@@ -11,6 +10,7 @@ use lighthaul_session::topic::Topic;
 use crate::daemon::Daemon;
 use crate::dial::{connect, dial};
 use crate::place::Place;
+use crate::ssh::start::{Started, start_over_ssh};
 
 /// Way to another host.
 #[derive(Clone, Debug)]
