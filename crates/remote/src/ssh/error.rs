@@ -19,7 +19,7 @@ pub(crate) enum SshError {
         error: io::Error,
     },
     /// The remote shell does not find the program.
-    #[error("{remote} is not installed on {host}")]
+    #[error("{remote} is not installed on {host}; install it there, or name its path there with --remote")]
     NotInstalled {
         /// Program.
         remote: String,
@@ -33,10 +33,18 @@ pub(crate) enum SshError {
         host: String,
     },
     /// The remote program did not print its greeting.
-    #[error("{remote} on {host} did not answer")]
+    #[error(
+        "{remote} on {host} did not answer; see what `ssh {host} {remote} --version` prints, and name its path there with --remote"
+    )]
     NoGreeting {
         /// Program.
         remote: String,
+        /// Host.
+        host: String,
+    },
+    /// ssh opens no further connection.
+    #[error("ssh opens no connection to the daemon on {host}")]
+    NoChannel {
         /// Host.
         host: String,
     },
@@ -47,7 +55,7 @@ impl SshError {
     const fn code(&self) -> Code {
         match self {
             Self::NoCommand => Code::Usage,
-            Self::NotStarted { .. } | Self::NoLogin { .. } => Code::Network,
+            Self::NotStarted { .. } | Self::NoLogin { .. } | Self::NoChannel { .. } => Code::Network,
             Self::NotInstalled { .. } => Code::Open,
             Self::NoGreeting { .. } => Code::Protocol,
         }
