@@ -2,7 +2,7 @@
 //!
 //! - [`time`]: instants that can be zero; [`civil`]: dates and times of day as people write them
 //! - [`rate`], [`size`], [`duration`]: bits per second, bytes and durations in human notation; [`quantity`]: the parts of
-//!   their parsers that are the same
+//!   their parsers that are the same; [`port_range`]: ports that a firewall lets pass
 //! - [`timetable`]: rate limits by day of the week and time of day
 //! - [`trc`]: time-range-capacity vectors, the bandwidth of a circuit over time
 //! - [`span`]: a byte range of an object
@@ -24,6 +24,7 @@ pub mod endpoint;
 pub mod escape;
 pub mod hex;
 pub mod load;
+pub mod port_range;
 pub mod position;
 pub mod prefix;
 pub mod quantity;
@@ -41,6 +42,7 @@ pub use codec::{Malformed, Reader};
 pub use endpoint::{Body, Deadline, Endpoint, Head, Message, Transmit, Via};
 pub use hex::{from_hex, to_hex};
 pub use load::{Absence, Load};
+pub use port_range::{ParsePortRangeError, PortRange};
 pub use quantity::ParseQuantityError;
 pub use rate::Rate;
 pub use rng::Rng;

@@ -22,6 +22,8 @@ pub(crate) enum Path {
     Far,
     /// 5 Gb/s with a round-trip time of 115 ms.
     Fast,
+    /// 1 Gb/s with a round-trip time of 100 ms, where only the port of ssh is open.
+    Ssh,
 }
 
 impl Path {
@@ -34,6 +36,7 @@ impl Path {
             Self::Near => "1g-10ms",
             Self::Far => "1g-100ms",
             Self::Fast => "5g-115ms",
+            Self::Ssh => "ssh",
         }
     }
 
@@ -42,7 +45,7 @@ impl Path {
         match self {
             Self::Veth | Self::VethCut | Self::VethBusy => None,
             Self::Near => Some((1, 10)),
-            Self::Far => Some((1, 100)),
+            Self::Far | Self::Ssh => Some((1, 100)),
             Self::Fast => Some((5, 115)),
         }
     }
@@ -132,6 +135,8 @@ pub(crate) enum Data {
     File,
     /// 10,000 files of 10 KB.
     Tree,
+    /// One file of 512 MiB, for programs over ssh.
+    HalfGibibyte,
     /// One file of 1 GiB.
     Gibibyte,
     /// One file of 100 MB, as much as the tree.
@@ -153,6 +158,7 @@ impl Data {
             Self::Memory => "memory",
             Self::File => "2GiB",
             Self::Tree => "10000x10KB",
+            Self::HalfGibibyte => "512MiB",
             Self::Gibibyte => "1GiB",
             Self::HundredMegabytes => "100MB",
             Self::SevenHundredMegabytes => "700MB",
@@ -168,6 +174,7 @@ impl Data {
             Self::Memory => (0, 0),
             Self::File => (1, 2 << 30),
             Self::Tree => (10_000, 10_000),
+            Self::HalfGibibyte => (1, 512 << 20),
             Self::Gibibyte => (1, 1 << 30),
             Self::HundredMegabytes => (1, 100_000_000),
             Self::SevenHundredMegabytes => (1, 700_000_000),
@@ -287,6 +294,7 @@ fn targets() -> Vec<Cell> {
         ),
         Cell::new(Path::Far, Loss::None, Data::Again, TREES),
         Cell::new(Path::Veth, Loss::None, Data::Empty, TREES),
+        Cell::new(Path::Ssh, Loss::Rare, Data::HalfGibibyte, OVER_SSH),
     ]
 }
 
@@ -327,6 +335,8 @@ const FIGURE: &[&str] = &[
 ];
 /// Programs that synchronize trees.
 const TREES: &[&str] = &["lighthaul", "rsync"];
+/// Programs of which all bytes go through ssh.
+const OVER_SSH: &[&str] = &["ssh-lighthaul", "ssh-rsync", "scp"];
 /// Lighthaul alone.
 const OURS: &[&str] = &["lighthaul"];
 

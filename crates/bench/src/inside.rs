@@ -3,12 +3,13 @@
 
 use std::io::{self, Read, Write};
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 use std::{fs, thread};
 
 use lighthaul_lab::congestion::prefer;
 
-use super::case::Data;
+use super::case::{Data, Path as TestPath};
 use super::folders;
 use super::outcome::{Outcome, Row};
 use super::peers::{self, Peer, TrialOutput};
@@ -20,6 +21,9 @@ pub(crate) fn run(plan: &Path) -> io::Result<()> {
     end_with_input();
     let plan: Plan = serde_json::from_str(&fs::read_to_string(plan)?)?;
     let address = std::env::var("LIGHTHAUL_LAB_B").map_err(io::Error::other)?;
+    if plan.path == TestPath::Ssh {
+        close_ports(&plan)?;
+    }
     let all = peers::all();
     for files in &plan.file_sets {
         let trial = Trial {
@@ -56,6 +60,21 @@ pub(crate) fn run(plan: &Path) -> io::Result<()> {
     }
     Ok(())
 }
+
+/// Closes all ports of the far host to others, but that of ssh.
+fn close_ports(plan: &Plan) -> io::Result<()> {
+    let mut on_far = Command::new(&plan.tools.lighthaul);
+    on_far.args(["lab", "on", "b", "--", "sh", "-c", CLOSE_PORTS]);
+    if on_far.status()?.success() {
+        return Ok(());
+    }
+    Err(io::Error::other("nft closes no ports; Debian package nftables"))
+}
+
+const CLOSE_PORTS: &str = "nft add table inet bench && \
+    nft 'add chain inet bench in { type filter hook input priority 0; }' && \
+    nft 'add rule inet bench in iifname != \"lo\" tcp dport != 2222 drop' && \
+    nft 'add rule inet bench in iifname != \"lo\" meta l4proto udp drop'";
 
 /// Ends this process, and with it the lab, when the process that started it has ended.
 fn end_with_input() {

@@ -100,6 +100,7 @@ pub(crate) fn lines(summaries: &[Summary]) -> Vec<Target> {
     lines.extend(all.files());
     lines.extend(all.busy());
     lines.extend(all.trees());
+    lines.extend(all.over_ssh());
     lines
 }
 
@@ -115,6 +116,7 @@ pub(crate) const fn ours_for(data: Data) -> &'static str {
         | Data::EightGibibytes
         | Data::Again
         | Data::Empty => "lighthaul",
+        Data::HalfGibibyte => "ssh-lighthaul",
     }
 }
 
@@ -309,6 +311,17 @@ impl Measured<'_> {
                 Bound::AtLeast(3.0),
                 over(veth("rsync"), empty),
             ),
+        ]
+    }
+
+    /// Evaluates the targets where only the port of ssh is open.
+    fn over_ssh(&self) -> Vec<Target> {
+        let rate = |tool| self.of((Path::Ssh, Loss::Rare, Data::HalfGibibyte), tool, bps);
+        let name = "512 MiB, 1 Gb/s, 100 ms, 0.01 % loss, only ssh";
+        let to = |tool| rate("ssh-lighthaul").zip(rate(tool)).map(|(one, two)| one.over(two));
+        vec![
+            Target::new(name, "goodput / scp", Bound::AtLeast(5.0), to("scp")),
+            Target::new(name, "goodput / rsync over ssh", Bound::AtLeast(5.0), to("ssh-rsync")),
         ]
     }
 

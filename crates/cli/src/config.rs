@@ -108,8 +108,8 @@ impl Config {
         Ok(())
     }
 
-    /// Returns the grammar with the values of the files as defaults. `serve --once`, which ssh starts, takes none
-    /// of them.
+    /// Returns the grammar with the values of the files as defaults. `serve --once`, which ssh starts, takes only the
+    /// ports that this host's firewall lets pass.
     pub(crate) fn apply(&self, mut command: Command) -> Command {
         let once = env::args_os().any(|word| word == "--once");
         for section in SECTIONS {
@@ -119,8 +119,9 @@ impl Config {
                         return arg;
                     };
                     let arg = reachable(arg, &key);
+                    let is_for_once = key == "port-range";
                     match self.settings.get(&(section.to_owned(), key)) {
-                        Some(setting) if !once => arg.default_values(setting.values.clone()),
+                        Some(setting) if !once || is_for_once => arg.default_values(setting.values.clone()),
                         _ => arg,
                     }
                 })

@@ -12,9 +12,12 @@ use crate::output::print::{print, print_json};
 pub(crate) fn run(args: &Doctor) -> Result<u8, Error> {
     let settings = doctor::Doctor {
         host: args.host.clone(),
+        ssh: args.via.ssh.clone(),
+        program: args.via.remote.clone(),
+        ports: args.via.port_range,
         rate: args.rate,
-        gateway: args.through.gateway.clone(),
-        daemon: args.far.daemon(),
+        gateway: args.via.through.gateway.clone(),
+        daemon: args.via.far.daemon(),
     };
     let json = args.output.json;
     let diagnosis = doctor::examine(&settings, &mut |check| tell(check, json))?;

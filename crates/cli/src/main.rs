@@ -22,6 +22,7 @@ use std::process::ExitCode;
 
 use clap::FromArgMatches;
 use lighthaul_io::host::{heap, interrupt};
+use lighthaul_remote::ssh::forward::forward;
 use lighthaul_session::error::{Code, Error, caught};
 
 use crate::config::Config;
@@ -135,6 +136,7 @@ fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8
         Command::Trust(args) => key::trust(args).map(|()| 0),
         Command::Completions(args) => manual::completions(args).map(|()| 0),
         Command::Man(args) => manual::man(args).map(|()| 0),
+        Command::Forward(args) => forward(args.port).map(|()| 0),
         Command::Config => {
             config.show(grammar);
             Ok(0)

@@ -32,6 +32,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
     if args.once {
         let settings = Settings {
             address: SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 0], 0)),
+            ports: args.port_range,
             identity: Identity::generate(),
             // standard input names the client
             access: AccessPolicy::Listed {
@@ -66,6 +67,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
             );
             Error::new(Code::Usage, text)
         })?,
+        ports: args.port_range,
         identity,
         access: AccessPolicy::Listed {
             keys: allowed.clone(),

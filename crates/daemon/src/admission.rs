@@ -166,6 +166,7 @@ mod tests {
             access,
             root: Some("/srv".into()),
             plain: false,
+            ports: None,
             relay: true,
             gateway: None,
             limits: Limits::default(),

@@ -1,4 +1,4 @@
 //! Greeting of a daemon that ssh starts: a line with its port and key on standard output.
 
 /// First word of the greeting.
-pub(crate) const GREETING: &str = "lighthaul-1";
+pub const GREETING: &str = "lighthaul-1";

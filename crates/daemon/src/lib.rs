@@ -8,7 +8,7 @@
 //! - `session`: one session; `request` and `session_request`: its request; `request_limits`: bounds of a request;
 //!   `send_settings`, `stream_request`: copies and streams; `joins`: further connections; `attempts`: retries of a copy
 //! - `resource_pool`, `cost`: shares of sessions, connections, memory, threads and files
-//! - [`client`]: calling a daemon; `greeting`: the port of a daemon that ssh starts; [`known_hosts`]: keys of known daemons
+//! - [`client`]: calling a daemon; [`greeting`]: the port of a daemon that ssh starts; [`known_hosts`]: keys of known daemons
 //! - [`third_party`]: copies between two other daemons; `relay` and `invitation`: their two sides
 //! - [`gateway_links`], `link_table`, `link_message`: links between gateways; [`link_status`], [`link_metrics`]: their state
 //! - `probe_router`: datagrams of the shared UDP port; `metrics`, `exporter`: counters and their HTTP server
@@ -18,6 +18,7 @@ pub mod allowed_keys;
 pub mod client;
 pub mod client_hello;
 pub mod gateway_links;
+pub mod greeting;
 pub mod known_hosts;
 pub mod link_metrics;
 pub mod link_status;
@@ -35,7 +36,6 @@ mod call_error;
 mod cost;
 mod error;
 mod exporter;
-mod greeting;
 mod handshakes;
 mod invitation;
 mod joins;

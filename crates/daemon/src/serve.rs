@@ -1,15 +1,15 @@
 //! The daemon: one TCP and one UDP port of the same number, and a thread for every session.
 
 use std::io::{self, BufRead};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_base::{Instant, seats};
-use lighthaul_io::crypto::identity::NotAFingerprint;
+use lighthaul_base::{Instant, PortRange, seats};
+use lighthaul_io::crypto::identity::{NotAFingerprint, random_octets};
 use lighthaul_io::crypto::tls;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
@@ -89,9 +89,12 @@ pub struct Server {
 type Ended = Result<(), Error>;
 
 impl Server {
-    /// Listens for TCP and UDP on one port; port 0 takes one that is free for both.
+    /// Listens for TCP and UDP on one port; port 0 takes one that is free for both, within the ports of the settings.
     pub fn listen(settings: Settings) -> io::Result<Self> {
-        let (listener, udp) = bind_both(settings.address)?;
+        let (listener, udp) = match settings.ports {
+            Some(ports) if settings.address.port() == 0 => bind_within(ports, settings.address.ip())?,
+            _ => bind_both(settings.address)?,
+        };
         // a client may close its connection between the poller's event and `accept`
         listener.set_nonblocking(true)?;
         let metrics = match &settings.gateway {
@@ -210,7 +213,7 @@ impl Server {
         Ok(())
     }
 
-    /// Serves the first admitted client, and reports its end to `done`. Refused clients have no effect.
+    /// Serves the first request of the admitted client, and reports its end to `done`. Refused clients have no effect.
     fn run_once(&self, served: &Arc<AtomicBool>, done: &SyncSender<Ended>) -> Ended {
         let goes_on = || served.load(Ordering::Relaxed) || !interrupt::is_requested();
         let taken = self.accept_clients(&goes_on, |incoming| {
@@ -227,11 +230,10 @@ impl Server {
                 };
                 served.store(true, Ordering::Relaxed);
                 // errors go to the client only, since both sides may share a terminal
-                if !matches!(
-                    serve_client(client, allocation, &service),
-                    Served::Joined(_)
-                ) {
-                    done.send(Ok(())).ok();
+                match serve_client(client, allocation, &service) {
+                    Served::Ended(_) => done.send(Ok(())).unwrap_or_default(),
+                    // of two connections, the client uses the first that succeeds
+                    Served::Joined(_) | Served::Unused(_) => {}
                 }
             });
         });
@@ -270,7 +272,9 @@ impl Service {
                 let (entries, bytes) = (summary.entries, summary.bytes);
                 info!("{entries} entries, {bytes} bytes in {seconds:.2} s");
             }
-            Served::Joined(Err(error)) | Served::Ended(Err(error)) => warn!("{error}"),
+            Served::Joined(Err(error)) | Served::Ended(Err(error)) | Served::Unused(error) => {
+                warn!("{error}");
+            }
         }
     }
 
@@ -338,6 +342,21 @@ pub fn serve_once(mut settings: Settings, out: &mut dyn io::Write) -> Result<(),
         hung_up.send(Ok(())).ok();
     });
     ended.recv().unwrap_or_else(|_| Err(Fault::NoResult.into()))
+}
+
+/// Binds a listener and a UDP socket to one of `ports` that is free for both.
+fn bind_within(ports: PortRange, ip: IpAddr) -> io::Result<(TcpListener, Udp)> {
+    // daemons that start at the same time try different ports first
+    let seed = u64::from_ne_bytes(random_octets());
+    let mut last = io::Error::other("no port was tried");
+    for port in ports.ports_from(seed) {
+        match bind_both(SocketAddr::from((ip, port))) {
+            Ok(bound) => return Ok(bound),
+            Err(error) => last = error,
+        }
+    }
+    let text = format!("no port of {ports} is free: {last}");
+    Err(io::Error::new(last.kind(), text))
 }
 
 /// Binds a listener and a UDP socket to one port; port 0 takes one that is free for both.

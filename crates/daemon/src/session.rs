@@ -49,6 +49,8 @@ const PROBES_MAX: usize = 64;
 pub(crate) enum Served {
     /// The session has ended.
     Ended(Result<Summary, Error>),
+    /// The client made no request.
+    Unused(Error),
     /// The connection was handed to its session, or refused.
     Joined(Result<(), Error>),
 }
@@ -61,14 +63,14 @@ enum First {
 
 /// Serves an admitted client, and sends it the error of a failed session.
 pub(crate) fn serve_client(
-    client: AdmittedClient,
+    mut client: AdmittedClient,
     mut allocation: Allocation,
     service: &Service,
 ) -> Served {
     let mut weight = Cost::default();
     let first = match &client.admitted_by {
         AdmittedBy::Join(join) => Ok(First::Join(*join)),
-        AdmittedBy::Own(_) | AdmittedBy::Invited(_) => read_first_message(&client.session, |len| {
+        AdmittedBy::Own(_) | AdmittedBy::Invited(_) => read_first_message(&mut client.session, |len| {
             weight = Cost::of_message(len);
             allocation.replace(Cost::CLIENT.plus(weight))
         }),
@@ -77,7 +79,7 @@ pub(crate) fn serve_client(
         Ok(first) => first,
         Err(error) => {
             client.session.give_up(&error);
-            return Served::Ended(Err(error));
+            return Served::Unused(error);
         }
     };
     let cost = match first {
@@ -153,7 +155,7 @@ fn serve_request(
     reason = "all other messages are unexpected"
 )]
 fn read_first_message(
-    session: &Session,
+    session: &mut Session,
     mut weigh: impl FnMut(usize) -> Result<(), Error>,
 ) -> Result<First, Error> {
     let mut message = session.hear_if(&mut weigh)?;
@@ -162,7 +164,9 @@ fn read_first_message(
         message = session.hear_if(&mut weigh)?;
     }
     match message {
-        Message::Hello(hello) if hello.version == VERSION => {
+        Message::Hello(mut hello) if hello.version == VERSION => {
+            // it belongs to the connection, not to the request
+            session.learn_rtt(std::mem::take(&mut hello.rtt_us));
             Ok(First::Request(Box::new(SessionRequest::of(hello)?)))
         }
         Message::Join(join) => Ok(First::Join(join)),

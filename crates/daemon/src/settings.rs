@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lighthaul_base::seats;
+use lighthaul_base::{PortRange, seats};
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 
 use crate::gateway_links::GatewayLinks;
@@ -14,6 +14,8 @@ use crate::gateway_links::GatewayLinks;
 pub struct Settings {
     /// Address of the listeners, for TCP and UDP.
     pub address: SocketAddr,
+    /// Ports to take one from if the address has port 0; any port without it.
+    pub ports: Option<PortRange>,
     /// Key of the daemon.
     pub identity: Identity,
     /// Clients that may call.

@@ -2,7 +2,7 @@
 //!
 //! - [`place`]: paths here and on other hosts; [`paths`]: files of keys and settings on this host
 //! - [`reach`]: sessions with the host of a place; [`dial`]: calls to a daemon; [`mod@daemon`], [`credential`]: its
-//!   identity, and credentials for it
+//!   identity, and credentials for it; [`ssh`]: daemons that ssh starts
 //! - [`scheduler`]: clients of a scheduler; [`doctor`]: checks of the way to a host
 //! - [`notice`]: lines on standard error
 #![expect(clippy::disallowed_methods, reason = "a face reads the environment")]
@@ -16,3 +16,4 @@ pub mod paths;
 pub mod place;
 pub mod reach;
 pub mod scheduler;
+pub mod ssh;

@@ -1,6 +1,8 @@
 //! Sessions with the remote side of a place: a daemon, or a program that ssh starts there.
 
-use lighthaul_daemon::client::{Started, start_over_ssh};
+use std::sync::Arc;
+
+use lighthaul_base::PortRange;
 use lighthaul_gateway::proxy_address::ProxyAddress;
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_session::error::{Code, Error};
@@ -11,6 +13,10 @@ use lighthaul_session::topic::Topic;
 use crate::daemon::Daemon;
 use crate::dial::{connect, dial};
 use crate::place::Place;
+use crate::ssh::command::Ssh;
+use crate::ssh::reach as ssh;
+use crate::ssh::route::SshRoute;
+use crate::ssh::start::{Started, start};
 
 /// Settings of the connection to another host.
 #[derive(Clone, Debug)]
@@ -19,6 +25,10 @@ pub struct Route {
     pub ssh: String,
     /// Program that ssh starts there.
     pub program: String,
+    /// Ports for the program that ssh starts there.
+    pub ports: Option<PortRange>,
+    /// True if much data may follow, so that several connections pay.
+    pub is_bulk: bool,
     /// Gateway on the way.
     pub gateway: Option<ProxyAddress>,
     /// Daemon to connect to, for places with one.
@@ -30,29 +40,55 @@ pub struct Route {
 pub struct Reached {
     /// The session.
     pub session: Session,
+    /// Route of the session through ssh, if the port of the far side is closed.
+    pub through_ssh: Option<Arc<SshRoute>>,
     /// Process that ssh started; it ends with this value.
     pub started: Option<Started>,
 }
 
-/// Connects to the remote side of `place`. With ssh, this starts it.
+impl Reached {
+    fn directly(session: Session, started: Option<Started>) -> Self {
+        Self {
+            session,
+            through_ssh: None,
+            started,
+        }
+    }
+
+    /// Returns a sentence about the route, if the data goes through ssh.
+    pub fn route(&self) -> Option<String> {
+        let (route, started) = (self.through_ssh.as_ref()?, self.started.as_ref()?);
+        let host = &started.ssh.host;
+        let connections = match route.further_connections() {
+            0 | 1 => "1 connection".to_owned(),
+            count => format!("{count} connections"),
+        };
+        Some(format!("ports of {host} are closed; data goes through ssh ({connections})"))
+    }
+}
+
+/// Reaches the far side of `place`, which is started first if it is behind ssh.
 pub fn reach(via: &Route, place: &Place) -> Result<Reached, Error> {
     match place {
         Place::Here(_) => Err(Error::new(Code::Usage, "neither side is remote")),
-        Place::Daemon { host, port, .. } => Ok(Reached {
-            session: dial(&via.daemon, via.gateway.as_ref(), host, *port)?,
-            started: None,
-        }),
+        Place::Daemon { host, port, .. } => {
+            let session = dial(&via.daemon, via.gateway.as_ref(), host, *port)?;
+            Ok(Reached::directly(session, None))
+        }
         Place::Ssh { host, .. } => {
             let identity = Identity::generate();
-            let ssh: Vec<String> = via.ssh.split_whitespace().map(str::to_owned).collect();
-            let started = start_over_ssh(&ssh, host, &via.program, &identity)?;
-            let session = connect(via.gateway.as_ref(), &started.host, started.port, &identity)?;
-            if session.peer != started.key {
-                let text = "another host answered in its place";
-                return Err(Error::new(Code::Permission, text));
+            let started = start(Ssh::new(&via.ssh, host)?, &via.program, via.ports, &identity)?;
+            if let Some(gateway) = &via.gateway {
+                let session = connect(Some(gateway), &started.host, started.port, &identity)?;
+                if session.peer != started.key {
+                    return Err(Error::new(Code::Permission, ssh::OTHER_HOST));
+                }
+                return Ok(Reached::directly(session, Some(started)));
             }
+            let found = ssh::connect(&started, (via.ports, via.is_bulk), &identity)?;
             Ok(Reached {
-                session,
+                session: found.session,
+                through_ssh: found.through.map(|(route, _)| route),
                 started: Some(started),
             })
         }

@@ -54,6 +54,11 @@ pub const fn is_little(bytes: u64) -> bool {
     bytes <= LITTLE_BYTES
 }
 
+/// Returns true for so few bytes that one connection moves them before others are open.
+pub const fn are_few(bytes: u64) -> bool {
+    bytes <= FEW_BYTES
+}
+
 fn reason(facts: &PathFacts) -> (Protocol, String) {
     if facts.datagram_len == 0 {
         return (Protocol::Ptcp, "no UDP datagram arrives".into());
@@ -122,6 +127,8 @@ impl PathFacts {
 
 /// Bytes that any protocol moves in a round trip or two.
 const LITTLE_BYTES: u64 = 256 << 10;
+/// Bytes that one TCP connection moves while it starts.
+const FEW_BYTES: u64 = 4 << 20;
 /// Round-trip time up to which one stream without losses fills the path.
 const NEAR_RTT: Duration = Duration::from_millis(5);
 /// Loss that a measured train may show by chance where nothing is lost.

@@ -15,11 +15,10 @@ use crate::error::Error;
 use crate::fault::PeerFault;
 use crate::message::Message;
 use crate::role::{Joins, Role};
-use crate::secrets::JOINS_MAX;
 use crate::session::Session;
 
-/// Longest wait for further connections. Later ones are not used.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Longest wait for a welcome.
+const WELCOME_TIMEOUT: Duration = Duration::from_secs(3);
 const ROUND_TRIPS: u32 = 8;
 /// Longest wait until an announced connection is handed over on this side.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -36,7 +35,7 @@ pub fn join(
 ) -> Result<Vec<Control>, Error> {
     let joined = match role {
         _ if count == 0 => return Ok(Vec::new()),
-        Role::Client(_) => call(session, count.min(JOINS_MAX))?,
+        Role::Client(_) => call(session, count)?,
         Role::Server(_, joins) => hear(session, joins)?,
     };
     // over a short path no connection falls far behind the others
@@ -58,6 +57,8 @@ pub fn join(
 
 /// Connects, and tells the peer which connections it answered.
 fn call(session: &Session, count: u8) -> Result<Vec<Session>, Error> {
+    let (most, patience) = session.join_limits();
+    let count = count.min(most);
     let (answered, answers) = channel::<(u8, Result<Session, Error>)>();
     for number in 0..count {
         let (call, answered) = (session.call_again()?, answered.clone());
@@ -65,7 +66,7 @@ fn call(session: &Session, count: u8) -> Result<Vec<Session>, Error> {
         let attempt = move || {
             let joined = call()?;
             joined.say(&Message::Join(join))?;
-            let Message::Welcome { .. } = joined.hear_for(CONNECT_TIMEOUT)? else {
+            let Message::Welcome { .. } = joined.hear_for(WELCOME_TIMEOUT)? else {
                 return Err(PeerFault::Unexpected("a welcome").into());
             };
             Ok(joined)
@@ -80,7 +81,7 @@ fn call(session: &Session, count: u8) -> Result<Vec<Session>, Error> {
         }
     }
     drop(answered);
-    let deadline = session.clock.now() + CONNECT_TIMEOUT.max(session.rtt * ROUND_TRIPS);
+    let deadline = session.clock.now() + patience.max(session.rtt * ROUND_TRIPS);
     let mut joined = Vec::new();
     while let Ok((number, answer)) = answers.recv_timeout(session.clock.until(deadline)) {
         if let Ok(answer) = answer {

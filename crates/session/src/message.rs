@@ -13,7 +13,7 @@ use crate::topic::{MESSAGE_MAX, Topic, decode, encode};
 use crate::{peer_text, protocol};
 
 /// Version of the messages of all topics. Both sides must have the same.
-pub const VERSION: u16 = 12;
+pub const VERSION: u16 = 13;
 
 /// Most names of protocols that a peer may list.
 const PROTOCOLS_MAX: usize = 32;
@@ -88,6 +88,8 @@ pub struct Hello {
     pub plain: bool,
     /// Rate in bits a second, if the user asked for one.
     pub rate_bps: Option<u64>,
+    /// Round-trip time that the client measured, in microseconds; zero if it measured none.
+    pub rtt_us: u32,
     /// Times with a rate limit, in the format of [`lighthaul_base::Timetable`]; empty for none.
     #[serde(deserialize_with = "bounded::text::<LIMIT_MAX, _>")]
     pub limit: String,
@@ -108,6 +110,7 @@ impl Hello {
             version: VERSION,
             plain: false,
             rate_bps: None,
+            rtt_us: 0,
             limit: String::new(),
             protocols: protocol::names(),
             topic: M::NUMBER,

@@ -20,7 +20,7 @@ use lighthaul_io::net::tcp::{self, round_trip};
 use crate::error::{Code, Error};
 use crate::fault::PeerFault;
 use crate::message::{Hello, Message};
-use crate::secrets::Secrets;
+use crate::secrets::{JOINS_MAX, Secrets};
 use crate::topic::{MESSAGE_MAX, Topic, malformed};
 
 /// Stream of the messages of all topics.
@@ -31,6 +31,10 @@ pub const LANES: u16 = 2;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest wait until the peer has received our last message.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Longest wait for further connections over a route that takes no time of its own.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Longest round-trip time that a client may report.
+const RTT_MAX: Duration = Duration::from_secs(10);
 /// Interval at which a waiting side checks whether the session is halted.
 const HALT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -70,6 +74,16 @@ pub struct Session {
 pub trait Call: fmt::Debug + Send + Sync {
     /// Opens a connection, with the timeouts of a handshake ([`tcp::with_handshake_timeouts`]).
     fn call(&self) -> Result<TcpStream, Error>;
+
+    /// Returns the number of further connections that pay at most.
+    fn connections_max(&self) -> u8 {
+        JOINS_MAX
+    }
+
+    /// Returns the longest wait for further connections. Later ones are not used.
+    fn patience(&self) -> Duration {
+        CONNECT_TIMEOUT
+    }
 }
 
 /// Request by another thread to end a session, with its error.
@@ -156,6 +170,19 @@ impl Session {
         })
     }
 
+    /// Returns the number of further connections that the client opens at most, and how long it waits for them.
+    pub fn join_limits(&self) -> (u8, Duration) {
+        let call = self.call.as_deref();
+        call.map_or((JOINS_MAX, CONNECT_TIMEOUT), |call| (call.connections_max(), call.patience()))
+    }
+
+    /// Takes the round-trip time that the client measured, if it is longer: TCP measures only the way to the last
+    /// proxy.
+    pub fn learn_rtt(&mut self, micros: u32) {
+        let told = Duration::from_micros(micros.into()).min(RTT_MAX);
+        self.rtt = self.rtt.max(told);
+    }
+
     /// Sends `message`.
     pub fn say<M: Topic>(&self, message: &M) -> Result<(), Error> {
         let octets = message.encode();
@@ -167,7 +194,8 @@ impl Session {
     }
 
     /// Sends `hello`, a request of topic `M`. Fails if the peer would reject it as too long.
-    pub fn ask<M: Topic>(&self, hello: Hello) -> Result<(), Error> {
+    pub fn ask<M: Topic>(&self, mut hello: Hello) -> Result<(), Error> {
+        hello.rtt_us = u32::try_from(self.rtt.as_micros()).unwrap_or(u32::MAX);
         let request = hello.request::<M>();
         let message = Message::Hello(hello);
         if request.is_err() || Message::decode(&message.encode()).is_err() {

@@ -8,7 +8,7 @@ use super::probe::Probe;
 use super::quinn::Quinn;
 use super::rsync::Rsync;
 use super::srt::Srt;
-use super::ssh::{RCLONE, SCP};
+use super::ssh::{LIGHTHAUL, LIGHTHAUL_PLAIN, RCLONE, RSYNC, SCP};
 use super::udt::Udt;
 use super::xrdcp::Xrdcp;
 
@@ -57,8 +57,8 @@ pub(crate) fn all() -> Vec<Box<dyn Peer>> {
         }) as Box<dyn Peer>
     }));
     all.push(Box::new(Rsync));
-    all.push(Box::new(SCP));
-    all.push(Box::new(RCLONE));
+    let over_ssh = [SCP, RCLONE, RSYNC, LIGHTHAUL, LIGHTHAUL_PLAIN];
+    all.extend(over_ssh.map(|peer| Box::new(peer) as Box<dyn Peer>));
     all.push(Box::new(Xrdcp));
     all.push(Box::new(GridFtp {
         name: "gridftp-1",

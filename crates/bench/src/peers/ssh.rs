@@ -1,4 +1,4 @@
-//! Programs over ssh: scp, and rclone over SFTP.
+//! Programs over ssh: scp, rclone over SFTP, rsync, and Lighthaul where only the port of ssh is open.
 
 use std::process::Command;
 use std::{fs, io};
@@ -29,6 +29,27 @@ pub(crate) const RCLONE: OverSsh = OverSsh {
     words: rclone,
 };
 
+/// `rsync -a` that starts its far side over ssh.
+pub(crate) const RSYNC: OverSsh = OverSsh {
+    name: "ssh-rsync",
+    package: "rsync",
+    words: rsync,
+};
+
+/// `lighthaul cp` that starts its far side over ssh.
+pub(crate) const LIGHTHAUL: OverSsh = OverSsh {
+    name: "ssh-lighthaul",
+    package: "openssh-client",
+    words: lighthaul,
+};
+
+/// The same without encryption of its own.
+pub(crate) const LIGHTHAUL_PLAIN: OverSsh = OverSsh {
+    name: "ssh-lighthaul-plain",
+    package: "openssh-client",
+    words: lighthaul_plain,
+};
+
 impl Peer for OverSsh {
     fn name(&self) -> &'static str {
         self.name
@@ -36,11 +57,17 @@ impl Peer for OverSsh {
 
     fn available(&self, tools: &Tools) -> Result<(), String> {
         let source = format!("Debian packages {} and openssh-server", self.package);
-        need(tools, &[self.name, "sshd"], &source)
+        let program = match self.name.strip_prefix("ssh-") {
+            Some("rsync") => "rsync",
+            Some(_) => "ssh",
+            None => self.name,
+        };
+        need(tools, &[program, "sshd"], &source)
     }
 
     fn moves(&self, data: Data) -> bool {
-        data != Data::Memory
+        let is_for_ssh = self.name.starts_with("ssh-");
+        data != Data::Memory && (!is_for_ssh || data == Data::HalfGibibyte)
     }
 
     fn serve(&self, trial: &Trial<'_>) -> io::Result<Service> {
@@ -69,6 +96,34 @@ fn scp(trial: &Trial<'_>) -> Vec<String> {
     let target = format!("{}:{}/", trial.address, trial.target());
     let ends = vec![trial.source(), target];
     [trial.words("scp", &rest), ends].concat()
+}
+
+/// Returns the ssh command that knows the user's key.
+fn ssh(trial: &Trial<'_>) -> String {
+    let user = file(trial.tools, "ssh-user");
+    format!(
+        "ssh -p {PORT} -i {user} -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
+    )
+}
+
+fn rsync(trial: &Trial<'_>) -> Vec<String> {
+    let target = format!("{}:{}/", trial.address, trial.target());
+    let rest = ["-a", "-e", &ssh(trial), &trial.source(), &target];
+    trial.words("rsync", &rest)
+}
+
+fn lighthaul(trial: &Trial<'_>) -> Vec<String> {
+    let program = trial.tools.lighthaul.to_string_lossy().into_owned();
+    let target = format!("{}:{}/", trial.address, trial.target());
+    let rest = ["cp", "--json", "-e", &ssh(trial), "--remote", &program, &trial.source(), &target];
+    let words = rest.map(str::to_owned);
+    [vec![program.clone()], words.to_vec()].concat()
+}
+
+fn lighthaul_plain(trial: &Trial<'_>) -> Vec<String> {
+    let mut words = lighthaul(trial);
+    words.insert(2, "--plain".to_owned());
+    words
 }
 
 fn rclone(trial: &Trial<'_>) -> Vec<String> {

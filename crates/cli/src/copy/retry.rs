@@ -42,6 +42,10 @@ pub(crate) fn run(
             let text = "stopped at the time of --stop-at; the same command resumes the copy";
             return Err(Error::new(Code::TimedOut, text));
         }
+        if passing {
+            // Ctrl-C ends ssh, and with it connections through it
+            interrupt::check()?;
+        }
         if !passing || left == 0 || !printer.has_moved() {
             return Err(error);
         }

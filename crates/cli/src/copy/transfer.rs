@@ -4,18 +4,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use lighthaul_files::listed::SourceEntries;
-use lighthaul_files::permit::Permit;
+use lighthaul_files::options::Options;
 use lighthaul_files::walk::Walk;
 use lighthaul_fs::ground::Ground;
 use lighthaul_remote::place::Place;
-use lighthaul_remote::reach::{agreed, reach};
+use lighthaul_remote::reach::{Reached, Route, agreed, reach};
 use lighthaul_session::error::{Code, Error};
+use lighthaul_session::protocol::Protocol;
 use lighthaul_session::role::Role;
-use lighthaul_session::session::Session;
 use lighthaul_transfer::budget::Budget;
 use lighthaul_transfer::message::{self, Way};
 use lighthaul_transfer::receive::target_folder::TargetFolder;
-use lighthaul_transfer::watch::Summary;
+use lighthaul_transfer::watch::{CopyEvent, Summary};
 use lighthaul_transfer::{receive, send};
 
 use crate::copy::confirm::confirm;
@@ -65,19 +65,20 @@ fn push(
         .map(|place| PathBuf::from(os(place.path())))
         .collect();
     let finds = finds(args, paths)?;
-    with_session(args, target, Way::Receive(to(target)), |session, theirs| {
+    with_session(args, target, Way::Receive(to(target)), |reached, options, theirs| {
+        let session = &reached.session;
         let settings = send::Settings {
             plain: args.plain,
             rate: args.rate,
             limit: args.later.limit.as_ref().map(|limit| limit.table.clone()),
-            options: options(args)?,
+            options,
             said: session.clock.now(),
             theirs,
             budget: Budget::default(),
         };
         gateway::tell(args, printer)?;
-        let mut watcher = |sight| printer.watch(sight);
-        send::send(session, &door(args), finds, settings, &mut watcher)
+        let mut watcher = |sight| watch(printer, reached, sight);
+        send::send(session, &door(args, reached), finds, settings, &mut watcher)
     })
 }
 
@@ -102,23 +103,35 @@ fn pull(
             .map(|source| source.path().to_vec())
             .collect(),
     );
-    with_session(args, &sources[0], way, |session, _| {
+    with_session(args, &sources[0], way, |reached, options, _| {
         let settings = receive::Settings {
             plain: args.plain,
-            options: options(args)?,
+            options,
             names,
             permit: Permit::ALL,
             budget: Budget::default(),
         };
         gateway::tell(args, printer)?;
-        let mut watcher = |sight| printer.watch(sight);
-        receive::receive(session, &door(args), landing, settings, &mut watcher)
+        let mut watcher = |sight| watch(printer, reached, sight);
+        let door = door(args, reached);
+        receive::receive(&reached.session, &door, landing, settings, &mut watcher)
     })
 }
 
-/// Returns the mode in which datagrams are exchanged.
-fn door(args: &Cp) -> Role<'static> {
-    Role::Client(!args.no_udp && !args.via.through.is_any())
+/// Returns the way in which datagrams are exchanged.
+fn door(args: &Cp, reached: &Reached) -> Role<'static> {
+    let is_direct = !args.via.through.is_any() && reached.through_ssh.is_none();
+    Role::Client(!args.no_udp && is_direct)
+}
+
+/// Shows one observation. The first also names the route of the data through ssh, whose connections are open then.
+fn watch(printer: &mut Printer, reached: &Reached, sight: CopyEvent) {
+    if let CopyEvent::Started(start) = &sight
+        && let Some(route) = reached.route()
+    {
+        printer.watch(CopyEvent::Chosen(start.protocol.clone(), route));
+    }
+    printer.watch(sight);
 }
 
 /// Connects, sends the request and does `work`. The peer learns of a failure on this side.
@@ -126,17 +139,25 @@ fn with_session(
     args: &Cp,
     far: &Place,
     way: Way,
-    work: impl FnOnce(&Session, Vec<String>) -> Result<Summary, Error>,
+    work: impl FnOnce(&Reached, Options, Vec<String>) -> Result<Summary, Error>,
 ) -> Result<Summary, Error> {
-    let reached = reach(&args.via.route(), far)?;
+    let route = Route {
+        is_bulk: args.choice.dry_run.is_none(),
+        ..args.via.route()
+    };
+    let reached = reach(&route, far)?;
     let session = &reached.session;
+    let mut options = options(args)?;
+    if reached.through_ssh.is_some() && args.protocol.is_none() && options.trc.is_empty() {
+        options.protocol = Protocol::Ptcp.to_string();
+    }
     let request = message::Request {
         way,
-        options: options(args)?,
+        options: options.clone(),
     };
     let hello = hello::<message::Message>(args, &request);
     session.ask::<message::Message>(hello)?;
-    let result = agreed(session).and_then(|theirs| work(session, theirs));
+    let result = agreed(session).and_then(|theirs| work(&reached, options, theirs));
     if let Err(error) = &result {
         session.give_up(error);
     }

@@ -170,6 +170,7 @@ fn server(args: &Gateway, address: SocketAddr) -> Result<daemon::Settings, Error
         },
         root: None,
         plain: args.plain,
+        ports: None,
         relay: false,
         gateway: None,
         limits: daemon::Limits::default(),

@@ -6,6 +6,7 @@ use crate::grammar::booking::{Book, Calendar, Cancel, Quote, Reservations};
 use crate::grammar::copy::Cp;
 use crate::grammar::doctor::Doctor;
 use crate::grammar::files::{Ls, Mkdir, Rm, Stat};
+use crate::grammar::forward::Forward;
 use crate::grammar::gateway::{Action, Gateway};
 use crate::grammar::keys::{Allow, Deny, Key, Sign, Token, Trust};
 use crate::grammar::lab::Lab;
@@ -70,6 +71,8 @@ pub(crate) enum Command {
     Config,
     Completions(Completions),
     #[command(hide = true)]
+    Forward(Forward),
+    #[command(hide = true)]
     Man(Man),
     /// Emulate hosts and links on this machine, for tests
     #[command(subcommand)]
@@ -109,6 +112,7 @@ impl Command {
             | Self::Sign(_)
             | Self::Config
             | Self::Completions(_)
+            | Self::Forward(_)
             | Self::Man(_)
             | Self::Lab(_) => false,
         }

@@ -11,6 +11,7 @@ pub(crate) mod cli;
 pub(crate) mod copy;
 pub(crate) mod doctor;
 pub(crate) mod files;
+pub(crate) mod forward;
 pub(crate) mod gateway;
 pub(crate) mod help;
 pub(crate) mod keys;

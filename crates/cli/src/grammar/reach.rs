@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use lighthaul_base::PortRange;
 use lighthaul_gateway::proxy_address::ProxyAddress;
 use lighthaul_remote::daemon::Daemon;
 use lighthaul_remote::reach::Route;
@@ -31,6 +32,17 @@ pub(crate) struct RemoteArgs {
         hide_short_help = true
     )]
     pub(crate) remote: String,
+    /// Ports that the other host's firewall lets pass, as in 5000-5009
+    ///
+    /// For HOST:PATH: the program that ssh starts there listens on one of them, for TCP and UDP. Where all are closed, the
+    /// data goes through ssh.
+    #[arg(
+        long,
+        value_name = "FROM-TO",
+        env = "LIGHTHAUL_PORT_RANGE",
+        hide_short_help = true
+    )]
+    pub(crate) port_range: Option<PortRange>,
     #[command(flatten)]
     pub(crate) through: GatewayArgs,
     #[command(flatten)]
@@ -43,6 +55,8 @@ impl RemoteArgs {
         Route {
             ssh: self.ssh.clone(),
             program: self.remote.clone(),
+            ports: self.port_range,
+            is_bulk: false,
             gateway: self.through.gateway.clone(),
             daemon: self.far.daemon(),
         }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, value_parser};
-use lighthaul_base::Size;
+use lighthaul_base::{PortRange, Size};
 
 use crate::grammar::output::LogArgs;
 use crate::grammar::reach::KeyArgs;
@@ -56,6 +56,15 @@ pub(crate) struct Serve {
         help_heading = "Network"
     )]
     pub(crate) listen: String,
+    /// Ports to take one from if --listen has port 0, as in 5000-5009
+    #[arg(
+        long,
+        value_name = "FROM-TO",
+        env = "LIGHTHAUL_PORT_RANGE",
+        help_heading = "Network",
+        hide_short_help = true
+    )]
+    pub(crate) port_range: Option<PortRange>,
     /// Allow unencrypted data packets on request
     #[arg(long, env = "LIGHTHAUL_PLAIN", help_heading = "Network")]
     pub(crate) plain: bool,

@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use lighthaul_fs::ground::Ground;
 use lighthaul_remote::place::Place;
-use lighthaul_remote::reach::{agreed, reach};
+use lighthaul_remote::reach::{Reached, agreed, reach};
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::Hello;
 use lighthaul_session::role::Role;
-use lighthaul_session::session::Session;
 use lighthaul_stream::message::{Kind, Messages, Objects, Report, Wanted};
 use lighthaul_stream::run::Settings;
 use lighthaul_stream::{self as stream, end, frames, objects, run as streams};
@@ -50,7 +49,7 @@ pub(crate) fn run(args: &Stream) -> Result<(), Error> {
         rate_bps: args.rate.map(lighthaul_base::Rate::as_bps),
         ..Hello::about::<stream::message::Message>(&wanted)
     })?;
-    let result = agreed(session).and_then(|_| carry(args, session, &wanted, file));
+    let result = agreed(session).and_then(|_| carry(args, &reached, &wanted, file));
     if let Err(error) = &result {
         session.give_up(error);
     }
@@ -68,7 +67,8 @@ pub(crate) fn run(args: &Stream) -> Result<(), Error> {
     Ok(())
 }
 
-fn carry(args: &Stream, session: &Session, wanted: &Wanted, file: File) -> Result<Report, Error> {
+fn carry(args: &Stream, reached: &Reached, wanted: &Wanted, file: File) -> Result<Report, Error> {
+    let session = &reached.session;
     if let Kind::Objects(how) = &wanted.kind {
         let plan = objects::plan(how, session.rtt)?;
         if !args.quiet {
@@ -79,7 +79,11 @@ fn carry(args: &Stream, session: &Session, wanted: &Wanted, file: File) -> Resul
             ));
         }
     }
-    let door = Role::Client(!args.no_udp && !args.via.through.is_any());
+    if let Some(route) = reached.route().filter(|_| !args.quiet) {
+        say(&format!("lighthaul: {route}"));
+    }
+    let is_direct = !args.via.through.is_any() && reached.through_ssh.is_none();
+    let door = Role::Client(!args.no_udp && is_direct);
     let settings = Settings {
         plain: args.plain,
         rate: args.rate,

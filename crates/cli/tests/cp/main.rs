@@ -41,6 +41,7 @@ mod schema;
 mod scratch;
 mod settings;
 mod ssh;
+mod ssh_only;
 mod sshd;
 mod stage;
 mod strangers;

@@ -10,92 +10,162 @@ use lighthaul_testkit::lacks_tool;
 use crate::far::{Near, PROGRAM};
 use crate::running::{Outcome, Running};
 use crate::scratch::{dress, look, names, tree};
+use crate::stage::Stage;
 
-/// The client, and an sshd that accepts its key; `far` is the name of its host.
-struct Sshd {
-    near: Near,
-    _daemon: Running,
+/// The caller, and a daemon of ssh that lets its key in; `far` is the name of its host.
+pub(crate) struct Sshd {
+    pub(crate) near: Near,
+    pub(crate) daemon: Running,
+}
+
+/// How a daemon of ssh is started.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Setup<'a> {
+    /// Lines of its configuration.
+    pub(crate) config: &'a str,
+    /// Login shell of the user there; the usual one if empty.
+    pub(crate) shell: &'a str,
 }
 
 impl Sshd {
-    /// Starts the sshd, or returns `None` if ssh is not installed.
-    fn start(name: &str) -> Option<Self> {
+    /// Starts it; nothing where ssh is not installed.
+    pub(crate) fn start(name: &str) -> Option<Self> {
+        Self::start_as(name, None, Setup::default())
+    }
+
+    /// The same on the host `b` of `stage`, at [`PORT`].
+    pub(crate) fn start_on(name: &str, stage: Stage, setup: Setup<'_>) -> Option<Self> {
+        Self::start_as(name, Some(stage), setup)
+    }
+
+    fn start_as(name: &str, stage: Option<Stage>, setup: Setup<'_>) -> Option<Self> {
         if lacks_tool(name, "ssh") || lacks_tool(name, "/usr/sbin/sshd") {
             return None;
         }
-        let near = Near::new(name, None);
+        let near = Near::new(name, stage);
         for key in ["host", "user", "stranger"] {
             let mut make = Command::new("ssh-keygen");
             make.args(["-q", "-t", "ed25519", "-N", "", "-f"])
                 .arg(near.at(key));
             near.run(make).assert_succeeded();
         }
+        let address = if near.stage.is_some() { "10.77.0.2" } else { "127.0.0.1" };
         // another process may take a free port before the daemon does
         let found = (0..10).find_map(|_| {
-            let port = free_port();
-            listen(&near, port).map(|daemon| (daemon, port))
+            let port = if near.stage.is_some() { PORT } else { free_port() };
+            let daemon = listen(&near, ("b", address, port), setup);
+            daemon.map(|daemon| (daemon, port))
         });
         let Some((daemon, port)) = found else {
             panic!("sshd listens at none of ten ports");
         };
-        configure(&near, port);
-        Some(Self {
-            near,
-            _daemon: daemon,
-        })
+        configure(&near, "far", (address, port));
+        Some(Self { near, daemon })
     }
 
     /// A copy through ssh, whose options are added to `-e`.
     fn cp(&self, ssh: &str, options: &[&str], paths: &[&str]) -> Outcome {
+        self.near.run(self.copy(&format!("{} {ssh}", self.ssh()), options, paths))
+    }
+
+    /// The ssh command.
+    pub(crate) fn ssh(&self) -> String {
+        format!("ssh -F {}", self.near.at("ssh_config").display())
+    }
+
+    /// A copy by the ssh command `ssh`.
+    pub(crate) fn copy(&self, ssh: &str, options: &[&str], paths: &[&str]) -> Command {
         let mut copy = self.near.cp(options);
-        let config = self.near.at("ssh_config");
-        copy.arg("-e")
-            .arg(format!("ssh -F {} {ssh}", config.display()))
-            .args(paths);
-        self.near.run(copy)
+        copy.args(["-e", ssh, "--remote", PROGRAM]).args(paths);
+        copy
     }
 
     /// Returns the place of `name` through ssh.
-    fn place(&self, name: &str) -> String {
+    pub(crate) fn place(&self, name: &str) -> String {
         format!("far:{}", self.far(name).display())
     }
 
-    /// Directory of the target.
-    fn far(&self, name: &str) -> PathBuf {
+    /// Where that is.
+    pub(crate) fn far(&self, name: &str) -> PathBuf {
         self.near.folder("far").join(name)
     }
 }
 
-/// Starts the daemon at a port. Returns `None` if the port is in use.
-fn listen(near: &Near, port: u16) -> Option<Running> {
+/// Port of a daemon of ssh on a stage.
+pub(crate) const PORT: u16 = 2222;
+/// Password of the user of a daemon of ssh.
+pub(crate) const PASSWORD: &str = "s3cret";
+
+/// A daemon of ssh on a host, at an address and port; nothing if that is taken. Its user has a home of the test's own,
+/// the shell of `setup` and a [`PASSWORD`].
+pub(crate) fn listen(
+    near: &Near,
+    (on, address, port): (&str, &str, u16),
+    setup: Setup<'_>,
+) -> Option<Running> {
     let (host, user) = (near.at("host"), near.at("user.pub"));
     let text = format!(
-        "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nPasswordAuthentication no\n\
+        "{}\nPort {port}\nListenAddress {address}\nHostKey {}\nAuthorizedKeysFile {}\nPasswordAuthentication no\n\
          KbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\nStrictModes no\nUsePAM no\nPidFile none\n",
+        setup.config,
         host.display(),
         user.display()
     );
-    fs::write(near.at("sshd_config"), text).unwrap();
-    // directory of the unprivileged processes of root's daemon
+    let config = near.at(&format!("sshd_config-{port}"));
+    fs::write(&config, text).unwrap();
+    // where root's daemon keeps its unprivileged processes
     fs::create_dir_all("/run/sshd").ok();
-    let mut serve = Command::new("/usr/sbin/sshd");
-    serve.args(["-D", "-e", "-f"]).arg(near.at("sshd_config"));
-    let mut daemon = Running::start(serve);
+    let serve = ["/usr/sbin/sshd", "-D", "-e", "-f", config.to_str().unwrap()];
+    let mut command = match &near.stage {
+        None => Command::new(serve[0]),
+        Some(stage) => {
+            let mut command = stage.lab.command(on, "unshare").unwrap();
+            command.args(["-m", "sh", "-c", AS_USER, "sh"]);
+            command.arg(accounts(near, setup.shell)).arg(serve[0]);
+            command
+        }
+    };
+    command.args(&serve[1..]);
+    let mut daemon = Running::start(command);
     let line = daemon.says("port ");
     line.contains("listening on").then_some(daemon)
 }
 
-/// Configuration of the ssh client: address and key of the host, key of the user.
-fn configure(near: &Near, port: u16) {
+/// Replaces the accounts of the host, for the daemon alone.
+const AS_USER: &str = "mount --bind $1/passwd /etc/passwd && mount --bind $1/shadow /etc/shadow && shift && exec \"$@\"";
+
+/// Writes the accounts of a host with one user.
+fn accounts(near: &Near, shell: &str) -> PathBuf {
+    let folder = near.folder("accounts");
+    let home = near.folder("home");
+    let shell = if shell.is_empty() { "/bin/bash" } else { shell };
+    let passwd = format!(
+        "root:x:0:0:root:{}:{shell}\nsshd:x:105:65534::/run/sshd:/usr/sbin/nologin\n",
+        home.display()
+    );
+    fs::write(folder.join("passwd"), passwd).unwrap();
+    let mut make = Command::new("openssl");
+    make.args(["passwd", "-6", PASSWORD]);
+    let hash = near.run(make).assert_succeeded().out.concat();
+    let shadow = format!("root:{hash}:19000:0:99999:7:::\nsshd:!:19000::::::\n");
+    fs::write(folder.join("shadow"), shadow).unwrap();
+    folder
+}
+
+/// Adds `name` to the configuration of the ssh client: address and key of the host, key of the user.
+pub(crate) fn configure(near: &Near, name: &str, (address, port): (&str, u16)) {
     let key = fs::read_to_string(near.at("host.pub")).unwrap();
     let known = near.at("known_hosts");
-    fs::write(&known, format!("[127.0.0.1]:{port} {key}")).unwrap();
-    let text = format!(
-        "Host far\n HostName 127.0.0.1\n Port {port}\n IdentitiesOnly yes\n IdentityFile {}\n BatchMode yes\n\
+    let mut hosts = fs::read_to_string(&known).unwrap_or_default();
+    hosts.push_str(&format!("[{address}]:{port} {key}"));
+    fs::write(&known, hosts).unwrap();
+    let mut text = fs::read_to_string(near.at("ssh_config")).unwrap_or_default();
+    text.push_str(&format!(
+        "Host {name}\n HostName {address}\n Port {port}\n IdentitiesOnly yes\n IdentityFile {}\n\
           StrictHostKeyChecking yes\n UserKnownHostsFile {}\n",
         near.at("user").display(),
         known.display()
-    );
+    ));
     fs::write(near.at("ssh_config"), text).unwrap();
 }
 
@@ -115,7 +185,7 @@ fn copies_over_openssh_work_in_both_directions() {
         dress(&file, 0o640, 1_600_000_000 + nth);
     }
     let (local, there) = (source.to_str().unwrap(), ssh.place("tree"));
-    let options = ["--remote", PROGRAM, "--retries", "0"];
+    let options = ["--retries", "0"];
     let pushed = ssh.cp("", &options, &[local, &there]).assert_succeeded();
     assert!(pushed.said("verified"), "{pushed:?}");
     assert!(tree(&ssh.far("tree")) == tree(&source));
@@ -144,12 +214,13 @@ fn failed_openssh_login_is_reported_and_leaves_nothing() {
     let file = ssh.near.file("x", 10);
     let (local, there) = (file.to_str().unwrap(), ssh.place("x"));
     let paths = [local, there.as_str()];
-    let missing = ["--remote", "/no/such/lighthaul", "--retries", "0"];
-    ssh.cp("", &missing, &paths)
-        .assert_failed(3, "is not installed on far");
-    let options = ["--remote", PROGRAM, "--retries", "0"];
+    let mut missing = ssh.near.cp(&["--retries", "0", "-e", &ssh.ssh()]);
+    missing.args(["--remote", "/no/such/lighthaul"]).args(paths);
+    let outcome = ssh.near.run(missing).assert_failed(3, "is not installed on far");
+    assert!(outcome.said("name its path there with --remote"), "{outcome:?}");
+    let options = ["--retries", "0"];
     let stranger = ssh.near.at("stranger");
-    let stranger = format!("-o IdentityFile=none -i {}", stranger.display());
+    let stranger = format!("-o BatchMode=yes -o IdentityFile=none -i {}", stranger.display());
     // the configuration's key would be tried, too
     let text = fs::read_to_string(ssh.near.at("ssh_config")).unwrap();
     let without = text.lines().filter(|line| !line.contains("IdentityFile"));

@@ -4,21 +4,27 @@ use lighthaul_base::{Rate, Size};
 use lighthaul_io::net::probe::LENGTHS;
 use lighthaul_session::checkup::ask::{Checkup, ask};
 use lighthaul_session::checkup::message::HostFacts;
-use lighthaul_session::error::Code;
 use lighthaul_session::session::Session;
 
 use super::report::Report;
 use super::settings::Doctor;
 
+/// Way of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Direct,
+    Gateway,
+    Ssh,
+}
+
 /// Checks the path of `session` and reports every step. `device_mtu` is the MTU of this host's device.
 pub(super) fn examine(
     doctor: &Doctor,
     session: &Session,
-    device_mtu: Option<u32>,
+    (way, device_mtu): (Way, Option<u32>),
     report: &mut Report<'_>,
 ) {
-    let through = doctor.gateway.is_some();
-    let checkup = match ask(session, !through) {
+    let checkup = match ask(session, way == Way::Direct) {
         Ok(checkup) => checkup,
         Err(error) => {
             let advice = "try again; if it fails again, install the same version on both sides";
@@ -28,10 +34,15 @@ pub(super) fn examine(
     };
     version(&checkup, report);
     clocks(&checkup, report);
-    if through {
+    let through = match way {
+        Way::Direct => None,
+        Way::Gateway => Some("a gateway"),
+        Way::Ssh => Some("ssh"),
+    };
+    if let Some(through) = through {
         round_trip(&checkup, None, report);
-        report.fine("udp", "datagrams do not pass a gateway: copies use TCP");
-        return;
+        let text = format!("no datagram passes {through}: TCP carries copies there");
+        return report.fine("udp", &text);
     }
     let passes = udp(session, &checkup, report);
     if passes {
@@ -94,8 +105,8 @@ fn udp(session: &Session, checkup: &Checkup, report: &mut Report<'_>) -> bool {
         (false, false) => format!("to {host}:{port}, and replies"),
     };
     let advice =
-        format!("allow UDP {way}, in packets of {least} bytes or more; else copies use TCP only");
-    report.fail(Code::Network, "udp", text, &advice);
+        format!("for higher rates let UDP {way}, packets of {least} bytes at least");
+    report.warn("udp", &format!("{text}; TCP takes over"), &advice);
     false
 }
 

@@ -1,6 +1,6 @@
 //! Settings of the checks.
 
-use lighthaul_base::Rate;
+use lighthaul_base::{PortRange, Rate};
 use lighthaul_gateway::proxy_address::ProxyAddress;
 
 use crate::daemon::Daemon;
@@ -8,9 +8,15 @@ use crate::daemon::Daemon;
 /// Host to check, and the path to it.
 #[derive(Clone, Debug)]
 pub struct Doctor {
-    /// Host, as HOST, HOST:PORT or an `lh://` URL.
+    /// Host, as HOST, HOST:PORT or an `lh://` URL; for ssh as HOST:, USER@HOST or an alias.
     pub host: String,
-    /// Rate of the intended copies, instead of the measured rate of the path.
+    /// ssh command and its options.
+    pub ssh: String,
+    /// Program that ssh starts there.
+    pub program: String,
+    /// Ports for that program.
+    pub ports: Option<PortRange>,
+    /// Rate of the copies to come, in place of the rate that the path is measured at.
     pub rate: Option<Rate>,
     /// Gateway on the way.
     pub gateway: Option<ProxyAddress>,

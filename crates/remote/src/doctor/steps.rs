@@ -24,12 +24,18 @@ use crate::paths;
 use crate::place::Place;
 use crate::reach::agreed;
 
-use super::path;
+use super::path::{self, Way};
 use super::report::{Check, Diagnosis, Report};
 use super::settings::Doctor;
+use super::ssh;
 
 /// Runs the checks until one fails that the next needs. Each result goes to `tell`.
 pub fn examine(doctor: &Doctor, tell: &mut dyn FnMut(Check<'_>)) -> Result<Diagnosis, Error> {
+    if let Some(ssh) = ssh::way(doctor)? {
+        let mut report = Report::new(tell);
+        ssh::examine(doctor, ssh, &mut report)?;
+        return Ok(report.finish());
+    }
     let text = if doctor.host.starts_with("lh://") {
         doctor.host.clone()
     } else {
@@ -46,7 +52,12 @@ pub fn examine(doctor: &Doctor, tell: &mut dyn FnMut(Check<'_>)) -> Result<Diagn
         report: Report::new(tell),
     };
     if let Some(session) = steps.session()? {
-        path::examine(doctor, &session, steps.device_mtu, &mut steps.report);
+        let way = match doctor.gateway {
+            Some(_) => Way::Gateway,
+            None => Way::Direct,
+        };
+        let (mtu, report) = (steps.device_mtu, &mut steps.report);
+        path::examine(doctor, &session, (way, mtu), report);
     }
     Ok(steps.report.finish())
 }

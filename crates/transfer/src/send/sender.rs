@@ -20,10 +20,10 @@ use lighthaul_files::listed::{ListWalk, Origin, SourceEntries};
 use lighthaul_io::control::Control;
 use lighthaul_io::drive::Share;
 use lighthaul_io::host::clock::week_time;
+use lighthaul_io::host::wait::pause;
 use lighthaul_io::net::udp::Udp;
 use lighthaul_io::store::read_ahead::ReadAhead;
-use lighthaul_parts::backoff::RateBackoff;
-use lighthaul_session::choose::{Choice, PathFacts, choose, is_little};
+use lighthaul_session::choose::{Choice, PathFacts, are_few, choose, is_little};
 use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::fault::PeerFault;
 use lighthaul_session::join::join;
@@ -49,6 +49,9 @@ use crate::watch::{CopyEvent, Failed, Summary, Watcher, announce};
 const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
 /// Interval of events about progress.
 const TICK: Duration = Duration::from_millis(20);
+/// Bounds of the wait for the receiver's answers to all entries, before connections are opened.
+const LIST_WAIT_MIN: Duration = Duration::from_millis(10);
+const LIST_WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// Sends the entries of `finds` to the peer, which has accepted the copy.
 pub fn send(
@@ -204,8 +207,11 @@ impl<'a> Sending<'a, '_> {
         }
         let options = self.transfer.options();
         let mut offer = Offer::new(session, (protocol, options.streams), &path, rate);
-        let is_soon_there =
-            protocol == Protocol::Tcp && self.transfer.queue.bytes().is_some_and(is_little);
+        let is_soon_there = match protocol {
+            Protocol::Tcp => self.transfer.queue.bytes().is_some_and(is_little),
+            Protocol::Ptcp if options.streams == 0 => self.await_bytes().is_some_and(are_few),
+            _ => false,
+        };
         if is_soon_there || options.dry_run.is_some() {
             // opening further connections would take longer than they save
             offer.joins = 0;
@@ -220,6 +226,20 @@ impl<'a> Sending<'a, '_> {
             (self.watcher)(CopyEvent::Chosen(protocol.to_string(), why));
         }
         Ok((offer, path, joined))
+    }
+
+    /// Returns the bytes to send, if they are known within the time that further connections take.
+    fn await_bytes(&self) -> Option<u64> {
+        let session = self.transfer.session;
+        let wait = (session.rtt * 2).clamp(LIST_WAIT_MIN, LIST_WAIT_MAX);
+        let until = session.clock.now() + wait;
+        loop {
+            let bytes = self.transfer.queue.bytes();
+            if bytes.is_some() || session.clock.now() >= until {
+                return bytes;
+            }
+            pause(LIST_WAIT_MIN / 10);
+        }
     }
 
     /// Chooses the protocol for the path.

@@ -1,0 +1,328 @@
+//! A far side of which only the port of ssh is open: a real ssh on hosts of a lab, with a firewall between them.
+
+use std::fs;
+
+use lighthaul_testkit::lacks_tool;
+use serde_json::Value;
+
+use crate::far::PROGRAM;
+use crate::running::{Outcome, Running, becomes_true};
+use crate::scratch::{dress, tree};
+use crate::sshd::{PASSWORD, PORT, Setup, Sshd, configure, listen};
+use crate::stage::Stage;
+
+/// A stage on whose host `b` only the port of ssh is open to others.
+fn closed_stage(test: &str, properties: &str) -> Option<Stage> {
+    let stage = Stage::pair(test, properties)?;
+    close(&stage, "");
+    Some(stage)
+}
+
+/// Closes all ports of `b` to other hosts, but that of ssh and those in `open`.
+fn close(stage: &Stage, open: &str) {
+    stage.block("b", &format!("iifname != \"lo\" tcp dport != {{ {PORT} {open} }}"));
+    stage.block("b", &format!("iifname != \"lo\" udp dport != {{ 1 {open} }}"));
+}
+
+/// Makes files to copy.
+fn source(ssh: &Sshd) -> String {
+    ssh.near.folder("source");
+    for nth in 0..10_u64 {
+        let file = ssh.near.file(&format!("source/{nth}"), 100 + nth * 300_000);
+        dress(&file, 0o640, 1_600_000_000 + nth);
+    }
+    ssh.near.at("source").to_str().unwrap().to_owned()
+}
+
+/// Copies to the far side and back, and compares.
+fn assert_copies(ssh: &Sshd, command: &str) -> [Outcome; 2] {
+    let (local, there) = (source(ssh), ssh.place("tree"));
+    let back = ssh.near.at("back");
+    let options = ["--retries", "0", "--json"];
+    let copy = |paths: &[&str]| {
+        ssh.near.run(ssh.copy(command, &options, paths)).assert_succeeded()
+    };
+    let pushed = copy(&[&local, &there]);
+    assert!(tree(&ssh.far("tree")) == tree(&ssh.near.at("source")));
+    let pulled = copy(&[&there, back.to_str().unwrap()]);
+    assert!(tree(&back) == tree(&ssh.near.at("source")));
+    [pushed, pulled]
+}
+
+/// Insists that the data went through ssh, and returns the number of connections.
+fn connections(outcome: &Outcome) -> u32 {
+    let choice = outcome.event("choice");
+    let why = choice["why"].as_str().unwrap();
+    let count = why.strip_prefix("ports of far are closed; data goes through ssh (");
+    let count = count.unwrap_or_else(|| panic!("{why}"));
+    count.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// Lines of the daemon of ssh about logins by `how`, once it has `count`.
+fn assert_logins(ssh: Sshd, how: &str, count: impl Fn(usize) -> bool) {
+    let Sshd { near, mut daemon } = ssh;
+    daemon.says("Accepted ");
+    daemon.signal("TERM");
+    let lines = daemon.finish().err;
+    let logins = lines.iter().filter(|line| line.contains(&format!("Accepted {how}")));
+    let logins = logins.count();
+    assert!(count(logins), "{logins}: {lines:?}");
+    drop(near);
+}
+
+#[test]
+fn data_goes_through_ssh_if_only_its_port_is_open() {
+    let name = "data_goes_through_ssh_if_only_its_port_is_open";
+    let Some(stage) = closed_stage(name, "rtt = \"10ms\"") else {
+        return;
+    };
+    let setup = Setup {
+        config: "AllowTcpForwarding no\nAllowStreamLocalForwarding no",
+        ..Setup::default()
+    };
+    let Some(ssh) = Sshd::start_on("ssh-only", stage, setup) else {
+        return;
+    };
+    for outcome in assert_copies(&ssh, &ssh.ssh()) {
+        assert!((2..=16).contains(&connections(&outcome)), "{outcome:?}");
+        assert!(outcome.time.as_secs() < 20, "{outcome:?}");
+    }
+    // other commands take the same way
+    let mut list = ssh.near.lighthaul(&["ls", "-e", &ssh.ssh(), "--remote", PROGRAM]);
+    list.arg(ssh.place("tree"));
+    let listed = ssh.near.run(list).assert_succeeded();
+    assert_eq!(listed.out.len(), 10, "{listed:?}");
+    assert_logins(ssh, "publickey", |logins| logins > 4);
+}
+
+#[test]
+fn password_is_asked_once_where_each_login_needs_it() {
+    let name = "password_is_asked_once_where_each_login_needs_it";
+    if lacks_tool(name, "sshpass") {
+        return;
+    }
+    let Some(stage) = closed_stage(name, "rtt = \"10ms\"") else {
+        return;
+    };
+    let setup = Setup {
+        config: "PasswordAuthentication yes\nPubkeyAuthentication no\nPermitRootLogin yes",
+        ..Setup::default()
+    };
+    let Some(ssh) = Sshd::start_on("ssh-password", stage, setup) else {
+        return;
+    };
+    let command = format!("sshpass -p {PASSWORD} {}", ssh.ssh());
+    for outcome in assert_copies(&ssh, &command) {
+        assert!((2..=8).contains(&connections(&outcome)), "{outcome:?}");
+    }
+    // one for each copy
+    assert_logins(ssh, "password", |logins| logins == 2);
+}
+
+#[test]
+fn connections_that_the_user_shares_are_used() {
+    let name = "connections_that_the_user_shares_are_used";
+    let Some(stage) = closed_stage(name, "rtt = \"10ms\"") else {
+        return;
+    };
+    let Some(ssh) = Sshd::start_on("ssh-shared", stage, Setup::default()) else {
+        return;
+    };
+    let socket = ssh.near.at("s");
+    let command = format!("{} -o ControlMaster=auto -o ControlPath={}", ssh.ssh(), socket.display());
+    assert_copies(&ssh, &command);
+    // the socket goes with the process that made it
+    assert!(!socket.exists());
+}
+
+#[test]
+fn jump_hosts_are_followed() {
+    let name = "jump_hosts_are_followed";
+    let Some(stage) = closed_stage(name, "rtt = \"10ms\"") else {
+        return;
+    };
+    let Some(ssh) = Sshd::start_on("ssh-jump", stage, Setup::default()) else {
+        return;
+    };
+    let gate = listen(&ssh.near, ("a", "10.77.0.1", PORT + 1), Setup::default());
+    let gate = gate.unwrap();
+    configure(&ssh.near, "gate", ("10.77.0.1", PORT + 1));
+    let command = format!("{} -J gate", ssh.ssh());
+    // ssh reads its own configuration for the jump host, not the file of -F
+    let config = ssh.near.at("ssh_config");
+    let text = fs::read_to_string(&config).unwrap();
+    let jump = format!("ssh -F {} -W %h:%p gate", config.display());
+    fs::write(&config, format!("Host far\n ProxyCommand {jump}\n{text}")).unwrap();
+    drop(command);
+    for outcome in assert_copies(&ssh, &ssh.ssh()) {
+        connections(&outcome);
+    }
+    let doctor = diagnosed(&ssh, &[]);
+    let text = doctor.events()[0]["text"].as_str().unwrap().to_owned();
+    assert!(text.starts_with("far is 10.77.0.2 port 2222, through ssh -F "), "{text}");
+    drop(gate);
+}
+
+/// Has the doctor look at the far side.
+fn diagnosed(ssh: &Sshd, options: &[&str]) -> Outcome {
+    let words = ["doctor", "--json", "far", "-e", &ssh.ssh(), "--remote", PROGRAM];
+    let mut doctor = ssh.near.lighthaul(&words);
+    doctor.args(options);
+    ssh.near.run(doctor)
+}
+
+/// The finding of the doctor about `name`.
+fn finding(outcome: &Outcome, name: &str) -> Value {
+    let mut events = outcome.events().into_iter();
+    let found = events.find(|event| event["name"] == name);
+    found.unwrap_or_else(|| panic!("{name}: {outcome:?}"))
+}
+
+#[test]
+fn ports_of_a_range_that_is_open_are_used_directly() {
+    let name = "ports_of_a_range_that_is_open_are_used_directly";
+    let Some(stage) = Stage::pair(name, "rtt = \"10ms\"") else {
+        return;
+    };
+    close(&stage, ", 5000-5003");
+    let Some(ssh) = Sshd::start_on("ssh-range", stage, Setup::default()) else {
+        return;
+    };
+    let file = ssh.near.file("x", 3_000_000);
+    let local = file.to_str().unwrap();
+    let copy = |range: &str, name: &str| {
+        let options = ["--json", "--port-range", range];
+        let copy = ssh.copy(&ssh.ssh(), &options, &[local, &ssh.place(name)]);
+        ssh.near.run(copy)
+    };
+    for (nth, range) in ["5000-5003", "5000:5003", "5002"].into_iter().enumerate() {
+        let outcome = copy(range, &nth.to_string()).assert_succeeded();
+        assert_eq!(outcome.event("start")["protocol"], "rbudp", "{outcome:?}");
+    }
+    let outcome = copy("6000-6001", "other").assert_succeeded();
+    connections(&outcome);
+    copy("5-4", "x").assert_failed_to_parse();
+    // the doctor names the way of the data
+    let outcome = diagnosed(&ssh, &["--port-range", "5000-5003"]).assert_succeeded();
+    for step in ["name", "ssh", "tcp", "version", "udp"] {
+        assert_eq!(finding(&outcome, step)["outcome"], "ok", "{outcome:?}");
+    }
+    let outcome = diagnosed(&ssh, &[]).assert_succeeded();
+    let tcp = finding(&outcome, "tcp");
+    assert_eq!(tcp["outcome"], "warn", "{outcome:?}");
+    assert!(tcp["text"].as_str().unwrap().ends_with("data goes through ssh"), "{tcp}");
+    assert!(tcp["advice"].as_str().unwrap().contains("--port-range FROM-TO"), "{tcp}");
+}
+
+#[test]
+fn login_shells_that_print_are_understood() {
+    let name = "login_shells_that_print_are_understood";
+    for (shell, file, text) in [
+        ("/bin/bash", ".bashrc", "echo welcome; printf '$ '"),
+        ("/usr/bin/fish", ".config/fish/config.fish", "echo welcome; printf '> '"),
+        ("/bin/tcsh", ".cshrc", "echo welcome; echo -n '% '"),
+        ("/bin/sh", ".profile", ""),
+    ] {
+        if lacks_tool(name, shell) {
+            continue;
+        }
+        let Some(stage) = closed_stage(name, "rtt = \"4ms\"") else {
+            return;
+        };
+        let banner = std::env::temp_dir().join(format!("banner-{}", std::process::id()));
+        fs::write(&banner, "this is a private host\n".repeat(20)).unwrap();
+        let config = format!("Banner {}", banner.display());
+        let setup = Setup {
+            config: &config,
+            shell,
+        };
+        let Some(ssh) = Sshd::start_on("ssh-shell", stage, setup) else {
+            return;
+        };
+        let rc = ssh.near.folder("home").join(file);
+        fs::create_dir_all(rc.parent().unwrap()).unwrap();
+        fs::write(&rc, format!("{text}\n")).unwrap();
+        for outcome in assert_copies(&ssh, &ssh.ssh()) {
+            connections(&outcome);
+            // it is printed by the first login alone
+            let banners = outcome.err.iter().filter(|line| line.contains("private host"));
+            assert_eq!(banners.count(), 20, "{shell}: {outcome:?}");
+        }
+        fs::remove_file(&banner).ok();
+    }
+}
+
+/// Numbers of the ssh processes below `parent`, oldest first.
+fn ssh_processes(parent: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        // NUMBER (NAME) STATE PARENT ...
+        let Some((start, rest)) = stat.split_once(") ") else {
+            continue;
+        };
+        let above = rest.split(' ').nth(1).unwrap().parse::<u32>().unwrap();
+        if above != parent {
+            continue;
+        }
+        let number = entry.file_name().to_str().unwrap().parse::<u32>().unwrap();
+        if start.ends_with("(ssh") {
+            found.push(number);
+        }
+        found.extend(ssh_processes(number));
+    }
+    found.sort_unstable();
+    found
+}
+
+#[test]
+fn copy_resumes_by_itself_if_an_ssh_process_dies() {
+    let name = "copy_resumes_by_itself_if_an_ssh_process_dies";
+    // the first process is the login that started the daemon, the last a further connection
+    for which in [0, usize::MAX] {
+        let Some(stage) = closed_stage(name, "rtt = \"10ms\"\nrate = \"60Mb/s\"") else {
+            return;
+        };
+        let Some(ssh) = Sshd::start_on("ssh-killed", stage, Setup::default()) else {
+            return;
+        };
+        let file = ssh.near.file("x", 60_000_000);
+        let paths = [file.to_str().unwrap(), &ssh.place("x")];
+        let mut copy = Running::start(ssh.copy(&ssh.ssh(), &["--json"], &paths));
+        copy.prints("\"start\"");
+        becomes_true("some data has moved", || {
+            copy.prints("\"progress\"");
+            true
+        });
+        let found = ssh_processes(copy.id());
+        assert!(found.len() > 3, "{found:?}");
+        let dies = found[which.min(found.len() - 1)].to_string();
+        let killed = std::process::Command::new("kill").args(["-9", &dies]).status();
+        assert!(killed.unwrap().success());
+        let outcome = copy.finish().assert_succeeded();
+        assert!(outcome.said("retrying in 1 s"), "{outcome:?}");
+        assert!(fs::read(ssh.far("x")).unwrap() == fs::read(&file).unwrap());
+    }
+}
+
+#[test]
+fn error_names_the_remedies_if_data_cannot_go_through_ssh() {
+    let name = "error_names_the_remedies_if_data_cannot_go_through_ssh";
+    let Some(stage) = closed_stage(name, "rtt = \"4ms\"") else {
+        return;
+    };
+    let Some(ssh) = Sshd::start_on("ssh-nowhere", stage, Setup::default()) else {
+        return;
+    };
+    // a program that knows nothing of the way through ssh
+    let old = ssh.near.at("old");
+    fs::write(&old, format!("#!/bin/sh\n[ $1 = forward ] && exit 1\nexec {PROGRAM} \"$@\"\n")).unwrap();
+    fs::set_permissions(&old, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let file = ssh.near.file("x", 10);
+    let mut copy = ssh.near.cp(&["--retries", "0", "-e", &ssh.ssh()]);
+    copy.arg("--remote").arg(&old).arg(&file).arg(ssh.place("x"));
+    let outcome = ssh.near.run(copy).assert_failed(10, "the data cannot get to far");
+    for words in ["--port-range FROM-TO", "firewall", "lighthaul serve"] {
+        assert!(outcome.said(words), "{words}: {outcome:?}");
+    }
+}

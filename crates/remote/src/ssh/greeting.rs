@@ -1,0 +1,85 @@
+//! First line of a program on the other host, after lines that its login shell may print.
+
+use std::io::{self, Read};
+
+use lighthaul_base::Instant;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::interrupt;
+use lighthaul_session::error::Error;
+
+/// Reads until the first line that has the word `mark`. Returns the words after it, or `None` if `input` ends, or if
+/// there are more lines or bytes than a login shell may print.
+///
+/// Octets are read one at a time, since those after the line belong to the session.
+pub(crate) fn read_words(input: &mut impl Read, mark: &str, until: Limit) -> Result<Option<Vec<String>>, Error> {
+    let mut line = Vec::new();
+    let (mut bytes, mut lines) = (0, 0);
+    let mut octet = [0];
+    while bytes < BYTES_MAX && lines < LINES_MAX {
+        interrupt::check()?;
+        match input.read(&mut octet) {
+            Ok(0) => return Ok(None),
+            Ok(_) => bytes += 1,
+            Err(error) if is_passing(&error) && !until.has_come() => continue,
+            Err(_) => return Ok(None),
+        }
+        if octet[0] != b'\n' {
+            line.push(octet[0]);
+            continue;
+        }
+        lines += 1;
+        let text = String::from_utf8_lossy(&line);
+        // a shell may print a prompt without an end of line
+        if let Some((_, rest)) = text.split_once(mark) {
+            return Ok(Some(rest.split_whitespace().map(str::to_owned).collect()));
+        }
+        line.clear();
+    }
+    Ok(None)
+}
+
+/// Time until which a line is awaited, if there is one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit(pub(crate) Option<(Clock, Instant)>);
+
+impl Limit {
+    fn has_come(self) -> bool {
+        self.0.is_some_and(|(clock, until)| clock.now() >= until)
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
+}
+
+/// Bounds of what a login shell may print before the line.
+const LINES_MAX: usize = 1000;
+const BYTES_MAX: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(mut input: &[u8]) -> (Option<Vec<String>>, usize) {
+        let found = read_words(&mut input, "lighthaul-1", Limit(None)).unwrap();
+        (found, input.len())
+    }
+
+    #[test]
+    fn line_is_found_behind_the_noise_of_a_shell() {
+        let wanted = Some(vec!["7".to_owned(), "key".to_owned()]);
+        assert_eq!(words(b"lighthaul-1 7 key\nx"), (wanted.clone(), 1));
+        let noise = b"\xff\xfe\nhello\r\n\n$ lighthaul-1 7 key\r\n";
+        assert_eq!(words(noise), (wanted, 0));
+    }
+
+    #[test]
+    fn endless_noise_ends() {
+        let (found, left) = words(&vec![b'x'; 1 << 20]);
+        assert_eq!((found, left), (None, (1 << 20) - BYTES_MAX));
+        let (found, left) = words(&b"x\n".repeat(5000));
+        assert_eq!((found, left), (None, 2 * (5000 - LINES_MAX)));
+        assert_eq!(words(b"lighthaul-1 7"), (None, 0));
+    }
+}

@@ -1,0 +1,20 @@
+//! Hosts that ssh logs in to: a daemon that it starts there, and the data's way to that daemon.
+//!
+//! ```text
+//! session --> loopback pair --> ssh ==> sshd --> lighthaul forward --> loopback --> daemon
+//! ```
+//!
+//! - [`command`]: the ssh command and its configuration; `start`: a daemon that ssh starts
+//! - [`reach`]: sessions with that daemon, directly or through ssh; [`route`]: connections through ssh
+//! - [`forward`]: the far end of such a connection; `pair`: the near end
+//! - `control_socket`: channels in the first login; `greeting`: first lines of a far program; `error`: faults
+pub mod command;
+pub mod forward;
+pub mod reach;
+pub mod route;
+pub mod start;
+
+mod control_socket;
+mod error;
+mod greeting;
+mod pair;

@@ -1,0 +1,277 @@
+//! Connections through ssh to a daemon that ssh started.
+//!
+//! The first connection is a channel in the login that started the daemon, so that it needs no further login. Each of
+//! the others has a login and thus a TCP connection of its own, since a channel carries at most 2 MiB in a round trip,
+//! and one TCP connection little where packets are lost. One login is tried first: where it needs a password or a
+//! second factor, or the server refuses it, the others are channels, too.
+
+use std::net::TcpStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::net::tcp::with_handshake_timeouts;
+use lighthaul_session::error::Error;
+use lighthaul_session::session::Call;
+
+use crate::ssh::command::Ssh;
+use crate::ssh::error::SshError;
+use crate::ssh::forward::READY;
+use crate::ssh::greeting::{Limit, read_words};
+use crate::ssh::pair::connected_pair;
+use crate::ssh::start::Started;
+
+/// Route through ssh to a daemon that ssh started. Its processes end when it is dropped.
+#[derive(Debug)]
+pub struct SshRoute(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    ssh: Ssh,
+    remote: String,
+    port: u16,
+    /// Options for a channel in the login that started the daemon, if there can be one.
+    share: Option<Vec<String>>,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Processes; `None` once the route has ended.
+    children: Mutex<Option<Vec<Child>>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Connections that are open and not in use yet.
+    ready: Vec<TcpStream>,
+    /// Connections that were handed out.
+    opened: u32,
+    /// Connections besides the first that were begun, and those that are under way.
+    begun: u32,
+    pending: u32,
+    /// True from the first call.
+    is_called: bool,
+    logins: Logins,
+}
+
+/// Knowledge of further logins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Logins {
+    #[default]
+    Untried,
+    Trying,
+    Work,
+    Fail,
+}
+
+impl SshRoute {
+    /// Returns the route to `started`, which must outlive it.
+    pub fn new(started: &Started) -> Self {
+        Self(Arc::new(Shared {
+            ssh: started.ssh.clone(),
+            remote: started.remote.clone(),
+            port: started.port,
+            share: started.sharing.options_to_share(),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            children: Mutex::new(Some(Vec::new())),
+        }))
+    }
+
+    /// Returns the number of connections that were opened besides the first.
+    pub fn further_connections(&self) -> u32 {
+        self.0.lock().opened.saturating_sub(1)
+    }
+
+    /// Begins a login for further connections, since they will be wanted.
+    pub fn prepare(&self) {
+        let mut state = self.0.lock();
+        if state.logins == Logins::Untried {
+            self.0.begin(&mut state, Logins::Trying);
+        }
+    }
+}
+
+impl Call for SshRoute {
+    fn call(&self) -> Result<TcpStream, Error> {
+        let is_first = !std::mem::replace(&mut self.0.lock().is_called, true);
+        let channel = (is_first && self.0.share.is_some()).then(|| self.0.channel());
+        let opened = match channel {
+            Some(Ok(channel)) => Ok(channel),
+            _ => self.0.further(),
+        };
+        if opened.is_ok() {
+            self.0.lock().opened += 1;
+        }
+        opened
+    }
+
+    fn connections_max(&self) -> u8 {
+        CONNECTIONS_MAX
+    }
+
+    fn patience(&self) -> Duration {
+        JOIN_TIMEOUT
+    }
+}
+
+impl Drop for SshRoute {
+    fn drop(&mut self) {
+        let mut children = self.0.children.lock().unwrap_or_else(PoisonError::into_inner);
+        for mut child in children.take().into_iter().flatten() {
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+}
+
+impl Shared {
+    /// Takes a connection that is ready. The first call opens more of them than it needs.
+    fn further(self: &Arc<Self>) -> Result<TcpStream, Error> {
+        let clock = Clock::start();
+        let mut state = self.lock();
+        loop {
+            if let Some(ready) = state.ready.pop() {
+                return Ok(ready);
+            }
+            match state.logins {
+                Logins::Untried => self.begin(&mut state, Logins::Trying),
+                Logins::Trying => {}
+                Logins::Work | Logins::Fail => self.widen(&mut state),
+            }
+            let is_late = clock.now() > Instant::ZERO + LOGIN_TIMEOUT;
+            if state.pending == 0 || is_late {
+                return Err(self.refused());
+            }
+            let waited = self.changed.wait_timeout(state, LOGIN_TIMEOUT);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Begins as many connections as may be under way at a time.
+    fn widen(self: &Arc<Self>, state: &mut State) {
+        let most = match state.logins {
+            Logins::Work => u32::from(CONNECTIONS_MAX),
+            _ => CHANNELS_MAX,
+        };
+        while state.begun < most && state.pending < PENDING_MAX {
+            let logins = state.logins;
+            self.begin(state, logins);
+        }
+    }
+
+    /// Begins a connection in a thread of its own, which also tells whether further logins work.
+    fn begin(self: &Arc<Self>, state: &mut State, logins: Logins) {
+        state.logins = logins;
+        state.begun += 1;
+        let shared = Arc::clone(self);
+        let thread = thread::Builder::new().name("ssh".into());
+        let spawned = thread.spawn(move || {
+            let opened = match logins {
+                Logins::Fail => shared.channel(),
+                _ => shared.open(&shared.options_to_log_in(), Stdio::null()),
+            };
+            let mut state = shared.lock();
+            state.pending -= 1;
+            state.logins = match (state.logins, &opened) {
+                (Logins::Trying, Ok(_)) => Logins::Work,
+                (Logins::Trying, Err(_)) => Logins::Fail,
+                (logins, _) => logins,
+            };
+            match opened {
+                Ok(opened) => state.ready.push(opened),
+                // the server refuses more logins at a time, or more channels
+                Err(_) if state.logins == logins => state.begun = u32::MAX,
+                // the failed login is none of the channels
+                Err(_) => state.begun -= 1,
+            }
+            drop(state);
+            shared.changed.notify_all();
+        });
+        match spawned {
+            Ok(_) => state.pending += 1,
+            Err(_) => state.begun = u32::MAX,
+        }
+    }
+
+    /// Opens a channel in the login that started the daemon.
+    fn channel(&self) -> Result<TcpStream, Error> {
+        let options = self.share.clone().ok_or_else(|| self.refused())?;
+        self.open(&[options, self.quiet()].concat(), Stdio::inherit())
+    }
+
+    fn refused(&self) -> Error {
+        let host = self.ssh.host.clone();
+        SshError::NoChannel { host }.into()
+    }
+
+    /// Returns the options for a login and a TCP connection of its own, which must not ask for anything.
+    fn options_to_log_in(&self) -> Vec<String> {
+        if !self.ssh.config.is_openssh {
+            return Vec::new();
+        }
+        let own = ["-oControlPath=none", "-oControlMaster=no"].map(str::to_owned);
+        [&own[..], &self.quiet()].concat()
+    }
+
+    /// Returns the options for a process that neither asks for anything nor prints a banner again.
+    fn quiet(&self) -> Vec<String> {
+        let quiet = ["-oBatchMode=yes", "-oLogLevel=ERROR"].map(str::to_owned);
+        if self.ssh.config.is_openssh {
+            quiet.into()
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Starts ssh with `options`, and connects to the daemon through it.
+    fn open(&self, options: &[String], errors: Stdio) -> Result<TcpStream, Error> {
+        let failed = |error: std::io::Error| SshError::NotStarted {
+            program: self.ssh.program(),
+            error,
+        };
+        let (mut ours, theirs) = connected_pair().map_err(failed)?;
+        let port = self.port.to_string();
+        let mut command = self.ssh.run(options, &self.remote, &["forward", &port]);
+        let input = theirs.try_clone().map_err(failed)?;
+        // Ctrl-C must not end it before the session has ended
+        command.stdin(input).stdout(theirs).stderr(errors).process_group(0);
+        self.spawn(command).map_err(failed)?;
+        ours.set_read_timeout(Some(READ_INTERVAL)).map_err(failed)?;
+        let until = (Clock::start(), Instant::ZERO + LOGIN_TIMEOUT);
+        let ready = read_words(&mut ours, READY, Limit(Some(until)))?;
+        ready.ok_or_else(|| self.refused())?;
+        Ok(with_handshake_timeouts(ours)?)
+    }
+
+    /// Starts `command`, whose process ends with this route.
+    fn spawn(&self, mut command: Command) -> std::io::Result<()> {
+        let mut children = self.children.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(children) = children.as_mut() else {
+            return Err(std::io::Error::other("the copy has ended"));
+        };
+        children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+        // the command holds the child's end of the pair until it is dropped
+        children.push(command.spawn()?);
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Most connections besides the first.
+const CONNECTIONS_MAX: u8 = 16;
+/// Connections that are opened at a time. From ten on, an OpenSSH server refuses some logins at random (`MaxStartups`).
+const PENDING_MAX: u32 = 8;
+/// Further channels in one login. With the first and that of the daemon, an OpenSSH server allows ten (`MaxSessions`).
+const CHANNELS_MAX: u32 = 8;
+/// Longest wait for one login.
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(15);
+/// Longest wait for further connections. Later ones are not used.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(4);
+/// Interval at which a login that is under way checks for a stop request.
+const READ_INTERVAL: Duration = Duration::from_millis(200);
