@@ -1,6 +1,6 @@
 //! Faults of a client that connects to a daemon.
 
-use lighthaul_gateway::capture::refusal::Refusal;
+use lighthaul_capture::refusal::Refusal;
 use lighthaul_gateway::proxy_route::ProxyError;
 use lighthaul_session::error::{Code, Error};
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use lighthaul_capture::target::{Host, Target};
 use lighthaul_gateway::proxy_address::ProxyAddress;
 use lighthaul_gateway::proxy_route::ProxyRoute;
-use lighthaul_gateway::target::{Host, Target};
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls::Side;
 use lighthaul_io::net::tcp;

@@ -132,7 +132,9 @@ fn unreachable_host_and_missing_program_are_distinguished() {
 #[test]
 fn wrong_server_on_the_port_is_detected() {
     let key = format!("sha256:{}", "cd".repeat(32));
-    let body = format!("case \"$*\" in *forward*) exec \"$@\";; esac; exec \"$@\" | while read a b c; do echo $a $b {key}; done");
+    let body = format!(
+        "case \"$*\" in *forward*) exec \"$@\";; esac; exec \"$@\" | while read a b c; do echo $a $b {key}; done"
+    );
     let near = near("ssh-other", &body);
     let file = near.file("x", 10);
     let outcome = cp(&near, &[], &[file.to_str().unwrap(), "host:x"]);

@@ -20,8 +20,14 @@ fn closed_stage(test: &str, properties: &str) -> Option<Stage> {
 
 /// Closes all ports of `b` to other hosts, but that of ssh and those in `open`.
 fn close(stage: &Stage, open: &str) {
-    stage.block("b", &format!("iifname != \"lo\" tcp dport != {{ {PORT} {open} }}"));
-    stage.block("b", &format!("iifname != \"lo\" udp dport != {{ 1 {open} }}"));
+    stage.block(
+        "b",
+        &format!("iifname != \"lo\" tcp dport != {{ {PORT} {open} }}"),
+    );
+    stage.block(
+        "b",
+        &format!("iifname != \"lo\" udp dport != {{ 1 {open} }}"),
+    );
 }
 
 /// Makes files to copy.
@@ -40,7 +46,9 @@ fn assert_copies(ssh: &Sshd, command: &str) -> [Outcome; 2] {
     let back = ssh.near.at("back");
     let options = ["--retries", "0", "--json"];
     let copy = |paths: &[&str]| {
-        ssh.near.run(ssh.copy(command, &options, paths)).assert_succeeded()
+        ssh.near
+            .run(ssh.copy(command, &options, paths))
+            .assert_succeeded()
     };
     let pushed = copy(&[&local, &there]);
     assert!(tree(&ssh.far("tree")) == tree(&ssh.near.at("source")));
@@ -64,7 +72,9 @@ fn assert_logins(ssh: Sshd, how: &str, count: impl Fn(usize) -> bool) {
     daemon.says("Accepted ");
     daemon.signal("TERM");
     let lines = daemon.finish().err;
-    let logins = lines.iter().filter(|line| line.contains(&format!("Accepted {how}")));
+    let logins = lines
+        .iter()
+        .filter(|line| line.contains(&format!("Accepted {how}")));
     let logins = logins.count();
     assert!(count(logins), "{logins}: {lines:?}");
     drop(near);
@@ -88,7 +98,9 @@ fn data_goes_through_ssh_if_only_its_port_is_open() {
         assert!(outcome.time.as_secs() < 20, "{outcome:?}");
     }
     // other commands take the same way
-    let mut list = ssh.near.lighthaul(&["ls", "-e", &ssh.ssh(), "--remote", PROGRAM]);
+    let mut list = ssh
+        .near
+        .lighthaul(&["ls", "-e", &ssh.ssh(), "--remote", PROGRAM]);
     list.arg(ssh.place("tree"));
     let listed = ssh.near.run(list).assert_succeeded();
     assert_eq!(listed.out.len(), 10, "{listed:?}");
@@ -129,7 +141,11 @@ fn connections_that_the_user_shares_are_used() {
         return;
     };
     let socket = ssh.near.at("s");
-    let command = format!("{} -o ControlMaster=auto -o ControlPath={}", ssh.ssh(), socket.display());
+    let command = format!(
+        "{} -o ControlMaster=auto -o ControlPath={}",
+        ssh.ssh(),
+        socket.display()
+    );
     assert_copies(&ssh, &command);
     // the socket goes with the process that made it
     assert!(!socket.exists());
@@ -159,13 +175,24 @@ fn jump_hosts_are_followed() {
     }
     let doctor = diagnosed(&ssh, &[]);
     let text = doctor.events()[0]["text"].as_str().unwrap().to_owned();
-    assert!(text.starts_with("far is 10.77.0.2 port 2222, through ssh -F "), "{text}");
+    assert!(
+        text.starts_with("far is 10.77.0.2 port 2222, through ssh -F "),
+        "{text}"
+    );
     drop(gate);
 }
 
 /// Has the doctor look at the far side.
 fn diagnosed(ssh: &Sshd, options: &[&str]) -> Outcome {
-    let words = ["doctor", "--json", "far", "-e", &ssh.ssh(), "--remote", PROGRAM];
+    let words = [
+        "doctor",
+        "--json",
+        "far",
+        "-e",
+        &ssh.ssh(),
+        "--remote",
+        PROGRAM,
+    ];
     let mut doctor = ssh.near.lighthaul(&words);
     doctor.args(options);
     ssh.near.run(doctor)
@@ -210,8 +237,20 @@ fn ports_of_a_range_that_is_open_are_used_directly() {
     let outcome = diagnosed(&ssh, &[]).assert_succeeded();
     let tcp = finding(&outcome, "tcp");
     assert_eq!(tcp["outcome"], "warn", "{outcome:?}");
-    assert!(tcp["text"].as_str().unwrap().ends_with("data goes through ssh"), "{tcp}");
-    assert!(tcp["advice"].as_str().unwrap().contains("--port-range FROM-TO"), "{tcp}");
+    assert!(
+        tcp["text"]
+            .as_str()
+            .unwrap()
+            .ends_with("data goes through ssh"),
+        "{tcp}"
+    );
+    assert!(
+        tcp["advice"]
+            .as_str()
+            .unwrap()
+            .contains("--port-range FROM-TO"),
+        "{tcp}"
+    );
 }
 
 #[test]
@@ -219,7 +258,11 @@ fn login_shells_that_print_are_understood() {
     let name = "login_shells_that_print_are_understood";
     for (shell, file, text) in [
         ("/bin/bash", ".bashrc", "echo welcome; printf '$ '"),
-        ("/usr/bin/fish", ".config/fish/config.fish", "echo welcome; printf '> '"),
+        (
+            "/usr/bin/fish",
+            ".config/fish/config.fish",
+            "echo welcome; printf '> '",
+        ),
         ("/bin/tcsh", ".cshrc", "echo welcome; echo -n '% '"),
         ("/bin/sh", ".profile", ""),
     ] {
@@ -245,7 +288,10 @@ fn login_shells_that_print_are_understood() {
         for outcome in assert_copies(&ssh, &ssh.ssh()) {
             connections(&outcome);
             // it is printed by the first login alone
-            let banners = outcome.err.iter().filter(|line| line.contains("private host"));
+            let banners = outcome
+                .err
+                .iter()
+                .filter(|line| line.contains("private host"));
             assert_eq!(banners.count(), 20, "{shell}: {outcome:?}");
         }
         fs::remove_file(&banner).ok();
@@ -297,7 +343,9 @@ fn copy_resumes_by_itself_if_an_ssh_process_dies() {
         let found = ssh_processes(copy.id());
         assert!(found.len() > 3, "{found:?}");
         let dies = found[which.min(found.len() - 1)].to_string();
-        let killed = std::process::Command::new("kill").args(["-9", &dies]).status();
+        let killed = std::process::Command::new("kill")
+            .args(["-9", &dies])
+            .status();
         assert!(killed.unwrap().success());
         let outcome = copy.finish().assert_succeeded();
         assert!(outcome.said("retrying in 1 s"), "{outcome:?}");
@@ -316,12 +364,22 @@ fn error_names_the_remedies_if_data_cannot_go_through_ssh() {
     };
     // a program that knows nothing of the way through ssh
     let old = ssh.near.at("old");
-    fs::write(&old, format!("#!/bin/sh\n[ $1 = forward ] && exit 1\nexec {PROGRAM} \"$@\"\n")).unwrap();
+    fs::write(
+        &old,
+        format!("#!/bin/sh\n[ $1 = forward ] && exit 1\nexec {PROGRAM} \"$@\"\n"),
+    )
+    .unwrap();
     fs::set_permissions(&old, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let file = ssh.near.file("x", 10);
     let mut copy = ssh.near.cp(&["--retries", "0", "-e", &ssh.ssh()]);
-    copy.arg("--remote").arg(&old).arg(&file).arg(ssh.place("x"));
-    let outcome = ssh.near.run(copy).assert_failed(10, "the data cannot get to far");
+    copy.arg("--remote")
+        .arg(&old)
+        .arg(&file)
+        .arg(ssh.place("x"));
+    let outcome = ssh
+        .near
+        .run(copy)
+        .assert_failed(10, "the data cannot get to far");
     for words in ["--port-range FROM-TO", "firewall", "lighthaul serve"] {
         assert!(outcome.said(words), "{words}: {outcome:?}");
     }

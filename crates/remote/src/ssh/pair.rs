@@ -18,7 +18,9 @@ pub(crate) fn connected_pair() -> io::Result<(TcpStream, OwnedFd)> {
             return Ok((ours, theirs.into()));
         }
     }
-    Err(io::Error::other("other programs connect to a port that this one has opened for itself"))
+    Err(io::Error::other(
+        "other programs connect to a port that this one has opened for itself",
+    ))
 }
 
 /// Limits what waits in the kernel, so that no connection falls far behind the others of a transfer.

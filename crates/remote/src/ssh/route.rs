@@ -119,7 +119,11 @@ impl Call for SshRoute {
 
 impl Drop for SshRoute {
     fn drop(&mut self) {
-        let mut children = self.0.children.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut children = self
+            .0
+            .children
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         for mut child in children.take().into_iter().flatten() {
             child.kill().ok();
             child.wait().ok();
@@ -237,7 +241,11 @@ impl Shared {
         let mut command = self.ssh.run(options, &self.remote, &["forward", &port]);
         let input = theirs.try_clone().map_err(failed)?;
         // Ctrl-C must not end it before the session has ended
-        command.stdin(input).stdout(theirs).stderr(errors).process_group(0);
+        command
+            .stdin(input)
+            .stdout(theirs)
+            .stderr(errors)
+            .process_group(0);
         self.spawn(command).map_err(failed)?;
         ours.set_read_timeout(Some(READ_INTERVAL)).map_err(failed)?;
         let until = (Clock::start(), Instant::ZERO + LOGIN_TIMEOUT);

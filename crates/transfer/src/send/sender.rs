@@ -23,6 +23,7 @@ use lighthaul_io::host::clock::week_time;
 use lighthaul_io::host::wait::pause;
 use lighthaul_io::net::udp::Udp;
 use lighthaul_io::store::read_ahead::ReadAhead;
+use lighthaul_parts::backoff::RateBackoff;
 use lighthaul_session::choose::{Choice, PathFacts, are_few, choose, is_little};
 use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::fault::PeerFault;
