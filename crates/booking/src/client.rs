@@ -333,10 +333,16 @@ impl Client {
         let url = self.url.clone();
         match self.caller.refused() {
             Some(why) => ClientError::Untrusted { url, why },
-            None => ClientError::Network {
-                url,
-                why: error.to_string(),
-            },
+            None => {
+                let why = match error {
+                    // a server with TLS answers a plain request with an alert
+                    ureq::Error::Protocol(_) if url.starts_with("http://") => {
+                        "it uses TLS; use https://".to_owned()
+                    }
+                    error => error.to_string(),
+                };
+                ClientError::Network { url, why }
+            }
         }
     }
 

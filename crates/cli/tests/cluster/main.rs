@@ -87,7 +87,7 @@ impl Cluster {
             command.args(["--cluster-key", &path("secret")]);
             let mut element = Running::start(command);
             element.says("the link carries sessions");
-            let door = last_word(&element.says("the way to"), " at ");
+            let door = last_word(&element.says("forwarding to"), " at ");
             elements.push(element);
             came.push(talk(&door, target, &over));
         }
