@@ -204,7 +204,11 @@ mod tests {
                 Protocol::Tcp,
                 "share the path",
             ),
-            (|f| f.buffer_bytes = 100_000, Protocol::Ptcp, "receive buffer"),
+            (
+                |f| f.buffer_bytes = 100_000,
+                Protocol::Ptcp,
+                "receive buffer",
+            ),
             (|f| f.lost_ppm = 400_000, Protocol::Ptcp, "policed"),
         ];
         for (change, protocol, words) in table {
