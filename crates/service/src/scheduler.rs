@@ -353,7 +353,7 @@ fn peers(key: Fingerprint) -> ServerTrust {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "map_err gives it away")]
+#[expect(clippy::needless_pass_by_value, reason = "map_err passes a value")]
 fn failed(refused: Refused) -> Error {
     let code = match &refused {
         Refused::Store(_) | Refused::Io(_) => Code::Io,

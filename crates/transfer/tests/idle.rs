@@ -1,6 +1,6 @@
 //! Peers that only say that they are there, and honest ones that work for long without a byte.
 #![expect(clippy::unwrap_used, reason = "a test")]
-#![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+#![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
 mod ends;
 mod offer;
