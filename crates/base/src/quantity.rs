@@ -138,7 +138,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn errors_say_what_is_wrong_and_give_an_example() {
+    fn errors_name_the_fault_and_give_an_example() {
         for (fault, says) in [
             (Fault::NoUnit, "a duration needs a unit, as in 250ms, 90s"),
             (Fault::TooLarge, "a duration must be below 584 years, as in"),

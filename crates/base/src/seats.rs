@@ -353,7 +353,7 @@ impl Limits {
     }
 }
 
-/// The seat that has been idle longest, one of a stranger before others.
+/// Returns the seat that has been idle longest, preferably one of an unknown client.
 fn longest_idle<'a, I: 'a, const N: usize>(
     held: impl Iterator<Item = (&'a u64, &'a Holder<I, N>)>,
 ) -> Option<u64> {

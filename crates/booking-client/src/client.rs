@@ -331,13 +331,17 @@ impl Client {
 
     fn network(&self, error: &ureq::Error) -> ClientError {
         let url = self.url.clone();
-        match self.caller.refused() {
-            Some(why) => ClientError::Untrusted { url, why },
-            None => ClientError::Network {
-                url,
-                why: error.to_string(),
-            },
+        if let Some(why) = self.caller.refused() {
+            return ClientError::Untrusted { url, why };
         }
+        // a server with TLS answers a plain request with an alert
+        let is_tls = matches!(error, ureq::Error::Protocol(_)) && url.starts_with("http://");
+        let why = if is_tls {
+            "it uses TLS; use https://".to_owned()
+        } else {
+            error.to_string()
+        };
+        ClientError::Network { url, why }
     }
 
     fn protocol(&self, why: &dyn std::fmt::Display) -> ClientError {

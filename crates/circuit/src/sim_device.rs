@@ -109,9 +109,7 @@ impl Device {
 
     fn fail_sometimes(&mut self) -> Result<()> {
         if self.rng.chance_ppb(self.fault_model.fail_ppb) {
-            return Err(Error::Device(
-                "the call failed as its seed requires".to_owned(),
-            ));
+            return Err(Error::Device("simulated fault: the call failed".to_owned()));
         }
         Ok(())
     }

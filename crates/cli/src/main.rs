@@ -1,5 +1,5 @@
 //! The `lighthaul` command.
-#![expect(clippy::disallowed_methods, reason = "a face reads the environment")]
+#![expect(clippy::disallowed_methods, reason = "commands read variables")]
 
 mod booking;
 mod config;

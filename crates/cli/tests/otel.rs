@@ -1,6 +1,6 @@
 //! Sessions as OpenTelemetry traces: what a collector receives from a daemon, over OTLP and HTTP.
 #![expect(clippy::unwrap_used, reason = "a test")]
-#![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+#![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     /// Returns a queue for `most` connections, its listener, and a clock.
-    #[expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+    #[expect(clippy::disallowed_methods, reason = "a test uses the real system")]
     fn queue(most: u64) -> (AcceptQueue, TcpListener, Clock) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -305,7 +305,7 @@ mod tests {
         (queue, listener, Clock::start())
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+    #[expect(clippy::disallowed_methods, reason = "a test uses the real system")]
     fn call(listener: &TcpListener) -> TcpStream {
         TcpStream::connect(listener.local_addr().unwrap()).unwrap()
     }

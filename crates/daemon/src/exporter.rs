@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     /// Connects to the server at `address`, and sends `first`.
-    #[expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+    #[expect(clippy::disallowed_methods, reason = "a test uses the real system")]
     fn call(address: SocketAddr, first: &[u8]) -> TcpStream {
         let mut tcp = TcpStream::connect(address).unwrap();
         tcp.write_all(first).unwrap();

@@ -192,7 +192,7 @@ mod tests {
     const HOST_MAX: usize = MOST / HOST_PART;
 
     /// Returns both ends of a connection.
-    #[expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+    #[expect(clippy::disallowed_methods, reason = "a test uses the real system")]
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -11,7 +11,7 @@ use crate::error::Narrowed;
 
 /// Rights of an admitted client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a word of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent words")]
 pub struct Rights {
     /// Name of the client in the log.
     pub name: String,

@@ -272,7 +272,8 @@ impl Service {
             Served::Ended(Ok(summary)) => {
                 let seconds = summary.elapsed.as_secs_f64();
                 let (entries, bytes) = (summary.entries, summary.bytes);
-                info!("{entries} entries, {bytes} bytes in {seconds:.2} s");
+                let noun = if entries == 1 { "entry" } else { "entries" };
+                info!("{entries} {noun}, {bytes} bytes in {seconds:.2} s");
             }
             Served::Joined(Err(error)) | Served::Ended(Err(error)) | Served::Unused(error) => {
                 warn!("{error}");
@@ -299,7 +300,7 @@ impl Service {
                 if is_new(key) {
                     let options = self.allow_options();
                     warn!(
-                        "refused unknown key {key} (logged once); `lighthaul allow {options}{key}` lets it in"
+                        "refused unknown key {key} (logged once); `lighthaul allow {options}{key}` allows it"
                     );
                 }
             }

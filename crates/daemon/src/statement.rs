@@ -13,7 +13,7 @@ use crate::rights::Rights;
 const LABEL: &[u8] = b"lighthaul statement 3\0";
 
 /// Signed part of a statement.
-#[expect(clippy::struct_excessive_bools, reason = "each is a right of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent rights")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Claim {
     key: [u8; 32],

@@ -20,10 +20,7 @@ const TRC_MAX: usize = 512 << 10;
 
 /// Options of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is an option of its own"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "independent options")]
 pub struct Options {
     /// Number of the copy, the same for all its attempts; none if it is attempted only once.
     pub copy: Option<[u8; 16]>,

@@ -2,7 +2,7 @@
 //!
 //! - [`command`]: the command of a program; [`failure`]: failure to start it
 //! - `program`: finding a program and checking that it can be captured; `elf`: reading its file
-#![expect(clippy::disallowed_methods, reason = "a face reads the environment")]
+#![expect(clippy::disallowed_methods, reason = "commands read variables")]
 
 pub mod command;
 pub mod failure;

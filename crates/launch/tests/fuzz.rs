@@ -1,7 +1,7 @@
 //! The fuzz targets' bodies on stable: random octets, likely ones, and the inputs kept as seeds.
 
-#![expect(unreachable_pub, reason = "the bodies belong to a crate of their own")]
-#![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+#![expect(unreachable_pub, reason = "the bodies belong to a separate crate")]
+#![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
 use proptest::prelude::*;
 

@@ -167,7 +167,7 @@ mod tests {
         }
 
         #[test]
-        fn upcoming_span_consists_of_whole_packets(
+        fn upcoming_span_consists_of_complete_packets(
             object_len in 0_u64..5000, packet_len in 1_u32..600, offset: u64, near in 0_u64..6000,
             len in 0_u32..3000, skip in 0_u64..4,
         ) {

@@ -5,7 +5,7 @@
 //!   identity, and credentials for it; [`ssh`]: daemons that ssh starts
 //! - [`scheduler`]: clients of a scheduler; [`doctor`]: checks of the way to a host
 //! - [`notice`]: lines on standard error
-#![expect(clippy::disallowed_methods, reason = "a face reads the environment")]
+#![expect(clippy::disallowed_methods, reason = "commands read variables")]
 
 pub mod credential;
 pub mod daemon;

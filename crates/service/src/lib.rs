@@ -2,7 +2,7 @@
 //!
 //! - [`gateway`]: a gateway with its links and listeners; [`scheduler`]: a scheduler with its store and circuits
 //! - [`metrics`]: where metrics are; [`log`]: the log of services; `traces`: its OpenTelemetry traces
-#![expect(clippy::disallowed_methods, reason = "a face reads the environment")]
+#![expect(clippy::disallowed_methods, reason = "commands read variables")]
 
 pub mod gateway;
 pub mod log;

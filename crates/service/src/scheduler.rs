@@ -353,7 +353,7 @@ fn peers(key: Fingerprint) -> ServerTrust {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "map_err gives it away")]
+#[expect(clippy::needless_pass_by_value, reason = "map_err passes a value")]
 fn failed(refused: Refused) -> Error {
     let code = match &refused {
         Refused::Store(_) | Refused::Io(_) => Code::Io,
@@ -411,7 +411,7 @@ mod tests {
     const TWO: &str = "https://two.example.org:4811";
 
     #[test]
-    fn instances_of_a_store_that_cannot_be_told_apart_are_refused() {
+    fn indistinguishable_instances_of_a_store_are_refused() {
         let any = settings(BOOKS, "127.0.0.1:0", None);
         assert_eq!(run(&any).unwrap_err().code, Code::Usage);
         let why = check_address(&any).unwrap_err().to_string();

@@ -204,14 +204,18 @@ mod tests {
             (
                 |f| (f.waited, f.buffer_bytes) = (60, 100_000),
                 Protocol::Ptcp,
-                "in a socket",
+                "receive buffer",
             ),
             (
                 |f| (f.shared, f.lost_ppm, f.rtt) = (true, 0, Duration::from_millis(1)),
                 Protocol::Tcp,
                 "share the path",
             ),
-            (|f| f.buffer_bytes = 100_000, Protocol::Ptcp, "in a socket"),
+            (
+                |f| f.buffer_bytes = 100_000,
+                Protocol::Ptcp,
+                "receive buffer",
+            ),
             (|f| f.lost_ppm = 400_000, Protocol::Ptcp, "policed"),
         ];
         for (change, protocol, words) in table {

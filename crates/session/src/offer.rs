@@ -136,8 +136,8 @@ pub fn buffer_advice(offer: &Offer, path: &Path) -> Option<String> {
     let bytes = bytes.next_power_of_two();
     let time = rate.time_for(granted).as_secs_f64() * 1e3;
     Some(format!(
-        "the receiving host's kernel queues only {} in a socket, which {rate} fill in {time:.1} ms; \
-        run `sysctl -w net.core.rmem_max={bytes}` there to avoid losses",
+        "the UDP receive buffer of the receiving host is small ({}, full after {time:.1} ms at {rate}); \
+        run `sysctl -w net.core.rmem_max={bytes}` there",
         Size(granted)
     ))
 }

@@ -566,7 +566,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_page_holds_up_credit_at_four_times_the_room() {
+    fn missing_page_stops_credit_at_four_times_the_memory() {
         let mut receiver = receiver();
         announce(&mut receiver, 10).unwrap();
         while announce(&mut receiver, 10).is_ok() {
@@ -586,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn credit_is_told_in_parts_of_a_sixteenth() {
+    fn credit_is_sent_in_sixteenths_of_the_memory() {
         let mut receiver = Receiver::new(Config {
             pages_max: 64,
             ..EXAMPLE
@@ -684,7 +684,7 @@ mod tests {
     }
 
     #[test]
-    fn question_is_answered_at_once_if_all_came_and_else_once_that_settles() {
+    fn question_is_answered_at_once_or_after_the_wait_for_reordered_datagrams() {
         let mut receiver = receiver();
         receiver.handle_question(at(0), 5);
         assert_eq!(receiver.due(), Some(at(2000)));

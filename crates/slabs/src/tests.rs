@@ -566,7 +566,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn every_record_gets_into_custody_once_whatever_the_path_does(
+    fn every_record_gets_into_custody_once_on_any_path(
         pages_max in 16_u32..64,
         loss_ppb in prop_oneof![Just(0), 0_u64..300_000_000],
         seed: u64,

@@ -1,6 +1,6 @@
 //! The fuzz targets' bodies on stable: random octets, likely ones, and the inputs kept as seeds.
 
-#![expect(unreachable_pub, reason = "the bodies belong to a crate of their own")]
+#![expect(unreachable_pub, reason = "the bodies belong to a separate crate")]
 
 use proptest::prelude::*;
 

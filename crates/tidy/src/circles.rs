@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn each_group_of_files_is_told_once() {
+    fn each_group_of_files_is_reported_once() {
         let files = [
             (
                 "crates/x/src/lib.rs",

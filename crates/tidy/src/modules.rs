@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn reexports_of_maps_lead_to_the_file_behind() {
+    fn reexports_of_maps_lead_to_the_defining_file() {
         let files = [
             (
                 "x/lib.rs",

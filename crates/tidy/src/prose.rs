@@ -74,10 +74,11 @@ struct Paragraph {
 
 /// The paragraphs of a file: the comments of source code, the text of a document.
 fn paragraphs(file: &Source) -> Vec<Paragraph> {
-    if file.path.ends_with(".json") {
+    let kind = file.path.rsplit('.').next();
+    if kind == Some("json") {
         return Vec::new();
     }
-    let is_code = file.path.rsplit('.').next() == Some("rs");
+    let is_code = kind == Some("rs");
     let mut found: Vec<Paragraph> = Vec::new();
     let (mut is_open, mut is_fenced, mut was_doc) = (false, false, false);
     let mut is_hidden = false;

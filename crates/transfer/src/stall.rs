@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn peer_that_only_says_that_it_is_there_is_ended() {
+    fn peer_that_only_sends_keepalives_is_ended() {
         assert_eq!(end(0, 1, |_, _| 7), Some(600 + 4 + 1));
         assert_eq!(end(20, 1, |_, _| 7), Some(20 + 4 + 1));
     }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn word_of_the_peer_alone_keeps_a_transfer_for_a_day() {
+    fn counter_of_the_peer_alone_keeps_a_transfer_for_a_day() {
         let lie = |second: u64, _: &Work| second;
         assert_eq!(end(20, 30, lie).map(|second| second / 3600), Some(24));
         let waits = |_: u64, work: &Work| {

@@ -1,7 +1,7 @@
 //! Peers with valid keys that send too much: lists, failures, announcements and reports without
 //! end. Each gets an error, and causes little use of memory until then.
 #![expect(clippy::unwrap_used, reason = "a test")]
-#![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+#![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
 mod ends;
 mod offer;

@@ -1,6 +1,6 @@
 //! Peers that only say that they are there, and honest ones that work for long without a byte.
 #![expect(clippy::unwrap_used, reason = "a test")]
-#![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+#![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
 mod ends;
 mod offer;
@@ -36,7 +36,7 @@ use offer::offer;
 use talk::stay;
 
 #[test]
-fn sender_that_lists_nothing_and_says_that_it_is_there_is_ended() {
+fn sender_that_lists_nothing_and_sends_keepalives_is_ended() {
     let error = take(|session| {
         begin_to_send(session, true)?;
         repeat(session, |_| 7, LONG)
@@ -54,7 +54,7 @@ fn sender_that_does_not_even_begin_its_list_is_ended() {
 }
 
 #[test]
-fn sender_that_stays_after_the_verdict_is_left() {
+fn receiver_ends_if_the_sender_does_not_close() {
     let (outcome, liar) = start_to_take(|session| {
         begin_to_send(session, true)?;
         let list = session.control.open(LIST)?;
@@ -69,7 +69,7 @@ fn sender_that_stays_after_the_verdict_is_left() {
 }
 
 #[test]
-fn receiver_that_answers_nothing_and_says_that_it_is_there_is_ended() {
+fn receiver_that_answers_nothing_and_sends_keepalives_is_ended() {
     assert_idle(give(|session| {
         let (arrivals, joins) = (channel().1, channel().1);
         let role = Role::Server(&arrivals, &joins);

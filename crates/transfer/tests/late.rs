@@ -1,7 +1,7 @@
 //! Observers that are slow to take events, like a user who reads a plan in a pager. The peer
 //! receives keepalives meanwhile, and no event is lost.
 #![expect(clippy::unwrap_used, reason = "a test")]
-#![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+#![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
 mod ends;
 mod offer;

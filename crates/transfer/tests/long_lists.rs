@@ -1,6 +1,6 @@
 //! Lists that are longer than a message: failures of many files with long paths, on either side.
 #![expect(clippy::unwrap_used, reason = "a test")]
-#![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+#![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
 mod ends;
 

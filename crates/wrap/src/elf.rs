@@ -138,7 +138,7 @@ mod tests {
     const SECTION: usize = 64 + 2 * 56;
 
     #[test]
-    fn static_programs_are_told_from_dynamic_ones() {
+    fn static_and_dynamic_programs_are_distinguished() {
         let mut file = program();
         let plain = elf(&file).unwrap();
         assert!(plain.is_own_kind && !plain.has_interpreter && !plain.is_go);

@@ -84,7 +84,7 @@ pub enum RequestError {
     #[error("the range of time ends before it starts: give till after from")]
     RangeOrder,
     /// The range of time starts in the past.
-    #[error("the calendar keeps no past: ask for times from {0} on")]
+    #[error("the calendar has no past times: ask for times from {0} on")]
     RangePassed(Timestamp),
     /// The range of time has more steps than this.
     #[error("the range of time has more than {0} steps: ask for a shorter one")]

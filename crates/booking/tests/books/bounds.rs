@@ -86,7 +86,7 @@ fn omitted_values_get_defaults() {
 }
 
 #[test]
-fn same_key_gets_the_same_answer_and_no_other_request() {
+fn idempotency_key_repeats_its_answer_and_refuses_other_requests() {
     let world = World::new(Config::default());
     let first = world
         .books

@@ -112,7 +112,7 @@ fn outage_moves_reservation_only_to_links_that_its_policy_allows() {
 }
 
 #[test]
-fn outage_moves_what_an_operator_booked_to_any_link() {
+fn outage_moves_bookings_of_operators_to_any_link() {
     let books = books(only(&["short"]));
     let new = NewReservation {
         start: Some(World::at(100)),

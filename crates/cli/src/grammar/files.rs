@@ -70,7 +70,7 @@ pub(crate) struct Mkdir {
     pub(crate) at: PlaceArgs,
 }
 
-/// Places, and the way to their hosts.
+/// Places, and options of the connection to their hosts.
 #[derive(Args, Debug)]
 pub(crate) struct PlaceArgs {
     /// Path, `[USER@]HOST:PATH` (ssh) or `lh://HOST[:PORT]/PATH`

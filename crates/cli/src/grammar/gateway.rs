@@ -42,7 +42,7 @@ pub(crate) struct Gateway {
     /// Accept HTTP CONNECT, as in 127.0.0.1:3128
     #[arg(long, value_name = "ADDR", help_heading = "Programs")]
     pub(crate) connect: Vec<SocketAddr>,
-    /// Forward, as in 127.0.0.1:8080=web.example:80
+    /// Forward a port, as in 127.0.0.1:8080=web.example:80
     #[arg(long, value_name = "ADDR=TARGET", help_heading = "Programs")]
     pub(crate) forward: Vec<String>,
     /// File with NAME:PASSWORD for SOCKS5 and HTTP CONNECT
@@ -66,7 +66,7 @@ pub(crate) struct Gateway {
         hide_short_help = true
     )]
     pub(crate) direct: Vec<TargetRule>,
-    /// Other gateway, as in gateway.example.org:4810
+    /// Connect to this gateway, as in gateway.example.org:4810
     ///
     /// Further addresses of the same gateway are used when the first path fails.
     #[arg(

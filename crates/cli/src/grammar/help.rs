@@ -14,7 +14,7 @@ pub(crate) fn command() -> Command {
 /// Completes the help of a command and of its subcommands.
 #[expect(
     clippy::needless_collect,
-    reason = "the names borrow the command, which is changed before they are used"
+    reason = "the names must be copied, since the command is changed afterwards"
 )]
 fn complete(command: Command) -> Command {
     let subcommands = command.get_subcommands().map(Command::get_name);

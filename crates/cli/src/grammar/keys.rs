@@ -109,7 +109,7 @@ pub(crate) struct Sign {
 /// Rights of a client.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Access")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub(crate) struct RightsArgs {
     /// Root directory, relative to that of `serve`
     #[arg(long, value_name = "DIR")]

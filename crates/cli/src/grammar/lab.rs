@@ -19,7 +19,7 @@ pub(crate) enum Lab {
     ///
     /// It works inside `lighthaul lab run` and `lighthaul lab shell`.
     On {
-        /// Host
+        /// Name of the host
         host: String,
         /// Command and its arguments
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]

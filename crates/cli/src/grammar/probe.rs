@@ -30,7 +30,7 @@ pub(crate) struct Probe {
     /// Measure writing and reading in this local directory
     #[arg(long, value_name = "DIR", help_heading = "Selection")]
     pub(crate) disk: Option<PathBuf>,
-    /// Duration of a raw measurement
+    /// Duration of a network measurement
     ///
     /// It is between 10ms and 1h.
     #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = duration::parse, help_heading = "Selection")]

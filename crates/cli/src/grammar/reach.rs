@@ -10,7 +10,7 @@ use lighthaul_remote::reach::Route;
 
 use crate::grammar::secret::Secret;
 
-/// Way to the other host.
+/// Options of the connection to the other host.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct RemoteArgs {
@@ -50,7 +50,7 @@ pub(crate) struct RemoteArgs {
 }
 
 impl RemoteArgs {
-    /// Returns the way to the other host.
+    /// Returns the settings of the connection to the other host.
     pub(crate) fn route(&self) -> Route {
         Route {
             ssh: self.ssh.clone(),
@@ -63,7 +63,7 @@ impl RemoteArgs {
     }
 }
 
-/// Gateway on the way to the other host.
+/// Gateway on the path to the other host.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct GatewayArgs {

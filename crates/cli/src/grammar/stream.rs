@@ -45,7 +45,7 @@ pub(crate) struct Stream {
     /// Maximum wait for a block of messages to fill
     #[arg(long, value_name = "DURATION", default_value = "2ms", value_parser = duration::parse, help_heading = "Messages")]
     pub(crate) linger: Duration,
-    /// Oldest useful age of a message [default: any]
+    /// Maximum useful age of a message [default: any]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = "Messages")]
     pub(crate) deadline: Option<Duration>,
     /// Deliver or drop late messages

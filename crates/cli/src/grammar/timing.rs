@@ -32,7 +32,7 @@ pub(crate) struct TimingArgs {
         hide_short_help = true
     )]
     pub(crate) retries: u32,
-    /// Timeout for a silent peer, as in 2m [default: 20s]
+    /// Abort after this long without a response [default: 20s]
     #[arg(
         long,
         value_name = "DURATION",

@@ -1,6 +1,6 @@
 //! Gateways that share one channel in turn, and one address: real processes on this host, some of which die.
 #![expect(clippy::unwrap_used, reason = "a test")]
-#![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+#![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -87,7 +87,7 @@ impl Cluster {
             command.args(["--cluster-key", &path("secret")]);
             let mut element = Running::start(command);
             element.says("the link carries sessions");
-            let door = last_word(&element.says("the way to"), " at ");
+            let door = last_word(&element.says("forwarding to"), " at ");
             elements.push(element);
             came.push(talk(&door, target, &over));
         }

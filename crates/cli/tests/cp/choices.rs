@@ -117,7 +117,7 @@ fn unwritable_failures_file_is_refused_before_the_copy() {
 }
 
 #[test]
-fn filters_exclude_what_rsync_excludes() {
+fn filters_exclude_the_same_files_as_rsync() {
     let far = Far::start("rules", &[]);
     let folder = garden(&far);
     let whole = contents(&folder);

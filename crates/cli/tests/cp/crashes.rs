@@ -207,7 +207,7 @@ fn orchard(near: &Near) -> std::path::PathBuf {
 }
 
 /// A seed that is new in each run, unless one is given. The output of a failed test has it.
-#[expect(clippy::disallowed_methods, reason = "a seed can be given again")]
+#[expect(clippy::disallowed_methods, reason = "a test repeats seeds")]
 #[expect(clippy::print_stdout, reason = "a test that fails shows it")]
 fn seed() -> u64 {
     const SEED: &str = "LIGHTHAUL_CRASH_SEED";

@@ -142,7 +142,7 @@ fn token_is_sent_only_to_its_service() {
     };
     list("LIGHTHAUL_SCHEDULER_TOKEN", &ada).assert_succeeded();
     for variable in ["LIGHTHAUL_TOKEN", "LIGHTHAUL_TOKEN_FILE"] {
-        list(variable, &ada).assert_failed(13, "the request has no token");
+        list(variable, &ada).assert_failed(13, "no token given");
     }
     let copy = |tokens: &[(&str, &str)], options: &[&str]| {
         let mut copy = near.cp(options);
@@ -160,11 +160,11 @@ fn token_is_sent_only_to_its_service() {
     for options in [&[][..], &["--book"]] {
         copy(&[scheduler], options).assert_failed(13, "your key is not allowed there");
     }
-    copy(&[daemon], &["--book"]).assert_failed(13, "the request has no token");
+    copy(&[daemon], &["--book"]).assert_failed(13, "no token given");
     let file = near.file("robot", 0);
     fs::write(&file, &robot).unwrap();
     let shown = ["--book", "--token-file", file.to_str().unwrap()];
-    copy(&[], &shown).assert_failed(13, "the request has no token");
+    copy(&[], &shown).assert_failed(13, "no token given");
     copy(&[scheduler, daemon], &["--book"]).assert_succeeded();
 }
 

@@ -265,7 +265,7 @@ fn stalled_client_with_deep_trees_blocks_no_other_key() {
 
 /// Clients that do work increase the counter, which does not change here.
 #[test]
-fn client_that_only_says_that_it_is_there_is_ended() {
+fn client_that_only_sends_keepalives_is_ended() {
     let far = Far::start("idle-client", &[]);
     fs::write(far.target.join("file"), "bytes").unwrap();
     let key = let_in(&far, "idle");

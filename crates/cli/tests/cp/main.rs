@@ -1,6 +1,6 @@
 //! The command as users run it: real processes, real files, real sockets.
 #![expect(clippy::unwrap_used, reason = "a test")]
-#![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+#![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
 mod attacks;
 mod bad_days;

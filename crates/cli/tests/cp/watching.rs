@@ -118,7 +118,7 @@ fn json_log_has_one_object_per_line() {
     let (mut far, _) = watched("json-log", &["--log-format", "json"]);
     let file = far.near.file("x", 10);
     far.push(&[], &[&file], "x").assert_succeeded();
-    far.daemon.says("1 entries, 10 bytes");
+    far.daemon.says("1 entry, 10 bytes");
     far.daemon.signal("TERM");
     let outcome = far.daemon.finish();
     let objects = outcome

@@ -1,6 +1,6 @@
 //! Two gateways as users run them: real processes on hosts of a lab, and programs without support for gateways.
 #![expect(clippy::unwrap_used, reason = "a test")]
-#![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+#![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
 mod booked;
 mod copies;

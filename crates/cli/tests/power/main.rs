@@ -2,7 +2,7 @@
 //!
 //! Each test runs in namespaces of its own. `cargo xtask crash` makes more cuts.
 #![expect(clippy::unwrap_used, reason = "a test")]
-#![expect(clippy::disallowed_methods, reason = "a seed can be given again")]
+#![expect(clippy::disallowed_methods, reason = "a test repeats seeds")]
 
 use std::path::Path;
 use std::{env, fs};

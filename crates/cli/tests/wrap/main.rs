@@ -1,6 +1,6 @@
 //! `lighthaul wrap` as users run it: real programs, the real library, and a small SOCKS5 gateway.
 #![expect(clippy::unwrap_used, reason = "a test")]
-#![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+#![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
 mod captured;
 mod children;

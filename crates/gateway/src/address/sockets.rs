@@ -30,7 +30,7 @@ pub fn parse(line: &str) -> Option<(Ipv4Addr, u8)> {
 const QUIET: [u8; 3] = [6, 7, 10];
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+#[expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 mod tests {
     use std::net::{TcpListener, TcpStream};
 

@@ -123,7 +123,7 @@ mod tests {
     proptest! {
         /// Hosts with other CPUs understand each other.
         #[test]
-        fn what_one_library_seals_the_other_opens(
+        fn both_libraries_open_datagrams_of_each_other(
             secret: [u8; SECRET_LEN],
             nonce: [u8; NONCE_LEN],
             head in prop::collection::vec(any::<u8>(), 0..32),

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_sealed_is_opened() {
+    fn only_sealed_datagrams_are_opened() {
         for cipher in CIPHERS {
             let key = Key::new(cipher, &SECRET);
             let mut sealed = b"a body".to_vec();

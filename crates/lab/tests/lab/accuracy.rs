@@ -41,10 +41,10 @@ fn a_link_has_its_delay() {
 }
 
 #[test]
-fn losses_are_single_and_as_many_as_asked() {
+fn losses_are_single_at_the_requested_rate() {
     let description =
         pair("rate = \"2Gb/s\"\nqueue = \"100MB\"\ndelay = \"5ms\"\nforward = { loss = \"1%\" }");
-    let name = "losses_are_single_and_as_many_as_asked";
+    let name = "losses_are_single_at_the_requested_rate";
     let measured = untroubled(name, &description, |lab| {
         blast(lab, 500, Rate::from_mbps(400), Duration::from_secs(1))
     });
@@ -174,9 +174,9 @@ fn sites_share_a_bottleneck_and_keep_their_delays() {
 }
 
 #[test]
-fn loss_spares_tcp_where_that_is_asked_for() {
+fn loss_can_exclude_tcp() {
     let description = pair("delay = \"1ms\"\nspare_tcp = true\nforward = { loss = \"50%\" }");
-    let Some(alone) = start("loss_spares_tcp_where_that_is_asked_for", &description) else {
+    let Some(alone) = start("loss_can_exclude_tcp", &description) else {
         return;
     };
     let listener = alone

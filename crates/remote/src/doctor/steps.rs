@@ -236,7 +236,7 @@ impl Steps<'_> {
 /// Returns the remedy where TCP does not get through.
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "silence and all that is like it"
+    reason = "all other kinds mean that no answer arrived"
 )]
 fn advice(address: SocketAddr, kind: ErrorKind) -> String {
     let port = address.port();

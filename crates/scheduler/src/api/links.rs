@@ -1,5 +1,5 @@
 //! Topology, and calendars of links.
-#![expect(unused_qualifications, reason = "utoipa names parameters so")]
+#![expect(unused_qualifications, reason = "utoipa needs these names")]
 
 use std::time::Duration;
 

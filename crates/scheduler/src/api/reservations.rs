@@ -1,5 +1,5 @@
 //! Reservations: creation, lists, changes and cancellation.
-#![expect(unused_qualifications, reason = "utoipa names parameters so")]
+#![expect(unused_qualifications, reason = "utoipa needs these names")]
 
 use axum::Json;
 use axum::extract::{Path, Query, State};

@@ -20,7 +20,7 @@ pub struct Authenticator {
 pub enum AuthError {
     /// The request has no token.
     #[error(
-        "the request has no token: set LIGHTHAUL_SCHEDULER_TOKEN or give a file (--token-file, with cp --scheduler-token); over HTTP send Authorization: Bearer TOKEN"
+        "no token given: set LIGHTHAUL_SCHEDULER_TOKEN or give a file (--token-file, with cp --scheduler-token); over HTTP send Authorization: Bearer TOKEN"
     )]
     NoToken,
     /// The token is not listed, or has expired.

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn fault_of_a_line_names_its_reason() {
+    fn malformed_line_is_reported_with_its_reason() {
         for (text, says) in [
             ("sha256:12 a".to_owned(), "64 hexadecimal"),
             (line("a", ""), "name is missing"),

@@ -275,7 +275,7 @@ fn calendar_of_the_past_is_refused() {
     let test_server = TestServer::new();
     let path = "/v1/links/a-b/calendar?from=1971-01-01T00:00:00Z";
     let problem = test_server.problem("GET", path, "ada", "");
-    let says = "the calendar keeps no past: ask for times from 20";
+    let says = "the calendar has no past times: ask for times from 20";
     assert!(problem.detail.contains(says), "{problem:?}");
     // a request from a moment ago is answered from now on
     let now = ahead(0);

@@ -54,6 +54,22 @@ fn client_trusts_only_the_pinned_key() {
 }
 
 #[test]
+fn plain_request_to_a_tls_server_names_the_remedy() {
+    let test_server = TestServer::of(Setup {
+        certificate: ServerCertificate::SelfSigned(Identity::generate()),
+        ..Setup::default()
+    });
+    let trust = ServerTrust {
+        by_certificate: true,
+        by_key: Box::new(|_| Ok(())),
+    };
+    let url = test_server.url().replace("https://", "http://");
+    let client = Client::new(&url, trust, Some("ada".to_owned())).unwrap();
+    let failure = client.reservation(1).unwrap_err().to_string();
+    assert!(failure.contains("it uses TLS; use https://"), "{failure}");
+}
+
+#[test]
 fn certificate_is_read_from_files() {
     let pair = rcgen::KeyPair::generate().unwrap();
     let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();

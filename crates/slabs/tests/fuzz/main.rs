@@ -1,6 +1,6 @@
 //! The fuzz targets on stable Rust, with random octets, plausible calls, and the seeds kept in the repository.
 
-#![expect(unreachable_pub, reason = "the bodies belong to a crate of their own")]
+#![expect(unreachable_pub, reason = "the bodies belong to a separate crate")]
 
 use proptest::prelude::*;
 

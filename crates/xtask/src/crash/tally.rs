@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trials_that_run_out_of_time_fail_and_say_how_many_were_made() {
+    fn trials_without_enough_time_fail_with_their_count() {
         let mut done = Done::default();
         done.add(12, 0, 0);
         assert_eq!(done.verdict("copies", "--minutes"), Ok(()));

@@ -232,7 +232,7 @@ fn write(path: &Path, bytes: &[u8]) {
 }
 
 /// Returns both ends of a session: the client, and the server.
-#[expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+#[expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 pub(super) fn sessions() -> [Session; 2] {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();

@@ -94,7 +94,7 @@ impl Resumed {
     }
 
     /// Locks the journal, like a run that writes the file.
-    #[expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+    #[expect(clippy::disallowed_methods, reason = "a test uses the real system")]
     fn hold(&self) -> File {
         let journal = File::open(self.journal()).unwrap();
         journal.try_lock().unwrap();

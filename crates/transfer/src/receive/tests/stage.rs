@@ -201,7 +201,7 @@ pub(super) fn subject(file: &PendingFile) -> Subject {
 }
 
 /// Returns the records in the journal of `file`.
-#[expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+#[expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 pub(super) fn noted(stage: &Stage, file: &PendingFile) -> Vec<Record> {
     let journal = File::open(stage.bench.target("").join(&file.journal)).unwrap();
     Journal::read(&journal, subject(file)).unwrap()
