@@ -11,9 +11,9 @@ use lighthaul_base::Rng;
 
 /// Fills `folder` with `files` files of about `bytes` bytes in all. Returns the bytes written.
 ///
-/// Files of 5 to 15% of the total make up three fifths of the bytes. Of the small files, one in 100
-/// is empty, one in 100 is a hole, one in 100 has a hole after its bytes, and one in 500 has fifty
-/// times the mean size.
+/// Files of 5 to 15% of the total make up three fifths of the bytes. Of 100 small files, one is
+/// empty, one is a hole, and one has a hole after its bytes. One in 500 has fifty times the mean
+/// size.
 pub(crate) fn make(folder: &Path, files: u64, bytes: u64, seed: u64) -> io::Result<u64> {
     let mut rng = Rng::new(seed);
     let noise: Vec<u8> = (0..NOISE_LEN / 8)

@@ -17,8 +17,8 @@ fn in_place() -> Options {
     }
 }
 
-/// Creates the files `a` and `b` of `len` different bytes at the source, and one file with both
-/// names and the content `old` at the target.
+/// Creates the files `a` and `b` of `len` different bytes at the source. At the target, both are
+/// names of one file with the content `old`.
 fn two_names(name: &str, len: usize, old: &[u8]) -> Bench {
     let bench = Bench::new(name);
     for (nth, path) in ["a", "b"].into_iter().enumerate() {

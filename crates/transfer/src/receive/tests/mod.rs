@@ -7,7 +7,8 @@
 //! - `panics`: copies in which a part of the program panics
 //! - `publish`: received files, published or rejected by the publisher in `stage`
 //! - `resume`: large files that an earlier run has left unfinished
-//! - `temp_files`: temporary files, and comparison of held ranges
+//! - `temp_files`: temporary files, and comparison of held ranges; `written`: files that change before
+//!   they are published
 mod bench;
 mod checked_list;
 mod dry_run;
@@ -19,3 +20,4 @@ mod rejected_list;
 mod resume;
 mod stage;
 mod temp_files;
+mod written;

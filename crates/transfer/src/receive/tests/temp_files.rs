@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -144,20 +144,22 @@ fn in_place_file_keeps_its_inode() {
 /// A file that is written under its final name has one writer, under all of its names.
 #[test]
 fn in_place_file_has_one_writer_at_a_time() {
-    for resumable in [false, true] {
+    for (resumable, share) in [
+        (false, Share::Whole),
+        (false, Share::Part),
+        (true, Share::Part),
+    ] {
         let bench = Bench::new("writers");
         bench.leave("a", "something longer");
         fs::hard_link(bench.target("a"), bench.target("b")).unwrap();
         let mut files = [(); 2].map(|()| files(&bench, false));
         let first = pending(file("a", 4), true, resumable);
-        let output = files[0].open(&first, Share::Part).unwrap().unwrap();
+        let output = files[0].open(&first, share).unwrap().unwrap();
         for name in ["a", "b"] {
-            let names = (
-                PathBuf::from(name),
-                PathBuf::from(format!("{name}.journal")),
-            );
+            let journal = format!("{name}.journal");
+            let names = (PathBuf::from(name), PathBuf::from(journal));
             let second = PendingFile::new(0, file(name, 4), names, resumable);
-            let error = files[1].open(&second, Share::Part).unwrap_err();
+            let error = files[1].open(&second, share).unwrap_err();
             assert!(
                 error.text.ends_with("another copy is writing it"),
                 "{name} {resumable}: {error}"
@@ -165,7 +167,27 @@ fn in_place_file_has_one_writer_at_a_time() {
         }
         drop((output, first));
         let third = pending(file("a", 4), true, resumable);
-        files[1].open(&third, Share::Part).unwrap().unwrap();
+        files[1].open(&third, share).unwrap().unwrap();
+    }
+}
+
+/// A lane may close an incomplete file for a while, without its lock.
+#[test]
+fn in_place_file_that_was_changed_while_it_was_closed_fails() {
+    for is_changed in [false, true] {
+        let bench = Bench::new("closed");
+        let mut files = files(&bench, false);
+        let there = pending(file("a", 4), true, false);
+        let mut output = files.open(&there, Share::Whole).unwrap().unwrap();
+        output.write_at(b"ab", 0).unwrap();
+        there.note_version(&output).unwrap();
+        drop(output);
+        if is_changed {
+            let other = File::options().write(true).open(bench.target("a"));
+            other.unwrap().write_all_at(b"A", 0).unwrap();
+        }
+        let again = files.open(&there, Share::Whole);
+        assert_eq!(again.is_err(), is_changed, "{again:?}");
     }
 }
 

@@ -1,0 +1,102 @@
+//! Received files that another process replaces or changes before they are published.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use lighthaul_files::manifest::Entry;
+use lighthaul_files::options::Options;
+
+use super::bench::set_mode;
+use super::checked_list::file;
+use super::stage::{Stage, whole};
+
+#[test]
+fn temporary_file_that_was_replaced_is_not_published() {
+    for replaced in [false, true] {
+        let stage = Stage::new("replaced", Options::default());
+        let file = stage.expect_resumable(0, "a", "x");
+        stage.note_version(&file);
+        if let Some(version) = file.fill().version.as_mut() {
+            version.inode.1 += u64::from(replaced);
+        }
+        stage.run(whole(&file, "x")).unwrap();
+        if replaced {
+            let why = stage.failure().why;
+            assert!(
+                why.contains("another process has replaced the file"),
+                "{why}"
+            );
+            assert!(!stage.bench.target("a").exists());
+        } else {
+            assert_eq!(stage.names(), ["a"]);
+        }
+    }
+}
+
+/// Bytes that another process writes after the digest was taken are found, even if the modification
+/// time was set back. New metadata alone are no fault.
+#[test]
+fn temporary_file_that_was_changed_is_not_published() {
+    let open = |path: &Path| File::options().write(true).open(path).unwrap();
+    let append = |path: &Path| {
+        let len = fs::metadata(path).unwrap().len();
+        open(path).write_all_at(b"more", len).unwrap();
+    };
+    let cut = |path: &Path| open(path).set_len(2).unwrap();
+    let overwrite = |path: &Path| open(path).write_all_at(b"C", 2).unwrap();
+    let rewrite = |path: &Path| fs::write(path, "abc").unwrap();
+    let change_mode = |path: &Path| set_mode(path, 0o600);
+    let changes: [(&str, &dyn Fn(&Path), bool); 5] = [
+        ("appended", &append, false),
+        ("truncated", &cut, false),
+        ("overwritten", &overwrite, false),
+        ("rewritten", &rewrite, true),
+        ("another mode", &change_mode, true),
+    ];
+    for inplace in [false, true] {
+        for (what, change, is_right) in changes {
+            let options = Options {
+                inplace,
+                ..Options::default()
+            };
+            let stage = Stage::new("changed", options);
+            let file = stage.expect_resumable(0, "a", "abc");
+            stage.note_version(&file);
+            let path = stage.bench.target("").join(&file.temporary);
+            let time = fs::metadata(&path).unwrap().modified().unwrap();
+            change(&path);
+            open(&path).set_modified(time).unwrap();
+            stage.run(whole(&file, "abc")).unwrap();
+            if is_right {
+                assert_eq!(stage.names(), ["a"], "{what}");
+                continue;
+            }
+            let why = stage.failure().why;
+            let expected = "another process has changed the file";
+            assert!(why.contains(expected), "{what}: {why}");
+            assert_eq!(stage.names().is_empty(), !inplace, "{what}");
+        }
+    }
+}
+
+/// A range of which the sender has no data must stay a hole.
+#[test]
+fn hole_that_was_filled_is_not_published() {
+    for filled in [false, true] {
+        let stage = Stage::new("filled", Options::default());
+        let holes = Entry {
+            data: Some(vec![(0, 3)]),
+            ..file("a", 9000)
+        };
+        let file = stage.pend(0, holes, "abc", false);
+        let path = stage.bench.target("").join(&file.temporary);
+        let open = File::options().write(true).open(path).unwrap();
+        open.set_len(9000).unwrap();
+        stage.note_version(&file);
+        open.write_all_at(if filled { b"x" } else { b"\0" }, 8000)
+            .unwrap();
+        stage.run(whole(&file, "abc")).unwrap();
+        assert_eq!(stage.bench.target("a").exists(), !filled);
+    }
+}
