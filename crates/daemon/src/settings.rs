@@ -50,6 +50,7 @@ impl Default for Limits {
         let limits = |all, identity, host, site| seats::Limits {
             all,
             identity,
+            authority: host,
             host,
             site,
         };

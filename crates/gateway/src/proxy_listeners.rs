@@ -334,6 +334,7 @@ const SIGN: u64 = u64::MAX;
 const PENDING: Limits = Limits {
     all: 1 << 12,
     identity: 1 << 12,
+    authority: 1 << 12,
     host: 1 << 10,
     site: 1 << 11,
 };

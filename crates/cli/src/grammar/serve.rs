@@ -108,6 +108,9 @@ pub(crate) struct ServeLimits {
     /// Sessions of one key or token
     #[arg(long, value_name = "N", default_value_t = 64, env = "LIGHTHAUL_MAX_SESSIONS_PER_KEY", hide_short_help = true, value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_sessions_per_key: u32,
+    /// Sessions of all keys that one authority vouches for
+    #[arg(long, value_name = "N", default_value_t = 192, env = "LIGHTHAUL_MAX_SESSIONS_PER_AUTHORITY", hide_short_help = true, value_parser = value_parser!(u32).range(1..))]
+    pub(crate) max_sessions_per_authority: u32,
     /// Sessions from one address (IPv6: one /64)
     #[arg(long, value_name = "N", default_value_t = 192, env = "LIGHTHAUL_MAX_SESSIONS_PER_ADDRESS", hide_short_help = true, value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_sessions_per_address: u32,
@@ -120,6 +123,9 @@ pub(crate) struct ServeLimits {
     /// Further connections of one key or token
     #[arg(long, value_name = "N", default_value_t = 512, env = "LIGHTHAUL_MAX_CONNECTIONS_PER_KEY", hide_short_help = true, value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_connections_per_key: u32,
+    /// Further connections of all keys that one authority vouches for
+    #[arg(long, value_name = "N", default_value_t = 1024, env = "LIGHTHAUL_MAX_CONNECTIONS_PER_AUTHORITY", hide_short_help = true, value_parser = value_parser!(u32).range(1..))]
+    pub(crate) max_connections_per_authority: u32,
     /// Further connections from one address (IPv6: one /64)
     #[arg(long, value_name = "N", default_value_t = 1024, env = "LIGHTHAUL_MAX_CONNECTIONS_PER_ADDRESS", hide_short_help = true, value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_connections_per_address: u32,
