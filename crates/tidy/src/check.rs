@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::fault::Fault;
 use crate::sources::Sources;
-use crate::{circles, floors, fuzz, links, maps, names, prose, sizes, skips, words};
+use crate::{circles, floors, fuzz, links, maps, mutants, names, prose, sizes, skips, words};
 
 /// Prints all faults. Fails if there is one that must be fixed.
 pub fn run(root: &Path) -> Result<(), String> {
@@ -30,6 +30,7 @@ fn check(sources: &Sources) -> Vec<Fault> {
         fuzz::check,
         links::check,
         maps::check,
+        mutants::check,
         names::check,
         prose::check,
         sizes::check,

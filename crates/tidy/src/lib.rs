@@ -5,7 +5,7 @@
 //! - `modules`: modules of a crate; `code`: names in a file; `tokens`: tokens of code
 //! - `sizes`: long files; `names`: empty names; `words`: banned synonyms
 //! - `prose`: wording of comments and help; `links`: targets of links; `fuzz`: fuzz targets of decoders, which `decoder` detects
-//! - `skips`: skipped tests that are not recorded
+//! - `skips`: skipped tests that are not recorded; `mutants`: lists of mutation testing
 #![expect(clippy::print_stdout, reason = "a task prints its results")]
 #![expect(clippy::print_stderr, reason = "a task prints its results")]
 
@@ -19,6 +19,7 @@ mod fuzz;
 mod links;
 mod maps;
 mod modules;
+mod mutants;
 mod names;
 mod prose;
 mod sizes;
