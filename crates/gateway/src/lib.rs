@@ -15,7 +15,7 @@
 //! - [`kernel`]: configuration of the kernel's packet filter and routes
 //! - [`messages`]: messages between gateways; [`settings`]: settings; [`status`]: counters
 //! - [`quota`]: sessions of several links; [`host_shares`]: sessions of each host
-//! - [`prefix`], [`ports`]: sets of addresses and ports
+//! - `line_limit`: refusals in the log; [`prefix`], [`ports`]: sets of addresses and ports
 
 pub mod address;
 pub mod capture;
@@ -43,6 +43,7 @@ mod attempt;
 mod crc;
 mod egress;
 mod epoll;
+mod line_limit;
 mod multiplexer;
 mod page_pool;
 mod reserved;

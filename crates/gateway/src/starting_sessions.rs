@@ -9,6 +9,7 @@ use crate::attempt::{Attempt, CONNECT};
 use crate::capture::handshake::Handshake;
 use crate::command::{NewSession, ResolvedTarget};
 use crate::host_shares::HostShare;
+use crate::line_limit::LineLimit;
 use crate::target::Target;
 
 /// Sessions that are being started.
@@ -24,6 +25,8 @@ pub(crate) struct StartingSessions {
     pub(crate) resolved: Vec<(SessionId, ResolvedTarget)>,
     /// Sessions that were opened while there was no connection, with the time.
     pub(crate) queue: VecDeque<(Instant, NewSession)>,
+    /// Refusals in the log.
+    pub(crate) refusals: LineLimit,
 }
 
 /// Session of a program that waits for the answer of the other gateway.
