@@ -1,7 +1,7 @@
 //! Max-min fair shares of a host's resources: sessions, connections, links, memory, threads and open files.
 //!
-//! A holder has one seat, which uses a number of units of each resource. Limits apply to one identity, one host, one
-//! site and all of them together. Where a group is full, a newcomer first revokes the seat in it that has been idle
+//! A holder has one seat, which uses a number of units of each resource. Limits apply to one identity, all identities
+//! of one authority, one host, one site and all of them together. An authority can create any number of identities. Where a group is full, a newcomer first revokes the seat in it that has been idle
 //! longest. Else it revokes the newest seat of the identity that uses the most in the group, if that is more than the
 //! newcomer will use. If no identity uses that much and all seats are taken, sites are compared in the same way. A
 //! stranger never takes the seat of an identity then.
@@ -22,6 +22,8 @@ pub struct Limits {
     pub all: u64,
     /// Maximum for one identity.
     pub identity: u64,
+    /// Maximum for all identities that one authority vouches for.
+    pub authority: u64,
     /// Maximum for one host: an IPv4 address, or an IPv6 /64.
     pub host: u64,
     /// Maximum for one site: an IPv4 /24, or an IPv6 /56 or /48.
@@ -29,12 +31,13 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Returns the usual parts of `all` units: half for one identity, three quarters for a host, seven eighths for a
-    /// site.
+    /// Returns the usual parts of `all` units: half for one identity, three quarters for an authority or a host, seven
+    /// eighths for a site.
     pub const fn parts_of(all: u64) -> Self {
         Self {
             all,
             identity: all / 2,
+            authority: all - all / 4,
             host: all - all / 4,
             site: all - all / 8,
         }
@@ -46,6 +49,8 @@ impl Limits {
 pub enum Within {
     /// The holders of the newcomer's identity.
     Identity,
+    /// The holders that its authority vouches for.
+    Authority,
     /// Those on its host.
     Host,
     /// Those at its site.
@@ -89,6 +94,8 @@ pub struct Seats<I, const N: usize> {
 struct Holder<I, const N: usize> {
     /// `None` for a stranger.
     identity: Option<I>,
+    /// Authority that vouches for the identity.
+    authority: Option<I>,
     places: [Prefix; 3],
     uses: [u64; N],
     /// Start of the holder's idle time; `None` while it may not be revoked for that.
@@ -125,8 +132,28 @@ impl<I: Clone + Ord, const N: usize> Seats<I, N> {
         address: IpAddr,
         uses: [u64; N],
     ) -> Result<Seated, Full> {
+        self.take_for((identity, None), address, uses)
+    }
+
+    /// Takes a seat like [`Self::take`] for an identity that `authority` vouches for, if there is one.
+    pub fn take_vouched(
+        &mut self,
+        (identity, authority): (I, Option<I>),
+        address: IpAddr,
+        uses: [u64; N],
+    ) -> Result<Seated, Full> {
+        self.take_for((Some(identity), authority), address, uses)
+    }
+
+    fn take_for(
+        &mut self,
+        (identity, authority): (Option<I>, Option<I>),
+        address: IpAddr,
+        uses: [u64; N],
+    ) -> Result<Seated, Full> {
         let newcomer = Holder {
             identity,
+            authority,
             places: Prefix::all(address),
             uses,
             idle: None,
@@ -277,7 +304,7 @@ impl<I: Clone + Ord, const N: usize> Seats<I, N> {
         match (richest, group) {
             (Some((_, newest)), _) => Some(newest),
             (None, Group::All) => Self::of_largest_site((resource, wanted), newcomer, there()),
-            (None, Group::Identity(_) | Group::Place(_)) => None,
+            (None, Group::Identity(_) | Group::Authority(_) | Group::Place(_)) => None,
         }
     }
 
@@ -308,6 +335,7 @@ impl<I: Clone + Ord, const N: usize> Seats<I, N> {
 /// Holders that share a limit.
 enum Group<'a, I> {
     Identity(&'a I),
+    Authority(&'a I),
     Place(Prefix),
     All,
 }
@@ -316,6 +344,7 @@ impl<I: Ord> Group<'_, I> {
     fn has<const N: usize>(&self, holder: &Holder<I, N>) -> bool {
         match self {
             Self::Identity(identity) => holder.identity.as_ref() == Some(identity),
+            Self::Authority(authority) => holder.authority.as_ref() == Some(authority),
             Self::Place(place) => holder.places.contains(place),
             Self::All => true,
         }
@@ -329,11 +358,13 @@ impl<I, const N: usize> Holder<I, N> {
     }
 
     /// The groups it is in, smallest first.
-    fn groups(&self) -> [Option<(Within, Group<'_, I>)>; 5] {
+    fn groups(&self) -> [Option<(Within, Group<'_, I>)>; 6] {
         let identity = self.identity.as_ref().map(Group::Identity);
+        let authority = self.authority.as_ref().map(Group::Authority);
         let [host, part, site] = self.places.map(Group::Place);
         [
             identity.map(|identity| (Within::Identity, identity)),
+            authority.map(|authority| (Within::Authority, authority)),
             Some((Within::Host, host)),
             Some((Within::Site, part)),
             Some((Within::Site, site)),
@@ -346,6 +377,7 @@ impl Limits {
     const fn of(&self, within: Within) -> u64 {
         match within {
             Within::Identity => self.identity,
+            Within::Authority => self.authority,
             Within::Host => self.host,
             Within::Site => self.site,
             Within::All => self.all,
@@ -371,6 +403,10 @@ impl fmt::Display for Full {
             Within::Identity => {
                 write!(f, "your key already holds {most}, the maximum of one key")
             }
+            Within::Authority => write!(
+                f,
+                "the keys of your authority already hold {most}, the most that one authority may have"
+            ),
             Within::Host => write!(
                 f,
                 "your address already holds {most}, the maximum of one address"
@@ -392,6 +428,7 @@ mod tests {
     const LIMITS: Limits = Limits {
         all: 8,
         identity: 6,
+        authority: 7,
         host: 8,
         site: 8,
     };
@@ -433,6 +470,34 @@ mod tests {
         assert_eq!(take(&mut seats), Err(full(Within::All, 8)));
         seats.leave(0);
         assert_eq!(take(&mut seats).unwrap().revoked, []);
+    }
+
+    #[test]
+    fn identities_of_one_authority_share_its_limit() {
+        let mut seats = Seats::new([Limits {
+            authority: 3,
+            ..LIMITS
+        }]);
+        let mut take =
+            |who: u8, authority| seats.take_vouched((who, authority), address(who, 1), [1]);
+        for who in 1..4 {
+            take(who, Some(9)).unwrap();
+        }
+        assert_eq!(take(4, Some(9)), Err(full(Within::Authority, 3)));
+        assert_eq!(take(4, Some(8)).unwrap().revoked, []);
+        assert_eq!(take(5, None).unwrap().revoked, []);
+    }
+
+    #[test]
+    fn full_authority_revokes_newest_seat_of_its_largest_identity() {
+        let mut seats = Seats::new([Limits {
+            authority: 3,
+            ..LIMITS
+        }]);
+        let mut take = |who: u8| seats.take_vouched((who, Some(9)), address(who, 1), [1]);
+        let taken = [1, 1, 1].map(|who| take(who).unwrap().number);
+        assert_eq!(take(2).unwrap().revoked, [taken[2]]);
+        assert_eq!(take(2), Err(full(Within::Authority, 3)));
     }
 
     #[test]
@@ -528,6 +593,11 @@ mod tests {
         assert_eq!(seats.take_idle(), None);
     }
 
+    /// Authority of the identities 3 and 4.
+    fn authority(who: Option<u8>) -> Option<u8> {
+        who.filter(|who| *who > 2).map(|_| 9)
+    }
+
     /// A reference that follows the words at the top of this page, with lists and loops.
     #[derive(Clone, Debug, Default)]
     struct Reference(Vec<Taken>);
@@ -538,9 +608,14 @@ mod tests {
     impl Reference {
         fn groups(who: Option<u8>, address: IpAddr) -> Vec<(Within, u8)> {
             let identity = who.map(|_| (Within::Identity, 0));
+            let authority = authority(who).map(|_| (Within::Authority, 0));
             let places = [(Within::Host, 32), (Within::Site, 24), (Within::All, 0)];
             let _ = address;
-            identity.into_iter().chain(places).collect()
+            identity
+                .into_iter()
+                .chain(authority)
+                .chain(places)
+                .collect()
         }
 
         /// Returns true where the newcomer `one` and `other` are in the same group.
@@ -551,6 +626,7 @@ mod tests {
         ) -> bool {
             match within {
                 Within::Identity => one.0 == other.0,
+                Within::Authority => authority(one.0) == authority(other.0),
                 Within::Host | Within::Site | Within::All => {
                     Prefix::of(one.1, bits) == Prefix::of(other.1, bits)
                 }
@@ -636,8 +712,8 @@ mod tests {
             ),
         ) {
             let limits = [
-                Limits { all: 7, identity: 4, host: 5, site: 6 },
-                Limits { all: 30, identity: 15, host: 22, site: 26 },
+                Limits { all: 7, identity: 4, authority: 5, host: 5, site: 6 },
+                Limits { all: 30, identity: 15, authority: 18, host: 22, site: 26 },
             ];
             let mut seats = Seats::new(limits);
             let mut reference = Reference::default();
@@ -666,7 +742,13 @@ mod tests {
                     _ => {
                         let number = seats.next;
                         let expected = reference.seat(&limits, number, (known, address, uses));
-                        let seated = seats.take(known, address, uses);
+                        let seated = match known {
+                            Some(who) => {
+                                let vouched = (who, authority(known));
+                                seats.take_vouched(vouched, address, uses)
+                            }
+                            None => seats.take(None, address, uses),
+                        };
                         prop_assert_eq!(seated.map(|seated| seated.revoked), expected);
                     }
                 }
@@ -677,6 +759,7 @@ mod tests {
                         held.map(|seat| seat.3[resource]).sum()
                     };
                     prop_assert!(sum(&|_, _| true) <= limits.all);
+                    prop_assert!(sum(&|who, _| authority(who).is_some()) <= limits.authority);
                     for one in 0..5 {
                         prop_assert!(sum(&|who, _| who == Some(one)) <= limits.identity);
                     }

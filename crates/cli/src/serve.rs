@@ -100,12 +100,14 @@ fn limits(args: &ServeLimits) -> Limits {
         sessions: seats::Limits {
             all: args.max_sessions.into(),
             identity: args.max_sessions_per_key.into(),
+            authority: args.max_sessions_per_authority.into(),
             host: args.max_sessions_per_address.into(),
             site: args.max_sessions_per_network.into(),
         },
         connections: seats::Limits {
             all: args.max_connections.into(),
             identity: args.max_connections_per_key.into(),
+            authority: args.max_connections_per_authority.into(),
             host: args.max_connections_per_address.into(),
             site: args.max_connections_per_network.into(),
         },

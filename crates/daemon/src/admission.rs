@@ -13,6 +13,7 @@ use lighthaul_session::secrets::Join;
 use lighthaul_session::session::Session;
 
 use crate::authorizer::NotAllowed;
+use crate::client_identity::ClientIdentity;
 use crate::invitation::Invitation;
 use crate::rights::Rights;
 use crate::service::Service;
@@ -24,7 +25,7 @@ pub(crate) struct AdmittedClient {
     /// Rights at the time of the admission.
     pub(crate) rights: Rights,
     /// Identity whose share of the daemon the client uses.
-    pub(crate) identity: Fingerprint,
+    pub(crate) identity: ClientIdentity,
     pub(crate) admitted_by: AdmittedBy,
 }
 
@@ -86,7 +87,7 @@ pub(crate) fn admit(tcp: TcpStream, service: &Service) -> Result<AdmittedClient,
 fn admitted_by(
     session: &Session,
     service: &Service,
-) -> Result<(Rights, Fingerprint, AdmittedBy), NotAllowed> {
+) -> Result<(Rights, ClientIdentity, AdmittedBy), NotAllowed> {
     let (key, authorizer) = (session.peer, &service.authorizer);
     let unknown = match authorizer.rights(key, None) {
         Ok((rights, identity)) => {
@@ -229,13 +230,13 @@ mod tests {
         let (_session, admitted) = call(&daemon, &listed, &anything());
         let client = admitted.unwrap();
         assert_eq!(client.rights.to_string(), "lab root=/srv/data ro");
-        assert_eq!(client.identity, key_of(&listed));
+        assert_eq!(client.identity, ClientIdentity::listed(key_of(&listed)));
         assert!(matches!(client.admitted_by, AdmittedBy::Own(None)));
         let credential = Credential::Token("secret".to_owned());
         let (_session, admitted) = call(&daemon, &other, &Message::Credential(credential.clone()));
         let client = admitted.unwrap();
         assert_eq!(client.rights.to_string(), "bob root=/srv special");
-        assert_eq!(client.identity, token);
+        assert_eq!(client.identity, ClientIdentity::listed(token));
         assert!(matches!(client.admitted_by, AdmittedBy::Own(Some(shown)) if shown == credential));
         let wrong = Message::Credential(Credential::Token("guess".to_owned()));
         let (_session, admitted) = call(&daemon, &other, &wrong);
@@ -298,7 +299,10 @@ mod tests {
         let (_further, admitted) = call(&daemon, &listed, &Message::Join(join));
         let joined = admitted.unwrap();
         assert!(matches!(joined.admitted_by, AdmittedBy::Join(shown) if shown == join));
-        assert_eq!((joined.rights, joined.identity), (Rights::default(), token));
+        assert_eq!(
+            (joined.rights, joined.identity),
+            (Rights::default(), ClientIdentity::listed(token))
+        );
         let (_further, admitted) = call(&daemon, &passer, &Message::Join(join));
         assert!(matches!(admitted, Err(NotAdmitted::Unknown(_))));
         let mut wrong = join;

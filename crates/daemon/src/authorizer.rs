@@ -5,6 +5,7 @@ use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_session::credential::Credential;
 use lighthaul_session::error::{Code, Error};
 
+use crate::client_identity::ClientIdentity;
 use crate::rights::Rights;
 use crate::settings::AccessPolicy;
 use crate::statement::{self, NotValid};
@@ -78,9 +79,11 @@ impl Authorizer {
         &self,
         key: Fingerprint,
         credential: Option<&Credential>,
-    ) -> Result<(Rights, Fingerprint), NotAllowed> {
+    ) -> Result<(Rights, ClientIdentity), NotAllowed> {
         let (keys, tokens) = match self {
-            Self::Only(only) if *only == key => return Ok((Rights::of_user(), key)),
+            Self::Only(only) if *only == key => {
+                return Ok((Rights::of_user(), ClientIdentity::listed(key)));
+            }
             Self::Only(_) => return Err(NotAllowed::Unknown),
             Self::Listed(lists) => (&lists.keys, &lists.tokens),
         };
@@ -92,7 +95,7 @@ impl Authorizer {
         let listed = keys.rights(key);
         let expired = listed.is_some();
         if let Some(rights) = listed.filter(|rights| rights.hold_at(now)) {
-            return Ok((rights, key));
+            return Ok((rights, ClientIdentity::listed(key)));
         }
         let (granted, identity) = match credential {
             None if expired => return Err(NotAllowed::Expired),
@@ -105,14 +108,19 @@ impl Authorizer {
                     .rights(print);
                 let rights = rights.ok_or(NotAllowed::UnknownToken)?;
                 // the holder of a token can create any number of keys
-                (rights, print)
+                (rights, ClientIdentity::listed(print))
             }
             Some(Credential::Statement(octets)) => {
                 let (authority, claimed) =
                     statement::read(octets, key, now).map_err(NotAllowed::Statement)?;
                 let most = keys.authority(authority);
                 let most = most.ok_or(NotAllowed::UnknownAuthority)?;
-                (most.granted_by_statement(claimed), key)
+                // the holder of an authority's key can create any number of statements
+                let identity = ClientIdentity {
+                    print: key,
+                    authority: Some(authority),
+                };
+                (most.granted_by_statement(claimed), identity)
             }
         };
         if !granted.hold_at(now) {

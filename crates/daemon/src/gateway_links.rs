@@ -12,7 +12,7 @@ use lighthaul_gateway::command::LinkConnection;
 use lighthaul_gateway::link_handle::LinkHandle;
 use lighthaul_gateway::link_thread;
 use lighthaul_gateway::settings::Settings;
-use lighthaul_io::crypto::identity::{Fingerprint, random_octets};
+use lighthaul_io::crypto::identity::random_octets;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{self as own, Hello};
 use lighthaul_session::path::{Path, explore};
@@ -20,6 +20,7 @@ use lighthaul_session::role::Role;
 use lighthaul_session::session::{LANES, Session};
 use tracing::{info, warn};
 
+use crate::client_identity::ClientIdentity;
 use crate::error::Fault;
 use crate::link_message::{Greeting, Message};
 use crate::link_status::LinkStatus;
@@ -66,7 +67,7 @@ impl GatewayLinks {
     /// to the gateway, the sessions of the link end.
     pub(crate) fn serve(
         &self,
-        (session, identity): (&Session, Fingerprint),
+        (session, identity): (&Session, ClientIdentity),
         door: &Role<'_>,
         greeting: &Greeting,
         plain: bool,

@@ -12,6 +12,7 @@ use lighthaul_session::protocol;
 use lighthaul_session::session::{Halt, Session};
 use lighthaul_transfer::watch::Summary;
 
+use crate::client_identity::ClientIdentity;
 use crate::error::Fault;
 use crate::rights::Rights;
 use crate::session_request::SessionRequest;
@@ -33,7 +34,7 @@ pub(crate) struct Invitation {
     /// Rights of the inviting client.
     pub(crate) rights: Rights,
     /// Identity of the inviting client, whose share of the daemon is used.
-    pub(crate) identity: Fingerprint,
+    pub(crate) identity: ClientIdentity,
     /// Ends the invited session.
     pub(crate) halt: Arc<Halt>,
     /// Signals the end of the invited session when this is dropped.
@@ -57,7 +58,7 @@ impl Invitations {
         session: &Session,
         key: Fingerprint,
         request: SessionRequest,
-        (rights, identity): (&Rights, Fingerprint),
+        (rights, identity): (&Rights, ClientIdentity),
     ) -> Result<Summary, Error> {
         let (here, gone) = channel();
         let halt = Arc::<Halt>::default();

@@ -11,6 +11,7 @@ use lighthaul_session::secrets::{JOINS_MAX, Join};
 use lighthaul_session::session::Session;
 use lighthaul_session::{protocol, role};
 
+use crate::client_identity::ClientIdentity;
 use crate::error::Fault;
 
 /// Sessions that accept further connections, by number.
@@ -22,7 +23,7 @@ pub(crate) struct Joins(Mutex<BTreeMap<u64, JoinableSession>>);
 struct JoinableSession {
     key: Fingerprint,
     /// Identity whose share of the daemon the connections use.
-    identity: Fingerprint,
+    identity: ClientIdentity,
     join: Join,
     hand_over: HandOver,
 }
@@ -45,7 +46,7 @@ impl Joins {
     pub(crate) fn open(
         &self,
         session: &Session,
-        identity: Fingerprint,
+        identity: ClientIdentity,
     ) -> (Registration<'_>, role::Joins) {
         let (hand_over, joins) = sync_channel(JOINS_MAX.into());
         let join = session.secrets.join(0);
@@ -60,7 +61,7 @@ impl Joins {
     }
 
     /// Checks the proof of the holder of `key`. Returns the identity whose share of the daemon the connection uses.
-    pub(crate) fn check(&self, key: Fingerprint, join: &Join) -> Result<Fingerprint, Error> {
+    pub(crate) fn check(&self, key: Fingerprint, join: &Join) -> Result<ClientIdentity, Error> {
         self.find(key, join).map(|(_, identity)| identity)
     }
 
@@ -86,7 +87,7 @@ impl Joins {
         }
     }
 
-    fn find(&self, key: Fingerprint, join: &Join) -> Result<(HandOver, Fingerprint), Error> {
+    fn find(&self, key: Fingerprint, join: &Join) -> Result<(HandOver, ClientIdentity), Error> {
         let waiting = self.lock();
         let waiting = waiting.get(&join.session);
         let waiting = waiting.filter(|waiting| waiting.key == key && waiting.join.proves(join));

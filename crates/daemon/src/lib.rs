@@ -7,7 +7,7 @@
 //!   [`allowed_keys`] and [`rights`]; [`statement`]: rights that an authority signed; `rights_monitor`: rights during a session
 //! - `session`: one session; `request` and `session_request`: its request; `request_limits`: bounds of a request;
 //!   `send_settings`, `stream_request`: copies and streams; `joins`: further connections; `attempts`: retries of a copy
-//! - `resource_pool`, `cost`: shares of sessions, connections, memory, threads and files
+//! - `resource_pool`, `cost`, `client_identity`: shares of sessions, connections, memory, threads and files
 //! - [`client`]: calling a daemon; [`greeting`]: the port of a daemon that ssh starts; [`known_hosts`]: keys of known daemons
 //! - [`third_party`]: copies between two other daemons; `relay` and `invitation`: their two sides
 //! - [`gateway_links`], `link_table`, `link_message`: links between gateways; [`link_status`], [`link_metrics`]: their state
@@ -33,6 +33,7 @@ mod admission;
 mod attempts;
 mod authorizer;
 mod call_error;
+mod client_identity;
 mod cost;
 mod error;
 mod exporter;

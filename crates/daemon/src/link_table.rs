@@ -21,12 +21,13 @@ use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::host::poller::raise_open_file_limit;
 use lighthaul_session::error::Error;
 
+use crate::client_identity::ClientIdentity;
 use crate::error::Fault;
 
 /// Key of the gateway that connects, and the name that it gave to the link.
 pub(crate) type Name = (Fingerprint, [u8; 16]);
 /// Identity whose share of the gateway the link uses (a key, or the credential that vouches for it), and its address.
-pub(crate) type Caller = (Fingerprint, IpAddr);
+pub(crate) type Caller = (ClientIdentity, IpAddr);
 
 /// All links that other gateways started.
 #[derive(Debug)]
@@ -40,7 +41,7 @@ type Shares = Arc<Mutex<Seats<Fingerprint, RESOURCES>>>;
 
 #[derive(Debug)]
 struct Entry {
-    identity: Fingerprint,
+    identity: ClientIdentity,
     /// Share of the limits.
     share: Arc<Share>,
     /// None until both gateways have agreed on the parameters.
@@ -116,7 +117,7 @@ impl LinkTable {
             return Ok((Arc::clone(&entry.share), Vec::new()));
         }
         let mut left = Vec::new();
-        let take = || lock(&self.shares).take(Some(identity), from, ONE);
+        let take = || lock(&self.shares).take_vouched(identity.vouched(), from, ONE);
         let allocated = match take() {
             // a key at its limit loses its oldest link without a connection
             Err(full) if full.within != Within::All => {
@@ -293,6 +294,9 @@ fn limits(settings: &Settings, files: u64) -> [Limits; RESOURCES] {
     [
         Limits {
             identity: links.key as u64,
+            authority: Limits::parts_of(links.all as u64)
+                .authority
+                .max(links.key as u64),
             host: links.address as u64,
             site: Limits::parts_of(links.all as u64)
                 .site
@@ -332,10 +336,10 @@ fn end(lines: &[LinkHandle]) {
 }
 
 /// Returns the oldest link of `identity` that has no connection.
-fn oldest_waiting(entries: &BTreeMap<Name, Entry>, identity: Fingerprint) -> Option<Name> {
+fn oldest_waiting(entries: &BTreeMap<Name, Entry>, identity: ClientIdentity) -> Option<Name> {
     let own = entries
         .iter()
-        .filter(|(_, entry)| entry.identity == identity);
+        .filter(|(_, entry)| entry.identity.print == identity.print);
     let waiting = own.filter(|(_, entry)| entry.connections == 0);
     let oldest = waiting.min_by_key(|(_, entry)| entry.share.number);
     oldest.map(|(name, _)| *name)
@@ -418,7 +422,7 @@ mod tests {
     }
 
     fn hold(table: &LinkTable, name: Name, from: u8) -> Result<LinkHold<'_>, Error> {
-        table.hold(name, (name.0, address(from)))
+        table.hold(name, (ClientIdentity::listed(name.0), address(from)))
     }
 
     /// Asserts that the thread of a link ends soon.
@@ -562,7 +566,7 @@ mod tests {
     #[test]
     fn keys_of_one_identity_share_its_limit() {
         let table = table(20, 3, 5);
-        let identity = name(1).0;
+        let identity = ClientIdentity::listed(name(1).0);
         let more = |key| table.hold(name(key), (identity, address(key)));
         let _three = [1, 2, 3].map(|key| more(key).unwrap());
         let refused = more(4).unwrap_err().text;
@@ -576,13 +580,17 @@ mod tests {
         let settled: Vec<_> = (0..20)
             .filter_map(|nth| {
                 let from = IpAddr::from([10, 0, 0, nth]);
-                table.hold(name(nth), (name(nth).0, from)).ok()
+                let identity = ClientIdentity::listed(name(nth).0);
+                table.hold(name(nth), (identity, from)).ok()
             })
             .collect();
         assert_eq!(settled.len(), 14);
         assert!(
             table
-                .hold(name(30), (name(30).0, [10, 9, 0, 1].into()))
+                .hold(
+                    name(30),
+                    (ClientIdentity::listed(name(30).0), [10, 9, 0, 1].into())
+                )
                 .is_ok()
         );
     }

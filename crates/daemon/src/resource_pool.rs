@@ -9,6 +9,7 @@ use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_session::error::Error;
 use lighthaul_session::session::Halt;
 
+use crate::client_identity::ClientIdentity;
 use crate::cost::{Cost, NAMES, RESOURCES};
 use crate::error::Fault;
 
@@ -87,12 +88,14 @@ impl ResourcePool {
     /// largest share is ended by its halt.
     pub(crate) fn allocate(
         self: &Arc<Self>,
-        (identity, address): (Fingerprint, IpAddr),
+        (identity, address): (ClientIdentity, IpAddr),
         cost: Cost,
         halt: &Arc<Halt>,
     ) -> Result<Allocation, Error> {
         let mut held = self.lock();
-        let granted = held.seats.take(Some(identity), address, cost.uses());
+        let granted = held
+            .seats
+            .take_vouched(identity.vouched(), address, cost.uses());
         let granted = granted.map_err(refuse)?;
         held.revoke(&granted.revoked);
         held.halts.insert(granted.number, Arc::clone(halt));
@@ -130,6 +133,7 @@ mod tests {
         let few = Limits {
             all: 4,
             identity: 4,
+            authority: 4,
             host: 4,
             site: 4,
         };
@@ -143,7 +147,11 @@ mod tests {
         halt: &Arc<Halt>,
     ) -> Result<Allocation, Error> {
         let key = Fingerprint::from_octets([digit; 32]);
-        pool.allocate((key, [10, 0, 0, digit].into()), Cost::SESSION, halt)
+        pool.allocate(
+            (ClientIdentity::listed(key), [10, 0, 0, digit].into()),
+            Cost::SESSION,
+            halt,
+        )
     }
 
     #[test]

@@ -76,3 +76,90 @@ fn watch(session: &Session, done: &AtomicBool, judge: impl Fn() -> Result<(), Er
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::atomic::AtomicU32;
+
+    use lighthaul_io::crypto::identity::Identity;
+    use lighthaul_io::crypto::tls::Side;
+    use lighthaul_io::net::tcp;
+    use lighthaul_session::error::Code;
+    use lighthaul_session::message::Message;
+
+    use super::*;
+
+    /// Returns the server's and the client's side of a session on loopback.
+    fn sessions() -> [Session; 2] {
+        let listener = tcp::listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        thread::scope(|scope| {
+            let server = scope.spawn(|| {
+                let session = Session::meet(listener.accept().unwrap().0, &Identity::generate());
+                let session = session.unwrap();
+                session.control.authorize();
+                session
+            });
+            let tcp = tcp::connect("127.0.0.1", port).unwrap();
+            let client = Session::start(tcp, Side::Client, &Identity::generate()).unwrap();
+            [server.join().unwrap(), client]
+        })
+    }
+
+    fn refused() -> Result<(), Error> {
+        Err(Error::new(Code::Permission, "no longer"))
+    }
+
+    /// Waits until a session is halted. Returns the duration.
+    fn until_halted(session: &Session, most: Duration) -> Option<Duration> {
+        let clock = session.clock;
+        let began = clock.now();
+        while clock.now().since(began) < most {
+            if session.halt.check().is_err() {
+                return Some(clock.now().since(began));
+            }
+            thread::park_timeout(Duration::from_millis(10));
+        }
+        None
+    }
+
+    #[test]
+    fn refused_client_is_halted_within_five_seconds_and_disconnected() {
+        let [server, client] = sessions();
+        let halted = monitored(&server, refused, || {
+            let halted = until_halted(&server, Duration::from_secs(5));
+            assert!(halted.is_some());
+            // the work does not end by itself
+            let told = client.hear_for::<Message>(Duration::from_secs(10));
+            told.unwrap_err()
+        });
+        assert_eq!(halted.text, "no longer");
+        assert_eq!(server.halt.check().unwrap_err().code, Code::Permission);
+    }
+
+    #[test]
+    fn single_refusal_does_not_halt_the_client() {
+        let [server, _client] = sessions();
+        let calls = AtomicU32::new(0);
+        let judge = || match calls.fetch_add(1, Relaxed) {
+            1 => refused(),
+            _ => Ok(()),
+        };
+        let halted = monitored(&server, judge, || {
+            until_halted(&server, CHECK_INTERVAL * 9 / 2)
+        });
+        assert_eq!(halted, None);
+        assert!(calls.load(Relaxed) >= 3);
+    }
+
+    #[test]
+    fn session_without_a_working_judge_is_halted() {
+        let [server, _client] = sessions();
+        let judge = || -> Result<(), Error> { panic!("a fault") };
+        let halted = monitored(&server, judge, || {
+            until_halted(&server, Duration::from_secs(5))
+        });
+        assert!(halted.is_some());
+    }
+}

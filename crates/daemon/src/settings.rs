@@ -52,6 +52,7 @@ impl Default for Limits {
         let limits = |all, identity, host, site| seats::Limits {
             all,
             identity,
+            authority: host,
             host,
             site,
         };

@@ -6,7 +6,7 @@ use lighthaul_base::Instant;
 use lighthaul_capture::refusal::Refusal;
 use lighthaul_capture::target::Host;
 use lighthaul_slabs::{Link, SessionId};
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use crate::attempt::{Attempt, CONNECT};
 use crate::command::{NewSession, ResolvedTarget};
@@ -115,7 +115,8 @@ impl Multiplexer {
     /// Refuses a session of the other gateway.
     fn refuse(&mut self, link: &mut Link, token: u64, why: Refusal) {
         if let Some(attempt) = self.starting.attempts.remove(&token) {
-            info!("cannot reach {}: {why}", attempt.target());
+            let line = || format!("cannot reach {}: {why}", attempt.target());
+            self.starting.refusals.log(self.clock.now(), line);
         }
         if let Some(session) = self.remove(link, token) {
             self.status.refused();

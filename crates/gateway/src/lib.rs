@@ -14,6 +14,7 @@
 //! - [`cluster`]: gateways that share a channel by turns; [`address`]: gateways that share an address
 //! - [`messages`]: messages between gateways; [`settings`]: settings; [`status`]: counters
 //! - [`quota`]: sessions of several links; [`host_shares`]: sessions of each host
+//! - `line_limit`: refusals in the log
 
 pub mod address;
 pub mod cluster;
@@ -36,6 +37,7 @@ mod attempt;
 mod crc;
 mod egress;
 mod epoll;
+mod line_limit;
 mod multiplexer;
 mod page_pool;
 mod reserved;

@@ -19,7 +19,7 @@ use lighthaul_slabs::receiver::Whole;
 use lighthaul_slabs::sender::Part;
 use lighthaul_slabs::{Event, Link, SessionId};
 use socket2::Socket;
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use crate::command::{Command, CommandQueue, LinkConnection, NewSession, refuse_session};
 use crate::crc::crc_of;
@@ -181,6 +181,7 @@ impl Multiplexer {
     /// Refuses sessions that have waited for a connection too long.
     fn expire_waiting(&mut self) {
         let now = self.clock.now();
+        self.starting.refusals.summarize(now);
         while let Some(new_session) = self.starting.pop_expired(now) {
             self.status.refused();
             refuse_session(new_session, Refusal::Broken);
@@ -336,7 +337,9 @@ impl Multiplexer {
         }
         if let Err(why) = outcome {
             let target = target.map_or_else(String::new, |target| format!(" to {target}"));
-            info!("session {id}{target} was refused: {why}");
+            let now = self.clock.now();
+            let line = || format!("session {id}{target} was refused: {why}");
+            self.starting.refusals.log(now, line);
             self.status.refused();
             self.remove(link, token);
         }
@@ -511,6 +514,7 @@ impl Owner<Link> for Multiplexer {
         self.poll_sockets(link, now)?;
         self.handle_commands(link);
         self.sweep(link, now);
+        self.starting.refusals.summarize(now);
         self.pump(link, now);
         self.launch(link, now);
         self.status.look(link, &self.pool.borrow());

@@ -19,12 +19,13 @@ use lighthaul_capture::target::Target;
 use lighthaul_capture::transparent;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::{Sign, Watch, wait};
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use crate::attempt::set_keepalive;
 use crate::command::{NewSession, refuse_session};
 use crate::epoll::Epoll;
 use crate::host_shares::HostShares;
+use crate::line_limit::LineLimit;
 use crate::link_handle::LinkHandle;
 use crate::messages::HOPS_MAX;
 use crate::target_rules::TargetRules;
@@ -100,6 +101,8 @@ impl ProxyListeners {
             pending: BTreeMap::new(),
             seats: Seats::new([PENDING]),
             late: BTreeSet::new(),
+            more: BTreeSet::new(),
+            refusals: LineLimit::default(),
             sign: sign.clone(),
         };
         thread::Builder::new()
@@ -127,8 +130,11 @@ struct AcceptLoop {
     pending: BTreeMap<u64, PendingProgram>,
     /// Seats of programs. Each is idle from the start, so that the oldest in a full host or network is closed.
     seats: Seats<(), 1>,
-    /// Listeners at which more programs may wait.
+    /// Listeners that failed, at which programs may wait.
     late: BTreeSet<usize>,
+    /// Listeners at which more programs than one turn accepts may wait.
+    more: BTreeSet<usize>,
+    refusals: LineLimit,
     sign: Sign,
 }
 
@@ -144,7 +150,12 @@ struct PendingProgram {
 impl AcceptLoop {
     fn run(mut self) {
         loop {
-            let until = self.clock.now() + CHECK_INTERVAL;
+            let pause = if self.more.is_empty() {
+                CHECK_INTERVAL
+            } else {
+                Duration::ZERO
+            };
+            let until = self.clock.now() + pause;
             let mut watches = [Watch::read(self.poll.as_raw_fd())];
             if let Err(error) = wait(self.clock, &mut watches, until) {
                 warn!("no further programs are accepted: {error}");
@@ -166,8 +177,11 @@ impl AcceptLoop {
             for token in expired {
                 self.release(token);
             }
+            self.refusals.summarize(now);
             // waiting programs cause no further event
-            for nth in std::mem::take(&mut self.late) {
+            let mut again = std::mem::take(&mut self.late);
+            again.append(&mut self.more);
+            for nth in again {
                 self.accept(nth);
             }
         }
@@ -182,9 +196,9 @@ impl AcceptLoop {
         }
     }
 
-    /// Accepts the programs that wait at a listener.
+    /// Accepts programs that wait at a listener, not so many that those in the handshake wait.
     fn accept(&mut self, nth: usize) {
-        loop {
+        for _ in 0..ACCEPTS_MAX {
             let (socket, from) = match self.listeners[nth].listener.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
@@ -200,6 +214,7 @@ impl AcceptLoop {
                 debug!("cannot accept {from}: {error}");
             }
         }
+        self.more.insert(nth);
     }
 
     fn receive(&mut self, nth: usize, socket: TcpStream, from: SocketAddr) -> io::Result<()> {
@@ -282,7 +297,10 @@ impl AcceptLoop {
                     return;
                 }
                 Progress::Refused { reply, why } => {
-                    info!("{} was refused: {why}", program.from);
+                    let now = self.clock.now();
+                    let from = program.from;
+                    self.refusals
+                        .log(now, || format!("{from} was refused: {why}"));
                     program.socket.write_all(&reply).ok();
                     return;
                 }
@@ -291,7 +309,7 @@ impl AcceptLoop {
     }
 
     fn enter(
-        &self,
+        &mut self,
         (socket, from): (TcpStream, SocketAddr),
         target: Target,
         handshake: Option<Box<dyn Handshake>>,
@@ -315,7 +333,9 @@ impl AcceptLoop {
                     .open_session(new_session);
             }
             Err(full) => {
-                info!("{from} was refused: {full}");
+                let now = self.clock.now();
+                self.refusals
+                    .log(now, || format!("{from} was refused: {full}"));
                 refuse_session(new_session(None), Refusal::Busy);
             }
         }
@@ -334,17 +354,21 @@ const SIGN: u64 = u64::MAX;
 const PENDING: Limits = Limits {
     all: 1 << 12,
     identity: 1 << 12,
+    authority: 1 << 12,
     host: 1 << 10,
     site: 1 << 11,
 };
 /// Time limit of the handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum number of programs that a listener accepts in one turn.
+const ACCEPTS_MAX: usize = 64;
 /// Interval of checks for the time limit.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     use lighthaul_base::Size;
     use lighthaul_io::host::poller::raise_open_file_limit;
@@ -430,6 +454,53 @@ mod tests {
         assert_eq!(silent[0].read(&mut [0]).unwrap(), 0);
         assert!(is_open(silent.last_mut().unwrap()));
     }
+
+    #[test]
+    fn flood_of_connections_delays_no_handshake() {
+        raise_open_file_limit();
+        let (_doors, address) = open(ProxyProtocol::Socks(None), 9);
+        let mut program = call_from(3, address);
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for host in [2, 4] {
+                let is_over = &is_over;
+                scope.spawn(move || {
+                    let clock = Clock::start();
+                    while !is_over.load(Relaxed) && clock.now() < Instant::ZERO + FLOOD_MAX {
+                        flood_from(host, address);
+                    }
+                });
+            }
+            // the queue of the listener is full by then
+            thread::park_timeout(Duration::from_secs(1));
+            let clock = Clock::start();
+            program.write_all(&[5, 1, 0]).unwrap();
+            let mut reply = [0; 2];
+            program.read_exact(&mut reply).unwrap();
+            let took = clock.now();
+            is_over.store(true, Relaxed);
+            assert_eq!(reply, [5, 0]);
+            assert!(took < Instant::ZERO + Duration::from_secs(1), "{took:?}");
+        });
+    }
+
+    /// Starts many connections from another address of this host, and ends them.
+    fn flood_from(last: u8, address: SocketAddr) {
+        let sockets: Vec<Socket> = (0..500)
+            .map(|_| {
+                let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+                let from = IpAddr::from([127, 0, 0, last]);
+                socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
+                socket.set_nonblocking(true).unwrap();
+                // the connection is in progress
+                socket.connect(&address.into()).ok();
+                socket
+            })
+            .collect();
+        drop(sockets);
+    }
+
+    const FLOOD_MAX: Duration = Duration::from_secs(15);
 
     #[test]
     fn sessions_of_one_host_are_limited() {

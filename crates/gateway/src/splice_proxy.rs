@@ -14,12 +14,13 @@ use lighthaul_io::host::wait::{Watch, wait};
 use lighthaul_io::net::tcp::pace_where_far;
 use lighthaul_slabs::SessionId;
 use socket2::Socket;
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use crate::attempt::{Attempt, CONNECT};
 use crate::command::{Command, CommandQueue, NewSession, ResolvedTarget, refuse_session};
 use crate::epoll::Epoll;
 use crate::host_shares::HostShare;
+use crate::line_limit::LineLimit;
 use crate::resolve::{Resolver, look_up};
 use crate::settings::Settings;
 use crate::splice_pipe::SplicePipe;
@@ -42,6 +43,8 @@ pub(crate) struct SpliceProxy {
     busy: BTreeSet<u64>,
     last_token: u64,
     draining: bool,
+    /// Refusals in the log.
+    refusals: LineLimit,
 }
 
 /// Program and its target.
@@ -79,6 +82,7 @@ impl SpliceProxy {
             busy: BTreeSet::new(),
             last_token: 0,
             draining: false,
+            refusals: LineLimit::default(),
         })
     }
 
@@ -108,6 +112,7 @@ impl SpliceProxy {
         self.poll_sockets()?;
         self.handle_commands();
         self.sweep();
+        self.refusals.summarize(now);
         for token in std::mem::take(&mut self.busy) {
             self.pass(token);
         }
@@ -300,7 +305,8 @@ impl SpliceProxy {
 
     fn give_up(&mut self, token: u64, why: Refusal) {
         if let Some((new_session, _)) = self.calling.remove(&token) {
-            info!("cannot reach {}: {why}", new_session.target);
+            let line = || format!("cannot reach {}: {why}", new_session.target);
+            self.refusals.log(self.clock.now(), line);
             self.refuse(new_session, why);
         }
     }

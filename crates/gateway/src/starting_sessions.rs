@@ -10,6 +10,7 @@ use lighthaul_slabs::SessionId;
 use crate::attempt::{Attempt, CONNECT};
 use crate::command::{NewSession, ResolvedTarget};
 use crate::host_shares::HostShare;
+use crate::line_limit::LineLimit;
 
 /// Sessions that are being started.
 #[derive(Debug, Default)]
@@ -24,6 +25,8 @@ pub(crate) struct StartingSessions {
     pub(crate) resolved: Vec<(SessionId, ResolvedTarget)>,
     /// Sessions that were opened while there was no connection, with the time.
     pub(crate) queue: VecDeque<(Instant, NewSession)>,
+    /// Refusals in the log.
+    pub(crate) refusals: LineLimit,
 }
 
 /// Session of a program that waits for the answer of the other gateway.

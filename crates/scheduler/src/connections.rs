@@ -54,6 +54,7 @@ impl Limits {
         seats::Limits {
             all,
             identity: each,
+            authority: all,
             // each site counts as one host
             host: each,
             site: all,

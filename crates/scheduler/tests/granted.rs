@@ -319,7 +319,8 @@ impl Scene {
                 .steps
                 .iter()
                 .find(|step| step.from.0 + guard <= now && now < step.till.0);
-            let is_wanted = matches!(one.state, State::Provisioned | State::Active);
+            // a committed reservation with a current step must be active, whatever state it is stuck in
+            let is_wanted = one.state != State::Reserved;
             // a recent change may wait for a decrease of another circuit
             let is_settled = one.changed.0 + guard <= now;
             let Some(step) = step.filter(|_| is_wanted && is_settled) else {
@@ -508,9 +509,9 @@ fn topology(rng: &mut Rng) -> (Topology, BTreeMap<String, Capabilities>) {
             rate_min: Rate::from_mbps(least),
             rate_max: Rate::from_mbps(least + 1 + rng.below(6)),
             granularity: Rate::from_mbps(1 + rng.below(2)),
-            guard: Duration::from_secs(rng.below(2)),
+            guard: Duration::from_secs(rng.below(4)),
             entries_max: 1 + rng.below(6) as usize,
-            is_hitless: true,
+            is_hitless: rng.below(2) == 0,
             overhead_bytes: 0,
         };
         ports.insert(name.to_owned(), can);

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use crate::fault::Fault;
 use crate::sources::Sources;
-use crate::{circles, floors, fuzz, glossary, links, maps, names, prose, sizes, skips, words};
+use crate::{
+    circles, floors, fuzz, glossary, links, maps, mutants, names, prose, sizes, skips, words,
+};
 
 /// Prints all faults. Fails if there is one that must be fixed.
 pub fn run(root: &Path) -> Result<(), String> {
@@ -31,6 +33,7 @@ fn check(sources: &Sources) -> Vec<Fault> {
         glossary::check,
         links::check,
         maps::check,
+        mutants::check,
         names::check,
         prose::check,
         sizes::check,

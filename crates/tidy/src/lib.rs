@@ -7,6 +7,7 @@
 //! - `prose`: wording of comments, help and messages; `phrases`: literals and cells of tables
 //! - `links`: targets of links; `fuzz`: fuzz targets of decoders, which `decoder` detects
 //! - `skips`: skipped tests that are not recorded; `glossary`: number of terms
+//! - `mutants`: lists of mutation testing
 #![expect(clippy::print_stdout, reason = "a task prints its results")]
 #![expect(clippy::print_stderr, reason = "a task prints its results")]
 
@@ -21,6 +22,7 @@ mod glossary;
 mod links;
 mod maps;
 mod modules;
+mod mutants;
 mod names;
 mod phrases;
 mod prose;

@@ -138,6 +138,8 @@ pub enum ServerFault {
     Tls,
     /// The server cannot be reached, or is shutting down.
     Away,
+    /// Another session holds a lock, or a statement took too long.
+    Busy,
     /// Another fault.
     Other,
 }
@@ -151,6 +153,9 @@ impl ServerFault {
             Self::Privilege => "permit the user to create tables in this database",
             Self::Tls => "check its certificate, and sslmode and sslrootcert in its URL",
             Self::Away => "check that the server runs, and try again",
+            Self::Busy => {
+                "another program holds a lock, or the server is overloaded: see pg_stat_activity there, and try again"
+            }
             Self::Other => "see its log",
         }
     }

@@ -201,10 +201,10 @@ impl std::fmt::Debug for Connection {
 /// Returns the connection settings of the server. Its keepalive probes detect a client whose host
 /// has failed, so that its lock is released soon after [`PROBE_AFTER`].
 fn options() -> String {
-    let limit = TIMEOUT.as_millis();
+    let (limit, lock) = (TIMEOUT.as_millis(), LOCK_TIMEOUT.as_millis());
     let (after, every) = (PROBE_AFTER.as_secs(), PROBE_EVERY.as_secs());
     format!(
-        "-c statement_timeout={limit} -c lock_timeout={limit} -c idle_in_transaction_session_timeout={limit} \
+        "-c statement_timeout={limit} -c lock_timeout={lock} -c idle_in_transaction_session_timeout={limit} \
          -c tcp_keepalives_idle={after} -c tcp_keepalives_interval={every} -c tcp_keepalives_count={PROBES} \
          -c tcp_user_timeout={limit}"
     )
@@ -273,6 +273,7 @@ fn failed(action: &'static str, why: &postgres::Error) -> Error {
         Some(&SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
             ServerFault::Credentials
         }
+        Some(&SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED) => ServerFault::Busy,
         Some(&SqlState::INSUFFICIENT_PRIVILEGE) => ServerFault::Privilege,
         None if why.to_string().contains("TLS") => ServerFault::Tls,
         Some(
@@ -306,3 +307,5 @@ const PROBE_EVERY: Duration = Duration::from_secs(2);
 const PROBES: u32 = 3;
 /// Timeout of each action.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// Timeout of each lock: shorter, so that the error names the lock and not a slow statement.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(4);

@@ -117,6 +117,9 @@ pub(crate) struct ServeLimits {
     /// Maximum sessions per key or token
     #[arg(long, value_name = "N", default_value_t = 64, env = "LIGHTHAUL_MAX_SESSIONS_PER_KEY", hide_short_help = true, value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_sessions_per_key: u32,
+    /// Maximum sessions of all keys that one authority signed
+    #[arg(long, value_name = "N", default_value_t = 192, env = "LIGHTHAUL_MAX_SESSIONS_PER_AUTHORITY", hide_short_help = true, value_parser = value_parser!(u32).range(1..))]
+    pub(crate) max_sessions_per_authority: u32,
     /// Maximum sessions per address (IPv6: /64)
     #[arg(long, value_name = "N", default_value_t = 192, env = "LIGHTHAUL_MAX_SESSIONS_PER_ADDRESS", hide_short_help = true, value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_sessions_per_address: u32,
@@ -129,6 +132,9 @@ pub(crate) struct ServeLimits {
     /// Additional TCP connections (ptcp) per key or token
     #[arg(long, value_name = "N", default_value_t = 512, env = "LIGHTHAUL_MAX_CONNECTIONS_PER_KEY", hide_short_help = true, value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_connections_per_key: u32,
+    /// Additional TCP connections (ptcp) of all keys that one authority signed
+    #[arg(long, value_name = "N", default_value_t = 1024, env = "LIGHTHAUL_MAX_CONNECTIONS_PER_AUTHORITY", hide_short_help = true, value_parser = value_parser!(u32).range(1..))]
+    pub(crate) max_connections_per_authority: u32,
     /// Additional TCP connections (ptcp) per address (IPv6: /64)
     #[arg(long, value_name = "N", default_value_t = 1024, env = "LIGHTHAUL_MAX_CONNECTIONS_PER_ADDRESS", hide_short_help = true, value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_connections_per_address: u32,

@@ -5,11 +5,16 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::Duration;
 
+use lighthaul_daemon::rights::Rights;
+use lighthaul_daemon::statement;
 use lighthaul_files::options::Options;
 use lighthaul_io::control::FRAME_MAX;
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls::{self, Side};
+use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_io::host::wait::pause;
+use lighthaul_session::checkup;
+use lighthaul_session::credential::Credential;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::join::join;
 use lighthaul_session::message::{Hello, Message};
@@ -140,6 +145,56 @@ fn keys_at_their_session_limit_block_no_other_key() {
     ));
     assert_honest_copies(&far);
     assert_no_file_was_missing(far);
+}
+
+/// Opens a session with a new key, for which `authority` has signed a statement.
+fn minted(far: &Far, authority: &Identity) -> Result<Session, Error> {
+    let identity = Identity::generate();
+    let key = tls::fingerprint(&identity)?;
+    let rights = Rights {
+        name: "minted".to_owned(),
+        ..Rights::default()
+    };
+    let expires = unix_nanos() / 1_000_000_000 + 3600;
+    let octets = statement::sign(authority, key, &rights, expires);
+    let tcp = TcpStream::connect(("127.0.0.1", far.port))
+        .map_err(|error| Error::new(Code::Network, error.to_string()))?;
+    let session = Session::start(tcp, Side::Client, &identity)?;
+    session.say(&Message::Credential(Credential::Statement(octets)))?;
+    session.say(&Message::Hello(Hello::about::<checkup::message::Message>(
+        &(),
+    )))?;
+    session.hear::<Message>()?;
+    Ok(session)
+}
+
+/// The holder of an authority's key can create any number of keys.
+#[test]
+fn keys_of_one_authority_share_its_limit_and_block_no_other_key() {
+    let far = Far::start(
+        "authority",
+        &["--max-sessions", "8", "--max-sessions-per-authority", "4"],
+    );
+    let authority = Identity::generate();
+    let key = tls::fingerprint(&authority).unwrap();
+    let listed = fs::read_to_string(far.near.allowed()).unwrap();
+    fs::write(far.near.allowed(), format!("{listed}ca {key} lab\n")).unwrap();
+    let mut held = Vec::new();
+    for _ in 0..12 {
+        match minted(&far, &authority) {
+            Ok(session) => held.push(session),
+            Err(error) => {
+                let words = "the keys of your authority already hold 4";
+                assert!(error.text.contains(words), "{error}");
+            }
+        }
+    }
+    assert_eq!(held.len(), 4);
+    assert_honest_copies(&far);
+    drop(held);
+    becomes_true("a statement is accepted again", || {
+        minted(&far, &authority).is_ok()
+    });
 }
 
 /// KiB of memory that a process has at the moment.

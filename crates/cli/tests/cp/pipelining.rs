@@ -15,9 +15,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_
 use crate::booking::Booking;
 use crate::running::{Ends, becomes_true};
 
-/// Prints its numbers: durations of `/healthz` and bookings, and the memory of the scheduler. Each honest call must be
-/// answered in both builds. Durations are checked with optimization only, since the attack runs on the same
-/// processors and is as busy.
+/// Prints the longest durations of `/healthz` and of bookings, and the memory of the scheduler. The bounds of a
+/// build without optimization only show that every client is served, since the attack runs on the same processors.
 #[test]
 fn pipelining_connections_that_never_read_delay_no_client() {
     let _turn = Turn::alone();
@@ -53,25 +52,21 @@ fn pipelining_connections_that_never_read_delay_no_client() {
         }
         drop(ends);
         let memory = booking.memory();
-        let (health, booked) = (at_most(health), at_most(booked));
+        let (health, booked) = (longest(&health), longest(&booked));
         let sent = sent.load(Ordering::Relaxed) >> 10;
         println!(
-            "{CONNECTIONS} connections sent {sent} KiB of requests; /healthz within {health:?}, bookings within {booked:?} \
-             (9 of 10), {} MiB of memory",
+            "{CONNECTIONS} connections sent {sent} KiB of requests; {PROBES} times /healthz within {health:?} and bookings \
+             within {booked:?}, {} MiB of memory",
             memory >> 20
         );
-        if !cfg!(debug_assertions) {
-            assert!(health <= Duration::from_millis(100), "{health:?}");
-            assert!(booked <= Duration::from_secs(1), "{booked:?}");
-        }
+        assert!(health <= HEALTH_MAX, "{health:?}");
+        assert!(booked <= BOOKING_MAX, "{booked:?}");
         assert!(memory < 256 << 20, "{memory}");
     });
 }
 
-/// Returns the 90th percentile.
-fn at_most(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times[times.len() * 9 / 10 - 1]
+fn longest(times: &[Duration]) -> Duration {
+    times.iter().copied().max().unwrap_or_default()
 }
 
 /// Keeps connections from many addresses full of requests, and reopens closed ones.
@@ -131,5 +126,16 @@ const CONNECTIONS: usize = 1024;
 const THREADS: u8 = 4;
 /// Interval of the requests of an honest client.
 const PROBES: usize = 30;
+/// Maximum durations of a check of the health and of a booking.
+const HEALTH_MAX: Duration = if cfg!(debug_assertions) {
+    Duration::from_secs(10)
+} else {
+    Duration::from_millis(100)
+};
+const BOOKING_MAX: Duration = if cfg!(debug_assertions) {
+    PATIENCE
+} else {
+    Duration::from_secs(1)
+};
 /// Timeout of an honest client for the next octets of a response.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_io::host::clock::Clock;
 
-use crate::pair::{B, CONNECT, Pair, gateway, inner, say};
+use crate::pair::{B, CONNECT, Pair, SOCKS, gateway, inner, say, signal};
 use crate::programs::socks;
 use crate::running::{Running, becomes_true};
 use crate::watching::shown;
@@ -33,6 +33,25 @@ fn revoked_gateway_right_ends_sessions() {
     assert!(took < Duration::from_secs(5), "it went on for {took:?}");
     let (_listener, address) = pair.target();
     assert_eq!(pair.reach(&address.to_string()).unwrap_err(), 1);
+}
+
+#[test]
+fn refused_programs_take_few_lines_of_the_log() {
+    let Some(mut pair) = Pair::start("refused_programs_take_few_lines_of_the_log") else {
+        return;
+    };
+    for _ in 0..REFUSED {
+        let mut program = pair.dial(SOCKS);
+        program.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        program.read_to_end(&mut Vec::new()).ok();
+    }
+    let summary = pair.ingress.says("more refusals in 10 s are not listed");
+    println!("{summary}");
+    signal(&pair.ingress, "TERM");
+    let said = pair.ingress.finish().err;
+    let lines = said.iter().filter(|line| line.contains("was refused"));
+    let lines = lines.count();
+    assert!((1..=REFUSED / 6).contains(&lines), "{lines}");
 }
 
 #[test]
@@ -194,7 +213,7 @@ fn silent_program_times_out() {
     let id = inner(&pair.ingress);
     let files = || fs::read_dir(format!("/proc/{id}/fd")).unwrap().count();
     let before = files();
-    let mut silent = pair.dial(crate::pair::SOCKS);
+    let mut silent = pair.dial(SOCKS);
     let mut heard = Vec::new();
     silent.read_to_end(&mut heard).unwrap();
     assert!(heard.is_empty());
@@ -219,3 +238,6 @@ fn ask(pair: &Pair, target: &str) -> String {
     stream.read_to_string(&mut said).unwrap();
     said
 }
+
+/// Programs that are refused in a few seconds.
+const REFUSED: usize = 300;

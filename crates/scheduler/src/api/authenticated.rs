@@ -1,7 +1,6 @@
 //! Authentication and rate limit of requests.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
@@ -10,16 +9,14 @@ use axum::http::request::Parts;
 use lighthaul_booking::books::Principal;
 
 use super::api_error::ApiError;
+use super::concurrency;
+use super::peer::Peer;
 use super::state::ApiState;
-use crate::connections::{Connection, site};
+use crate::connections::site;
 
 /// Client that is authenticated and within its rate limit.
 #[derive(Debug)]
 pub(crate) struct Authenticated(pub(crate) Principal);
-
-/// Address and connection that a request comes from.
-#[derive(Clone, Debug)]
-pub(crate) struct Peer(pub(crate) IpAddr, pub(crate) Arc<Connection>);
 
 /// Returns the `Authorization` header of a request.
 pub(super) fn credential(headers: &HeaderMap) -> Option<String> {
@@ -31,12 +28,14 @@ impl FromRequestParts<ApiState> for Authenticated {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
+        concurrency::enter().await;
         match state.authenticate(credential(&parts.headers)).await {
             Ok(principal) => {
                 if let Some(Peer(_, connection)) = parts.extensions.get::<Peer>() {
                     connection.identify(&principal.name);
                 }
                 state.check_rate(&principal.name)?;
+                concurrency::identify(&principal.name).await;
                 Ok(Self(principal))
             }
             Err(refused) => {

@@ -1,16 +1,25 @@
 //! Limit on concurrent requests of each address and each identity, so that none of them occupies
 //! all threads.
+//!
+//! ```text
+//! request -> permit of its address -> authentication -> permit of its identity -> answer -> memory
+//!                                      of the response is counted -> both permits are free
+//! ```
+//!
+//! Work on a thread holds the permits until it ends, even if its request has timed out.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use axum::extract::{Request, State};
+use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::Response;
 use lighthaul_base::prefix::Prefix;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{JoinError, spawn_blocking};
 
-use super::authenticated::Peer;
+use super::peer::Peer;
 use crate::connections::site;
 
 /// Semaphores of all clients.
@@ -22,6 +31,28 @@ pub(crate) struct ConcurrencyLimits(Arc<Mutex<BTreeMap<Group, Weak<Semaphore>>>>
 enum Group {
     Site(Prefix),
     Name(String),
+}
+
+/// Permits of one request.
+#[derive(Clone, Debug)]
+pub(crate) struct Permits(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    limits: ConcurrencyLimits,
+    site: Option<Prefix>,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    site: Option<OwnedSemaphorePermit>,
+    name: Option<OwnedSemaphorePermit>,
+}
+
+tokio::task_local! {
+    /// Permits of the request that the current task serves.
+    static PERMITS: Permits;
 }
 
 impl Group {
@@ -46,27 +77,96 @@ impl ConcurrencyLimits {
         limits.insert(group, Arc::downgrade(&held));
         held
     }
+
+    async fn permit(&self, group: Group) -> Option<OwnedSemaphorePermit> {
+        self.of(group).acquire_owned().await.ok()
+    }
+
+    /// Runs `work` of a known client with the permit of its identity.
+    pub(crate) async fn with_name<T>(&self, name: &str, work: impl Future<Output = T>) -> T {
+        let permits = Permits::new(self.clone(), None);
+        permits.identify(name).await;
+        PERMITS.scope(permits, work).await
+    }
 }
 
-/// Delays a request until its identity, if known, and its address are below their limits.
-pub(crate) async fn wait(
+impl Permits {
+    fn new(limits: ConcurrencyLimits, site: Option<Prefix>) -> Self {
+        Self(Arc::new(Inner {
+            limits,
+            site,
+            held: Mutex::default(),
+        }))
+    }
+
+    async fn take_site(&self) {
+        let has_site = self.held().site.is_some();
+        if let Some(site) = self.0.site.filter(|_| !has_site) {
+            let permit = self.0.limits.permit(Group::Site(site)).await;
+            self.held().site = permit;
+        }
+    }
+
+    /// Waits for the permit of an identity. The permit of the address is free meanwhile, so that other
+    /// clients there do not wait for this identity.
+    async fn identify(&self, name: &str) {
+        let group = Group::Name(name.to_owned());
+        let permit = self.0.limits.of(group.clone()).try_acquire_owned();
+        if let Ok(permit) = permit {
+            self.held().name = Some(permit);
+            return;
+        }
+        self.held().site = None;
+        let permit = self.0.limits.permit(group).await;
+        self.held().name = permit;
+        self.take_site().await;
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Serves a request with permits. One that may have a body waits for that of its address.
+pub(crate) async fn limit(
     State(limits): State<ConcurrencyLimits>,
     request: Request,
     next: Next,
 ) -> Response {
-    let Some(Peer(address, connection)) = request.extensions().get::<Peer>().cloned() else {
-        return next.run(request).await;
-    };
-    let name = connection
-        .identity()
-        .map(|name| limits.of(Group::Name(name)));
-    let _of_name = match &name {
-        Some(name) => name.acquire().await.ok(),
-        None => None,
-    };
-    let site = limits.of(Group::Site(site(address)));
-    let _of_site = site.acquire().await.ok();
-    next.run(request).await
+    let peer = request.extensions().get::<Peer>();
+    let permits = Permits::new(limits, peer.map(|Peer(address, _)| site(*address)));
+    if request.method() != Method::GET {
+        permits.take_site().await;
+    }
+    PERMITS.scope(permits, next.run(request)).await
+}
+
+/// Delays the current request until its address is below its limit. Requests that need neither an
+/// identity nor a thread, as for the health of the service, never wait.
+pub(crate) async fn enter() {
+    if let Ok(permits) = PERMITS.try_with(Permits::clone) {
+        permits.take_site().await;
+    }
+}
+
+/// Delays the current request until its identity is below its limit.
+pub(crate) async fn identify(name: &str) {
+    if let Ok(permits) = PERMITS.try_with(Permits::clone) {
+        permits.identify(name).await;
+    }
+}
+
+/// Runs `work` on a thread, which keeps the permits of the current request until it has ended.
+pub(crate) async fn on_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, JoinError> {
+    let permits = PERMITS.try_with(Permits::clone).ok();
+    let threaded = spawn_blocking(move || {
+        let done = work();
+        drop(permits);
+        done
+    });
+    threaded.await
 }
 
 /// Maximum concurrent requests of an address and of an identity; 32 threads serve them.

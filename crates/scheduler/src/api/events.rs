@@ -97,7 +97,7 @@ impl Listener {
             let happened = self
                 .state
                 .with_books(move |books| books.events_since(&principal, after, EVENTS_MAX));
-            let happened = happened.await.ok()?;
+            let happened = self.limited(happened).await.ok()?;
             if happened.seq == after {
                 // another instance may write without notifying this one
                 timeout(LOOK, self.changes.changed()).await.ok();
@@ -108,17 +108,20 @@ impl Listener {
         None
     }
 
+    /// Runs `work` within the limit of concurrent requests of this identity.
+    async fn limited<T>(&self, work: impl Future<Output = T>) -> T {
+        let limits = self.state.concurrency();
+        limits.with_name(&self.principal.name, work).await
+    }
+
     /// Checks the credential again after [`LOOK`], so that changed roles and expired tokens take
     /// effect.
     async fn check_credential(&mut self) -> Option<()> {
         if self.checked.elapsed() < LOOK {
             return Some(());
         }
-        let principal = self
-            .state
-            .authenticate(self.credential.clone())
-            .await
-            .ok()?;
+        let principal = self.state.authenticate(self.credential.clone());
+        let principal = self.limited(principal).await.ok()?;
         self.checked = Instant::now();
         if principal.name != self.principal.name {
             return None;

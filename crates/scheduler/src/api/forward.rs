@@ -10,11 +10,11 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use lighthaul_booking_client::https::{HttpsClient, ServerTrust};
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::api_error::{ApiError, OtherWriter};
-use super::authenticated::Peer;
+use super::concurrency::on_thread;
+use super::peer::Peer;
 
 /// HTTP client for other instances; `None` if there is only one instance.
 pub(crate) type Forwarder = Option<HttpsClient>;
@@ -68,7 +68,7 @@ pub(crate) async fn answer(
         .header(FORWARDED, HeaderValue::from_static("1"))
         .body(body.to_vec());
     let request = request.map_err(|why| ApiError::unavailable(why.to_string()))?;
-    let asked = spawn_blocking(move || ask(&caller, request, &url)).await;
+    let asked = on_thread(move || ask(&caller, request, &url)).await;
     asked.unwrap_or_else(|_| Err(ApiError::fault()))
 }
 

@@ -1,7 +1,7 @@
 //! REST interface.
 //!
 //! - [`router`]: all routes and their description; `state`: state that they share
-//! - `extract`: extractors of requests; `authenticated`: authentication; `api_error`: errors as HTTP responses
+//! - `extract`: extractors of requests; `authenticated`, `peer`: authentication and origin; `api_error`: errors as HTTP responses
 //! - `reservations`, `links`, `outages`, `events`: resources; `health`: status and metrics
 //! - `response_memory`, `concurrency`, `listener_slots`: limits of memory, concurrent requests and event streams;
 //!   `metrics`: counters
@@ -18,11 +18,12 @@ mod links;
 mod listener_slots;
 mod metrics;
 mod outages;
+mod peer;
 mod reservations;
 mod response_memory;
 pub mod router;
 mod state;
 
-pub(crate) use authenticated::Peer;
 pub(crate) use forward::forwarder;
+pub(crate) use peer::Peer;
 pub(crate) use state::ApiState;

@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::api_error::ApiError;
-use super::authenticated::Peer;
+use super::peer::Peer;
 use crate::connections::Connection;
 
 /// Memory for responses, in KiB.

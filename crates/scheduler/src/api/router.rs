@@ -19,9 +19,9 @@ use utoipa::{Modify, OpenApi as Describe};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::api_error::ApiError;
-use super::authenticated::Peer;
-use super::concurrency::{self, ConcurrencyLimits};
+use super::concurrency;
 use super::forward::{self, BODY_MAX, Forwarder};
+use super::peer::Peer;
 use super::response_memory::{self, ResponseMemory};
 use super::state::ApiState;
 use super::{events, health, links, outages, reservations};
@@ -40,12 +40,13 @@ pub(crate) fn router(state: ApiState, forwarder: Forwarder, limits: &Limits) -> 
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(from_fn_with_state(forwarder, forward::answer))
         .layer(from_fn_with_state(
-            ConcurrencyLimits::default(),
-            concurrency::wait,
-        ))
-        .layer(from_fn_with_state(
             ResponseMemory::new(limits.answers_bytes),
             response_memory::bound,
+        ))
+        // outside, so that few responses of an identity exist before their memory is counted
+        .layer(from_fn_with_state(
+            state.concurrency().clone(),
+            concurrency::limit,
         ))
         .layer(from_fn(in_time))
         .layer(from_fn(paced))

@@ -7,10 +7,10 @@ use lighthaul_booking::error::Result;
 use lighthaul_booking_client::json::{OutageView, Reservation, Timestamp};
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use tokio::sync::watch;
-use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 
 use super::api_error::ApiError;
+use super::concurrency::{ConcurrencyLimits, on_thread};
 use super::listener_slots::ListenerSlots;
 use super::metrics::Metrics;
 use crate::identity::Authenticator;
@@ -32,6 +32,7 @@ struct Inner {
     /// Counter of changes.
     changes: watch::Receiver<u64>,
     slots: ListenerSlots,
+    concurrency: ConcurrencyLimits,
 }
 
 impl ApiState {
@@ -48,6 +49,7 @@ impl ApiState {
             metrics: Metrics::new(),
             changes,
             slots: ListenerSlots::new(LISTENERS_MAX, LISTENERS_EACH),
+            concurrency: ConcurrencyLimits::default(),
         }))
     }
 
@@ -57,7 +59,7 @@ impl ApiState {
         work: impl FnOnce(&Books) -> Result<T> + Send + 'static,
     ) -> std::result::Result<T, ApiError> {
         let books = Arc::clone(&self.0.books);
-        match spawn_blocking(move || work(&books)).await {
+        match on_thread(move || work(&books)).await {
             Ok(answer) => answer.map_err(ApiError::from),
             Err(_) => Err(ApiError::fault()),
         }
@@ -104,7 +106,7 @@ impl ApiState {
     ) -> std::result::Result<Principal, ApiError> {
         let state = Arc::clone(&self.0);
         let now = unix_nanos() / 1_000_000_000;
-        let authenticated = spawn_blocking(move || {
+        let authenticated = on_thread(move || {
             state
                 .authenticator
                 .authenticate(authorization.as_deref(), now)
@@ -134,6 +136,11 @@ impl ApiState {
     /// Returns the slots for event streams.
     pub(crate) fn slots(&self) -> &ListenerSlots {
         &self.0.slots
+    }
+
+    /// Returns the limits of concurrent requests.
+    pub(crate) fn concurrency(&self) -> &ConcurrencyLimits {
+        &self.0.concurrency
     }
 
     /// Returns the metrics.

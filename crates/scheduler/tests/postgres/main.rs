@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 mod cut_off;
+mod locked;
+mod restored;
 mod server;
 mod stopping;
 mod taking_over;

@@ -95,8 +95,18 @@ impl Server {
     }
 
     pub(crate) fn ask(&self, query: &str) {
-        let mut client = postgres::Client::connect(&self.url(), postgres::NoTls).unwrap();
+        // some statements may not be in a transaction with others
+        let mut client = self.client();
         client.batch_execute(query).unwrap();
+    }
+
+    pub(crate) fn client(&self) -> postgres::Client {
+        postgres::Client::connect(&self.url(), postgres::NoTls).unwrap()
+    }
+
+    /// Returns a command that runs a program of the installation.
+    pub(crate) fn program(&self, name: &str) -> Command {
+        Command::new(self.programs.join(name))
     }
 
     pub(crate) fn url(&self) -> String {

@@ -3,12 +3,18 @@
 #![expect(clippy::disallowed_methods, reason = "a test has sockets and threads")]
 
 mod bad_input;
+#[expect(dead_code, reason = "used by other tests")]
+#[path = "../postgres/server.rs"]
+mod database;
 mod described;
 mod events;
 mod forward;
 mod issuer;
 mod life;
+mod memory;
 mod race;
 mod strangers;
+mod stuck;
 mod test_server;
+mod timeouts;
 mod tls;

@@ -24,6 +24,8 @@ use lighthaul_scheduler::connections::Limits;
 use lighthaul_scheduler::identity::tokens::{self, Entry, Tokens};
 use lighthaul_scheduler::identity::{Authenticator, Issuer, Keys};
 use lighthaul_scheduler::serve::{Server, Settings};
+use tokio::net::TcpSocket;
+use tokio::runtime::Builder;
 
 /// Scheduler with three hosts in a row and one that only sends. It ends with the test.
 pub(crate) struct TestServer {
@@ -200,6 +202,22 @@ impl Drop for TestServer {
     fn drop(&mut self) {
         fs::remove_dir_all(&self.folder).ok();
     }
+}
+
+/// Connects from another address of this host, perhaps with a receive buffer of this size.
+pub(crate) fn connect_from(host: u8, to: SocketAddr, buffer: Option<u32>) -> TcpStream {
+    let runtime = Builder::new_current_thread().enable_io().build().unwrap();
+    let connected = runtime.block_on(async {
+        let socket = TcpSocket::new_v4()?;
+        if let Some(buffer) = buffer {
+            socket.set_recv_buffer_size(buffer)?;
+        }
+        socket.bind(([127, 0, 0, host], 0).into())?;
+        socket.connect(to).await?.into_std()
+    });
+    let tcp = connected.unwrap();
+    tcp.set_nonblocking(false).unwrap();
+    tcp
 }
 
 /// Returns the hosts a, b and c in a row with links of 1 Gb/s in both directions, and d, which only

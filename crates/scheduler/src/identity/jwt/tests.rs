@@ -1,4 +1,5 @@
-use data_encoding::BASE64URL_NOPAD;
+mod attacks;
+
 use lighthaul_booking::books::Role;
 use proptest::prelude::*;
 use ring::rand::SystemRandom;
@@ -143,13 +144,14 @@ fn forged_expired_or_foreign_token_is_refused() {
     }
     let sub = with("sub", json!("ada\u{1b}[31m"));
     assert_eq!(judge(&signed(&sub)), TokenError::Name);
-    for (token, keys) in [("a.b.c", 1), ("", 1), ("..", 1), (one.as_str(), 0)] {
-        assert!(
-            issuer()
-                .verify(token, &[signer.key("k")][..keys], NOW)
-                .is_err(),
-            "{token}"
-        );
+    for (token, keys, why) in [
+        ("a.b.c", 1, TokenError::Form),
+        ("", 1, TokenError::Form),
+        ("..", 1, TokenError::Form),
+        (one.as_str(), 0, TokenError::Signature),
+    ] {
+        let judged = issuer().verify(token, &[signer.key("k")][..keys], NOW);
+        assert_eq!(judged, Err(why), "{token}");
     }
 }
 
@@ -189,15 +191,16 @@ fn token_cannot_select_its_verification() {
         judge(json!({"alg": "EdDSA", "kid": "j"}), signer.key("k")),
         Err(TokenError::Signature)
     );
-    assert!(judge(json!({"alg": "EdDSA", "crit": ["b64"]}), signer.key("k")).is_err());
+    assert_eq!(
+        judge(json!({"alg": "EdDSA", "crit": ["b64"]}), signer.key("k")),
+        Err(TokenError::Algorithm("an extension".to_owned()))
+    );
     assert!(judge(json!({"alg": "EdDSA"}), signer.key("k")).is_ok());
     let mut key = json!({"kty": "OKP", "crv": "Ed25519", "use": "enc", "x": encode(signer.0.public_key().as_ref())});
-    assert!(
-        judge(
-            json!({"alg": "EdDSA"}),
-            serde_json::from_value(key.clone()).unwrap()
-        )
-        .is_err()
+    let encrypting = serde_json::from_value(key.clone()).unwrap();
+    assert_eq!(
+        judge(json!({"alg": "EdDSA"}), encrypting),
+        Err(TokenError::Signature)
     );
     key["use"] = json!("sig");
     assert!(
@@ -209,146 +212,13 @@ fn token_cannot_select_its_verification() {
     );
 }
 
-/// Known attacks on signed tokens (RFC 8725; CVE-2015-9235, CVE-2016-5431, CVE-2018-0114, CVE-2022-21449).
 #[test]
-#[expect(clippy::too_many_lines, reason = "a table")]
-fn known_attacks_are_refused() {
-    let (signer, evil) = (Signer::new(), Signer::new());
-    let keys = [signer.key("k")];
-    let public = signer.0.public_key().as_ref();
-    let own_key =
-        json!({"kty": "OKP", "crv": "Ed25519", "x": encode(evil.0.public_key().as_ref())});
-    let unsigned = |head: Value, signature: &[u8]| {
-        let part = |value: &Value| encode(value.to_string().as_bytes());
-        format!("{}.{}.{}", part(&head), part(&claims()), encode(signature))
-    };
-    let keyed = |head: Value| {
-        let token = unsigned(head, b"");
-        let signed = token.trim_end_matches('.');
-        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, public);
-        let tag = ring::hmac::sign(&key, signed.as_bytes());
-        format!("{signed}.{}", encode(tag.as_ref()))
-    };
-    let good = signer.sign(&head(), &claims());
-    let twice = |text: &str| {
-        let octets = BASE64URL_NOPAD.decode(good.split('.').nth(1).unwrap().as_bytes());
-        let text = String::from_utf8(octets.unwrap())
-            .unwrap()
-            .replacen('{', text, 1);
-        let signed = format!(
-            "{}.{}",
-            encode(head().to_string().as_bytes()),
-            encode(text.as_bytes())
-        );
-        let signature = encode(signer.0.sign(signed.as_bytes()).as_ref());
-        format!("{signed}.{signature}")
-    };
-    let nested = signer.sign(
-        &json!({"alg": "EdDSA", "cty": "JWT"}),
-        &Value::String(good.clone()),
-    );
-    for (attack, token) in [
-        ("no algorithm", unsigned(json!({"alg": "none"}), b"")),
-        (
-            "no algorithm, in other letters",
-            unsigned(json!({"alg": "nOnE"}), b""),
-        ),
-        ("no algorithm at all", unsigned(json!({"kid": "k"}), b"")),
-        ("no signature", unsigned(head(), b"")),
-        ("a signature of zeros", unsigned(head(), &[0; 64])),
-        (
-            "an ES256 signature of zeros",
-            unsigned(json!({"alg": "ES256"}), &[0; 64]),
-        ),
-        ("the public key as a secret", keyed(json!({"alg": "HS256"}))),
-        (
-            "the public key as a secret, by the issuer's algorithm",
-            keyed(head()),
-        ),
-        (
-            "a key of its own in the head",
-            evil.sign(&json!({"alg": "EdDSA", "jwk": own_key}), &claims()),
-        ),
-        (
-            "keys at an address of its own",
-            evil.sign(
-                &json!({"alg": "EdDSA", "jku": "https://evil.example/"}),
-                &claims(),
-            ),
-        ),
-        (
-            "a certificate of its own",
-            evil.sign(
-                &json!({"alg": "EdDSA", "x5c": ["AA"], "x5u": "https://e/"}),
-                &claims(),
-            ),
-        ),
-        (
-            "a path as its key",
-            evil.sign(&json!({"alg": "EdDSA", "kid": "../../dev/null"}), &claims()),
-        ),
-        (
-            "a query as its key",
-            evil.sign(&json!({"alg": "EdDSA", "kid": "k' OR '1'='1"}), &claims()),
-        ),
-        (
-            "no key named",
-            evil.sign(&json!({"alg": "EdDSA"}), &claims()),
-        ),
-        (
-            "an extension",
-            signer.sign(&json!({"alg": "EdDSA", "crit": ["exp"]}), &claims()),
-        ),
-        (
-            "an extension that is empty",
-            signer.sign(&json!({"alg": "EdDSA", "crit": []}), &claims()),
-        ),
-        ("a token in a token", nested),
-        ("encrypted form", format!("{good}.a.b")),
-        (
-            "expired",
-            signer.sign(&head(), &with("exp", json!(NOW - 60))),
-        ),
-        (
-            "expired before time began",
-            signer.sign(&head(), &with("exp", json!(-1))),
-        ),
-        (
-            "no whole second",
-            signer.sign(&head(), &with("exp", json!(1e300))),
-        ),
-        (
-            "not yet valid",
-            signer.sign(&head(), &with("nbf", json!(NOW + 61))),
-        ),
-        (
-            "issued in the future",
-            signer.sign(&head(), &with("iat", json!(NOW + 61))),
-        ),
-        (
-            "for another service",
-            signer.sign(&head(), &with("aud", json!("lighthaul2"))),
-        ),
-        ("for nobody", signer.sign(&head(), &with("aud", json!([])))),
-        (
-            "from another issuer",
-            signer.sign(&head(), &with("iss", json!("https://issuer.example.evil/"))),
-        ),
-        (
-            "from an issuer without its slash",
-            signer.sign(&head(), &with("iss", json!("https://issuer.example"))),
-        ),
-        ("two subjects", twice(r#"{"sub":"root","#)),
-        ("two audiences", twice(r#"{"aud":"storage","#)),
-        ("two ends", twice(r#"{"exp":9999999999,"#)),
-        ("padded", format!("{good}==")),
-        ("more octets behind", format!("{good}AAAA")),
-        ("a blank inside", good.replacen('.', " .", 1)),
-    ] {
-        let judged = issuer().verify(&token, &keys, NOW);
-        assert!(judged.is_err(), "{attack}: {judged:?}");
+fn key_of_an_odd_type_is_not_looked_up() {
+    let signer = Signer::new();
+    for kid in [json!(0), json!(["k"]), json!({"k": "k"}), Value::Null] {
+        let token = signer.sign(&json!({"alg": "EdDSA", "kid": kid}), &claims());
+        assert_eq!(key_id(&token), None, "{kid}");
     }
-    assert!(issuer().verify(&good, &keys, NOW).is_ok());
 }
 
 #[test]
@@ -388,19 +258,28 @@ proptest! {
     }
 }
 
-#[test]
-fn token_signed_with_es256_is_valid() {
+/// Returns a new P-256 key pair, and its public point.
+fn ec_pair() -> (EcdsaKeyPair, Vec<u8>) {
     let random = SystemRandom::new();
     let octets = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
     let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, octets.as_ref(), &random)
         .unwrap();
-    let point = pair.public_key().as_ref();
-    let key =
-        json!({"kty": "EC", "crv": "P-256", "x": encode(&point[1..33]), "y": encode(&point[33..])});
-    let key: Jwk = serde_json::from_value(key).unwrap();
+    let point = pair.public_key().as_ref().to_vec();
+    (pair, point)
+}
+
+fn ec_key(kid: &str, point: &[u8]) -> Value {
+    let (x, y) = (encode(&point[1..33]), encode(&point[33..]));
+    json!({"kty": "EC", "crv": "P-256", "kid": kid, "x": x, "y": y})
+}
+
+#[test]
+fn token_signed_with_es256_is_valid() {
+    let (pair, point) = ec_pair();
+    let key: Jwk = serde_json::from_value(ec_key("e", &point)).unwrap();
     let head = encode(br#"{"alg":"ES256"}"#);
     let signed = format!("{head}.{}", encode(claims().to_string().as_bytes()));
-    let signature = pair.sign(&random, signed.as_bytes()).unwrap();
+    let signature = pair.sign(&SystemRandom::new(), signed.as_bytes()).unwrap();
     let token = format!("{signed}.{}", encode(signature.as_ref()));
     assert_eq!(
         issuer().verify(&token, &[key], NOW).unwrap().role,

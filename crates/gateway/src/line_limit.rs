@@ -1,0 +1,74 @@
+//! Limit on the lines of the log that programs and peers can cause.
+
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use tracing::info;
+
+/// Refusals that are logged: the first of each interval one by one, the others by their number.
+#[derive(Debug, Default)]
+pub(crate) struct LineLimit {
+    /// End of the interval.
+    till: Option<Instant>,
+    lines: u32,
+    skipped: u64,
+}
+
+impl LineLimit {
+    /// Logs the line of a refusal, or counts it.
+    pub(crate) fn log(&mut self, now: Instant, line: impl FnOnce() -> String) {
+        self.summarize(now);
+        if self.admits(now) {
+            info!("{}", line());
+        }
+    }
+
+    /// Logs the number of refusals without a line once their interval is over.
+    pub(crate) fn summarize(&mut self, now: Instant) {
+        if let Some(skipped) = self.ended(now) {
+            let seconds = INTERVAL.as_secs();
+            info!("{skipped} more refusals in {seconds} s are not listed");
+        }
+    }
+
+    fn admits(&mut self, now: Instant) -> bool {
+        self.till.get_or_insert(now + INTERVAL);
+        let admits = self.lines < LINES_MAX;
+        if admits {
+            self.lines += 1;
+        } else {
+            self.skipped += 1;
+        }
+        admits
+    }
+
+    /// Ends an interval that is over. Returns the number of refusals without a line, if there were any.
+    fn ended(&mut self, now: Instant) -> Option<u64> {
+        self.till.filter(|till| *till <= now)?;
+        let skipped = std::mem::take(self).skipped;
+        (skipped > 0).then_some(skipped)
+    }
+}
+
+/// Interval in which at most [`LINES_MAX`] lines are logged.
+const INTERVAL: Duration = Duration::from_secs(10);
+const LINES_MAX: u32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_refusals_of_an_interval_are_listed_and_the_others_counted() {
+        let mut limit = LineLimit::default();
+        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        let listed = (0..100).filter(|_| limit.admits(at(1))).count();
+        assert_eq!(listed, LINES_MAX as usize);
+        assert_eq!(limit.ended(at(10)), None);
+        assert_eq!(limit.ended(at(11)), Some(84));
+        assert_eq!(limit.ended(at(11)), None);
+        assert!(limit.admits(at(12)));
+        assert_eq!(limit.ended(at(22)), None, "all were listed");
+        assert!(limit.admits(at(22)));
+    }
+}
