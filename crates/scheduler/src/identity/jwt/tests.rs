@@ -1,5 +1,6 @@
 mod attacks;
 
+use data_encoding::BASE64URL_NOPAD;
 use lighthaul_booking::books::Role;
 use proptest::prelude::*;
 use ring::rand::SystemRandom;
