@@ -49,13 +49,11 @@ impl Claims {
     /// Claims a file that is in place. Returns false if an entry is written to it.
     pub(crate) fn keep(&self, inode: Inode) -> bool {
         let mut table = self.lock();
-        match table.files.get(&inode) {
-            Some(claim) => *claim == Claim::Kept,
-            None => {
-                table.is_full |= !table.add(inode, Claim::Kept);
-                true
-            }
+        if let Some(claim) = table.files.get(&inode) {
+            return *claim == Claim::Kept;
         }
+        table.is_full |= !table.add(inode, Claim::Kept);
+        true
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
