@@ -366,7 +366,7 @@ fn gateway_password_is_required() {
     let ls = ["ls", "lh://b:4811/"];
     site.run(&ls).assert_failed(
         13,
-        "asks for a name and a password: write NAME:PASSWORD@127.",
+        "requires a name and a password: write NAME:PASSWORD@127.",
     );
     let said = |who: &str, words: &[&str]| {
         let mut command = site.lighthaul(words);

@@ -137,6 +137,6 @@ fn connections_fail_without_a_gateway() {
         code == Some(1) && err.contains("Connection refused"),
         "{err}"
     );
-    let complaint = format!("lighthaul wrap: the gateway {closed} cannot be reached");
+    let complaint = format!("lighthaul wrap: cannot reach the gateway {closed}");
     assert_eq!(err.matches(&complaint).count(), 1, "{err}");
 }

@@ -25,12 +25,8 @@ fn repair_symbols_follow_their_definition() {
 fn test_vector_of_the_page_is_right() {
     let sources: [&[u8]; 3] = [&[1, 2, 3, 4], &[5, 6, 7, 8], &[9, 10, 11, 12]];
     let made = Coder::new(Code::ReedSolomon(3, 2)).repair(&sources);
-    let hex = |symbol: &Vec<u8>| {
-        symbol
-            .iter()
-            .map(|octet| format!("{octet:02x}"))
-            .collect::<String>()
-    };
+    let hex =
+        |symbol: &Vec<u8>| format!("{:08x}", u32::from_be_bytes(symbol[..].try_into().unwrap()));
     let made: Vec<String> = made.iter().map(hex).collect();
     let row = format!(
         "| `01020304`, `05060708`, `090a0b0c` | `{}`, `{}` |",
