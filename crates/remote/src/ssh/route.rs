@@ -1,9 +1,9 @@
 //! Connections through ssh to a daemon that ssh started.
 //!
-//! The first connection is a channel in the login that started the daemon, so that it needs no further login. Each of
-//! the others has a login and thus a TCP connection of its own, since a channel carries at most 2 MiB in a round trip,
-//! and one TCP connection little where packets are lost. One login is tried first: where it needs a password or a
-//! second factor, or the server refuses it, the others are channels, too.
+//! The first connection is a channel in the login that started the daemon, so that it needs no further login. Each
+//! further connection has a login and a TCP connection of its own. A channel carries at most 2 MiB in a round trip, and
+//! one TCP connection carries little where packets are lost. One login is tried first. If it needs a password or a
+//! second factor, or the server refuses it, the further connections are channels, too.
 
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt;

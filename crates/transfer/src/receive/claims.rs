@@ -29,9 +29,9 @@ struct Table {
 /// Role of a file in this copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Claim {
-    /// It is in place, under at least one of its names.
+    /// File in place, under at least one of its names.
     Kept,
-    /// The entry with this number is written to it.
+    /// File to which the entry with this number is written.
     Written(u64),
 }
 
