@@ -25,7 +25,7 @@ use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::controller::{Controller, Event, Work};
 use lighthaul_circuit::driver::{Capabilities, Change, Driver};
 use lighthaul_circuit::flow::Flow;
-use lighthaul_circuit::reservation::State;
+use lighthaul_circuit::reservation::ReservationState;
 use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_scheduler::circuits::{CircuitDevices, CircuitUpdater, with_device_limits};
@@ -319,7 +319,10 @@ impl Scene {
                 .steps
                 .iter()
                 .find(|step| step.from.0 + guard <= now && now < step.till.0);
-            let is_wanted = matches!(one.state, State::Provisioned | State::Active);
+            let is_wanted = matches!(
+                one.state,
+                ReservationState::Provisioned | ReservationState::Active
+            );
             // a recent change may wait for a decrease of another circuit
             let is_settled = one.changed.0 + guard <= now;
             let Some(step) = step.filter(|_| is_wanted && is_settled) else {
@@ -334,7 +337,7 @@ impl Scene {
                 Timestamp(now),
                 self.updater.devices().circuits()
             );
-            assert_eq!(one.state, State::Active, "seed {}", self.seed);
+            assert_eq!(one.state, ReservationState::Active, "seed {}", self.seed);
             outcomes.provisioned += 1;
         }
     }

@@ -164,7 +164,7 @@ impl Scan<'_> {
         let EntryKind::File(size) = entry.kind else {
             return None;
         };
-        let file = self.transfer.ground.file(place).ok()?;
+        let file = self.transfer.access.file(place).ok()?;
         let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, at);
         let digest = Digester::compute(digest::DigestKind::Blake3, size, read).ok()?;
         let is_unchanged = file.version().ok()? == meta?.version();
