@@ -24,6 +24,7 @@ const TRC_MAX: usize = 512 << 10;
     clippy::struct_excessive_bools,
     reason = "each is an option of its own"
 )]
+// fields: message on the wire, one for each option of a copy
 pub struct Options {
     /// Number of the copy, the same for all its attempts; none if it is attempted only once.
     pub copy: Option<[u8; 16]>,

@@ -17,6 +17,7 @@ use super::{Config, PeerMisbehaved};
 
 /// One side of a link.
 #[derive(Debug)]
+// fields: state of one machine, which each event reads and changes
 pub struct Link {
     config: Config,
     sender: Sender,

@@ -15,6 +15,7 @@ use super::{Config, PeerMisbehaved};
 
 /// State machine of the receiving side. It places packets, detects losses, and reports complete records.
 #[derive(Debug)]
+// fields: state of one machine, which each event reads and changes
 pub struct Receiver {
     config: Config,
     /// Number of the first entry of `pages`.

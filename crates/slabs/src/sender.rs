@@ -14,6 +14,7 @@ use super::{Config, PeerMisbehaved};
 
 /// State machine of the sending side. It sends pages at the channel's rate, and resends lost packets.
 #[derive(Debug)]
+// fields: state of one machine, which each event reads and changes
 pub struct Sender {
     config: Config,
     /// Pacing along the channel's vector, or `None` for an unpaced channel.

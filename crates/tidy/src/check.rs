@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::fault::Fault;
 use crate::sources::Sources;
-use crate::{circles, floors, fuzz, links, maps, names, prose, sizes, skips, words};
+use crate::{circles, fields, floors, fuzz, links, maps, names, prose, sizes, skips, words};
 
 /// Prints all faults. Fails if there is one that must be fixed.
 pub fn run(root: &Path) -> Result<(), String> {
@@ -26,6 +26,7 @@ pub fn run(root: &Path) -> Result<(), String> {
 fn check(sources: &Sources) -> Vec<Fault> {
     let rules = [
         circles::check,
+        fields::check,
         floors::check,
         fuzz::check,
         links::check,

@@ -161,6 +161,7 @@ pub(crate) struct Quote {
 
 /// Capacity to book.
 #[derive(Args, Debug)]
+// fields: one for each option of a request
 pub(crate) struct RequestArgs {
     /// Sending host in the topology
     #[arg(requires = "to")]
