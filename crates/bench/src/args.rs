@@ -12,6 +12,7 @@ use clap::{Args as Group, Parser, Subcommand};
     max_term_width = 100,
     args_conflicts_with_subcommands = true
 )]
+// fields: one for each option of the command
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) internal: Option<InternalCommand>,

@@ -20,7 +20,7 @@ use lighthaul_booking::books::{Books, Config, Filter};
 use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking_client::json::{Bytes, NewReservation, Reservation, Timestamp};
 use lighthaul_calendar::Calendar;
-use lighthaul_circuit::reservation::State;
+use lighthaul_circuit::reservation::ReservationState;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use world::{SECOND, ada, all_for, link, most_at_once, operator};
 
@@ -47,7 +47,7 @@ fn killed_scheduler_loses_no_answer_and_books_nothing_twice() {
         for (id, answered) in &reports.answered {
             let kept = found.get(id).copied();
             if reports.leaving.contains(id) {
-                let is_released = kept.is_some_and(|kept| kept.state == State::Released);
+                let is_released = kept.is_some_and(|kept| kept.state == ReservationState::Released);
                 assert!(
                     is_released || !reports.left.contains(id),
                     "round {round}, seed {seed}"

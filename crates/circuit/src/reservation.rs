@@ -23,7 +23,7 @@ pub struct WallTime(pub u64);
 /// State of a reservation and the end of its hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
-    state: State,
+    state: ReservationState,
     /// Time at which an uncommitted reservation expires.
     hold_till: WallTime,
 }
@@ -31,7 +31,7 @@ pub struct Reservation {
 /// State of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum ReservationState {
     /// Capacity is held for a limited time.
     Reserved,
     /// Capacity is promised.
@@ -84,9 +84,9 @@ pub struct Transition {
     /// Operation.
     pub verb: Verb,
     /// State before.
-    pub from: State,
+    pub from: ReservationState,
     /// State after.
-    pub to: State,
+    pub to: ReservationState,
     /// Actor: a user, a device, or the clock.
     pub who: String,
     /// Reason.
@@ -108,7 +108,7 @@ impl Reservation {
     /// Creates a reservation that holds capacity till `hold_till`.
     pub const fn reserve(hold_till: WallTime) -> Self {
         Self {
-            state: State::Reserved,
+            state: ReservationState::Reserved,
             hold_till,
         }
     }
@@ -135,17 +135,21 @@ impl Reservation {
         let from = self.state;
         let is_late = act.at >= self.hold_till;
         let to = match (from, verb) {
-            (State::Reserved, Verb::Commit) if is_late => return Err(Illegal::TooLate),
-            (State::Reserved, Verb::TimeOut) if !is_late => return Err(Illegal::TooEarly),
-            (State::Reserved, Verb::Commit) => State::Committed,
-            (State::Reserved, Verb::TimeOut) => State::Terminated,
-            (State::Committed, Verb::Provision) => State::Provisioned,
-            (State::Provisioned, Verb::Activate) => State::Active,
-            (State::Provisioned | State::Active, Verb::Release) => State::Released,
-            (State::Reserved, Verb::Reserve) => State::Reserved,
+            (ReservationState::Reserved, Verb::Commit) if is_late => return Err(Illegal::TooLate),
+            (ReservationState::Reserved, Verb::TimeOut) if !is_late => {
+                return Err(Illegal::TooEarly);
+            }
+            (ReservationState::Reserved, Verb::Commit) => ReservationState::Committed,
+            (ReservationState::Reserved, Verb::TimeOut) => ReservationState::Terminated,
+            (ReservationState::Committed, Verb::Provision) => ReservationState::Provisioned,
+            (ReservationState::Provisioned, Verb::Activate) => ReservationState::Active,
+            (ReservationState::Provisioned | ReservationState::Active, Verb::Release) => {
+                ReservationState::Released
+            }
+            (ReservationState::Reserved, Verb::Reserve) => ReservationState::Reserved,
             (from, Verb::Extend | Verb::Shrink | Verb::Move) if !from.is_final() => from,
-            (from, Verb::Terminate) if !from.is_final() => State::Terminated,
-            (from, Verb::Fail) if !from.is_final() => State::Failed,
+            (from, Verb::Terminate) if !from.is_final() => ReservationState::Terminated,
+            (from, Verb::Fail) if !from.is_final() => ReservationState::Failed,
             _ => return Err(Illegal::Order { from, verb }),
         };
         self.state = to;
@@ -170,17 +174,17 @@ impl Reservation {
     }
 
     /// Returns the state.
-    pub const fn state(&self) -> State {
+    pub const fn state(&self) -> ReservationState {
         self.state
     }
 
     /// Returns the end of the hold, if the reservation is not committed.
     pub fn hold_till(&self) -> Option<WallTime> {
-        (self.state == State::Reserved).then_some(self.hold_till)
+        (self.state == ReservationState::Reserved).then_some(self.hold_till)
     }
 }
 
-impl State {
+impl ReservationState {
     /// All states.
     pub const ALL: [Self; 7] = [
         Self::Reserved,
@@ -244,7 +248,7 @@ impl Verb {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for ReservationState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -257,7 +261,7 @@ pub enum Illegal {
     #[error("a reservation that is {from} cannot be {}: {}", verb.participle(), advice(*from, *verb))]
     Order {
         /// State of the reservation.
-        from: State,
+        from: ReservationState,
         /// Refused operation.
         verb: Verb,
     },
@@ -282,12 +286,14 @@ pub struct BrokenJournal {
 }
 
 /// Returns the remedy for a refused operation.
-const fn advice(from: State, verb: Verb) -> &'static str {
+const fn advice(from: ReservationState, verb: Verb) -> &'static str {
     match (from, verb) {
         (from, _) if from.is_final() => "reserve again",
-        (State::Reserved | State::Committed, Verb::Release) => "terminate it instead",
-        (State::Reserved, _) => "commit it first",
-        (State::Committed, Verb::Activate) => "provision it first",
+        (ReservationState::Reserved | ReservationState::Committed, Verb::Release) => {
+            "terminate it instead"
+        }
+        (ReservationState::Reserved, _) => "commit it first",
+        (ReservationState::Committed, Verb::Activate) => "provision it first",
         _ => "this operation is done already",
     }
 }
@@ -332,7 +338,7 @@ mod tests {
         failed      . . . . . . . . . . .";
 
     /// Returns the name of the new state in the table, or a dot.
-    fn by_table(from: State, verb: Verb) -> &'static str {
+    fn by_table(from: ReservationState, verb: Verb) -> &'static str {
         let mut rows = TABLE.lines().map(str::trim);
         let row = rows.find(|row| row.starts_with(from.name())).unwrap();
         let nth = Verb::ALL.iter().position(|each| *each == verb).unwrap();
@@ -378,7 +384,10 @@ mod tests {
         let mut late = Reservation::reserve(HOLD);
         assert_eq!(late.handle(Verb::Commit, act(100)), Err(Illegal::TooLate));
         let line = late.handle_time(HOLD).unwrap();
-        assert_eq!((line.to, line.who.as_str()), (State::Terminated, "clock"));
+        assert_eq!(
+            (line.to, line.who.as_str()),
+            (ReservationState::Terminated, "clock")
+        );
     }
 
     #[test]
@@ -391,7 +400,7 @@ mod tests {
             Reservation::replay(HOLD, &swapped),
             Err(BrokenJournal { line: 1 })
         );
-        let to = State::Active;
+        let to = ReservationState::Active;
         let forged = [commit, Transition { to, ..provision }];
         assert_eq!(
             Reservation::replay(HOLD, &forged),
@@ -403,14 +412,26 @@ mod tests {
     fn refusal_names_the_remedy() {
         for (from, verb, says) in [
             (
-                State::Released,
+                ReservationState::Released,
                 Verb::Commit,
                 "a reservation that is released cannot be committed: reserve again",
             ),
-            (State::Committed, Verb::Release, "terminate it instead"),
-            (State::Reserved, Verb::Provision, "commit it first"),
-            (State::Committed, Verb::Activate, "provision it first"),
-            (State::Active, Verb::Commit, "done already"),
+            (
+                ReservationState::Committed,
+                Verb::Release,
+                "terminate it instead",
+            ),
+            (
+                ReservationState::Reserved,
+                Verb::Provision,
+                "commit it first",
+            ),
+            (
+                ReservationState::Committed,
+                Verb::Activate,
+                "provision it first",
+            ),
+            (ReservationState::Active, Verb::Commit, "done already"),
         ] {
             let text = Illegal::Order { from, verb }.to_string();
             assert!(text.contains(says), "{text}");

@@ -8,7 +8,7 @@ use lighthaul_base::seats;
 use lighthaul_daemon::allowed_keys::AllowedKeys;
 use lighthaul_daemon::serve::{Server, serve_once};
 use lighthaul_daemon::settings::{AccessPolicy, Limits, Settings};
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls;
 use lighthaul_remote::dial::load_key;
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
             "--root DIR is required: the directory to serve (--root / serves the whole host)";
         Error::new(Code::Usage, text)
     })?;
-    Ground::beneath(root).map_err(|e| Error::file(Code::Open, "cannot serve", root, &e))?;
+    FileAccess::beneath(root).map_err(|e| Error::file(Code::Open, "cannot serve", root, &e))?;
     let settings = Settings {
         address: args.listen.parse().map_err(|_| {
             let text = format!(

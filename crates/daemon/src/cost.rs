@@ -8,7 +8,7 @@ use lighthaul_files::request::FileRequest;
 use lighthaul_io::control::QueueLimit;
 use lighthaul_io::net::probe::LANES_MAX;
 use lighthaul_session::offer;
-use lighthaul_stream::message::Kind;
+use lighthaul_stream::message::StreamKind;
 use lighthaul_transfer::budget::Budget;
 
 use crate::request::Request;
@@ -113,9 +113,9 @@ impl Cost {
             Request::Probe(_) | Request::Checkup => small(64, 6 + 2 * lanes, 16 + 8 * lanes),
             Request::Stream(wanted) => {
                 let memory = match wanted.kind {
-                    Kind::Messages(_) => 64,
+                    StreamKind::Messages(_) => 64,
                     // the longest payload, and as much read in advance
-                    Kind::Objects(_) => 320,
+                    StreamKind::Objects(_) => 320,
                 };
                 small(memory, 6 + 2 * lanes, 16 + 8 * lanes)
             }

@@ -8,7 +8,7 @@ use lighthaul_session::measure::{self, MeasureRequest};
 use lighthaul_session::message::Hello;
 use lighthaul_session::topic::Topic;
 use lighthaul_stream as stream;
-use lighthaul_stream::message::Wanted;
+use lighthaul_stream::message::StreamRequest;
 use lighthaul_transfer::message::{self, Target, Way};
 use lighthaul_transfer::relay::{self, Relay};
 
@@ -40,7 +40,7 @@ pub(crate) enum Request {
         options: Options,
     },
     /// Carry a stream.
-    Stream(Wanted),
+    Stream(StreamRequest),
     /// Carry sessions of programs on a link.
     Gateway(Greeting),
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use lighthaul_files::permit::Permit;
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_session::error::{Code, Error};
 
 use crate::error::Narrowed;
@@ -131,11 +131,11 @@ impl Rights {
     }
 
     /// Opens the directory that the client sees as `/`.
-    pub fn ground(&self) -> Result<Ground, Error> {
+    pub fn access(&self) -> Result<FileAccess, Error> {
         let failed = |path: &Path, e| Error::file(Code::Open, "cannot open the root", path, &e);
-        let beneath = |path: &Path| Ground::beneath(path).map_err(|e| failed(path, e));
+        let beneath = |path: &Path| FileAccess::beneath(path).map_err(|e| failed(path, e));
         match (&self.root, &self.within) {
-            (None, None) => Ok(Ground::anywhere()),
+            (None, None) => Ok(FileAccess::anywhere()),
             (Some(path), None) | (None, Some(path)) => beneath(path),
             (Some(root), Some(path)) => beneath(root)?.within(path).map_err(|e| failed(path, e)),
         }

@@ -300,7 +300,7 @@ fn work(
         Request::Receive { target, options } => {
             let landing = TargetFolder::open(
                 &target,
-                &Arc::new(rights.ground()?),
+                &Arc::new(rights.access()?),
                 options.dry_run.is_some(),
             )?;
             agree()?;
@@ -327,9 +327,9 @@ fn work(
             Ok(Summary::default())
         }
         Request::Files(verb) => {
-            let ground = rights.ground()?;
+            let access = rights.access()?;
             let scope = Scope {
-                ground: &ground,
+                access: &access,
                 writable: !rights.read_only,
                 special: rights.special,
                 halt: &session.halt,
@@ -388,15 +388,15 @@ fn finds(
         .iter()
         .map(|path| PathBuf::from(OsStr::from_bytes(path)))
         .collect();
-    let ground = Arc::new(rights.ground()?);
+    let access = Arc::new(rights.access()?);
     if !options.listed {
-        let walk = Walk::new(ground, &paths, options.rules.clone())?;
+        let walk = Walk::new(access, &paths, options.rules.clone())?;
         return Ok(SourceEntries::from_walk(walk));
     }
     match (paths.pop(), paths.is_empty()) {
         (Some(base), true) => Ok(match names {
-            Some(names) => SourceEntries::from_list(ground, base, names, options.rules.clone()),
-            None => SourceEntries::from_receiver(ground, base),
+            Some(names) => SourceEntries::from_list(access, base, names, options.rules.clone()),
+            None => SourceEntries::from_receiver(access, base),
         }),
         _ => Err(Fault::FilesFrom.into()),
     }

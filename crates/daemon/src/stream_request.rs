@@ -5,13 +5,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use lighthaul_base::Rate;
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_session::error::Error;
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_stream as stream;
-use lighthaul_stream::message::Wanted;
+use lighthaul_stream::message::StreamRequest;
 use lighthaul_transfer::watch::Summary;
 
 use crate::error::Fault;
@@ -21,16 +21,16 @@ use crate::rights::Rights;
 pub(crate) fn serve_stream(
     session: &Session,
     door: &Role<'_>,
-    wanted: &Wanted,
+    wanted: &StreamRequest,
     hello: &Hello,
     rights: &Rights,
 ) -> Result<Summary, Error> {
     let path = PathBuf::from(OsStr::from_bytes(&wanted.path));
-    let ground = rights.ground()?;
-    if !rights.special && is_device(&ground, &path) {
+    let access = rights.access()?;
+    if !rights.special && is_device(&access, &path) {
         return Err(Fault::Device(path).into());
     }
-    let file = stream::end::open(&ground, &path, wanted.to)?;
+    let file = stream::end::open(&access, &path, wanted.to)?;
     session.say(&Message::Welcome {
         protocols: Vec::new(),
     })?;
@@ -51,8 +51,8 @@ pub(crate) fn serve_stream(
 }
 
 /// Returns true if a block or character device is at `path`.
-fn is_device(ground: &Ground, path: &Path) -> bool {
-    let found = ground.parent(path).ok().flatten();
+fn is_device(access: &FileAccess, path: &Path) -> bool {
+    let found = access.parent(path).ok().flatten();
     let kind = found.and_then(|(folder, name)| folder.look(name).ok());
     kind.is_some_and(|meta| meta.kind.is_block_device() || meta.kind.is_char_device())
 }

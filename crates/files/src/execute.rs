@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_fs::file_access::{FileAccess, Folder};
 use lighthaul_fs::folder::leaves_root;
-use lighthaul_fs::ground::{Folder, Ground};
 use lighthaul_fs::meta::Meta;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
@@ -23,7 +23,7 @@ use crate::special::special;
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {
     /// Part of the file system that can be reached.
-    pub ground: &'a Ground,
+    pub access: &'a FileAccess,
     /// True if files may be changed.
     pub writable: bool,
     /// True if devices, FIFOs and sockets may be removed.
@@ -46,7 +46,7 @@ pub fn execute(
     }
     let clock = Clock::start();
     let mut executor = Executor {
-        ground: scope.ground,
+        access: scope.access,
         special: scope.special,
         halt: scope.halt,
         say,
@@ -75,7 +75,7 @@ pub fn execute(
 }
 
 struct Executor<'a> {
-    ground: &'a Ground,
+    access: &'a FileAccess,
     special: bool,
     halt: &'a Halt,
     say: &'a mut dyn FnMut(FileReply) -> Result<(), Error>,
@@ -102,7 +102,7 @@ impl Executor<'_> {
 
     fn list(&mut self, path: &[u8], hidden: bool) -> Result<(), Error> {
         let path = Path::new(OsStr::from_bytes(path));
-        let mut folder = match self.ground.folder(path) {
+        let mut folder = match self.access.folder(path) {
             Ok(folder) => folder,
             Err(error) if error.kind() == ErrorKind::NotADirectory => return self.stat(path),
             Err(error) => return self.fail("cannot list", path, &error),
@@ -132,11 +132,11 @@ impl Executor<'_> {
 
     fn stat(&mut self, path: &Path) -> Result<(), Error> {
         let octets = path.as_os_str().as_bytes();
-        let found = match self.ground.parent(path) {
+        let found = match self.access.parent(path) {
             Ok(Some((folder, name))) => listed(&folder, name, octets),
             // the root itself, or a path of dots
             Ok(None) => self
-                .ground
+                .access
                 .folder(path)
                 .and_then(|folder| listed(&folder, OsStr::new("."), octets)),
             Err(error) => Err(error),
@@ -155,17 +155,17 @@ impl Executor<'_> {
                 break;
             }
             // a directory that cannot be created here is reported below
-            if let Ok(Some((folder, name))) = self.ground.parent(&made)
+            if let Ok(Some((folder, name))) = self.access.parent(&made)
                 && folder.make(name).is_ok()
             {
                 self.changed(folder, &made)?;
             }
         }
-        let result = match self.ground.parent(path) {
+        let result = match self.access.parent(path) {
             Ok(Some((folder, name))) => {
                 let result = folder.make(name).or_else(|error| {
                     let is_there = error.kind() == ErrorKind::AlreadyExists && parents;
-                    if is_there && self.ground.folder(path).is_ok() {
+                    if is_there && self.access.folder(path).is_ok() {
                         Ok(())
                     } else {
                         Err(error)
@@ -174,7 +174,7 @@ impl Executor<'_> {
                 self.changed(folder, path)?;
                 result
             }
-            Ok(None) if parents => self.ground.folder(path).map(|_| ()),
+            Ok(None) if parents => self.access.folder(path).map(|_| ()),
             Ok(None) => Err(ErrorKind::AlreadyExists.into()),
             Err(error) => Err(error),
         };
@@ -185,7 +185,7 @@ impl Executor<'_> {
     }
 
     fn remove(&mut self, path: &Path, recursive: bool) -> Result<(), Error> {
-        match self.ground.parent(path) {
+        match self.access.parent(path) {
             Ok(Some((folder, name))) => {
                 self.remove_from(&folder, name, path, recursive.then_some(DEPTH_MAX))?;
                 self.changed(folder, path)
@@ -416,9 +416,9 @@ mod tests {
 
     #[test]
     fn read_only_scope_rejects_changes() {
-        let ground = Ground::anywhere();
+        let access = FileAccess::anywhere();
         let scope = Scope {
-            ground: &ground,
+            access: &access,
             writable: false,
             special: false,
             halt: &Halt::default(),
@@ -450,9 +450,9 @@ mod tests {
         for name in ["a", "b", "c"] {
             std::fs::create_dir_all(top.join(name)).unwrap();
         }
-        let (ground, halt) = (Ground::anywhere(), Halt::default());
+        let (access, halt) = (FileAccess::anywhere(), Halt::default());
         let scope = Scope {
-            ground: &ground,
+            access: &access,
             writable: true,
             special: false,
             halt: &halt,

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_fs::meta::Meta;
 use lighthaul_fs::metadata::{Extras, Keep};
 use lighthaul_fs::sparse::DataRanges;
@@ -20,7 +20,7 @@ use crate::walk::Found;
 /// Iterator that completes each entry as soon as it is found.
 pub struct Inspector {
     found: Box<dyn Iterator<Item = Found> + Send>,
-    ground: Arc<Ground>,
+    access: Arc<FileAccess>,
     /// Metadata to read besides permissions and modification times; none if there is nothing to
     /// read.
     keep: Option<Keep>,
@@ -38,10 +38,10 @@ pub struct Inspector {
 }
 
 impl Inspector {
-    /// Creates an iterator over `found` in `ground`, with the directory `top` whose contents they are.
+    /// Creates an iterator over `found` in `access`, with the directory `top` whose contents they are.
     pub fn new(
         (found, top): (Box<dyn Iterator<Item = Found> + Send>, Option<&Path>),
-        ground: Arc<Ground>,
+        access: Arc<FileAccess>,
         options: &Options,
     ) -> Self {
         let keep = Keep {
@@ -51,7 +51,7 @@ impl Inspector {
         };
         let mut inspected = Self {
             found,
-            ground,
+            access,
             keep: (keep != Keep::default()).then_some(keep),
             notes: Notes::default(),
             folders: BTreeMap::new(),
@@ -92,7 +92,7 @@ impl Inspector {
 
     fn extras(&mut self, place: &Path) -> Option<Box<Extras>> {
         let keep = self.keep?;
-        let read = self.ground.inode(place).and_then(|inode| inode.read(keep));
+        let read = self.access.inode(place).and_then(|inode| inode.read(keep));
         // a file that is gone or closed by now fails when it is read
         let (extras, not_kept) = read.ok()?;
         let news = self.notes.unreported(not_kept);
@@ -127,7 +127,7 @@ impl Inspector {
     /// Returns the ranges of data in the file, or none if it has no holes or has changed since
     /// `listed`.
     fn data(&self, listed: &Meta, place: &Path) -> io::Result<Option<Vec<Span>>> {
-        let file = self.ground.file(place)?;
+        let file = self.access.file(place)?;
         let parts = DataRanges::of(&file, listed.size).list(PARTS_MAX)?;
         if file.version()? != listed.version() {
             return Ok(None);

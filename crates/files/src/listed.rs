@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 
 use crate::filter::Rules;
 use crate::list::PathList;
@@ -16,7 +16,7 @@ use crate::walk::{Found, Walk};
 /// Source of entries for a copy.
 pub struct SourceEntries {
     /// Part of the file system that holds the entries.
-    pub ground: Arc<Ground>,
+    pub access: Arc<FileAccess>,
     /// True if entries have the names of their sources; false if they are the contents of one
     /// directory.
     pub named: bool,
@@ -38,7 +38,7 @@ impl SourceEntries {
     /// Returns the entries of a walk.
     pub fn from_walk(walk: Walk) -> Self {
         Self {
-            ground: walk.ground(),
+            access: walk.access(),
             named: walk.named,
             top: walk.top(),
             from: Origin::Local(Box::new(walk)),
@@ -46,23 +46,28 @@ impl SourceEntries {
     }
 
     /// Returns the entries of the list `names`, relative to the directory `base`.
-    pub fn from_list(ground: Arc<Ground>, base: PathBuf, names: PathList, rules: Rules) -> Self {
-        let listed = ListWalk::new(Arc::clone(&ground), base, names, rules);
+    pub fn from_list(
+        access: Arc<FileAccess>,
+        base: PathBuf,
+        names: PathList,
+        rules: Rules,
+    ) -> Self {
+        let listed = ListWalk::new(Arc::clone(&access), base, names, rules);
         Self {
-            ground,
+            access,
             named: false,
             top: None,
             from: Origin::Local(Box::new(listed)),
         }
     }
 
-    /// Returns the entries of an iterator, as contents of a directory in `ground`.
+    /// Returns the entries of an iterator, as contents of a directory in `access`.
     pub fn from_entries(
-        ground: Arc<Ground>,
+        access: Arc<FileAccess>,
         found: impl Iterator<Item = Found> + Send + 'static,
     ) -> Self {
         Self {
-            ground,
+            access,
             named: false,
             top: None,
             from: Origin::Local(Box::new(found)),
@@ -70,9 +75,9 @@ impl SourceEntries {
     }
 
     /// Returns the entries of a list that the receiver sends, relative to the directory `base`.
-    pub const fn from_receiver(ground: Arc<Ground>, base: PathBuf) -> Self {
+    pub const fn from_receiver(access: Arc<FileAccess>, base: PathBuf) -> Self {
         Self {
-            ground,
+            access,
             named: false,
             top: None,
             from: Origin::Remote(base),
@@ -97,7 +102,7 @@ impl std::fmt::Debug for Origin {
 
 /// Iterator over the entries that a list names, relative to one directory. Named directories are walked.
 pub struct ListWalk {
-    ground: Arc<Ground>,
+    access: Arc<FileAccess>,
     base: PathBuf,
     names: PathList,
     /// Rules for everything but the directories above the listed paths.
@@ -111,9 +116,9 @@ pub struct ListWalk {
 
 impl ListWalk {
     /// Creates an iterator over the list `names`, relative to the directory `base`.
-    pub fn new(ground: Arc<Ground>, base: PathBuf, names: PathList, rules: Rules) -> Self {
+    pub fn new(access: Arc<FileAccess>, base: PathBuf, names: PathList, rules: Rules) -> Self {
         Self {
-            ground,
+            access,
             base,
             names,
             rules,
@@ -139,8 +144,8 @@ impl ListWalk {
             }
         }
         let place = self.base.join(OsStr::from_bytes(&name));
-        let (ground, rules) = (Arc::clone(&self.ground), self.rules.clone());
-        self.walk = Some(Walk::at(ground, place, name, rules));
+        let (access, rules) = (Arc::clone(&self.access), self.rules.clone());
+        self.walk = Some(Walk::at(access, place, name, rules));
         true
     }
 
@@ -150,8 +155,8 @@ impl ListWalk {
             return;
         }
         let place = self.base.join(OsStr::from_bytes(path));
-        let (ground, all) = (Arc::clone(&self.ground), Rules::default());
-        let first = Walk::at(ground, place, path.to_vec(), all).next();
+        let (access, all) = (Arc::clone(&self.access), Rules::default());
+        let first = Walk::at(access, place, path.to_vec(), all).next();
         if let Some(Found::Entry(entry, place, meta)) = first {
             if entry.kind == EntryKind::Folder {
                 let leave = Entry {

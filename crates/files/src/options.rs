@@ -21,6 +21,7 @@ const TRC_MAX: usize = 512 << 10;
 /// Options of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "independent options")]
+// fields: message on the wire, one for each option of a copy
 pub struct Options {
     /// Number of the copy, the same for all its attempts; none if it is attempted only once.
     pub copy: Option<[u8; 16]>,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::vec::IntoIter;
 
-use lighthaul_fs::ground::{Folder, Ground};
+use lighthaul_fs::file_access::{FileAccess, Folder};
 use lighthaul_fs::meta::Meta;
 use lighthaul_session::error::{Code, Error};
 use rustix::fs::FileType;
@@ -41,7 +41,7 @@ pub enum Found {
 /// current directories.
 #[derive(Debug)]
 pub struct Walk {
-    ground: Arc<Ground>,
+    access: Arc<FileAccess>,
     /// Remaining sources, with their paths among the entries.
     sources: IntoIter<(PathBuf, Vec<u8>)>,
     /// True if entries have the names of their sources; false if they are the contents of one
@@ -70,9 +70,9 @@ struct Level {
 
 impl Walk {
     /// Creates a walk of `place`, whose path among the entries is `path`, with `rules`.
-    pub fn at(ground: Arc<Ground>, place: PathBuf, path: Vec<u8>, rules: Rules) -> Self {
+    pub fn at(access: Arc<FileAccess>, place: PathBuf, path: Vec<u8>, rules: Rules) -> Self {
         Self {
-            ground,
+            access,
             sources: vec![(place, path)].into_iter(),
             named: false,
             rules,
@@ -81,14 +81,14 @@ impl Walk {
     }
 
     /// Creates a walk of `sources`. A directory with a slash at its end stands for its contents.
-    pub fn new(ground: Arc<Ground>, sources: &[PathBuf], rules: Rules) -> Result<Self, Error> {
+    pub fn new(access: Arc<FileAccess>, sources: &[PathBuf], rules: Rules) -> Result<Self, Error> {
         let mut names: Vec<OsString> = Vec::new();
         let mut named_sources = Vec::new();
         let mut named = true;
         for source in sources {
             let opening = |error| Error::file(Code::Open, "cannot open", source, &error);
             if source.as_os_str().as_bytes().ends_with(b"/") {
-                ground.folder(source).map_err(opening)?;
+                access.folder(source).map_err(opening)?;
                 if sources.len() > 1 {
                     let text = format!(
                         "{} names the contents of a directory, which can only be copied alone; copy it by itself, or without the slash",
@@ -100,8 +100,8 @@ impl Walk {
                 named_sources.push((source.clone(), Vec::new()));
                 continue;
             }
-            inspect(&ground, source).map_err(opening)?;
-            let name = ground.name(source).map_err(|_| {
+            inspect(&access, source).map_err(opening)?;
+            let name = access.name(source).map_err(|_| {
                 let text = format!(
                     "{0} has no name; write {0}/ to copy its contents",
                     source.display()
@@ -117,7 +117,7 @@ impl Walk {
             names.push(name);
         }
         let mut walk = Self {
-            ground,
+            access,
             sources: named_sources.into_iter(),
             named,
             rules,
@@ -125,7 +125,7 @@ impl Walk {
         };
         if !named && let Some((source, _)) = walk.sources.next() {
             let opening = |error| Error::file(Code::Open, "cannot read", &source, &error);
-            let folder = walk.ground.folder(&source).map_err(opening)?;
+            let folder = walk.access.folder(&source).map_err(opening)?;
             let meta = folder.look(OsStr::new(".")).map_err(opening)?;
             let leave = entry(Vec::new(), EntryKind::FolderEnd, &meta);
             walk.enter(folder, source.clone(), Vec::new(), Some(leave));
@@ -140,8 +140,8 @@ impl Walk {
     }
 
     /// Returns the part of the file system that is walked.
-    pub fn ground(&self) -> Arc<Ground> {
-        Arc::clone(&self.ground)
+    pub fn access(&self) -> Arc<FileAccess> {
+        Arc::clone(&self.access)
     }
 
     fn enter(&mut self, folder: Folder, place: PathBuf, path: Vec<u8>, leave: Option<Entry>) {
@@ -161,7 +161,7 @@ impl Walk {
 
     /// Returns the item at a source.
     fn source(&mut self, source: PathBuf, path: Vec<u8>) -> Found {
-        match inspect(&self.ground, &source) {
+        match inspect(&self.access, &source) {
             Ok((meta, link)) => self.found(source, path, meta, link),
             Err(error) => {
                 let error = Error::file(Code::Open, "cannot open", &source, &error);
@@ -232,7 +232,7 @@ impl Walk {
             );
             return Found::Failed(entry.path, Error::new(Code::Open, text));
         }
-        match self.ground.folder(&place) {
+        match self.access.folder(&place) {
             Ok(folder) => {
                 let leave = Entry {
                     kind: EntryKind::FolderEnd,
@@ -249,14 +249,14 @@ impl Walk {
     }
 
     /// Returns the next name in the current directory, or none at its end.
-    fn next_in(ground: &Ground, level: &mut Level) -> Result<Option<OsString>, Error> {
+    fn next_in(access: &FileAccess, level: &mut Level) -> Result<Option<OsString>, Error> {
         if level.is_over {
             return Ok(None);
         }
         let place = level.place.clone();
         let failed = |error| Error::file(Code::Open, "cannot read", &place, &error);
         if level.folder.is_none() {
-            level.folder = Some(level.reopened(ground).map_err(failed)?);
+            level.folder = Some(level.reopened(access).map_err(failed)?);
         }
         if let Some(name) = level.names.next() {
             return Ok(Some(name));
@@ -272,8 +272,8 @@ impl Walk {
 
 impl Level {
     /// Opens a directory again that was closed, and skips the names that were read.
-    fn reopened(&self, ground: &Ground) -> std::io::Result<Folder> {
-        let mut folder = ground.folder(&self.place)?;
+    fn reopened(&self, access: &FileAccess) -> std::io::Result<Folder> {
+        let mut folder = access.folder(&self.place)?;
         for _ in 0..self.reads {
             folder.names(NAMES_MAX)?;
         }
@@ -290,7 +290,7 @@ impl Iterator for Walk {
                 let (source, path) = self.sources.next()?;
                 return Some(self.source(source, path));
             };
-            match Self::next_in(&self.ground, level) {
+            match Self::next_in(&self.access, level) {
                 Ok(Some(name)) => return self.item(&name),
                 Ok(None) => {
                     let left = self.stack.pop()?;
@@ -324,9 +324,9 @@ const fn entry(path: Vec<u8>, kind: EntryKind, meta: &Meta) -> Entry {
     }
 }
 
-fn inspect(ground: &Ground, source: &Path) -> std::io::Result<(Meta, Option<OsString>)> {
-    let Some((folder, name)) = ground.parent(source)? else {
-        return Ok((ground.folder(source)?.look(OsStr::new("."))?, None));
+fn inspect(access: &FileAccess, source: &Path) -> std::io::Result<(Meta, Option<OsString>)> {
+    let Some((folder, name)) = access.parent(source)? else {
+        return Ok((access.folder(source)?.look(OsStr::new("."))?, None));
     };
     let meta = folder.look(name)?;
     let link = meta.kind == FileType::Symlink;
@@ -376,8 +376,8 @@ mod tests {
                 fs::write(folder.join(name), name).unwrap();
             }
         }
-        let ground = Arc::new(Ground::anywhere());
-        let mut walk = Walk::at(ground, top.clone(), b"top".to_vec(), Rules::default());
+        let access = Arc::new(FileAccess::anywhere());
+        let mut walk = Walk::at(access, top.clone(), b"top".to_vec(), Rules::default());
         let (mut names, mut most) = (Vec::new(), 0);
         while let Some(found) = walk.next() {
             let Found::Entry(entry, ..) = found else {

@@ -10,11 +10,11 @@ use lighthaul_io::host::durable::sync_names;
 use rustix::fs::{Advice, AtFlags, Mode, OFlags, fadvise, mkdirat, unlinkat};
 
 use crate::beneath;
-use crate::ground::{FOLDER, Folder, Ground};
+use crate::file_access::{FOLDER, FileAccess, Folder};
 
-impl Ground {
+impl FileAccess {
     /// Opens the regular file at `path` for sequential reading. Follows symbolic links that stay
-    /// within the ground.
+    /// within the allowed tree.
     pub fn read(&self, path: &Path) -> io::Result<File> {
         // Opening a pipe without a writer must not block.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;

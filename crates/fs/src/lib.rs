@@ -1,6 +1,6 @@
 //! Floor 3: files and their file systems.
 //!
-//! - [`ground`]: part of the file system that a user may access; [`disk`]: files beneath a root, [`device`]: read from their device
+//! - [`file_access`]: part of the file system that a user may access; [`disk`]: files beneath a root, [`device`]: read from their device
 //! - [`folder`]: operations on open directories; [`meta`]: attributes of an entry; [`version`]: versions of a file
 //! - [`metadata`]: owners, times, extended attributes; [`sparse`]: holes; [`name_rules`]: names; [`space`]: free space
 //! - [`disk_rate`]: rates of a disk; [`watched_file`]: files that people edit
@@ -10,8 +10,8 @@
 pub mod device;
 pub mod disk;
 pub mod disk_rate;
+pub mod file_access;
 pub mod folder;
-pub mod ground;
 pub mod meta;
 pub mod metadata;
 pub mod name_rules;

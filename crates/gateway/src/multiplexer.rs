@@ -16,7 +16,7 @@ use lighthaul_io::error::Error;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::{Watch, wait};
 use lighthaul_slabs::receiver::Whole;
-use lighthaul_slabs::sender::Part;
+use lighthaul_slabs::sender::RecordPages;
 use lighthaul_slabs::{Event, Link, SessionId};
 use socket2::Socket;
 use tracing::{debug, warn};
@@ -347,7 +347,7 @@ impl Multiplexer {
 
     /// Passes a complete record to its program, if its checksum is right.
     fn take(&mut self, link: &mut Link, whole: &Whole) {
-        let Part { record, pages } = &whole.part;
+        let RecordPages { record, pages } = &whole.part;
         let count = pages.end - pages.start;
         let mut pool = self.pool.borrow_mut();
         let collected = pool.collect(pages.clone(), record.len);
@@ -382,7 +382,7 @@ impl Multiplexer {
     }
 
     /// Frees the pages of which the other gateway has custody.
-    fn release_pages(&mut self, parts: &[Part]) {
+    fn release_pages(&mut self, parts: &[RecordPages]) {
         let mut pool = self.pool.borrow_mut();
         let ranges = parts.iter().map(|part| part.pages.clone());
         ranges

@@ -28,7 +28,7 @@ enum End {
     /// The source has reached its end.
     Read,
     /// All bytes are written, and the destination has seen the end.
-    Told,
+    Forwarded,
 }
 
 impl SplicePipe {
@@ -49,7 +49,7 @@ impl SplicePipe {
 
     /// Returns true if the destination has seen the end.
     pub(crate) fn is_over(&self) -> bool {
-        self.end == End::Told
+        self.end == End::Forwarded
     }
 
     /// Passes bytes for one turn. Returns their number, and true if there may be more.
@@ -96,7 +96,7 @@ impl SplicePipe {
 
     fn finish(&mut self, to: &Socket) -> io::Result<()> {
         if self.end == End::Read && self.held == 0 {
-            self.end = End::Told;
+            self.end = End::Forwarded;
             to.shutdown(Shutdown::Write)?;
         }
         Ok(())

@@ -12,6 +12,7 @@ use crate::quota::Quota;
 
 /// Counters and state of a link.
 #[derive(Debug, Default)]
+// fields: one for each counter that threads share without a lock
 pub struct Status {
     sessions: AtomicUsize,
     sessions_ended: AtomicU64,
@@ -46,6 +47,7 @@ pub struct Status {
 
 /// Counters at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+// fields: one for each counter of the metrics
 pub struct LinkSnapshot {
     /// Current sessions.
     pub sessions: u64,

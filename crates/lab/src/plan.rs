@@ -66,6 +66,7 @@ pub struct Mark {
 
 /// Transfer of one point of a curve, to be simulated or emulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+// fields: one for each parameter of a figure
 pub struct Case {
     /// Size of the object, in bytes.
     pub object_len: u64,

@@ -20,7 +20,7 @@ use lighthaul_booking_client::json::{FlowAt, NewReservation, Timestamp};
 use lighthaul_calendar::Topology;
 use lighthaul_circuit::circuit::CircuitId;
 use lighthaul_circuit::driver::{Capabilities, Driver, InstalledCircuit};
-use lighthaul_circuit::reservation::State;
+use lighthaul_circuit::reservation::ReservationState;
 use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_scheduler::circuits::{Circuits, with_device_limits};
@@ -33,11 +33,11 @@ fn circuit_exists_as_long_as_its_reservation() {
     let id = books.reserve(&ada(), &wanted(600, 5000), None).unwrap().id;
     assert_eq!(
         books.get(&ada(), id).unwrap().state,
-        State::Provisioned,
+        ReservationState::Provisioned,
         "a reservation with packets is active"
     );
     update_until(&circuits, || {
-        books.get(&ada(), id).unwrap().state == State::Active
+        books.get(&ada(), id).unwrap().state == ReservationState::Active
     });
     assert_eq!(
         device.circuits()[&CircuitId(id)].rate,
@@ -66,7 +66,7 @@ fn failed_device_fails_its_reservation_and_frees_the_link() {
         books.get(&ada(), id).unwrap().state.is_final()
     });
     let failed = books.get(&ada(), id).unwrap();
-    assert_eq!(failed.state, State::Failed);
+    assert_eq!(failed.state, ReservationState::Failed);
     assert!(failed.failure.unwrap().contains("call failed"));
     let next = books.quote(&ben(), &all_for(1)).unwrap();
     assert!(
@@ -97,10 +97,13 @@ fn overlapping_packets_are_refused_with_a_remedy() {
     }
     let beside = books.reserve(&ben(), &slow(5001), None).unwrap();
     update_until(&circuits, || {
-        books.get(&ben(), beside.id).unwrap().state == State::Active
+        books.get(&ben(), beside.id).unwrap().state == ReservationState::Active
     });
     for (principal, id) in [(ada(), first.id), (ben(), beside.id)] {
-        assert_eq!(books.get(&principal, id).unwrap().state, State::Active);
+        assert_eq!(
+            books.get(&principal, id).unwrap().state,
+            ReservationState::Active
+        );
     }
 }
 
@@ -169,10 +172,10 @@ fn circuits_follow_the_clock_of_the_host_when_it_is_set() {
         ahead.store(offset, Ordering::Relaxed);
         let id = books.reserve(&ada(), &wanted(60, 5000), None).unwrap().id;
         update_until(&circuits, || {
-            books.get(&ada(), id).unwrap().state == State::Active
+            books.get(&ada(), id).unwrap().state == ReservationState::Active
         });
         let state = books.get(&ada(), id).unwrap().state;
-        assert_eq!(state, State::Active, "{offset}");
+        assert_eq!(state, ReservationState::Active, "{offset}");
         books.release(&ada(), id, "").unwrap();
         update_until(&circuits, || device.circuits().is_empty());
     }

@@ -25,7 +25,7 @@ use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::controller::{Controller, Event, Work};
 use lighthaul_circuit::driver::{Capabilities, Change, Driver};
 use lighthaul_circuit::flow::Flow;
-use lighthaul_circuit::reservation::State;
+use lighthaul_circuit::reservation::ReservationState;
 use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_scheduler::circuits::{CircuitDevices, CircuitUpdater, with_device_limits};
@@ -320,7 +320,7 @@ impl Scene {
                 .iter()
                 .find(|step| step.from.0 + guard <= now && now < step.till.0);
             // a committed reservation with a current step must be active, whatever state it is stuck in
-            let is_wanted = one.state != State::Reserved;
+            let is_wanted = one.state != ReservationState::Reserved;
             // a recent change may wait for a decrease of another circuit
             let is_settled = one.changed.0 + guard <= now;
             let Some(step) = step.filter(|_| is_wanted && is_settled) else {
@@ -335,7 +335,7 @@ impl Scene {
                 Timestamp(now),
                 self.updater.devices().circuits()
             );
-            assert_eq!(one.state, State::Active, "seed {}", self.seed);
+            assert_eq!(one.state, ReservationState::Active, "seed {}", self.seed);
             outcomes.provisioned += 1;
         }
     }

@@ -43,6 +43,23 @@ pub struct Settings {
     pub topology: PathBuf,
     /// Capacity of links for which the topology has none.
     pub link_capacity: Option<Rate>,
+    /// Reservations: their store and their limits.
+    pub books: BookSettings,
+    /// Interfaces of this host that carry circuits, with their rates.
+    pub interfaces: Vec<(String, Rate)>,
+    /// Devices that carry circuits, with their driver programs.
+    pub devices: Vec<(String, PathBuf)>,
+    /// REST interface.
+    pub rest: RestSettings,
+    /// Private key of this host.
+    pub key: Identity,
+    /// Credentials of clients.
+    pub access: Access,
+}
+
+/// Store and limits of reservations.
+#[derive(Debug)]
+pub struct BookSettings {
     /// File or `PostgreSQL` URL of the books, in place of the default.
     pub store: Option<String>,
     /// True to accept a store that was restored from a backup.
@@ -55,10 +72,11 @@ pub struct Settings {
     pub hold: Duration,
     /// Maximum time from now to the end of a reservation.
     pub horizon: Duration,
-    /// Interfaces of this host that carry circuits, with their rates.
-    pub interfaces: Vec<(String, Rate)>,
-    /// Devices that carry circuits, with their driver programs.
-    pub devices: Vec<(String, PathBuf)>,
+}
+
+/// Address, certificate and limits of the REST interface.
+#[derive(Debug)]
+pub struct RestSettings {
     /// Address to listen on.
     pub listen: SocketAddr,
     /// URL at which other instances reach this one, in place of its address.
@@ -67,10 +85,6 @@ pub struct Settings {
     pub certificate: ServerCertificate,
     /// True to serve without TLS to other hosts.
     pub insecure: bool,
-    /// Private key of this host.
-    pub key: Identity,
-    /// Credentials of clients.
-    pub access: Access,
     /// Limit of searches for a path in a second.
     pub requests_per_second: u32,
     /// Limits of connections.
@@ -112,13 +126,13 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
         Some(circuits.map_err(failed)?)
     };
     let server = ServerSettings {
-        listen: settings.listen,
-        certificate: settings.certificate.clone(),
-        insecure: settings.insecure,
+        listen: settings.rest.listen,
+        certificate: settings.rest.certificate.clone(),
+        insecure: settings.rest.insecure,
         authenticator: authenticator(&settings.access)?,
         books,
-        requests_per_second: settings.requests_per_second,
-        limits: settings.limits,
+        requests_per_second: settings.rest.requests_per_second,
+        limits: settings.rest.limits,
         peers: peers(key),
         circuits,
     };
@@ -126,7 +140,7 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
     let address = server.address().map_err(|e| failed(e.into()))?;
     let scheme = scheme(settings);
     info!("booking at {scheme}://{address}, described at {scheme}://{address}/openapi.json");
-    if matches!(settings.certificate, ServerCertificate::SelfSigned(_)) {
+    if matches!(settings.rest.certificate, ServerCertificate::SelfSigned(_)) {
         info!("this host's key is {key}; clients accept it with `lighthaul trust {address} {key}`");
     }
     // without a service manager the notification has no receiver
@@ -137,7 +151,8 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
 /// Refuses port 0 if other instances share the store, since they could not find this one. Two instances on one host would
 /// also share the file with the position of the store.
 fn check_address(settings: &Settings) -> Result<(), Error> {
-    if server(settings).is_none() || settings.url.is_some() || settings.listen.port() != 0 {
+    if server(settings).is_none() || settings.rest.url.is_some() || settings.rest.listen.port() != 0
+    {
         return Ok(());
     }
     let text = "other instances with this store cannot find this one at port 0: give --listen a port, or --url the address \
@@ -151,7 +166,7 @@ fn store(settings: &Settings) -> Result<Box<dyn Store>, Error> {
         let store = Postgres::open(server, &url(settings));
         return Ok(Box::new(store.map_err(failed)?));
     }
-    let path = match &settings.store {
+    let path = match &settings.books.store {
         Some(place) => named(place)?,
         None => usual()?,
     };
@@ -160,14 +175,14 @@ fn store(settings: &Settings) -> Result<Box<dyn Store>, Error> {
 
 /// Returns the `PostgreSQL` server of the store, if it has one.
 fn server(settings: &Settings) -> Option<&str> {
-    let place = settings.store.as_deref();
+    let place = settings.books.store.as_deref();
     place.filter(|place| place.starts_with("postgres"))
 }
 
 /// Returns the URL at which other schedulers reach this one.
 fn url(settings: &Settings) -> String {
-    let here = || format!("{}://{}", scheme(settings), settings.listen);
-    settings.url.clone().unwrap_or_else(here)
+    let here = || format!("{}://{}", scheme(settings), settings.rest.listen);
+    settings.rest.url.clone().unwrap_or_else(here)
 }
 
 /// Returns the path of the file with the position of the store. It is beside a file store, or in this host's directory by
@@ -176,6 +191,7 @@ fn seen(settings: &Settings) -> PathBuf {
     let server = server(settings);
     let Some(server) = server else {
         let books = settings
+            .books
             .store
             .as_ref()
             .map_or_else(paths::books, PathBuf::from);
@@ -252,10 +268,10 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Returns the configuration of the books, and the policy file to watch.
 fn config(settings: &Settings) -> Result<(Config, Option<PolicyFile>), Error> {
     let usual = Policy {
-        quota: settings.quota,
+        quota: settings.books.quota,
         ..Policy::default()
     };
-    let (watch, policies) = if let Some(path) = &settings.policy {
+    let (watch, policies) = if let Some(path) = &settings.books.policy {
         let (watch, policies) = PolicyFile::open(path, usual).map_err(failed)?;
         (Some(watch), policies)
     } else {
@@ -266,14 +282,14 @@ fn config(settings: &Settings) -> Result<(Config, Option<PolicyFile>), Error> {
         (None, policies)
     };
     let mut config = Config {
-        hold: settings.hold,
+        hold: settings.books.hold,
         policy: policies.default,
         policies: policies.listed,
         position_file: Some(seen(settings)),
-        accept_restored: settings.accept_restored,
+        accept_restored: settings.books.accept_restored,
         ..Config::default()
     };
-    config.calendar.horizon = settings.horizon;
+    config.calendar.horizon = settings.books.horizon;
     Ok((config, watch))
 }
 
@@ -293,7 +309,7 @@ fn follow(mut policies: PolicyFile, books: Arc<Books>) -> Result<(), Error> {
 
 /// Returns the scheme of this scheduler's URL.
 const fn scheme(settings: &Settings) -> &'static str {
-    match settings.certificate {
+    match settings.rest.certificate {
         ServerCertificate::Plain => "http",
         ServerCertificate::SelfSigned(_) | ServerCertificate::Files { .. } => "https",
     }
@@ -381,28 +397,32 @@ mod tests {
         Settings {
             topology: "t".into(),
             link_capacity: None,
-            store: Some(store.to_owned()),
-            accept_restored: false,
-            policy: None,
-            quota: Quota::default(),
-            hold: Duration::from_mins(1),
-            horizon: Duration::from_hours(1),
+            books: BookSettings {
+                store: Some(store.to_owned()),
+                accept_restored: false,
+                policy: None,
+                quota: Quota::default(),
+                hold: Duration::from_mins(1),
+                horizon: Duration::from_hours(1),
+            },
             interfaces: Vec::new(),
             devices: Vec::new(),
-            listen: listen.parse().unwrap(),
-            url: url.map(str::to_owned),
-            certificate: ServerCertificate::Files {
-                chain: PathBuf::new(),
-                key: PathBuf::new(),
+            rest: RestSettings {
+                listen: listen.parse().unwrap(),
+                url: url.map(str::to_owned),
+                certificate: ServerCertificate::Files {
+                    chain: PathBuf::new(),
+                    key: PathBuf::new(),
+                },
+                insecure: false,
+                requests_per_second: 1,
+                limits: Limits::default(),
             },
-            insecure: false,
             key: Identity::generate(),
             access: Access {
                 tokens: PathBuf::new(),
                 issuer: None,
             },
-            requests_per_second: 1,
-            limits: Limits::default(),
         }
     }
 

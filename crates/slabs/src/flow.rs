@@ -10,6 +10,7 @@ use super::{Config, PeerMisbehaved};
 
 /// Data of a session that waits to be sent, and windows of both directions.
 #[derive(Debug)]
+// fields: state of one machine, which each event reads and changes
 pub struct Flow {
     /// First slabs (outgoing, incoming) whose records belong to this session. Earlier ones belong to a session that
     /// had the same ID.

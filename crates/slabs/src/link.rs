@@ -15,12 +15,13 @@ use super::flow::Flow;
 use super::form::{Plan, SlabFormer, Slot};
 use super::message_queue::MessageQueue;
 use super::receiver::{Receiver, Whole};
-use super::sender::{Part, Sender};
+use super::sender::{RecordPages, Sender};
 use super::wire::{Control, Record, SessionId};
 use super::{Config, PeerMisbehaved};
 
 /// One side of a link.
 #[derive(Debug)]
+// fields: state of one machine, which each event reads and changes
 pub struct Link {
     config: Config,
     sender: Sender,
@@ -67,7 +68,7 @@ pub enum Event {
     /// All bytes of a record have arrived. The owner must check them and call [`Link::judge`].
     Whole(Whole),
     /// The peer has taken custody of these records, and their pages are free.
-    Kept(Vec<Part>),
+    Kept(Vec<RecordPages>),
     /// The peer has enlarged the window of a session.
     Widened(SessionId),
     /// A slab can be formed.
@@ -248,7 +249,7 @@ impl Link {
                 end: run.end,
             };
             let till = page + run.lens.len() as u64;
-            parts.push(Part {
+            parts.push(RecordPages {
                 record,
                 pages: page..till,
             });
@@ -408,7 +409,7 @@ impl Link {
 
     fn handle_verdict(&mut self, slab: u64, bad: &[u32]) -> Result<(), PeerMisbehaved> {
         let parts = self.sender.handle_verdict(slab, bad)?;
-        for Part { record, .. } in &parts {
+        for RecordPages { record, .. } in &parts {
             if let Some(flow) = self.flows.get_mut(&record.session) {
                 flow.kept(slab, record);
                 self.former.update(record.session, Some(flow));

@@ -12,12 +12,13 @@ use lighthaul_base::{Instant, Span};
 use lighthaul_parts::LossList;
 
 use super::config::{PAGE_PACKETS, PAGES_MAX};
-use super::sender::Part;
+use super::sender::RecordPages;
 use super::wire::{NUMBERS, Packet, RANGES_MAX, Record};
 use super::{Config, PeerMisbehaved};
 
 /// State machine of the receiving side. It places packets, detects losses, and reports complete records.
 #[derive(Debug)]
+// fields: state of one machine, which each event reads and changes
 pub struct Receiver {
     config: Config,
     /// Number of the first entry of `pages`.
@@ -66,7 +67,7 @@ struct Known {
 
 #[derive(Debug)]
 struct Slab {
-    parts: Vec<Part>,
+    parts: Vec<RecordPages>,
     /// Number of incomplete pages of each record.
     missing: Vec<u32>,
     /// Number of records that are not in custody.
@@ -89,7 +90,7 @@ pub struct Whole {
     /// Index of the record in the slab.
     pub nth: u32,
     /// Record and its pages.
-    pub part: Part,
+    pub part: RecordPages,
 }
 
 impl Receiver {
@@ -217,7 +218,7 @@ impl Receiver {
             if page > self.granted {
                 return Err(wrong);
             }
-            parts.push(Part {
+            parts.push(RecordPages {
                 record,
                 pages: from..page,
             });
@@ -228,7 +229,7 @@ impl Receiver {
             .map(|part| (part.pages.end - part.pages.start) as u32)
             .collect();
         let left = parts.len() as u32;
-        let announced: Vec<Part> = parts.clone();
+        let announced: Vec<RecordPages> = parts.clone();
         self.slabs.insert(
             slab,
             Slab {
@@ -391,7 +392,7 @@ impl Receiver {
         Some(&mut self.pages[nth]).filter(|page| !page.kept)
     }
 
-    fn announce(&mut self, slab: u64, nth: u32, part: &Part, whole: &mut impl FnMut(Whole)) {
+    fn announce(&mut self, slab: u64, nth: u32, part: &RecordPages, whole: &mut impl FnMut(Whole)) {
         let mut left = part.record.len;
         for page in part.pages.clone() {
             let len = left.min(self.config.page_len());

@@ -21,6 +21,7 @@ use super::{Config, PeerMisbehaved};
 
 /// State machine of the sending side. It sends pages at the channel's rate, and resends lost packets.
 #[derive(Debug)]
+// fields: state of one machine, which each event reads and changes
 pub struct Sender {
     config: Config,
     /// Pacing along the channel's vector, or `None` for an unpaced channel.
@@ -52,7 +53,7 @@ pub struct Sender {
 
 #[derive(Debug)]
 struct Slab {
-    records: Vec<Part>,
+    records: Vec<RecordPages>,
     pages: Range<u64>,
     urgent: bool,
     kept: bool,
@@ -60,7 +61,7 @@ struct Slab {
 
 /// Record of a slab and its pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct RecordPages {
     /// Record.
     pub record: Record,
     /// Page numbers.
@@ -160,7 +161,7 @@ impl Sender {
     }
 
     /// Queues a slab of these records, with the lengths of their pages.
-    pub fn launch(&mut self, parts: Vec<Part>, lens: &[u32], urgent: bool) {
+    pub fn launch(&mut self, parts: Vec<RecordPages>, lens: &[u32], urgent: bool) {
         let queue = if urgent {
             &mut self.urgent
         } else {
@@ -216,7 +217,11 @@ impl Sender {
 
     /// Handles a verdict on a slab: custody if `bad` is empty, or the records to be resent. Returns the records that
     /// need no longer be kept.
-    pub fn handle_verdict(&mut self, slab: u64, bad: &[u32]) -> Result<Vec<Part>, PeerMisbehaved> {
+    pub fn handle_verdict(
+        &mut self,
+        slab: u64,
+        bad: &[u32],
+    ) -> Result<Vec<RecordPages>, PeerMisbehaved> {
         let missing = PeerMisbehaved::UnsentSlab(slab);
         let nth = slab.checked_sub(self.first_slab).ok_or(missing)?;
         let nth = usize::try_from(nth).map_err(|_| missing)?;
@@ -257,7 +262,7 @@ impl Sender {
         !pages.is_empty() && queue.front().is_some_and(is_before)
     }
 
-    fn let_go(&mut self, parts: &[Part]) {
+    fn let_go(&mut self, parts: &[RecordPages]) {
         for page in parts.iter().flat_map(|part| part.pages.clone()) {
             self.pages[(page - self.first) as usize] = None;
         }
@@ -427,7 +432,7 @@ mod tests {
             crc: 0,
             end: None,
         };
-        let part = Part {
+        let part = RecordPages {
             record,
             pages: 0..2,
         };
@@ -458,7 +463,7 @@ mod tests {
     fn record_can_be_rejected_once_sent() {
         let early = Err(PeerMisbehaved::UnsentSlab(0));
         let mut sender = sender(0);
-        let record = |pages: Range<u64>| Part {
+        let record = |pages: Range<u64>| RecordPages {
             pages,
             ..sender.slabs[0].records[0].clone()
         };
@@ -503,7 +508,7 @@ mod tests {
             crc: 0,
             end: None,
         };
-        let part = Part {
+        let part = RecordPages {
             record,
             pages: 0..lens.len() as u64,
         };
@@ -555,7 +560,7 @@ mod tests {
             assert!(sender.is_hungry());
             let pages = 0..0;
             let record = sent(&[1], None).slabs[0].records[0].record;
-            sender.launch([Part { record, pages }].into(), lens, false);
+            sender.launch([RecordPages { record, pages }].into(), lens, false);
             sender.is_hungry()
         };
         assert!(hungry(&[1999], "0s-1s 8Mb/s"));

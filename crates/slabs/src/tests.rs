@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::config::{EXAMPLE, PAGE_PACKETS};
 use super::receiver::Whole;
-use super::sender::Part;
+use super::sender::RecordPages;
 use super::wire::Packet;
 use super::{Config, PeerMisbehaved, Receiver, Record, Sender, SessionId};
 
@@ -43,7 +43,7 @@ struct Ours {
 }
 
 struct Launched {
-    parts: Vec<Part>,
+    parts: Vec<RecordPages>,
     kept: bool,
 }
 
@@ -103,7 +103,7 @@ impl Ours {
                 end: None,
             };
             let pages = from..from + pages;
-            parts.push(Part { record, pages });
+            parts.push(RecordPages { record, pages });
         }
         for (page, len) in (first..).zip(&lens) {
             self.held.insert(page, *len);
@@ -265,7 +265,7 @@ struct Theirs {
     machine: Receiver,
     config: Config,
     came: BTreeSet<u64>,
-    slabs: Vec<Vec<Part>>,
+    slabs: Vec<Vec<RecordPages>>,
     next_page: u64,
     /// Records that are whole, and those in custody.
     whole: BTreeSet<(u64, u32)>,
@@ -309,7 +309,7 @@ impl Theirs {
         }
     }
 
-    fn packets(&self, part: &Part) -> impl Iterator<Item = u64> + use<> {
+    fn packets(&self, part: &RecordPages) -> impl Iterator<Item = u64> + use<> {
         let first = part.pages.start * PAGE_PACKETS;
         // all pages of a record are full but the last
         first..first + u64::from(part.record.len.div_ceil(self.config.packet_len))
@@ -342,7 +342,7 @@ impl Theirs {
                     page += u64::from(record.len.div_ceil(self.config.page_len()));
                     let record = *record;
                     let pages = from..page;
-                    Part { record, pages }
+                    RecordPages { record, pages }
                 });
                 self.slabs.push(parts.collect());
                 self.next_page = page;
@@ -467,7 +467,7 @@ impl Theirs {
             u64::from(self.config.pages_max).saturating_sub(used)
         );
         assert_eq!(machine.next_slab(), self.slabs.len() as u64);
-        let is_open = |(slab, parts): &(u64, &Vec<Part>)| {
+        let is_open = |(slab, parts): &(u64, &Vec<RecordPages>)| {
             (0..parts.len() as u32).any(|nth| !self.taken.contains(&(*slab, nth)))
         };
         let open = (0..).zip(&self.slabs).filter(is_open).count();

@@ -6,19 +6,19 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_session::error::{Code, Error};
 use rustix::io::Errno;
 
 /// Opens the pipe or file at `path` to write or read. Waits for the reader of a pipe.
-pub fn open(ground: &Ground, path: &Path, write: bool) -> Result<File, Error> {
+pub fn open(access: &FileAccess, path: &Path, write: bool) -> Result<File, Error> {
     let clock = Clock::start();
     loop {
         let opened = if write {
-            ground.open_stream_target(path)
+            access.open_stream_target(path)
         } else {
-            ground.open_stream_source(path)
+            access.open_stream_source(path)
         };
         match opened {
             Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {

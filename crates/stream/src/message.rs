@@ -15,7 +15,7 @@ const PATH_MAX: usize = 4096;
 
 /// Stream that a client requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct StreamRequest {
     /// Path of the pipe or file at the server.
     #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
     pub path: Vec<u8>,
@@ -24,12 +24,12 @@ pub struct Wanted {
     /// Framing at both ends.
     pub frames: Frames,
     /// Kind of the stream.
-    pub kind: Kind,
+    pub kind: StreamKind,
 }
 
 /// Kinds of streams.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
+pub enum StreamKind {
     /// Stream of messages.
     Messages(Messages),
     /// Stream of objects.
@@ -93,7 +93,7 @@ pub enum Message {
 
 impl Topic for Message {
     const NUMBER: u8 = 3;
-    type Request = Wanted;
+    type Request = StreamRequest;
 }
 
 /// Objects that are sent together.

@@ -9,13 +9,13 @@ use lighthaul_session::fault::PeerFault;
 use lighthaul_session::offer::Offer;
 use lighthaul_session::session::Session;
 
-use crate::message::{Message, Wanted};
+use crate::message::{Message, StreamRequest};
 
 /// Stream for which both sides are ready.
 #[derive(Debug)]
 pub(crate) struct Ready<'a> {
     pub(crate) session: &'a Session,
-    pub(crate) wanted: &'a Wanted,
+    pub(crate) wanted: &'a StreamRequest,
     pub(crate) offer: Offer,
     pub(crate) plain: bool,
     /// Most bytes of a message.

@@ -15,7 +15,7 @@ use lighthaul_session::protocol::Protocol;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 
-use crate::message::{Kind, Message, Report, Wanted};
+use crate::message::{Message, Report, StreamKind, StreamRequest};
 use crate::ready::{Ready, hear, out_of_turn};
 use crate::{messages, objects};
 
@@ -32,7 +32,7 @@ pub struct Settings {
 pub fn send(
     session: &Session,
     role: &Role<'_>,
-    wanted: &Wanted,
+    wanted: &StreamRequest,
     file: File,
     settings: Settings,
 ) -> Result<Report, Error> {
@@ -76,7 +76,7 @@ pub fn send(
 /// Sends with the parameters that [`send`] announced.
 fn send_from(
     file: File,
-    (session, wanted): (&Session, &Wanted),
+    (session, wanted): (&Session, &StreamRequest),
     (path, offer, message_len): (Path, Offer, u32),
     settings: Settings,
 ) -> Result<Report, Error> {
@@ -91,8 +91,8 @@ fn send_from(
         lane: the_lane(session, &offer, path)?,
     };
     let offered = match &wanted.kind {
-        Kind::Messages(how) => messages::send(ready, how, file)?,
-        Kind::Objects(how) => objects::send(ready, how, file)?,
+        StreamKind::Messages(how) => messages::send(ready, how, file)?,
+        StreamKind::Objects(how) => objects::send(ready, how, file)?,
     };
     let Message::Report(report) = hear(session)? else {
         return Err(out_of_turn());
@@ -107,7 +107,7 @@ fn send_from(
 pub fn receive(
     session: &Session,
     role: &Role<'_>,
-    wanted: &Wanted,
+    wanted: &StreamRequest,
     file: File,
     settings: Settings,
 ) -> Result<Report, Error> {
@@ -134,7 +134,7 @@ pub fn receive(
 /// Receives with the parameters that [`receive`] was offered.
 fn receive_into(
     file: File,
-    (session, wanted): (&Session, &Wanted),
+    (session, wanted): (&Session, &StreamRequest),
     (path, offer, message_len): (Path, Offer, u32),
     settings: Settings,
 ) -> Result<Report, Error> {
@@ -149,8 +149,8 @@ fn receive_into(
         lane: the_lane(session, &offer, path)?,
     };
     let report = match &wanted.kind {
-        Kind::Messages(how) => messages::receive(ready, how, file)?,
-        Kind::Objects(how) => objects::receive(ready, how, file)?,
+        StreamKind::Messages(how) => messages::receive(ready, how, file)?,
+        StreamKind::Objects(how) => objects::receive(ready, how, file)?,
     };
     session.say(&Message::Report(report))?;
     session.control.flush(FAREWELL);

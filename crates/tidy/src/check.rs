@@ -5,7 +5,8 @@ use std::path::Path;
 use crate::fault::Fault;
 use crate::sources::Sources;
 use crate::{
-    circles, floors, fuzz, glossary, links, maps, mutants, names, prose, sizes, skips, words,
+    circles, fields, floors, fuzz, glossary, links, maps, mutants, names, prose, sizes, skips,
+    words,
 };
 
 /// Prints all faults. Fails if there is one that must be fixed.
@@ -28,6 +29,7 @@ pub fn run(root: &Path) -> Result<(), String> {
 fn check(sources: &Sources) -> Vec<Fault> {
     let rules = [
         circles::check,
+        fields::check,
         floors::check,
         fuzz::check,
         glossary::check,

@@ -3,7 +3,7 @@
 //! - `check`: all rules; `sources`: files to check; `fault`: results
 //! - `floors`: dependencies of crates; `circles`: files that use each other; `maps`: `lib.rs` and `mod.rs` define no items
 //! - `modules`: modules of a crate; `code`: names in a file; `tokens`: tokens of code
-//! - `sizes`: long files and crates; `names`: empty names; `words`: banned synonyms
+//! - `sizes`: long files and crates; `fields`: structs with many fields; `names`: empty names; `words`: banned synonyms
 //! - `prose`: wording of comments, help and messages; `phrases`: literals and cells of tables
 //! - `links`: targets of links; `fuzz`: fuzz targets of decoders, which `decoder` detects
 //! - `skips`: skipped tests that are not recorded; `glossary`: number of terms
@@ -16,6 +16,7 @@ mod circles;
 mod code;
 mod decoder;
 mod fault;
+mod fields;
 mod floors;
 mod fuzz;
 mod glossary;

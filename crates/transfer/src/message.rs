@@ -127,14 +127,14 @@ pub enum Listing {
     /// Page of paths; an empty page ends the list.
     Paths(#[serde(deserialize_with = "bounded::rows::<NAMES_MAX, PATH_MAX, _>")] Page),
     /// Ranges of the next entries that the receiver wants.
-    Wanted(Wanted),
+    Wanted(WantedFiles),
     /// Result of comparing a held range.
     Compared(Compared),
 }
 
 /// Files that the receiver wants of the next entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct WantedFiles {
     /// Number of entries that this message covers.
     pub entries: u64,
     /// Wanted files, in the order of their numbers.
@@ -301,7 +301,7 @@ impl Message {
     }
 }
 
-impl Wanted {
+impl WantedFiles {
     /// Splits the message into parts of limited size. `first` is the number of the first entry.
     pub fn parts(self, first: u64) -> impl Iterator<Item = Self> {
         let till = first + self.entries;
@@ -568,7 +568,7 @@ mod tests {
             held: Vec::new(),
             digest: digest::DigestKind::default(),
         };
-        let wanted = Wanted {
+        let wanted = WantedFiles {
             entries: 400,
             files: (0..100).map(|nth| file(1003 + 3 * nth)).collect(),
         };
@@ -580,7 +580,7 @@ mod tests {
             assert!(Listing::Wanted(part).encode().len() <= MESSAGE_MAX);
         }
         assert_eq!((next, files), (1400, 100));
-        let none = Wanted {
+        let none = WantedFiles {
             entries: 5,
             files: Vec::new(),
         };

@@ -18,7 +18,7 @@ use lighthaul_files::manifest::{Entry, EntryKind, Linked, pack};
 use lighthaul_files::object::Piece;
 use lighthaul_files::options::Options;
 use lighthaul_files::walk::Walk;
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::path::explore;
@@ -230,8 +230,8 @@ fn sender_accepts_any_number_of_progress_reports() {
         stay(&liar);
         Ok::<_, Error>(())
     });
-    let ground = Arc::new(Ground::anywhere());
-    let walk = Walk::new(ground, &[source], Rules::default()).unwrap();
+    let access = Arc::new(FileAccess::anywhere());
+    let walk = Walk::new(access, &[source], Rules::default()).unwrap();
     let settings = send::Settings {
         plain: true,
         theirs: protocol::names(),
@@ -260,7 +260,8 @@ fn hear(
         path: folder.as_os_str().as_encoded_bytes().to_vec(),
         into: true,
     };
-    let target_folder = TargetFolder::open(&target, &Arc::new(Ground::anywhere()), false).unwrap();
+    let target_folder =
+        TargetFolder::open(&target, &Arc::new(FileAccess::anywhere()), false).unwrap();
     let [honest, liar] = sessions();
     let liar = std::thread::spawn(move || {
         let list = liar.control.open(LIST)?;

@@ -17,7 +17,7 @@ use lighthaul_files::filter::Rules;
 use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
 use lighthaul_files::walk::Walk;
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::control::Frame;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::join::join;
@@ -145,7 +145,8 @@ fn start_to_take(
         path: folder("target").into_os_string().into_encoded_bytes(),
         into: true,
     };
-    let target_folder = TargetFolder::open(&target, &Arc::new(Ground::anywhere()), false).unwrap();
+    let target_folder =
+        TargetFolder::open(&target, &Arc::new(FileAccess::anywhere()), false).unwrap();
     let settings = receive::Settings {
         plain: true,
         options: brief(),
@@ -171,7 +172,12 @@ fn give(liar: impl FnOnce(&Session) -> Result<(), Error> + Send + 'static) -> Op
     let liar = thread::spawn(move || {
         liar(&other).ok();
     });
-    let walk = Walk::new(Arc::new(Ground::anywhere()), &[source], Rules::default()).unwrap();
+    let walk = Walk::new(
+        Arc::new(FileAccess::anywhere()),
+        &[source],
+        Rules::default(),
+    )
+    .unwrap();
     let settings = send::Settings {
         plain: true,
         options: brief(),

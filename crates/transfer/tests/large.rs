@@ -14,7 +14,7 @@ use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::manifest::{Entry, EntryKind, Linked};
 use lighthaul_files::options::{Detail, Options};
 use lighthaul_files::walk::Found;
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls::Side;
 use lighthaul_io::host::clock::Clock;
@@ -68,7 +68,8 @@ fn receiving() {
         path: b"/no-such-folder/".to_vec(),
         into: true,
     };
-    let target_folder = TargetFolder::open(&target, &Arc::new(Ground::anywhere()), true).unwrap();
+    let target_folder =
+        TargetFolder::open(&target, &Arc::new(FileAccess::anywhere()), true).unwrap();
     let settings = receive::Settings {
         plain: true,
         options: options(),
@@ -87,7 +88,7 @@ fn sending() {
         with_handshake_timeouts(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap()).unwrap();
     let session = Session::start(tcp, Side::Client, &Identity::generate()).unwrap();
     let entries = env::var(ENTRIES).unwrap().parse().unwrap();
-    let finds = SourceEntries::from_entries(Arc::new(Ground::anywhere()), forest(entries));
+    let finds = SourceEntries::from_entries(Arc::new(FileAccess::anywhere()), forest(entries));
     let settings = send::Settings {
         plain: true,
         options: options(),

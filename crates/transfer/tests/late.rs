@@ -18,7 +18,7 @@ use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::manifest::{Entry, EntryKind, Linked, pack};
 use lighthaul_files::options::{Action, Detail, Options, Planned};
 use lighthaul_files::walk::Walk;
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_session::error::Error;
 use lighthaul_session::path::explore;
@@ -26,7 +26,7 @@ use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 use lighthaul_session::{message as own, protocol};
-use lighthaul_transfer::message::{CopyResult, LIST, Listing, Message, Target, Wanted};
+use lighthaul_transfer::message::{CopyResult, LIST, Listing, Message, Target, WantedFiles};
 use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
@@ -51,7 +51,7 @@ fn slow_sender_sends_keepalives_and_loses_no_event() {
             say(&list, &Listing::Planned(vec![planned(number)]))?;
         }
         let files = Vec::new();
-        say(&list, &Listing::Wanted(Wanted { entries: 1, files }))?;
+        say(&list, &Listing::Wanted(WantedFiles { entries: 1, files }))?;
         hear_of_life(&receiver)?;
         receiver.say(&Message::Settled {
             entries: 1,
@@ -66,7 +66,12 @@ fn slow_sender_sends_keepalives_and_loses_no_event() {
         stay(&receiver);
         Ok::<_, Error>(())
     });
-    let walk = Walk::new(Arc::new(Ground::anywhere()), &[source], Rules::default()).unwrap();
+    let walk = Walk::new(
+        Arc::new(FileAccess::anywhere()),
+        &[source],
+        Rules::default(),
+    )
+    .unwrap();
     let settings = send::Settings {
         plain: true,
         options: rehearsal(),
@@ -97,7 +102,8 @@ fn slow_receiver_sends_keepalives() {
         path: b"/no-such-folder/".to_vec(),
         into: true,
     };
-    let target_folder = TargetFolder::open(&target, &Arc::new(Ground::anywhere()), true).unwrap();
+    let target_folder =
+        TargetFolder::open(&target, &Arc::new(FileAccess::anywhere()), true).unwrap();
     let [receiver, sender] = sessions();
     let (said, look) = channel();
     let sender = thread::spawn(move || {

@@ -15,7 +15,7 @@ use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::manifest::{Entry, EntryKind, Linked};
 use lighthaul_files::options::Options;
 use lighthaul_files::walk::{Found, Walk};
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::{self, Protocol};
 use lighthaul_session::role::Role;
@@ -71,9 +71,9 @@ fn file_with_a_too_long_path_fails_alone() {
     let script = format!("cd {} && touch {}", deep.display(), "b".repeat(255));
     let made = Command::new("sh").args(["-c", &script]).status();
     assert!(made.unwrap().success());
-    let ground = Arc::new(Ground::anywhere());
+    let access = Arc::new(FileAccess::anywhere());
     let source = PathBuf::from(format!("{}/", top.display()));
-    let walk = Walk::new(Arc::clone(&ground), &[source], Rules::default()).unwrap();
+    let walk = Walk::new(Arc::clone(&access), &[source], Rules::default()).unwrap();
     let summaries = run("deep", SourceEntries::from_walk(walk));
     fs::remove_dir_all(&top).unwrap();
     let [sender, receiver] = summaries.map(Result::unwrap);
@@ -107,7 +107,7 @@ fn copy(
     let found = (0..files).map(found);
     run(
         name,
-        SourceEntries::from_entries(Arc::new(Ground::anywhere()), found),
+        SourceEntries::from_entries(Arc::new(FileAccess::anywhere()), found),
     )
 }
 
@@ -120,7 +120,8 @@ fn run(name: &str, finds: SourceEntries) -> [Result<Summary, Error>; 2] {
         path: folder.as_os_str().as_encoded_bytes().to_vec(),
         into: true,
     };
-    let target_folder = TargetFolder::open(&target, &Arc::new(Ground::anywhere()), false).unwrap();
+    let target_folder =
+        TargetFolder::open(&target, &Arc::new(FileAccess::anywhere()), false).unwrap();
     let [caller, called] = sessions();
     let sender = std::thread::spawn(move || {
         let settings = send::Settings {

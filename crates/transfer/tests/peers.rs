@@ -19,7 +19,7 @@ use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::manifest::{Entry, EntryKind, Linked, pack};
 use lighthaul_files::object::Piece;
 use lighthaul_files::walk::Walk;
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::control::Frame;
 use lighthaul_io::drive::{Next, Owner, run};
 use lighthaul_io::error::Error as World;
@@ -34,8 +34,8 @@ use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 use lighthaul_session::{message as own, protocol};
 use lighthaul_transfer::message::{
-    Announced, CopyResult, Failure, HeldDigest, LIST, Listing, Message, Report, Target, Wanted,
-    WantedFile,
+    Announced, CopyResult, Failure, HeldDigest, LIST, Listing, Message, Report, Target, WantedFile,
+    WantedFiles,
 };
 use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
@@ -305,7 +305,7 @@ fn hear(lie: Lie, folder: &Path) -> Result<Summary, Error> {
         path: folder.as_os_str().as_encoded_bytes().to_vec(),
         into: true,
     };
-    let target_folder = TargetFolder::open(&target, &Arc::new(Ground::anywhere()), false)?;
+    let target_folder = TargetFolder::open(&target, &Arc::new(FileAccess::anywhere()), false)?;
     let [honest, liar] = sessions();
     let liar = std::thread::spawn(move || {
         // errors of the sender do not matter
@@ -373,7 +373,7 @@ fn tell(source: &Path, news: Vec<Vec<u8>>) -> Result<Summary, Error> {
         stay(&liar);
     });
     let walk = Walk::new(
-        Arc::new(Ground::anywhere()),
+        Arc::new(FileAccess::anywhere()),
         &[source.to_owned()],
         Rules::default(),
     )?;
@@ -397,7 +397,7 @@ fn tell(source: &Path, news: Vec<Vec<u8>>) -> Result<Summary, Error> {
 
 fn take_from(session: &Session, news: &[Vec<u8>]) -> Result<(), Error> {
     let list = session.control.open(LIST)?;
-    let wanted = Listing::Wanted(Wanted {
+    let wanted = Listing::Wanted(WantedFiles {
         entries: 1,
         files: vec![WantedFile {
             number: 0,

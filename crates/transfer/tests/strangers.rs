@@ -10,7 +10,7 @@ use std::thread;
 use lighthaul_files::execute::Scope;
 use lighthaul_files::remote;
 use lighthaul_files::request::{FileReply, FileRequest};
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::control::Frame;
 use lighthaul_session::checkup::message::{HostFacts, Message};
 use lighthaul_session::error::{Code, Error};
@@ -74,10 +74,10 @@ fn listing_arrives_in_parts_and_stops_when_the_client_leaves() {
     let [asking, answering] = sessions();
     let (ended, end) = sync_channel(1);
     let paths = vec![b"0".to_vec(); 300_000];
-    let ground = Ground::beneath(&folder).unwrap();
+    let access = FileAccess::beneath(&folder).unwrap();
     let answerer = thread::spawn(move || {
         let scope = Scope {
-            ground: &ground,
+            access: &access,
             writable: false,
             special: false,
             halt: &answering.halt,

@@ -12,6 +12,7 @@ use super::timestamp::Timestamp;
 /// time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
+// fields: message of the REST interface, one for each property
 pub struct NewReservation {
     /// Source host, as named by the topology; needs `to`. Use `path` instead of both to select
     /// links.

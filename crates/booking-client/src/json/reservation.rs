@@ -1,6 +1,6 @@
 //! Reservations.
 
-use lighthaul_circuit::reservation::{State, Transition, Verb};
+use lighthaul_circuit::reservation::{ReservationState, Transition, Verb};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -16,7 +16,7 @@ pub struct Reservation {
     pub owner: String,
     /// State.
     #[schema(value_type = String, example = "committed")]
-    pub state: State,
+    pub state: ReservationState,
     /// Request.
     pub request: NewReservation,
     /// Links of the path.
@@ -60,10 +60,10 @@ pub struct JournalLine {
     pub verb: Verb,
     /// State before.
     #[schema(value_type = String, example = "reserved")]
-    pub from: State,
+    pub from: ReservationState,
     /// State after; equal if the reservation was created, resized or moved.
     #[schema(value_type = String, example = "committed")]
-    pub to: State,
+    pub to: ReservationState,
     /// User, device or component that acted.
     pub who: String,
     /// Reason.

@@ -11,6 +11,7 @@ use crate::error::{Result, SetupError};
 
 /// Limits and rules of the books.
 #[derive(Clone, Debug)]
+// fields: one for each limit that an operator can set
 pub struct Config {
     /// Configuration of the calendar, without shares.
     pub calendar: lighthaul_calendar::Config,

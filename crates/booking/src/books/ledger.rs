@@ -18,6 +18,7 @@ use crate::store::{Batch, Document, DocumentKind};
 
 /// All reservations, and the changes that are not written yet.
 #[derive(Debug)]
+// fields: indexes of the same reservations, which each change updates together
 pub(super) struct Ledger {
     pub(super) config: Config,
     pub(super) calendar: Calendar,
@@ -34,16 +35,23 @@ pub(super) struct Ledger {
     pub(super) due: BTreeSet<(Timestamp, u64)>,
     /// Last number that was given to a reservation, an outage, an event or a batch.
     pub(super) seq: u64,
-    /// True if capacity was freed.
-    pub(super) is_freed: bool,
-    /// Number of steps that the next repack may examine, and the time at which this was computed.
-    pub(super) repack_steps: usize,
-    pub(super) repack_at: Timestamp,
+    pub(super) repack: Repack,
     /// Number of examined steps.
     pub(super) step_counter: StepCounter,
     /// Time at which old objects are deleted next.
     pub(super) forget_at: Timestamp,
     changed: Changed,
+}
+
+/// Next attempt to move reservations forward in time.
+#[derive(Debug)]
+pub(super) struct Repack {
+    /// True if capacity was freed.
+    pub(super) is_due: bool,
+    /// Number of steps that it may examine.
+    pub(super) steps: usize,
+    /// Time at which this number was computed.
+    pub(super) at: Timestamp,
 }
 
 /// Answer to a request with an idempotency key.
@@ -81,9 +89,11 @@ impl Ledger {
             usage: Usage::default(),
             due: BTreeSet::new(),
             seq: 0,
-            is_freed: false,
-            repack_steps: REPACK_STEPS_MAX,
-            repack_at: Timestamp(0),
+            repack: Repack {
+                is_due: false,
+                steps: REPACK_STEPS_MAX,
+                at: Timestamp(0),
+            },
             step_counter: StepCounter::default(),
             forget_at: Timestamp(0),
             changed: Changed::default(),
@@ -175,7 +185,7 @@ impl Ledger {
         if state.is_final() {
             // the calendar has no booking if an outage has removed all of its steps
             let _ = self.calendar.release(act.now.instant(), Id(id));
-            self.is_freed = true;
+            self.repack.is_due = true;
         }
         self.add_event(act, id, EventKind::Changed)
     }

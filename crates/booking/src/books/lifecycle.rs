@@ -1,7 +1,7 @@
 //! State transitions of reservations.
 
 use lighthaul_booking_client::json::Provision;
-use lighthaul_circuit::reservation::{State, Verb};
+use lighthaul_circuit::reservation::{ReservationState, Verb};
 
 use super::ledger::Ledger;
 use super::principal::Action;
@@ -34,7 +34,7 @@ impl Ledger {
     pub(super) fn activate(&mut self, act: Action<'_>, id: u64) -> Result<()> {
         act.principal.check_device("speak for a device")?;
         match self.state(id) {
-            Some(State::Provisioned) => self.transition(act, id, Verb::Activate),
+            Some(ReservationState::Provisioned) => self.transition(act, id, Verb::Activate),
             _ => Ok(()),
         }
     }
@@ -49,7 +49,7 @@ impl Ledger {
         }
     }
 
-    fn state(&self, id: u64) -> Option<State> {
+    fn state(&self, id: u64) -> Option<ReservationState> {
         self.records.get(&id).map(|record| record.reservation.state)
     }
 }

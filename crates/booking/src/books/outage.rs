@@ -107,7 +107,7 @@ impl Ledger {
         view.till = view.from.max(now);
         let view = view.clone();
         self.note_outage(id);
-        self.is_freed = true;
+        self.repack.is_due = true;
         Ok(view)
     }
 

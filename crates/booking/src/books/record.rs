@@ -4,7 +4,9 @@ use lighthaul_base::trc::Step as Granted;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_booking_client::json::{JournalLine, Reservation, Step, Timestamp};
 use lighthaul_calendar::{Grant, Path, Topology};
-use lighthaul_circuit::reservation::{self, Reservation as Lifecycle, State, Transition, Verb};
+use lighthaul_circuit::reservation::{
+    self, Reservation as Lifecycle, ReservationState, Transition, Verb,
+};
 use serde::{Deserialize, Serialize};
 
 use super::principal::Action;
@@ -70,7 +72,7 @@ impl Record {
     }
 
     /// Changes the state, and adds a line to the journal.
-    pub(super) fn transition(&mut self, act: Action<'_>, verb: Verb) -> Result<State> {
+    pub(super) fn transition(&mut self, act: Action<'_>, verb: Verb) -> Result<ReservationState> {
         let now = act.now;
         let line = self.life.handle(verb, act.into())?;
         let reservation = &mut self.reservation;
@@ -78,7 +80,7 @@ impl Record {
         reservation.state = line.to;
         reservation.hold_till = self.life.hold_till().map(Timestamp::from);
         reservation.changed = now;
-        if line.to == State::Failed {
+        if line.to == ReservationState::Failed {
             reservation.failure = Some(line.why);
         }
         if line.to.is_final() {
@@ -163,14 +165,18 @@ impl Record {
         let reservation = &self.reservation;
         let end = reservation.promised_end;
         match reservation.state {
-            State::Reserved => Some((self.hold_till, Verb::TimeOut)),
-            State::Committed => Some((end, Verb::Terminate)),
+            ReservationState::Reserved => Some((self.hold_till, Verb::TimeOut)),
+            ReservationState::Committed => Some((end, Verb::Terminate)),
             // with a circuit, the device reports when it carries packets
-            State::Provisioned if reservation.request.flow.is_none() && self.start() < end => {
+            ReservationState::Provisioned
+                if reservation.request.flow.is_none() && self.start() < end =>
+            {
                 Some((self.start(), Verb::Activate))
             }
-            State::Provisioned | State::Active => Some((end, Verb::Release)),
-            State::Released | State::Terminated | State::Failed => None,
+            ReservationState::Provisioned | ReservationState::Active => Some((end, Verb::Release)),
+            ReservationState::Released
+            | ReservationState::Terminated
+            | ReservationState::Failed => None,
         }
     }
 }
@@ -270,7 +276,7 @@ mod tests {
         let reservation = Reservation {
             id: 1,
             owner: "ada".to_owned(),
-            state: State::Reserved,
+            state: ReservationState::Reserved,
             request: NewReservation::default(),
             path: Vec::new(),
             steps: steps.iter().map(step).collect(),

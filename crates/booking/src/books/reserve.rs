@@ -6,7 +6,7 @@ use lighthaul_booking_client::json::{
     EventKind, NewReservation, Quote, Reservation, Step, Timestamp,
 };
 use lighthaul_calendar::{Grant, Id, Request};
-use lighthaul_circuit::reservation::{State, Verb};
+use lighthaul_circuit::reservation::{ReservationState, Verb};
 
 use super::conflicts::{Candidate, Conflicts};
 use super::ledger::{Answer, Ledger};
@@ -163,7 +163,7 @@ impl Ledger {
         let reservation = Reservation {
             id,
             owner: principal.name.clone(),
-            state: State::Reserved,
+            state: ReservationState::Reserved,
             path,
             steps,
             promised_end: grant.end().into(),

@@ -36,7 +36,7 @@ impl Ledger {
             self.calendar.extend(at, Id(id), need)?;
         } else {
             self.calendar.shrink(at, Id(id), need)?;
-            self.is_freed = true;
+            self.repack.is_due = true;
         }
         let old = self.remove(id).ok_or_else(|| Error::no_reservation(id))?;
         let mut new = old.clone();
@@ -84,15 +84,16 @@ impl Ledger {
     /// Moves waiting reservations into capacity that was freed, if any. None of them ends later
     /// than before.
     pub(super) fn settle(&mut self, now: Timestamp) -> Result<()> {
-        if !std::mem::take(&mut self.is_freed) || self.config.repack_max == 0 {
+        if !std::mem::take(&mut self.repack.is_due) || self.config.repack_max == 0 {
             return Ok(());
         }
         let from = now.instant() + self.config.notice;
-        let last = std::mem::replace(&mut self.repack_at, now).0;
+        let last = std::mem::replace(&mut self.repack.at, now).0;
         let refill = now.0.saturating_sub(last) / NANOS_PER_STEP;
         let refill = usize::try_from(refill).unwrap_or(usize::MAX);
         let steps = self
-            .repack_steps
+            .repack
+            .steps
             .saturating_add(refill)
             .min(REPACK_STEPS_MAX);
         let mut limits = RepackLimits {
@@ -110,9 +111,9 @@ impl Ledger {
         let calendar = &mut self.calendar;
         let moved = calendar.repack_by(from, Scope::Waiting, &mut limits, &mut rules);
         let looked_at = self.config.repack_max - limits.bookings;
-        self.repack_steps = limits.steps.saturating_sub(looked_at * STEPS_EACH);
+        self.repack.steps = limits.steps.saturating_sub(looked_at * STEPS_EACH);
         // a repack that had fewer steps than the maximum continues later
-        self.is_freed = limits.steps == 0 && steps < REPACK_STEPS_MAX;
+        self.repack.is_due = limits.steps == 0 && steps < REPACK_STEPS_MAX;
         let principal = Principal::new("calendar", Role::Operator);
         for moved in moved {
             let earlier = Duration::as_secs_f64(&moved.was.since(moved.end));

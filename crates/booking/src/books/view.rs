@@ -4,7 +4,7 @@ use lighthaul_booking_client::json::{
     Allocation, Bps, CalendarView, Free, LinkView, Page, Reservation, Timestamp, TopologyView,
 };
 use lighthaul_calendar::{Id, Link, LinkId, Topology};
-use lighthaul_circuit::reservation::State;
+use lighthaul_circuit::reservation::ReservationState;
 
 use super::ledger::Ledger;
 use super::principal::Principal;
@@ -17,7 +17,7 @@ pub struct Filter {
     /// Owner.
     pub owner: Option<String>,
     /// State.
-    pub state: Option<State>,
+    pub state: Option<ReservationState>,
 }
 
 impl Ledger {
@@ -148,8 +148,12 @@ impl Ledger {
             .all_circuits()
             .filter_map(|id| self.records.get(&id));
         let reservations = records.map(|record| &record.reservation);
-        let wanted = reservations
-            .filter(|reservation| matches!(reservation.state, State::Provisioned | State::Active));
+        let wanted = reservations.filter(|reservation| {
+            matches!(
+                reservation.state,
+                ReservationState::Provisioned | ReservationState::Active
+            )
+        });
         let mut wanted: Vec<Reservation> = wanted.cloned().collect();
         wanted.sort_unstable_by_key(|reservation| reservation.id);
         wanted

@@ -3,7 +3,7 @@
 use lighthaul_booking::Error;
 use lighthaul_booking::books::{Config, Policy};
 use lighthaul_booking_client::json::NewReservation;
-use lighthaul_circuit::reservation::State;
+use lighthaul_circuit::reservation::ReservationState;
 
 use crate::world::{World, ada, all_for, ben, device};
 
@@ -17,9 +17,9 @@ fn reservation_becomes_active_when_a_device_reports_it() {
     let id = world.books.reserve(&ada(), &later, None).unwrap().id;
     let state = || world.books.get(&ada(), id).unwrap().state;
     assert!(world.books.activate(&ada(), id, "it carries").is_err());
-    assert_eq!(state(), State::Provisioned);
+    assert_eq!(state(), ReservationState::Provisioned);
     world.books.activate(&device(), id, "it carries").unwrap();
-    assert_eq!(state(), State::Active);
+    assert_eq!(state(), ReservationState::Active);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use lighthaul_booking::Error;
 use lighthaul_booking::books::{Books, Config, Filter, Principal};
 use lighthaul_booking::store::Writer;
 use lighthaul_booking_client::json::{Bytes, Change, NewOutage, NewReservation, Timestamp};
-use lighthaul_circuit::reservation::State;
+use lighthaul_circuit::reservation::ReservationState;
 use proptest::prelude::*;
 
 use crate::shared_store::{Fault, SharedStore};
@@ -208,7 +208,7 @@ fn reservations_beyond_a_reduced_capacity_fail_and_others_stay() {
     )
     .unwrap();
     let failed = slower.get(&ada(), wide).unwrap();
-    assert_eq!(failed.state, State::Failed);
+    assert_eq!(failed.state, ReservationState::Failed);
     assert!(
         failed
             .failure
@@ -269,7 +269,10 @@ fn topology_without_booked_links_is_refused() {
         clock(),
     )
     .unwrap();
-    assert_eq!(new.get(&ada(), kept.id).unwrap().state, State::Released);
+    assert_eq!(
+        new.get(&ada(), kept.id).unwrap().state,
+        ReservationState::Released
+    );
 }
 
 proptest! {

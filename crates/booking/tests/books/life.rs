@@ -8,7 +8,7 @@ use lighthaul_booking_client::json::{
     Bytes, Change, EventKind, NewOutage, NewReservation, Provision, Timestamp,
 };
 use lighthaul_calendar::Refusal;
-use lighthaul_circuit::reservation::{State, Verb};
+use lighthaul_circuit::reservation::{ReservationState, Verb};
 
 use crate::world::{
     BEGIN, SECONDS_WORTH, World, ada, all_for, ben, device, fixed_for, held_for, operator,
@@ -20,7 +20,7 @@ fn journal_has_identity_and_reason_from_hold_to_release() {
     let held = world.books.reserve(&ada(), &held_for(10), None).unwrap();
     assert_eq!(
         (held.state, held.hold_till),
-        (State::Reserved, Some(World::at(120)))
+        (ReservationState::Reserved, Some(World::at(120)))
     );
     assert_eq!(
         (held.steps[0].from, held.promised_end),
@@ -29,13 +29,13 @@ fn journal_has_identity_and_reason_from_hold_to_release() {
     let committed = world.books.commit(&ada(), held.id, "go").unwrap();
     assert_eq!(
         committed.state,
-        State::Provisioned,
+        ReservationState::Provisioned,
         "the commit provisions the circuit"
     );
     world.pass(1);
     assert_eq!(
         world.books.get(&ada(), held.id).unwrap().state,
-        State::Active
+        ReservationState::Active
     );
     world.pass(9);
     let over = world.books.get(&ada(), held.id).unwrap();
@@ -46,23 +46,23 @@ fn journal_has_identity_and_reason_from_hold_to_release() {
     assert_eq!(
         lines.collect::<Vec<_>>(),
         [
-            (Verb::Reserve, State::Reserved, "ada", ""),
-            (Verb::Commit, State::Committed, "ada", "go"),
+            (Verb::Reserve, ReservationState::Reserved, "ada", ""),
+            (Verb::Commit, ReservationState::Committed, "ada", "go"),
             (
                 Verb::Provision,
-                State::Provisioned,
+                ReservationState::Provisioned,
                 "ada",
                 "with the commit"
             ),
             (
                 Verb::Activate,
-                State::Active,
+                ReservationState::Active,
                 "clock",
                 "its start time was reached"
             ),
             (
                 Verb::Release,
-                State::Released,
+                ReservationState::Released,
                 "clock",
                 "its end time was reached"
             ),
@@ -78,7 +78,10 @@ fn manual_reservation_waits_and_ends_without_provisioning() {
         ..all_for(10)
     };
     let id = world.books.reserve(&ada(), &by_hand, None).unwrap().id;
-    assert_eq!(world.books.get(&ada(), id).unwrap().state, State::Committed);
+    assert_eq!(
+        world.books.get(&ada(), id).unwrap().state,
+        ReservationState::Committed
+    );
     assert!(matches!(
         world.books.release(&ada(), id, ""),
         Err(Error::Transition(_))
@@ -86,13 +89,16 @@ fn manual_reservation_waits_and_ends_without_provisioning() {
     let other = world.books.reserve(&ada(), &by_hand, None).unwrap().id;
     assert_eq!(
         world.books.provision(&ada(), id, "now").unwrap().state,
-        State::Provisioned
+        ReservationState::Provisioned
     );
     world.pass(20);
-    assert_eq!(world.books.get(&ada(), id).unwrap().state, State::Released);
+    assert_eq!(
+        world.books.get(&ada(), id).unwrap().state,
+        ReservationState::Released
+    );
     assert_eq!(
         world.books.get(&ada(), other).unwrap().state,
-        State::Terminated
+        ReservationState::Terminated
     );
 }
 
@@ -110,10 +116,16 @@ fn uncommitted_hold_expires() {
         World::at(1000)
     );
     world.pass(119);
-    assert_eq!(world.books.get(&ada(), id).unwrap().state, State::Reserved);
+    assert_eq!(
+        world.books.get(&ada(), id).unwrap().state,
+        ReservationState::Reserved
+    );
     world.pass(1);
     let over = world.books.get(&ada(), id).unwrap();
-    assert_eq!((over.state, over.hold_till), (State::Terminated, None));
+    assert_eq!(
+        (over.state, over.hold_till),
+        (ReservationState::Terminated, None)
+    );
     assert_eq!(over.journal.last().unwrap().who, "clock");
     before.forget(World::at(120).instant());
     assert_eq!(world.calendar(), before);
@@ -166,7 +178,10 @@ fn failed_device_frees_the_capacity() {
     let failed = world.books.get(&ada(), id).unwrap();
     assert_eq!(
         (failed.state, failed.failure.as_deref()),
-        (State::Failed, Some("the device refused: no light"))
+        (
+            ReservationState::Failed,
+            Some("the device refused: no light")
+        )
     );
     assert_eq!(failed.journal.last().unwrap().who, "eth1");
     assert_eq!(
@@ -304,7 +319,10 @@ fn journal_has_creation_resizes_and_moves() {
         long.len()
     );
     world.pass(1000);
-    assert_eq!(world.books.get(&ada(), id).unwrap().state, State::Released);
+    assert_eq!(
+        world.books.get(&ada(), id).unwrap().state,
+        ReservationState::Released
+    );
 }
 
 #[test]
@@ -429,12 +447,12 @@ fn large_step_back_of_the_clock_is_followed() {
     world.pass(1);
     assert_eq!(
         world.books.get(&ada(), next.id).unwrap().state,
-        State::Active
+        ReservationState::Active
     );
     world.pass(9);
     assert_eq!(
         world.books.get(&ada(), next.id).unwrap().state,
-        State::Released
+        ReservationState::Released
     );
     assert_eq!(world.books.get(&ada(), kept.id).unwrap(), kept);
 }

@@ -13,7 +13,7 @@ use lighthaul_booking_client::json::{
     Bps, Bytes, Change, NewOutage, NewReservation, Reservation, Timestamp,
 };
 use lighthaul_calendar::{Link, Topology};
-use lighthaul_circuit::reservation::State;
+use lighthaul_circuit::reservation::ReservationState;
 
 use crate::world::{BEGIN, SECONDS_WORTH, World, ada, all_for, ben, fixed_for, operator};
 
@@ -108,7 +108,7 @@ fn outage_moves_reservation_only_to_links_that_its_policy_allows() {
     is_on(&books, &ada(), &other, "short");
     out(&books, "short", 1000, 3_000_000);
     let failed = books.get(&ada(), other.id).unwrap();
-    assert_eq!(failed.state, State::Failed, "{failed:?}");
+    assert_eq!(failed.state, ReservationState::Failed, "{failed:?}");
 }
 
 #[test]
@@ -143,7 +143,10 @@ fn outage_does_not_move_reservation_beyond_the_end_that_its_policy_allows() {
     for link in ["short", "forbidden", "allowed"] {
         out(&books, link, 3300, 3700);
     }
-    assert_eq!(books.get(&ada(), early.id).unwrap().state, State::Failed);
+    assert_eq!(
+        books.get(&ada(), early.id).unwrap().state,
+        ReservationState::Failed
+    );
 }
 
 #[test]

@@ -11,7 +11,7 @@ use lighthaul_booking_client::json::{
     Bps, Bytes, IsoDuration, NewOutage, NewReservation, Reservation, Timestamp,
 };
 use lighthaul_calendar::{Link, Topology};
-use lighthaul_circuit::reservation::State;
+use lighthaul_circuit::reservation::ReservationState;
 
 use crate::world::{
     BEGIN, SECONDS_WORTH, World, ada, all_for, ben, fixed_for, most_at_once, operator,
@@ -198,7 +198,7 @@ fn failure_names_the_rate_limit() {
     out(&books, "three", 100, 110);
     assert_eq!(within_limit(&books, &[&first, &rest]), [rest]);
     let failed = books.get(&ada(), first.id).unwrap();
-    assert_eq!(failed.state, State::Failed);
+    assert_eq!(failed.state, ReservationState::Failed);
     let why = failed.failure.unwrap();
     let says =
         "the policy of ada permits 1.000 Gb/s at one time for all of its reservations together";

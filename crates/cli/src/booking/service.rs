@@ -8,7 +8,7 @@ use lighthaul_scheduler::certificate::ServerCertificate;
 use lighthaul_scheduler::connections::Limits;
 use lighthaul_scheduler::identity::Issuer;
 use lighthaul_service::log;
-use lighthaul_service::scheduler::{self, Access, Settings};
+use lighthaul_service::scheduler::{self, Access, BookSettings, RestSettings, Settings};
 use lighthaul_session::error::Error;
 
 use crate::grammar::scheduler::{AccessArgs, Device, Interface, Scheduler};
@@ -26,29 +26,33 @@ fn settings(args: &Scheduler) -> Result<Settings, Error> {
     Ok(Settings {
         topology: args.topology.clone(),
         link_capacity: args.link_capacity,
-        store: args.store.clone(),
-        accept_restored: args.accept_restored,
-        policy: args.policy.clone(),
-        quota: Quota {
-            reservations: args.reservations_max,
-            bytes: args.bytes_max.map_or(u64::MAX, |size| size.0),
+        books: BookSettings {
+            store: args.store.clone(),
+            accept_restored: args.accept_restored,
+            policy: args.policy.clone(),
+            quota: Quota {
+                reservations: args.reservations_max,
+                bytes: args.bytes_max.map_or(u64::MAX, |size| size.0),
+            },
+            hold: args.hold,
+            horizon: args.horizon,
         },
-        hold: args.hold,
-        horizon: args.horizon,
         interfaces: args.shape.iter().map(interface).collect(),
         devices: args.device.iter().map(device).collect(),
-        listen: args.listen,
-        url: args.url.clone(),
-        certificate: certificate(args, &key),
-        insecure: args.insecure,
+        rest: RestSettings {
+            listen: args.listen,
+            url: args.url.clone(),
+            certificate: certificate(args, &key),
+            insecure: args.insecure,
+            requests_per_second: args.questions_max,
+            limits: Limits {
+                connections: args.connections_max,
+                connections_each: args.connections_each,
+                ..Limits::default()
+            },
+        },
         key,
         access: access(&args.welcome),
-        requests_per_second: args.questions_max,
-        limits: Limits {
-            connections: args.connections_max,
-            connections_each: args.connections_each,
-            ..Limits::default()
-        },
     })
 }
 

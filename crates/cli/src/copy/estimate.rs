@@ -7,7 +7,7 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_files::manifest::EntryKind;
 use lighthaul_files::walk::{Found, Walk};
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::{Code, Error};
@@ -104,7 +104,11 @@ fn walked(args: &Cp, sources: &[Place]) -> Result<u64, Error> {
             Place::Ssh { .. } | Place::Daemon { .. } => None,
         })
         .collect();
-    let walk = Walk::new(Arc::new(Ground::anywhere()), &paths, options(args)?.rules)?;
+    let walk = Walk::new(
+        Arc::new(FileAccess::anywhere()),
+        &paths,
+        options(args)?.rules,
+    )?;
     let sizes = walk.map(|found| match found {
         Found::Entry(entry, ..) => match entry.kind {
             EntryKind::File(size) => size,

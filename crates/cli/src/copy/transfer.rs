@@ -7,7 +7,7 @@ use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
 use lighthaul_files::permit::Permit;
 use lighthaul_files::walk::Walk;
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::{Reached, Route, agreed, reach};
 use lighthaul_session::error::{Code, Error};
@@ -96,7 +96,7 @@ fn pull(
 ) -> Result<Summary, Error> {
     let landing = TargetFolder::open(
         &to(target),
-        &Arc::new(Ground::anywhere()),
+        &Arc::new(FileAccess::anywhere()),
         args.choice.dry_run.is_some(),
     )?;
     let names = names(&args.choice)?;
@@ -172,13 +172,13 @@ fn with_session(
 
 /// Returns the entries to send of these paths.
 fn finds(args: &Cp, mut paths: Vec<PathBuf>) -> Result<SourceEntries, Error> {
-    let ground = Arc::new(Ground::anywhere());
+    let access = Arc::new(FileAccess::anywhere());
     let rules = options(args)?.rules;
     let Some(names) = names(&args.choice)? else {
-        return Ok(SourceEntries::from_walk(Walk::new(ground, &paths, rules)?));
+        return Ok(SourceEntries::from_walk(Walk::new(access, &paths, rules)?));
     };
     match (paths.pop(), paths.is_empty()) {
-        (Some(base), true) => Ok(SourceEntries::from_list(ground, base, names, rules)),
+        (Some(base), true) => Ok(SourceEntries::from_list(access, base, names, rules)),
         _ => Err(one_base()),
     }
 }

@@ -3,7 +3,7 @@
 use lighthaul_files::execute::{Scope, execute};
 use lighthaul_files::remote::receive;
 use lighthaul_files::request::{FileReply, FileRequest};
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::ask;
 use lighthaul_session::error::{Code, Error};
@@ -91,7 +91,7 @@ fn one(
 ) -> Result<(), Error> {
     if let Place::Here(_) = place {
         let scope = Scope {
-            ground: &Ground::anywhere(),
+            access: &FileAccess::anywhere(),
             writable: true,
             special: true,
             halt: &Halt::default(),

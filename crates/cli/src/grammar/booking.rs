@@ -7,7 +7,7 @@ use clap::{Args, value_parser};
 use lighthaul_base::{Rate, Size, duration};
 use lighthaul_booking_client::json::Bytes;
 use lighthaul_circuit::flow::Flow;
-use lighthaul_circuit::reservation::State;
+use lighthaul_circuit::reservation::ReservationState;
 use lighthaul_remote::scheduler::Scheduler;
 
 use crate::grammar::output::OutputArgs;
@@ -161,6 +161,7 @@ pub(crate) struct Quote {
 
 /// Capacity to book.
 #[derive(Args, Debug)]
+// fields: one for each option of a request
 pub(crate) struct RequestArgs {
     /// Sending host in the topology
     #[arg(requires = "to")]
@@ -241,7 +242,7 @@ pub(crate) struct Reservations {
     pub(crate) owner: Option<String>,
     /// List reservations in this state, as in active
     #[arg(long, value_parser = state, help_heading = "Selection")]
-    pub(crate) state: Option<State>,
+    pub(crate) state: Option<ReservationState>,
     #[command(flatten)]
     pub(crate) asking: ClientArgs,
 }
@@ -293,10 +294,14 @@ pub(crate) struct Calendar {
 }
 
 /// Parses the name of a state.
-fn state(text: &str) -> Result<State, String> {
-    let found = State::ALL
+fn state(text: &str) -> Result<ReservationState, String> {
+    let found = ReservationState::ALL
         .into_iter()
         .find(|state| state.to_string() == text);
-    let names = || State::ALL.map(|state| state.to_string()).join(", ");
+    let names = || {
+        ReservationState::ALL
+            .map(|state| state.to_string())
+            .join(", ")
+    };
     found.ok_or_else(|| format!("unknown state \"{text}\": use one of {}", names()))
 }

@@ -9,6 +9,7 @@ use crate::grammar::rules::Rules;
 /// Options of a copy for what is selected, kept and verified.
 #[derive(Args, Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
+// fields: one for each option of a selection
 pub(crate) struct FileArgs {
     #[command(flatten)]
     pub(crate) rules: Rules,

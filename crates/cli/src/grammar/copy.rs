@@ -23,6 +23,7 @@ use crate::grammar::timing::TimingArgs;
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = COPIES, override_usage = "lighthaul cp [OPTIONS] <SRC>... <DST>")]
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
+// fields: one for each option of the command
 pub(crate) struct Cp {
     /// Identifier of this copy, the same in every attempt.
     #[arg(skip = random_octets())]

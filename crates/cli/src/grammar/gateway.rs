@@ -32,6 +32,7 @@ use crate::grammar::secret::Secret;
     subcommand_help_heading = "Commands",
     after_long_help = GATEWAYS
 )]
+// fields: one for each option of the command
 pub(crate) struct Gateway {
     /// Action on a running gateway
     #[command(subcommand)]

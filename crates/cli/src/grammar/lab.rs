@@ -50,6 +50,7 @@ pub(crate) struct LabRun {
 
 /// Hosts and their link.
 #[derive(Args, Debug, Clone)]
+// fields: one for each option of the command
 pub(crate) struct LabFlags {
     /// TOML file of hosts, routers and links
     pub(crate) description: Option<PathBuf>,

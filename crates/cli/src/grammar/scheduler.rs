@@ -51,6 +51,7 @@ changes. All keys are optional:
   reservations = 100              # --reservations-max
   [identity.ada]                  # other keys as in [default]
   prefixes = [\"10.2.0.0/16\"]")]
+// fields: one for each option of the command
 pub(crate) struct Scheduler {
     /// Hosts and links, as TOML or .graphml
     ///

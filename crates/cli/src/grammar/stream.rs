@@ -22,6 +22,7 @@ use crate::grammar::reach::RemoteArgs;
   lighthaul stream --code rs:10+3 lh://far.example.org/poses - | renderer
   camera | lighthaul stream --protocol rbudp --object-size 1.44MB --objects-per-second 20 --delay 500ms - far:images")]
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
+// fields: one for each option of the command
 pub(crate) struct Stream {
     /// - for standard input, a pipe, or a remote place
     #[arg(value_name = "SRC")]

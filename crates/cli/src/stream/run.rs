@@ -6,13 +6,13 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::{Reached, agreed, reach};
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::Hello;
 use lighthaul_session::role::Role;
-use lighthaul_stream::message::{Kind, Messages, Objects, Report, Wanted};
+use lighthaul_stream::message::{Messages, Objects, Report, StreamKind, StreamRequest};
 use lighthaul_stream::run::Settings;
 use lighthaul_stream::{self as stream, end, frames, objects, run as streams};
 use serde_json::json;
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Stream) -> Result<(), Error> {
             ));
         }
     };
-    let wanted = Wanted {
+    let wanted = StreamRequest {
         path: far.path().to_vec(),
         to,
         frames: frames(args)?,
@@ -67,9 +67,14 @@ pub(crate) fn run(args: &Stream) -> Result<(), Error> {
     Ok(())
 }
 
-fn carry(args: &Stream, reached: &Reached, wanted: &Wanted, file: File) -> Result<Report, Error> {
+fn carry(
+    args: &Stream,
+    reached: &Reached,
+    wanted: &StreamRequest,
+    file: File,
+) -> Result<Report, Error> {
     let session = &reached.session;
-    if let Kind::Objects(how) = &wanted.kind {
+    if let StreamKind::Objects(how) = &wanted.kind {
         let plan = objects::plan(how, session.rtt)?;
         if !args.quiet {
             let rtt = millis(session.rtt);
@@ -98,7 +103,7 @@ fn carry(args: &Stream, reached: &Reached, wanted: &Wanted, file: File) -> Resul
 /// Opens the local end: the source if the stream goes `to` the remote end, else the target.
 fn open(near: &Path, to: bool) -> Result<File, Error> {
     if !is_standard(near) {
-        return end::open(&Ground::anywhere(), near, !to);
+        return end::open(&FileAccess::anywhere(), near, !to);
     }
     let owned = if to {
         io::stdin().as_fd().try_clone_to_owned()
@@ -138,10 +143,10 @@ fn frames(args: &Stream) -> Result<frames::Frames, Error> {
     })
 }
 
-fn kind(args: &Stream) -> Result<Kind, Error> {
+fn kind(args: &Stream) -> Result<StreamKind, Error> {
     if args.protocol == Protocol::Fec {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        return Ok(Kind::Messages(Messages {
+        return Ok(StreamKind::Messages(Messages {
             code: args.code.clone(),
             linger_us: u32::try_from(args.linger.as_micros()).unwrap_or(u32::MAX),
             deadline_us: args.deadline.map(micros),
@@ -154,7 +159,7 @@ fn kind(args: &Stream) -> Result<Kind, Error> {
     // objects per million seconds, as the microseconds of a duration
     let scaled = Duration::try_from_secs_f64(per_second)
         .map_err(|_| usage("--objects-per-second must be above zero"))?;
-    Ok(Kind::Objects(Objects {
+    Ok(StreamKind::Objects(Objects {
         object_len: size.0,
         micro_per_second: u64::try_from(scaled.as_micros()).unwrap_or(u64::MAX),
         delay_us: u64::try_from(args.delay.as_micros()).unwrap_or(u64::MAX),

@@ -11,8 +11,8 @@ use lighthaul_files::hash;
 use lighthaul_files::sums::file_sums::{FileSums, compute};
 use lighthaul_files::sums::line::Sum;
 use lighthaul_files::sums::pool::{self, Consumer};
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_fs::folder::leaves_root;
-use lighthaul_fs::ground::Ground;
 use lighthaul_session::error::{Code, Error};
 
 use super::show::SumsPrinter;
@@ -22,7 +22,7 @@ use crate::output::print::say;
 
 /// Compares files with a list. The exit status is 12 if a file differs.
 pub(crate) fn run(args: &Verify) -> Result<u8, Error> {
-    let ground = Ground::beneath(&args.dir)
+    let access = FileAccess::beneath(&args.dir)
         .map_err(|e| Error::file(Code::Open, "cannot open", &args.dir, &e))?;
     let input: Box<dyn Read + Send> = if args.manifest.as_os_str() == "-" {
         Box::new(io::stdin())
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Verify) -> Result<u8, Error> {
     let compare = |line: Line| match line {
         Line::Sum(sum) => {
             let path = Path::new(OsStr::from_bytes(&sum.path));
-            let taken = ground
+            let taken = access
                 .read(path)
                 .and_then(|mut file| compute(&mut file, &sum.wanted, &bytes));
             Outcome::Looked(sum, taken)

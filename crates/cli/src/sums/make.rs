@@ -9,7 +9,7 @@ use lighthaul_files::sums::file_sums::{FileSums, WantedSums, compute};
 use lighthaul_files::sums::line::line;
 use lighthaul_files::sums::pool::{self, Consumer};
 use lighthaul_files::sums::walk::{Found, Walk};
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_session::error::{Code, Error};
 use serde_json::json;
 
@@ -21,8 +21,8 @@ use crate::output::print::say;
 /// Writes a list of hashes.
 pub(crate) fn run(args: &Manifest) -> Result<u8, Error> {
     let open = |e| Error::file(Code::Open, "cannot open", &args.dir, &e);
-    let ground = Ground::beneath(&args.dir).map_err(open)?;
-    let walk = Walk::new(&ground).map_err(open)?;
+    let access = FileAccess::beneath(&args.dir).map_err(open)?;
+    let walk = Walk::new(&access).map_err(open)?;
     let wanted = WantedSums {
         hashes: vec![args.hash.kind()],
         crc128: false,
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Manifest) -> Result<u8, Error> {
     };
     let hash = |found: Found| match found {
         Ok(path) => {
-            let taken = ground
+            let taken = access
                 .read(&path)
                 .and_then(|mut file| compute(&mut file, &wanted, &bytes));
             (path, taken)

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{io, vec};
 
-use lighthaul_fs::ground::{Folder, Ground};
+use lighthaul_fs::file_access::{FileAccess, Folder};
 use rustix::fs::FileType;
 
 /// A file, or a path that could not be read.
@@ -18,10 +18,10 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// Begins at the directory that `ground` is.
-    pub fn new(ground: &Ground) -> io::Result<Self> {
+    /// Begins at the root of `access`.
+    pub fn new(access: &FileAccess) -> io::Result<Self> {
         let mut walk = Self { open: Vec::new() };
-        walk.enter(PathBuf::new(), ground.folder(Path::new(""))?)?;
+        walk.enter(PathBuf::new(), access.folder(Path::new(""))?)?;
         Ok(walk)
     }
 

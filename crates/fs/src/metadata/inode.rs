@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::disk::Root;
-use crate::ground::Ground;
+use crate::file_access::FileAccess;
 use crate::metadata::attributes;
 use crate::metadata::extras::{Extras, Keep, Time};
 use crate::metadata::not_kept::{MetadataKind, NotKept, NotKeptReason};
@@ -180,7 +180,7 @@ impl Root {
     }
 }
 
-impl Ground {
+impl FileAccess {
     /// Opens the file, directory or symbolic link at `path`.
     pub fn inode(&self, path: &Path) -> io::Result<Inode<'static>> {
         let fd = Fd::Own(self.open(path, ITSELF)?);

@@ -38,6 +38,7 @@ const UNTOLD_BYTES: usize = 256 << 10;
 const WRITE_BYTES: usize = 256 << 10;
 
 /// Thread between the socket and the queues.
+// fields: state of one loop, which each turn reads and changes
 pub(super) struct ConnectionThread {
     shared: Arc<Shared>,
     tcp: TcpStream,

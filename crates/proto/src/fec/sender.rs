@@ -15,6 +15,7 @@ use super::{Config, Late};
 
 /// State machine of the sender. It sends each message at once, and repair symbols after each block.
 #[derive(Debug)]
+// fields: state of one machine, which each event reads and changes
 pub struct Sender {
     config: Config,
     pacer: Pacer,

@@ -16,6 +16,7 @@ use super::{Config, PeerMisbehaved};
 
 /// State machine of the receiver. It places each new packet, and answers every done signal with a tally.
 #[derive(Debug)]
+// fields: state of one machine, which each event reads and changes
 pub struct Receiver {
     config: Config,
     tally: Tally,

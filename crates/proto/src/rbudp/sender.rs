@@ -23,6 +23,7 @@ use super::wire::{self, Control, Packet};
 /// State machine of the sender. It sends all packets, asks for a tally, and resends missing packets until none is
 /// left.
 #[derive(Debug)]
+// fields: state of one machine, which each event reads and changes
 pub struct Sender {
     config: Config,
     pacer: Pacer,

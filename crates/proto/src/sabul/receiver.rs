@@ -19,6 +19,7 @@ use super::{Config, PeerMisbehaved};
 /// State machine of the receiver. It places each new packet, sends an ACK every SYN interval, and reports each loss
 /// immediately and then repeatedly until it is repaired (section 3.4).
 #[derive(Debug)]
+// fields: state of one machine, which each event reads and changes
 pub struct Receiver {
     config: Config,
     total: u64,

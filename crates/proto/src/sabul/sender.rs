@@ -21,6 +21,7 @@ use super::wire::{Ack, Clock, Control, Packet};
 /// 3.4).
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent flags")]
+// fields: state of one machine, which each event reads and changes
 pub struct Sender {
     config: Config,
     total: u64,

@@ -14,6 +14,7 @@ use super::{Config, PeerMisbehaved};
 /// State machine of the receiver. It places each new packet, reports losses soon and arrivals at intervals, and
 /// answers questions.
 #[derive(Debug)]
+// fields: state of one machine, which each event reads and changes
 pub struct Receiver {
     config: Config,
     tally: Tally,

@@ -22,6 +22,7 @@ use super::{Config, PeerMisbehaved};
 /// State machine of the sender. It sends an object at the rates of a TRC vector, resends lost packets, and sends the
 /// tail on the stream.
 #[derive(Debug)]
+// fields: state of one machine, which each event reads and changes
 pub struct Sender {
     config: Config,
     profile: Profile,

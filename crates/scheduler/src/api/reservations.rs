@@ -6,7 +6,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use lighthaul_booking::books::Filter;
 use lighthaul_booking_client::json::{Change, NewReservation, Page, Quote, Reason, Reservation};
-use lighthaul_circuit::reservation::State as Life;
+use lighthaul_circuit::reservation::ReservationState as Life;
 use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;

@@ -17,7 +17,7 @@ use lighthaul_booking::store::postgres::Postgres;
 use lighthaul_booking_client::client::{Client, Filter};
 use lighthaul_booking_client::https::ServerTrust;
 use lighthaul_booking_client::json::{Bytes, NewReservation, Reservation, Timestamp};
-use lighthaul_circuit::reservation::State;
+use lighthaul_circuit::reservation::ReservationState;
 use lighthaul_io::crypto::identity::{self, Fingerprint};
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_scheduler::certificate::ServerCertificate;
@@ -337,7 +337,7 @@ impl Reports {
         assert!(most_at_once(&live) <= 1_000_000_000, "{place}");
         for one in all {
             if self.left.contains(&one.id) {
-                assert_eq!(one.state, State::Released, "{place}");
+                assert_eq!(one.state, ReservationState::Released, "{place}");
             } else {
                 assert!(self.booked.contains(one), "{place}: {one:?}");
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lighthaul_booking_client::json::NewReservation;
-use lighthaul_circuit::reservation::State;
+use lighthaul_circuit::reservation::ReservationState;
 use lighthaul_scheduler::api::router::openapi;
 use serde_json::{Value, json};
 
@@ -198,7 +198,10 @@ fn every_answer_matches_the_description() {
         fits(&served, &schema, &value)
             .unwrap_or_else(|why| panic!("{method} {path}: {why}\n{text}"));
     }
-    assert_eq!(ada.reservation(id).unwrap().state, State::Released);
+    assert_eq!(
+        ada.reservation(id).unwrap().state,
+        ReservationState::Released
+    );
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_booking_client::json::{EventKind, NewReservation};
-use lighthaul_circuit::reservation::State;
+use lighthaul_circuit::reservation::ReservationState;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 
@@ -39,7 +39,7 @@ fn events_arrive_in_order_and_continue_after_a_reconnect() {
     let two = heard.next().unwrap();
     assert_eq!(
         (two.kind, two.reservation.state),
-        (EventKind::Changed, State::Committed)
+        (EventKind::Changed, ReservationState::Committed)
     );
     assert!(two.seq > one.seq && two.at >= one.at);
     let again = ada

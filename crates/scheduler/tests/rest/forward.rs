@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use lighthaul_booking::error::Result;
 use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking::store::{Batch, Position, Store, Writer};
-use lighthaul_circuit::reservation::State;
+use lighthaul_circuit::reservation::ReservationState;
 
 use crate::test_server::{Setup, TestServer, bytes, problem};
 
@@ -86,7 +86,10 @@ fn changes_are_forwarded_to_the_writer_and_visible_everywhere() {
     let made = ada.reserve(&bytes(1_000_000)).unwrap();
     assert_eq!(writer.client("ada").reservation(made.id).unwrap(), made);
     assert_eq!(ada.reservation(made.id).unwrap(), made);
-    assert_eq!(ada.commit(made.id, "").unwrap().state, State::Provisioned);
+    assert_eq!(
+        ada.commit(made.id, "").unwrap().state,
+        ReservationState::Provisioned
+    );
     let missing = problem(ada.commit(made.id + 100, ""));
     assert_eq!(missing.status, 404);
     let first = ada.events(0).unwrap().next().unwrap().unwrap();

@@ -2,7 +2,7 @@
 
 use lighthaul_booking_client::client::Filter;
 use lighthaul_booking_client::json::{Bytes, Change, NewOutage, NewReservation, Provision};
-use lighthaul_circuit::reservation::State;
+use lighthaul_circuit::reservation::ReservationState;
 
 use crate::test_server::{TestServer, ahead, bytes, problem};
 
@@ -16,7 +16,10 @@ fn reservation_is_held_committed_provisioned_and_released() {
         ..bytes(125_000_000)
     };
     let held = ada.reserve(&request).unwrap();
-    assert_eq!((held.state, held.owner.as_str()), (State::Reserved, "ada"));
+    assert_eq!(
+        (held.state, held.owner.as_str()),
+        (ReservationState::Reserved, "ada")
+    );
     assert_eq!(held.path, ["a-b", "b-c"]);
     // a second at 1 Gb/s
     let step = held.steps[0];
@@ -30,18 +33,27 @@ fn reservation_is_held_committed_provisioned_and_released() {
     let committed = ada.commit(id, "it is needed").unwrap();
     assert_eq!(
         (committed.state, committed.hold_till),
-        (State::Committed, None)
+        (ReservationState::Committed, None)
     );
-    assert_eq!(ada.provision(id, "").unwrap().state, State::Provisioned);
+    assert_eq!(
+        ada.provision(id, "").unwrap().state,
+        ReservationState::Provisioned
+    );
     let released = ada.release(id, "done early").unwrap();
-    assert_eq!(released.state, State::Released);
+    assert_eq!(released.state, ReservationState::Released);
     let reports: Vec<_> = released
         .journal
         .iter()
         .map(|line| (line.to, line.who.as_str(), line.why.as_str()))
         .collect();
-    assert_eq!(reports[1], (State::Committed, "ada", "it is needed"));
-    assert_eq!(reports[3], (State::Released, "ada", "done early"));
+    assert_eq!(
+        reports[1],
+        (ReservationState::Committed, "ada", "it is needed")
+    );
+    assert_eq!(
+        reports[3],
+        (ReservationState::Released, "ada", "done early")
+    );
     assert_eq!(ada.reservation(id).unwrap(), released);
     let late = problem(ada.commit(id, ""));
     assert_eq!(
@@ -66,7 +78,7 @@ fn uncommitted_reservation_expires() {
     let events = ada.events(0).unwrap();
     let ended = events
         .map(Result::unwrap)
-        .find(|event| event.reservation.state == State::Terminated)
+        .find(|event| event.reservation.state == ReservationState::Terminated)
         .unwrap();
     assert_eq!(ended.reservation.id, held.id);
     assert_eq!(ended.reservation.journal[1].who, "clock");
@@ -203,7 +215,7 @@ fn list_has_pages_without_gaps_and_only_own_reservations() {
     assert_eq!(problem(ada.cancel(made[0], "")).status, 404);
     assert_eq!(
         olga.cancel(made[0], "by order").unwrap().state,
-        State::Terminated
+        ReservationState::Terminated
     );
     let (status, _, _) = test_server.raw("GET", "/v1/reservations?limit=0", "ada", "");
     assert_eq!(status, 400);

@@ -17,6 +17,7 @@ use super::wire::{ElementMessage, Generation, Mark, MessageBody};
 
 /// State machine of an element that takes turns with others.
 #[derive(Clone, Debug)]
+// fields: state of one machine, which each event reads and changes
 pub struct Element {
     config: Config,
     peers: Peers,

@@ -29,7 +29,7 @@ use super::metadata::MetadataWriter;
 use super::source_names::SourceNames;
 use super::target_folder::TargetFolder;
 use super::transfer::Transfer;
-use crate::message::{Listing, Wanted, WantedFile};
+use crate::message::{Listing, WantedFile, WantedFiles};
 use crate::watch::{CopyEvent, Failed};
 
 /// Most bytes of a file.
@@ -169,7 +169,7 @@ impl EntryChecker<'_> {
     }
 
     /// Sends the wanted files of a page of entries whose first number is `first`.
-    fn send_wanted(&self, wanted: Wanted, first: u64) -> Result<(), Error> {
+    fn send_wanted(&self, wanted: WantedFiles, first: u64) -> Result<(), Error> {
         for wanted in wanted.parts(first) {
             let listing = Listing::Wanted(wanted);
             self.transfer
@@ -186,11 +186,11 @@ impl EntryChecker<'_> {
     }
 
     /// Handles a page of entries. Returns the files that must be sent.
-    fn check_page(&self, place: &mut Place, packed: &[u8]) -> Result<Wanted, Error> {
+    fn check_page(&self, place: &mut Place, packed: &[u8]) -> Result<WantedFiles, Error> {
         let _step = self.transfer.threads.work.begin();
         let entries = unpack(packed)?;
         self.transfer.table.list(entries.len() as u64)?;
-        let mut wanted = Wanted {
+        let mut wanted = WantedFiles {
             entries: entries.len() as u64,
             files: Vec::new(),
         };

@@ -35,7 +35,7 @@ impl FreeSpace {
         left: &Path,
     ) -> io::Result<Option<String>> {
         let path = entry.path();
-        let (ground, device) = nearest(root, path)?;
+        let (access, device) = nearest(root, path)?;
         let there = match root.look(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             there => there?,
@@ -53,7 +53,7 @@ impl FreeSpace {
         let disk = match self.0.entry(device) {
             std::collections::btree_map::Entry::Occupied(disk) => disk.into_mut(),
             std::collections::btree_map::Entry::Vacant(vacant) => vacant.insert(Disk {
-                space: root.space(ground)?,
+                space: root.space(access)?,
                 wanted: 0,
                 freed: 0,
                 files: 0,

@@ -48,7 +48,20 @@ pub(crate) struct Publisher<'a> {
     /// Path of the root for messages.
     target: PathBuf,
     metadata: &'a MetadataWriter<'a>,
-    /// True if data are synced before a file gets its name.
+    checks: Checks,
+    temp_place: TempPlace,
+    /// Lock on the root, which is released before the root gets its metadata.
+    lock: Option<WriterLock>,
+    /// Number and entry of the target folder, if it gets metadata of a source folder.
+    top: Option<(u64, Entry)>,
+    digests: Digests,
+    /// Ranges from an earlier run that equal the source.
+    kept: Vec<(Arc<PendingFile>, Span, Digest)>,
+}
+
+/// Checks of a file before it gets its name.
+struct Checks {
+    /// True if data are synced before.
     sync: bool,
     /// True if files are also read back from the device.
     read_back: bool,
@@ -56,17 +69,15 @@ pub(crate) struct Publisher<'a> {
     protection: Protection,
     /// Expected hashes of the only file.
     expected: Vec<HashRequest>,
-    temp_place: TempPlace,
-    /// Lock on the root, which is released before the root gets its metadata.
-    lock: Option<WriterLock>,
-    /// Number and entry of the target directory, if it gets metadata of a source directory.
-    top: Option<(u64, Entry)>,
+}
+
+/// Objects that arrived, and the digests that the sender reports.
+#[derive(Default)]
+struct Digests {
     arrived: BTreeMap<u64, Arrived>,
     reports: BTreeMap<u64, Vec<Report>>,
     /// Objects with all reports.
     matched: Vec<(Arrived, Vec<Report>)>,
-    /// Ranges from an earlier run that equal the source.
-    kept: Vec<(Arc<PendingFile>, Span, Digest)>,
 }
 
 impl<'a> Publisher<'a> {
@@ -87,16 +98,16 @@ impl<'a> Publisher<'a> {
             root,
             target,
             metadata,
-            sync: options.sync || options.verify_disk,
-            read_back: options.verify_disk,
-            protection: settings.protection(),
-            expected: options.hash.iter().filter(expects).cloned().collect(),
+            checks: Checks {
+                sync: options.sync || options.verify_disk,
+                read_back: options.verify_disk,
+                protection: settings.protection(),
+                expected: options.hash.iter().filter(expects).cloned().collect(),
+            },
             temp_place,
             lock,
             top: None,
-            arrived: BTreeMap::new(),
-            reports: BTreeMap::new(),
-            matched: Vec::new(),
+            digests: Digests::default(),
             kept: Vec::new(),
         }
     }
@@ -124,7 +135,7 @@ impl<'a> Publisher<'a> {
             std::thread::park_timeout(LOOK);
         }
         let _step = self.threads.work.begin();
-        if !self.arrived.is_empty() {
+        if !self.digests.arrived.is_empty() {
             return Err(PeerFault::Unexpected("the digest of a piece").into());
         }
         if !self.table.pending().is_empty() {
@@ -134,7 +145,7 @@ impl<'a> Publisher<'a> {
         self.link();
         self.leave();
         self.finish_top();
-        if self.sync {
+        if self.checks.sync {
             self.sync(&Unsynced::FileSystem)?;
         }
         Ok(())
@@ -145,11 +156,15 @@ impl<'a> Publisher<'a> {
         match job {
             Job::Arrived(arrived) => {
                 let number = arrived.object.number;
-                self.arrived.insert(number, arrived);
+                self.digests.arrived.insert(number, arrived);
                 self.pair(number);
             }
             Job::Reports(number, reports) => {
-                self.reports.entry(number).or_default().extend(reports);
+                self.digests
+                    .reports
+                    .entry(number)
+                    .or_default()
+                    .extend(reports);
                 self.pair(number);
             }
             Job::Kept(file, span, digest) => self.kept.push((file, span, digest)),
@@ -159,20 +174,21 @@ impl<'a> Publisher<'a> {
 
     /// Moves an object and its reports to the matched ones, if both are complete.
     fn pair(&mut self, number: u64) {
-        let arrived = self.arrived.get(&number);
-        let reports = self.reports.get(&number).map(Vec::len);
+        let arrived = self.digests.arrived.get(&number);
+        let reports = self.digests.reports.get(&number).map(Vec::len);
         if arrived.is_none_or(|arrived| reports < Some(arrived.digests.len())) {
             return;
         }
-        let reports = self.reports.remove(&number);
-        self.matched
-            .extend(self.arrived.remove(&number).zip(reports));
+        let reports = self.digests.reports.remove(&number);
+        self.digests
+            .matched
+            .extend(self.digests.arrived.remove(&number).zip(reports));
     }
 
     /// Renames complete files, and records the ranges of others in their journals.
     fn settle(&mut self) -> Result<(), Error> {
         let (mut whole, mut parts) = (Vec::new(), Vec::new());
-        for (arrived, reports) in std::mem::take(&mut self.matched) {
+        for (arrived, reports) in std::mem::take(&mut self.digests.matched) {
             if reports.len() != arrived.digests.len() {
                 return Err(PeerFault::Unexpected("the digest of a piece").into());
             }
@@ -239,7 +255,7 @@ impl<'a> Publisher<'a> {
     fn prove(&self, file: &PendingFile, span: Span, digest: Digest) -> Option<bool> {
         let mut fill = file.fill();
         fill.uncompared_bytes = fill.uncompared_bytes.saturating_sub(span.1 - span.0);
-        if self.read_back || fill.digests.len() < DIGESTS_MAX {
+        if self.checks.read_back || fill.digests.len() < DIGESTS_MAX {
             fill.digests.push((span, digest));
         }
         (!fill.failed).then_some(fill.uncompared_bytes == 0)
@@ -247,7 +263,7 @@ impl<'a> Publisher<'a> {
 
     /// Records a range in the journal of a file, for a later run.
     fn note(&self, file: &PendingFile, span: Span) -> Result<(), Error> {
-        let protection = self.protection;
+        let protection = self.checks.protection;
         let noted = match &mut file.fill().journal {
             Some(journal) => journal.append(Record { span, protection }),
             None => Ok(()),
@@ -270,7 +286,7 @@ impl<'a> Publisher<'a> {
 
     /// Returns true if complete files are read again before they are published.
     const fn checks(&self) -> bool {
-        self.read_back || !self.expected.is_empty()
+        self.checks.read_back || !self.checks.expected.is_empty()
     }
 
     /// Checks a complete file. If the check was interrupted, the file stays for a later run.
@@ -285,7 +301,7 @@ impl<'a> Publisher<'a> {
 
     /// Reads a file back from its device, if that is wanted.
     fn check_disk(&mut self, file: &PendingFile) -> Result<(), Error> {
-        if !self.read_back {
+        if !self.checks.read_back {
             return Ok(());
         }
         let digests = file.fill().digests.clone();
@@ -306,7 +322,7 @@ impl<'a> Publisher<'a> {
 
     /// Compares the hashes of a file with the expected ones.
     fn check_hashes(&mut self, file: &PendingFile) -> Result<(), Error> {
-        if self.expected.is_empty() {
+        if self.checks.expected.is_empty() {
             return Ok(());
         }
         self.expect(&file.temporary)?.map_err(|error| {
@@ -319,16 +335,21 @@ impl<'a> Publisher<'a> {
     /// Returns the result of comparing the file at `path` with the expected hashes. Fails if it
     /// cannot be read.
     fn expect(&mut self, path: &Path) -> Result<Result<(), Error>, Error> {
-        let kinds: Vec<_> = self.expected.iter().map(|asked| asked.kind).collect();
+        let kinds: Vec<_> = self
+            .checks
+            .expected
+            .iter()
+            .map(|asked| asked.kind)
+            .collect();
         let hashed = hashes_of(self.threads, &mut self.root, path, &kinds)?;
         let (_, hashes) = hashed.map_err(|error| self.fault("cannot read back", path, &error))?;
-        let mut expected = self.expected.iter();
+        let mut expected = self.checks.expected.iter();
         Ok(expected.try_for_each(|asked| asked.check(&hashes)))
     }
 
     /// Fails if the only file was in place before, and differs from the expected hash.
     fn check_expected(&mut self) -> Result<(), Error> {
-        if self.expected.is_empty() || self.table.counts().unchanged == 0 {
+        if self.checks.expected.is_empty() || self.table.counts().unchanged == 0 {
             return Ok(());
         }
         let path = self.table.expected();
@@ -384,7 +405,7 @@ impl<'a> Publisher<'a> {
     /// A file with its final name gets its metadata after its data are synced, as it would look
     /// complete before.
     fn set_temp_metadata(&mut self, file: &PendingFile) {
-        if file.is_in_place() || !self.sync || file.fill().finished {
+        if file.is_in_place() || !self.checks.sync || file.fill().finished {
             return;
         }
         let set = self.set_metadata(file);
@@ -536,7 +557,7 @@ impl<'a> Publisher<'a> {
 
     /// Returns the files to sync before they are renamed.
     fn unsynced(&mut self, files: &[Arc<PendingFile>]) -> Result<Unsynced, Error> {
-        if !self.sync {
+        if !self.checks.sync {
             return Ok(Unsynced::Nothing);
         }
         let unsynced = Unsynced::of(&mut self.root, files);

@@ -113,9 +113,9 @@ pub fn receive(
                     let failed = |e| Error::file(Code::Io, "cannot open", folder, &e);
                     let lock = (!dry).then(|| root.another()).transpose().map_err(failed)?;
                     let lock = lock.and_then(|root| WriterLock::acquire(root, &writer, made));
-                    let ground = (root.another().map_err(failed)?, folder.to_owned(), lock);
+                    let access = (root.another().map_err(failed)?, folder.to_owned(), lock);
                     // a receiver that stopped waiting has failed
-                    opened.send(ground).ok();
+                    opened.send(access).ok();
                     Ok(())
                 })
             });

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_fs::disk::Root;
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_fs::meta::Meta;
 use lighthaul_session::error::{Code, Error};
 use rustix::fs::FileType;
@@ -18,7 +18,7 @@ use crate::message::Target;
 /// Target directory of a copy, and the names of entries in it.
 #[derive(Debug)]
 pub struct TargetFolder {
-    ground: Arc<Ground>,
+    access: Arc<FileAccess>,
     root: Root,
     dry: bool,
     /// Directory that entries are relative to.
@@ -36,7 +36,7 @@ pub struct TargetFolder {
 /// Directory that was created for the copy. It is removed when this value is dropped, if it is empty.
 #[derive(Debug)]
 struct Made {
-    ground: Arc<Ground>,
+    access: Arc<FileAccess>,
     path: PathBuf,
     stays: bool,
 }
@@ -45,25 +45,25 @@ impl Drop for Made {
     fn drop(&mut self) {
         if !self.stays {
             // fails if the directory has contents
-            self.ground.remove_folder(&self.path).ok();
+            self.access.remove_folder(&self.path).ok();
         }
     }
 }
 
 impl TargetFolder {
-    /// Opens the target below `ground`. Creates nothing if `dry` is true.
-    pub fn open(target: &Target, ground: &Arc<Ground>, dry: bool) -> Result<Self, Error> {
+    /// Opens the target below `access`. Creates nothing if `dry` is true.
+    pub fn open(target: &Target, access: &Arc<FileAccess>, dry: bool) -> Result<Self, Error> {
         let path = PathBuf::from(OsStr::from_bytes(&target.path));
         let made = if target.into {
-            make_folder(ground, &path, dry)?
+            make_folder(access, &path, dry)?
         } else {
             None
         };
         let target_folder = |folder: PathBuf, name: Option<&OsStr>| {
             Ok(Self {
-                root: open_root(ground, &folder, dry)?,
+                root: open_root(access, &folder, dry)?,
                 dry,
-                ground: Arc::clone(ground),
+                access: Arc::clone(access),
                 folder,
                 name: name.map(|name| name.as_bytes().to_vec()),
                 contents: path.clone(),
@@ -88,9 +88,9 @@ impl TargetFolder {
     /// contents of a directory. Returns the root of the entries.
     pub(crate) fn prepare(mut self, named: bool) -> Result<(Self, Root), Error> {
         if !named {
-            let made = make_folder(&self.ground, &self.contents, self.dry)?;
+            let made = make_folder(&self.access, &self.contents, self.dry)?;
             self.made = self.made.or(made);
-            self.root = open_root(&self.ground, &self.contents, self.dry)?;
+            self.root = open_root(&self.access, &self.contents, self.dry)?;
             self.folder.clone_from(&self.contents);
             self.name = None;
         }
@@ -118,7 +118,7 @@ impl TargetFolder {
 
     /// Returns true if the directory exists. A dry run does not create it.
     pub(crate) fn is_there(&self) -> bool {
-        self.ground.folder(&self.folder).is_ok()
+        self.access.folder(&self.folder).is_ok()
     }
 
     /// Returns the entry with its name at the target.
@@ -163,7 +163,7 @@ impl TargetFolder {
             return Err(Error::new(Code::Open, text));
         }
         let is_link = there.kind == FileType::Symlink && matches!(entry.kind, EntryKind::File(_));
-        if self.name.as_ref() == Some(&entry.path) && is_link && self.ground.folder(&at).is_ok() {
+        if self.name.as_ref() == Some(&entry.path) && is_link && self.access.folder(&at).is_ok() {
             let text = format!(
                 "cannot replace {place}: it is a link to a directory; write {place}/ to copy into it"
             );
@@ -181,8 +181,8 @@ impl TargetFolder {
     }
 }
 
-fn open_root(ground: &Ground, path: &Path, dry: bool) -> Result<Root, Error> {
-    let root = match ground.root(path) {
+fn open_root(access: &FileAccess, path: &Path, dry: bool) -> Result<Root, Error> {
+    let root = match access.root(path) {
         // a directory that would be created is empty
         Err(error) if dry && error.kind() == ErrorKind::NotFound => Root::nowhere(),
         root => root,
@@ -191,15 +191,15 @@ fn open_root(ground: &Ground, path: &Path, dry: bool) -> Result<Root, Error> {
 }
 
 /// Creates the directory at `path`. Returns none if it exists, or in a dry run.
-fn make_folder(ground: &Arc<Ground>, path: &Path, dry: bool) -> Result<Option<Made>, Error> {
+fn make_folder(access: &Arc<FileAccess>, path: &Path, dry: bool) -> Result<Option<Made>, Error> {
     if dry {
         return Ok(None);
     }
-    let made = ground.make_folder(path);
+    let made = access.make_folder(path);
     let made =
         made.map_err(|e| Error::file(Code::Open, "cannot create the target directory", path, &e))?;
     Ok(made.then(|| Made {
-        ground: Arc::clone(ground),
+        access: Arc::clone(access),
         path: path.to_owned(),
         stays: false,
     }))

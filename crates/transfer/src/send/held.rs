@@ -63,7 +63,7 @@ impl HeldReader<'_> {
     }
 
     fn open(&self, item: &Item) -> Result<InputFile, Error> {
-        let file = self.transfer.ground.file(&item.place);
+        let file = self.transfer.access.file(&item.place);
         file.map_err(|error| unreadable(item, &error))
     }
 }

@@ -9,7 +9,7 @@ use lighthaul_files::digest::DigestKind;
 use lighthaul_files::manifest::Entry;
 use lighthaul_files::options::Options;
 use lighthaul_fs::device::DeviceFile;
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_fs::meta::Meta;
 use lighthaul_session::error::Error;
 
@@ -28,7 +28,7 @@ pub(super) fn are_read(options: &Options) -> bool {
 /// Reads the holes of `entry`, which is at `place`. A file with other bytes than zeros in a hole
 /// becomes a file without holes, so that all of it is sent. Fails only if the copy has failed.
 pub(super) fn check(
-    (ground, threads): (&Ground, &ThreadGroup),
+    (access, threads): (&FileAccess, &ThreadGroup),
     entry: &mut Entry,
     (place, listed): (&Path, Option<&Meta>),
 ) -> Result<(), Error> {
@@ -44,7 +44,7 @@ pub(super) fn check(
         begins.map(move |at| (at, till.min(at + STEP)))
     });
     let open = || -> io::Result<_> {
-        let file = ground.file(place)?;
+        let file = access.file(place)?;
         let device = DeviceFile::again(&file)?;
         Ok((file, device))
     };
@@ -84,8 +84,8 @@ mod tests {
         let file = File::create(&path).unwrap();
         file.set_len(200 << 20).unwrap();
         file.write_all_at(b"x", 100 << 20).unwrap();
-        let ground = Ground::anywhere();
-        let (folder, name) = ground.parent(&path).unwrap().unwrap();
+        let access = FileAccess::anywhere();
+        let (folder, name) = access.parent(&path).unwrap().unwrap();
         let listed = folder.look(name).unwrap();
         let end = (100 << 20) + 1;
         let cases: [(Vec<Span>, bool); 5] = [
@@ -103,7 +103,7 @@ mod tests {
             };
             let threads = ThreadGroup::default();
             let mut checked = entry();
-            let all = (&ground, &threads);
+            let all = (&access, &threads);
             check(all, &mut checked, (&path, Some(&listed))).unwrap();
             assert_eq!(checked.data, is_right.then_some(data.clone()));
             // a file that has changed since it was listed

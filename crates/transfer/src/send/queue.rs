@@ -20,7 +20,7 @@ use lighthaul_fs::disk::InputFile;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::fault::PeerFault;
 
-use crate::message::{COMPARED_MAX, Compared, UNANSWERED_MAX, Wanted, WantedFile};
+use crate::message::{COMPARED_MAX, Compared, UNANSWERED_MAX, WantedFile, WantedFiles};
 use crate::thread_group::{CHECK_INTERVAL, ThreadGroup};
 
 /// Most ranges that wait to be sent: one of each entry, and more of few resumed files.
@@ -231,7 +231,7 @@ impl Queue {
     }
 
     /// Adds the answer of the receiver about the next entries.
-    pub(crate) fn want(&self, wanted: Wanted) -> Result<(), Error> {
+    pub(crate) fn want(&self, wanted: WantedFiles) -> Result<(), Error> {
         let mut state = self.lock();
         let from = state.answered;
         let till = from
@@ -434,8 +434,8 @@ mod tests {
         }
     }
 
-    fn all(sizes: &[u64]) -> Wanted {
-        Wanted {
+    fn all(sizes: &[u64]) -> WantedFiles {
+        WantedFiles {
             entries: sizes.len() as u64,
             files: (0..sizes.len())
                 .map(|number| file(number as u64, None, Vec::new()))
@@ -457,7 +457,7 @@ mod tests {
         let held = vec![(0, 20), (20, 40), (60, 100)];
         let wanted = file(0, Some(vec![(40, 60)]), held);
         let files = vec![wanted];
-        queue.want(Wanted { entries: 1, files }).unwrap();
+        queue.want(WantedFiles { entries: 1, files }).unwrap();
         assert_eq!(pieces(&queue, &threads), Some(vec![(40, 60)]));
         for (from, till) in [(0, 20), (20, 40), (60, 100)] {
             assert!(!queue.is_answered());
@@ -484,7 +484,7 @@ mod tests {
         let size = 3 * COMPARED_MAX + 5;
         let (queue, threads) = queue(&[size]);
         let files = vec![file(0, Some(vec![(0, 7)]), vec![(7, size)])];
-        queue.want(Wanted { entries: 1, files }).unwrap();
+        queue.want(WantedFiles { entries: 1, files }).unwrap();
         let mut at = 7;
         while at < size {
             let HeldRange { piece, .. } = queue.take_held(&threads).unwrap().unwrap();
@@ -499,7 +499,7 @@ mod tests {
     fn answers_about_ranges_without_a_digest_are_rejected() {
         let (queue, threads) = queue(&[100]);
         let files = vec![file(0, Some(vec![]), vec![(0, 100)])];
-        queue.want(Wanted { entries: 1, files }).unwrap();
+        queue.want(WantedFiles { entries: 1, files }).unwrap();
         let answer = |entry, span| Compared {
             entry,
             span,
@@ -518,7 +518,7 @@ mod tests {
             file(0, Some(vec![(50, 100)]), vec![(0, 50)]),
             file(1, None, vec![]),
         ];
-        queue.want(Wanted { entries: 2, files }).unwrap();
+        queue.want(WantedFiles { entries: 2, files }).unwrap();
         queue.settle(1, [0].into_iter()).unwrap();
         assert!(queue.take_held(&threads).unwrap().is_none());
         assert_eq!(pieces(&queue, &threads), Some(vec![(0, 10)]));
@@ -563,7 +563,7 @@ mod tests {
             vec![all(1), all(0)],
             vec![all(0), all(0)],
         ] {
-            let wanted = Wanted { entries: 2, files };
+            let wanted = WantedFiles { entries: 2, files };
             assert!(
                 queue(&[10, 10]).0.want(wanted.clone()).is_err(),
                 "{wanted:?}"
@@ -572,7 +572,7 @@ mod tests {
         let (queue, _) = queue(&[10, 10]);
         assert!(
             queue
-                .want(Wanted {
+                .want(WantedFiles {
                     entries: 3,
                     files: vec![]
                 })

@@ -106,7 +106,7 @@ impl Scan<'_> {
                     entry.digest = self.digest(&entry, &place, meta.as_ref());
                 }
                 if holes::are_read(self.transfer.options()) {
-                    let all = (&*self.transfer.ground, &self.transfer.threads);
+                    let all = (&*self.transfer.access, &self.transfer.threads);
                     holes::check(all, &mut entry, (&place, meta.as_ref()))?;
                 }
                 let item = matches!(entry.kind, EntryKind::File(_)).then(|| Item {
@@ -169,7 +169,7 @@ impl Scan<'_> {
         let EntryKind::File(size) = entry.kind else {
             return None;
         };
-        let file = self.transfer.ground.file(place).ok()?;
+        let file = self.transfer.access.file(place).ok()?;
         let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, at);
         let digest = Digester::compute(digest::DigestKind::Blake3, size, read).ok()?;
         let is_unchanged = file.version().ok()? == meta?.version();

@@ -85,13 +85,13 @@ pub fn send(
         Origin::Remote(base) => {
             let (list, names) = ListReceiver::new();
             let rules = options.rules.clone();
-            let found = ListWalk::new(Arc::clone(&transfer.ground), base, names, rules);
+            let found = ListWalk::new(Arc::clone(&transfer.access), base, names, rules);
             (Box::new(found) as Box<_>, Some(list))
         }
     };
     let found = Inspector::new(
         (found, top.as_deref()),
-        Arc::clone(&transfer.ground),
+        Arc::clone(&transfer.access),
         options,
     );
     let found = Box::new(found);
@@ -158,7 +158,7 @@ impl<'a> Sending<'a, '_> {
             let (told, reports) = channel();
             let kind = self.transfer.options().digest;
             let from = (
-                Arc::clone(&self.transfer.ground),
+                Arc::clone(&self.transfer.access),
                 Arc::clone(&self.transfer.threads.work),
             );
             let source = FileSource::new(from, (kind, open_max), told);

@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 
 use lighthaul_files::digest::{DigestKind, Digester};
 use lighthaul_fs::disk::InputFile;
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::error::Error as World;
 use lighthaul_io::store::read_ahead::Source;
 use lighthaul_session::error::{Code, Error};
@@ -18,7 +18,7 @@ use crate::work::Work;
 /// Reader of the objects of one lane.
 #[derive(Debug)]
 pub(crate) struct FileSource {
-    ground: Arc<Ground>,
+    access: Arc<FileAccess>,
     work: Arc<Work>,
     kind: DigestKind,
     /// Most files that are open at a time.
@@ -45,14 +45,14 @@ struct Reading {
 }
 
 impl FileSource {
-    /// Creates a source of files in `ground`.
+    /// Creates a source of files in `access`.
     pub(crate) fn new(
-        (ground, work): (Arc<Ground>, Arc<Work>),
+        (access, work): (Arc<FileAccess>, Arc<Work>),
         (kind, open_max): (DigestKind, usize),
         reports: Sender<(u64, Vec<Report>)>,
     ) -> Self {
         Self {
-            ground,
+            access,
             work,
             kind,
             open_max,
@@ -78,10 +78,10 @@ impl Reading {
     }
 
     /// Reads a part of piece `index`. Bytes that cannot be read are zero, and the file has failed.
-    fn piece(&mut self, ground: &Ground, index: usize, at: u64, buffer: &mut [u8]) {
+    fn piece(&mut self, access: &FileAccess, index: usize, at: u64, buffer: &mut [u8]) {
         let offset = self.plan.layout.pieces()[index].offset + at;
         let done = match self
-            .file(ground, index)
+            .file(access, index)
             .map(|file| file.read_at(buffer, offset))
         {
             Ok(Ok(done)) => done,
@@ -118,14 +118,14 @@ impl Reading {
         self.failed.entry(entry).or_insert(error);
     }
 
-    fn file(&mut self, ground: &Ground, index: usize) -> std::io::Result<&InputFile> {
+    fn file(&mut self, access: &FileAccess, index: usize) -> std::io::Result<&InputFile> {
         let entry = self.plan.layout.pieces()[index].entry;
         if !self.open.contains_key(&entry) {
             while self.open.len() >= self.open_max {
                 self.open.pop_first();
             }
             let item = Arc::clone(&self.plan.items[index]);
-            let file = ground.file(&item.place)?;
+            let file = access.file(&item.place)?;
             if !item.is_unchanged(&file)? {
                 self.fail(index, "it changed after it was listed");
             }
@@ -195,7 +195,7 @@ impl Source for FileSource {
             buffer[filled..part.range.start].fill(0);
             filled = part.range.end;
             object.piece(
-                &self.ground,
+                &self.access,
                 part.index,
                 part.at,
                 &mut buffer[part.range.clone()],

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::control::Stream;
 use lighthaul_session::error::Error;
 use lighthaul_session::machine::SharedLearned;
@@ -27,7 +27,7 @@ pub(super) struct Transfer<'a> {
     /// Measurements of one object's machine for the next.
     pub(super) learned: SharedLearned,
     /// Part of the file system with the sources.
-    pub(super) ground: Arc<Ground>,
+    pub(super) access: Arc<FileAccess>,
     pub(super) settings: Settings,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Transfer<'a> {
             queue: Queue::default(),
             monitor: Monitor::default(),
             learned: SharedLearned::default(),
-            ground: Arc::clone(&finds.ground),
+            access: Arc::clone(&finds.access),
             settings,
         })
     }

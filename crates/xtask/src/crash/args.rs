@@ -10,6 +10,7 @@ use lighthaul_base::{Rate, Size};
 /// fail.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "cargo xtask crash", max_term_width = 100)]
+// fields: one for each option of the command
 pub(crate) struct Args {
     /// Number of copies to kill
     #[arg(long, default_value_t = 200)]

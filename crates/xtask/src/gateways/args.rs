@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 
 use super::path::Path;
-use super::way::Way;
+use super::route::Route;
 
 /// Measures programs through gateways, compared with direct connections on the same paths
 #[derive(Debug, Parser)]
@@ -83,15 +83,15 @@ impl Measurement {
         }
     }
 
-    /// Returns the ways of the streams.
-    pub(super) const fn ways(self) -> &'static [Way] {
+    /// Returns the routes of the streams.
+    pub(super) const fn routes(self) -> &'static [Route] {
         match self {
-            Self::Near => &[Way::Gateways("cubic"), Way::Direct("cubic")],
+            Self::Near => &[Route::Gateways("cubic"), Route::Direct("cubic")],
             Self::Edges => &[
-                Way::Gateways("cubic"),
-                Way::Gateways("bbr"),
-                Way::Direct("cubic"),
-                Way::Direct("bbr"),
+                Route::Gateways("cubic"),
+                Route::Gateways("bbr"),
+                Route::Direct("cubic"),
+                Route::Direct("bbr"),
             ],
             Self::Long
             | Self::Short
@@ -100,9 +100,9 @@ impl Measurement {
             | Self::Brief
             | Self::Lengths
             | Self::Courses => &[
-                Way::Gateways("cubic"),
-                Way::Direct("cubic"),
-                Way::Direct("bbr"),
+                Route::Gateways("cubic"),
+                Route::Direct("cubic"),
+                Route::Direct("bbr"),
             ],
         }
     }

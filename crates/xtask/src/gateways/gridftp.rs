@@ -9,8 +9,8 @@ use lighthaul_io::host::wait::pause;
 use lighthaul_io::net::tcp;
 
 use super::iperf::STREAMS;
+use super::route::Route;
 use super::site::{SOCKS, Site};
-use super::way::Way;
 use crate::demo::running::Running;
 
 /// Starts a server, and waits until it accepts connections.
@@ -40,10 +40,10 @@ pub(super) fn serve(site: &Site) -> Result<Running, String> {
 
 /// Creates a client that sends zeros until it is ended. Through gateways, it runs under `lighthaul
 /// wrap`, which captures its control and data connections.
-pub(super) fn client(site: &Site, way: Way) -> Result<Command, String> {
-    let mut client = match way {
-        Way::Direct(_) => site.lab.command("c", TOOL).map_err(|e| failed(&e))?,
-        Way::Gateways(_) => {
+pub(super) fn client(site: &Site, route: Route) -> Result<Command, String> {
+    let mut client = match route {
+        Route::Direct(_) => site.lab.command("c", TOOL).map_err(|e| failed(&e))?,
+        Route::Gateways(_) => {
             let wrap = site.lab.command("c", &site.lighthaul);
             let mut wrap = wrap.map_err(|e| failed(&e))?;
             let entry = format!("{}:{SOCKS}", site.entry);

@@ -7,16 +7,21 @@ use std::thread;
 use serde_json::Value;
 
 use super::path::Path;
+use super::route::Route;
 use super::site::{PORTS, SHIFT, Site, cpu_seconds, memory_mib};
 use super::table::Line;
-use super::way::Way;
 use crate::demo::running::Running;
 
 /// Runs streams for `seconds`, and returns their goodput.
-pub(super) fn measure(site: &Site, path: &Path, way: Way, seconds: u32) -> Result<Line, String> {
-    site.control(way)?;
+pub(super) fn measure(
+    site: &Site,
+    path: &Path,
+    route: Route,
+    seconds: u32,
+) -> Result<Line, String> {
+    site.control(route)?;
     let _server = serve(site)?;
-    let mut client = client(site, path, way, seconds)?;
+    let mut client = client(site, path, route, seconds)?;
     let before = [&site.ingress, &site.egress].map(cpu_seconds);
     let output = client.output().map_err(|e| failed(&e))?;
     let after = [&site.ingress, &site.egress].map(cpu_seconds);
@@ -37,14 +42,14 @@ pub(super) fn measure(site: &Site, path: &Path, way: Way, seconds: u32) -> Resul
     );
     Ok(Line {
         path: format!("{}, {} x {seconds} s", path.name, streams(path)),
-        way: way.name(),
+        route: route.name(),
         value: bytes * 8.0 / took / 1e6,
         unit: "Mb/s",
-        remark: match way {
-            Way::Gateways(_) => cost,
-            Way::Direct(_) => String::new(),
+        remark: match route {
+            Route::Gateways(_) => cost,
+            Route::Direct(_) => String::new(),
         },
-        place: path.place(way),
+        place: path.place(route),
     })
 }
 
@@ -65,15 +70,20 @@ pub(super) fn serve(site: &Site) -> Result<Running, String> {
 }
 
 /// Creates a client that sends for `seconds`.
-pub(super) fn client(site: &Site, path: &Path, way: Way, seconds: u32) -> Result<Command, String> {
+pub(super) fn client(
+    site: &Site,
+    path: &Path,
+    route: Route,
+    seconds: u32,
+) -> Result<Command, String> {
     let direct = site.lab.address("s").map_err(|e| failed(&e))?.to_string();
-    let (host, port) = match way {
-        Way::Gateways(_) => (site.entry.as_str(), PORTS[0]),
-        Way::Direct(_) => (direct.as_str(), SERVER),
+    let (host, port) = match route {
+        Route::Gateways(_) => (site.entry.as_str(), PORTS[0]),
+        Route::Direct(_) => (direct.as_str(), SERVER),
     };
     let mut client = site.lab.command("c", "iperf3").map_err(|e| failed(&e))?;
     client.args(["-J", "-c", host, "-p", &port.to_string()]);
-    client.args(["-C", way.control(), "-P", streams(path)]);
+    client.args(["-C", route.control(), "-P", streams(path)]);
     client.args(["-t", &seconds.to_string()]);
     Ok(client)
 }

@@ -36,7 +36,7 @@ pub(super) fn measure(site: &Site, path: &Path) -> Result<Line, String> {
     let at = |part: usize| times[times.len() * part / 100].as_secs_f64() * 1e3;
     Ok(Line {
         path: path.name.clone(),
-        way: "one octet and its echo".to_owned(),
+        route: "one octet and its echo".to_owned(),
         value: at(50),
         unit: "ms",
         remark: format!(

@@ -8,11 +8,11 @@ use clap::Parser;
 use lighthaul_lab::measured::MeasuredPlan;
 
 use super::args::{Args, Measurement};
-use super::course::{Course, Program};
+use super::goodput_curve::{GoodputCurve, Program};
 use super::path::{EDGES_MS, Path};
 use super::site::Site;
 use super::table::{Line, Table};
-use super::{brief, iperf, keys};
+use super::{iperf, keys, short_connections};
 
 /// Runs the requested measurements, and prints a table.
 pub(crate) fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
@@ -55,7 +55,7 @@ fn run(table: &mut Table, measurement: Measurement, args: &Args) -> Result<(), S
         };
         match measurement {
             Measurement::Keys => add(keys::measure(&site, &path)?),
-            Measurement::Brief => add(brief::measure(&site, &path, args)?),
+            Measurement::Brief => add(short_connections::measure(&site, &path, args)?),
             Measurement::Lengths => lengths(&site, &path, args, &mut add)?,
             Measurement::Courses => courses(&site, &path, args, &mut add)?,
             Measurement::Long
@@ -64,11 +64,11 @@ fn run(table: &mut Table, measurement: Measurement, args: &Args) -> Result<(), S
             | Measurement::Near
             | Measurement::Edges => {
                 for _ in 0..args.runs {
-                    for way in measurement.ways() {
+                    for route in measurement.routes() {
                         add(iperf::measure(
                             &site,
                             &path,
-                            *way,
+                            *route,
                             measurement.seconds(args),
                         )?);
                     }
@@ -89,17 +89,17 @@ fn lengths(
     let seconds = Measurement::Lengths.seconds(args);
     for _ in 0..args.runs {
         for program in [Program::Iperf, Program::GridFtp] {
-            for way in Measurement::Lengths.ways() {
-                let course = Course::measure(site, path, (program, *way), seconds)?;
+            for route in Measurement::Lengths.routes() {
+                let goodput_curve = GoodputCurve::measure(site, path, (program, *route), seconds)?;
                 for till in LENGTHS.into_iter().filter(|till| *till <= seconds) {
                     add(Line {
                         path: format!("{}, {till} s", path.name),
-                        way: format!("{}, {}", program.name(), way.name()),
-                        value: course.mbps(0.0, f64::from(till)),
+                        route: format!("{}, {}", program.name(), route.name()),
+                        value: goodput_curve.mbps(0.0, f64::from(till)),
                         unit: "Mb/s",
-                        remark: course.cost(),
+                        remark: goodput_curve.cost(),
                         place: Some((
-                            format!("{}_{}", program.name(), way.column()),
+                            format!("{}_{}", program.name(), route.column()),
                             f64::from(till),
                         )),
                     });
@@ -118,17 +118,17 @@ fn courses(
     add: &mut impl FnMut(Line),
 ) -> Result<(), String> {
     let (seconds, rtt) = (Measurement::Courses.seconds(args), path.rtt_ms - EDGES_MS);
-    for way in Measurement::Courses.ways() {
-        let course = Course::measure(site, path, (Program::GridFtp, *way), seconds)?;
+    for route in Measurement::Courses.routes() {
+        let goodput_curve = GoodputCurve::measure(site, path, (Program::GridFtp, *route), seconds)?;
         for till in (STEP..=seconds).step_by(STEP as usize) {
             let (from, till) = (f64::from(till - STEP), f64::from(till));
             add(Line {
                 path: format!("{}, {from} to {till} s", path.name),
-                way: format!("gridftp, {}", way.name()),
-                value: course.mbps(from, till),
+                route: format!("gridftp, {}", route.name()),
+                value: goodput_curve.mbps(from, till),
                 unit: "Mb/s",
-                remark: course.cost(),
-                place: Some((format!("rtt{rtt}_{}", way.column()), till)),
+                remark: goodput_curve.cost(),
+                place: Some((format!("rtt{rtt}_{}", route.column()), till)),
             });
         }
     }

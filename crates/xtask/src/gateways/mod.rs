@@ -2,20 +2,20 @@
 //! lab.
 //!
 //! - [`args`]: command line; [`site`]: two edges and two gateways; [`path`]: the path between them;
-//!   [`way`]: routes of streams
-//! - [`iperf`]: streams of iperf3; [`gridftp`]: streams of `GridFTP`; [`course`]: goodput over time
-//! - [`keys`]: round-trip times of octets; [`brief`]: many short connections
+//!   [`route`]: routes of streams
+//! - [`iperf`]: streams of iperf3; [`gridftp`]: streams of `GridFTP`; [`goodput_curve`]: goodput over time
+//! - [`keys`]: round-trip times of octets; [`short_connections`]: many short connections
 //! - [`measure`]: all measurements; [`table`]: results
 mod args;
-mod brief;
-mod course;
+mod goodput_curve;
 mod gridftp;
 mod iperf;
 mod keys;
 mod measure;
 mod path;
+mod route;
+mod short_connections;
 mod site;
 mod table;
-mod way;
 
 pub(crate) use self::measure::main;

@@ -1,6 +1,6 @@
 //! Path between the gateways that are measured.
 
-use super::way::Way;
+use super::route::Route;
 
 /// Path between the gateways.
 #[derive(Clone, Debug)]
@@ -89,9 +89,9 @@ impl Path {
     }
 
     /// Returns the cell of a measurement in the figure of losses, if the path has loss.
-    pub(super) fn place(&self, way: Way) -> Option<(String, f64)> {
+    pub(super) fn place(&self, route: Route) -> Option<(String, f64)> {
         let (name, percent) = self.loss?;
-        Some((format!("{name}_{}", way.column()), percent))
+        Some((format!("{name}_{}", route.column()), percent))
     }
 
     /// Reports whether the path is a veth pair.

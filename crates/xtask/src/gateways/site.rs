@@ -11,7 +11,7 @@ use lighthaul_lab::emulate::Lab;
 
 use super::args::Args;
 use super::path::Path;
-use super::way::Way;
+use super::route::Route;
 use crate::demo::daemon::{key, run, start};
 use crate::demo::running::Running;
 
@@ -109,12 +109,12 @@ impl Site {
     }
 
     /// Sets the congestion control of the senders: the client, and the gateway near its target.
-    pub(super) fn control(&self, way: Way) -> Result<(), String> {
+    pub(super) fn control(&self, route: Route) -> Result<(), String> {
         Self::await_room()?;
         for host in ["c", "gb"] {
             // On a veth pair, the gateway runs in its target's host.
             if self.lab.address(host).is_ok() {
-                let preferred = self.lab.prefer(host, Some(way.control()));
+                let preferred = self.lab.prefer(host, Some(route.control()));
                 preferred.map_err(|why| why.to_string())?;
             }
         }

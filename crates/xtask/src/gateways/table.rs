@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     pub(super) path: String,
-    pub(super) way: String,
+    pub(super) route: String,
     pub(super) value: f64,
     pub(super) unit: &'static str,
     pub(super) remark: String,
@@ -24,13 +24,13 @@ impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             path,
-            way,
+            route,
             value,
             unit,
             remark,
             ..
         } = self;
-        write!(f, "{path:<28} {way:<26} {value:>9.1} {unit:<5} {remark}")
+        write!(f, "{path:<28} {route:<26} {value:>9.1} {unit:<5} {remark}")
     }
 }
 

@@ -12,7 +12,7 @@ use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
 use lighthaul_files::permit::Permit;
 use lighthaul_files::walk::Walk;
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls::Side;
 use lighthaul_io::net::tcp::with_handshake_timeouts;
@@ -112,8 +112,8 @@ impl Bench {
         options: &Options,
         watcher: &mut dyn FnMut(CopyEvent),
     ) -> Outcome {
-        let ground = Arc::new(Ground::anywhere());
-        let walk = Walk::new(ground, &[self.top.join(from)], options.rules.clone());
+        let access = Arc::new(FileAccess::anywhere());
+        let walk = Walk::new(access, &[self.top.join(from)], options.rules.clone());
         self.send(
             SourceEntries::from_walk(walk.unwrap()),
             to,
@@ -130,12 +130,12 @@ impl Bench {
         options: &Options,
         watcher: &mut dyn FnMut(CopyEvent),
     ) -> Outcome {
-        let ground = Arc::new(Ground::anywhere());
+        let access = Arc::new(FileAccess::anywhere());
         let target = Target {
             path: self.top.join(to).into_os_string().into_encoded_bytes(),
             into: to.ends_with('/'),
         };
-        let target_folder = TargetFolder::open(&target, &ground, options.dry_run.is_some());
+        let target_folder = TargetFolder::open(&target, &access, options.dry_run.is_some());
         let [caller, called] = sessions();
         let settings = send::Settings {
             plain: true,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lighthaul_files::manifest::{Entry, EntryKind, pack};
 use lighthaul_files::options::{Options, Planned};
 use lighthaul_files::temp_names::Writer;
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::control::Frame;
 use lighthaul_session::error::Error;
 use lighthaul_session::topic::decode;
@@ -105,9 +105,9 @@ impl Bench {
             path: self.top.join(to).into_os_string().into_encoded_bytes(),
             into: to.ends_with('/'),
         };
-        let ground = Arc::new(Ground::anywhere());
+        let access = Arc::new(FileAccess::anywhere());
         let target_folder =
-            TargetFolder::open(&target, &ground, options.dry_run.is_some()).unwrap();
+            TargetFolder::open(&target, &access, options.dry_run.is_some()).unwrap();
         let mut made = None;
         let result = checker.run(target_folder, |_, _, new| {
             made = Some(new);

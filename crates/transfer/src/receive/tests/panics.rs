@@ -9,7 +9,7 @@ use std::time::Duration;
 use lighthaul_files::hash::HashRequest;
 use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_session::error::Code;
 
 use super::bench::{Bench, Outcome, octets};
@@ -92,7 +92,7 @@ fn panic_of_the_walk_does_not_look_like_the_end_of_the_list() {
     let bench = bench("walk");
     let copy = move || {
         let found = iter::repeat_with(|| panic!("broken on purpose"));
-        let finds = SourceEntries::from_entries(Arc::new(Ground::anywhere()), found);
+        let finds = SourceEntries::from_entries(Arc::new(FileAccess::anywhere()), found);
         bench.send(finds, "target/", &Options::default(), &mut |_| {})
     };
     check(ended(copy), "walk");

@@ -10,7 +10,7 @@ use super::bench::Bench;
 use super::checked_list::{CONTENTS, NOTHING, file, folder, leave, writer};
 use super::dry_run::dry;
 use super::entry_checker::sparse;
-use crate::message::{Listing, Wanted};
+use crate::message::{Listing, WantedFiles};
 
 #[test]
 fn malformed_list_is_rejected() {
@@ -23,7 +23,7 @@ fn malformed_list_is_rejected() {
         ],
         vec![
             Listing::Begin { named: false },
-            Listing::Wanted(Wanted {
+            Listing::Wanted(WantedFiles {
                 entries: 0,
                 files: Vec::new(),
             }),

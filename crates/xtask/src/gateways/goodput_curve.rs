@@ -9,8 +9,8 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::pause;
 
 use super::path::Path;
+use super::route::Route;
 use super::site::{Site, cpu_seconds, settle, within};
-use super::way::Way;
 use super::{gridftp, iperf};
 use crate::demo::running::Running;
 
@@ -25,26 +25,26 @@ pub(super) enum Program {
 
 /// Bytes that a server had received, over the seconds since the first byte was sent.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Course {
+pub(super) struct GoodputCurve {
     points: Vec<(f64, u64)>,
     /// CPU seconds of both gateways during the transfer.
     cpu: [f64; 2],
 }
 
-impl Course {
+impl GoodputCurve {
     /// Measures a program with four streams until its server has received for `seconds`. Then ends
     /// both sides.
     pub(super) fn measure(
         site: &Site,
         path: &Path,
-        (program, way): (Program, Way),
+        (program, route): (Program, Route),
         seconds: u32,
     ) -> Result<Self, String> {
-        site.control(way)?;
+        site.control(route)?;
         let server = program.serve(site)?;
         let mut client = match program {
-            Program::Iperf => iperf::client(site, path, way, seconds + SPARE_SECONDS)?,
-            Program::GridFtp => gridftp::client(site, way)?,
+            Program::Iperf => iperf::client(site, path, route, seconds + SPARE_SECONDS)?,
+            Program::GridFtp => gridftp::client(site, route)?,
         };
         client.stdout(Stdio::null()).stderr(Stdio::piped());
         let spawned = client.spawn().map(Running);
@@ -53,7 +53,7 @@ impl Course {
         let before = [program.octets(&server), arrived(site)?];
         let half = f64::from(path.rtt_ms) / 2e3;
         let cpu = || [&site.ingress, &site.egress].map(cpu_seconds);
-        let mut course = Self {
+        let mut goodput_curve = Self {
             points: Vec::new(),
             cpu: cpu(),
         };
@@ -70,13 +70,13 @@ impl Course {
             }
             let start = *first.get_or_insert(now - half);
             let octets = program.octets(&server).saturating_sub(before[0]);
-            course.points.push((now - start, octets));
+            goodput_curve.points.push((now - start, octets));
             if now - start >= f64::from(seconds) {
                 let after = cpu();
-                course.cpu = [0, 1].map(|nth| after[nth] - course.cpu[nth]);
+                goodput_curve.cpu = [0, 1].map(|nth| after[nth] - goodput_curve.cpu[nth]);
                 drop((client, server));
                 settle();
-                return Ok(course);
+                return Ok(goodput_curve);
             }
         }
     }
@@ -171,13 +171,17 @@ mod tests {
 
     #[test]
     fn rate_is_interpolated_between_readings() {
-        let course = Course {
+        let goodput_curve = GoodputCurve {
             points: vec![(1.0, 1_000_000), (2.0, 3_000_000), (3.0, 3_000_000)],
-            ..Course::default()
+            ..GoodputCurve::default()
         };
         let moments = [(0.0, 1.0), (1.0, 2.0), (1.5, 2.5), (0.0, 4.0)];
-        let rates = |course: &Course| moments.map(|(from, till)| course.mbps(from, till)).to_vec();
-        assert_eq!(rates(&course), [8.0, 16.0, 8.0, 6.0]);
-        assert_eq!(rates(&Course::default()), [0.0; 4]);
+        let rates = |goodput_curve: &GoodputCurve| {
+            moments
+                .map(|(from, till)| goodput_curve.mbps(from, till))
+                .to_vec()
+        };
+        assert_eq!(rates(&goodput_curve), [8.0, 16.0, 8.0, 6.0]);
+        assert_eq!(rates(&GoodputCurve::default()), [0.0; 4]);
     }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 use lighthaul_base::Rng;
-use lighthaul_fs::ground::Ground;
+use lighthaul_fs::file_access::FileAccess;
 
 /// Root directory, and files beside it that must be unreachable.
 struct World(PathBuf);
@@ -36,8 +36,8 @@ impl World {
         Self(place)
     }
 
-    fn ground(&self) -> Ground {
-        Ground::beneath(&self.0.join("root")).unwrap()
+    fn access(&self) -> FileAccess {
+        FileAccess::beneath(&self.0.join("root")).unwrap()
     }
 }
 
@@ -47,8 +47,8 @@ impl Drop for World {
     }
 }
 
-fn read(ground: &Ground, path: &str) -> std::io::Result<Vec<u8>> {
-    let file = ground.file(Path::new(path))?;
+fn read(access: &FileAccess, path: &str) -> std::io::Result<Vec<u8>> {
+    let file = access.file(Path::new(path))?;
     let mut bytes = vec![0; 16];
     let len = file.read_at(&mut bytes, 0)?;
     bytes.truncate(len);
@@ -63,9 +63,9 @@ fn paths_beneath_the_root_open_and_others_are_refused() {
     symlink("../out", at("upward")).unwrap();
     symlink("a/deep", at("inner")).unwrap();
     symlink("/proc/self/root", at("a/magic")).unwrap();
-    let ground = world.ground();
+    let access = world.access();
     for path in ["a/x", "/a/x", "//a//x", "inner/x", "a/deep/../x"] {
-        assert_eq!(read(&ground, path).unwrap(), b"inside", "{path}");
+        assert_eq!(read(&access, path).unwrap(), b"inside", "{path}");
     }
     let ways_out = [
         "absolute/x",
@@ -76,21 +76,21 @@ fn paths_beneath_the_root_open_and_others_are_refused() {
         "a/magic/etc/passwd",
     ];
     for path in ways_out {
-        let error = read(&ground, path).unwrap_err();
+        let error = read(&access, path).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::CrossesDevices, "{path}");
     }
     for path in ["absolute", "upward", "..", "a/magic"].map(Path::new) {
         let path_is = path.display();
         assert!(
-            ground.root(path).is_err() && ground.folder(path).is_err(),
+            access.root(path).is_err() && access.folder(path).is_err(),
             "{path_is}"
         );
-        assert!(ground.within(path).is_err(), "{path_is}");
-        assert!(ground.make_folder(&path.join("made")).is_err(), "{path_is}");
+        assert!(access.within(path).is_err(), "{path_is}");
+        assert!(access.make_folder(&path.join("made")).is_err(), "{path_is}");
     }
     // A symbolic link as the last name is not followed.
-    assert!(read(&ground, "inner").is_err());
-    let deep = ground.within(Path::new("/a/deep")).unwrap();
+    assert!(read(&access, "inner").is_err());
+    let deep = access.within(Path::new("/a/deep")).unwrap();
     assert_eq!(read(&deep, "x").unwrap(), b"inside");
     assert_eq!(
         read(&deep, "../x").unwrap_err().kind(),
@@ -128,12 +128,12 @@ fn parent_paths_resolve_during_renames_elsewhere() {
     fs::create_dir_all(busy.join("a")).unwrap();
     fs::create_dir_all(busy.join("s")).unwrap();
     symlink("../x", world.0.join("root/a/deep/up")).unwrap();
-    let ground = world.ground();
+    let access = world.access();
     let swaps = while_swapped(&busy, |_| {
         for _ in 0..20_000 {
-            assert_eq!(read(&ground, "a/deep/../x").unwrap(), b"inside");
-            assert!(ground.within(Path::new("a/deep/../../a")).is_ok());
-            let error = read(&ground, "a/../../out/x").unwrap_err();
+            assert_eq!(read(&access, "a/deep/../x").unwrap(), b"inside");
+            assert!(access.within(Path::new("a/deep/../../a")).is_ok());
+            let error = read(&access, "a/../../out/x").unwrap_err();
             assert_eq!(error.kind(), ErrorKind::CrossesDevices);
         }
     });
@@ -142,17 +142,17 @@ fn parent_paths_resolve_during_renames_elsewhere() {
 }
 
 /// Tries a random operation on the present `a`. Returns true if it succeeded.
-fn try_something(ground: &Ground, nth: u64, rng: &mut Rng) -> bool {
+fn try_something(access: &FileAccess, nth: u64, rng: &mut Rng) -> bool {
     let made = PathBuf::from(format!("a/made-{nth}"));
-    let root = || ground.root(Path::new("")).unwrap();
+    let root = || access.root(Path::new("")).unwrap();
     match rng.next_u64() % 8 {
-        0 => read(ground, "a/x")
+        0 => read(access, "a/x")
             .map(|bytes| assert_eq!(bytes, b"inside"))
             .is_ok(),
-        1 => read(ground, "a/deep/x")
+        1 => read(access, "a/deep/x")
             .map(|bytes| assert_eq!(bytes, b"inside"))
             .is_ok(),
-        2 => ground
+        2 => access
             .folder(Path::new("a"))
             .map(|mut folder| {
                 assert!(
@@ -164,13 +164,13 @@ fn try_something(ground: &Ground, nth: u64, rng: &mut Rng) -> bool {
                 );
             })
             .is_ok(),
-        3 => ground
+        3 => access
             .within(Path::new("a"))
             .map(|inner| {
                 assert_eq!(read(&inner, "x").unwrap(), b"inside");
             })
             .is_ok(),
-        4 => ground.make_folder(&made).is_ok(),
+        4 => access.make_folder(&made).is_ok(),
         5 => root()
             .create(&made)
             .map(|mut file| file.write_at(b"made", 0).unwrap())
@@ -197,12 +197,12 @@ fn folders_replaced_by_links_never_lead_outside() {
     symlink(world.0.join("out"), place.join("s")).unwrap();
     let (mut let_in, mut refused) = (0, 0);
     let swaps = while_swapped(&place, |swaps| {
-        let (ground, mut rng) = (world.ground(), Rng::new(SEED));
+        let (access, mut rng) = (world.access(), Rng::new(SEED));
         for nth in 0..ATTEMPTS.end {
             if nth >= ATTEMPTS.start && let_in.min(refused).min(swaps.load(Relaxed)) >= 200 {
                 break;
             }
-            if try_something(&ground, nth, &mut rng) {
+            if try_something(&access, nth, &mut rng) {
                 let_in += 1;
             } else {
                 refused += 1;

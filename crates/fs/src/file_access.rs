@@ -19,13 +19,13 @@ pub(crate) const FOLDER: OFlags = OFlags::DIRECTORY
 
 /// Accessible part of the file system.
 #[derive(Debug)]
-pub struct Ground {
+pub struct FileAccess {
     /// Directory that no path can leave, not even through symbolic links and `..`; `None` for the
     /// whole file system.
     root: Option<OwnedFd>,
 }
 
-impl Ground {
+impl FileAccess {
     /// Allows everything that this process may access.
     pub const fn anywhere() -> Self {
         Self { root: None }
@@ -37,7 +37,7 @@ impl Ground {
         Ok(Self { root: Some(root) })
     }
 
-    /// Allows the subtree of the directory `path` in this ground.
+    /// Allows the subtree of the accessible directory `path`.
     pub fn within(&self, path: &Path) -> io::Result<Self> {
         let root = Some(self.open(path, FOLDER)?);
         Ok(Self { root })
@@ -214,16 +214,16 @@ mod tests {
 
     #[test]
     fn paths_outside_the_root_are_refused() {
-        let top = std::env::temp_dir().join(format!("lighthaul-ground-{}", std::process::id()));
+        let top = std::env::temp_dir().join(format!("lighthaul-access-{}", std::process::id()));
         std::fs::create_dir_all(top.join("root/in")).unwrap();
         std::fs::write(top.join("secret"), "s").unwrap();
         std::fs::write(top.join("root/in/file"), "f").unwrap();
         symlink("../secret", top.join("root/up")).unwrap();
         symlink(&top, top.join("root/out")).unwrap();
         symlink("in", top.join("root/inside")).unwrap();
-        let ground = Ground::beneath(&top.join("root")).unwrap();
-        assert!(ground.file(Path::new("in/file")).is_ok());
-        assert!(ground.file(Path::new("/inside/file")).is_ok());
+        let access = FileAccess::beneath(&top.join("root")).unwrap();
+        assert!(access.file(Path::new("in/file")).is_ok());
+        assert!(access.file(Path::new("/inside/file")).is_ok());
         for path in [
             "up",
             "out/secret",
@@ -231,10 +231,10 @@ mod tests {
             "in/../../secret",
             "out/root/in/file",
         ] {
-            assert!(ground.file(Path::new(path)).is_err(), "{path}");
+            assert!(access.file(Path::new(path)).is_err(), "{path}");
         }
-        assert!(ground.folder(Path::new("out")).is_err());
-        let mut folder = ground.folder(Path::new("/")).unwrap();
+        assert!(access.folder(Path::new("out")).is_err());
+        let mut folder = access.folder(Path::new("/")).unwrap();
         assert_eq!(folder.names(10).unwrap(), ["in", "inside", "out", "up"]);
         assert_eq!(folder.link(OsStr::new("up")).unwrap(), "../secret");
         std::fs::remove_dir_all(&top).unwrap();

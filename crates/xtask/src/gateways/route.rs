@@ -3,14 +3,14 @@
 /// Route of streams to the server, with their congestion control: of the whole path for direct
 /// streams, of the edges for those through gateways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Route {
     /// Streams through the gateways.
     Gateways(&'static str),
     /// Direct streams.
     Direct(&'static str),
 }
 
-impl Way {
+impl Route {
     /// Returns the congestion control of the senders.
     pub(super) const fn control(self) -> &'static str {
         match self {

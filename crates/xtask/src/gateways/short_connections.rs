@@ -69,7 +69,7 @@ pub(super) fn measure(site: &Site, path: &Path, args: &Args) -> Result<Line, Str
     let (done, failed) = (done.into_inner(), failed.into_inner());
     Ok(Line {
         path: path.name.clone(),
-        way: format!("{} short connections", args.count),
+        route: format!("{} short connections", args.count),
         value: f64::from(done) / seconds,
         unit: "/s",
         remark: format!(
