@@ -1,6 +1,5 @@
 //! A database that was restored from a real backup.
 
-use std::fs::File;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -83,8 +82,8 @@ impl Backup {
             Self::Dump => {
                 let mut dump = server.program("pg_dump");
                 let dump = dump.arg("-d").arg(books(server));
-                let file = File::create(folder.0.join("dump")).unwrap();
-                assert!(dump.stdout(Stdio::from(file)).status().unwrap().success());
+                let dump = dump.arg("-f").arg(folder.0.join("dump"));
+                assert!(dump.status().unwrap().success());
             }
             Self::Template => server.ask("CREATE DATABASE backup TEMPLATE books"),
         }
@@ -98,9 +97,8 @@ impl Backup {
                 let mut restore = server.program("psql");
                 restore.args(["-q", "-v", "ON_ERROR_STOP=1"]);
                 let restore = restore.arg("-d").arg(books(server));
-                let file = File::open(folder.0.join("dump")).unwrap();
-                let restore = restore.stdin(Stdio::from(file)).stdout(Stdio::null());
-                assert!(restore.status().unwrap().success());
+                let restore = restore.arg("-f").arg(folder.0.join("dump"));
+                assert!(restore.stdout(Stdio::null()).status().unwrap().success());
             }
             Self::Template => server.ask("ALTER DATABASE backup RENAME TO books"),
         }

@@ -1,6 +1,12 @@
 //! Table of known attacks.
 
-use super::*;
+use data_encoding::BASE64URL_NOPAD;
+use ring::signature::KeyPair;
+use serde_json::{Value, json};
+
+use super::signer::{NOW, RSA_KEY, Signer, claims, ec_key, ec_pair, encode, head, issuer, with};
+use crate::identity::jwks::Jwk;
+use crate::identity::jwt::TokenError;
 
 /// Keys of one issuer: Ed25519 "k", P-256 "e" and RSA "r".
 fn all_keys(signer: &Signer) -> [Jwk; 3] {

@@ -1,74 +1,14 @@
-mod attacks;
+//! Tokens that are valid, and others.
 
-use data_encoding::BASE64URL_NOPAD;
-use lighthaul_booking::books::Role;
 use proptest::prelude::*;
 use ring::rand::SystemRandom;
-use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
+use ring::signature::KeyPair;
 use serde_json::{Value, json};
 
-use super::*;
+use super::signer::{NOW, RSA_KEY, Signer, claims, ec_key, ec_pair, encode, head, issuer, with};
+use lighthaul_booking::books::Role;
 use crate::identity::jwks::Jwk;
-
-const NOW: u64 = 2_000_000_000;
-
-fn issuer() -> Issuer {
-    Issuer {
-        name: "https://issuer.example/".to_owned(),
-        audiences: vec![
-            "lighthaul".to_owned(),
-            "https://wlcg.cern.ch/jwt/v1/any".to_owned(),
-        ],
-        users: Some("lighthaul.book".to_owned()),
-        operators: Some("/cms/netops".to_owned()),
-        admins: Some("lighthaul.admin".to_owned()),
-    }
-}
-
-fn claims() -> Value {
-    json!({"iss": "https://issuer.example/", "sub": "ada", "aud": "lighthaul", "exp": NOW + 60,
-           "scope": "openid lighthaul.book"})
-}
-
-fn with(name: &str, value: Value) -> Value {
-    let mut claims = claims();
-    claims[name] = value;
-    claims
-}
-
-fn encode(part: &[u8]) -> String {
-    BASE64URL_NOPAD.encode(part)
-}
-
-/// Key pair that signs tokens.
-struct Signer(Ed25519KeyPair);
-
-impl Signer {
-    fn new() -> Self {
-        let octets = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
-        Self(Ed25519KeyPair::from_pkcs8(octets.as_ref()).unwrap())
-    }
-
-    fn key(&self, kid: &str) -> Jwk {
-        let x = encode(self.0.public_key().as_ref());
-        let key = json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "use": "sig", "x": x});
-        serde_json::from_value(key).unwrap()
-    }
-
-    fn sign(&self, head: &Value, claims: &Value) -> String {
-        let signed = format!(
-            "{}.{}",
-            encode(head.to_string().as_bytes()),
-            encode(claims.to_string().as_bytes())
-        );
-        let signature = encode(self.0.sign(signed.as_bytes()).as_ref());
-        format!("{signed}.{signature}")
-    }
-}
-
-fn head() -> Value {
-    json!({"alg": "EdDSA", "kid": "k"})
-}
+use crate::identity::jwt::{TokenError, is_jwt, key_id};
 
 #[test]
 fn signed_token_gives_its_highest_role() {
@@ -259,21 +199,6 @@ proptest! {
     }
 }
 
-/// Returns a new P-256 key pair, and its public point.
-fn ec_pair() -> (EcdsaKeyPair, Vec<u8>) {
-    let random = SystemRandom::new();
-    let octets = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
-    let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, octets.as_ref(), &random)
-        .unwrap();
-    let point = pair.public_key().as_ref().to_vec();
-    (pair, point)
-}
-
-fn ec_key(kid: &str, point: &[u8]) -> Value {
-    let (x, y) = (encode(&point[1..33]), encode(&point[33..]));
-    json!({"kty": "EC", "crv": "P-256", "kid": kid, "x": x, "y": y})
-}
-
 #[test]
 fn token_signed_with_es256_is_valid() {
     let (pair, point) = ec_pair();
@@ -307,10 +232,6 @@ fn token_of_wlcg_signed_with_rs256_is_valid() {
     );
 }
 
-const RSA_KEY: &str = "n7BElcga3vpPVSzJ8hZoGUW_4gsvrGd9n8q5R12IirnaGXVMOkynZtTTHc2mpQYwv27cdIjZCNPUHZ47Ai5xtk7FVpOztWV24I6L\
-     c4GnMpAuX4Hg5czCq96r9Y7Kksjv2oe-2lNjUevW8eGr3O-2l6_-7o1fczJlcEpjsrEnXxxEMm5prNgMGBJuq0NJyvE5AFf3bKcg\
-     fjfR9K5X-yZfyJakyNH72X9bx0Z0A9GCW1b7bxqHT56-8q5VXzDLebWIUqf30Ngi1E4g8WEFvJamyY5KTuHiYDJKU2Y-mrz1xj7W\
-     -73LZYxWd_O1mFVZKanIRPTdPObNaPRpi1XegCgLNQ";
 const RSA_TOKEN: &str = "eyJhbGciOiAiUlMyNTYiLCAia2lkIjogInIiLCAidHlwIjogIkpXVCJ9.eyJpc3MiOiAiaHR0cHM6Ly9pc3N1ZXIuZXhhbXBsZS8\
      iLCAic3ViIjogImFkYSIsICJhdWQiOiAiaHR0cHM6Ly93bGNnLmNlcm4uY2gvand0L3YxL2FueSIsICJleHAiOiA0MDAwMDAwMDA\
      wLCAid2xjZy52ZXIiOiAiMS4wIiwgInNjb3BlIjogInN0b3JhZ2UucmVhZDovZGF0YSBsaWdodGhhdWwuYm9vazovIiwgIndsY2c\
