@@ -129,7 +129,7 @@ impl Instance {
     /// Starts an instance with its errors going to another output.
     pub(crate) fn start_with(server: &Server, folder: &Path, errors: &dyn Fn() -> Stdio) -> Self {
         let mut ports = 0..PORTS_MAX;
-        let mut start = || Self::try_start(server, folder, errors());
+        let start = || Self::try_start(server, folder, errors());
         let started = ports.find_map(|_| start());
         started.expect("other processes took all free ports")
     }
@@ -152,7 +152,7 @@ impl Instance {
             .stderr(errors)
             .spawn()
             .unwrap();
-        let mut said = BufReader::new(child.stdout.take().unwrap());
+        let mut said = output(&mut child);
         let mut line = String::new();
         while line.trim_end() != READY {
             line.clear();
@@ -188,6 +188,11 @@ impl Instance {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
+}
+
+/// Returns the output of an instance, which is piped.
+fn output(child: &mut Child) -> BufReader<ChildStdout> {
+    BufReader::new(child.stdout.take().unwrap())
 }
 
 impl Drop for Instance {
