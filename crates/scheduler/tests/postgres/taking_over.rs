@@ -152,7 +152,7 @@ impl Instance {
             .stderr(errors)
             .spawn()
             .unwrap();
-        let mut said = BufReader::new(child.stdout.take().unwrap());
+        let mut said = output(&mut child);
         let mut line = String::new();
         while line.trim_end() != READY {
             line.clear();
@@ -188,6 +188,11 @@ impl Instance {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
+}
+
+/// Returns the output of an instance, which is piped.
+fn output(child: &mut Child) -> BufReader<ChildStdout> {
+    BufReader::new(child.stdout.take().unwrap())
 }
 
 impl Drop for Instance {
