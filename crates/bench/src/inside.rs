@@ -68,7 +68,9 @@ fn close_ports(plan: &Plan) -> io::Result<()> {
     if on_far.status()?.success() {
         return Ok(());
     }
-    Err(io::Error::other("nft closes no ports; Debian package nftables"))
+    Err(io::Error::other(
+        "nft closes no ports; Debian package nftables",
+    ))
 }
 
 const CLOSE_PORTS: &str = "nft add table inet bench && \

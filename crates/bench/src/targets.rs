@@ -318,10 +318,19 @@ impl Measured<'_> {
     fn over_ssh(&self) -> Vec<Target> {
         let rate = |tool| self.of((Path::Ssh, Loss::Rare, Data::HalfGibibyte), tool, bps);
         let name = "512 MiB, 1 Gb/s, 100 ms, 0.01 % loss, only ssh";
-        let to = |tool| rate("ssh-lighthaul").zip(rate(tool)).map(|(one, two)| one.over(two));
+        let to = |tool| {
+            rate("ssh-lighthaul")
+                .zip(rate(tool))
+                .map(|(one, two)| one.over(two))
+        };
         vec![
             Target::new(name, "goodput / scp", Bound::AtLeast(5.0), to("scp")),
-            Target::new(name, "goodput / rsync over ssh", Bound::AtLeast(5.0), to("ssh-rsync")),
+            Target::new(
+                name,
+                "goodput / rsync over ssh",
+                Bound::AtLeast(5.0),
+                to("ssh-rsync"),
+            ),
         ]
     }
 

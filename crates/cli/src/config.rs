@@ -121,7 +121,9 @@ impl Config {
                     let arg = reachable(arg, &key);
                     let is_for_once = key == "port-range";
                     match self.settings.get(&(section.to_owned(), key)) {
-                        Some(setting) if !once || is_for_once => arg.default_values(setting.values.clone()),
+                        Some(setting) if !once || is_for_once => {
+                            arg.default_values(setting.values.clone())
+                        }
                         _ => arg,
                     }
                 })

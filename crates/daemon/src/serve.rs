@@ -92,7 +92,9 @@ impl Server {
     /// Listens for TCP and UDP on one port; port 0 takes one that is free for both, within the ports of the settings.
     pub fn listen(settings: Settings) -> io::Result<Self> {
         let (listener, udp) = match settings.ports {
-            Some(ports) if settings.address.port() == 0 => bind_within(ports, settings.address.ip())?,
+            Some(ports) if settings.address.port() == 0 => {
+                bind_within(ports, settings.address.ip())?
+            }
             _ => bind_both(settings.address)?,
         };
         // a client may close its connection between the poller's event and `accept`

@@ -70,10 +70,12 @@ pub(crate) fn serve_client(
     let mut weight = Cost::default();
     let first = match &client.admitted_by {
         AdmittedBy::Join(join) => Ok(First::Join(*join)),
-        AdmittedBy::Own(_) | AdmittedBy::Invited(_) => read_first_message(&mut client.session, |len| {
-            weight = Cost::of_message(len);
-            allocation.replace(Cost::CLIENT.plus(weight))
-        }),
+        AdmittedBy::Own(_) | AdmittedBy::Invited(_) => {
+            read_first_message(&mut client.session, |len| {
+                weight = Cost::of_message(len);
+                allocation.replace(Cost::CLIENT.plus(weight))
+            })
+        }
     };
     let first = match first {
         Ok(first) => first,

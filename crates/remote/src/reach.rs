@@ -63,7 +63,9 @@ impl Reached {
             0 | 1 => "1 connection".to_owned(),
             count => format!("{count} connections"),
         };
-        Some(format!("ports of {host} are closed; data goes through ssh ({connections})"))
+        Some(format!(
+            "ports of {host} are closed; data goes through ssh ({connections})"
+        ))
     }
 }
 
@@ -77,7 +79,12 @@ pub fn reach(via: &Route, place: &Place) -> Result<Reached, Error> {
         }
         Place::Ssh { host, .. } => {
             let identity = Identity::generate();
-            let started = start(Ssh::new(&via.ssh, host)?, &via.program, via.ports, &identity)?;
+            let started = start(
+                Ssh::new(&via.ssh, host)?,
+                &via.program,
+                via.ports,
+                &identity,
+            )?;
             if let Some(gateway) = &via.gateway {
                 let session = connect(Some(gateway), &started.host, started.port, &identity)?;
                 if session.peer != started.key {

@@ -173,7 +173,9 @@ impl Session {
     /// Returns the number of further connections that the client opens at most, and how long it waits for them.
     pub fn join_limits(&self) -> (u8, Duration) {
         let call = self.call.as_deref();
-        call.map_or((JOINS_MAX, CONNECT_TIMEOUT), |call| (call.connections_max(), call.patience()))
+        call.map_or((JOINS_MAX, CONNECT_TIMEOUT), |call| {
+            (call.connections_max(), call.patience())
+        })
     }
 
     /// Takes the round-trip time that the client measured, if it is longer: TCP measures only the way to the last

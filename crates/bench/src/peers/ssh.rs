@@ -115,7 +115,16 @@ fn rsync(trial: &Trial<'_>) -> Vec<String> {
 fn lighthaul(trial: &Trial<'_>) -> Vec<String> {
     let program = trial.tools.lighthaul.to_string_lossy().into_owned();
     let target = format!("{}:{}/", trial.address, trial.target());
-    let rest = ["cp", "--json", "-e", &ssh(trial), "--remote", &program, &trial.source(), &target];
+    let rest = [
+        "cp",
+        "--json",
+        "-e",
+        &ssh(trial),
+        "--remote",
+        &program,
+        &trial.source(),
+        &target,
+    ];
     let words = rest.map(str::to_owned);
     [vec![program.clone()], words.to_vec()].concat()
 }

@@ -65,21 +65,26 @@ fn push(
         .map(|place| PathBuf::from(os(place.path())))
         .collect();
     let finds = finds(args, paths)?;
-    with_session(args, target, Way::Receive(to(target)), |reached, options, theirs| {
-        let session = &reached.session;
-        let settings = send::Settings {
-            plain: args.plain,
-            rate: args.rate,
-            limit: args.later.limit.as_ref().map(|limit| limit.table.clone()),
-            options,
-            said: session.clock.now(),
-            theirs,
-            budget: Budget::default(),
-        };
-        gateway::tell(args, printer)?;
-        let mut watcher = |sight| watch(printer, reached, sight);
-        send::send(session, &door(args, reached), finds, settings, &mut watcher)
-    })
+    with_session(
+        args,
+        target,
+        Way::Receive(to(target)),
+        |reached, options, theirs| {
+            let session = &reached.session;
+            let settings = send::Settings {
+                plain: args.plain,
+                rate: args.rate,
+                limit: args.later.limit.as_ref().map(|limit| limit.table.clone()),
+                options,
+                said: session.clock.now(),
+                theirs,
+                budget: Budget::default(),
+            };
+            gateway::tell(args, printer)?;
+            let mut watcher = |sight| watch(printer, reached, sight);
+            send::send(session, &door(args, reached), finds, settings, &mut watcher)
+        },
+    )
 }
 
 fn pull(

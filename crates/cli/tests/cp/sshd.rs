@@ -18,7 +18,7 @@ pub(crate) struct Sshd {
     pub(crate) daemon: Running,
 }
 
-/// How a daemon of ssh is started.
+/// Settings of a daemon of ssh.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Setup<'a> {
     /// Lines of its configuration.
@@ -49,10 +49,18 @@ impl Sshd {
                 .arg(near.at(key));
             near.run(make).assert_succeeded();
         }
-        let address = if near.stage.is_some() { "10.77.0.2" } else { "127.0.0.1" };
+        let address = if near.stage.is_some() {
+            "10.77.0.2"
+        } else {
+            "127.0.0.1"
+        };
         // another process may take a free port before the daemon does
         let found = (0..10).find_map(|_| {
-            let port = if near.stage.is_some() { PORT } else { free_port() };
+            let port = if near.stage.is_some() {
+                PORT
+            } else {
+                free_port()
+            };
             let daemon = listen(&near, ("b", address, port), setup);
             daemon.map(|daemon| (daemon, port))
         });
@@ -65,7 +73,8 @@ impl Sshd {
 
     /// A copy through ssh, whose options are added to `-e`.
     fn cp(&self, ssh: &str, options: &[&str], paths: &[&str]) -> Outcome {
-        self.near.run(self.copy(&format!("{} {ssh}", self.ssh()), options, paths))
+        self.near
+            .run(self.copy(&format!("{} {ssh}", self.ssh()), options, paths))
     }
 
     /// The ssh command.
@@ -216,11 +225,20 @@ fn failed_openssh_login_is_reported_and_leaves_nothing() {
     let paths = [local, there.as_str()];
     let mut missing = ssh.near.cp(&["--retries", "0", "-e", &ssh.ssh()]);
     missing.args(["--remote", "/no/such/lighthaul"]).args(paths);
-    let outcome = ssh.near.run(missing).assert_failed(3, "is not installed on far");
-    assert!(outcome.said("name its path there with --remote"), "{outcome:?}");
+    let outcome = ssh
+        .near
+        .run(missing)
+        .assert_failed(3, "is not installed on far");
+    assert!(
+        outcome.said("name its path there with --remote"),
+        "{outcome:?}"
+    );
     let options = ["--retries", "0"];
     let stranger = ssh.near.at("stranger");
-    let stranger = format!("-o BatchMode=yes -o IdentityFile=none -i {}", stranger.display());
+    let stranger = format!(
+        "-o BatchMode=yes -o IdentityFile=none -i {}",
+        stranger.display()
+    );
     // the configuration's key would be tried, too
     let text = fs::read_to_string(ssh.near.at("ssh_config")).unwrap();
     let without = text.lines().filter(|line| !line.contains("IdentityFile"));

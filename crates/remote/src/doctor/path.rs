@@ -104,8 +104,7 @@ fn udp(session: &Session, checkup: &Checkup, report: &mut Report<'_>) -> bool {
         (false, true) => format!("port {port} through to there"),
         (false, false) => format!("port {port} through to there, and back from it"),
     };
-    let advice =
-        format!("for higher rates let UDP {way}, packets of {least} bytes at least");
+    let advice = format!("for higher rates let UDP {way}, packets of {least} bytes at least");
     report.warn("udp", &format!("{text}; TCP takes over"), &advice);
     false
 }

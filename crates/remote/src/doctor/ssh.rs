@@ -24,17 +24,26 @@ pub(super) fn way(doctor: &Doctor) -> Result<Option<Ssh>, Error> {
         return Ok(None);
     }
     let has_user = text.contains('@') && !text.contains(':');
-    let written = if has_user { format!("{text}:") } else { text.to_owned() };
+    let written = if has_user {
+        format!("{text}:")
+    } else {
+        text.to_owned()
+    };
     if let Place::Ssh { host, path } = Place::parse(&written)? {
         let is_port = !path.is_empty() && path.iter().all(u8::is_ascii_digit);
-        return if is_port { Ok(None) } else { Ok(Some(Ssh::new(&doctor.ssh, &host)?)) };
+        return if is_port {
+            Ok(None)
+        } else {
+            Ok(Some(Ssh::new(&doctor.ssh, &host)?))
+        };
     }
     if text.starts_with('-') || resolve(text, 0).is_ok_and(|found| !found.is_empty()) {
         return Ok(None);
     }
     let ssh = Ssh::new(&doctor.ssh, text)?;
     let config = &ssh.config;
-    let is_alias = config.via.is_some() || config.hostname.as_deref().is_some_and(|name| name != text);
+    let is_alias =
+        config.via.is_some() || config.hostname.as_deref().is_some_and(|name| name != text);
     Ok(Some(ssh).filter(|_| is_alias))
 }
 
@@ -48,14 +57,19 @@ pub(super) fn examine(doctor: &Doctor, ssh: Ssh, report: &mut Report<'_>) -> Res
         Err(error) if error.code == Code::Interrupted => return Err(error),
         Err(error) => {
             let advice = match error.code {
-                Code::Network => format!("see what `ssh {host}` says; TCP port {port} must be open"),
+                Code::Network => {
+                    format!("see what `ssh {host}` says; TCP port {port} must be open")
+                }
                 _ => String::new(),
             };
             report.fail(error.code, "ssh", &error.text, &advice);
             return Ok(());
         }
     };
-    report.fine("ssh", &format!("ssh logs in, and {} runs there", started.remote));
+    report.fine(
+        "ssh",
+        &format!("ssh logs in, and {} runs there", started.remote),
+    );
     let found = match connect(&started, (doctor.ports, false), &identity) {
         Ok(found) => found,
         Err(error) if error.code == Code::Interrupted => return Err(error),
@@ -103,7 +117,8 @@ fn closed_port(started: &Started, why: &str, doctor: &Doctor, report: &mut Repor
 
 /// Asks for a checkup.
 fn is_welcome(session: &Session, report: &mut Report<'_>) -> bool {
-    let asked = session.ask::<checkup::message::Message>(Hello::about::<checkup::message::Message>(&()));
+    let asked =
+        session.ask::<checkup::message::Message>(Hello::about::<checkup::message::Message>(&()));
     match asked.and_then(|()| agreed(session)) {
         Ok(_) => true,
         Err(error) => {

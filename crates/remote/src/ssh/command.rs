@@ -81,7 +81,10 @@ impl Ssh {
 
     /// Returns the name or address of the host, as ssh resolves it.
     pub fn address(&self) -> String {
-        let bare = self.host.rsplit_once('@').map_or(&*self.host, |(_, bare)| bare);
+        let bare = self
+            .host
+            .rsplit_once('@')
+            .map_or(&*self.host, |(_, bare)| bare);
         self.config.hostname.as_deref().unwrap_or(bare).to_owned()
     }
 }
@@ -95,7 +98,9 @@ impl SshConfig {
         };
         let set = |name: &str| value(name).filter(|value| value != "none" && !value.is_empty());
         let master = value("controlmaster");
-        let opens = master.as_deref().is_some_and(|how| !matches!(how, "no" | "false"));
+        let opens = master
+            .as_deref()
+            .is_some_and(|how| !matches!(how, "no" | "false"));
         Self {
             hostname: value("hostname"),
             port: value("port").and_then(|port| port.parse().ok()),
@@ -114,7 +119,13 @@ impl SshConfig {
         let rest = list.strip_prefix("chacha20-poly1305@openssh.com,")?;
         let is_known = rest.split(',').any(|cipher| cipher == FAST_CIPHER);
         let others = list.split(',').filter(|cipher| *cipher != FAST_CIPHER);
-        let reordered = || [FAST_CIPHER].into_iter().chain(others).collect::<Vec<_>>().join(",");
+        let reordered = || {
+            [FAST_CIPHER]
+                .into_iter()
+                .chain(others)
+                .collect::<Vec<_>>()
+                .join(",")
+        };
         (is_known && has_aes()).then(reordered)
     }
 }
@@ -141,10 +152,16 @@ mod tests {
                     proxyjump gate\nciphers chacha20-poly1305@openssh.com,aes128-ctr,aes128-gcm@openssh.com\n";
         let config = SshConfig::parse(text);
         assert_eq!(config.hostname.as_deref(), Some("10.0.0.7"));
-        assert_eq!((config.port, config.via.as_deref()), (Some(2222), Some("gate")));
+        assert_eq!(
+            (config.port, config.via.as_deref()),
+            (Some(2222), Some("gate"))
+        );
         assert!(config.is_openssh && config.is_shared && config.opens_shared);
         let ciphers = "aes128-gcm@openssh.com,chacha20-poly1305@openssh.com,aes128-ctr";
-        assert_eq!(config.fast_ciphers().as_deref(), has_aes().then_some(ciphers));
+        assert_eq!(
+            config.fast_ciphers().as_deref(),
+            has_aes().then_some(ciphers)
+        );
         let text = "hostname far\ncontrolmaster false\nproxycommand none\nciphers aes128-ctr,aes128-gcm@openssh.com\n";
         let config = SshConfig::parse(text);
         assert!(config.is_openssh && !config.is_shared && !config.opens_shared);

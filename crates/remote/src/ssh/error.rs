@@ -19,7 +19,9 @@ pub(crate) enum SshError {
         error: io::Error,
     },
     /// The remote shell does not find the program.
-    #[error("{remote} is not installed on {host}; install it there, or name its path there with --remote")]
+    #[error(
+        "{remote} is not installed on {host}; install it there, or name its path there with --remote"
+    )]
     NotInstalled {
         /// Program.
         remote: String,
@@ -55,7 +57,9 @@ impl SshError {
     const fn code(&self) -> Code {
         match self {
             Self::NoCommand => Code::Usage,
-            Self::NotStarted { .. } | Self::NoLogin { .. } | Self::NoChannel { .. } => Code::Network,
+            Self::NotStarted { .. } | Self::NoLogin { .. } | Self::NoChannel { .. } => {
+                Code::Network
+            }
             Self::NotInstalled { .. } => Code::Open,
             Self::NoGreeting { .. } => Code::Protocol,
         }

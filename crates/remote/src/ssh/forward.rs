@@ -27,7 +27,9 @@ pub fn forward(port: u16) -> Result<(), Error> {
     };
     keep_short(&tcp).map_err(broken)?;
     let mut out = stdout().lock();
-    writeln!(out, "{READY}").and_then(|()| out.flush()).map_err(broken)?;
+    writeln!(out, "{READY}")
+        .and_then(|()| out.flush())
+        .map_err(broken)?;
     drop(out);
     let input = tcp.try_clone().map_err(broken)?;
     thread::spawn(move || {
@@ -43,7 +45,8 @@ pub fn forward(port: u16) -> Result<(), Error> {
 fn connect(port: u16) -> io::Result<TcpStream> {
     let v4 = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     // a daemon may listen on IPv6 alone
-    TcpStream::connect(v4).or_else(|error| TcpStream::connect((Ipv6Addr::LOCALHOST, port)).map_err(|_| error))
+    TcpStream::connect(v4)
+        .or_else(|error| TcpStream::connect((Ipv6Addr::LOCALHOST, port)).map_err(|_| error))
 }
 
 /// Copies until the end of `from`. The bytes stay in the kernel where it can splice.

@@ -11,7 +11,11 @@ use lighthaul_session::error::Error;
 /// there are more lines or bytes than a login shell may print.
 ///
 /// Octets are read one at a time, since those after the line belong to the session.
-pub(crate) fn read_words(input: &mut impl Read, mark: &str, until: Limit) -> Result<Option<Vec<String>>, Error> {
+pub(crate) fn read_words(
+    input: &mut impl Read,
+    mark: &str,
+    until: Limit,
+) -> Result<Option<Vec<String>>, Error> {
     let mut line = Vec::new();
     let (mut bytes, mut lines) = (0, 0);
     let mut octet = [0];

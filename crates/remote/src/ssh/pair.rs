@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use socket2::SockRef;
 
-/// Returns both ends. Nobody else can have connected to the second.
+/// Returns both ends. No other process can have connected to the second.
 pub(crate) fn connected_pair() -> io::Result<(TcpStream, OwnedFd)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let ours = TcpStream::connect(listener.local_addr()?)?;
@@ -18,7 +18,9 @@ pub(crate) fn connected_pair() -> io::Result<(TcpStream, OwnedFd)> {
             return Ok((ours, theirs.into()));
         }
     }
-    Err(io::Error::other("other programs connect to a port that this one has opened for itself"))
+    Err(io::Error::other(
+        "other programs connect to a port that this one has opened for itself",
+    ))
 }
 
 /// Limits what waits in the kernel, so that no connection falls far behind the others of a transfer.

@@ -43,7 +43,12 @@ pub fn connect(
     identity: &Identity,
 ) -> Result<SshSession, Error> {
     let (told, attempts) = channel();
-    let (host, port, key, ours) = (started.host.clone(), started.port, started.key, identity.clone());
+    let (host, port, key, ours) = (
+        started.host.clone(),
+        started.port,
+        started.key,
+        identity.clone(),
+    );
     let checked = move |session: Session| match session.peer == key {
         true => Ok(session),
         false => Err(Error::new(Code::Permission, OTHER_HOST)),
@@ -56,7 +61,10 @@ pub fn connect(
     });
     let mut closed = match attempts.recv_timeout(HEAD_START) {
         Ok(Attempt::Direct(Ok(session))) => {
-            return Ok(SshSession { session, through: None });
+            return Ok(SshSession {
+                session,
+                through: None,
+            });
         }
         Ok(Attempt::Direct(Err(error)) | Attempt::Through(Err(error))) => Some(error),
         Ok(Attempt::Through(_)) | Err(_) => None,
@@ -75,7 +83,10 @@ pub fn connect(
     loop {
         match next(&attempts)? {
             Some(Attempt::Direct(Ok(session))) => {
-                return Ok(SshSession { session, through: None });
+                return Ok(SshSession {
+                    session,
+                    through: None,
+                });
             }
             Some(Attempt::Through(Ok(session))) => {
                 let text = "it did not answer in time";
@@ -99,9 +110,10 @@ fn next(attempts: &Receiver<Attempt>) -> Result<Option<Attempt>, Error> {
     match attempts.recv_timeout(CHECK_INTERVAL) {
         Ok(attempt) => Ok(Some(attempt)),
         Err(RecvTimeoutError::Timeout) => Ok(None),
-        Err(RecvTimeoutError::Disconnected) => {
-            Err(Error::new(Code::Io, "an attempt to connect ended without a result"))
-        }
+        Err(RecvTimeoutError::Disconnected) => Err(Error::new(
+            Code::Io,
+            "an attempt to connect ended without a result",
+        )),
     }
 }
 

@@ -1,9 +1,9 @@
 //! Connections through ssh to a daemon that ssh started.
 //!
 //! The first connection is a channel in the login that started the daemon, so that it needs no further login. Each of
-//! the others has a login and thus a TCP connection of its own, since a channel carries at most 2 MiB in a round trip,
-//! and one TCP connection little where packets are lost. One login is tried first: where it needs a password or a
-//! second factor, or the server refuses it, the others are channels, too.
+//! the others has a login and thus a TCP connection of its own. A channel carries at most 2 MiB in a round trip, and one
+//! TCP connection little where packets are lost. One login is tried first. Where it needs a password or a second factor,
+//! or the server refuses it, the others are channels, too.
 
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
@@ -119,7 +119,11 @@ impl Call for SshRoute {
 
 impl Drop for SshRoute {
     fn drop(&mut self) {
-        let mut children = self.0.children.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut children = self
+            .0
+            .children
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         for mut child in children.take().into_iter().flatten() {
             child.kill().ok();
             child.wait().ok();
@@ -216,14 +220,19 @@ impl Shared {
         [&own[..], &self.quiet()].concat()
     }
 
-    /// Returns the options for a process that neither asks for anything nor prints a banner again.
+    /// Returns the options for a process that asks for nothing, prints no banner, and opens no forwardings of the user's
+    /// configuration again.
     fn quiet(&self) -> Vec<String> {
-        let quiet = ["-oBatchMode=yes", "-oLogLevel=ERROR"].map(str::to_owned);
-        if self.ssh.config.is_openssh {
-            quiet.into()
-        } else {
-            Vec::new()
+        if !self.ssh.config.is_openssh {
+            return Vec::new();
         }
+        let options = [
+            "-oBatchMode=yes",
+            "-oLogLevel=ERROR",
+            "-oClearAllForwardings=yes",
+            "-oPermitLocalCommand=no",
+        ];
+        options.map(str::to_owned).into()
     }
 
     /// Starts ssh with `options`, and connects to the daemon through it.
@@ -237,7 +246,11 @@ impl Shared {
         let mut command = self.ssh.run(options, &self.remote, &["forward", &port]);
         let input = theirs.try_clone().map_err(failed)?;
         // Ctrl-C must not end it before the session has ended
-        command.stdin(input).stdout(theirs).stderr(errors).process_group(0);
+        command
+            .stdin(input)
+            .stdout(theirs)
+            .stderr(errors)
+            .process_group(0);
         self.spawn(command).map_err(failed)?;
         ours.set_read_timeout(Some(READ_INTERVAL)).map_err(failed)?;
         let until = (Clock::start(), Instant::ZERO + LOGIN_TIMEOUT);
