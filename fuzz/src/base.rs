@@ -1,6 +1,6 @@
 //! Text that people and peers write: rates, sizes, durations, times and timetables.
 
-use lighthaul_base::{CivilTime, Rate, Size, Timetable, WeekTime, duration};
+use lighthaul_base::{CivilTime, PortRange, Rate, Size, Timetable, WeekTime, duration};
 
 /// Parses text as each quantity. Refused text has a reason, and accepted text is read the same without the space around it.
 pub fn quantity(octets: &[u8]) {
@@ -24,6 +24,10 @@ pub fn quantity(octets: &[u8]) {
             let nanos = format!("{}ns", duration.as_nanos());
             assert_eq!(duration::parse(&nanos), Ok(duration));
         }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    match text.parse::<PortRange>() {
+        Ok(range) => assert_eq!(range.to_string().parse(), Ok(range)),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
     match text.parse::<CivilTime>() {

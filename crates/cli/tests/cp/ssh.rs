@@ -141,3 +141,22 @@ fn wrong_server_on_the_port_is_detected() {
     outcome.assert_failed(13, "another host answered in its place");
     assert!(names(&near.at("home")).is_empty());
 }
+
+#[test]
+fn port_range_of_the_far_host_is_used_unless_the_caller_names_one() {
+    let near = near("ssh-ports", "exec \"$@\"");
+    let file = near.file("x", 10);
+    let local = file.to_str().unwrap();
+    let taken = std::net::TcpListener::bind("[::]:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let settings = format!("[serve]\nport-range = \"{port}\"\n");
+    fs::create_dir_all(near.at("config/lighthaul")).unwrap();
+    fs::write(near.at("config/lighthaul/config.toml"), settings).unwrap();
+    let outcome = cp(&near, &[], &[local, "host:y"]).assert_failed(2, "did not answer");
+    let words = format!("no port of {port} is free");
+    assert!(outcome.said(&words), "{outcome:?}");
+    // a few ports are free among so many
+    let options = ["--port-range", "20000-60000"];
+    cp(&near, &options, &[local, "host:y"]).assert_succeeded();
+    assert_eq!(names(&near.at("home")), ["y"]);
+}

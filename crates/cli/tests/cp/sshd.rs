@@ -18,7 +18,7 @@ pub(crate) struct Sshd {
     pub(crate) daemon: Running,
 }
 
-/// How a daemon of ssh is started.
+/// Settings of a daemon of ssh.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Setup<'a> {
     /// Lines of its configuration.

@@ -220,14 +220,19 @@ impl Shared {
         [&own[..], &self.quiet()].concat()
     }
 
-    /// Returns the options for a process that neither asks for anything nor prints a banner again.
+    /// Returns the options for a process that asks for nothing, prints no banner, and opens no forwardings of the user's
+    /// configuration again.
     fn quiet(&self) -> Vec<String> {
-        let quiet = ["-oBatchMode=yes", "-oLogLevel=ERROR"].map(str::to_owned);
-        if self.ssh.config.is_openssh {
-            quiet.into()
-        } else {
-            Vec::new()
+        if !self.ssh.config.is_openssh {
+            return Vec::new();
         }
+        let options = [
+            "-oBatchMode=yes",
+            "-oLogLevel=ERROR",
+            "-oClearAllForwardings=yes",
+            "-oPermitLocalCommand=no",
+        ];
+        options.map(str::to_owned).into()
     }
 
     /// Starts ssh with `options`, and connects to the daemon through it.

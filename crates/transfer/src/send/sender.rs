@@ -211,7 +211,12 @@ impl<'a> Sending<'a, '_> {
         let is_soon_there = match protocol {
             Protocol::Tcp => self.transfer.queue.bytes().is_some_and(is_little),
             Protocol::Ptcp if options.streams == 0 => self.await_bytes().is_some_and(are_few),
-            _ => false,
+            Protocol::Ptcp
+            | Protocol::Rbudp
+            | Protocol::RbudpPlus
+            | Protocol::Vbtp
+            | Protocol::Sabul
+            | Protocol::SabulSwift => false,
         };
         if is_soon_there || options.dry_run.is_some() {
             // opening further connections would take longer than they save
