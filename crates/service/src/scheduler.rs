@@ -191,6 +191,7 @@ fn seen(settings: &Settings) -> PathBuf {
     let server = server(settings);
     let Some(server) = server else {
         let books = settings
+            .books
             .store
             .as_ref()
             .map_or_else(paths::books, PathBuf::from);
@@ -394,28 +395,32 @@ mod tests {
         Settings {
             topology: "t".into(),
             link_capacity: None,
-            store: Some(store.to_owned()),
-            accept_restored: false,
-            policy: None,
-            quota: Quota::default(),
-            hold: Duration::from_mins(1),
-            horizon: Duration::from_hours(1),
+            books: BookSettings {
+                store: Some(store.to_owned()),
+                accept_restored: false,
+                policy: None,
+                quota: Quota::default(),
+                hold: Duration::from_mins(1),
+                horizon: Duration::from_hours(1),
+            },
             interfaces: Vec::new(),
             devices: Vec::new(),
-            listen: listen.parse().unwrap(),
-            url: url.map(str::to_owned),
-            certificate: ServerCertificate::Files {
-                chain: PathBuf::new(),
-                key: PathBuf::new(),
+            rest: RestSettings {
+                listen: listen.parse().unwrap(),
+                url: url.map(str::to_owned),
+                certificate: ServerCertificate::Files {
+                    chain: PathBuf::new(),
+                    key: PathBuf::new(),
+                },
+                insecure: false,
+                requests_per_second: 1,
+                limits: Limits::default(),
             },
-            insecure: false,
             key: Identity::generate(),
             access: Access {
                 tokens: PathBuf::new(),
                 issuer: None,
             },
-            requests_per_second: 1,
-            limits: Limits::default(),
         }
     }
 

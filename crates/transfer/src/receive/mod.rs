@@ -9,7 +9,8 @@
 //! - `links`: hard links; `free_space`: comparison with the size of wanted files
 //! - `lane`: objects of one lane; `sink`: their bytes in files
 //! - `metadata`: owners, attributes and times
-//! - `job`: queue of `publish`, which compares and renames files; `unsynced`: files to sync;
+//! - `job`: queue of `publish`, which compares and renames files; `object_digests`: objects and their
+//!   reported digests; `unsynced`: files to sync;
 //!   `device`: reading back
 //! - [`journal`]: ranges of partial files; `held`: comparison of these
 //! - `temp_files`: temporary files
@@ -29,6 +30,7 @@ mod job;
 mod lane;
 mod links;
 mod metadata;
+mod object_digests;
 mod prune;
 mod publish;
 mod settings;
