@@ -5,7 +5,7 @@ use std::time::Duration;
 use lighthaul_base::{Absence, Endpoint, Instant, Load, Rate, Reader};
 use lighthaul_parts::Tally;
 use lighthaul_proto::rbudp::wire::{Control, Packet};
-use lighthaul_proto::rbudp::{Config, FeedbackConfig, Receiver, Sender};
+use lighthaul_proto::rbudp::{Config, FeedbackConfig, Framing, Receiver, Sender};
 
 use crate::pair::Pair;
 
@@ -38,9 +38,11 @@ pub fn machines(octets: &[u8]) {
 
 fn begin(reader: &mut Reader<'_>) -> Option<Pair<Sender, Receiver>> {
     let config = Config {
-        object_len: u64::from(reader.u16().ok()?),
-        packet_len: u32::from(reader.u16().ok()?),
-        overhead_len: u32::from(reader.u8().ok()?),
+        framing: Framing {
+            object_len: u64::from(reader.u16().ok()?),
+            packet_len: u32::from(reader.u16().ok()?),
+            overhead_len: u32::from(reader.u8().ok()?),
+        },
         rate: Rate::from_bps(reader.u64().ok()?)?,
         burst: reader.u16().ok().map(u32::from),
         stream: 1,
@@ -57,7 +59,7 @@ fn begin(reader: &mut Reader<'_>) -> Option<Pair<Sender, Receiver>> {
     config.check().ok()?;
     let sender = Sender::new(Instant::ZERO, config, 1);
     let receiver = Receiver::new(Instant::ZERO, config, 1);
-    Some(Pair::new(config.object_len, sender, receiver))
+    Some(Pair::new(config.framing.object_len, sender, receiver))
 }
 
 /// Reports an absence to the receiver: long, short, over, or far in the future.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Reader};
 use lighthaul_proto::sabul::wire::{Control, Packet};
-use lighthaul_proto::sabul::{Config, Memory, Mode, Receiver, Sender};
+use lighthaul_proto::sabul::{Config, Framing, Memory, Mode, Receiver, Sender};
 
 use crate::pair::Pair;
 
@@ -36,9 +36,11 @@ pub fn machines(octets: &[u8]) {
 
 fn begin(reader: &mut Reader<'_>) -> Option<Pair<Sender, Receiver>> {
     let config = Config {
-        object_len: u64::from(reader.u16().ok()?),
-        packet_len: u32::from(reader.u16().ok()?),
-        overhead_len: u32::from(reader.u8().ok()?),
+        framing: Framing {
+            object_len: u64::from(reader.u16().ok()?),
+            packet_len: u32::from(reader.u16().ok()?),
+            overhead_len: u32::from(reader.u8().ok()?),
+        },
         mode: if reader.u8().ok()? % 2 == 0 {
             Mode::Paper
         } else {
@@ -61,5 +63,5 @@ fn begin(reader: &mut Reader<'_>) -> Option<Pair<Sender, Receiver>> {
     config.check().ok()?;
     let sender = Sender::new(Instant::ZERO, config, 1);
     let receiver = Receiver::new(Instant::ZERO, config, 1);
-    Some(Pair::new(config.object_len, sender, receiver))
+    Some(Pair::new(config.framing.object_len, sender, receiver))
 }

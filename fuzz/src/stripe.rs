@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use lighthaul_base::{Endpoint, Instant, Message, Rate, Reader, Span, Transmit, Via};
 use lighthaul_proto::stripe::wire::StripeMessage;
-use lighthaul_proto::stripe::{Config, Receiver, Sender, Width};
+use lighthaul_proto::stripe::{Config, PacketLayout, Receiver, Sender, Width};
 
 /// Decodes any octets. What decodes encodes to the same octets.
 pub fn wire(octets: &[u8]) {
@@ -33,8 +33,10 @@ struct Pair {
 impl Pair {
     fn new(reader: &mut Reader<'_>) -> Option<Self> {
         let config = Config {
-            object_len: u64::from(reader.u16().ok()?),
-            packet_len: u32::from(reader.u16().ok()?),
+            layout: PacketLayout {
+                object_len: u64::from(reader.u16().ok()?),
+                packet_len: u32::from(reader.u16().ok()?),
+            },
             rate: Rate::from_bps(reader.u64().ok()?)?,
             stream: 2,
             streams: u16::from(reader.u8().ok()? % 40),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Reader, Trc};
 use lighthaul_proto::vbtp::wire::{self, Control, Packet};
-use lighthaul_proto::vbtp::{Config, Receiver, Sender};
+use lighthaul_proto::vbtp::{Config, Framing, Receiver, Sender};
 
 use crate::pair::Pair;
 
@@ -58,9 +58,11 @@ pub fn machines(octets: &[u8]) {
 
 fn begin(reader: &mut Reader<'_>) -> Option<Pair<Sender, Receiver>> {
     let config = Config {
-        object_len: u64::from(reader.u16().ok()?),
-        packet_len: u32::from(reader.u16().ok()?),
-        overhead_len: u32::from(reader.u8().ok()?),
+        framing: Framing {
+            object_len: u64::from(reader.u16().ok()?),
+            packet_len: u32::from(reader.u16().ok()?),
+            overhead_len: u32::from(reader.u8().ok()?),
+        },
         stream: 1,
         burst: None,
         share: (1, u32::from(reader.u8().ok()?)),
@@ -78,5 +80,5 @@ fn begin(reader: &mut Reader<'_>) -> Option<Pair<Sender, Receiver>> {
     let text = format!("{from}us-{}us {}Mb/s, 3s-4s 1Mb/s", from + len, rate);
     let sender = Sender::new(Instant::ZERO, config, text.parse().ok()?, 1);
     let receiver = Receiver::new(Instant::ZERO, config, 1);
-    Some(Pair::new(config.object_len, sender, receiver))
+    Some(Pair::new(config.framing.object_len, sender, receiver))
 }

@@ -10,7 +10,7 @@
 //! - [`codec`]: decoding and encoding of untrusted octets without panics
 //! - [`hex`]: hexadecimal digits; [`escape`]: untrusted text as one printable line; [`position`]: line and column of a fault
 //! - [`load`]: load samples of a host
-//! - [`prefix`]: address blocks that count as one host or site; [`seats`]: max-min fair shares of a limited resource
+//! - [`prefix`]: prefixes of addresses, and the blocks of a host or a site; [`seats`]: max-min fair shares of a limited resource
 //! - [`endpoint`]: one side of one transfer
 #![no_std]
 extern crate alloc;

@@ -4,7 +4,7 @@
 //! - [`refusal`]: reasons of a refused session; [`credentials`]: name and password
 //! - [`transparent`]: redirected connections; [`rules`]: rules of the kernel that redirect them;
 //!   [`settings`]: selection of connections; `script`: rules in the language of nftables
-//! - [`target`]: host and port that a program asks for; [`prefix`], [`ports`]: sets of addresses and ports
+//! - [`target`]: host and port that a program asks for; [`ports`]: sets of ports
 //! - [`kernel`]: configuration of the kernel's packet filter and routes
 
 pub mod connect;
@@ -12,7 +12,6 @@ pub mod credentials;
 pub mod handshake;
 pub mod kernel;
 pub mod ports;
-pub mod prefix;
 pub mod refusal;
 pub mod rules;
 pub mod settings;

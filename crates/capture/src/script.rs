@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use crate::ports::Ports;
-use crate::prefix::Prefix;
 use crate::settings::Transparent;
+use lighthaul_base::prefix::Prefix;
 
 /// Address family and port of a listener for redirected connections.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +90,7 @@ fn targets(prefixes: &[Prefix], is_v6: bool) -> Option<String> {
         .iter()
         .filter(|inner| {
             !own.iter()
-                .any(|outer| outer.bits() < inner.bits() && outer.covers(inner))
+                .any(|outer| outer.bits() < inner.bits() && outer.covers(***inner))
         })
         .copied()
         .collect();

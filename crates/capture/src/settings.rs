@@ -2,7 +2,7 @@
 
 use crate::kernel::error::{Error, Misuse};
 use crate::ports::Ports;
-use crate::prefix::Prefix;
+use lighthaul_base::prefix::Prefix;
 
 /// Selection of the connections to capture.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use lighthaul_base::prefix::Prefix;
 use serde::{Deserialize, Serialize};
 
 /// Set of packets: all, or those of a protocol, to a target, to some ports.
@@ -24,13 +25,6 @@ pub enum Protocol {
     Tcp = 6,
     /// UDP.
     Udp = 17,
-}
-
-/// Prefix of IP addresses; the bits behind it are zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Prefix {
-    address: IpAddr,
-    len: u8,
 }
 
 impl Flow {
@@ -80,7 +74,7 @@ impl Flow {
             (None, _) | (_, None) => true,
         };
         let target = match (self.target, other.target) {
-            (Some(one), Some(other)) => one.contains(other) || other.contains(one),
+            (Some(one), Some(other)) => one.covers(other) || other.covers(one),
             (None, _) | (_, None) => true,
         };
         let ports = match (self.ports, other.ports) {
@@ -97,60 +91,11 @@ impl Flow {
             (None, Some(_)) => 1,
             (None, None) => 2,
         };
-        let bits = self.target.map_or(0, |target| match target.address {
-            IpAddr::V4(_) => 97 + u16::from(target.len),
-            IpAddr::V6(_) => 1 + u16::from(target.len),
+        let bits = self.target.map_or(0, |target| match target.address() {
+            IpAddr::V4(_) => 97 + u16::from(target.bits()),
+            IpAddr::V6(_) => 1 + u16::from(target.bits()),
         });
         3 * (BITS_MAX - bits) + above
-    }
-}
-
-impl Prefix {
-    /// Creates the prefix with the first `len` bits of `address`.
-    pub fn new(address: IpAddr, len: u8) -> Result<Self, NotAFlow> {
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        if len > most {
-            return Err(NotAFlow);
-        }
-        let cut = |bits: u128| {
-            if len == 0 {
-                0
-            } else {
-                bits & (u128::MAX << (most - len))
-            }
-        };
-        let address = match address {
-            IpAddr::V4(address) => {
-                // a part of a number of 32 bits has at most 32 bits
-                IpAddr::V4((cut(u32::from(address).into()) as u32).into())
-            }
-            IpAddr::V6(address) => IpAddr::V6(cut(address.into()).into()),
-        };
-        Ok(Self { address, len })
-    }
-
-    /// Returns true if this prefix contains every address of `other`.
-    pub fn contains(&self, other: Self) -> bool {
-        let cut = Self::new(other.address, self.len.min(other.len));
-        self.address.is_ipv4() == other.address.is_ipv4()
-            && self.len <= other.len
-            && cut.is_ok_and(|cut| cut == *self)
-    }
-
-    /// Returns the first address.
-    pub const fn address(&self) -> IpAddr {
-        self.address
-    }
-
-    /// Returns the length in bits.
-    pub const fn length(&self) -> u8 {
-        self.len
-    }
-}
-
-impl fmt::Display for Prefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.len)
     }
 }
 
@@ -189,26 +134,12 @@ impl FromStr for Flow {
             words.next();
         }
         let target = words.next_if(|word| word.contains(['.', ':']));
-        let target = target.map(str::parse).transpose()?;
+        let target = target.map(str::parse).transpose().map_err(|_| NotAFlow)?;
         let ports = words.next().map(ports).transpose()?;
         if words.next().is_some() {
             return Err(NotAFlow);
         }
         Self::new(protocol, target, ports)
-    }
-}
-
-impl FromStr for Prefix {
-    type Err = NotAFlow;
-
-    fn from_str(text: &str) -> Result<Self, NotAFlow> {
-        let (address, len) = match text.split_once('/') {
-            Some((address, len)) => (address, Some(len.parse().map_err(|_| NotAFlow)?)),
-            None => (text, None),
-        };
-        let address: IpAddr = address.parse().map_err(|_| NotAFlow)?;
-        let whole = if address.is_ipv4() { 32 } else { 128 };
-        Self::new(address, len.unwrap_or(whole))
     }
 }
 
@@ -280,7 +211,7 @@ pub(crate) mod tests {
     fn has(flow: &Flow, (protocol, address, port): (Protocol, u32, u16)) -> bool {
         let address = Prefix::new(IpAddr::V4(address.into()), 32).unwrap();
         flow.protocol.is_none_or(|one| one == protocol)
-            && flow.target.is_none_or(|target| target.contains(address))
+            && flow.target.is_none_or(|target| target.covers(address))
             && flow
                 .ports
                 .is_none_or(|(first, last)| (first..=last).contains(&port))
@@ -335,10 +266,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn prefix_contains_the_addresses_with_its_bits() {
+    fn prefix_covers_the_prefixes_with_its_bits() {
         let contains = |one: &str, other: &str| {
             let [one, other]: [Prefix; 2] = [one, other].map(|text| text.parse().unwrap());
-            one.contains(other)
+            one.covers(other)
         };
         assert!(contains("10.0.0.0/8", "10.255.0.1"));
         assert!(contains("10.0.0.1", "10.0.0.1"));

@@ -5,7 +5,6 @@
 //! - [`metadata`]: owners, times, extended attributes; [`sparse`]: holes; [`name_rules`]: names; [`space`]: free space
 //! - [`disk_rate`]: rates of a disk; [`watched_file`]: files that people edit
 //! - `beneath`: opening within a directory; `hard_link`, `remove`: changes beneath a root; `mounts`: file systems of a tree; `proc_path`: paths of open files
-#![expect(clippy::disallowed_methods, reason = "this is the real world")]
 
 pub mod device;
 pub mod disk;

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use lighthaul_capture::prefix::Prefix;
+use lighthaul_base::prefix::Prefix;
 
 /// Returns true if only a rule for this exact address may allow it.
 ///

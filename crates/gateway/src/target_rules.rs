@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
+use lighthaul_base::prefix::Prefix;
 use lighthaul_capture::ports::Ports;
-use lighthaul_capture::prefix::Prefix;
 use lighthaul_capture::target::{Host, Target, bracketed};
 
 use crate::reserved::is_reserved;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lighthaul_base::position::fault_in;
 use lighthaul_base::{Instant, Rate};
-use lighthaul_proto::sabul::{Config, Memory, Mode, Receiver, Sender};
+use lighthaul_proto::sabul::{Config, Framing, Memory, Mode, Receiver, Sender};
 use lighthaul_sim::{FlowConfig, LinkConfig, Network, RouteConfig, Trace};
 use serde::Deserialize;
 
@@ -138,9 +138,11 @@ impl FlowPlan {
     fn config(&self, link: Rate, window: u32) -> Config {
         let good = link.bytes_in(self.rtt + SYN) / u64::from(WIRE_LEN);
         Config {
-            object_len: u64::from(PACKET_LEN) << 30,
-            packet_len: PACKET_LEN,
-            overhead_len: OVERHEAD_LEN,
+            framing: Framing {
+                object_len: u64::from(PACKET_LEN) << 30,
+                packet_len: PACKET_LEN,
+                overhead_len: OVERHEAD_LEN,
+            },
             mode: self.mode,
             memory: Memory::new(self.rate, self.rtt),
             rate_max: Rate::UNLIMITED,

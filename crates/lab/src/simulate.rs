@@ -4,7 +4,7 @@
 use lighthaul_base::{Instant, Rate};
 use lighthaul_proto::rbudp::model::{self, Path};
 use lighthaul_proto::rbudp::wire::HEAD_LEN;
-use lighthaul_proto::rbudp::{Config, FeedbackConfig, Receiver, Sender};
+use lighthaul_proto::rbudp::{Config, FeedbackConfig, Framing, Receiver, Sender};
 use lighthaul_sim::{HostConfig, LinkConfig, World, WorldConfig};
 
 use crate::plan::{Case, Plan, Series};
@@ -47,9 +47,11 @@ pub fn spread(case: &Case, runs: u64) -> f64 {
 /// Returns the machines' configuration for a case.
 pub fn config(case: &Case) -> Config {
     Config {
-        object_len: case.object_len,
-        packet_len: case.packet_len,
-        overhead_len: case.overhead_len,
+        framing: Framing {
+            object_len: case.object_len,
+            packet_len: case.packet_len,
+            overhead_len: case.overhead_len,
+        },
         rate: on_wire(case, case.rate),
         burst: None,
         stream: 0,

@@ -8,7 +8,7 @@ use lighthaul_base::position::fault_in;
 use lighthaul_base::{Body, Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Trc, Via};
 use lighthaul_plot::chart::plot_over_time;
 use lighthaul_proto::vbtp::wire::HEAD_LEN;
-use lighthaul_proto::vbtp::{Config, Receiver, Sender};
+use lighthaul_proto::vbtp::{Config, Framing, Receiver, Sender};
 use lighthaul_sim::{LinkConfig, World, WorldConfig};
 use serde::Deserialize;
 
@@ -95,7 +95,7 @@ impl VectorPlan {
         path.there.loss_ppb = series.loss_ppb;
         let sender = Meter {
             sender: Sender::new(Instant::ZERO, self.config, self.trc.clone(), SEED),
-            overhead_len: self.config.wire_bytes(0) - HEAD_LEN as u32,
+            overhead_len: self.config.framing.wire_bytes(0) - HEAD_LEN as u32,
             bin_nanos: self.bin_nanos(),
             sent: vec![[0; 2]; count],
         };
@@ -244,9 +244,11 @@ fn config(
     object_len: u64,
 ) -> std::result::Result<Config, String> {
     let config = Config {
-        object_len,
-        packet_len: packet.len,
-        overhead_len: packet.overhead,
+        framing: Framing {
+            object_len,
+            packet_len: packet.len,
+            overhead_len: packet.overhead,
+        },
         stream: 0,
         burst: None,
         share: (1, 1),

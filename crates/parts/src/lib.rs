@@ -1,6 +1,6 @@
 //! Building blocks that several protocol machines use (floor 1).
 //!
-//! - [`packet_layout`]: division of an object into packets
+//! - [`packet_layout`]: division of an object into packets; [`framing`]: the same with headers
 //! - [`pacer`]: pacing of datagrams at a rate; [`profile`]: pacing along a TRC vector
 //! - [`turns`]: the packet that each datagram in flight carries
 //! - [`tally`], [`loss_list`]: sets of received packets, and of missing packets
@@ -14,6 +14,7 @@ extern crate std;
 
 pub mod backoff;
 pub mod events;
+pub mod framing;
 pub mod hold;
 pub mod loss_list;
 pub mod pacer;
@@ -23,6 +24,7 @@ pub mod tally;
 pub mod turns;
 
 pub use events::Events;
+pub use framing::Framing;
 pub use hold::Hold;
 pub use loss_list::LossList;
 pub use pacer::{Pacer, TRAIN_BYTES_MAX};

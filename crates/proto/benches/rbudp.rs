@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant as Stopwatch};
 
 use lighthaul_base::{Body, Endpoint, Instant, Message, Rate, Via};
-use lighthaul_proto::rbudp::{Config, Receiver, Sender};
+use lighthaul_proto::rbudp::{Config, Framing, Receiver, Sender};
 use lighthaul_sim::{LinkConfig, World, WorldConfig};
 
 fn main() {
@@ -22,9 +22,11 @@ fn main() {
 
 fn config(rate: Rate) -> Config {
     Config {
-        object_len: 10_000_000_000,
-        packet_len: 1464,
-        overhead_len: 28,
+        framing: Framing {
+            object_len: 10_000_000_000,
+            packet_len: 1464,
+            overhead_len: 28,
+        },
         rate,
         burst: None,
         stream: 0,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant as Stopwatch};
 
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Body, Endpoint, Instant, Message, Rate, Trc, Via};
-use lighthaul_proto::vbtp::{Config, Receiver, Sender};
+use lighthaul_proto::vbtp::{Config, Framing, Receiver, Sender};
 
 fn main() {
     if std::env::args().any(|arg| arg == "--test") {
@@ -23,9 +23,11 @@ fn main() {
 /// Runs both machines back to back at 10 Gb/s, without a simulated network.
 fn machines(lost: u64) {
     let config = Config {
-        object_len: 10_000_000_000,
-        packet_len: 1464,
-        overhead_len: 28,
+        framing: Framing {
+            object_len: 10_000_000_000,
+            packet_len: 1464,
+            overhead_len: 28,
+        },
         stream: 0,
         burst: None,
         share: (1, 1),

@@ -2,7 +2,7 @@
 //!
 //! - [`api`]: REST interface; [`serve`]: network service
 //! - [`circuits`]: provisions circuits for reservations
-//! - [`identity`]: authentication
+//! - [`identity`]: authentication of clients, and rate limits of their requests
 //! - [`connections`]: limits of connections; `write_timeout`: timeout of writes; [`certificate`]: certificate
 //!   of the server
 

@@ -552,7 +552,7 @@ fn is_own(principal: &Principal, new: &NewReservation) -> bool {
         return true;
     };
     let target = flow.packets.target();
-    target.is_some_and(|target| own.target().unwrap().contains(target))
+    target.is_some_and(|target| own.target().unwrap().covers(target))
 }
 
 fn operator() -> Principal {

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use lighthaul_base::Rate;
+use lighthaul_base::prefix::Prefix;
 use lighthaul_booking_client::json::{FlowAt, Timestamp};
-use lighthaul_circuit::flow::Prefix;
 
 use crate::error::PolicyError;
 use crate::error::limit_error::RateRule;
@@ -84,7 +84,7 @@ impl Policy {
             });
         }
         let target = flow.packets.target();
-        let is_own = |target: Prefix| self.prefixes.iter().any(|own| own.contains(target));
+        let is_own = |target: Prefix| self.prefixes.iter().any(|own| own.covers(target));
         if target.is_some_and(is_own) {
             return Ok(());
         }

@@ -1,8 +1,9 @@
 //! Limits of owners, and conflicts between circuits.
 
 use lighthaul_base::Rate;
+use lighthaul_base::prefix::Prefix;
 use lighthaul_booking_client::json::Timestamp;
-use lighthaul_circuit::flow::{Flow, Prefix};
+use lighthaul_circuit::flow::Flow;
 
 use super::listing::listing;
 

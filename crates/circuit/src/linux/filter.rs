@@ -6,8 +6,10 @@
 
 use std::net::IpAddr;
 
+use lighthaul_base::prefix::Prefix;
+
 use crate::circuit::CircuitId;
-use crate::flow::{Flow, Prefix, Protocol};
+use crate::flow::{Flow, Protocol};
 
 /// Circuit of a filter, as stored in its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,8 +71,8 @@ impl Label {
         let (family, len, address) = match flow.target() {
             None => (0, 0, 0),
             Some(target) => match target.address() {
-                IpAddr::V4(address) => (4, target.length(), u128::from(u32::from(address))),
-                IpAddr::V6(address) => (6, target.length(), u128::from(address)),
+                IpAddr::V4(address) => (4, target.bits(), u128::from(u32::from(address))),
+                IpAddr::V6(address) => (6, target.bits(), u128::from(address)),
             },
         };
         let (first, last) = flow.ports().unwrap_or((0, 0));
@@ -106,16 +108,19 @@ fn flow(words: &[u32; WORDS]) -> Option<Flow> {
         6 => Some(IpAddr::V6(address.into())),
         _ => return None,
     };
-    let target = address.map(|address| Prefix::new(address, len)).transpose();
+    let target = match address {
+        Some(address) => Some(Prefix::new(address, len)?),
+        None => None,
+    };
     let ports = Some(((words[4] >> 16) as u16, words[4] as u16)).filter(|ports| *ports != (0, 0));
-    Flow::new(protocol, target.ok()?, ports).ok()
+    Flow::new(protocol, target, ports).ok()
 }
 
 /// Returns the steps that take the IPv4 packets of `flow`. Later fragments have no ports, and match no flow with ports.
 fn v4(flow: &Flow) -> Vec<Step> {
     let target = match flow
         .target()
-        .map(|target| (target.address(), target.length()))
+        .map(|target| (target.address(), target.bits()))
     {
         Some((IpAddr::V6(_), _)) => return Vec::new(),
         Some((IpAddr::V4(address), len)) => Some((u32::from(address), len)),
@@ -142,7 +147,7 @@ fn v4(flow: &Flow) -> Vec<Step> {
 fn v6(flow: &Flow) -> Vec<Step> {
     let target = match flow
         .target()
-        .map(|target| (target.address(), target.length()))
+        .map(|target| (target.address(), target.bits()))
     {
         Some((IpAddr::V4(_), _)) => return Vec::new(),
         Some((IpAddr::V6(address), len)) => Some((u128::from(address), len)),
@@ -349,7 +354,7 @@ mod tests {
                 .is_none_or(|protocol| protocol as u8 == self.protocol);
             let to_target = flow.target().is_none_or(|target| {
                 target.address().is_ipv4() == self.target.is_ipv4()
-                    && Prefix::new(self.target, target.length()).unwrap() == target
+                    && Prefix::new(self.target, target.bits()).unwrap() == target
             });
             let is_whole = !(self.is_later && self.target.is_ipv4());
             let to_port = flow.ports().is_none_or(|(first, last)| {

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use lighthaul_base::prefix::Prefix;
 use lighthaul_base::{Rate, Size, duration};
 use lighthaul_capture::ports::Ports;
-use lighthaul_capture::prefix::Prefix;
 use lighthaul_gateway::proxy_address::ProxyAddress;
 use lighthaul_gateway::target_rules::TargetRule;
 

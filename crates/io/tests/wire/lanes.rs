@@ -57,7 +57,7 @@ fn every_combination_of_offloads_delivers_the_object() {
         let mut streams = streams().into_iter();
         let mut lanes = udp.map(|udp| lane(streams.next().unwrap(), Some(udp), sealed));
         lanes[1].scatter = scatters.then_some(packet_len);
-        let packets = config.packets();
+        let packets = config.framing.packets();
         let seen = assert_carried(config, lanes);
         let said = format!(
             "sealed {sealed}, segments {segments}, coalesces {coalesces}, scatters {scatters}: {seen:?}"

@@ -17,7 +17,7 @@ use lighthaul_io::net::udp::Udp;
 use lighthaul_io::store::block::Block;
 use lighthaul_io::store::memory::Memory;
 use lighthaul_proto::rbudp::{
-    Config, Receiver, ReceiverEvent, Sender, SenderEvent, wire::HEAD_LEN,
+    Config, Framing, Receiver, ReceiverEvent, Sender, SenderEvent, wire::HEAD_LEN,
 };
 use lighthaul_proto::stripe;
 use rustls::Connection;
@@ -45,9 +45,11 @@ pub(crate) fn streams() -> [Stream; 2] {
 /// Returns the configuration of a transfer of `object_len` bytes.
 pub(crate) fn config(object_len: u64, packet_len: u32) -> Config {
     Config {
-        object_len,
-        packet_len,
-        overhead_len: 52,
+        framing: Framing {
+            object_len,
+            packet_len,
+            overhead_len: 52,
+        },
         rate: Rate::from_mbps(300),
         burst: None,
         stream: STREAM,
@@ -110,8 +112,8 @@ pub(crate) struct Seen {
 /// Transfers an object over `lanes` and asserts that it arrives unchanged.
 pub(crate) fn assert_carried(config: Config, lanes: [Lane; 2]) -> Seen {
     let [mut sending, mut receiving] = lanes;
-    let mut source = object(config.object_len as usize);
-    let mut target = Memory::new(Block::new(config.object_len as usize), true);
+    let mut source = object(config.framing.object_len as usize);
+    let mut target = Memory::new(Block::new(config.framing.object_len as usize), true);
     let mut sender = Sender::new(sending.clock.now(), config, 1);
     let mut receiver = Receiver::new(receiving.clock.now(), config, 1);
     std::thread::scope(|scope| {
@@ -119,7 +121,7 @@ pub(crate) fn assert_carried(config: Config, lanes: [Lane; 2]) -> Seen {
         run(&mut receiver, &mut receiving, &mut target, &mut Patient).unwrap();
         sent.join().unwrap().unwrap();
     });
-    let expected = object(config.object_len as usize);
+    let expected = object(config.framing.object_len as usize);
     assert!(
         target.ring() == expected.ring(),
         "the received object differs from the sent one"
@@ -208,7 +210,7 @@ pub(crate) fn fails<E: Endpoint>(mut endpoint: E, mut lane: Lane, config: Config
 where
     Patient: Owner<E>,
 {
-    let mut memory = Memory::new(Block::new(config.object_len as usize), true);
+    let mut memory = Memory::new(Block::new(config.framing.object_len as usize), true);
     run(&mut endpoint, &mut lane, &mut memory, &mut Patient).unwrap_err()
 }
 

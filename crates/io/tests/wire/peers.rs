@@ -52,7 +52,7 @@ fn hear_done(peer: &Stream) {
 #[test]
 fn sender_rejects_impossible_tally() {
     let config = config(1_000_000, 1440);
-    let packets = config.packets();
+    let packets = config.framing.packets();
     let answers: [Frame; 7] = [
         frame(&tally(STREAM, 1, &every_other(packets - 8))),
         frame(&tally(STREAM, 1, &every_other(packets + 8))),
@@ -80,14 +80,14 @@ fn sender_rejects_impossible_tally() {
 #[test]
 fn sender_completes_on_final_tally_of_a_closed_connection() {
     let config = config(100_000, 1440);
-    let mut all = Tally::new(config.packets());
-    (0..config.packets()).for_each(|number| _ = all.mark(number));
+    let mut all = Tally::new(config.framing.packets());
+    (0..config.framing.packets()).for_each(|number| _ = all.mark(number));
     for _ in 0..100 {
         let [own, peer] = streams();
         let mut own = lane(own, None, true);
         let mut sender = Sender::new(own.clock.now(), config, 1);
         let ended = std::thread::spawn(move || {
-            let mut source = object(config.object_len as usize);
+            let mut source = object(config.framing.object_len as usize);
             run(&mut sender, &mut own, &mut source, &mut Patient)
         });
         hear_done(&peer);
@@ -132,8 +132,10 @@ impl Store for Farewell {
 #[test]
 fn sender_completes_on_final_message_before_a_failed_send() {
     let config = stripe::Config {
-        object_len: 1000,
-        packet_len: 1000,
+        layout: stripe::PacketLayout {
+            object_len: 1000,
+            packet_len: 1000,
+        },
         rate: Rate::UNLIMITED,
         stream: STREAM,
         streams: 0,
@@ -156,7 +158,13 @@ fn sender_completes_on_final_message_before_a_failed_send() {
 #[test]
 fn receiver_rejects_impossible_done_signal() {
     let config = config(1_000_000, 1440);
-    for sent in [0, 1, config.packets() - 1, config.packets() + 1, u64::MAX] {
+    for sent in [
+        0,
+        1,
+        config.framing.packets() - 1,
+        config.framing.packets() + 1,
+        u64::MAX,
+    ] {
         let [own, peer] = streams();
         let own = lane(own, None, true);
         let receiver = Receiver::new(own.clock.now(), config, 1);

@@ -67,9 +67,11 @@ fn config(link: &SharedLink, mode: Mode) -> sabul::Config {
     let product = link.rate.bytes_in((sabul::config::SYN + link.rtt) * 2);
     let window = product / u64::from(PACKET_LEN);
     sabul::Config {
-        object_len: u64::from(PACKET_LEN) << 30,
-        packet_len: PACKET_LEN,
-        overhead_len: OVERHEAD_LEN,
+        framing: sabul::Framing {
+            object_len: u64::from(PACKET_LEN) << 30,
+            packet_len: PACKET_LEN,
+            overhead_len: OVERHEAD_LEN,
+        },
         mode,
         memory: sabul::Memory::new(link.rate.scaled(1, 2), link.rtt),
         rate_max: link.rate,

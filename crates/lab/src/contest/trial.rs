@@ -14,7 +14,7 @@ use lighthaul_io::host::competition::Competition;
 use lighthaul_io::store::blocks::{Blocks, Sink};
 use lighthaul_proto::rbudp::wire::HEAD_LEN;
 use lighthaul_proto::rbudp::{
-    Config, FeedbackConfig, Receiver, ReceiverEvent, Sender, SenderEvent,
+    Config, FeedbackConfig, Framing, Receiver, ReceiverEvent, Sender, SenderEvent,
 };
 
 use super::host_pair::HostPair;
@@ -65,15 +65,17 @@ pub(crate) fn try_once(trials: &Trials, trial: &Trial, rate: Rate) -> Result<Out
     })?;
     Ok(Outcome {
         seconds: ended.since(begun).as_secs_f64(),
-        lost: 100.0 * sender.resent() as f64 / config.packets() as f64,
+        lost: 100.0 * sender.resent() as f64 / config.framing.packets() as f64,
     })
 }
 
 fn config(bytes: u64, trial: &Trial, rate: Rate) -> Config {
     Config {
-        object_len: bytes,
-        packet_len: PACKET_LEN,
-        overhead_len: OVERHEAD_LEN,
+        framing: Framing {
+            object_len: bytes,
+            packet_len: PACKET_LEN,
+            overhead_len: OVERHEAD_LEN,
+        },
         rate: rate.scaled(PACKET_LEN + OVERHEAD_LEN + HEAD_LEN as u32, PACKET_LEN),
         burst: None,
         stream: STREAM,
@@ -120,7 +122,7 @@ fn receive(config: Config, trial: &Trial, mut lane: Lane, meter: &Meter) -> Resu
         Target::Folder(folder) => {
             let file = Scratch::create(folder).map_err(Error::world("create the received file"))?;
             let mut blocks = Blocks::start(file, PACKET_LEN, BLOCKS_BYTES)?;
-            blocks.begin((), config.object_len)?;
+            blocks.begin((), config.framing.object_len)?;
             run(&mut receiver, &mut lane, &mut blocks, &mut owner)?;
             blocks.end()?;
             blocks.finish().1?;

@@ -6,7 +6,7 @@ use lighthaul_base::Instant;
 use lighthaul_proto::fec::{self, Code, Late};
 use lighthaul_proto::rbudp::plan::StreamDemand;
 use lighthaul_proto::rbudp::wire::HEAD_LEN;
-use lighthaul_proto::rbudp::{Config, Receiver, ReceiverEvent, Sender, SenderEvent};
+use lighthaul_proto::rbudp::{Config, Framing, Receiver, ReceiverEvent, Sender, SenderEvent};
 use lighthaul_sim::{FlowEvent, LinkConfig, World, WorldConfig};
 use lighthaul_workload::feed::Feed;
 
@@ -138,9 +138,11 @@ fn payloads(
         .map_err(|why| Error::Misuse(format!("{}: {why}", plan.name)))?;
     let wire_len = PACKET_LEN + OVERHEAD_LEN + HEAD_LEN as u32;
     let config = Config {
-        object_len: planned.payload_len,
-        packet_len: PACKET_LEN,
-        overhead_len: OVERHEAD_LEN,
+        framing: Framing {
+            object_len: planned.payload_len,
+            packet_len: PACKET_LEN,
+            overhead_len: OVERHEAD_LEN,
+        },
         rate: planned.rate.scaled(wire_len, PACKET_LEN),
         burst: None,
         stream: 1,

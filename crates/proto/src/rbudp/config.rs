@@ -4,8 +4,7 @@ use core::fmt;
 use core::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_parts::PacketLayout;
-use lighthaul_parts::packet_layout::{self, DATAGRAM_BYTES_MAX};
+use lighthaul_parts::packet_layout;
 
 use super::pause::FeedbackConfig;
 use super::wire::HEAD_LEN;
@@ -13,12 +12,8 @@ use super::wire::HEAD_LEN;
 /// Parameters of one transfer. They are the same on both sides unless a field says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Length of the object in bytes.
-    pub object_len: u64,
-    /// Bytes of the object in a packet. The last packet may be shorter.
-    pub packet_len: u32,
-    /// Bytes that the lower layers add to each datagram: IP, UDP and encryption. They count for the pacer.
-    pub overhead_len: u32,
+    /// Lengths of the object and of its packets.
+    pub framing: Framing,
     /// Rate on the wire, headers included. The receiver needs it only for `feedback`.
     pub rate: Rate,
     /// Maximum burst in bytes; the default is 1 ms at the rate. The receiver ignores it.
@@ -34,12 +29,14 @@ pub struct Config {
     pub feedback: Option<FeedbackConfig>,
 }
 
+/// Lengths of an object and of its packets, with the header of this protocol.
+pub type Framing = lighthaul_parts::Framing<HEAD_LEN>;
+
 impl Config {
     /// Fails if a transfer with these parameters is not possible.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let around = u64::from(self.overhead_len) + HEAD_LEN as u64;
-        self.layout()
-            .check(DATAGRAM_BYTES_MAX.saturating_sub(around), PACKETS_MAX)
+        self.framing
+            .check(PACKETS_MAX)
             .map_err(ConfigError::Packets)?;
         if self.burst == Some(0) {
             return Err(ConfigError::Burst);
@@ -50,28 +47,10 @@ impl Config {
         Ok(())
     }
 
-    /// Returns the division of the object into packets.
-    pub const fn layout(&self) -> PacketLayout {
-        PacketLayout {
-            object_len: self.object_len,
-            packet_len: self.packet_len,
-        }
-    }
-
-    /// Returns the number of packets of the object.
-    pub fn packets(&self) -> u64 {
-        self.layout().packets()
-    }
-
     /// True if the sender waits until the receiver runs, which it does if that costs less than 1/100 of the transfer
     /// time.
     pub(super) fn awaits_first_message(&self, feedback: FeedbackConfig) -> bool {
-        feedback.rtt * 100 < self.rate.time_for(self.object_len)
-    }
-
-    /// Returns the bytes on the wire of a datagram with a body of `len` bytes.
-    pub const fn wire_bytes(&self, len: u32) -> u32 {
-        self.overhead_len + HEAD_LEN as u32 + len
+        feedback.rtt * 100 < self.rate.time_for(self.framing.object_len)
     }
 }
 
@@ -109,9 +88,11 @@ mod tests {
     use super::*;
 
     const CONFIG: Config = Config {
-        object_len: 10_001,
-        packet_len: 1000,
-        overhead_len: 28,
+        framing: Framing {
+            object_len: 10_001,
+            packet_len: 1000,
+            overhead_len: 28,
+        },
         rate: Rate::UNLIMITED,
         burst: None,
         stream: 0,
@@ -130,10 +111,13 @@ mod tests {
         assert_eq!(CONFIG.check(), Ok(()));
         let packet_len =
             |len| ConfigError::Packets(packet_layout::PacketLayoutError::PacketLen(len));
-        assert_eq!(with(|c| c.packet_len = 65_500), packet_len(65_500));
-        assert_eq!(with(|c| c.overhead_len = u32::MAX), packet_len(1000));
+        assert_eq!(with(|c| c.framing.packet_len = 65_500), packet_len(65_500));
+        assert_eq!(
+            with(|c| c.framing.overhead_len = u32::MAX),
+            packet_len(1000)
+        );
         assert!(matches!(
-            with(|c| c.object_len = u64::MAX),
+            with(|c| c.framing.object_len = u64::MAX),
             ConfigError::Packets(_)
         ));
         assert_eq!(with(|c| c.burst = Some(0)), ConfigError::Burst);

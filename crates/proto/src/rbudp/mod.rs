@@ -20,7 +20,7 @@ pub mod receiver;
 pub mod sender;
 pub mod wire;
 
-pub use config::{Config, ConfigError, PACKETS_MAX};
+pub use config::{Config, ConfigError, Framing, PACKETS_MAX};
 pub use feedback::GrantedWindow;
 pub use pause::FeedbackConfig;
 pub use receive_window::Memory;

@@ -71,7 +71,7 @@ impl Receiver {
     /// Returns a receiver of an object without any data yet. Panics unless `config` passes [`Config::check`].
     pub fn new(_now: Instant, config: Config, _seed: u64) -> Self {
         assert_eq!(config.check(), Ok(()), "the config must pass check()");
-        let packets = config.packets();
+        let packets = config.framing.packets();
         Self {
             config,
             tally: Tally::new(packets),
@@ -148,7 +148,7 @@ impl Receiver {
 
     fn handle_datagram(&mut self, now: Instant, head: &[u8], len: u32) -> Option<Span> {
         self.datagrams += 1;
-        self.taken += u64::from(self.config.wire_bytes(len));
+        self.taken += u64::from(self.config.framing.wire_bytes(len));
         let span = self.place(head, len)?;
         if let Some(settling) = &mut self.settling {
             settling.at = (now + self.config.settle).min(settling.latest);
@@ -164,7 +164,7 @@ impl Receiver {
         let packet = Packet::decode(head).ok();
         let packet = packet.filter(|packet| packet.round <= self.round.saturating_add(1));
         let placed = packet.and_then(|packet| {
-            let span = self.config.layout().place(packet.number, len)?;
+            let span = self.config.framing.layout().place(packet.number, len)?;
             Some((packet.number, span))
         });
         let Some((number, span)) = placed else {
@@ -297,7 +297,7 @@ impl Endpoint for Receiver {
 
     fn upcoming(&self, offset: u64, len: u32) -> Option<Span> {
         let run = |from, packets_max| self.tally.missing_run(from, packets_max);
-        self.config.layout().upcoming(offset, len, run)
+        self.config.framing.layout().upcoming(offset, len, run)
     }
 }
 

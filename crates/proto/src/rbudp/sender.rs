@@ -106,13 +106,13 @@ impl Sender {
             now,
             config.rate,
             config.burst,
-            config.wire_bytes(config.packet_len),
+            config.framing.wire_bytes(config.framing.packet_len),
         );
         let mut sender = Self {
             config,
             pacer,
             state: State::Blasting,
-            tally: Tally::new(config.packets()),
+            tally: Tally::new(config.framing.packets()),
             round: 0,
             cursor: 0,
             held: false,
@@ -222,7 +222,11 @@ impl Sender {
 
     /// True if the blast takes less time than [`Config::repeat`].
     fn is_short(&self) -> bool {
-        let bytes = u64::from(self.config.wire_bytes(self.config.packet_len));
+        let bytes = u64::from(
+            self.config
+                .framing
+                .wire_bytes(self.config.framing.packet_len),
+        );
         let blast = self
             .pacer
             .rate()
@@ -315,12 +319,12 @@ impl Sender {
 
     /// Returns packet `number` if it may leave now.
     fn next_packet(&mut self, now: Instant, number: u64) -> Option<Transmit> {
-        let span = self.config.layout().span(number);
+        let span = self.config.framing.layout().span(number);
         if self.is_pausing(now) {
             return None;
         }
         self.end_pause(now);
-        let octets = self.config.wire_bytes(span.len);
+        let octets = self.config.framing.wire_bytes(span.len);
         if !self.pacer.may_send(now, octets) {
             return None;
         }
@@ -416,12 +420,12 @@ impl Endpoint for Sender {
         if self.state != State::Blasting || len == 0 {
             return None;
         }
-        let packet_len = u64::from(self.config.packet_len);
+        let packet_len = u64::from(self.config.framing.packet_len);
         let from = self.cursor.max(offset / packet_len);
         let packets_max = u64::from(len) / packet_len + 2;
         let run = self.tally.missing_run(from, packets_max)?;
         let start = offset.max(run.start * packet_len);
-        let end = (run.end * packet_len).min(self.config.object_len);
+        let end = (run.end * packet_len).min(self.config.framing.object_len);
         // an offset in the last packet may exceed the object's length
         let len = end.checked_sub(start)?.min(u64::from(len));
         (len > 0).then(|| Span::new(start, len as u32))

@@ -4,20 +4,15 @@ use core::fmt;
 use core::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_parts::PacketLayout;
-use lighthaul_parts::packet_layout::{self, DATAGRAM_BYTES_MAX};
+use lighthaul_parts::packet_layout;
 
 use super::wire::{HEAD_LEN, PACKETS_MAX};
 
 /// Parameters of one transfer. They are the same on both sides unless a field says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Length of the object in bytes.
-    pub object_len: u64,
-    /// Bytes of the object in a packet. The last packet may be shorter.
-    pub packet_len: u32,
-    /// Bytes that the lower layers add to each datagram: IP, UDP and encryption. They count for the pacer.
-    pub overhead_len: u32,
+    /// Lengths of the object and of its packets.
+    pub framing: Framing,
     /// Rules of rate control. The receiver ignores it.
     pub mode: Mode,
     /// Initial state of the sender. The receiver uses only the round-trip time.
@@ -72,12 +67,14 @@ impl Memory {
     }
 }
 
+/// Lengths of an object and of its packets, with the header of this protocol.
+pub type Framing = lighthaul_parts::Framing<HEAD_LEN>;
+
 impl Config {
     /// Fails if a transfer with these parameters is not possible.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let around = u64::from(self.overhead_len) + HEAD_LEN as u64;
-        self.layout()
-            .check(DATAGRAM_BYTES_MAX.saturating_sub(around), PACKETS_MAX)
+        self.framing
+            .check(PACKETS_MAX)
             .map_err(ConfigError::Packets)?;
         if self.burst == Some(0) {
             return Err(ConfigError::Burst);
@@ -89,24 +86,6 @@ impl Config {
             return Err(ConfigError::Rtt(self.memory.rtt));
         }
         Ok(())
-    }
-
-    /// Returns the division of the object into packets.
-    pub const fn layout(&self) -> PacketLayout {
-        PacketLayout {
-            object_len: self.object_len,
-            packet_len: self.packet_len,
-        }
-    }
-
-    /// Returns the number of packets of the object.
-    pub fn packets(&self) -> u64 {
-        self.layout().packets()
-    }
-
-    /// Returns the bytes on the wire of a datagram with a body of `len` bytes.
-    pub const fn wire_bytes(&self, len: u32) -> u32 {
-        self.overhead_len + HEAD_LEN as u32 + len
     }
 }
 
@@ -152,9 +131,11 @@ mod tests {
     use super::*;
 
     const CONFIG: Config = Config {
-        object_len: 10_001,
-        packet_len: 1000,
-        overhead_len: 28,
+        framing: Framing {
+            object_len: 10_001,
+            packet_len: 1000,
+            overhead_len: 28,
+        },
         mode: Mode::Paper,
         memory: Memory::new(Rate::from_mbps(1), Duration::from_millis(10)),
         rate_max: Rate::UNLIMITED,
@@ -174,10 +155,13 @@ mod tests {
         assert_eq!(CONFIG.check(), Ok(()));
         let packet_len =
             |len| ConfigError::Packets(packet_layout::PacketLayoutError::PacketLen(len));
-        assert_eq!(with(|c| c.packet_len = 65_496), packet_len(65_496));
-        assert_eq!(with(|c| c.overhead_len = u32::MAX), packet_len(1000));
+        assert_eq!(with(|c| c.framing.packet_len = 65_496), packet_len(65_496));
+        assert_eq!(
+            with(|c| c.framing.overhead_len = u32::MAX),
+            packet_len(1000)
+        );
         assert!(matches!(
-            with(|c| c.object_len = u64::MAX),
+            with(|c| c.framing.object_len = u64::MAX),
             ConfigError::Packets(_)
         ));
         assert_eq!(with(|c| c.burst = Some(0)), ConfigError::Burst);

@@ -17,7 +17,7 @@ pub mod sender;
 mod swift;
 pub mod wire;
 
-pub use config::{Config, ConfigError, Memory, Mode};
+pub use config::{Config, ConfigError, Framing, Memory, Mode};
 pub use receiver::{Receiver, ReceiverEvent};
 pub use sender::{PeerMisbehaved, Sender, SenderEvent};
 pub use wire::PACKETS_MAX;

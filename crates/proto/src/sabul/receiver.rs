@@ -86,7 +86,7 @@ impl Receiver {
         assert_eq!(config.check(), Ok(()), "the config must pass check()");
         Self {
             config,
-            total: config.packets(),
+            total: config.framing.packets(),
             next: 0,
             missing: LossList::new(config.ranges_max as usize),
             received: 0,
@@ -144,7 +144,11 @@ impl Receiver {
         self.datagrams += 1;
         let packet = Packet::decode(head).ok().filter(|_| !self.over);
         let placed = packet.and_then(|packet| {
-            let span = self.config.layout().place(packet.number.into(), len)?;
+            let span = self
+                .config
+                .framing
+                .layout()
+                .place(packet.number.into(), len)?;
             Some((packet, span))
         });
         let Some((packet, span)) = placed else {
@@ -438,7 +442,7 @@ impl Endpoint for Receiver {
             let run = run.unwrap_or_else(|| self.next.max(from)..self.total);
             Some(run.start..run.end.min(run.start.saturating_add(packets_max)))
         };
-        self.config.layout().upcoming(offset, len, missing)
+        self.config.framing.layout().upcoming(offset, len, missing)
     }
 }
 

@@ -99,12 +99,12 @@ impl Sender {
     pub fn new(now: Instant, config: Config, _seed: u64) -> Self {
         assert_eq!(config.check(), Ok(()), "the config must pass check()");
         let Memory { rate, rtt, .. } = config.memory;
-        let packet_bytes = config.wire_bytes(config.packet_len);
+        let packet_bytes = config.framing.wire_bytes(config.framing.packet_len);
         let mut control = RateControl::new(config.mode, &config.memory, packet_bytes);
         control.limit(config.rate_max);
         let is_unlimited = rate == Rate::UNLIMITED;
         let paced = if is_unlimited { rate } else { control.rate() };
-        let total = config.packets();
+        let total = config.framing.packets();
         Self {
             config,
             total,
@@ -344,8 +344,11 @@ impl Sender {
             self.is_blocked = false;
             self.pacer.rest(now);
         }
-        let span = self.config.layout().span(number);
-        if !self.pacer.may_send(now, self.config.wire_bytes(span.len)) {
+        let span = self.config.framing.layout().span(number);
+        if !self
+            .pacer
+            .may_send(now, self.config.framing.wire_bytes(span.len))
+        {
             return None;
         }
         let Some(again) = self.take(number) else {
@@ -455,12 +458,15 @@ impl Endpoint for Sender {
     }
 
     fn upcoming(&self, offset: u64, len: u32) -> Option<Span> {
-        let packet_len = u64::from(self.config.packet_len);
+        let packet_len = u64::from(self.config.framing.packet_len);
         let from = offset / packet_len;
         let run = self.losses.next(from);
         let run = run.unwrap_or_else(|| self.next.max(from)..self.total);
         let start = offset.max(run.start.checked_mul(packet_len)?);
-        let end = run.end.checked_mul(packet_len)?.min(self.config.object_len);
+        let end = run
+            .end
+            .checked_mul(packet_len)?
+            .min(self.config.framing.object_len);
         let len = end.checked_sub(start)?.min(u64::from(len));
         (len > 0 && !self.over).then(|| Span::new(start, len as u32))
     }

@@ -3,17 +3,16 @@
 use core::fmt;
 
 use lighthaul_base::Rate;
-use lighthaul_parts::{PacketLayout, packet_layout};
+pub use lighthaul_parts::PacketLayout;
+use lighthaul_parts::packet_layout;
 
 use super::wire::HEAD_LEN;
 
 /// Parameters of one transfer. They are the same on both sides unless a field says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Length of the object in bytes.
-    pub object_len: u64,
-    /// Bytes of the object in a packet. The last packet may be shorter.
-    pub packet_len: u32,
+    /// Division of the object into packets.
+    pub layout: PacketLayout,
     /// Rate of packets and their heads in bits per second. The receiver ignores it.
     pub rate: Rate,
     /// Number of the first stream. It carries the receiver's messages, and packets if all other streams are broken.
@@ -25,26 +24,13 @@ pub struct Config {
 impl Config {
     /// Fails if a transfer with these parameters is not possible.
     pub fn check(&self) -> Result<(), ConfigError> {
-        self.layout()
+        self.layout
             .check(PACKET_LEN_MAX.into(), PACKETS_MAX)
             .map_err(ConfigError::Packets)?;
         if self.streams > STREAMS_MAX || self.stream.checked_add(self.streams).is_none() {
             return Err(ConfigError::Streams(self.streams));
         }
         Ok(())
-    }
-
-    /// Returns the division of the object into packets.
-    pub const fn layout(&self) -> PacketLayout {
-        PacketLayout {
-            object_len: self.object_len,
-            packet_len: self.packet_len,
-        }
-    }
-
-    /// Returns the number of packets of the object.
-    pub fn packets(&self) -> u64 {
-        self.layout().packets()
     }
 
     /// Returns the length of a packet with a body of `len` bytes, its head included.
@@ -96,8 +82,10 @@ mod tests {
     use super::*;
 
     const CONFIG: Config = Config {
-        object_len: 10_001,
-        packet_len: 1000,
+        layout: PacketLayout {
+            object_len: 10_001,
+            packet_len: 1000,
+        },
         rate: Rate::UNLIMITED,
         stream: 2,
         streams: 4,
@@ -119,11 +107,11 @@ mod tests {
         };
         assert_eq!(CONFIG.check(), Ok(()));
         assert!(matches!(
-            with(|c| c.packet_len += 1 << 20),
+            with(|c| c.layout.packet_len += 1 << 20),
             ConfigError::Packets(_)
         ));
         assert!(matches!(
-            with(|c| c.object_len = u64::MAX),
+            with(|c| c.layout.object_len = u64::MAX),
             ConfigError::Packets(_)
         ));
         assert_eq!(with(|c| c.streams = 33), ConfigError::Streams(33));

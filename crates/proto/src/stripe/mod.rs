@@ -15,7 +15,7 @@ pub mod sender;
 pub mod width;
 pub mod wire;
 
-pub use config::{Config, ConfigError, PACKETS_MAX, STREAMS_MAX};
+pub use config::{Config, ConfigError, PACKETS_MAX, PacketLayout, STREAMS_MAX};
 pub use receiver::{Receiver, ReceiverEvent};
 pub use sender::{PeerMisbehaved, Sender, SenderEvent};
 pub use width::Width;

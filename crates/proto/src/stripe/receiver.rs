@@ -37,7 +37,7 @@ impl Receiver {
         assert_eq!(config.check(), Ok(()), "the config must pass check()");
         Self {
             config,
-            tally: Tally::new(config.packets()),
+            tally: Tally::new(config.layout.packets()),
             packets: 0,
             duplicates: 0,
             ignored: 0,
@@ -76,7 +76,7 @@ impl Receiver {
 
     /// Records a packet. Returns the span of its body if it is new and valid.
     fn place(&mut self, number: u64, len: u32) -> Option<Span> {
-        let Some(span) = self.config.layout().place(number, len) else {
+        let Some(span) = self.config.layout.place(number, len) else {
             self.ignored += 1;
             return None;
         };
@@ -145,6 +145,6 @@ impl Endpoint for Receiver {
 
     fn upcoming(&self, offset: u64, len: u32) -> Option<Span> {
         let run = |from, packets_max| self.tally.missing_run(from, packets_max);
-        self.config.layout().upcoming(offset, len, run)
+        self.config.layout.upcoming(offset, len, run)
     }
 }

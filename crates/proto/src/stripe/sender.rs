@@ -77,14 +77,14 @@ impl Sender {
     /// [`Config::check`].
     pub fn new(now: Instant, config: Config, width: Width) -> Self {
         assert_eq!(config.check(), Ok(()), "the config must pass check()");
-        let bytes = config.wire_bytes(config.packet_len);
+        let bytes = config.wire_bytes(config.layout.packet_len);
         let mut sender = Self {
             config,
             pacer: Pacer::new(now, config.rate, None, bytes),
             width,
             state: State::Giving,
-            given: Vec::with_capacity(config.packets() as usize),
-            again: LossList::new(config.packets() as usize),
+            given: Vec::with_capacity(config.layout.packets() as usize),
+            again: LossList::new(config.layout.packets() as usize),
             room: 0,
             broken: 0,
             round: 0,
@@ -113,7 +113,7 @@ impl Sender {
 
     /// Returns the number of packets to be assigned.
     pub fn left(&self) -> u64 {
-        self.config.packets() - self.given.len() as u64 + self.again.packets()
+        self.config.layout.packets() - self.given.len() as u64 + self.again.packets()
     }
 
     /// Returns the number of messages that were ignored as invalid.
@@ -167,7 +167,7 @@ impl Sender {
         }
         let fresh = self.given.len() as u64;
         let number = self.again.first().unwrap_or(fresh);
-        let span = self.config.layout().span(number);
+        let span = self.config.layout.span(number);
         let bytes = self.config.wire_bytes(span.len);
         // at an unlimited rate, the room on the streams limits the sender
         if self.pacer.rate() != Rate::UNLIMITED && !self.pacer.may_send(now, bytes) {
@@ -190,7 +190,7 @@ impl Sender {
         match self.state {
             State::Over => {}
             // the first transmission of a packet may have arrived although it is to be resent
-            _ if self.given.len() as u64 == self.config.packets() => {
+            _ if self.given.len() as u64 == self.config.layout.packets() => {
                 if self.state == State::Giving {
                     self.events.push(SenderEvent::Asked { round: self.round });
                 }
@@ -286,9 +286,9 @@ impl Endpoint for Sender {
     }
 
     fn upcoming(&self, offset: u64, len: u32) -> Option<Span> {
-        let packet_len = u64::from(self.config.packet_len);
+        let packet_len = u64::from(self.config.layout.packet_len);
         let start = offset.max(self.given.len() as u64 * packet_len);
-        let left = self.config.object_len.checked_sub(start)?;
+        let left = self.config.layout.object_len.checked_sub(start)?;
         let len = left.min(u64::from(len));
         (self.state == State::Giving && len > 0).then(|| Span::new(start, len as u32))
     }

@@ -4,21 +4,15 @@ use core::fmt;
 use core::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_parts::PacketLayout;
-use lighthaul_parts::packet_layout::{self, DATAGRAM_BYTES_MAX};
+use lighthaul_parts::packet_layout;
 
 use super::wire::HEAD_LEN;
 
 /// Parameters of one transfer. They are the same on both sides unless a field says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Length of the object in bytes.
-    pub object_len: u64,
-    /// Bytes of the object in a packet. The last packet may be shorter.
-    pub packet_len: u32,
-    /// Bytes that the lower layers add to each datagram on the circuit: IP, UDP and encryption. The vector's rates
-    /// include them.
-    pub overhead_len: u32,
+    /// Lengths of the object and of its packets.
+    pub framing: Framing,
     /// Stream of questions, reports and the tail.
     pub stream: u16,
     /// Burst in bytes that the circuit's policer accepts; the default is 1 ms at the step's rate. The receiver
@@ -45,14 +39,16 @@ pub struct Config {
     pub losses_max: u32,
 }
 
+/// Lengths of an object and of its packets, with the header of this protocol.
+pub type Framing = lighthaul_parts::Framing<HEAD_LEN>;
+
 impl Config {
     /// Fails if a transfer with these parameters is not possible.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let around = u64::from(self.overhead_len) + HEAD_LEN as u64;
-        self.layout()
-            .check(DATAGRAM_BYTES_MAX.saturating_sub(around), PACKETS_MAX)
+        self.framing
+            .check(PACKETS_MAX)
             .map_err(ConfigError::Packets)?;
-        let datagram_bytes = self.wire_bytes(self.packet_len);
+        let datagram_bytes = self.framing.wire_bytes(self.framing.packet_len);
         if self.burst.is_some_and(|burst| burst < datagram_bytes) {
             return Err(ConfigError::Burst(datagram_bytes));
         }
@@ -68,29 +64,11 @@ impl Config {
         Ok(())
     }
 
-    /// Returns the division of the object into packets.
-    pub const fn layout(&self) -> PacketLayout {
-        PacketLayout {
-            object_len: self.object_len,
-            packet_len: self.packet_len,
-        }
-    }
-
-    /// Returns the number of packets of the object.
-    pub fn packets(&self) -> u64 {
-        self.layout().packets()
-    }
-
-    /// Returns the bytes on the circuit of a datagram with a body of `len` bytes.
-    pub const fn wire_bytes(&self, len: u32) -> u32 {
-        self.overhead_len + HEAD_LEN as u32 + len
-    }
-
     /// Returns the bytes that a circuit must carry for the object, headers included, plus a margin in percent
     /// (section 4.3).
     pub fn booked_bytes(&self, margin_percent: u32) -> u64 {
-        let heads = self.packets() * u64::from(self.wire_bytes(0));
-        let bytes = u128::from(self.object_len + heads) * u128::from(100 + margin_percent);
+        let heads = self.framing.packets() * u64::from(self.framing.wire_bytes(0));
+        let bytes = u128::from(self.framing.object_len + heads) * u128::from(100 + margin_percent);
         u64::try_from(bytes.div_ceil(100)).unwrap_or(u64::MAX)
     }
 
@@ -150,9 +128,11 @@ mod tests {
     use super::*;
 
     const CONFIG: Config = Config {
-        object_len: 10_001,
-        packet_len: 1000,
-        overhead_len: 28,
+        framing: Framing {
+            object_len: 10_001,
+            packet_len: 1000,
+            overhead_len: 28,
+        },
         stream: 0,
         burst: None,
         share: (1, 1),
@@ -192,10 +172,13 @@ mod tests {
         assert_eq!(CONFIG.check(), Ok(()));
         let packet_len =
             |len| ConfigError::Packets(packet_layout::PacketLayoutError::PacketLen(len));
-        assert_eq!(with(|c| c.packet_len = 65_500), packet_len(65_500));
-        assert_eq!(with(|c| c.overhead_len = u32::MAX), packet_len(1000));
+        assert_eq!(with(|c| c.framing.packet_len = 65_500), packet_len(65_500));
+        assert_eq!(
+            with(|c| c.framing.overhead_len = u32::MAX),
+            packet_len(1000)
+        );
         assert!(matches!(
-            with(|c| c.object_len = u64::MAX),
+            with(|c| c.framing.object_len = u64::MAX),
             ConfigError::Packets(_)
         ));
         assert_eq!(with(|c| c.burst = Some(1035)), ConfigError::Burst(1036));

@@ -26,7 +26,7 @@ pub mod receiver;
 pub mod sender;
 pub mod wire;
 
-pub use config::{Config, ConfigError, PACKETS_MAX};
+pub use config::{Config, ConfigError, Framing, PACKETS_MAX};
 pub use peer::PeerMisbehaved;
 pub use receiver::{Receiver, ReceiverEvent};
 pub use sender::{Sender, SenderEvent};

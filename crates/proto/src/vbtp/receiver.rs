@@ -70,7 +70,7 @@ impl Receiver {
     /// Returns a receiver of an object without any data yet. Panics unless `config` passes [`Config::check`].
     pub fn new(now: Instant, config: Config, _seed: u64) -> Self {
         assert_eq!(config.check(), Ok(()), "the config must pass check()");
-        let packets = config.packets();
+        let packets = config.framing.packets();
         Self {
             config,
             tally: Tally::new(packets),
@@ -151,7 +151,7 @@ impl Receiver {
         if number >= self.below + window {
             self.update_below();
         }
-        let span = self.config.layout().place(number, len);
+        let span = self.config.framing.layout().place(number, len);
         span.filter(|_| number < self.below + window)
     }
 
@@ -414,7 +414,7 @@ impl Endpoint for Receiver {
 
     fn upcoming(&self, offset: u64, len: u32) -> Option<Span> {
         let run = |from, packets_max| self.tally.missing_run(from, packets_max);
-        self.config.layout().upcoming(offset, len, run)
+        self.config.framing.layout().upcoming(offset, len, run)
     }
 }
 

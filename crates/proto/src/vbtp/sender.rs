@@ -87,12 +87,12 @@ impl Sender {
     /// Panics unless `config` passes [`Config::check`].
     pub fn new(now: Instant, config: Config, trc: Trc, _seed: u64) -> Self {
         assert_eq!(config.check(), Ok(()), "the config must pass check()");
-        let datagram_bytes = config.wire_bytes(config.packet_len);
+        let datagram_bytes = config.framing.wire_bytes(config.framing.packet_len);
         let mut sender = Self {
             config,
             profile: Profile::new(now, trc, config.burst, config.share, datagram_bytes),
             state: State::Circuit,
-            packets: config.packets(),
+            packets: config.framing.packets(),
             next: 0,
             below: 0,
             lost: LossList::new(config.losses_max as usize),
@@ -213,8 +213,11 @@ impl Sender {
             Next::New => self.next,
             Next::Again(number) | Next::Copy { number, .. } => number,
         };
-        let span = self.config.layout().span(number);
-        if !self.profile.may_send(now, self.config.wire_bytes(span.len)) {
+        let span = self.config.framing.layout().span(number);
+        if !self
+            .profile
+            .may_send(now, self.config.framing.wire_bytes(span.len))
+        {
             return None;
         }
         let (again, turn) = match next {
@@ -264,7 +267,7 @@ impl Sender {
         wire::piece(
             self.config.stream,
             number,
-            self.config.layout().span(number),
+            self.config.framing.layout().span(number),
         )
     }
 
@@ -276,8 +279,11 @@ impl Sender {
             return false;
         }
         self.copied = turns.end;
-        let bytes =
-            u64::from(self.config.wire_bytes(self.config.packet_len)) * (turns.end - turns.start);
+        let bytes = u64::from(
+            self.config
+                .framing
+                .wire_bytes(self.config.framing.packet_len),
+        ) * (turns.end - turns.start);
         let time = self.profile.time_for(bytes);
         if time.is_some_and(|time| time < self.config.repeat) {
             self.copies = turns;
@@ -436,9 +442,10 @@ impl Endpoint for Sender {
     }
 
     fn upcoming(&self, offset: u64, len: u32) -> Option<Span> {
-        let start = offset.max(self.next * u64::from(self.config.packet_len));
+        let start = offset.max(self.next * u64::from(self.config.framing.packet_len));
         let len = self
             .config
+            .framing
             .object_len
             .checked_sub(start)?
             .min(u64::from(len));

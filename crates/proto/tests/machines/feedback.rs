@@ -6,7 +6,7 @@ use std::time::Duration;
 use lighthaul_base::{Absence, Endpoint, Instant, Load, Message, Rate};
 use lighthaul_proto::rbudp::pause::{Pause, PauseMessage};
 use lighthaul_proto::rbudp::wire::pause_message;
-use lighthaul_proto::rbudp::{Config, FeedbackConfig, Receiver, Sender, SenderEvent};
+use lighthaul_proto::rbudp::{Config, FeedbackConfig, Framing, Receiver, Sender, SenderEvent};
 use lighthaul_sim::{HostConfig, World, WorldConfig};
 use proptest::prelude::*;
 
@@ -17,9 +17,11 @@ const STREAM: u16 = 1;
 
 fn config(object_len: u64, rtt: Duration) -> Config {
     Config {
-        object_len,
-        packet_len: 1464,
-        overhead_len: 28,
+        framing: Framing {
+            object_len,
+            packet_len: 1464,
+            overhead_len: 28,
+        },
         rate: Rate::from_mbps(800),
         burst: None,
         stream: STREAM,
@@ -58,7 +60,7 @@ fn run(config: Config, path: &WorldConfig, seed: u64) -> (World<Sender, Receiver
     let mut world = world(config, path, seed);
     let end = world.run(Instant::from_nanos(u64::MAX / 2), |_, _| ());
     assert!(
-        world.ledger().unwrap().is_whole(config.object_len),
+        world.ledger().unwrap().is_whole(config.framing.object_len),
         "seed {seed}"
     );
     assert_eq!(world.left().missing(), 0, "seed {seed}");
@@ -153,7 +155,7 @@ fn pause_event_excludes_wait_for_receiver_start() {
     };
     let first = SenderEvent::Round {
         number: 1,
-        packets: config.packets(),
+        packets: config.framing.packets(),
     };
     let second = MS * 1000;
     assert_eq!(say(0, Duration::ZERO, second), (0, vec![first]));
@@ -185,11 +187,11 @@ fn next_object_starts_with_the_previous_window() {
     for micros in 0..100_000 {
         let now = Instant::from_nanos(micros * 1000);
         while let Some(transmit) = next.poll_transmit(now) {
-            octets += u64::from(config.wire_bytes(transmit.body.object_len()));
+            octets += u64::from(config.framing.wire_bytes(transmit.body.object_len()));
         }
     }
     let room = config.rate.bytes_in(MS * 10);
-    let packet = u64::from(config.wire_bytes(config.packet_len));
+    let packet = u64::from(config.framing.wire_bytes(config.framing.packet_len));
     assert!(
         (room..room + packet).contains(&octets),
         "{octets} of {room}"

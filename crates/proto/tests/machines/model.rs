@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 use lighthaul_proto::rbudp::model::{self, Path};
-use lighthaul_proto::rbudp::{Config, Receiver, Sender};
+use lighthaul_proto::rbudp::{Config, Framing, Receiver, Sender};
 use lighthaul_sim::World;
 
 use crate::path::gigabit;
@@ -17,9 +17,11 @@ fn simulate(total: u64, mbps: u64, loss_ppb: u64, seeds: u64) -> f64 {
     let wire = u64::from(PACKET_LEN + OVERHEAD_LEN + 8);
     let rate = Rate::from_bps(mbps * 1_000_000 * wire / u64::from(PACKET_LEN));
     let config = Config {
-        object_len: total,
-        packet_len: PACKET_LEN,
-        overhead_len: OVERHEAD_LEN,
+        framing: Framing {
+            object_len: total,
+            packet_len: PACKET_LEN,
+            overhead_len: OVERHEAD_LEN,
+        },
         rate: rate.expect("not zero"),
         burst: None,
         stream: 0,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Load, Rate, Span};
 use lighthaul_proto::rbudp::{
-    Config, PeerMisbehaved, Receiver, ReceiverEvent, Sender, SenderEvent,
+    Config, Framing, PeerMisbehaved, Receiver, ReceiverEvent, Sender, SenderEvent,
 };
 use lighthaul_sim::{FlowEvent, HostConfig, World, WorldConfig};
 use proptest::prelude::*;
@@ -16,9 +16,11 @@ type Event = FlowEvent<SenderEvent, ReceiverEvent>;
 
 fn config(object_len: u64) -> Config {
     Config {
-        object_len,
-        packet_len: 1464,
-        overhead_len: 28,
+        framing: Framing {
+            object_len,
+            packet_len: 1464,
+            overhead_len: 28,
+        },
         rate: Rate::from_mbps(500),
         burst: None,
         stream: 1,
@@ -145,7 +147,7 @@ fn full_backlog_stops_sender_and_empty_one_resumes_it() {
     let end = world.run(Instant::from_nanos(2_000_000_000), |_, _| ());
     assert_eq!(world.left().missing(), 0);
     // the pacer does not catch up after the pause: the rest takes its time at the rate
-    let rest = (config.packets() - sent) as f64 * 1500.0 * 8.0 / 500e6;
+    let rest = (config.framing.packets() - sent) as f64 * 1500.0 * 8.0 / 500e6;
     assert!(end.as_secs_f64() > 0.6 + rest);
 }
 
@@ -208,8 +210,11 @@ proptest! {
         seed: u64,
     ) {
         let config = Config {
-            object_len,
-            packet_len,
+            framing: Framing {
+                object_len,
+                packet_len,
+                ..config(0).framing
+            },
             rate: Rate::from_mbps(mbps),
             settle: Duration::from_micros(settle_us),
             repeat: Duration::from_micros(settle_us),
@@ -220,7 +225,7 @@ proptest! {
         let (left, right) = (world.left(), world.right());
         let seen = world.there().counters();
         prop_assert_eq!(left.sent(), seen.offered.packets);
-        prop_assert_eq!(left.sent(), config.packets() + left.resent());
+        prop_assert_eq!(left.sent(), config.framing.packets() + left.resent());
         prop_assert_eq!(right.datagrams(), seen.delivered.packets + seen.duplicated.packets);
         prop_assert_eq!(right.datagrams(), right.received() + right.duplicates());
         prop_assert_eq!(right.ignored() + left.ignored(), 0);

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use lighthaul_base::{Body, Endpoint, Instant, Message, Rate, Span, Via};
 use lighthaul_proto::rbudp::{
-    Config, PeerMisbehaved, Receiver, ReceiverEvent, Sender, SenderEvent,
+    Config, Framing, PeerMisbehaved, Receiver, ReceiverEvent, Sender, SenderEvent,
 };
 
 const CONFIG: Config = Config {
-    object_len: 10_000,
-    packet_len: 1000,
-    overhead_len: 28,
+    framing: Framing {
+        object_len: 10_000,
+        packet_len: 1000,
+        overhead_len: 28,
+    },
     rate: Rate::UNLIMITED,
     burst: None,
     stream: 1,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Load, Rate};
 use lighthaul_proto::sabul::{
-    Config, Memory, Mode, PeerMisbehaved, Receiver, ReceiverEvent, Sender, SenderEvent,
+    Config, Framing, Memory, Mode, PeerMisbehaved, Receiver, ReceiverEvent, Sender, SenderEvent,
 };
 use lighthaul_sim::{
     FlowConfig, FlowEvent, LinkConfig, Network, RouteConfig, Trace, World, WorldConfig,
@@ -18,9 +18,11 @@ type Event = FlowEvent<SenderEvent, ReceiverEvent>;
 
 fn config(object_len: u64, delay: Duration) -> Config {
     Config {
-        object_len,
-        packet_len: 1460,
-        overhead_len: 28,
+        framing: Framing {
+            object_len,
+            packet_len: 1460,
+            overhead_len: 28,
+        },
         mode: Mode::Paper,
         memory: Memory::new(Rate::from_mbps(500), delay * 2),
         rate_max: Rate::from_mbps(500),
@@ -58,7 +60,7 @@ fn lossless_transfer_takes_its_time_at_the_rate_and_a_round_trip() {
             FlowEvent::Left(SenderEvent::Complete),
         ]
     );
-    let wire = (45_000_000 + config.packets() * 40) as f64 * 8.0 / 500e6 + 0.010;
+    let wire = (45_000_000 + config.framing.packets() * 40) as f64 * 8.0 / 500e6 + 0.010;
     let took = world.now().as_secs_f64();
     assert!((took - wire).abs() < wire * 0.005, "{took} s, not {wire} s");
     assert_eq!((world.left().resent(), world.right().duplicates()), (0, 0));
@@ -322,7 +324,10 @@ proptest! {
     ) {
         let delay = path.stream_delay;
         let config = Config {
-            packet_len,
+            framing: Framing {
+                packet_len,
+                ..config(object_len, delay).framing
+            },
             mode: if swift { Mode::Swift } else { Mode::Paper },
             memory: Memory::new(Rate::from_mbps(mbps.0), delay * 2),
             rate_max: Rate::from_mbps(mbps.1),
@@ -335,8 +340,8 @@ proptest! {
         let (left, right) = (world.left(), world.right());
         let seen = world.there().counters();
         prop_assert_eq!(left.sent(), seen.offered.packets);
-        prop_assert_eq!(left.sent(), config.packets() + left.resent());
-        prop_assert_eq!(right.received(), config.packets());
+        prop_assert_eq!(left.sent(), config.framing.packets() + left.resent());
+        prop_assert_eq!(right.received(), config.framing.packets());
         prop_assert_eq!(left.ignored(), 0);
     }
 }

@@ -7,15 +7,17 @@ use std::time::Duration;
 use lighthaul_base::{Endpoint, Instant, Message, Rate, Span, Via};
 use lighthaul_proto::sabul::wire::{Ack, Clock, Control, Packet};
 use lighthaul_proto::sabul::{
-    Config, Memory, Mode, PeerMisbehaved, Receiver, ReceiverEvent, Sender, SenderEvent,
+    Config, Framing, Memory, Mode, PeerMisbehaved, Receiver, ReceiverEvent, Sender, SenderEvent,
 };
 
 const NOW: Instant = Instant::ZERO;
 const RTT: Duration = Duration::from_millis(100);
 const CONFIG: Config = Config {
-    object_len: 20_000,
-    packet_len: 1000,
-    overhead_len: 28,
+    framing: Framing {
+        object_len: 20_000,
+        packet_len: 1000,
+        overhead_len: 28,
+    },
     mode: Mode::Paper,
     memory: Memory::new(Rate::UNLIMITED, RTT),
     rate_max: Rate::UNLIMITED,

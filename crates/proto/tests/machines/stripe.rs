@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Body, Endpoint, Instant, Message, Rate, Span, Transmit, Via};
 use lighthaul_proto::stripe::{
-    Config, PeerMisbehaved, Receiver, ReceiverEvent, Sender, SenderEvent, Width, wire,
+    Config, PacketLayout, PeerMisbehaved, Receiver, ReceiverEvent, Sender, SenderEvent, Width, wire,
 };
 use proptest::prelude::*;
 
@@ -165,8 +165,10 @@ impl World {
 
 fn config(object_len: u64, streams: u16) -> Config {
     Config {
-        object_len,
-        packet_len: PACKET,
+        layout: PacketLayout {
+            object_len,
+            packet_len: PACKET,
+        },
         rate: Rate::UNLIMITED,
         stream: FIRST,
         streams,

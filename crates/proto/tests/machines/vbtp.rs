@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Load, Message, Rate, Via};
 use lighthaul_proto::vbtp::wire;
-use lighthaul_proto::vbtp::{Config, PeerMisbehaved, Receiver, ReceiverEvent, Sender, SenderEvent};
+use lighthaul_proto::vbtp::{
+    Config, Framing, PeerMisbehaved, Receiver, ReceiverEvent, Sender, SenderEvent,
+};
 use lighthaul_sim::{FlowEvent, World, WorldConfig};
 use proptest::prelude::*;
 
@@ -108,7 +110,7 @@ fn rest_is_sent_on_the_stream_after_the_circuit_ends() {
                 .map(|(_, bytes)| *bytes)
                 .sum::<u32>(),
         );
-        let most = config.object_len / 1000 * (5 + loss_ppb / 900_000);
+        let most = config.framing.object_len / 1000 * (5 + loss_ppb / 900_000);
         assert!(bytes < most, "{bytes} bytes on the stream");
         // a round trip after the last datagram arrived, plus the time of the tail's bytes on the stream
         let tail = run.received().since(run.world.right().came);
@@ -396,7 +398,10 @@ proptest! {
         let (block, times, losses_max) = bounds;
         let stream_delay = Duration::from_micros(stream_us);
         let config = Config {
-            packet_len,
+            framing: Framing {
+                packet_len,
+                ..config(object_len).framing
+            },
             block,
             window: block * times,
             losses_max,
@@ -409,10 +414,10 @@ proptest! {
         let run = Run::through(config, &trc, &path, seed);
         run.assert_whole(&config);
         let burst = trc.steps().iter().map(|step| step.rate.bytes_in(Duration::from_millis(1)));
-        let datagram = u64::from(config.wire_bytes(packet_len));
+        let datagram = u64::from(config.framing.wire_bytes(packet_len));
         run.assert_policed(&trc, burst.max().unwrap().max(2 * datagram));
         let (left, right) = (&run.world.left().machine, &run.world.right().machine);
-        prop_assert_eq!(left.sent() + left.tail(), config.packets() + left.resent());
+        prop_assert_eq!(left.sent() + left.tail(), config.framing.packets() + left.resent());
         let carried = run.world.there().counters();
         prop_assert_eq!(left.sent(), carried.offered.packets);
         prop_assert_eq!(right.datagrams() + left.tail(), right.received() + right.duplicates());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Rate, Span, Transmit, Trc, Via};
-use lighthaul_proto::vbtp::{Config, Receiver, ReceiverEvent, Sender, SenderEvent};
+use lighthaul_proto::vbtp::{Config, Framing, Receiver, ReceiverEvent, Sender, SenderEvent};
 use lighthaul_sim::{FlowEvent, World, WorldConfig};
 
 use crate::path::gigabit;
@@ -15,9 +15,11 @@ pub(crate) const FOUR_STEPS: &str =
 
 pub(crate) fn config(object_len: u64) -> Config {
     Config {
-        object_len,
-        packet_len: 1464,
-        overhead_len: OVERHEAD_LEN,
+        framing: Framing {
+            object_len,
+            packet_len: 1464,
+            overhead_len: OVERHEAD_LEN,
+        },
         stream: 1,
         burst: None,
         share: (1, 1),
@@ -162,7 +164,12 @@ impl Run {
     }
 
     pub(crate) fn assert_whole(&self, config: &Config) {
-        assert!(self.world.ledger().unwrap().is_whole(config.object_len));
+        assert!(
+            self.world
+                .ledger()
+                .unwrap()
+                .is_whole(config.framing.object_len)
+        );
         let (left, right) = (&self.world.left().machine, &self.world.right().machine);
         assert!(
             self.heard

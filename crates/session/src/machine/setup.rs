@@ -58,8 +58,10 @@ impl Setup {
 
     pub(super) const fn stripe(&self) -> stripe::Config {
         stripe::Config {
-            object_len: self.object_len,
-            packet_len: self.packet_len,
+            layout: stripe::PacketLayout {
+                object_len: self.object_len,
+                packet_len: self.packet_len,
+            },
             rate: self.rate,
             stream: self.stream,
             streams: self.streams,
@@ -82,9 +84,11 @@ impl Setup {
         // enough for the published rules; the swift rules watch the queue, which has room
         let window = self.rate.bytes_in((SYN + self.rtt) * 2) / u64::from(self.packet_len.max(1));
         sabul::Config {
-            object_len: self.object_len,
-            packet_len: self.packet_len,
-            overhead_len: self.overhead_len,
+            framing: sabul::Framing {
+                object_len: self.object_len,
+                packet_len: self.packet_len,
+                overhead_len: self.overhead_len,
+            },
             mode,
             memory,
             rate_max: self.rate,
@@ -97,9 +101,11 @@ impl Setup {
 
     pub(super) fn vbtp(&self) -> vbtp::Config {
         vbtp::Config {
-            object_len: self.object_len,
-            packet_len: self.packet_len,
-            overhead_len: self.overhead_len,
+            framing: vbtp::Framing {
+                object_len: self.object_len,
+                packet_len: self.packet_len,
+                overhead_len: self.overhead_len,
+            },
             stream: self.stream,
             burst: None,
             share: (1, 1),
@@ -116,9 +122,11 @@ impl Setup {
     /// Returns the configuration of RBUDP.
     pub fn rbudp(&self) -> rbudp::Config {
         rbudp::Config {
-            object_len: self.object_len,
-            packet_len: self.packet_len,
-            overhead_len: self.overhead_len,
+            framing: rbudp::Framing {
+                object_len: self.object_len,
+                packet_len: self.packet_len,
+                overhead_len: self.overhead_len,
+            },
             rate: self.rate,
             burst: None,
             stream: self.stream,

@@ -9,8 +9,9 @@
 //! - `links`: hard links; `free_space`: comparison with the size of wanted files
 //! - `lane`: objects of one lane; `sink`: their bytes in files
 //! - `metadata`: owners, attributes and times
-//! - `job`: queue of `publish`, which compares and renames files; `unsynced`: files to sync;
-//!   `device`: reading back; `written`: check that no other process has changed a file
+//! - `job`: queue of `publish`, which compares and renames files; `object_digests`: objects and their
+//!   reported digests; `unsynced`: files to sync; `device`: reading back; `written`: check that no other
+//!   process has changed a file
 //! - [`journal`]: ranges of partial files; `held`: comparison of these
 //! - `temp_files`: temporary files; `claims`: files with several names
 //! - `hashing`: hashes for the user
@@ -31,6 +32,7 @@ mod job;
 mod lane;
 mod links;
 mod metadata;
+mod object_digests;
 mod prune;
 mod publish;
 mod settings;

@@ -3,7 +3,6 @@
 //! [`Publisher`] joins each received object with the reports of the sender. A file whose ranges all agree gets its
 //! metadata, is synced and renamed. The ranges of incomplete files are recorded in journals for a later run.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -29,6 +28,7 @@ use super::job::{Arrived, Job};
 use super::journal::{Protection, Record};
 use super::links::{LinkTarget, Name};
 use super::metadata::MetadataWriter;
+use super::object_digests::ObjectDigests;
 use super::settings::{OpenTarget, Settings};
 use super::unsynced::Unsynced;
 use super::written;
@@ -54,7 +54,7 @@ pub(crate) struct Publisher<'a> {
     lock: Option<WriterLock>,
     /// Number and entry of the target folder, if it gets metadata of a source folder.
     top: Option<(u64, Entry)>,
-    digests: Digests,
+    digests: ObjectDigests,
     /// Ranges from an earlier run that equal the source.
     kept: Vec<(Arc<PendingFile>, Span, Digest)>,
 }
@@ -69,15 +69,6 @@ struct Checks {
     protection: Protection,
     /// Expected hashes of the only file.
     expected: Vec<HashRequest>,
-}
-
-/// Objects that arrived, and the digests that the sender reports.
-#[derive(Default)]
-struct Digests {
-    arrived: BTreeMap<u64, Arrived>,
-    reports: BTreeMap<u64, Vec<Report>>,
-    /// Objects with all reports.
-    matched: Vec<(Arrived, Vec<Report>)>,
 }
 
 impl<'a> Publisher<'a> {
@@ -107,7 +98,7 @@ impl<'a> Publisher<'a> {
             temp_place,
             lock,
             top: None,
-            digests: Digests::default(),
+            digests: ObjectDigests::default(),
             kept: Vec::new(),
         }
     }
@@ -135,7 +126,7 @@ impl<'a> Publisher<'a> {
             std::thread::park_timeout(LOOK);
         }
         let _step = self.threads.work.begin();
-        if !self.digests.arrived.is_empty() {
+        if self.digests.has_unmatched() {
             return Err(PeerFault::Unexpected("the digest of a piece").into());
         }
         if !self.table.pending().is_empty() {
@@ -156,39 +147,20 @@ impl<'a> Publisher<'a> {
         match job {
             Job::Arrived(arrived) => {
                 let number = arrived.object.number;
-                self.digests.arrived.insert(number, arrived);
-                self.pair(number);
+                self.digests.add_object(number, arrived);
             }
             Job::Reports(number, reports) => {
-                self.digests
-                    .reports
-                    .entry(number)
-                    .or_default()
-                    .extend(reports);
-                self.pair(number);
+                self.digests.add_reports(number, reports);
             }
             Job::Kept(file, span, digest) => self.kept.push((file, span, digest)),
             Job::Failed(number, error) => self.fail(number, error),
         }
     }
 
-    /// Moves an object and its reports to the matched ones, if both are complete.
-    fn pair(&mut self, number: u64) {
-        let arrived = self.digests.arrived.get(&number);
-        let reports = self.digests.reports.get(&number).map(Vec::len);
-        if arrived.is_none_or(|arrived| reports < Some(arrived.digests.len())) {
-            return;
-        }
-        let reports = self.digests.reports.remove(&number);
-        self.digests
-            .matched
-            .extend(self.digests.arrived.remove(&number).zip(reports));
-    }
-
     /// Renames complete files, and records the ranges of others in their journals.
     fn settle(&mut self) -> Result<(), Error> {
         let (mut whole, mut parts) = (Vec::new(), Vec::new());
-        for (arrived, reports) in std::mem::take(&mut self.digests.matched) {
+        for (arrived, reports) in self.digests.take_matched() {
             if reports.len() != arrived.digests.len() {
                 return Err(PeerFault::Unexpected("the digest of a piece").into());
             }

@@ -36,9 +36,11 @@ fn run_rbudp(scene: &Scene, pauses: bool) -> Result<u64, String> {
         pause_max: Duration::from_secs(1),
     };
     let config = rbudp::Config {
-        object_len: scene.object_len,
-        packet_len: scene.packet_len,
-        overhead_len: scene.world.overhead_len,
+        framing: rbudp::Framing {
+            object_len: scene.object_len,
+            packet_len: scene.packet_len,
+            overhead_len: scene.world.overhead_len,
+        },
         rate: scene.rate,
         burst: None,
         stream: 0,
@@ -48,7 +50,10 @@ fn run_rbudp(scene: &Scene, pauses: bool) -> Result<u64, String> {
     };
     let make = |scene: &Scene| {
         let config = rbudp::Config {
-            object_len: scene.object_len,
+            framing: rbudp::Framing {
+                object_len: scene.object_len,
+                ..config.framing
+            },
             ..config
         };
         let left = rbudp::Sender::new(Instant::ZERO, config, scene.seed);
@@ -83,9 +88,11 @@ fn run_vbtp(scene: &Scene) -> Result<u64, String> {
     };
     let trc = Trc::new(vec![step]).map_err(|why| why.to_string())?;
     let config = vbtp::Config {
-        object_len: scene.object_len,
-        packet_len: scene.packet_len,
-        overhead_len: scene.world.overhead_len,
+        framing: vbtp::Framing {
+            object_len: scene.object_len,
+            packet_len: scene.packet_len,
+            overhead_len: scene.world.overhead_len,
+        },
         stream: 0,
         burst: None,
         share: (1, 1),
@@ -99,7 +106,10 @@ fn run_vbtp(scene: &Scene) -> Result<u64, String> {
     };
     let make = |scene: &Scene| {
         let config = vbtp::Config {
-            object_len: scene.object_len,
+            framing: vbtp::Framing {
+                object_len: scene.object_len,
+                ..config.framing
+            },
             ..config
         };
         let left = vbtp::Sender::new(Instant::ZERO, config, trc.clone(), scene.seed);
@@ -122,9 +132,11 @@ fn run_sabul(scene: &Scene, mode: sabul::Mode) -> Result<u64, String> {
     let start = Rate::from_mbps(1 + scene.seed % 100);
     let rtt = scene.world.stream_delay * 2;
     let config = sabul::Config {
-        object_len: scene.object_len,
-        packet_len: scene.packet_len,
-        overhead_len: scene.world.overhead_len,
+        framing: sabul::Framing {
+            object_len: scene.object_len,
+            packet_len: scene.packet_len,
+            overhead_len: scene.world.overhead_len,
+        },
         mode,
         memory: sabul::Memory::new(start, rtt),
         rate_max: scene.rate,
@@ -136,7 +148,10 @@ fn run_sabul(scene: &Scene, mode: sabul::Mode) -> Result<u64, String> {
     };
     let make = |scene: &Scene| {
         let config = sabul::Config {
-            object_len: scene.object_len,
+            framing: sabul::Framing {
+                object_len: scene.object_len,
+                ..config.framing
+            },
             ..config
         };
         let left = sabul::Sender::new(Instant::ZERO, config, scene.seed);

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lighthaul_base::{Body, Endpoint, Instant, Message, Rate, Rng, Transmit, Via};
-use lighthaul_proto::stripe::{Config, Receiver, ReceiverEvent, Sender, SenderEvent, Width};
+use lighthaul_proto::stripe::{
+    Config, PacketLayout, Receiver, ReceiverEvent, Sender, SenderEvent, Width,
+};
 use lighthaul_sim::Ledger;
 
 use super::checks::in_trains;
@@ -21,8 +23,10 @@ pub(super) fn run_stripe(scene: &Scene) -> Result<u64, String> {
     let lines: Vec<SimulatedStream> = lines.collect();
     let most = lines.len() as u16;
     let config = Config {
-        object_len: scene.object_len,
-        packet_len: scene.packet_len,
+        layout: PacketLayout {
+            object_len: scene.object_len,
+            packet_len: scene.packet_len,
+        },
         rate: scene.rate,
         stream: FIRST,
         streams: most,
@@ -167,7 +171,7 @@ impl Streams {
                 return Err(format!("the sender rejected a message: {why}"));
             }
         }
-        let whole = self.ledger.is_whole(self.config.object_len);
+        let whole = self.ledger.is_whole(self.config.layout.object_len);
         if (self.complete.0 || self.complete.1) && !whole {
             return Err("the machines reported completion, but some bytes are missing".into());
         }

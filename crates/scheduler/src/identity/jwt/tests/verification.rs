@@ -6,9 +6,9 @@ use ring::signature::KeyPair;
 use serde_json::{Value, json};
 
 use super::signer::{NOW, RSA_KEY, Signer, claims, ec_key, ec_pair, encode, head, issuer, with};
-use lighthaul_booking::books::Role;
 use crate::identity::jwks::Jwk;
 use crate::identity::jwt::{TokenError, is_jwt, key_id};
+use lighthaul_booking::books::Role;
 
 #[test]
 fn signed_token_gives_its_highest_role() {
