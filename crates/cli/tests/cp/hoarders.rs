@@ -26,7 +26,7 @@ use crate::far::Far;
 use crate::running::becomes_true;
 
 /// Lets the holder of a new key in.
-fn let_in(far: &Far, name: &str) -> Identity {
+pub(crate) fn let_in(far: &Far, name: &str) -> Identity {
     let identity = Identity::generate();
     let key = tls::fingerprint(&identity).unwrap();
     let words = ["allow", &key.to_string(), name, "--read-only", "--allowed"];
@@ -143,7 +143,7 @@ fn keys_at_their_session_limit_block_no_other_key() {
 }
 
 /// KiB of memory that a process has at the moment.
-fn memory(id: u32) -> u64 {
+pub(crate) fn memory(id: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
     let kib = line.unwrap().split_whitespace().nth(1);

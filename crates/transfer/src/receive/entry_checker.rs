@@ -16,7 +16,6 @@ use lighthaul_files::names::{FoldedNames, NameFault};
 use lighthaul_files::options::Action;
 use lighthaul_files::special::special;
 use lighthaul_files::temp_names::{self as names, Writer};
-use lighthaul_io::control::Frame;
 use lighthaul_io::fs::disk::Root;
 use lighthaul_io::fs::meta::Meta;
 use lighthaul_io::fs::sparse;
@@ -176,9 +175,8 @@ impl EntryChecker<'_> {
     fn send_wanted(&self, wanted: Wanted, first: u64) -> Result<(), Error> {
         for wanted in wanted.parts(first) {
             let listing = Listing::Wanted(wanted);
-            self.transfer
-                .stream
-                .send(&Frame::message(listing.encode()))?;
+            let threads = &self.transfer.threads;
+            threads.send(&self.transfer.stream, listing.encode())?;
         }
         Ok(())
     }

@@ -11,7 +11,6 @@ use lighthaul_files::list::ListReceiver;
 use lighthaul_files::manifest::{Entry, EntryKind, PAGE, pack};
 use lighthaul_files::options::{Action, Detail, Planned};
 use lighthaul_files::walk::Found;
-use lighthaul_io::control::Frame;
 use lighthaul_io::error::Error as World;
 use lighthaul_io::fs::meta::Meta;
 use lighthaul_session::error::{Code, Error, caught};
@@ -182,10 +181,8 @@ impl Scan<'_> {
     }
 
     fn say(&self, listing: &Listing) -> Result<(), Error> {
-        Ok(self
-            .transfer
-            .stream
-            .send(&Frame::message(listing.encode()))?)
+        let threads = &self.transfer.threads;
+        threads.send(&self.transfer.stream, listing.encode())
     }
 
     /// Handles the answers of the receiver to all entries, and requests its list of paths, if it
