@@ -90,6 +90,9 @@ pub(crate) enum Fault {
     /// The source of a copy sent nothing.
     #[error("the daemon sent nothing for a minute")]
     Silent,
+    /// A client that does not read its reports.
+    #[error("the client stopped reading the reports about its copy")]
+    Unread,
     /// No units of a resource are free.
     #[error("no {what} are free there: {full}; try again later")]
     NoneFree {
@@ -176,7 +179,7 @@ impl Fault {
             Self::FilesFrom | Self::ZeroRate | Self::Timetable { .. } | Self::HostName => {
                 Code::Usage
             }
-            Self::EarlierAttempt | Self::NotCalled | Self::Silent => Code::TimedOut,
+            Self::EarlierAttempt | Self::NotCalled | Self::Silent | Self::Unread => Code::TimedOut,
             Self::NoneFree { .. }
             | Self::Revoked
             | Self::Replaced

@@ -264,7 +264,11 @@ mod tests {
     fn halted_session_waits_for_no_room() {
         let [daemon, _client] = pair();
         daemon.halt.stop(Fault::Silent.into());
-        let long = own::Message::Credential(vec![7; 500_000]);
+        let long = Message::Failed(Failed {
+            path: Vec::new(),
+            code: Code::Open as u8,
+            why: "y".repeat(500_000),
+        });
         while daemon.stream.wait_for_room(Duration::ZERO) {
             daemon.say(&long).unwrap();
         }

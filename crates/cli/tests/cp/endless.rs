@@ -137,7 +137,7 @@ const ENTRIES: usize = 20_000;
 fn measurement(mode: MeasureMode) -> MeasureRequest {
     MeasureRequest {
         mode,
-        bytes: 1 << 40,
+        bytes: 1 << 30,
         millis: 600_000,
         rate_bps: None,
     }
