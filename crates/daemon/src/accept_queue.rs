@@ -328,14 +328,22 @@ impl AcceptQueue {
     /// Returns the first turns: of each standing, one for each site with running handshakes, and for as many others as
     /// may get a slot.
     fn turns(&self) -> BTreeSet<Turn> {
-        if self.sites.iter().skip(1).step_by(2).all(SiteIndex::is_empty) {
+        if self
+            .sites
+            .iter()
+            .skip(1)
+            .step_by(2)
+            .all(SiteIndex::is_empty)
+        {
             return BTreeSet::new();
         }
         let running = self.handshakes.sites();
         let mut turns = BTreeSet::new();
         for standing in [Standing::Recent, Standing::New, Standing::Failed] {
             let ready = &self.sites[standing.classes().end - 1];
-            let others = ready.by_age().filter(|(_, site)| !running.contains_key(site));
+            let others = ready
+                .by_age()
+                .filter(|(_, site)| !running.contains_key(site));
             let others = others.take(STARTS_MAX);
             turns.extend(others.map(|(number, site)| Turn(Reverse(standing), 0, number, site)));
             turns.extend(running.iter().filter_map(|(site, inside)| {

@@ -96,10 +96,18 @@ mod tests {
             failed.add(address(site), at(6 + u64::from(site)));
         }
         let record = failed.lock();
-        assert_eq!((record.sites.len(), record.by_time.len()), (SITES_MAX, SITES_MAX));
+        assert_eq!(
+            (record.sites.len(), record.by_time.len()),
+            (SITES_MAX, SITES_MAX)
+        );
         drop(record);
         let now = at(SITES_MAX as u64);
         assert!(failed.contains(address(SITES_MAX as u16), now));
-        assert!(!failed.lock().sites.contains_key(&Prefix::all(address(0))[2]));
+        assert!(
+            !failed
+                .lock()
+                .sites
+                .contains_key(&Prefix::all(address(0))[2])
+        );
     }
 }

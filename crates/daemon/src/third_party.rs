@@ -57,8 +57,8 @@ pub fn copy(
         .and_then(|()| {
             thread::scope(|scope| {
                 // both daemons end a session whose client is silent
-                let _alive = [source, target]
-                    .map(|daemon| Keepalive::start(scope, daemon.session, || 0));
+                let _alive =
+                    [source, target].map(|daemon| Keepalive::start(scope, daemon.session, || 0));
                 follow([source, target], list.as_ref(), watcher)
             })
         });

@@ -95,18 +95,17 @@ fn unread_report_of_a_dry_run_takes_bounded_memory() {
     let _turn = Turn::alone();
     let far = Far::start("unread", &["--max-memory", "256MiB"]);
     let folder = far.target.join("many");
-    fs::create_dir(&folder).unwrap();
+    let deep = folder.join(format!("{}/", "d".repeat(250)).repeat(12));
+    fs::create_dir_all(&deep).unwrap();
     for nth in 0..ENTRIES {
-        fs::write(folder.join(format!("{nth:0>200}")), "").unwrap();
+        fs::write(deep.join(format!("{nth}.x")), "").unwrap();
     }
     let key = let_in(&far, "reader-of-nothing");
-    // the reason for each exclusion is as long as the rule
-    let rule = format!("[!{}]*", "x".repeat(3900));
     let request = message::Request {
         way: Way::Send(vec![folder.clone().into_os_string().into_encoded_bytes()]),
         options: Options {
             dry_run: Some(Detail::Explain),
-            rules: Rules::parse(&[FilterOption::Exclude(rule.into_bytes())]).unwrap(),
+            rules: Rules::parse(&[FilterOption::Exclude(b"*.x".to_vec())]).unwrap(),
             ..Options::default()
         },
     };
@@ -190,7 +189,9 @@ fn silent_session_of_every_kind_ends() {
         ),
         ("copy", {
             let request = message::Request {
-                way: Way::Send(vec![far.target.clone().into_os_string().into_encoded_bytes()]),
+                way: Way::Send(vec![
+                    far.target.clone().into_os_string().into_encoded_bytes(),
+                ]),
                 options: Options::default(),
             };
             ask::<message::Message>(&far, &key, &request, false)

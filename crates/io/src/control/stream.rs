@@ -61,7 +61,10 @@ impl Stream {
     pub fn wait_for_room(&self, timeout: Duration) -> bool {
         let is_full = |q: &mut Queues| q.outgoing_bytes > q.messages_max() && q.ended.is_none();
         let queues = self.shared.lock();
-        let waited = self.shared.room.wait_timeout_while(queues, timeout, is_full);
+        let waited = self
+            .shared
+            .room
+            .wait_timeout_while(queues, timeout, is_full);
         let (mut queues, _) = waited.unwrap_or_else(PoisonError::into_inner);
         !is_full(&mut queues)
     }
