@@ -126,12 +126,13 @@ fn unread_report_of_a_dry_run_takes_bounded_memory() {
         "{more} MiB more for {} dry runs that nobody reads",
         held.len()
     ));
-    assert!(more < 64, "{more} MiB");
+    // half of the memory is for one key
+    assert!(more < 128, "{more} MiB");
     drop(held);
 }
 
 /// Entries of the folder that the dry run excludes.
-const ENTRIES: usize = 20_000;
+const ENTRIES: usize = 30_000;
 
 fn measurement(mode: MeasureMode) -> MeasureRequest {
     MeasureRequest {
