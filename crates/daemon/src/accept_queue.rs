@@ -5,11 +5,14 @@
 //! ```
 //!
 //! Until then a connection costs a descriptor and a few words of memory. If the queue is full, the oldest silent
-//! connection of the largest site is closed. Recent hosts ([`RecentHosts`]) are evicted after all others.
+//! connection of the largest site is closed. Recent hosts ([`RecentHosts`]) are evicted after all others, and sites that
+//! failed lately ([`FailedSites`]) before all others. Handshake slots are given in the opposite order.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,8 +22,9 @@ use lighthaul_io::host::poller::{Poller, Ready};
 use lighthaul_io::net::tcp;
 
 use crate::client_hello::ClientHello;
+use crate::failed_sites::FailedSites;
 use crate::handshakes::{HandshakeSlot, Handshakes};
-use crate::recent_hosts::RecentHosts;
+use crate::recent_hosts::{RecentHosts, unix_seconds};
 use crate::site_index::SiteIndex;
 
 /// Maximum number of connections in the queue.
@@ -42,18 +46,34 @@ const SLOT_FREED: u64 = 1;
 pub(crate) struct AcceptQueue {
     poller: Poller,
     handshakes: Arc<Handshakes>,
-    recent_hosts: Arc<RecentHosts>,
+    known: Known,
     /// Connections by number; a lower number came earlier.
     waiting: BTreeMap<u64, Pending>,
     next: u64,
     most: usize,
     /// Connections by class ([`Pending::class`]); a lower class is evicted first.
-    sites: [SiteIndex; 4],
+    sites: [SiteIndex; 6],
     hosts: SiteIndex,
-    /// Connections whose `ClientHello` is whole.
-    ready: BTreeSet<u64>,
     /// Closed connections since the last call of [`AcceptQueue::dropped`].
     dropped: Dropped,
+}
+
+/// Hosts and sites that come first and last.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    pub(crate) recent_hosts: Arc<RecentHosts>,
+    pub(crate) failed_sites: Arc<FailedSites>,
+}
+
+/// Standing of a connection among others. A lower one is evicted first, and gets a slot last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    /// A connection from its site was not admitted lately.
+    Failed,
+    /// Nothing is known about it.
+    New,
+    /// A caller from its host was admitted lately.
+    Recent,
 }
 
 #[derive(Debug)]
@@ -61,7 +81,7 @@ struct Pending {
     tcp: TcpStream,
     from: SocketAddr,
     since: Instant,
-    is_recent: bool,
+    standing: Standing,
     is_ready: bool,
 }
 
@@ -87,9 +107,29 @@ impl Pending {
         Prefix::all(self.from.ip())[2]
     }
 
-    /// Eviction class: silent connections leave first, recent hosts with a `ClientHello` last.
+    /// Eviction class: within a standing, silent connections leave before those with a `ClientHello`.
     const fn class(&self) -> usize {
-        self.is_ready as usize + 2 * self.is_recent as usize
+        self.is_ready as usize + self.standing.classes().start
+    }
+}
+
+impl Standing {
+    /// Returns the eviction classes of connections with this standing.
+    const fn classes(self) -> Range<usize> {
+        let first = 2 * self as usize;
+        first..first + 2
+    }
+}
+
+impl Known {
+    fn standing(&self, address: IpAddr, now: Instant) -> Standing {
+        if self.recent_hosts.contains(address, unix_seconds()) {
+            Standing::Recent
+        } else if self.failed_sites.contains(address, now) {
+            Standing::Failed
+        } else {
+            Standing::New
+        }
     }
 }
 
@@ -98,7 +138,7 @@ impl AcceptQueue {
     pub(crate) fn new(
         listener: &TcpListener,
         handshakes: Arc<Handshakes>,
-        recent_hosts: Arc<RecentHosts>,
+        known: Known,
         most: u64,
     ) -> io::Result<Self> {
         let poller = Poller::new()?;
@@ -107,13 +147,12 @@ impl AcceptQueue {
         Ok(Self {
             poller,
             handshakes,
-            recent_hosts,
+            known,
             waiting: BTreeMap::new(),
             next: SLOT_FREED + 1,
             most: usize::try_from(most.max(1)).unwrap_or(usize::MAX),
             sites: Default::default(),
             hosts: SiteIndex::default(),
-            ready: BTreeSet::new(),
             dropped: Dropped::default(),
         })
     }
@@ -164,14 +203,13 @@ impl AcceptQueue {
     }
 
     fn enter(&mut self, tcp: TcpStream, from: SocketAddr, now: Instant) {
-        let is_recent = self.recent_hosts.contains(from.ip(), now);
+        let standing = self.known.standing(from.ip(), now);
         if let Some(oldest) = self.hosts.oldest_of(Prefix::host(from.ip()), HOST_MAX) {
             self.evict(oldest);
         }
         if self.waiting.len() >= self.most {
-            // a new host is never preferred to a recent one
-            let sites = if is_recent { 4 } else { 2 };
-            let mut sites = self.sites[..sites].iter();
+            // none is preferred to one of a higher standing
+            let mut sites = self.sites[..standing.classes().end].iter();
             let Some(oldest) = sites.find_map(SiteIndex::oldest_of_largest) else {
                 self.dropped.evicted += 1;
                 return;
@@ -191,12 +229,17 @@ impl AcceptQueue {
             tcp,
             from,
             since: now,
-            is_recent,
+            standing,
             is_ready: false,
         };
         self.hosts.add(Prefix::host(from.ip()), number);
         self.sites[connection.class()].add(connection.site(), number);
         self.waiting.insert(number, connection);
+        // most have sent their `ClientHello` by now, and need not compete with silent ones
+        self.look(Ready {
+            token: number,
+            has_ended: false,
+        });
     }
 
     fn evict(&mut self, number: u64) {
@@ -205,7 +248,6 @@ impl AcceptQueue {
 
     fn leave(&mut self, number: u64) -> Option<Pending> {
         let connection = self.waiting.remove(&number)?;
-        self.ready.remove(&number);
         self.hosts
             .remove(Prefix::host(connection.from.ip()), number);
         self.sites[connection.class()].remove(connection.site(), number);
@@ -227,7 +269,6 @@ impl AcceptQueue {
             ClientHello::Whole => {
                 let (class, site) = (connection.class(), connection.site());
                 connection.is_ready = true;
-                self.ready.insert(ready.token);
                 self.sites[class].remove(site, ready.token);
                 self.sites[connection.class()].add(site, ready.token);
                 // further octets belong to the handshake
@@ -251,32 +292,31 @@ impl AcceptQueue {
         }
     }
 
-    /// Takes handshake slots for connections with a whole `ClientHello`: first recent hosts, then hosts of the sites with
-    /// the fewest running handshakes.
+    /// Takes handshake slots for connections with a whole `ClientHello`: first recent hosts, last sites that failed
+    /// lately, and among equals hosts of the sites with the fewest running handshakes. The work does not grow with the
+    /// queue.
     fn start_handshakes(&mut self, now: Instant) -> Vec<Incoming> {
-        let turn = |number: &u64| {
-            let connection = self.waiting.get(number)?;
-            let inside = self.handshakes.count(connection.from.ip());
-            Some((!connection.is_recent, inside, *number))
-        };
-        let mut turns: Vec<_> = self.ready.iter().filter_map(turn).collect();
-        turns.sort_unstable();
+        let mut turns = self.turns();
         let mut incoming = Vec::new();
-        for (_, _, number) in turns.into_iter().take(STARTS_MAX) {
+        for _ in 0..STARTS_MAX {
+            let Some(turn) = turns.pop_first() else {
+                break;
+            };
+            let Turn(standing, inside, number, site) = turn;
             let Some(connection) = self.waiting.get(&number) else {
                 continue;
             };
-            let handshakes = &self.handshakes;
-            let slot = handshakes.begin(
-                &connection.tcp,
-                connection.from.ip(),
-                connection.is_recent,
-                now,
-            );
-            let Some(slot) = slot else { continue };
+            let is_recent = standing.0 == Standing::Recent;
+            let (tcp, from) = (&connection.tcp, connection.from.ip());
+            let Some(slot) = self.handshakes.begin(tcp, from, is_recent, now) else {
+                continue;
+            };
             let Some(Pending { tcp, from, .. }) = self.leave(number) else {
                 continue;
             };
+            // the next of this site waits behind sites with as many handshakes as it has now
+            let next = self.sites[standing.0.classes().end - 1].oldest_of(site, 1);
+            turns.extend(next.map(|next| Turn(standing, inside + 1, next, site)));
             let taken = tcp::await_octets(&tcp, 1).and_then(|()| tcp.set_nonblocking(false));
             if taken.is_ok() {
                 incoming.push(Incoming { tcp, from, slot });
@@ -284,12 +324,44 @@ impl AcceptQueue {
         }
         incoming
     }
+
+    /// Returns the first turns: of each standing, one for each site with running handshakes, and for as many others as
+    /// may get a slot.
+    fn turns(&self) -> BTreeSet<Turn> {
+        if self
+            .sites
+            .iter()
+            .skip(1)
+            .step_by(2)
+            .all(SiteIndex::is_empty)
+        {
+            return BTreeSet::new();
+        }
+        let running = self.handshakes.sites();
+        let mut turns = BTreeSet::new();
+        for standing in [Standing::Recent, Standing::New, Standing::Failed] {
+            let ready = &self.sites[standing.classes().end - 1];
+            let others = ready
+                .by_age()
+                .filter(|(_, site)| !running.contains_key(site));
+            let others = others.take(STARTS_MAX);
+            turns.extend(others.map(|(number, site)| Turn(Reverse(standing), 0, number, site)));
+            turns.extend(running.iter().filter_map(|(site, inside)| {
+                let number = ready.oldest_of(*site, 1)?;
+                Some(Turn(Reverse(standing), *inside, number, *site))
+            }));
+        }
+        turns
+    }
 }
+
+/// Turn of a connection for a handshake slot: its standing, the running handshakes of its site, its number and its site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn(Reverse<Standing>, usize, u64, Prefix);
 
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::net::IpAddr;
 
     use lighthaul_io::host::clock::Clock;
 
@@ -301,7 +373,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let handshakes = Handshakes::start(99).unwrap();
-        let queue = AcceptQueue::new(&listener, handshakes, Arc::default(), most).unwrap();
+        let queue = AcceptQueue::new(&listener, handshakes, Known::default(), most).unwrap();
         (queue, listener, Clock::start())
     }
 
@@ -341,7 +413,10 @@ mod tests {
         let (mut queue, listener, _clock) = queue(4);
         let now = Instant::ZERO;
         let from = |site: u8, host: u8| SocketAddr::from(([10, 0, site, host], 1));
-        queue.recent_hosts.remember(from(9, 9).ip(), now);
+        queue
+            .known
+            .recent_hosts
+            .remember(from(9, 9).ip(), unix_seconds());
         let mut calls = Vec::new();
         for (site, host) in [(9, 9), (1, 1), (1, 2), (2, 1), (3, 1), (4, 1)] {
             calls.push(call(&listener));
@@ -372,6 +447,51 @@ mod tests {
                 .values()
                 .all(|connection| connection.from == from(9, 9))
         );
+    }
+
+    #[test]
+    fn sites_that_failed_come_last_and_are_evicted_first() {
+        let (mut queue, listener, clock) = queue(3);
+        let from = |site: u8| SocketAddr::from(([10, 0, site, 1], 1));
+        for site in 1..=3 {
+            queue.known.failed_sites.add(from(site).ip(), clock.now());
+        }
+        let mut calls = Vec::new();
+        let mut enter = |queue: &mut AcceptQueue, site| {
+            let mut near = call(&listener);
+            near.write_all(&hello()).unwrap();
+            let tcp = listener.accept().unwrap().0;
+            queue.enter(tcp, from(site), clock.now());
+            calls.push(near);
+        };
+        for site in [1, 2, 3, 4] {
+            enter(&mut queue, site);
+        }
+        // the last one replaced one that failed, and is first
+        let start = |queue: &mut AcceptQueue| {
+            let incoming = queue.start_handshakes(clock.now());
+            incoming.iter().map(|one| one.from).collect::<Vec<_>>()
+        };
+        assert_eq!(start(&mut queue), [from(4), from(2), from(3)]);
+        for site in [4, 5, 6, 1] {
+            enter(&mut queue, site);
+        }
+        assert_eq!(start(&mut queue), [from(4), from(5), from(6)]);
+        assert_eq!(queue.dropped().evicted, 2);
+    }
+
+    #[test]
+    fn one_site_gets_many_slots_where_no_other_waits() {
+        let (mut queue, listener, clock) = queue(64);
+        let mut calls = Vec::new();
+        for _ in 0..8 {
+            let mut near = call(&listener);
+            near.write_all(&hello()).unwrap();
+            let tcp = listener.accept().unwrap().0;
+            queue.enter(tcp, SocketAddr::from(([10, 0, 0, 1], 1)), clock.now());
+            calls.push(near);
+        }
+        assert_eq!(queue.start_handshakes(clock.now()).len(), 8);
     }
 
     #[test]

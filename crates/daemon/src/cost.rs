@@ -210,8 +210,9 @@ const MEMORY_KEPT: u64 = 1024;
 const FILES_KEPT: u64 = 4096;
 /// MiB above the minimum that make a copy faster.
 const MEMORY_MORE: u64 = 256;
-/// MiB of a connection's queues with [`QueueLimit::Full`] beyond those of [`QueueLimit::Small`].
-const QUEUES: u64 = 6;
+/// MiB of a connection's queues with [`QueueLimit::Full`] beyond those of [`QueueLimit::Small`]: 3 in each direction, and
+/// 2 for messages that join a full outgoing queue.
+const QUEUES: u64 = 8;
 /// Minimum MiB of a lane.
 const MEMORY_LANE: u64 = 4;
 /// Minimum number of open files of a lane, and the additional number that makes it faster. Half of them are journals.

@@ -94,6 +94,9 @@ pub(crate) enum Fault {
     /// The source of a copy sent nothing.
     #[error("no data from the daemon for 60 s")]
     Silent,
+    /// A client that does not read its reports.
+    #[error("the client stopped reading the reports about its copy")]
+    Unread,
     /// No units of a resource are free.
     #[error("no {what} are free there: {full}; try again later")]
     NoneFree {
@@ -182,7 +185,7 @@ impl Fault {
             Self::FilesFrom | Self::ZeroRate | Self::Timetable { .. } | Self::HostName => {
                 Code::Usage
             }
-            Self::EarlierAttempt | Self::NotCalled | Self::Silent => Code::TimedOut,
+            Self::EarlierAttempt | Self::NotCalled | Self::Silent | Self::Unread => Code::TimedOut,
             Self::NoneFree { .. }
             | Self::Revoked
             | Self::Replaced

@@ -12,6 +12,7 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_base::prefix::Prefix;
 use lighthaul_io::host::wait::Sign;
+use lighthaul_io::net::tcp::round_trip;
 
 /// Maximum number of connections in the handshake.
 pub(crate) const HANDSHAKES_MAX: u64 = 128;
@@ -21,8 +22,11 @@ const RESERVED_PART: usize = 4;
 const HOST_PART: usize = 8;
 /// Time for the whole handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time after which a connection of a new host may be closed for another. A handshake over a long path fits.
-const KEEP_MIN: Duration = Duration::from_secs(1);
+/// Time after which a connection of a new host may be closed for another, at most: a handshake over a long path fits.
+/// Over a short one it is [`KEEP_MIN`] and some round trips, so that others get their turns sooner.
+const KEEP_MAX: Duration = Duration::from_secs(1);
+const KEEP_MIN: Duration = Duration::from_millis(250);
+const KEEP_ROUND_TRIPS: u32 = 4;
 
 /// Connections in the TLS handshake.
 #[derive(Debug)]
@@ -45,6 +49,8 @@ struct Handshake {
     places: [Prefix; 3],
     tcp: TcpStream,
     since: Instant,
+    /// Time for which it is not closed for another of a new host.
+    keep: Duration,
     is_recent: bool,
 }
 
@@ -87,6 +93,7 @@ impl Handshakes {
             places: Prefix::all(address),
             tcp: tcp.try_clone().ok()?,
             since: now,
+            keep: keep(round_trip(tcp)),
             is_recent,
         };
         let mut handshakes = self.lock();
@@ -113,14 +120,13 @@ impl Handshakes {
         }
     }
 
-    /// Returns the number of handshakes with the site of `address`.
-    pub(crate) fn count(&self, address: IpAddr) -> usize {
-        let [_, _, site] = Prefix::all(address);
-        let handshakes = self.lock();
-        let waiting = handshakes.waiting.values();
-        waiting
-            .filter(|handshake| handshake.places.contains(&site))
-            .count()
+    /// Returns the number of handshakes of each site that has any.
+    pub(crate) fn sites(&self) -> BTreeMap<Prefix, usize> {
+        let mut sites = BTreeMap::new();
+        for handshake in self.lock().waiting.values() {
+            *sites.entry(handshake.places[2]).or_default() += 1;
+        }
+        sites
     }
 
     /// Returns the sign that is raised when a slot is free again.
@@ -176,9 +182,16 @@ impl Running {
             new_hosts().find(|(_, handshake)| sites.get(&handshake.places[2]) == Some(largest))
         };
         let (number, handshake) = oldest?;
-        let is_old = new.since.since(handshake.since) >= KEEP_MIN;
+        let is_old = new.since.since(handshake.since) >= handshake.keep;
         (new.is_recent || is_old).then_some(*number)
     }
+}
+
+/// Returns the time for a handshake over a path with this round-trip time.
+fn keep(rtt: Option<Duration>) -> Duration {
+    rtt.map_or(KEEP_MAX, |rtt| {
+        (KEEP_MIN + rtt * KEEP_ROUND_TRIPS).min(KEEP_MAX)
+    })
 }
 
 #[cfg(test)]
@@ -241,7 +254,7 @@ mod tests {
         let _first = handshakes.begin(&tcp, address(1), false, at(0)).unwrap();
         let enter = |now| handshakes.begin(&more, address(1), false, at(now));
         let _others: Vec<_> = (1..HOST_MAX).map(|_| enter(10).unwrap()).collect();
-        assert!(enter(999).is_none());
+        assert!(enter(KEEP_MIN.as_millis() as u64).is_none());
         let _late = enter(1000).unwrap();
         assert_eq!(near.read(&mut [0]).unwrap(), 0, "the first was closed");
         assert_eq!(handshakes.lock().waiting.len(), HOST_MAX);
@@ -261,7 +274,16 @@ mod tests {
         }
         assert_eq!(handshakes.lock().waiting.len(), MOST);
         assert!(enter(7, true).is_none() && enter(8, false).is_none());
-        assert_eq!(handshakes.count(address(1)), MOST);
+        let site = Prefix::all(address(1))[2];
+        assert_eq!(handshakes.sites(), BTreeMap::from([(site, MOST)]));
+    }
+
+    #[test]
+    fn handshake_over_a_long_path_is_kept_longer() {
+        let millis = Duration::from_millis;
+        assert_eq!(keep(Some(millis(50))), millis(450));
+        assert_eq!(keep(Some(millis(600))), KEEP_MAX);
+        assert_eq!(keep(None), KEEP_MAX);
     }
 
     #[test]
@@ -315,7 +337,7 @@ mod tests {
         let far = |_| handshakes.begin(&tcp, [10, 9, 0, 1].into(), false, at(0));
         others.extend((0..16).filter_map(far));
         let own: Vec<_> = (0..16).map(|_| enter(1, 10).unwrap()).collect();
-        assert!(enter(1, 1009).is_none(), "the first has not had its second");
+        assert!(enter(1, 259).is_none(), "the first has not had its time");
         let _late = enter(1, 1010).unwrap();
         let is_open = |slot: &HandshakeSlot| handshakes.lock().waiting.contains_key(&slot.number);
         assert!(!is_open(&own[0]) && own[1..].iter().chain(&others).all(is_open));

@@ -19,6 +19,8 @@ use crate::session_request::SessionRequest;
 
 /// Time until the invited client must have connected.
 const CONNECT_TIMEOUT: Duration = Duration::from_mins(1);
+/// Longest silence of the inviting client, which sends keepalives.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// Interval at which the inviting session checks for messages and for the end of the invited session.
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// Time for the end of the invited session after that of the inviting session.
@@ -99,6 +101,7 @@ impl Invitations {
         session.say(&Message::Welcome {
             protocols: protocol::names(),
         })?;
+        session.control.limit_silence(SILENCE_MAX);
         let began = session.clock.now();
         let mut alive = began;
         loop {

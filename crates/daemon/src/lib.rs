@@ -2,7 +2,8 @@
 //!
 //! - [`serve`]: the server; [`settings`]: its settings; `service`: state that its sessions share
 //! - `accept_queue`, `site_index`, [`client_hello`]: connections before their `ClientHello`; `handshakes`: connections in
-//!   the TLS handshake; `recent_hosts`: hosts that get places first; `refused_keys`: keys that are logged once
+//!   the TLS handshake; `recent_hosts`, `failed_sites`: hosts and sites that get places first and last; `refused_keys`:
+//!   keys that are logged once
 //! - `admission`: authentication and rights of a client; `authorizer`: rights by the lists of `watched_keys`,
 //!   [`allowed_keys`] and [`rights`]; [`statement`]: rights that an authority signed; `rights_monitor`: rights during a session
 //! - `session`: one session; `request` and `session_request`: its request; `request_limits`: bounds of a request;
@@ -37,6 +38,7 @@ mod client_identity;
 mod cost;
 mod error;
 mod exporter;
+mod failed_sites;
 mod handshakes;
 mod invitation;
 mod joins;

@@ -1,26 +1,43 @@
 //! Hosts from which clients were admitted in the last week. They have priority if unknown clients use all connections.
 //!
-//! A site has a share of the record, so that the hosts of one site cannot push out those of others. The record is in
-//! memory only: a daemon has no directory of its own to write to, and learns its callers again after a restart.
+//! A site has a share of the record, so that the hosts of one site cannot push out those of others. A file beside the
+//! list of keys keeps the record over restarts: a line for each host, with its address and the time of the admission in
+//! seconds since 1970. A missing or damaged file is ignored, since it decides only who comes first.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs::File;
+use std::io::{self, Read};
 use std::net::IpAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use lighthaul_base::Instant;
 use lighthaul_base::prefix::Prefix;
+use lighthaul_io::host::clock::unix_nanos;
+use lighthaul_io::host::durable;
 
 /// Hosts in the record. Beyond that, the site with most hosts loses the one that was admitted longest ago.
 const HOSTS_MAX: usize = 4096;
 /// Hosts of one site.
 const SITE_MAX: usize = HOSTS_MAX / 16;
-/// Time for which a host is known.
-const AGE_MAX: Duration = Duration::from_hours(24 * 7);
+/// Seconds for which a host is known.
+const AGE_MAX: u64 = 7 * 24 * 3600;
+/// Octets of the longest line: an IPv6 address and a number.
+const LINE_MAX: usize = 64;
 
-/// Record of the hosts whose callers were admitted, and when.
+/// Record of the hosts whose callers were admitted, and when. Times are seconds since 1970.
 #[derive(Debug, Default)]
-pub(crate) struct RecentHosts(Mutex<Sites>);
+pub(crate) struct RecentHosts {
+    sites: Mutex<Sites>,
+    /// True if the record differs from its file.
+    changed: AtomicBool,
+}
+
+/// Returns the seconds since 1970.
+pub(crate) fn unix_seconds() -> u64 {
+    unix_nanos() / 1_000_000_000
+}
 
 /// Hosts by site.
 #[derive(Debug, Default)]
@@ -30,12 +47,13 @@ struct Sites {
 }
 
 /// Hosts of a site, and the time of their last admission.
-type Hosts = BTreeMap<Prefix, Instant>;
+type Hosts = BTreeMap<Prefix, u64>;
 
 impl RecentHosts {
     /// Records the host at `address`, whose caller proved its key and was admitted at `now`.
-    pub(crate) fn remember(&self, address: IpAddr, now: Instant) {
+    pub(crate) fn remember(&self, address: IpAddr, now: u64) {
         let [host, _, site] = Prefix::all(address);
+        self.changed.store(true, Relaxed);
         let mut sites = self.lock();
         let hosts = sites.hosts.entry(site).or_default();
         let is_new = hosts.insert(host, now).is_none();
@@ -53,15 +71,56 @@ impl RecentHosts {
     }
 
     /// Reports whether a caller of the host at `address` was admitted in the last week.
-    pub(crate) fn contains(&self, address: IpAddr, now: Instant) -> bool {
+    pub(crate) fn contains(&self, address: IpAddr, now: u64) -> bool {
         let [host, _, site] = Prefix::all(address);
         let sites = self.lock();
         let at = sites.hosts.get(&site).and_then(|hosts| hosts.get(&host));
-        at.is_some_and(|at| now.since(*at) < AGE_MAX)
+        at.is_some_and(|at| now.saturating_sub(*at) < AGE_MAX)
+    }
+
+    /// Reads the hosts in the file at `path` of which the admission is not older than a week at `now`. Returns false if
+    /// lines of the file, which are ignored, name none.
+    pub(crate) fn load(&self, path: &Path, now: u64) -> io::Result<bool> {
+        let mut octets = Vec::new();
+        match File::open(path) {
+            Ok(file) => file
+                .take((HOSTS_MAX * LINE_MAX) as u64)
+                .read_to_end(&mut octets)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+            Err(error) => return Err(error),
+        };
+        let mut is_whole = true;
+        for line in String::from_utf8_lossy(&octets).lines() {
+            let host = line.split_once(' ').and_then(|(address, at)| {
+                Some((address.parse::<IpAddr>().ok()?, at.parse::<u64>().ok()?))
+            });
+            match host {
+                // a time to come would never pass
+                Some((address, at)) if at <= now && now - at < AGE_MAX => {
+                    self.remember(address, at);
+                }
+                Some(_) => {}
+                None => is_whole = false,
+            }
+        }
+        self.changed.store(false, Relaxed);
+        Ok(is_whole)
+    }
+
+    /// Replaces the file at `path` with the record, if that has changed.
+    pub(crate) fn save(&self, path: &Path) -> io::Result<()> {
+        if !self.changed.swap(false, Relaxed) {
+            return Ok(());
+        }
+        let mut lines = String::new();
+        for (host, at) in self.lock().hosts.values().flatten() {
+            writeln!(lines, "{} {at}", host.address()).ok();
+        }
+        durable::replace(path, lines.as_bytes())
     }
 
     fn lock(&self) -> MutexGuard<'_, Sites> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sites.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -86,8 +145,8 @@ impl Sites {
 mod tests {
     use super::*;
 
-    fn at(seconds: u64) -> Instant {
-        Instant::ZERO + Duration::from_secs(seconds)
+    const fn at(seconds: u64) -> u64 {
+        seconds
     }
 
     /// An address of a site of its own for every `site`.
@@ -102,6 +161,34 @@ mod tests {
         hosts.remember(address(0, 7), at(5));
         assert!(hosts.contains(address(0, 7), at(6)) && !hosts.contains(address(0, 8), at(6)));
         assert!(!hosts.contains(address(0, 7), at(5) + AGE_MAX));
+    }
+
+    #[test]
+    fn record_survives_in_its_file_and_damage_is_ignored() {
+        let path = std::env::temp_dir().join(format!("recent-hosts-{}", std::process::id()));
+        let hosts = RecentHosts::default();
+        assert!(hosts.load(&path, at(5)).unwrap(), "no file is no damage");
+        hosts.remember(address(0, 7), at(5));
+        hosts.remember(IpAddr::from([0x2001, 0xdb8, 0, 9, 0, 0, 0, 1]), at(6));
+        hosts.save(&path).unwrap();
+        let again = RecentHosts::default();
+        assert!(again.load(&path, at(9)).unwrap());
+        assert!(again.contains(address(0, 7), at(9)) && !again.contains(address(0, 8), at(9)));
+        assert!(again.contains(IpAddr::from([0x2001, 0xdb8, 0, 9, 0, 0, 0, 2]), at(9)));
+        // times to come and those of long ago count for nothing
+        for now in [at(4), at(6) + AGE_MAX] {
+            let other = RecentHosts::default();
+            assert!(other.load(&path, now).unwrap());
+            assert_eq!(other.lock().count, 0);
+        }
+        let mut damaged = std::fs::read(&path).unwrap();
+        damaged.extend(b"\xff\x00 9\n10.0.0.9\n10.0.0.8 x\n10.0.0.6 4");
+        std::fs::write(&path, damaged).unwrap();
+        let damaged = RecentHosts::default();
+        assert!(!damaged.load(&path, at(9)).unwrap());
+        assert!(damaged.contains(address(0, 7), at(9)) && damaged.contains(address(0, 6), at(9)));
+        assert_eq!(damaged.lock().count, 3);
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

@@ -13,7 +13,7 @@ use lighthaul_io::crypto::tls;
 use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::message::{self as own, Hello};
 use lighthaul_session::role::Role;
-use lighthaul_session::session::Session;
+use lighthaul_session::session::{Halt, Session};
 use lighthaul_transfer::budget::Budget;
 use lighthaul_transfer::relay::{Message, Relay, copy_request};
 use lighthaul_transfer::send;
@@ -29,6 +29,10 @@ use crate::send_settings::send_settings;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time until the client must have announced the relay to the target.
 const ANNOUNCE_TIMEOUT: Duration = Duration::from_mins(1);
+/// Longest silence of the client.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// Time in which the client must read a report, or the transfer ends.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval of checks for messages of the client.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Interval of keepalive messages to the client.
@@ -56,6 +60,8 @@ pub(crate) fn run(
     let Message::Expected = session.hear_for(ANNOUNCE_TIMEOUT)? else {
         return Err(Fault::Unexpected("the announcement to the target").into());
     };
+    // from here on the client sends keepalives
+    session.control.limit_silence(SILENCE_MAX);
     let far = connect(session, &relay, identity)?;
     info!("sending to {} port {}", relay.host, relay.port);
     let door = Role::Client(relay.udp);
@@ -168,14 +174,16 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
-/// Reports progress to the client. Reports of one moment are dropped if the client does not keep up.
+/// Reports progress to the client. Reports of one moment are dropped if the client does not keep up. A client that reads
+/// no others ends the transfer.
 fn report(session: &Session, far: &Session, sight: CopyEvent) {
     let passing = matches!(sight, CopyEvent::Moving(_) | CopyEvent::Round { .. });
-    while !session.stream.has_room() {
-        if passing || far.halt.check().is_err() {
-            return;
-        }
-        thread::park_timeout(CHECK_INTERVAL / 10);
+    if passing && !session.stream.has_room() || far.halt.check().is_err() {
+        return;
+    }
+    if let Err(error) = wait_for_room(session, &far.halt, READ_TIMEOUT) {
+        far.halt.stop(error);
+        return;
     }
     // failures are sent at the end
     if !matches!(sight, CopyEvent::Failed(_)) {
@@ -186,10 +194,7 @@ fn report(session: &Session, far: &Session, sight: CopyEvent) {
 /// Sends the result. Failures have a message each, since their number has no bound.
 fn conclude(session: &Session, summary: &Summary) -> Result<(), Error> {
     for failed in &summary.failures {
-        while !session.stream.has_room() {
-            session.halt.check()?;
-            thread::park_timeout(CHECK_INTERVAL / 10);
-        }
+        wait_for_room(session, &session.halt, READ_TIMEOUT)?;
         session.say(&Message::Failed(failed.clone()))?;
     }
     let done = Summary {
@@ -199,4 +204,75 @@ fn conclude(session: &Session, summary: &Summary) -> Result<(), Error> {
     session.say(&Message::Done(done))?;
     session.control.flush(CLOSE_TIMEOUT);
     Ok(())
+}
+
+/// Waits until the client has read enough for another message. Fails once it reads nothing for `timeout`, or `halt` is
+/// set.
+fn wait_for_room(session: &Session, halt: &Halt, timeout: Duration) -> Result<(), Error> {
+    let until = session.clock.now() + timeout;
+    while !session.stream.wait_for_room(CHECK_INTERVAL) {
+        halt.check()?;
+        if session.clock.now() >= until {
+            return Err(Fault::Unread.into());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use lighthaul_io::crypto::tls::Side;
+    use lighthaul_transfer::watch::Failed;
+
+    use super::*;
+
+    /// Returns both ends of a session: the daemon's, and that of a client that reads nothing.
+    #[expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+    fn pair() -> [Session; 2] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let client = thread::spawn(move || {
+            let tcp = TcpStream::connect(address).unwrap();
+            Session::start(tcp, Side::Client, &Identity::generate()).unwrap()
+        });
+        let tcp = listener.accept().unwrap().0;
+        let daemon = Session::start(tcp, Side::Server, &Identity::generate()).unwrap();
+        [daemon, client.join().unwrap()]
+    }
+
+    #[test]
+    fn client_that_reads_nothing_ends_the_report() {
+        let [daemon, _client] = pair();
+        let failed = Failed {
+            path: vec![b'x'; 4000],
+            code: Code::Open as u8,
+            why: "y".repeat(4000),
+        };
+        let send = |_| {
+            wait_for_room(&daemon, &daemon.halt, Duration::from_millis(500))?;
+            daemon.say(&Message::Failed(failed.clone()))
+        };
+        // 80 MB, much more than the queues of both sides hold
+        let sent = (0..10_000).try_for_each(send);
+        let error = sent.unwrap_err();
+        assert_eq!(error.code, Code::TimedOut, "{error}");
+    }
+
+    #[test]
+    fn halted_session_waits_for_no_room() {
+        let [daemon, _client] = pair();
+        daemon.halt.stop(Fault::Silent.into());
+        let long = Message::Failed(Failed {
+            path: Vec::new(),
+            code: Code::Open as u8,
+            why: "y".repeat(500_000),
+        });
+        while daemon.stream.wait_for_room(Duration::ZERO) {
+            daemon.say(&long).unwrap();
+        }
+        let waited = wait_for_room(&daemon, &daemon.halt, Duration::from_mins(5));
+        assert_eq!(waited.unwrap_err().code, Code::TimedOut);
+    }
 }

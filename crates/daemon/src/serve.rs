@@ -19,7 +19,7 @@ use lighthaul_io::net::udp::Udp;
 use lighthaul_session::error::Error;
 use tracing::{debug, field, info, info_span, warn};
 
-use crate::accept_queue::{self, AcceptQueue, Incoming};
+use crate::accept_queue::{self, AcceptQueue, Incoming, Known};
 use crate::admission::{AdmittedClient, CLOSE_TIMEOUT, NotAdmitted, admit};
 use crate::attempts::Attempts;
 use crate::authorizer::Authorizer;
@@ -32,6 +32,7 @@ use crate::invitation::Invitations;
 use crate::joins::Joins;
 use crate::metrics::{Metrics, Refusal};
 use crate::probe_router::ProbeRouter;
+use crate::recent_hosts::unix_seconds;
 use crate::refused_keys::RefusedKeys;
 use crate::resource_pool::{Allocation, ResourcePool};
 use crate::service::Service;
@@ -42,6 +43,8 @@ use crate::settings::{AccessPolicy, Limits, Settings};
 const ACCEPT_TIMEOUT: Duration = Duration::from_millis(200);
 /// Interval at which the lists of keys are read again while no client connects.
 const LIST_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval at which the recent hosts are written.
+const SAVE_INTERVAL: Duration = Duration::from_mins(1);
 /// Files of a connection in the handshake.
 const FILES_OF_HANDSHAKE: u64 = 8;
 /// Files of the daemon itself: sockets, lists and log.
@@ -115,6 +118,14 @@ impl Server {
                 limits.of_resources(files)
             }
         };
+        let known = Known::default();
+        if let Some(file) = settings.recent_hosts() {
+            match known.recent_hosts.load(&file, unix_seconds()) {
+                Ok(true) => {}
+                Ok(false) => warn!("ignored damaged lines of {}", file.display()),
+                Err(error) => warn!("cannot read {}: {error}", file.display()),
+            }
+        }
         let service = Arc::new(Service {
             authorizer: Authorizer::of(&settings.access),
             settings,
@@ -124,7 +135,7 @@ impl Server {
             joins: Joins::default(),
             attempts: Attempts::default(),
             pool: ResourcePool::new(limits),
-            recent_hosts: Arc::default(),
+            known,
             handshakes: Handshakes::start(handshakes_max(files))?,
             refused_keys: RefusedKeys::default(),
             clock: Clock::start(),
@@ -160,6 +171,11 @@ impl Server {
     pub fn run(&self) -> io::Result<()> {
         let service = &self.service;
         let goes_on = || !interrupt::is_requested();
+        let keeping = Arc::clone(service);
+        // a slow disk must not keep callers waiting
+        thread::Builder::new()
+            .name("recent hosts".into())
+            .spawn(move || keeping.keep_recent_hosts(goes_on))?;
         self.accept_clients(&goes_on, |incoming| {
             let (service, from) = (Arc::clone(service), incoming.from);
             let thread = thread::Builder::new().name("session".into());
@@ -173,6 +189,7 @@ impl Server {
         while sessions() > 0 && service.clock.now() < until {
             thread::park_timeout(ACCEPT_TIMEOUT / 4);
         }
+        service.save_recent_hosts();
         Ok(())
     }
 
@@ -183,16 +200,9 @@ impl Server {
         receive: impl Fn(Incoming),
     ) -> io::Result<()> {
         let service = &self.service;
-        let (handshakes, recent_hosts) = (
-            Arc::clone(&service.handshakes),
-            Arc::clone(&service.recent_hosts),
-        );
-        let mut queue = AcceptQueue::new(
-            &self.listener,
-            handshakes,
-            recent_hosts,
-            accept_queue_max(self.files),
-        )?;
+        let (handshakes, known) = (Arc::clone(&service.handshakes), service.known.clone());
+        let most = accept_queue_max(self.files);
+        let mut queue = AcceptQueue::new(&self.listener, handshakes, known, most)?;
         let now = || service.clock.now();
         let mut looked = Instant::ZERO;
         while goes_on() {
@@ -245,6 +255,27 @@ impl Server {
 }
 
 impl Service {
+    /// Writes the recent hosts now and then, while `goes_on` returns true.
+    fn keep_recent_hosts(&self, goes_on: impl Fn() -> bool) {
+        let mut saves_at = self.clock.now() + LIST_INTERVAL;
+        while goes_on() {
+            thread::park_timeout(LIST_INTERVAL);
+            if self.clock.now() >= saves_at {
+                saves_at = self.clock.now() + SAVE_INTERVAL;
+                self.save_recent_hosts();
+            }
+        }
+    }
+
+    fn save_recent_hosts(&self) {
+        let Some(file) = self.settings.recent_hosts() else {
+            return;
+        };
+        if let Err(error) = self.known.recent_hosts.save(&file) {
+            debug!("cannot write {}: {error}", file.display());
+        }
+    }
+
     /// Serves one session, from the handshake to its end.
     fn serve(&self, incoming: Incoming) {
         let Incoming { tcp, from, slot } = incoming;
@@ -254,7 +285,8 @@ impl Service {
             Ok(client) => client,
             Err(why) => return self.refuse(why, from),
         };
-        self.recent_hosts.remember(from.ip(), self.clock.now());
+        self.known.recent_hosts.remember(from.ip(), unix_seconds());
+        self.known.failed_sites.remove(from.ip());
         span.record("client", &client.rights.name);
         let allocation = match self.allocation(&client, from) {
             Ok(allocation) => allocation,
@@ -289,6 +321,7 @@ impl Service {
     }
 
     fn refuse(&self, why: NotAdmitted, from: SocketAddr) {
+        self.known.failed_sites.add(from.ip(), self.clock.now());
         let is_new = |key| self.refused_keys.is_new(key, from.ip(), self.clock.now());
         match why {
             NotAdmitted::Handshake(error) => {

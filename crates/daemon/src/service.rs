@@ -8,6 +8,7 @@ use lighthaul_io::host::interrupt;
 use lighthaul_session::credential::Credential;
 use lighthaul_session::error::{Code, Error};
 
+use crate::accept_queue::Known;
 use crate::attempts::Attempts;
 use crate::authorizer::Authorizer;
 use crate::error::Fault;
@@ -16,7 +17,6 @@ use crate::invitation::Invitations;
 use crate::joins::Joins;
 use crate::metrics::Metrics;
 use crate::probe_router::ProbeRouter;
-use crate::recent_hosts::RecentHosts;
 use crate::refused_keys::RefusedKeys;
 use crate::resource_pool::ResourcePool;
 use crate::rights::Rights;
@@ -33,7 +33,7 @@ pub(crate) struct Service {
     pub(crate) attempts: Attempts,
     pub(crate) authorizer: Authorizer,
     pub(crate) pool: Arc<ResourcePool>,
-    pub(crate) recent_hosts: Arc<RecentHosts>,
+    pub(crate) known: Known,
     pub(crate) handshakes: Arc<Handshakes>,
     pub(crate) refused_keys: RefusedKeys,
     pub(crate) clock: Clock,

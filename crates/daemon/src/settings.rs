@@ -32,6 +32,20 @@ pub struct Settings {
     pub limits: Limits,
 }
 
+impl Settings {
+    /// Returns the file of the hosts whose callers were admitted lately, beside the list of keys.
+    pub(crate) fn recent_hosts(&self) -> Option<PathBuf> {
+        let name = match &self.gateway {
+            Some(_) => "recent_hosts_of_gateway",
+            None => "recent_hosts",
+        };
+        match &self.access {
+            AccessPolicy::Listed { keys, .. } => Some(keys.with_file_name(name)),
+            AccessPolicy::Only(_) => None,
+        }
+    }
+}
+
 /// Resources for the clients of a daemon.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {

@@ -11,6 +11,8 @@ pub(crate) struct SiteIndex {
     sites: BTreeMap<Prefix, BTreeSet<u64>>,
     /// Sites in the order of eviction, the first last.
     ranks: BTreeSet<Rank>,
+    /// Oldest connection of each site, with the site.
+    oldest: BTreeSet<(u64, Prefix)>,
 }
 
 /// Rank of a site: number of its connections, its oldest connection, and the site. Of two sites of equal size, the one
@@ -27,10 +29,13 @@ impl SiteIndex {
     pub(crate) fn add(&mut self, site: Prefix, number: u64) {
         let connections = self.sites.entry(site).or_default();
         if let Some(before) = rank(site, connections) {
+            self.oldest.remove(&(before.1.0, site));
             self.ranks.remove(&before);
         }
         connections.insert(number);
-        self.ranks.extend(rank(site, connections));
+        let after = rank(site, connections);
+        self.oldest.extend(after.map(|after| (after.1.0, site)));
+        self.ranks.extend(after);
     }
 
     /// Removes connection `number` from `site`. Returns false if it was not listed.
@@ -43,9 +48,12 @@ impl SiteIndex {
             return false;
         }
         if let Some(before) = before {
+            self.oldest.remove(&(before.1.0, site));
             self.ranks.remove(&before);
         }
-        self.ranks.extend(rank(site, connections));
+        let after = rank(site, connections);
+        self.oldest.extend(after.map(|after| (after.1.0, site)));
+        self.ranks.extend(after);
         if connections.is_empty() {
             self.sites.remove(&site);
         }
@@ -58,6 +66,11 @@ impl SiteIndex {
         Some(*oldest)
     }
 
+    /// Returns the oldest connection of each site and the site, those that came first before others.
+    pub(crate) fn by_age(&self) -> impl Iterator<Item = (u64, Prefix)> + '_ {
+        self.oldest.iter().copied()
+    }
+
     /// Returns the oldest connection of `site`, if the site has at least `count`.
     pub(crate) fn oldest_of(&self, site: Prefix, count: usize) -> Option<u64> {
         let connections = self.sites.get(&site)?;
@@ -65,6 +78,11 @@ impl SiteIndex {
             .first()
             .filter(|_| connections.len() >= count)
             .copied()
+    }
+
+    /// Reports whether no connection is listed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sites.is_empty()
     }
 
     /// Returns the number of connections of `site`.
@@ -91,6 +109,8 @@ mod tests {
         assert_eq!(index.oldest_of(site(2), 2), None);
         index.add(site(1), 9);
         assert_eq!(index.oldest_of_largest(), Some(0));
+        let by_age: Vec<_> = index.by_age().collect();
+        assert_eq!(by_age, [(0, site(1)), (2, site(2)), (3, site(3))]);
         assert_eq!((index.count(site(1)), index.count(site(4))), (2, 0));
     }
 

@@ -1,11 +1,13 @@
 //! Third-party transfer: one daemon sends files to another one, for a client that only follows the progress.
 
+use std::thread;
 use std::time::Duration;
 
 use lighthaul_files::list::{ListSender, PathList};
 use lighthaul_files::options::Options;
 use lighthaul_io::host::interrupt;
 use lighthaul_session::error::{Code, Error};
+use lighthaul_session::keepalive::Keepalive;
 use lighthaul_session::message::{self as own, Hello};
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
@@ -52,7 +54,14 @@ pub fn copy(
         .ask(hello, &source_asked)
         .and_then(|caller| target.expect(hello, &target_asked(caller)))
         .and_then(|()| source.say(&Message::Expected))
-        .and_then(|()| follow([source, target], list.as_ref(), watcher));
+        .and_then(|()| {
+            thread::scope(|scope| {
+                // both daemons end a session whose client is silent
+                let _alive =
+                    [source, target].map(|daemon| Keepalive::start(scope, daemon.session, || 0));
+                follow([source, target], list.as_ref(), watcher)
+            })
+        });
     if let Err(error) = &result {
         source.session.give_up(error);
         target.session.give_up(error);

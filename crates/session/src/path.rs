@@ -239,7 +239,8 @@ fn answer(
     let mut found = BTreeMap::new();
     let mut longest = 0;
     let mut until = deadline;
-    loop {
+    while session.clock.now() < until {
+        session.halt.check()?;
         let check_at = until.min(session.clock.now() + CHECK_INTERVAL);
         let (from, mut octets) = match arrivals.recv_timeout(session.clock.until(check_at)) {
             Ok(arrival) => arrival,

@@ -3,6 +3,7 @@
 //! They are the network alone, the network with the copy that every transfer needs (the papers'
 //! `app_perf`), RBUDP from memory to memory with each of its receivers, and the other protocols.
 
+use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::trc::Step;
@@ -19,6 +20,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::error::{Code, Error};
 use crate::fault::PeerFault;
 use crate::join::join;
+use crate::keepalive::Keepalive;
 use crate::machine::{Learned, MachineEvent, ReceiveMachine, SendMachine, Setup};
 use crate::measure::{MeasureMode, MeasureRequest, MeasureResult, Message};
 use crate::offer::{self, Offer};
@@ -31,6 +33,10 @@ use crate::session::Session;
 const RING_BYTES: u32 = 1 << 20;
 /// Rate for protocols that need one, if the user gives none. Hosts are slower.
 const RATE_DEFAULT: Rate = Rate::from_mbps(100_000);
+/// Longest silence of the peer, and the longest time without progress.
+const SILENCE_MAX: Duration = Duration::from_secs(20);
+/// Time until a flood of datagrams must have begun, and time for its last datagrams.
+const BEGIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest duration of a measurement.
 const CIRCUIT_TIME: Duration = Duration::from_hours(1);
 
@@ -39,11 +45,13 @@ pub fn ask(session: &Session, ask: MeasureRequest, udp: bool) -> Result<MeasureR
     let role = Role::Client(udp);
     let path = explore(session, &role, true, lanes(ask.mode))?;
     let cpu = cpu_time();
-    let measured = if ask.mode.is_raw() {
-        raw(session, &path, ask)
-    } else {
-        protocol(session, (&role, path), ask)
-    };
+    let measured = with_keepalives(session, || {
+        if ask.mode.is_raw() {
+            raw(session, &path, ask)
+        } else {
+            protocol(session, (&role, path), ask)
+        }
+    });
     let ours = cpu_time().saturating_sub(cpu).as_micros() as u64;
     measured.map(|measured| MeasureResult {
         cpu_us: measured.cpu_us + ours,
@@ -59,15 +67,27 @@ pub fn answer(
 ) -> Result<MeasureResult, Error> {
     let path = explore(session, role, false, lanes(ask.mode))?;
     let cpu = cpu_time();
-    let mut measured = if ask.mode.is_raw() {
-        raw_answer(session, &path, ask)?
-    } else {
-        protocol_answer(session, (role, path), ask)?
-    };
+    let mut measured = with_keepalives(session, || {
+        if ask.mode.is_raw() {
+            raw_answer(session, &path, ask)
+        } else {
+            protocol_answer(session, (role, path), ask)
+        }
+    })?;
     measured.cpu_us = cpu_time().saturating_sub(cpu).as_micros() as u64;
     session.say(&Message::Result(measured))?;
     session.control.flush(Duration::from_secs(2));
     Ok(measured)
+}
+
+/// Runs a measurement that ends when the peer is silent for too long.
+fn with_keepalives<T>(session: &Session, measure: impl FnOnce() -> T) -> T {
+    session.control.limit_silence(SILENCE_MAX);
+    thread::scope(|scope| {
+        // no work is owed: a measurement without progress has its own limit
+        let _alive = Keepalive::start(scope, session, || 0);
+        measure()
+    })
 }
 
 fn raw(session: &Session, path: &Path, ask: MeasureRequest) -> Result<MeasureResult, Error> {
@@ -100,9 +120,16 @@ fn raw_answer(session: &Session, path: &Path, ask: MeasureRequest) -> Result<Mea
         )
     })?;
     let number = session.secrets.data_connection();
-    let deadline = session.clock.now() + Duration::from_secs(5);
+    let now = session.clock.now();
+    let (begins_by, ends_by) = (
+        now + BEGIN_TIMEOUT,
+        now + BEGIN_TIMEOUT + Duration::from_millis(ask.millis.into()),
+    );
     let copy = ask.mode == MeasureMode::Copy;
-    let absorbed = absorb(udp, number, copy, session.clock, deadline).map_err(flood_error)?;
+    let goes_on = |now| now < ends_by && session.halt.check().is_ok();
+    let absorbed = absorb(udp, number, copy, (session.clock, begins_by), goes_on);
+    session.halt.check()?;
+    let absorbed = absorbed.map_err(flood_error)?;
     Ok(MeasureResult {
         bps: Rate::of(absorbed.bytes, absorbed.time).as_bps(),
         bytes: absorbed.bytes,
@@ -143,7 +170,7 @@ fn protocol(
     };
     let started = session.clock.now();
     let mut sender = SendMachine::new(started, &setup, learned_by(moves_by, learned));
-    run(&mut sender, &mut lane, &mut store, &mut WaitForEnd)?;
+    carry(session, &mut sender, &mut lane, &mut store)?;
     let time = session.clock.now().since(started);
     let theirs = heard(session)?;
     Ok(MeasureResult {
@@ -173,7 +200,7 @@ fn protocol_answer(
     let mut store = Memory::new(ring(&setup), ask.mode != MeasureMode::Fake);
     session.say(&Message::Ready)?;
     let mut receiver = ReceiveMachine::new(session.clock.now(), &setup, Learned::default());
-    run(&mut receiver, &mut lane, &mut store, &mut WaitForEnd)?;
+    carry(session, &mut receiver, &mut lane, &mut store)?;
     Ok(outcome(&receiver, setup.object_len, &lane.counters))
 }
 
@@ -254,10 +281,69 @@ fn flood_error(error: std::io::Error) -> Error {
     World::world("cannot send test datagrams", error).into()
 }
 
-/// Owner that only waits for the end.
-struct WaitForEnd;
+/// Runs the machine of a measurement to its end.
+fn carry(
+    session: &Session,
+    endpoint: &mut impl Measured,
+    lane: &mut Lane,
+    store: &mut Memory,
+) -> Result<(), Error> {
+    let now = session.clock.now();
+    let mut owner = WaitForEnd {
+        session,
+        ends_by: now + CIRCUIT_TIME,
+        moved: (now, 0),
+    };
+    let ran = run(endpoint, lane, store, &mut owner);
+    session.halt.check()?;
+    Ok(ran?)
+}
 
-impl<E: Endpoint<Event = MachineEvent>> Owner<E> for WaitForEnd {
+/// Machine that counts the packets of its object.
+trait Measured: Endpoint<Event = MachineEvent> {
+    /// Returns the packets that have left or arrived.
+    fn packets(&self) -> u64;
+}
+
+impl Measured for SendMachine {
+    fn packets(&self) -> u64 {
+        self.sent()
+    }
+}
+
+impl Measured for ReceiveMachine {
+    fn packets(&self) -> u64 {
+        self.received()
+    }
+}
+
+/// Owner that only waits for the end, as long as packets of the object move and the session is not halted.
+struct WaitForEnd<'a> {
+    session: &'a Session,
+    /// End of the longest measurement.
+    ends_by: Instant,
+    /// Time of the last progress, and the packets of the object by then.
+    moved: (Instant, u64),
+}
+
+impl WaitForEnd<'_> {
+    /// Fails if the measurement has had its time, or does not proceed. `packets` are those of the object so far.
+    fn check(&mut self, now: Instant, packets: u64) -> Result<Next, World> {
+        if self.session.halt.check().is_err() {
+            return Ok(Next::Finish);
+        }
+        if packets != self.moved.1 {
+            self.moved = (now, packets);
+        }
+        if now >= self.ends_by || now.since(self.moved.0) > SILENCE_MAX {
+            let text = "the measurement did not proceed, or exceeded its longest duration";
+            return Err(World::TimedOut(text.into()));
+        }
+        Ok(Next::Continue)
+    }
+}
+
+impl<E: Measured> Owner<E> for WaitForEnd<'_> {
     fn event(&mut self, _: &mut E, event: MachineEvent, _: Instant) -> Result<Next, World> {
         match event {
             MachineEvent::Round(..)
@@ -270,8 +356,8 @@ impl<E: Endpoint<Event = MachineEvent>> Owner<E> for WaitForEnd {
         }
     }
 
-    fn tick(&mut self, _: &mut E, _: Instant) -> Result<Next, World> {
-        Ok(Next::Continue)
+    fn tick(&mut self, machine: &mut E, now: Instant) -> Result<Next, World> {
+        self.check(now, machine.packets())
     }
 }
 

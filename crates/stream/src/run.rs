@@ -157,9 +157,9 @@ fn receive_into(
     Ok(report)
 }
 
-/// Answers the clock requests of the receiver.
+/// Answers the clock requests of the receiver, whose number is limited.
 fn answer_clocks(session: &Session) -> Result<(), Error> {
-    loop {
+    for _ in 0..=ROUND_TRIPS_MAX {
         match hear(session)? {
             Message::Time { .. } => session.say(&Message::Time {
                 nanos: session.clock.now().as_nanos(),
@@ -173,6 +173,7 @@ fn answer_clocks(session: &Session) -> Result<(), Error> {
             }
         }
     }
+    Err(out_of_turn())
 }
 
 /// Returns the nanoseconds by which our clock is ahead of the sender's, from the shortest of a few
@@ -220,6 +221,8 @@ const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
 /// Bytes of a message where no datagram passes.
 const STREAM_MESSAGE_LEN: u32 = 1400;
 const ROUND_TRIPS: usize = 5;
+/// Most clock requests of a receiver.
+const ROUND_TRIPS_MAX: usize = 16;
 /// Longest silence of the peer before the stream fails.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 /// Longest wait until the last message is sent.

@@ -4,6 +4,7 @@
 //! seen here: bytes, entries, own steps ----------+
 //! told by the peer: its counter of work ---------+--> later of both + limit --> the session ends
 //!                   (for at most TOLD_MAX after what was seen here)
+//! planned waits of this side --------------------+  (for at most WAITS_MAX)
 //! ```
 
 use std::time::Duration;
@@ -17,8 +18,11 @@ use crate::work::{Activity, Sampler, Work};
 const STALL: Duration = Duration::from_mins(10);
 /// Time that a side adds to the limit, since the peer tells of its work once a second.
 const GRACE: Duration = Duration::from_secs(4);
-/// Time for which a peer's word alone, or a planned wait, keeps a transfer.
-const TOLD_MAX: Duration = Duration::from_hours(24);
+/// Time for which a peer's word alone keeps a transfer, in which neither bytes nor entries arrive: enough to read a file
+/// of some TB for its digest.
+const TOLD_MAX: Duration = Duration::from_hours(2);
+/// Time for which a planned wait of this side keeps a transfer.
+const WAITS_MAX: Duration = Duration::from_hours(24);
 /// Interval of looks at the work.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -61,7 +65,9 @@ impl Stall {
         let has_told = std::mem::replace(&mut self.told, told) != told;
         if activity == Activity::Works {
             self.seen_at = now;
-        } else if (has_told || activity == Activity::Waits) && now.since(self.seen_at) < TOLD_MAX {
+        } else if has_told && now.since(self.seen_at) < TOLD_MAX
+            || activity == Activity::Waits && now.since(self.seen_at) < WAITS_MAX
+        {
             self.told_at = now;
         }
         if now.since(self.seen_at.max(self.told_at)) > self.limit + GRACE {
@@ -103,13 +109,20 @@ mod tests {
             0
         };
         assert_eq!(end(0, 100, own), None);
-        assert_eq!(end(0, 20, |second, _| second / 500), None);
+        // the peer's counter counts beside what is seen here
+        let both = |second: u64, work: &Work| {
+            if second.is_multiple_of(3600) {
+                work.advance();
+            }
+            second / 500
+        };
+        assert_eq!(end(0, 20, both), None);
     }
 
     #[test]
-    fn counter_of_the_peer_alone_keeps_a_transfer_for_a_day() {
+    fn counter_of_the_peer_alone_keeps_a_transfer_for_two_hours_and_a_planned_wait_for_a_day() {
         let lie = |second: u64, _: &Work| second;
-        assert_eq!(end(20, 30, lie).map(|second| second / 3600), Some(24));
+        assert_eq!(end(20, 30, lie).map(|second| second / 3600), Some(2));
         let waits = |_: u64, work: &Work| {
             work.wait();
             0

@@ -74,6 +74,18 @@ impl ThreadGroup {
         }
     }
 
+    /// Sends a message of these octets on `stream` once there is room for it. A peer that reads nothing keeps the thread
+    /// here, but this is no work of this side.
+    pub(crate) fn send(&self, stream: &Stream, octets: Vec<u8>) -> Result<(), Error> {
+        if !stream.wait_for_room(Duration::ZERO) {
+            let _pause = self.work.pause();
+            while !stream.wait_for_room(CHECK_INTERVAL) {
+                self.check()?;
+            }
+        }
+        Ok(stream.send(&Frame::message(octets))?)
+    }
+
     /// Waits for the next frame of `stream`, without a time limit.
     pub(crate) fn receive(&self, stream: &Stream, clock: Clock) -> Result<Frame, Error> {
         loop {

@@ -3,9 +3,10 @@
 //! A step is finished at once ([`Work::advance`]), or may take long, as the hash of a large file does ([`Work::begin`]).
 //! A wait that was planned, such as one for a circuit, is named by [`Work::wait`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 
 /// Work of one side, counted by its threads.
 #[derive(Debug, Default)]
@@ -13,8 +14,15 @@ pub(crate) struct Work {
     done: AtomicU64,
     waits: AtomicU64,
     begun: AtomicU64,
-    /// Numbers of the steps under way.
-    open: Mutex<BTreeSet<u64>>,
+    /// Numbers of the steps under way, with their threads.
+    open: Mutex<BTreeMap<u64, ThreadId>>,
+}
+
+/// Wait of a thread for the peer, in which its steps under way do not count; it ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Pause<'a> {
+    work: &'a Work,
+    steps: Vec<u64>,
 }
 
 /// Step under way; it ends when this is dropped.
@@ -54,11 +62,23 @@ impl Work {
         self.waits.fetch_add(1, Relaxed);
     }
 
-    /// Begins a step that may take long. Steps must not wait for the peer.
+    /// Begins a step of this thread that may take long. Where it waits for the peer, it must [`Work::pause`].
     pub(crate) fn begin(&self) -> Step<'_> {
         let number = self.begun.fetch_add(1, Relaxed);
-        self.lock().insert(number);
+        self.lock().insert(number, thread::current().id());
         Step { work: self, number }
+    }
+
+    /// Begins a wait of this thread for the peer.
+    pub(crate) fn pause(&self) -> Pause<'_> {
+        let here = thread::current().id();
+        let mut open = self.lock();
+        let steps: Vec<u64> = open
+            .extract_if(.., |_, thread| *thread == here)
+            .map(|(number, _)| number)
+            .collect();
+        drop(open);
+        Pause { work: self, steps }
     }
 
     /// Returns a counter for the peer, which rises with each look at a side that does not idle.
@@ -71,8 +91,16 @@ impl Work {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<u64>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, ThreadId>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Pause<'_> {
+    fn drop(&mut self) {
+        let here = thread::current().id();
+        let steps = self.steps.drain(..).map(|number| (number, here));
+        self.work.lock().extend(steps);
     }
 }
 
@@ -85,7 +113,7 @@ impl Drop for Step<'_> {
 impl Sampler {
     /// Looks at the work done since the last look.
     pub(crate) fn look(&mut self, work: &Work) -> Activity {
-        let open = work.lock().clone();
+        let open: BTreeSet<u64> = work.lock().keys().copied().collect();
         let lasts = open.intersection(&self.open).next().is_some();
         self.open = open;
         let done = work.done.load(Relaxed);
@@ -118,6 +146,26 @@ mod tests {
         drop(step);
         let _next = work.begin();
         assert_eq!(sampler.look(&work), Activity::Idle);
+    }
+
+    #[test]
+    fn step_that_waits_for_the_peer_is_not_work() {
+        let (work, mut sampler) = (Work::default(), Sampler::default());
+        let _step = work.begin();
+        let pause = work.pause();
+        thread::scope(|scope| {
+            // a step of another thread counts
+            let other = scope.spawn(|| work.begin());
+            let other = other.join().unwrap();
+            sampler.look(&work);
+            assert_eq!(sampler.look(&work), Activity::Works);
+            drop(other);
+        });
+        sampler.look(&work);
+        assert_eq!(sampler.look(&work), Activity::Idle);
+        drop(pause);
+        sampler.look(&work);
+        assert_eq!(sampler.look(&work), Activity::Works);
     }
 
     #[test]

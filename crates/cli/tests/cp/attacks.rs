@@ -4,7 +4,8 @@
 //! 10 GB of datagrams, and no copy may lose more than is promised; the short form, which runs beside other tests, holds
 //! the median of the copies to less.
 
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -15,6 +16,7 @@ use lighthaul_files::request::{FileReply, FileRequest};
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls::Side;
 use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::poller::raise_open_file_limit;
 use lighthaul_io::host::wait::pause;
 use lighthaul_session::checkup;
 use lighthaul_session::error::{Code, Error};
@@ -24,7 +26,8 @@ use lighthaul_testkit::{Turn, report};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 use crate::far::Far;
-use crate::running::{Ends, Running};
+use crate::running::{Ends, Running, becomes_true};
+use crate::scratch::noise;
 
 /// Seconds that an attack lasts, and whether that is the full form.
 fn length() -> (u64, bool) {
@@ -65,16 +68,30 @@ fn request(tcp: TcpStream, identity: &Identity, hello: Hello) -> Result<Session,
     Ok(session)
 }
 
+/// Direction of a copy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Push,
+    Pull,
+}
+
 /// Copies that are limited by their rates alone, in Mb/s.
-fn copies(far: &Far, count: usize, rate: u64, seconds: u64) -> Vec<Running> {
+fn copies(far: &Far, way: Way, count: usize, rate: u64, seconds: u64) -> Vec<Running> {
     let bytes = seconds * rate * 1_000_000 / 8;
     let rate = format!("{rate}Mb/s");
     let start = |nth: usize| {
         let name = format!("copy-{nth}");
         let file = far.near.file(&name, bytes);
-        let place = far.place(&name);
         let options = ["--json", "--rate", &rate];
-        let mut copy = Running::start(far.copy(&options, &[file.to_str().unwrap(), &place]));
+        let (file, place) = (file.to_str().unwrap().to_owned(), far.place(&name));
+        let paths = match way {
+            Way::Push => [file, place],
+            Way::Pull => {
+                std::fs::rename(&file, far.target.join(&name)).unwrap();
+                [place, file]
+            }
+        };
+        let mut copy = Running::start(far.copy(&options, &[&paths[0], &paths[1]]));
         copy.prints("\"type\":\"start\"");
         copy
     };
@@ -106,16 +123,24 @@ fn median(times: &[f64]) -> f64 {
     times[times.len() / 2]
 }
 
-/// Connects a thousand times a second from a thousand networks, sends nothing, and keeps the connections that stay open.
-fn stay_silent(port: u16, over: &AtomicBool, calls: &AtomicU64) {
+/// Connects `rate` times a second from a thousand networks, sends `words` and nothing more, and keeps the connections
+/// that stay open. Counts the connections that were made.
+fn crowd(port: u16, words: &[u8], rate: u64, over: &AtomicBool, calls: &AtomicU64) {
     let clock = Clock::start();
     let mut held = std::collections::VecDeque::new();
-    while !over.load(Relaxed) {
-        let nth = calls.fetch_add(1, Relaxed);
-        let due = Instant::ZERO + Duration::from_millis(nth);
+    for nth in 0_u64.. {
+        if over.load(Relaxed) {
+            break;
+        }
+        let due = Instant::ZERO + Duration::from_micros(nth * 1_000_000 / rate);
         pause(due.since(clock.now()));
         let from = [10 + (nth % 1000 / 250) as u8, (nth % 250) as u8];
-        held.extend(call_from(port, from));
+        if let Ok(mut tcp) = call_from(port, from) {
+            calls.fetch_add(1, Relaxed);
+            // the daemon may have closed it
+            tcp.write_all(words).ok();
+            held.push_back(tcp);
+        }
         // as many as the limit of open files of the attacker allows
         if held.len() > 3000 {
             held.pop_front();
@@ -127,14 +152,18 @@ fn stay_silent(port: u16, over: &AtomicBool, calls: &AtomicU64) {
 fn silent_connections_from_a_thousand_networks_block_no_client() {
     let _turn = Turn::alone();
     let (seconds, is_full) = length();
+    // the connections of the attackers, and the daemon's
+    raise_open_file_limit();
     let far = Far::start("silent-flood", &[]);
     let identity = Identity::load_or_generate(&far.near.key()).unwrap();
-    let calm = times(copies(&far, 8, 4, seconds));
-    let running = copies(&far, 8, 4, seconds);
+    // in the full form the copies need much of the processors, so that what the attack takes of them shows
+    let rate = if is_full { 50 } else { 4 };
+    let calm = times(copies(&far, Way::Push, 8, rate, seconds));
+    let running = copies(&far, Way::Push, 8, rate, seconds);
     let (over, calls) = (AtomicBool::new(false), AtomicU64::new(0));
     let port = far.port;
     let mut begins = thread::scope(|scope| {
-        scope.spawn(|| stay_silent(port, &over, &calls));
+        scope.spawn(|| crowd(port, &[], 1000, &over, &calls));
         let _ends = Ends(&over);
         let clock = Clock::start();
         let mut begins = Vec::new();
@@ -153,6 +182,7 @@ fn silent_connections_from_a_thousand_networks_block_no_client() {
         }
         begins
     });
+    let calls = calls.into_inner();
     let attacked = times(running);
     begins.sort_unstable();
     let at = begins[begins.len() * 95 / 100 - 1];
@@ -160,14 +190,112 @@ fn silent_connections_from_a_thousand_networks_block_no_client() {
     let usual = 100.0 * (1.0 - median(&calm) / median(&attacked));
     report(format_args!(
         "{} silent calls in {seconds} s; of {} honest calls 95 % began within {at:?}; no copy lost more than {lost:.1} %, the median {usual:.1} %",
-        calls.load(Relaxed),
+        calls,
         begins.len()
     ));
     assert!(at < Duration::from_secs(2), "{begins:?}");
+    // an attacker beside other tests may be slow
+    let least = if is_full { 900 } else { 250 };
+    assert!(
+        calls >= least * seconds,
+        "only {calls} connections in {seconds} s"
+    );
     // with other tests running, one copy of some seconds does not measure the rate well
     let is_slowed = if is_full { lost >= 5.0 } else { usual >= 30.0 };
     assert!(!is_slowed, "{calm:?} {attacked:?}");
 }
+
+/// Returns the first octets of an honest client, which anyone on its path can send again.
+fn client_hello() -> Vec<u8> {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let client = thread::spawn(move || {
+        let tcp = TcpStream::connect(address).unwrap();
+        Session::start(tcp, Side::Client, &Identity::generate()).map(drop)
+    });
+    let mut tcp = listener.accept().unwrap().0;
+    let mut octets = vec![0; 1 << 14];
+    let len = tcp.read(&mut octets).unwrap();
+    drop(tcp);
+    client.join().unwrap().unwrap_err();
+    octets.truncate(len);
+    octets
+}
+
+/// Calls the daemon from `from` every `interval` for `seconds`. Returns how long the calls took to begin, sorted.
+fn honest_calls(
+    port: u16,
+    identity: &Identity,
+    (interval, seconds): (Duration, u64),
+    from: impl Fn(u8) -> [u8; 2],
+) -> Vec<Duration> {
+    let clock = Clock::start();
+    let mut begins = Vec::new();
+    for nth in 0..250 {
+        let called = clock.now();
+        let tcp = call_from(port, from(nth)).unwrap();
+        begins.push(match ask(tcp, identity) {
+            Ok(_) => clock.now().since(called),
+            Err(_) => Duration::MAX,
+        });
+        if clock.now() >= Instant::ZERO + Duration::from_secs(seconds) {
+            break;
+        }
+        pause(interval);
+    }
+    begins.sort_unstable();
+    begins
+}
+
+/// The attackers complete no handshake, but each one costs a slot, a thread and a signature.
+#[test]
+fn replayed_greetings_from_a_thousand_networks_block_no_client() {
+    let _turn = Turn::alone();
+    let (seconds, is_full) = length();
+    raise_open_file_limit();
+    let mut far = Far::start("replayed", &[]);
+    let identity = Identity::load_or_generate(&far.near.key()).unwrap();
+    let known = [254, 7];
+    // a caller that was admitted before the daemon was restarted is known after it
+    ask(call_from(far.port, known).unwrap(), &identity).unwrap();
+    far.daemon.signal("TERM");
+    far.daemon.says("stopping");
+    becomes_true("the recent hosts are written", || {
+        far.near.at("recent_hosts").exists()
+    });
+    far.restart();
+    let hello = client_hello();
+    let (over, calls, port) = (AtomicBool::new(false), AtomicU64::new(0), far.port);
+    // each handshake takes a millisecond without optimization
+    let rate = if is_full { 1000 } else { 300 };
+    let (first, newcomers) = thread::scope(|scope| {
+        scope.spawn(|| crowd(port, &hello, rate, &over, &calls));
+        let _ends = Ends(&over);
+        // until each network has failed once, newcomers have no better standing than attackers
+        let interval = Duration::from_millis(100);
+        let first = honest_calls(port, &identity, (interval, LEARNED), |_| known);
+        let interval = Duration::from_secs(seconds) / 40;
+        let newcomers = honest_calls(port, &identity, (interval, seconds), |nth| [255, nth]);
+        (first, newcomers)
+    });
+    let at = |begins: &[Duration]| begins[(begins.len() * 95 / 100).saturating_sub(1)];
+    let took = [at(&first), at(&newcomers)];
+    report(format_args!(
+        "{} greetings were sent again; 95 % of {} calls of a known host began within {:?}, of {} newcomers within {:?}",
+        calls.into_inner(),
+        first.len(),
+        took[0],
+        newcomers.len(),
+        took[1],
+    ));
+    assert!(
+        took.iter().all(|took| *took < Duration::from_secs(2)),
+        "{first:?} {newcomers:?}"
+    );
+}
+
+/// Seconds in which the daemon learns which networks fail.
+const LEARNED: u64 = 5;
 
 #[test]
 fn a_thousand_sessions_of_one_key_block_no_other_key() {
@@ -235,25 +363,34 @@ const TRIES: u64 = 1000;
 #[test]
 fn garbage_datagrams_do_not_slow_a_copy() {
     let _turn = Turn::alone();
+    for way in [Way::Push, Way::Pull] {
+        flood_with_garbage(way);
+    }
+}
+
+fn flood_with_garbage(way: Way) {
     let (seconds, is_full) = length();
     // the flood lasts as long as the copy, and at least this long
     let (least, rate) = if is_full {
         (10_000_000_000, 100)
     } else {
-        (0, 4)
+        (50_000_000, 4)
     };
     let far = Far::start("garbage-flood", &[]);
-    let calm = times(copies(&far, 1, rate, seconds));
-    let running = copies(&far, 1, rate, seconds);
+    let calm = times(copies(&far, way, 1, rate, seconds));
+    let running = copies(&far, way, 1, rate, seconds);
     let clock = Clock::start();
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let garbage = [0x5a; 1400];
+    // each datagram is another piece of the same random octets
+    let garbage = noise(GARBAGE + 1400, 7);
     let (over, port) = (AtomicBool::new(false), far.port);
     let (attacked, sent) = thread::scope(|scope| {
         let flood = scope.spawn(|| {
             let mut sent = 0_u64;
             while sent < least || !over.load(Relaxed) {
-                sent += udp.send_to(&garbage, ("127.0.0.1", port)).unwrap_or(0) as u64;
+                let at = (sent / 1400 * 13 % GARBAGE) as usize;
+                let datagram = &garbage[at..at + 1400];
+                sent += udp.send_to(datagram, ("127.0.0.1", port)).unwrap_or(0) as u64;
             }
             sent
         });
@@ -269,7 +406,11 @@ fn garbage_datagrams_do_not_slow_a_copy() {
         sent / 1_000_000
     ));
     assert!(lost < 10.0, "{calm:?} {attacked:?}");
+    assert!(sent >= least, "only {sent} bytes");
 }
+
+/// Random octets that the datagrams are cut from.
+const GARBAGE: u64 = 1 << 20;
 
 #[test]
 fn stopped_daemon_tells_clients_to_retry() {

@@ -31,7 +31,7 @@ use crate::far::Far;
 use crate::running::becomes_true;
 
 /// Allows a new key at the daemon.
-fn let_in(far: &Far, name: &str) -> Identity {
+pub(crate) fn let_in(far: &Far, name: &str) -> Identity {
     let identity = Identity::generate();
     let key = tls::fingerprint(&identity).unwrap();
     let words = ["allow", &key.to_string(), name, "--read-only", "--allowed"];
@@ -198,7 +198,7 @@ fn keys_of_one_authority_share_its_limit_and_block_no_other_key() {
 }
 
 /// KiB of memory that a process has at the moment.
-fn memory(id: u32) -> u64 {
+pub(crate) fn memory(id: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
     let kib = line.unwrap().split_whitespace().nth(1);

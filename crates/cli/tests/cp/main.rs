@@ -12,6 +12,7 @@ mod crashes;
 mod credentials;
 mod doctor;
 mod early;
+mod endless;
 mod events;
 mod families;
 mod far;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
 
@@ -132,6 +133,23 @@ fn special_files_are_replaced_only_with_replace_special() {
         outcome.said("tree/pipe was not deleted: it is a FIFO"),
         "{outcome:?}"
     );
+    // devices and sockets are kept like FIFOs
+    let socket = far.target.join("socket");
+    let _listener = UnixListener::bind(&socket).unwrap();
+    far.push(&[], &[&file], "socket")
+        .assert_failed(3, "socket: it is a socket");
+    let device = far.target.join("null");
+    if is_root() {
+        let mut mknod = Command::new("mknod");
+        let mknod = mknod.arg(&device).args(["c", "1", "3"]).status();
+        assert!(mknod.unwrap().success());
+        far.push(&[], &[&file], "null")
+            .assert_failed(3, "null: it is a device");
+        far.push(&["--inplace"], &[&file], "null")
+            .assert_failed(3, "is a device");
+        assert!(at(&device).is_char_device());
+    }
+    assert!(at(&socket).is_socket());
     // a key without the right is refused; a key with it still needs the option
     far.push(&["--replace-special"], &[&file], "pipe")
         .assert_failed(3, "your key has no right to replace it");
@@ -158,6 +176,16 @@ fn revoked_right_ends_sessions_within_five_seconds() {
             "root",
             &["--root", "/nowhere"],
             "your root there was changed",
+        ),
+        (
+            "owners",
+            &["--special"],
+            "your right to give files to other users there was removed",
+        ),
+        (
+            "special",
+            &["--owners"],
+            "your right to set special bits and attributes there was removed",
         ),
     ] {
         let far = Far::start(&format!("narrowed-{name}"), &[]);

@@ -12,7 +12,7 @@ use rustls::Connection;
 
 use super::frame::{Assembly, Frame};
 use super::protection::{FrameProtection, gone};
-use super::queues::{End, QueueLimit, Shared};
+use super::queues::{End, QueueLimit, Shared, UNREAD};
 use crate::host::clock::Clock;
 use crate::host::panics;
 use crate::host::wait::{Watch, wait};
@@ -113,6 +113,7 @@ impl ConnectionThread {
         let mut linger = None;
         loop {
             self.shared.sign.lower();
+            self.check_unread()?;
             self.grow_impatient();
             self.take_what_is_behind()?;
             // Read first: a last frame may be queued between the two locks.
@@ -155,6 +156,14 @@ impl ConnectionThread {
             let fd = self.tcp.as_raw_fd();
             sockopt::set(fd, libc::SOL_TCP, libc::TCP_USER_TIMEOUT, SILENCE_MILLIS).ok();
         }
+    }
+
+    /// Fails if the peer leaves too much unread.
+    fn check_unread(&self) -> io::Result<()> {
+        if self.shared.lock().unread {
+            return Err(io::Error::other(UNREAD));
+        }
+        Ok(())
     }
 
     /// Fails after too long a silence of the peer. Returns the time at which its silence is too long.
@@ -260,6 +269,7 @@ impl ConnectionThread {
                 self.read_in()?;
             }
             self.check_silence()?;
+            self.check_unread()?;
         }
         Ok(())
     }

@@ -39,6 +39,9 @@ impl QueueLimit {
 /// Limit of bytes from a peer that is not authorized yet.
 const UNAUTHORIZED_BYTES_MAX: usize = 64 << 10;
 
+/// Reason for the end of a connection whose peer leaves more unread than [`Queues::unread_max`].
+pub(super) const UNREAD: &str = "the peer does not read what was sent to it";
+
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) queues: Mutex<Queues>,
@@ -60,6 +63,8 @@ pub(super) struct Queues {
     pub(super) limit: QueueLimit,
     /// Longest silence of the peer before the connection ends; `None` for no limit.
     pub(super) silence_max: Option<Duration>,
+    /// True once more bytes wait than [`Queues::unread_max`].
+    pub(super) unread: bool,
     /// Keys for frames after TLS. An empty frame in the outgoing queue marks the change.
     pub(super) seals: Option<Seals>,
     /// Reason why the connection has ended.
@@ -111,6 +116,18 @@ impl Queues {
     /// Returns the limit of bytes to the peer that may wait.
     pub(super) const fn outgoing_max(&self) -> usize {
         self.limit.bytes()
+    }
+
+    /// Returns the limit of bytes to the peer up to which a message may join those that wait: packets of objects, which
+    /// fill the queue up to its own limit, do not keep messages out.
+    pub(super) const fn messages_max(&self) -> usize {
+        self.outgoing_max() + self.outgoing_max() / 2
+    }
+
+    /// Returns the bytes to the peer that may wait at most, whatever the users of the connection send. Some frames may
+    /// join those of [`Queues::messages_max`] at the same moment.
+    pub(super) const fn unread_max(&self) -> usize {
+        2 * self.outgoing_max() + 2 * FRAME_MAX
     }
 
     /// Returns the longest frame that the peer may send, in octets.

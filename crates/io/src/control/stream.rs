@@ -2,13 +2,13 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
 
 use super::frame::{Frame, HEADER};
-use super::queues::{Closer, Shared};
+use super::queues::{Closer, Queues, Shared, UNREAD};
 use crate::crypto::cipher::TAG_LEN;
 use crate::error::Error;
 use crate::host::clock::Clock;
@@ -56,8 +56,21 @@ impl Stream {
         queues.outgoing_bytes <= queues.outgoing_max() || queues.ended.is_some()
     }
 
-    /// Queues `frame`, even beyond the queue's limit: check [`Stream::has_room`] first. Fails if
-    /// the connection has ended.
+    /// Waits at most `timeout` until a message may be queued, beside packets that fill the queue. Returns whether one
+    /// may, or the connection has ended.
+    pub fn wait_for_room(&self, timeout: Duration) -> bool {
+        let is_full = |q: &mut Queues| q.outgoing_bytes > q.messages_max() && q.ended.is_none();
+        let queues = self.shared.lock();
+        let waited = self
+            .shared
+            .room
+            .wait_timeout_while(queues, timeout, is_full);
+        let (mut queues, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        !is_full(&mut queues)
+    }
+
+    /// Queues `frame`, even beyond the queue's limit: check [`Stream::has_room`] or [`Stream::wait_for_room`] first.
+    /// Fails if the connection has ended. A peer that leaves more than twice the limit unread ends it.
     pub fn send(&self, frame: &Frame) -> Result<(), Error> {
         let (head, body) = frame.octets.split_at(frame.head_len);
         self.send_parts(frame.datagram, [head, body], body.is_empty())
@@ -82,6 +95,14 @@ impl Stream {
         let mut queues = shared.lock();
         if let Some(end) = &queues.ended {
             return Err(end.error());
+        }
+        if queues.outgoing_bytes > queues.unread_max() {
+            // the thread of the connection ends it, also for all other users
+            queues.unread = true;
+            drop(queues);
+            shared.sign.raise();
+            let text = format!("the connection to {} was lost: {UNREAD}", shared.peer);
+            return Err(Error::Network(text));
         }
         queues.outgoing_bytes += octets.len();
         queues.outgoing.push_back(octets);

@@ -17,6 +17,9 @@ const RING_BYTES: usize = 64 << 20;
 /// Time without datagrams after which a flood has ended.
 const QUIET: Duration = Duration::from_millis(300);
 
+/// Interval at which the receiver of a flood checks whether to go on.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// Result of a flood at the receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FloodReport {
@@ -69,26 +72,35 @@ pub fn flood(
     Ok(count)
 }
 
-/// Receives a flood until it ends, or until `deadline` if none begins. Copies every body into
-/// memory if `copy` is set.
+/// Receives a flood until it ends, until `begins_by` if none begins, and at most while `goes_on` returns true. Copies
+/// every body into memory if `copy` is set.
 pub fn absorb(
     udp: &Udp,
     connection: u64,
     copy: bool,
-    clock: Clock,
-    deadline: Instant,
+    (clock, begins_by): (Clock, Instant),
+    goes_on: impl Fn(Instant) -> bool,
 ) -> io::Result<FloodReport> {
     let mut ring = vec![0_u8; if copy { RING_BYTES } else { 1 }];
     let mut buffer = vec![0; 1 << 16];
     let mut report = FloodReport::default();
     let mut first: Option<Instant> = None;
-    let mut until = deadline;
+    let mut until = begins_by;
     let mut at = 0;
+    let mut looks_at = clock.now();
     loop {
+        let now = clock.now();
+        if now >= looks_at {
+            if !goes_on(now) {
+                return Ok(report);
+            }
+            looks_at = now + LOOK;
+        }
         let Some(received) = udp.receive_into(&mut buffer, &mut report.buffer_drops)? else {
             if clock.now() >= until {
                 return Ok(report);
             }
+            let until = until.min(looks_at);
             wait(clock, &mut [Watch::read(udp.as_raw_fd())], until)?;
             continue;
         };

@@ -285,3 +285,28 @@ fn frame_as_long_as_the_queue_arrives() {
         assert_eq!(heard.octets.len(), len, "{limit:?}");
     }
 }
+
+/// A peer that sends requests and reads no answer must not grow the memory of the side that answers.
+#[test]
+fn peer_that_reads_nothing_ends_the_connection() {
+    let (control, _peer) = start();
+    control.limit_queues(QueueLimit::Small);
+    let stream = control.open(0).unwrap();
+    let mut sent = 0;
+    // a user of the connection that never looks whether there is room
+    let error = loop {
+        match stream.send(&Frame::message(vec![7; 64 << 10])) {
+            Ok(()) => sent += 64 << 10,
+            Err(error) => break error,
+        }
+        assert!(sent < 64 << 20, "everything is queued");
+        if !stream.wait_for_room(Duration::ZERO) {
+            // the sockets in between take their part first
+            pause(Duration::from_millis(1));
+        }
+    };
+    assert!(error.to_string().contains("does not read"), "{error}");
+    let why = end(&control);
+    assert!(why.contains("does not read"), "{why}");
+    assert!(control.has_ended() && stream.wait_for_room(Duration::from_mins(1)));
+}

@@ -4,7 +4,6 @@ use lighthaul_files::digest::{self, Digest, Digester};
 use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::options::{Action, Detail, Planned};
 use lighthaul_fs::meta::Meta;
-use lighthaul_io::control::Frame;
 use lighthaul_session::error::Error;
 use rustix::fs::FileType;
 
@@ -132,10 +131,8 @@ impl EntryChecker<'_> {
             .monitor
             .show(CopyEvent::Planned(planned.clone()));
         let listing = Listing::Planned(vec![planned]);
-        Ok(self
-            .transfer
-            .stream
-            .send(&Frame::message(listing.encode()))?)
+        let threads = &self.transfer.threads;
+        threads.send(&self.transfer.stream, listing.encode())
     }
 
     /// Returns true if the target is newer and must be kept.

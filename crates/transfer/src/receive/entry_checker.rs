@@ -17,7 +17,6 @@ use lighthaul_files::temp_names::{self as names, Writer};
 use lighthaul_files::writer_lock::{WriterLocks, is_unfinished};
 use lighthaul_fs::disk::Root;
 use lighthaul_fs::meta::Meta;
-use lighthaul_io::control::Frame;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::fault::PeerFault;
 use lighthaul_session::topic::decode;
@@ -172,9 +171,8 @@ impl EntryChecker<'_> {
     fn send_wanted(&self, wanted: WantedFiles, first: u64) -> Result<(), Error> {
         for wanted in wanted.parts(first) {
             let listing = Listing::Wanted(wanted);
-            self.transfer
-                .stream
-                .send(&Frame::message(listing.encode()))?;
+            let threads = &self.transfer.threads;
+            threads.send(&self.transfer.stream, listing.encode())?;
         }
         Ok(())
     }

@@ -9,7 +9,6 @@ use std::sync::mpsc::{Receiver, Sender};
 use lighthaul_files::digest::{Digest, Digester};
 use lighthaul_files::object::Span;
 use lighthaul_fs::sparse;
-use lighthaul_io::control::Frame;
 use lighthaul_session::error::{Code, Error};
 
 use super::entry_table::PendingFile;
@@ -49,7 +48,8 @@ impl HeldCheck<'_> {
                 wanted,
             };
             let answer = Listing::Compared(compared).encode();
-            self.transfer.stream.send(&Frame::message(answer))?;
+            let threads = &self.transfer.threads;
+            threads.send(&self.transfer.stream, answer)?;
         }
         Ok(())
     }

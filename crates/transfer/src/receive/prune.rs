@@ -12,14 +12,11 @@ use lighthaul_files::options::Action;
 use lighthaul_files::special::special;
 use lighthaul_files::temp_place::TempPlace;
 use lighthaul_fs::meta::Meta;
-use lighthaul_io::control::Frame;
-use lighthaul_io::host::wait::pause;
 use lighthaul_session::error::{Code, Error};
 use rustix::fs::FileType;
 
 use super::entry_checker::{EntryChecker, Place};
 use crate::message::{Listing, in_parts};
-use crate::thread_group::CHECK_INTERVAL;
 use crate::watch::{CopyEvent, Failed};
 
 /// Most removed paths that are reported together.
@@ -136,16 +133,11 @@ impl EntryChecker<'_> {
         if paths.is_empty() {
             return;
         }
-        while !self.transfer.stream.has_room() && self.transfer.threads.check().is_ok() {
-            pause(CHECK_INTERVAL);
-        }
         for paths in in_parts(paths) {
             let listing = Listing::Removed(paths.clone());
             // the thread that receives notices a lost connection
-            self.transfer
-                .stream
-                .send(&Frame::message(listing.encode()))
-                .ok();
+            let threads = &self.transfer.threads;
+            threads.send(&self.transfer.stream, listing.encode()).ok();
             self.transfer.monitor.show(CopyEvent::Removed(paths));
         }
     }

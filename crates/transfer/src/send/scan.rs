@@ -12,7 +12,6 @@ use lighthaul_files::manifest::{Entry, EntryKind, PAGE, pack};
 use lighthaul_files::options::{Action, Detail, Planned};
 use lighthaul_files::walk::Found;
 use lighthaul_fs::meta::Meta;
-use lighthaul_io::control::Frame;
 use lighthaul_io::error::Error as World;
 use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::fault::PeerFault;
@@ -28,7 +27,7 @@ use crate::watch::{CopyEvent, Failed};
 /// Octets of paths after which a page of the list is full.
 const PAGE_BYTES: usize = 1 << 19;
 /// Most items of the walk that wait to be sent.
-const FOUND_MAX: usize = 1 << 12;
+const FOUND_MAX: usize = 1 << 10;
 /// Longest wait of a page that is not full.
 const FLUSH: Duration = Duration::from_millis(20);
 
@@ -187,10 +186,8 @@ impl Scan<'_> {
     }
 
     fn say(&self, listing: &Listing) -> Result<(), Error> {
-        Ok(self
-            .transfer
-            .stream
-            .send(&Frame::message(listing.encode()))?)
+        let threads = &self.transfer.threads;
+        threads.send(&self.transfer.stream, listing.encode())
     }
 
     /// Handles the answers of the receiver to all entries, and requests its list of paths, if it
