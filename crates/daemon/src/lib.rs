@@ -1,9 +1,8 @@
 //! The daemon: serves files and gateway links to clients, and connects to other daemons.
 //!
 //! - [`serve`]: the server; [`settings`]: its settings; `service`: state that its sessions share
-//! - `accept_queue`, `site_index`, [`client_hello`]: connections before their `ClientHello`; `handshakes`: connections in
-//!   the TLS handshake; `recent_hosts`, `failed_sites`: hosts and sites that get places first and last; `refused_keys`:
-//!   keys that are logged once
+//! - `accept_queue`, `site_index`, [`client_hello`]: connections before their `ClientHello`; `handshakes`: in the TLS handshake;
+//!   `recent_hosts`, `failed_sites`: hosts and sites that get places first and last; `refused_keys`: keys that are logged once
 //! - `admission`: authentication and rights of a client; `authorizer`: rights by the lists of `watched_keys`,
 //!   [`allowed_keys`] and [`rights`]; [`statement`]: rights that an authority signed; `rights_monitor`: rights during a session
 //! - `session`: one session; `request` and `session_request`: its request; `request_limits`: bounds of a request;
@@ -12,8 +11,7 @@
 //! - [`client`]: calling a daemon; [`greeting`]: the port of a daemon that ssh starts; [`known_hosts`]: keys of known daemons
 //! - [`third_party`]: copies between two other daemons; `relay` and `invitation`: their two sides
 //! - [`gateway_links`], `link_table`, `link_message`: links between gateways; [`link_status`], [`link_metrics`]: their state
-//! - `probe_router`: datagrams of the shared UDP port; `metrics`, `exporter`: counters and their HTTP server
-//! - `error`: faults of a server; `call_error`: faults of a client that connects
+//! - `probe_router`: datagrams of the shared UDP port; `metrics`, `exporter`: counters and their HTTP server; `error`, `call_error`: faults
 
 pub mod allowed_keys;
 pub mod client;

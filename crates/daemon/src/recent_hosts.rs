@@ -6,8 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -81,13 +80,8 @@ impl RecentHosts {
     /// Reads the hosts in the file at `path` of which the admission is not older than a week at `now`. Returns false if
     /// lines of the file, which are ignored, name none.
     pub(crate) fn load(&self, path: &Path, now: u64) -> io::Result<bool> {
-        let mut octets = Vec::new();
-        match File::open(path) {
-            Ok(file) => file
-                .take((HOSTS_MAX * LINE_MAX) as u64)
-                .read_to_end(&mut octets)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
-            Err(error) => return Err(error),
+        let Some(octets) = durable::read(path, (HOSTS_MAX * LINE_MAX) as u64)? else {
+            return Ok(true);
         };
         let mut is_whole = true;
         for line in String::from_utf8_lossy(&octets).lines() {

@@ -11,11 +11,13 @@
 //!   many files at a time
 //! - [`request`]: requests about files; [`execute`]: their execution; [`remote`]: execution for a
 //!   peer
+//! - [`free_space`]: comparison with the size of wanted files; [`source_names`]: names at the source
 //! - [`special`]: devices, FIFOs and sockets; [`notes`]: messages that are shown once
 
 pub mod digest;
 pub mod execute;
 pub mod filter;
+pub mod free_space;
 pub mod hard_links;
 pub mod hash;
 pub mod inspect;
@@ -29,6 +31,7 @@ pub mod options;
 pub mod permit;
 pub mod remote;
 pub mod request;
+pub mod source_names;
 pub mod special;
 pub mod sums;
 pub mod temp_names;

@@ -139,7 +139,6 @@ mod tests {
             bytes_used: 1 << 20,
             files_max: 10,
             files_used: 12,
-            ..Quota::default()
         };
         let disk = FreeSpace {
             limit: Limit::FileSystem,

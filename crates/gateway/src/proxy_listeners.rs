@@ -196,7 +196,7 @@ impl AcceptLoop {
         }
     }
 
-    /// Accepts programs that wait at a listener, at most ACCEPTS_MAX, so that handshakes of others go on.
+    /// Accepts programs that wait at a listener, at most [`ACCEPTS_MAX`], so that other handshakes continue.
     fn accept(&mut self, nth: usize) {
         for _ in 0..ACCEPTS_MAX {
             let (socket, from) = match self.listeners[nth].listener.accept() {

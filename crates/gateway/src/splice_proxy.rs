@@ -28,6 +28,7 @@ use crate::status::Status;
 
 /// Thread that serves these sessions.
 #[derive(Debug)]
+// fields: state of one thread
 pub(crate) struct SpliceProxy {
     settings: Arc<Settings>,
     clock: Clock,

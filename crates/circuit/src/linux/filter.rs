@@ -429,7 +429,7 @@ mod tests {
 
     fn packets(flow: Flow) -> impl Strategy<Value = Packet> {
         // close to the flow, so that every bit matters
-        let near = flow.target().map_or(TEN, |target| target.address());
+        let near = flow.target().map_or(TEN, Prefix::address);
         let flip = |address: IpAddr, bit: u8| match address {
             IpAddr::V4(address) => IpAddr::V4((u32::from(address) ^ (1 << (bit % 32))).into()),
             IpAddr::V6(address) => IpAddr::V6((u128::from(address) ^ (1 << (bit % 128))).into()),

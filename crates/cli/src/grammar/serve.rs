@@ -100,6 +100,7 @@ const SERVICES: &str = "Examples:
     clippy::struct_field_names,
     reason = "options have the names of their fields"
 )]
+// fields: one for each option
 pub(crate) struct ServeLimits {
     /// Maximum sessions at one time
     #[arg(long, value_name = "N", default_value_t = 256, env = "LIGHTHAUL_MAX_SESSIONS", value_parser = value_parser!(u32).range(1..))]

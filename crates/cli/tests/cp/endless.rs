@@ -102,7 +102,7 @@ fn unread_report_of_a_dry_run_takes_bounded_memory() {
     }
     let key = let_in(&far, "reader-of-nothing");
     let request = message::Request {
-        way: Way::Send(vec![folder.clone().into_os_string().into_encoded_bytes()]),
+        way: Way::Send(vec![folder.into_os_string().into_encoded_bytes()]),
         options: Options {
             dry_run: Some(Detail::Explain),
             rules: Rules::parse(&[FilterOption::Exclude(b"*.x".to_vec())]).unwrap(),
@@ -123,7 +123,7 @@ fn unread_report_of_a_dry_run_takes_bounded_memory() {
     }
     let more = growth(id, before, 5) >> 10;
     report(format_args!(
-        "{more} MiB more for {} dry runs that nobody reads",
+        "{more} MiB more for {} dry runs that no client reads",
         held.len()
     ));
     // half of the memory is for one key
@@ -149,9 +149,10 @@ fn begun_measurement(far: &Far, key: &Identity, mode: MeasureMode) -> Session {
     let door = Role::Client(false);
     let lanes = usize::from(!matches!(mode, MeasureMode::By(_)));
     let path = explore(&session, &door, true, lanes).unwrap();
-    let protocol = match mode {
-        MeasureMode::By(protocol) => protocol,
-        _ => Protocol::Rbudp,
+    let protocol = if let MeasureMode::By(protocol) = mode {
+        protocol
+    } else {
+        Protocol::Rbudp
     };
     let rate = Rate::from_mbps(100);
     let offer = Offer {

@@ -155,7 +155,7 @@ fn port_range_of_the_far_host_is_used_unless_the_caller_names_one() {
     let outcome = cp(&near, &[], &[local, "host:y"]).assert_failed(2, "did not answer");
     let words = format!("no port of {port} is free");
     assert!(outcome.said(&words), "{outcome:?}");
-    // a few ports are free among so many
+    // a few ports of a long range are free
     let options = ["--port-range", "20000-60000"];
     cp(&near, &options, &[local, "host:y"]).assert_succeeded();
     assert_eq!(names(&near.at("home")), ["y"]);

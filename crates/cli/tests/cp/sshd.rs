@@ -1,5 +1,6 @@
 //! Remote side behind a real sshd, which has its own keys, port and configuration.
 
+use std::fmt::Write;
 use std::fs;
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -94,7 +95,7 @@ impl Sshd {
         format!("far:{}", self.far(name).display())
     }
 
-    /// Where that is.
+    /// Returns the path of `name` at the target.
     pub(crate) fn far(&self, name: &str) -> PathBuf {
         self.near.folder("far").join(name)
     }
@@ -124,7 +125,8 @@ pub(crate) fn listen(
     fs::write(&config, text).unwrap();
     // where root's daemon keeps its unprivileged processes
     fs::create_dir_all("/run/sshd").ok();
-    let serve = ["/usr/sbin/sshd", "-D", "-e", "-f", config.to_str().unwrap()];
+    let path = config.display().to_string();
+    let serve = ["/usr/sbin/sshd", "-D", "-e", "-f", &path];
     let mut command = match &near.stage {
         None => Command::new(serve[0]),
         Some(stage) => {
@@ -166,15 +168,17 @@ pub(crate) fn configure(near: &Near, name: &str, (address, port): (&str, u16)) {
     let key = fs::read_to_string(near.at("host.pub")).unwrap();
     let known = near.at("known_hosts");
     let mut hosts = fs::read_to_string(&known).unwrap_or_default();
-    hosts.push_str(&format!("[{address}]:{port} {key}"));
+    write!(hosts, "[{address}]:{port} {key}").unwrap();
     fs::write(&known, hosts).unwrap();
     let mut text = fs::read_to_string(near.at("ssh_config")).unwrap_or_default();
-    text.push_str(&format!(
+    write!(
+        text,
         "Host {name}\n HostName {address}\n Port {port}\n IdentitiesOnly yes\n IdentityFile {}\n\
           StrictHostKeyChecking yes\n UserKnownHostsFile {}\n",
         near.at("user").display(),
         known.display()
-    ));
+    )
+    .unwrap();
     fs::write(near.at("ssh_config"), text).unwrap();
 }
 

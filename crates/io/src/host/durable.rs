@@ -6,7 +6,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
@@ -15,6 +15,17 @@ use rustix::fs::{fstat, fsync};
 
 /// Mode of a new file: only its owner may read and write it.
 const PRIVATE: u32 = 0o600;
+
+/// Reads the first `len_max` bytes of the file at `path`. Returns none if there is no such file.
+pub fn read(path: &Path, len_max: u64) -> io::Result<Option<Vec<u8>>> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let mut octets = Vec::new();
+    file.take(len_max).read_to_end(&mut octets)?;
+    Ok(Some(octets))
+}
 
 /// Replaces the file at `path`, or creates it with mode 0600. An existing file keeps its mode and
 /// owner. A symbolic link is followed, and its target replaced.

@@ -17,7 +17,7 @@ const RING_BYTES: usize = 64 << 20;
 /// Time without datagrams after which a flood has ended.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// Interval at which the receiver of a flood checks whether to go on.
+/// Interval at which the receiver of a flood checks whether to continue.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Result of a flood at the receiver.

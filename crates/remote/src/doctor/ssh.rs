@@ -56,11 +56,10 @@ pub(super) fn examine(doctor: &Doctor, ssh: Ssh, report: &mut Report<'_>) -> Res
         Ok(started) => started,
         Err(error) if error.code == Code::Interrupted => return Err(error),
         Err(error) => {
-            let advice = match error.code {
-                Code::Network => {
-                    format!("see what `ssh {host}` says; TCP port {port} must be open")
-                }
-                _ => String::new(),
+            let advice = if error.code == Code::Network {
+                format!("see what `ssh {host}` says; TCP port {port} must be open")
+            } else {
+                String::new()
             };
             report.fail(error.code, "ssh", &error.text, &advice);
             return Ok(());

@@ -49,9 +49,12 @@ pub fn connect(
         started.key,
         identity.clone(),
     );
-    let checked = move |session: Session| match session.peer == key {
-        true => Ok(session),
-        false => Err(Error::new(Code::Permission, OTHER_HOST)),
+    let checked = move |session: Session| {
+        if session.peer == key {
+            Ok(session)
+        } else {
+            Err(Error::new(Code::Permission, OTHER_HOST))
+        }
     };
     let tell = told.clone();
     // the attempt may outlive this function, and then ends without effect

@@ -158,7 +158,7 @@ impl Shared {
     fn widen(self: &Arc<Self>, state: &mut State) {
         let most = match state.logins {
             Logins::Work => u32::from(CONNECTIONS_MAX),
-            _ => CHANNELS_MAX,
+            Logins::Untried | Logins::Trying | Logins::Fail => CHANNELS_MAX,
         };
         while state.begun < most && state.pending < PENDING_MAX {
             let logins = state.logins;
@@ -175,7 +175,9 @@ impl Shared {
         let spawned = thread.spawn(move || {
             let opened = match logins {
                 Logins::Fail => shared.channel(),
-                _ => shared.open(&shared.options_to_log_in(), Stdio::null()),
+                Logins::Untried | Logins::Trying | Logins::Work => {
+                    shared.open(&shared.options_to_log_in(), Stdio::null())
+                }
             };
             let mut state = shared.lock();
             state.pending -= 1;

@@ -22,14 +22,14 @@ use lighthaul_session::fault::PeerFault;
 use lighthaul_session::topic::decode;
 
 use super::entry_table::Settled;
-use super::free_space::FreeSpace;
 use super::links::Name;
 use super::metadata::MetadataWriter;
-use super::source_names::SourceNames;
 use super::target_folder::TargetFolder;
 use super::transfer::Transfer;
 use crate::message::{Listing, WantedFile, WantedFiles};
 use crate::watch::{CopyEvent, Failed};
+use lighthaul_files::free_space::FreeSpace;
+use lighthaul_files::source_names::SourceNames;
 
 /// Most bytes of a file.
 const FILE_MAX: u64 = i64::MAX as u64;

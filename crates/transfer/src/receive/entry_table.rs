@@ -39,6 +39,7 @@ pub(crate) struct PendingFile {
 
 /// State of the content of a file.
 #[derive(Debug, Default)]
+// fields: all of it is under one lock
 pub(crate) struct Fill {
     /// Ranges that were requested, and that no object contains yet.
     owed: Vec<Span>,

@@ -5,8 +5,8 @@
 //! - `entry_checker`: comparison of entries with the target; `decide`: action for an entry; `want`:
 //!   ranges of a file to request; `immediate`: entries without data
 //! - `entry_table`: listed entries and their results
-//! - `source_names`: names at the source; `prune`: deletion of what the source does not have
-//! - `links`: hard links; `free_space`: comparison with the size of wanted files
+//! - `prune`: deletion of what the source does not have
+//! - `links`: hard links
 //! - `lane`: objects of one lane; `sink`: their bytes in files
 //! - `metadata`: owners, attributes and times
 //! - `job`: queue of `publish`, which compares and renames files; `object_digests`: objects and their
@@ -24,7 +24,6 @@ mod decide;
 mod device;
 mod entry_checker;
 mod entry_table;
-mod free_space;
 mod hashing;
 mod held;
 mod immediate;
@@ -38,7 +37,6 @@ mod publish;
 mod settings;
 mod setup;
 mod sink;
-mod source_names;
 mod temp_files;
 mod transfer;
 mod unsynced;

@@ -21,9 +21,9 @@ fn in_place() -> Options {
 /// names of one file with the content `old`.
 fn two_names(name: &str, len: usize, old: &[u8]) -> Bench {
     let bench = Bench::new(name);
-    for (nth, path) in ["a", "b"].into_iter().enumerate() {
-        bench.put(path, octets(len, nth as u64));
-        set_time(&bench.source(path), 1000 + nth as i64);
+    for (nth, path) in [(0_u32, "a"), (1, "b")] {
+        bench.put(path, octets(len, nth.into()));
+        set_time(&bench.source(path), 1000 + i64::from(nth));
     }
     bench.leave("a", old);
     fs::hard_link(bench.target("a"), bench.target("b")).unwrap();
@@ -54,9 +54,9 @@ fn two_names_of_one_file_do_not_overwrite_each_other() {
 #[test]
 fn kept_file_does_not_change_with_its_other_name() {
     for len in LENS {
-        for (nth, kept) in ["a", "b"].into_iter().enumerate() {
-            let bench = two_names("kept-name", len, &octets(len, nth as u64));
-            set_time(&bench.target(kept), 1000 + nth as i64);
+        for (nth, kept) in [(0_u32, "a"), (1, "b")] {
+            let bench = two_names("kept-name", len, &octets(len, nth.into()));
+            set_time(&bench.target(kept), 1000 + i64::from(nth));
             let inode = fs::metadata(bench.target(kept)).unwrap().ino();
             assert_eq!(bench.copy(&in_place()).whole().unchanged, 1);
             assert_same(&bench, kept);

@@ -34,6 +34,9 @@ fn temporary_file_that_was_replaced_is_not_published() {
     }
 }
 
+/// Name of a change, the change, and true if the file is published all the same.
+type Change<'a> = (&'a str, &'a dyn Fn(&Path), bool);
+
 /// Bytes that another process writes after the digest was taken are found, even if the modification
 /// time was set back. New metadata alone are no fault.
 #[test]
@@ -47,7 +50,7 @@ fn temporary_file_that_was_changed_is_not_published() {
     let overwrite = |path: &Path| open(path).write_all_at(b"C", 2).unwrap();
     let rewrite = |path: &Path| fs::write(path, "abc").unwrap();
     let change_mode = |path: &Path| set_mode(path, 0o600);
-    let changes: [(&str, &dyn Fn(&Path), bool); 5] = [
+    let changes: [Change<'_>; 5] = [
         ("appended", &append, false),
         ("truncated", &cut, false),
         ("overwritten", &overwrite, false),

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use lighthaul_files::manifest::Entry;
 use lighthaul_fs::disk::Root;
 use lighthaul_fs::space::Space;
 use rustix::fs::FileType;
 
+use crate::manifest::Entry;
+
 /// File systems of the target, by device.
 #[derive(Debug, Default)]
-pub(crate) struct FreeSpace(BTreeMap<u64, Disk>);
+pub struct FreeSpace(BTreeMap<u64, Disk>);
 
 /// Space on a file system.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ struct Disk {
 impl FreeSpace {
     /// Adds the wanted file `entry`, whose partial file is at `left`. Returns the reason if it
     /// certainly does not fit.
-    pub(crate) fn reserve(
+    pub fn reserve(
         &mut self,
         root: &mut Root,
         entry: &Entry,

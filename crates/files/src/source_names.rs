@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use lighthaul_files::manifest::{Entry, EntryKind};
-use lighthaul_files::temp_names::PREFIX;
+use crate::manifest::{Entry, EntryKind};
+use crate::temp_names::PREFIX;
 
 /// Names at the source, for each directory of the list that has not ended.
 #[derive(Debug)]
-pub(crate) struct SourceNames {
+pub struct SourceNames {
     stack: Vec<(Vec<u8>, BTreeSet<Vec<u8>>)>,
     /// True if the target directory corresponds to one source directory.
     whole: bool,
@@ -21,7 +21,7 @@ pub(crate) struct SourceNames {
 impl SourceNames {
     /// Creates the state for entries that are `named` after their source, or for the contents of a
     /// directory.
-    pub(crate) fn new(named: bool) -> Self {
+    pub fn new(named: bool) -> Self {
         Self {
             stack: vec![(Vec::new(), BTreeSet::new())],
             whole: !named,
@@ -31,12 +31,12 @@ impl SourceNames {
     }
 
     /// Returns true if the target directory corresponds to one source directory.
-    pub(crate) const fn is_whole(&self) -> bool {
+    pub const fn is_whole(&self) -> bool {
         self.whole
     }
 
     /// Adds the name of `entry`.
-    pub(crate) fn add(&mut self, entry: &Entry) {
+    pub fn add(&mut self, entry: &Entry) {
         if entry.kind == EntryKind::FolderEnd {
             return;
         }
@@ -54,19 +54,19 @@ impl SourceNames {
     }
 
     /// Records that the names are incomplete, so that nothing more is deleted.
-    pub(crate) const fn mark_incomplete(&mut self) {
+    pub const fn mark_incomplete(&mut self) {
         self.is_incomplete = true;
     }
 
     /// Returns a message about that, once.
-    pub(crate) fn take_warning(&mut self) -> Option<String> {
+    pub fn take_warning(&mut self) -> Option<String> {
         let say = self.is_incomplete && !self.is_reported;
         self.is_reported |= say;
         say.then(|| "nothing is deleted, because some of the source could not be read".to_owned())
     }
 
     /// Ends the directory `path`. Returns the paths of items in `there` that the source does not have.
-    pub(crate) fn end_folder(&mut self, path: &[u8], there: Vec<OsString>) -> Vec<Vec<u8>> {
+    pub fn end_folder(&mut self, path: &[u8], there: Vec<OsString>) -> Vec<Vec<u8>> {
         let listed = self.stack.last().is_some_and(|(folder, _)| folder == path);
         if !listed {
             return Vec::new();
