@@ -448,7 +448,10 @@ mod tests {
     #[test]
     fn invalid_store_is_refused() {
         for (place, says) in [
-            ("mysql://x", "store mysql://: give a file or a postgres:// URL"),
+            (
+                "mysql://x",
+                "store mysql://: give a file or a postgres:// URL",
+            ),
             ("/nonexistent/b", "the directory /nonexistent of the store"),
         ] {
             let why = named(place).unwrap_err().to_string();
