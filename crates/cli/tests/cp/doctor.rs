@@ -145,7 +145,7 @@ fn doctor_names_the_direction_in_which_udp_is_blocked() {
         assert_has(&text, words);
         assert_has(&text, "TCP takes over");
         let diagnosis = outcome.events().pop().unwrap();
-        assert_eq!(diagnosis["text"], "copies work, but could do better");
+        assert_eq!(diagnosis["text"], "copies work, but could be faster");
         assert_has(&to_do, advice);
         assert_has(&to_do, &far.port.to_string());
     }

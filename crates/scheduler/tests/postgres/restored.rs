@@ -116,5 +116,5 @@ fn said(books: &Books) -> String {
 }
 
 fn is_backwards(said: &str) -> bool {
-    said.contains("went backwards") && said.contains("--accept-restored")
+    said.contains("is older than before") && said.contains("--accept-restored")
 }
