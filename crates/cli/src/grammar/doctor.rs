@@ -25,7 +25,7 @@ use crate::grammar::reach::RemoteArgs;
 The exit status is 0 if no check fails, else that of the first failure: 10 for
 the network, 13 for a key, 2 for a version.")]
 pub(crate) struct Doctor {
-    /// HOST[:PORT] of a daemon; for ssh HOST:, USER@HOST or an alias
+    /// HOST or HOST:PORT of a daemon; for ssh HOST:, USER@HOST or an alias
     pub(crate) host: String,
     /// Rate that the path should carry [default: measured]
     #[arg(long, help_heading = "Network")]
