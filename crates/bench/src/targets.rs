@@ -413,7 +413,7 @@ mod tests {
     #[test]
     fn unmeasured_targets_are_not_reached() {
         let lines = lines(&[]);
-        assert_eq!(lines.len(), 24);
+        assert_eq!(lines.len(), 26);
         assert!(lines.iter().all(|line| line.verdict() == "not measured"));
         assert!(Bound::AtLeast(0.9).holds(0.9) && !Bound::Above(0.9).holds(0.9));
     }

@@ -3,7 +3,7 @@
 //! ```no_run
 //! use std::io::Write;
 //!
-//! use crate::proxy_route::{ProxyError, ProxyRoute};
+//! use lighthaul_gateway::proxy_route::{ProxyError, ProxyRoute};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let route = ProxyRoute {

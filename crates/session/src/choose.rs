@@ -187,7 +187,11 @@ mod tests {
                 Protocol::Tcp,
                 "too little to need another",
             ),
-            (|f| f.bytes = Some(1 << 30), Protocol::Rbudp, "unshared"),
+            (
+                |f| f.bytes = Some(1 << 30),
+                Protocol::Rbudp,
+                "no other flow",
+            ),
             (|f| f.shared = true, Protocol::SabulSwift, "share the path"),
             (
                 |f| (f.shared, f.datagram_len) = (true, 0),
@@ -200,7 +204,7 @@ mod tests {
                 "share the path",
             ),
             (|f| f.waited = 60, Protocol::RbudpPlus, "60 %"),
-            (|f| f.waited = 49, Protocol::Rbudp, "unshared"),
+            (|f| f.waited = 49, Protocol::Rbudp, "no other flow"),
             (
                 |f| (f.waited, f.buffer_bytes) = (60, 100_000),
                 Protocol::Ptcp,
@@ -216,7 +220,7 @@ mod tests {
                 Protocol::Ptcp,
                 "receive buffer",
             ),
-            (|f| f.lost_ppm = 400_000, Protocol::Ptcp, "policed"),
+            (|f| f.lost_ppm = 400_000, Protocol::Ptcp, "rate limit"),
         ];
         for (change, protocol, words) in table {
             let mut facts = FACTS;
