@@ -16,6 +16,8 @@ use lighthaul_session::peer_text;
 use lighthaul_session::topic::{self, ITEMS_MAX, MESSAGE_MAX, Topic};
 use serde::{Deserialize, Serialize};
 
+use crate::delta_message::{Delta, Seeded, Sums};
+
 /// Stream of [`Listing`] messages.
 pub const LIST: u16 = 1;
 /// Most octets of a list in one message: digests of all pieces of an object fit.
@@ -51,6 +53,8 @@ pub enum Message {
     },
     /// The sender's digest of a range that the receiver holds.
     Held(HeldDigest),
+    /// Step of a delta.
+    Delta(Delta),
     /// All objects were sent.
     Sent,
     /// Progress of the receiver.
@@ -130,6 +134,10 @@ pub enum Listing {
     Wanted(WantedFiles),
     /// Result of comparing a held range.
     Compared(Compared),
+    /// Sums of a basis.
+    Sums(Sums),
+    /// Result of copying parts from a basis.
+    Seeded(Seeded),
 }
 
 /// Files that the receiver wants of the next entries.
@@ -156,6 +164,9 @@ pub struct WantedFile {
     pub held: Vec<Span>,
     /// Kind of these digests.
     pub digest: digest::DigestKind,
+    /// Bytes of the file that is at the target now, if the ranges to send may be in it. The sender
+    /// then sends only those that are not; see [`crate::delta_message`].
+    pub basis: Option<u64>,
 }
 
 /// The sender's digest of a part of a range that the receiver holds from an earlier run.
@@ -567,6 +578,7 @@ mod tests {
             send: Some(vec![(u64::MAX, u64::MAX); 1000]),
             held: Vec::new(),
             digest: digest::DigestKind::default(),
+            basis: None,
         };
         let wanted = WantedFiles {
             entries: 400,

@@ -67,7 +67,8 @@ impl EntryChecker<'_> {
         kept: u64,
     ) -> Result<Settled, Error> {
         if action != Action::Keep {
-            self.plan_keeping(action, entry, why, kept)?;
+            let why = self.explained(entry, there, why);
+            self.plan_keeping(action, entry, &why, kept)?;
             return Ok(Settled::Now);
         }
         let changes = there.map_or_else(Vec::new, |there| self.changes(place, entry, there));
@@ -77,6 +78,16 @@ impl EntryChecker<'_> {
             self.plan(Action::Change, entry, &changes.join(", "))?;
         }
         Ok(Settled::Before)
+    }
+
+    /// Returns the reason for an action on an entry, with a note if a delta may be sent.
+    fn explained(&self, entry: &Entry, there: Option<Meta>, why: &str) -> String {
+        match there {
+            Some(there) if self.may_be_basis(entry, &there) => {
+                format!("{why}; a delta may be sent")
+            }
+            _ => why.to_owned(),
+        }
     }
 
     /// Returns the metadata that a copy would change on an existing entry.

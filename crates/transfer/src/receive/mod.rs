@@ -13,12 +13,16 @@
 //!   reported digests; `unsynced`: files to sync; `device`: reading back; `written`: check that no other
 //!   process has changed a file
 //! - [`journal`]: ranges of partial files; `held`: comparison of these
+//! - `basis`: old version of a file, for its delta; `basis_sums`: sums of its blocks; `seeding`:
+//!   parts that are copied from it; `span_set`: ranges that a peer takes
 //! - `temp_files`: temporary files; `claims`: files with several names
 //! - `hashing`: hashes for the user
 pub mod journal;
 pub mod receiver;
 pub mod target_folder;
 
+mod basis;
+mod basis_sums;
 mod claims;
 mod decide;
 mod device;
@@ -34,9 +38,11 @@ mod metadata;
 mod object_digests;
 mod prune;
 mod publish;
+mod seeding;
 mod settings;
 mod setup;
 mod sink;
+mod span_set;
 mod temp_files;
 mod transfer;
 mod unsynced;
