@@ -104,7 +104,8 @@ fn udp(session: &Session, checkup: &Checkup, report: &mut Report<'_>) -> bool {
         (false, true) => format!("to {host}:{port}"),
         (false, false) => format!("to {host}:{port}, and replies"),
     };
-    let advice = format!("for higher rates, allow UDP {way} with packets of at least {least} bytes");
+    let advice =
+        format!("for higher rates, allow UDP {way} with packets of at least {least} bytes");
     report.warn("udp", &format!("{text}; TCP takes over"), &advice);
     false
 }
