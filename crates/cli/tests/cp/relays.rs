@@ -108,8 +108,8 @@ fn assert_silence_ends(silent: &str) {
     assert!(!pair.b.target.join("x").exists());
 }
 
-/// Longest time for which a silent host keeps the others: half a minute and some checks.
-const SILENCE_MAX: Duration = Duration::from_secs(40);
+/// Longest time for which a silent host keeps the others: half a minute, some checks, and a busy machine.
+const SILENCE_MAX: Duration = Duration::from_secs(50);
 
 /// A session that only its timeouts end, and what holds it.
 struct Silent {
