@@ -250,7 +250,7 @@ impl Far {
 }
 
 /// `command` as a user that is not root.
-fn as_user(command: &Command) -> Command {
+pub(crate) fn as_user(command: &Command) -> Command {
     let mut user = Command::new("setpriv");
     user.args([format!("--reuid={USER}"), format!("--regid={USER}")]);
     user.arg("--clear-groups").arg(command.get_program());

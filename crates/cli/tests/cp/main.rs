@@ -35,6 +35,7 @@ mod policies;
 mod promises;
 mod proof;
 mod protocols;
+mod relays;
 mod resume;
 mod roots;
 mod running;

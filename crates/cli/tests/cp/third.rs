@@ -28,14 +28,14 @@ use crate::ssh;
 use crate::stage::Stage;
 
 /// The sending daemon, with the client that requests the copy, and the receiving daemon.
-struct Pair {
-    a: Far,
-    b: Far,
+pub(crate) struct Pair {
+    pub(crate) a: Far,
+    pub(crate) b: Far,
 }
 
 impl Pair {
     /// Daemons with these options, which both allow the client of the first.
-    fn start(name: &str, a: &[&str], b: &[&str]) -> Self {
+    pub(crate) fn start(name: &str, a: &[&str], b: &[&str]) -> Self {
         let a = Far::start(&format!("{name}-a"), a);
         let b = Far::start(&format!("{name}-b"), b);
         let pair = Self { a, b };
@@ -44,7 +44,7 @@ impl Pair {
     }
 
     /// Allows the client at `far`, with options of `allow`.
-    fn allow(&self, far: &Far, options: &[&str]) {
+    pub(crate) fn allow(&self, far: &Far, options: &[&str]) {
         let near = &self.a.near;
         let mut allow = near.lighthaul(&["allow", &self.key(), "third", "--allowed"]);
         near.run({
@@ -61,7 +61,7 @@ impl Pair {
         near.run(key).assert_succeeded().out.concat()
     }
 
-    fn copy(&self, options: &[&str], from: &str, to: &str) -> Command {
+    pub(crate) fn copy(&self, options: &[&str], from: &str, to: &str) -> Command {
         let mut copy = self.a.near.cp(options);
         let retries = if options.contains(&"--retries") {
             &[][..]
@@ -91,7 +91,7 @@ fn fill(folder: &Path) {
     dress(&folder.join("small"), 0o604, 1_100_000_000);
 }
 
-fn port(far: &Far) -> String {
+pub(crate) fn port(far: &Far) -> String {
     format!("127.0.0.1:{}: ", far.port)
 }
 
@@ -358,12 +358,12 @@ fn third_party_copy_works_over_ssh() {
 }
 
 /// Returns the first message of a client for `request`.
-fn hello(request: &Request) -> Message {
+pub(crate) fn hello(request: &Request) -> Message {
     Message::Hello(Hello::about::<relay::Message>(request))
 }
 
 /// The request to expect the holder of a key.
-fn expect(key: [u8; 32], target: Target) -> Request {
+pub(crate) fn expect(key: [u8; 32], target: Target) -> Request {
     Request::Expect {
         key,
         target,
@@ -372,7 +372,7 @@ fn expect(key: [u8; 32], target: Target) -> Request {
 }
 
 /// Returns the first message of a client that wants to copy.
-fn copying(way: Way) -> Message {
+pub(crate) fn copying(way: Way) -> Message {
     let request = message::Request {
         way,
         options: Options::default(),
@@ -381,18 +381,18 @@ fn copying(way: Way) -> Message {
 }
 
 /// Asserts that a daemon accepted the request.
-fn assert_agreed(said: &Result<Message, Error>) {
+pub(crate) fn assert_agreed(said: &Result<Message, Error>) {
     let protocols = protocol::names();
     assert_eq!(said, &Ok(Message::Welcome { protocols }));
 }
 
 /// Returns a client of `far`.
-fn caller(far: &Far) -> Identity {
+pub(crate) fn caller(far: &Far) -> Identity {
     Identity::load_or_generate(&far.near.key()).unwrap()
 }
 
 /// A session at `far` for the client that it allows.
-fn meet(far: &Far) -> Session {
+pub(crate) fn meet(far: &Far) -> Session {
     call("127.0.0.1", far.port, &caller(far)).unwrap()
 }
 
