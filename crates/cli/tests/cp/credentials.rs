@@ -101,9 +101,12 @@ impl Stranger {
     }
 }
 
+/// Makes a narrower line of the line of a token.
+type Narrowed = fn(&str) -> String;
+
 #[test]
 fn narrowed_token_ends_a_running_session_within_five_seconds() {
-    let narrow: [(&str, &str, fn(&str) -> String); 4] = [
+    let narrow: [(&str, &str, Narrowed); 4] = [
         ("a removed token", "your token is not known there", |_| {
             String::new()
         }),
@@ -147,7 +150,7 @@ fn narrowed_authority_ends_a_running_session_within_five_seconds() {
     let shown = ["--statement", statement.as_str()];
     let cases: [(&str, &str, &dyn Fn()); 4] = [
         ("a removed authority", "not an authority there", &|| {
-            fs::write(&allowed, "").unwrap()
+            fs::write(&allowed, "").unwrap();
         }),
         (
             "another authority instead",
