@@ -60,7 +60,7 @@ fn part_of_a_body(test_server: &TestServer, host: u8) -> TcpStream {
     let mut tcp = connect_from(host, test_server.address, None);
     let head = format!("POST /v1/quotes HTTP/1.1\r\nHost: x\r\nContent-Length: {BODY}\r\n\r\n");
     tcp.write_all(head.as_bytes()).unwrap();
-    tcp.write_all(&[b'x'; BODY - 4096]).unwrap();
+    tcp.write_all(&vec![b'x'; BODY - 4096]).unwrap();
     tcp.set_nonblocking(true).unwrap();
     tcp
 }
