@@ -4,8 +4,8 @@ use crate::fault::Fault;
 use crate::sources::Sources;
 use crate::tokens::{after_group, tokens};
 
-/// Finds tests that print that they are skipped, or return where an environment variable is
-/// missing. Only `lighthaul-testkit` records skips, or fails where all tests are required.
+/// Finds tests that print that they are skipped, or return in silence where an environment variable,
+/// root or a kind of machine is missing. Only `lighthaul-testkit` records skips, or fails where all tests are required.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     let elsewhere = sources.ending(".rs").filter(|file| {
         let is_ours = file.path.starts_with("crates/");
@@ -20,8 +20,8 @@ pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
         }
         if let Some(test) = silent_test(&file.text) {
             let text = format!(
-                "{test} returns where an environment variable is missing: call lighthaul_testkit::skip, or ignore a test \
-                 that others start"
+                "{test} returns in silence where an environment variable, root or a kind of machine is missing: call \
+                 lighthaul_testkit::skip or lacks_root, or ignore a test that others start"
             );
             faults.push(Fault::new(&file.path, text));
         }
@@ -29,8 +29,8 @@ pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     faults
 }
 
-/// Returns the name of a test that is not ignored and returns where an environment variable is
-/// missing, whatever names the variable.
+/// Returns the name of a test that is not ignored and returns in silence. See [`CONDITIONS`] for what
+/// the machine may lack.
 fn silent_test(text: &str) -> Option<String> {
     let tokens = tokens(text);
     let tests = (0..tokens.len()).filter(|at| tokens[*at..].starts_with(&["#", "[", "test", "]"]));
@@ -39,25 +39,31 @@ fn silent_test(text: &str) -> Option<String> {
         let body = function + tokens[function..].iter().position(|token| *token == "{")?;
         let is_ignored = tokens[at..function].contains(&"ignore");
         let inside = &tokens[body..after_group(&tokens, body)];
-        if !is_ignored && returns_without_variable(inside) {
+        if !is_ignored && returns_in_silence(inside) {
             return tokens.get(function + 1).map(|name| (*name).to_owned());
         }
     }
     None
 }
 
-/// Reports whether the statement that reads an environment variable may return.
-fn returns_without_variable(body: &[&str]) -> bool {
-    let reads = |at: &usize| {
-        let call = &body[*at..];
-        call.starts_with(&["env", "::", "var", "("])
-            || call.starts_with(&["env", "::", "var_os", "("])
-    };
-    (0..body.len()).filter(reads).any(|at| {
-        let mut statement = body[at..].iter().take_while(|token| **token != ";");
-        statement.any(|token| *token == "return")
+/// Reports whether a statement with one of [`CONDITIONS`] may return without a call.
+fn returns_in_silence(body: &[&str]) -> bool {
+    let asks = |at: &usize| CONDITIONS.iter().any(|call| body[*at..].starts_with(call));
+    (0..body.len()).filter(asks).any(|at| {
+        let statement = body[at..].iter().take_while(|token| **token != ";");
+        let end = (at + statement.count() + 1).min(body.len());
+        let mut pairs = body[at..end].windows(2);
+        pairs.any(|pair| pair[0] == "return" && [";", "}"].contains(&pair[1]))
     })
 }
+
+/// Calls that tell what a machine lacks.
+const CONDITIONS: [&[&str]; 4] = [
+    &["env", "::", "var", "("],
+    &["env", "::", "var_os", "("],
+    &["is_root", "("],
+    &["cfg", "!", "("],
+];
 
 /// Crate that records skips, and the code of this rule.
 const KNOWN: [&str; 2] = ["crates/testkit/", "crates/tidy/src/"];
@@ -81,12 +87,14 @@ mod tests {
     }
 
     #[test]
-    fn tests_that_return_without_an_environment_variable_are_found() {
+    fn tests_that_return_in_silence_are_found() {
         let found = |text: &str| check(&Sources::of(&[("crates/io/tests/a.rs", text)])).len();
         for text in [
             "#[test] fn a() { let Ok(url) = env::var(STORE) else { return; }; }",
             "#[test]\nfn a() { let Ok(x) = std::env::var(\"STORE\") else { return }; }",
             "#[test] fn a() { if env::var_os(STORE).is_none() { return; } work(); }",
+            "#[test] fn a() { work(); if !is_root() { return; } more(); }",
+            "#[test] fn a() { if cfg!(not(target_arch = \"x86_64\")) { return } work(); }",
         ] {
             assert_eq!(found(text), 1, "{text}");
         }
@@ -94,6 +102,8 @@ mod tests {
             "#[test] #[ignore = \"another test starts it\"] fn a() { let Ok(x) = env::var(X) else { return; }; }",
             "#[test] fn a() { let seed = env::var(SEED).ok(); if seed.is_none() { work(); } }",
             "fn a() { let Ok(url) = env::var(STORE) else { return; }; }",
+            "#[test] fn a() { if is_root() { work(); } more(); }",
+            "#[test] fn a() { if cfg!(unix) { return skip(\"a\", \"no reason\"); } work(); }",
         ] {
             assert_eq!(found(text), 0, "{text}");
         }
