@@ -289,8 +289,8 @@ mod tests {
             ("[cp", "0.toml: line 1, column 4: "),
         ] {
             let error = read(&[text]).unwrap_err();
-            assert!(error.text.contains(words), "{text}: {error}");
-            assert_eq!(error.code, Code::Usage);
+            assert!(error.text().contains(words), "{text}: {error}");
+            assert_eq!(error.code(), Code::Usage);
         }
         let config = read(&["[cp]\nrate = \"fast\""]).unwrap();
         let error = parse(&config, "lighthaul cp a b:").unwrap_err();

@@ -148,5 +148,5 @@ fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8
 
 fn failed(error: &Error) -> ExitCode {
     print::say(&format!("lighthaul: {error}"));
-    ExitCode::from(error.code as u8)
+    ExitCode::from(error.code() as u8)
 }

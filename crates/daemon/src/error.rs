@@ -7,7 +7,7 @@ use std::io;
 use std::path::PathBuf;
 
 use lighthaul_base::seats::Full;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Coded};
 use lighthaul_session::message::VERSION;
 
 /// Fault that ends a request, a session or a link.
@@ -164,9 +164,8 @@ pub(crate) enum Narrowed {
     Special,
 }
 
-impl Fault {
-    /// Returns the exit status.
-    const fn code(&self) -> Code {
+impl Coded for Fault {
+    fn code(&self) -> Code {
         match self {
             Self::Unexpected(_) | Self::Version(_) | Self::UnknownTopic | Self::ClientKey(_) => {
                 Code::Protocol
@@ -198,11 +197,5 @@ impl Fault {
             | Self::NoResult => Code::Network,
             Self::Thread(_) => Code::Io,
         }
-    }
-}
-
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
-        Self::new(fault.code(), fault.to_string())
     }
 }

@@ -106,7 +106,7 @@ impl Invitations {
         let mut alive = began;
         loop {
             match session.hear_for::<Message>(CHECK_INTERVAL) {
-                Err(error) if error.code == Code::TimedOut && !session.was_told() => {}
+                Err(error) if error.code() == Code::TimedOut && !session.was_told() => {}
                 // the inviting client may disconnect once the invited session has ended
                 Err(_)
                     if gone.recv_timeout(CHECK_INTERVAL) == Err(RecvTimeoutError::Disconnected) =>

@@ -134,8 +134,8 @@ mod tests {
             let told = client.hear_for::<Message>(Duration::from_secs(10));
             told.unwrap_err()
         });
-        assert_eq!(halted.text, "no longer");
-        assert_eq!(server.halt.check().unwrap_err().code, Code::Permission);
+        assert_eq!(halted.text(), "no longer");
+        assert_eq!(server.halt.check().unwrap_err().code(), Code::Permission);
     }
 
     #[test]

@@ -88,7 +88,7 @@ fn follow(
             list.send_pages(has_room, |page| source.say(&Message::Paths(page)))?;
         }
         let message = match source.session.hear_for(CHECK_INTERVAL) {
-            Err(error) if error.code == Code::TimedOut && !source.session.was_told() => {
+            Err(error) if error.code() == Code::TimedOut && !source.session.was_told() => {
                 if clock.now().since(began.max(source.session.heard_at())) > SILENCE_TIMEOUT {
                     return Err(source.blame(Fault::Silent.into()));
                 }
@@ -168,10 +168,10 @@ impl Daemon<'_> {
 
     /// Adds the name of this daemon to an error. A local interruption stays as it is.
     fn blame(self, error: Error) -> Error {
-        if error.code == Code::Interrupted && !self.session.was_told() {
+        if error.code() == Code::Interrupted && !self.session.was_told() {
             return error;
         }
-        Error::new(error.code, format!("{}: {error}", self.name))
+        Error::new(error.code(), format!("{}: {error}", self.name))
     }
 }
 

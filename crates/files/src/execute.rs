@@ -357,8 +357,8 @@ impl Executor<'_> {
             Error::file(Code::Open, what, path, error)
         };
         self.say(FileReply::Failed {
-            code: error.code as u8,
-            why: error.text,
+            code: error.code() as u8,
+            why: error.text(),
         })
     }
 
@@ -437,7 +437,7 @@ mod tests {
         for request in requests {
             let mut say = |answer| panic!("{answer:?}");
             let error = execute(scope, &request, &mut say).unwrap_err();
-            assert_eq!(error.code, Code::Permission);
+            assert_eq!(error.code(), Code::Permission);
         }
         assert!(!Path::new("lighthaul-is-not-made").exists());
         let request = FileRequest::Stat(vec![b".".to_vec()]);

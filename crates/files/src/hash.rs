@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(asked[0].check(&found), Ok(()));
         assert_eq!(asked[1].check(&found), Ok(()));
         let other = HashRequest::parse_list("adler32=1").unwrap();
-        assert_eq!(other[0].check(&found).unwrap_err().code, Code::Integrity);
+        assert_eq!(other[0].check(&found).unwrap_err().code(), Code::Integrity);
         assert!(other[0].check(&[]).is_err());
         for text in [
             "",
@@ -319,7 +319,7 @@ mod tests {
             "adler32=",
         ] {
             assert_eq!(
-                HashRequest::parse_list(text).unwrap_err().code,
+                HashRequest::parse_list(text).unwrap_err().code(),
                 Code::Usage,
                 "{text}"
             );

@@ -241,7 +241,7 @@ mod tests {
             }
             thread::yield_now();
         };
-        assert_eq!(error.code, Code::Internal, "{error}");
+        assert_eq!(error.code(), Code::Internal, "{error}");
     }
 
     #[test]

@@ -307,7 +307,7 @@ mod tests {
         // the number of entries is bounded, too
         let packed = pack(&vec![file("x", 1); PAGE + 1]).unwrap();
         let error = unpack(&packed).unwrap_err();
-        assert!(error.text.contains("a list of 1001 items"), "{error}");
+        assert!(error.text().contains("a list of 1001 items"), "{error}");
         assert!(unpack(&pack(&vec![file("x", 1); PAGE]).unwrap()).is_ok());
     }
 }

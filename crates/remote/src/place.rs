@@ -199,7 +199,11 @@ mod tests {
             "https://h/p",
             "LH://h/p",
         ] {
-            assert_eq!(Place::parse(text).unwrap_err().code, Code::Usage, "{text}");
+            assert_eq!(
+                Place::parse(text).unwrap_err().code(),
+                Code::Usage,
+                "{text}"
+            );
         }
     }
 
@@ -213,7 +217,7 @@ mod tests {
                     prop_assert!(matches!(rest, Some(b"" | b"/")));
                 }
                 Ok(place) => prop_assert!(!place.path().is_empty()),
-                Err(error) => prop_assert_eq!(error.code, Code::Usage),
+                Err(error) => prop_assert_eq!(error.code(), Code::Usage),
             }
         }
     }

@@ -48,7 +48,7 @@ fn host(url: &str) -> Result<String, Error> {
 
 /// Checks the key that the scheduler `name` shows. A token is sent to it, so the key must be known already.
 fn check(pin: Option<&str>, name: &str, shown: Fingerprint) -> Result<(), String> {
-    match judge(pin, true, name, shown).map_err(|error| error.text)? {
+    match judge(pin, true, name, shown).map_err(|error| error.text())? {
         KeyCheck::Matches => Ok(()),
         KeyCheck::New => Err(format!(
             "it shows the key {shown}, which is not known here: compare it with `lighthaul key --host` there, then \
@@ -58,7 +58,7 @@ fn check(pin: Option<&str>, name: &str, shown: Fingerprint) -> Result<(), String
             "it shows the key {shown}, but {expected} is expected: another host may be answering in its place; if its key has changed, \
              accept it with `lighthaul trust --replace {name} {shown}`"
         )),
-        KeyCheck::Malformed(nth) => Err(unclear(&paths::known_hosts(), nth, name).text),
+        KeyCheck::Malformed(nth) => Err(unclear(&paths::known_hosts(), nth, name).text()),
     }
 }
 

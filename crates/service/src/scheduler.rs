@@ -433,7 +433,7 @@ mod tests {
     #[test]
     fn indistinguishable_instances_of_a_store_are_refused() {
         let any = settings(BOOKS, "127.0.0.1:0", None);
-        assert_eq!(run(&any).unwrap_err().code, Code::Usage);
+        assert_eq!(run(&any).unwrap_err().code(), Code::Usage);
         let why = check_address(&any).unwrap_err().to_string();
         assert!(why.contains("at port 0"), "{why}");
         for settings in [

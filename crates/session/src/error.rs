@@ -1,20 +1,22 @@
 //! Errors of sessions and transfers, with the exit status of each kind.
 
+use std::fmt::{self, Debug, Display, Formatter};
 use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::Arc;
 
 use lighthaul_io::error::Error as World;
 use lighthaul_io::host::panics;
 
-/// Error of a session or transfer: one sentence with the failure, its object, the reason and the
-/// remedy.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text}")]
-pub struct Error {
-    /// Kind of the failure.
-    pub code: Code,
-    /// Sentence for the user.
-    pub text: String,
+/// Error of a session or of one of its topics: a fault that has an exit status and one sentence.
+#[derive(Clone)]
+pub struct Error(Arc<dyn Coded>);
+
+/// Fault with an exit status. Each crate has enums of its faults; their `Display` is one sentence with the failure, its
+/// object, the reason and the remedy.
+pub trait Coded: Debug + Display + Send + Sync {
+    /// Returns the kind of the failure, from the variant.
+    fn code(&self) -> Code;
 }
 
 /// Kinds of failure; the numbers are the exit statuses of the command.
@@ -75,10 +77,21 @@ impl Code {
 impl Error {
     /// Creates an error of this kind.
     pub fn new(code: Code, text: impl Into<String>) -> Self {
-        Self {
+        Untyped {
             code,
             text: text.into(),
         }
+        .into()
+    }
+
+    /// Returns the kind of the failure.
+    pub fn code(&self) -> Code {
+        self.0.code()
+    }
+
+    /// Returns the sentence for the user.
+    pub fn text(&self) -> String {
+        self.0.to_string()
     }
 
     /// Creates the error of a file-system operation `what` on `path`.
@@ -99,17 +112,57 @@ impl Error {
     }
 }
 
-impl From<World> for Error {
-    fn from(error: World) -> Self {
-        let code = match &error {
-            World::World { .. } | World::Store(_) => Code::Io,
-            World::Network(_) => Code::Network,
-            World::PeerMisbehaved(_) => Code::Protocol,
-            World::TimedOut(_) => Code::TimedOut,
-            World::Internal(_) => Code::Internal,
-            World::Interrupted => Code::Interrupted,
-        };
-        Self::new(code, error.to_string())
+impl<F: Coded + 'static> From<F> for Error {
+    fn from(fault: F) -> Self {
+        Self(Arc::new(fault))
+    }
+}
+
+impl Display for Error {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        Display::fmt(&self.0, f)
+    }
+}
+
+impl Debug for Error {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        Debug::fmt(&self.0, f)
+    }
+}
+
+impl PartialEq for Error {
+    fn eq(&self, other: &Self) -> bool {
+        (self.code(), self.text()) == (other.code(), other.text())
+    }
+}
+
+impl Eq for Error {}
+
+impl std::error::Error for Error {}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+struct Untyped {
+    code: Code,
+    text: String,
+}
+
+impl Coded for Untyped {
+    fn code(&self) -> Code {
+        self.code
+    }
+}
+
+impl Coded for World {
+    fn code(&self) -> Code {
+        match self {
+            Self::World { .. } | Self::Store(_) => Code::Io,
+            Self::Network(_) => Code::Network,
+            Self::PeerMisbehaved(_) => Code::Protocol,
+            Self::TimedOut(_) => Code::TimedOut,
+            Self::Internal(_) => Code::Internal,
+            Self::Interrupted => Code::Interrupted,
+        }
     }
 }
 

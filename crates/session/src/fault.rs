@@ -1,6 +1,6 @@
 //! Faults of a peer that breaks the protocol.
 
-use crate::error::{Code, Error};
+use crate::error::{Code, Coded};
 
 /// Fault of a peer that breaks the protocol of a session or of a topic.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,8 +19,8 @@ pub enum PeerFault {
     Invalid(&'static str),
 }
 
-impl From<PeerFault> for Error {
-    fn from(fault: PeerFault) -> Self {
-        Self::new(Code::Protocol, fault.to_string())
+impl Coded for PeerFault {
+    fn code(&self) -> Code {
+        Code::Protocol
     }
 }

@@ -205,12 +205,12 @@ mod tests {
             let mut hello = Hello::about::<Message>(&());
             spoil(&mut hello);
             let error = Message::decode(&Message::Hello(hello).encode()).unwrap_err();
-            assert_eq!(error.code, Code::Protocol);
-            assert!(error.text.contains(why), "{error}, not {why}");
+            assert_eq!(error.code(), Code::Protocol);
+            assert!(error.text().contains(why), "{error}, not {why}");
         }
         let protocols = vec![String::new(); PROTOCOLS_MAX + 1];
         let error = Message::decode(&Message::Welcome { protocols }.encode()).unwrap_err();
-        assert!(error.text.contains("33 items"), "{error}");
+        assert!(error.text().contains("33 items"), "{error}");
     }
 
     proptest! {

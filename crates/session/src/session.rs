@@ -209,8 +209,8 @@ impl Session {
     /// Reports `error` to the peer.
     pub fn tell(&self, error: &Error) -> Result<(), Error> {
         self.say(&Message::Failed {
-            code: error.code as u8,
-            why: error.text.clone(),
+            code: error.code() as u8,
+            why: error.text().clone(),
         })
     }
 
@@ -328,7 +328,7 @@ impl Session {
         if let Err(why) = self.halt.check() {
             return why;
         }
-        if error.code != Code::Network {
+        if error.code() != Code::Network {
             return error;
         }
         // the peer's report may be unread

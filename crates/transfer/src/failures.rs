@@ -104,8 +104,8 @@ mod tests {
             assert_eq!(failures.check(), Ok(()));
             failures.push(failed(path, 3));
             let error = failures.check().unwrap_err();
-            assert_eq!(error.code, Code::Partial);
-            assert!(error.text.ends_with("the last error: www"), "{error}");
+            assert_eq!(error.code(), Code::Partial);
+            assert!(error.text().ends_with("the last error: www"), "{error}");
         }
     }
 }

@@ -30,9 +30,10 @@ impl ThreadGroup {
     pub(crate) fn fail(&self, error: Error) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         // an error of a file or of the peer explains a lost connection, but not the reverse
-        let explains = |known: &Error| known.code == Code::Network && error.code != Code::Network;
+        let explains =
+            |known: &Error| known.code() == Code::Network && error.code() != Code::Network;
         // a thread that was only stopped does not know the reason
-        let is_stopped = error.code == Code::Interrupted && interrupt::check().is_ok();
+        let is_stopped = error.code() == Code::Interrupted && interrupt::check().is_ok();
         let better = match failure.as_ref() {
             Some(known) => explains(known) && !is_stopped,
             None => true,

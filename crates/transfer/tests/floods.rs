@@ -48,9 +48,9 @@ fn endless_list_is_rejected_before_it_fills_memory() {
             number += 1000;
         }
     });
-    assert_eq!(error.code, Code::Protocol, "{error}");
+    assert_eq!(error.code(), Code::Protocol, "{error}");
     assert!(
-        error.text.contains("more entries than the window"),
+        error.text().contains("more entries than the window"),
         "{error}"
     );
     assert_eq!(names(&folder), 0);
@@ -74,9 +74,9 @@ fn endless_failures_end_the_copy() {
         }
         Ok(())
     });
-    assert_eq!(error.code, Code::Partial, "{error}");
+    assert_eq!(error.code(), Code::Partial, "{error}");
     assert!(
-        error.text.starts_with("more than 131072 entries failed"),
+        error.text().starts_with("more than 131072 entries failed"),
         "{error}"
     );
 }
@@ -98,7 +98,7 @@ fn endless_warnings_wait_for_the_observer() {
     });
     // the peer has left after its warnings
     assert!(
-        matches!(error.code, Code::Network | Code::TimedOut),
+        matches!(error.code(), Code::Network | Code::TimedOut),
         "{error}"
     );
 }
@@ -127,9 +127,9 @@ fn announced_objects_that_never_arrive_are_rejected() {
         }
         Ok(())
     });
-    assert_eq!(error.code, Code::Protocol, "{error}");
+    assert_eq!(error.code(), Code::Protocol, "{error}");
     assert!(
-        error.text.contains("more objects than a lane accepts"),
+        error.text().contains("more objects than a lane accepts"),
         "{error}"
     );
     assert_eq!(names(&folder), 0);
@@ -148,7 +148,7 @@ fn reports_without_objects_are_rejected() {
         }
         Ok(())
     });
-    assert_eq!(error.code, Code::Protocol, "{error}");
+    assert_eq!(error.code(), Code::Protocol, "{error}");
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn endless_reasons_take_little_memory() {
         Err(Error::new(Code::Interrupted, "enough"))
     });
     assert!(
-        matches!(error.code, Code::Network | Code::TimedOut),
+        matches!(error.code(), Code::Network | Code::TimedOut),
         "{error}"
     );
 }
@@ -241,7 +241,7 @@ fn sender_accepts_any_number_of_progress_reports() {
     let finds = SourceEntries::from_walk(walk);
     let error = send(&honest, &role, finds, settings, &mut |_: CopyEvent| {}).unwrap_err();
     assert_eq!(
-        (error.code, error.text.as_str()),
+        (error.code(), error.text().as_str()),
         (Code::Io, "no space left")
     );
     drop(honest);

@@ -122,8 +122,8 @@ fn begin_to_send(session: &Session, lists: bool) -> Result<(), Error> {
 /// Asserts that a transfer ended because the peer did nothing.
 fn assert_idle(error: Option<Error>) {
     let error = error.expect("the peer is waited for");
-    assert_eq!(error.code, Code::TimedOut, "{error}");
-    assert!(error.text.contains("has done nothing for 2 s"), "{error}");
+    assert_eq!(error.code(), Code::TimedOut, "{error}");
+    assert!(error.text().contains("has done nothing for 2 s"), "{error}");
 }
 
 /// Receives from a peer that does what `liar` does.

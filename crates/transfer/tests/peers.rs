@@ -168,7 +168,7 @@ fn invalid_lists_and_objects_end_the_session_without_leftovers() {
         let mut lie = Lie::about(&["a", "b"]);
         twist(&mut lie);
         let error = hear(lie, &folder).expect_err(what);
-        assert_eq!(error.code, Code::Protocol, "{what}: {error}");
+        assert_eq!(error.code(), Code::Protocol, "{what}: {error}");
         // data that were verified before may be published
         let left = names(&folder);
         assert!(
@@ -200,7 +200,7 @@ fn files_at_impossible_places_fail_alone() {
         };
         // the file is rejected, and the peer sends it anyway
         let error = hear(twisted(), &folder).expect_err(what);
-        assert_eq!(error.code, Code::Protocol, "{what}: {error}");
+        assert_eq!(error.code(), Code::Protocol, "{what}: {error}");
         let mut left = names(&folder);
         left.retain(|name| name != "a");
         assert_eq!(left, ["file", "link"], "{what}");
@@ -271,7 +271,7 @@ fn invalid_results_are_rejected() {
         ("unexpected message", vec![own::Message::Guest.encode()]),
     ] {
         let error = tell(&source, news).expect_err(what);
-        assert_eq!(error.code, Code::Protocol, "{what}: {error}");
+        assert_eq!(error.code(), Code::Protocol, "{what}: {error}");
     }
     let failed = vec![settled(1, vec![failure(0, 0, "no success")]), verdict(0, 0)];
     let summary = tell(&source, failed).unwrap();
@@ -294,7 +294,7 @@ fn invalid_results_are_rejected() {
     )
     .unwrap_err();
     assert_eq!(
-        (error.code, error.text.as_str()),
+        (error.code(), error.text().as_str()),
         (Code::Io, "no space left")
     );
 }

@@ -47,12 +47,12 @@ pub(crate) fn cancel(args: &Cancel) -> Result<(), Error> {
     {
         return Err(only);
     }
-    let Some(code) = failures.first().map(|(_, first)| first.code) else {
+    let Some(code) = failures.first().map(|(_, first)| first.code()) else {
         return Ok(());
     };
     let whys = failures
         .iter()
-        .map(|(id, why)| format!("{id}: {}", why.text));
+        .map(|(id, why)| format!("{id}: {}", why.text()));
     let whys: Vec<String> = whys.collect();
     let text = format!(
         "{} of {} reservations were not canceled: {}",

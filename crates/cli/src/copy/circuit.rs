@@ -93,15 +93,15 @@ impl Circuit {
             ..NewReservation::default()
         };
         let reservation = client.reserve(&request).map_err(|failure| {
-            let mut error = failed(failure);
-            if by.is_some() && error.code == Code::Refused {
-                let epilogue = epilogue.as_secs_f64();
-                error.text = format!(
-                    "{} (the copy ends {epilogue:.1} s later, when all files are verified and synced)",
-                    error.text
-                );
+            let error = failed(failure);
+            if by.is_none() || error.code() != Code::Refused {
+                return error;
             }
-            error
+            let epilogue = epilogue.as_secs_f64();
+            let text = format!(
+                "{error} (the copy ends {epilogue:.1} s later, when all files are verified and synced)"
+            );
+            Error::new(Code::Refused, text)
         })?;
         Ok(Self {
             client,

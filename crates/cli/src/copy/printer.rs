@@ -207,7 +207,7 @@ impl Printer {
             Ok(summary) => self.summary(summary),
             Err(error) => {
                 self.emit(
-                    || json!({"type": "error", "code": error.code as u8, "text": error.text}),
+                    || json!({"type": "error", "code": error.code() as u8, "text": error.text()}),
                 );
                 say(&format!("lighthaul: {error}"));
             }

@@ -37,7 +37,7 @@ pub(crate) fn run(
             Ok(summary) => return Ok(printer.whole(summary)),
             Err(error) => error,
         };
-        let passing = matches!(error.code, Code::Network | Code::TimedOut);
+        let passing = matches!(error.code(), Code::Network | Code::TimedOut);
         if interrupt::is_requested() && stopped(args) {
             let text = "stopped at the time of --stop-at; the same command resumes the copy";
             return Err(Error::new(Code::TimedOut, text));
@@ -91,7 +91,7 @@ pub(crate) fn sleep(pause: Duration) -> Result<(), Error> {
 pub(crate) fn with_command(args: &Cp, error: Error) -> Error {
     let gateway = args.via.through.gateway.as_ref();
     let tells_password = gateway.is_some_and(|gateway| gateway.credentials.is_some());
-    if error.code != Code::Interrupted || args.choice.dry_run.is_some() {
+    if error.code() != Code::Interrupted || args.choice.dry_run.is_some() {
         return error;
     }
     let words = std::env::args_os().map(|word| {

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Cp) -> u8 {
     }
     match result {
         Ok(summary) => status(&summary),
-        Err(error) => error.code as u8,
+        Err(error) => error.code() as u8,
     }
 }
 

@@ -54,6 +54,6 @@ pub(crate) fn print_json(event: &Value) {
 
 /// Prints `error` as an event.
 pub(crate) fn error_event(error: &Error) {
-    let event = json!({"v": 1, "type": "error", "code": error.code as u8, "text": error.text});
+    let event = json!({"v": 1, "type": "error", "code": error.code() as u8, "text": error.text()});
     print_json(&event);
 }

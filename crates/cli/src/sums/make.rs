@@ -68,7 +68,7 @@ impl Consumer<(PathBuf, io::Result<FileSums>)> for ManifestWriter<'_> {
                 let place = self.args.dir.join(&path);
                 let error = Error::file(Code::Io, "cannot read", &place, &error);
                 if self.printer.json {
-                    return self.printer.fail(octets, "unreadable", &error.text);
+                    return self.printer.fail(octets, "unreadable", &error.text());
                 }
                 // standard output carries the list for programs, so failures are printed on standard error
                 self.printer.failures += 1;

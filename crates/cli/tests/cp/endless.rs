@@ -280,5 +280,5 @@ fn measurement_without_progress_ends_although_its_client_is_there() {
         }
     });
     let end = end.expect_err("the daemon waits for more than a minute");
-    assert!(end.text.contains("measurement"), "{end}");
+    assert!(end.text().contains("measurement"), "{end}");
 }

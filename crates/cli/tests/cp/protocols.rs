@@ -162,10 +162,10 @@ fn daemon_without_the_protocol_lists_its_own() {
     };
     session.say(&Message::Hello(hello)).unwrap();
     let error = session.hear::<Message>().unwrap_err();
-    assert_eq!(error.code, Code::Protocol);
+    assert_eq!(error.code(), Code::Protocol);
     let all = protocol::names().join(", ");
     let words = format!("protocol \"carrier-pigeon\" is not supported here; choose one of {all}");
-    assert_eq!(error.text, words);
+    assert_eq!(error.text(), words);
 }
 
 #[test]
@@ -188,9 +188,9 @@ fn join_without_proof_is_refused() {
         let joining = meet(&far);
         joining.say(&Message::Join(join)).unwrap();
         let error = joining.hear::<Message>().unwrap_err();
-        assert_eq!(error.code, Code::Permission, "{error}");
+        assert_eq!(error.code(), Code::Permission, "{error}");
         assert_eq!(
-            error.text,
+            error.text(),
             "the daemon there has no session that this connection may join; start the copy again"
         );
     }

@@ -440,9 +440,9 @@ fn relay_reveals_nothing_about_the_network_of_the_daemon() {
         let answers = places.map(|(host, port)| (host, port, scope.spawn(move || ask(host, port))));
         for (host, port, answer) in answers {
             let (error, time) = answer.join().unwrap();
-            assert_eq!(error.code, Code::Network);
+            assert_eq!(error.code(), Code::Network);
             let text = format!("{host} port {port} cannot be reached from there, or has another");
-            assert!(error.text.starts_with(&text), "{error}");
+            assert!(error.text().starts_with(&text), "{error}");
             let off = time.abs_diff(Duration::from_secs(10));
             assert!(off < Duration::from_secs(1), "{host}:{port} took {time:?}");
         }
@@ -473,7 +473,7 @@ fn invitation_is_valid_once_and_for_one_request() {
     let refused = |said: Result<Message, Error>, words: &str| {
         let error = said.unwrap_err();
         assert!(
-            error.code == Code::Permission && error.text.contains(words),
+            error.code() == Code::Permission && error.text().contains(words),
             "{error}"
         );
     };

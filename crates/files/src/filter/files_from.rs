@@ -153,8 +153,8 @@ pub fn failure_record(path: &[u8], error: &Error) -> String {
     let record = Record {
         version: 1,
         kind: "error".into(),
-        code: error.code as u8,
-        text: error.text.clone(),
+        code: error.code() as u8,
+        text: error.text().clone(),
         path: text.map(str::to_owned),
         path_hex: text.is_none().then(|| to_hex(path)),
     };
@@ -225,7 +225,7 @@ mod tests {
             let mut list = FilesFrom::new(text.as_bytes(), Separator::Line);
             assert_eq!(list.next(), Some(Ok(b"ok".to_vec())));
             let error = list.next().unwrap().unwrap_err();
-            assert!(error.text.contains("entry 2"), "{error}");
+            assert!(error.text().contains("entry 2"), "{error}");
             assert_eq!(list.next(), None);
         }
         assert!(read("x".repeat(1 << 20).as_bytes(), Separator::Line).is_err());

@@ -301,7 +301,7 @@ mod tests {
         let again = format!(". {}\n", merged.display());
         std::fs::write(&merged, &again).unwrap();
         let error = Rules::parse(&[filter(again.trim())]).unwrap_err();
-        assert!(error.text.contains("nested too deeply"), "{error}");
+        assert!(error.text().contains("nested too deeply"), "{error}");
         std::fs::remove_dir_all(folder).unwrap();
     }
 
@@ -327,7 +327,7 @@ mod tests {
             ". /no/such/file",
         ] {
             let error = Rules::parse(&[filter(text)]).unwrap_err();
-            assert!(!error.text.is_empty(), "{text}");
+            assert!(!error.text().is_empty(), "{text}");
         }
         assert!(Rules::parse(&[FilterOption::Exclude("!a".into())]).is_err());
     }
@@ -353,7 +353,7 @@ mod tests {
         let error = Rules::parse(&[FilterOption::Exclude(long)]).unwrap_err();
         assert!(
             error
-                .text
+                .text()
                 .ends_with("longer than 4096 octets, the longest path"),
             "{error}"
         );

@@ -94,7 +94,8 @@ impl Steps<'_> {
                     "check that `lighthaul serve` listens on port {} there",
                     self.port
                 );
-                self.report.fail(error.code, "tls", &error.text, &advice);
+                self.report
+                    .fail(error.code(), "tls", &error.text(), &advice);
                 return Ok(None);
             }
         };
@@ -117,9 +118,9 @@ impl Steps<'_> {
                 self.report.fine("gateway", &text);
                 Ok(Some(tcp))
             }
-            Err(error) if error.code == Code::Interrupted => Err(error),
+            Err(error) if error.code() == Code::Interrupted => Err(error),
             Err(error) => {
-                self.report.fail(error.code, "gateway", &error.text, "");
+                self.report.fail(error.code(), "gateway", &error.text(), "");
                 Ok(None)
             }
         }
@@ -219,14 +220,15 @@ impl Steps<'_> {
                     .fine("allowed", "the daemon accepts this user's key");
                 true
             }
-            Err(error) if error.code == Code::Permission => {
+            Err(error) if error.code() == Code::Permission => {
                 let code = Code::Permission;
-                self.report.fail(code, "allowed", &error.text, "");
+                self.report.fail(code, "allowed", &error.text(), "");
                 false
             }
             Err(error) => {
                 let advice = "install the same version of lighthaul on both sides";
-                self.report.fail(error.code, "version", &error.text, advice);
+                self.report
+                    .fail(error.code(), "version", &error.text(), advice);
                 false
             }
         }

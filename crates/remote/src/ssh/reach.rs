@@ -127,7 +127,7 @@ fn neither(
     ports: Option<PortRange>,
 ) -> Error {
     for error in [closed, refused] {
-        if error.code == Code::Permission {
+        if error.code() == Code::Permission {
             return error.clone();
         }
     }

@@ -58,11 +58,11 @@ mod tests {
             check(&mut root, Path::new("x"), &digests, || Ok(()))
         };
         check(&bytes).unwrap();
-        assert_eq!(check(&bytes[1..]).unwrap_err().code, Code::Integrity);
-        assert_eq!(check(&bytes[..200_000]).unwrap_err().code, Code::Io);
+        assert_eq!(check(&bytes[1..]).unwrap_err().code(), Code::Integrity);
+        assert_eq!(check(&bytes[..200_000]).unwrap_err().code(), Code::Io);
         for at in [0, 100_000, 100_001, 299_999] {
             bytes[at] ^= 1;
-            assert_eq!(check(&bytes).unwrap_err().code, Code::Integrity, "{at}");
+            assert_eq!(check(&bytes).unwrap_err().code(), Code::Integrity, "{at}");
             bytes[at] ^= 1;
         }
         std::fs::remove_dir_all(&folder).unwrap();

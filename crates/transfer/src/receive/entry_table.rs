@@ -334,7 +334,10 @@ impl EntryTable {
         let mut state = self.lock();
         state.links.settle(
             number,
-            result.as_ref().map(drop).map_err(|error| error.code as u8),
+            result
+                .as_ref()
+                .map(drop)
+                .map_err(|error| error.code() as u8),
         );
         if let Some(file) = state.pending.remove(&number)
             && file.is_awaited()
@@ -353,8 +356,8 @@ impl EntryTable {
             Err(error) => state.failures.push(Failure {
                 number,
                 path: entry.path.clone(),
-                code: error.code as u8,
-                why: error.text,
+                code: error.code() as u8,
+                why: error.text(),
             }),
         }
     }
@@ -511,7 +514,7 @@ mod tests {
         assert_eq!(numbers(files.unwrap()), [1, 2]);
         for refused in [piece(1, (10, 20)), piece(1, (50, 60)), piece(3, (0, 1))] {
             let error = table.announce(&[refused]).unwrap_err();
-            assert_eq!(error.code, Code::Protocol);
+            assert_eq!(error.code(), Code::Protocol);
         }
         table.announce(&[piece(1, (0, 10))]).unwrap();
         // a range that differs from the source is requested
@@ -538,7 +541,7 @@ mod tests {
         assert_eq!(table.compare(1, (0, 20)).unwrap().number, 1);
         for (number, span) in [(1, (0, 20)), (1, (40, 60)), (2, (0, 1))] {
             let error = table.compare(number, span).unwrap_err();
-            assert_eq!(error.code, Code::Protocol);
+            assert_eq!(error.code(), Code::Protocol);
         }
         // messages about a failed file may still arrive
         let failed = table.find(1).unwrap();
@@ -588,7 +591,7 @@ mod tests {
         table.skip();
         table.settle(0, &file(0, 1), Ok(Settled::Now));
         table.list(2).unwrap();
-        assert_eq!(table.list(1).unwrap_err().code, Code::Protocol);
+        assert_eq!(table.list(1).unwrap_err().code(), Code::Protocol);
     }
 
     #[test]

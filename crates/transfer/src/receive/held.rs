@@ -71,7 +71,7 @@ impl HeldCheck<'_> {
                 Ok(false)
             }
             Ok(Some(false)) => Ok(self.send_again(&file, span)),
-            Err(error) if error.code == Code::Io => Err(error),
+            Err(error) if error.code() == Code::Io => Err(error),
             Err(error) => {
                 self.fail(&file, error);
                 Ok(false)

@@ -68,7 +68,7 @@ impl EntryChecker<'_> {
         checks.find_map(Result::err).map_or(Ok(()), |error| {
             let place = place.target_folder.folder.join(entry.path());
             let text = format!("cannot publish {}: {error}", place.display());
-            Err(Error::new(error.code, text))
+            Err(Error::new(error.code(), text))
         })
     }
 }

@@ -66,8 +66,8 @@ impl EntryChecker<'_> {
             let error = failed(place, &error, &path);
             self.transfer.monitor.show(CopyEvent::Failed(Failed {
                 path,
-                code: error.code as u8,
-                why: error.text,
+                code: error.code() as u8,
+                why: error.text(),
             }));
         }
         Ok(())

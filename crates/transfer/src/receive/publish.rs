@@ -288,7 +288,7 @@ impl<'a> Publisher<'a> {
                 place.display(),
                 outcome(file)
             );
-            Error::new(error.code, text)
+            Error::new(error.code(), text)
         })
     }
 
@@ -300,7 +300,7 @@ impl<'a> Publisher<'a> {
         self.expect(&file.temporary)?.map_err(|error| {
             let place = self.target.join(file.entry.path());
             let text = format!("cannot publish {}: {error}", place.display());
-            Error::new(error.code, text)
+            Error::new(error.code(), text)
         })
     }
 
@@ -331,7 +331,7 @@ impl<'a> Publisher<'a> {
                 "{} differs from the expected file: {error}",
                 place.display()
             );
-            Error::new(error.code, text)
+            Error::new(error.code(), text)
         })
     }
 

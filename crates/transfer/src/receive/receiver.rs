@@ -311,7 +311,7 @@ impl<'a> Receiving<'a, '_> {
                 return self.conclude();
             }
             match self.transfer.session.hear_for(TICK) {
-                Err(error) if error.code == Code::TimedOut => {
+                Err(error) if error.code() == Code::TimedOut => {
                     // pending messages have been read by now
                     let patience = self.transfer.options().stall_timeout();
                     if now.since(moved.0.max(self.transfer.session.heard_at())) > patience {
@@ -496,7 +496,7 @@ impl<'a> Receiving<'a, '_> {
         loop {
             match session.hear_for::<Message>(TICK) {
                 Ok(_) => {}
-                Err(error) if error.code == Code::TimedOut => {
+                Err(error) if error.code() == Code::TimedOut => {
                     if session.clock.now().since(session.heard_at()) >= CLOSE_TIMEOUT {
                         return;
                     }

@@ -137,7 +137,7 @@ impl FileSink {
                     let open = (Arc::clone(file), opened);
                     writing.open.insert(file.number, open);
                 }
-                Err(error) if error.code == Code::Io => return Err(error),
+                Err(error) if error.code() == Code::Io => return Err(error),
                 Err(error) => {
                     // the publisher receives this before the end of the object
                     self.jobs.send(Job::Failed(file.number, error)).ok();
@@ -186,7 +186,7 @@ impl Sink for FileSink {
         let threads = Arc::clone(&self.threads);
         let _step = threads.work.begin();
         self.put(offset, bytes).map_err(|error| {
-            let text = error.text.clone();
+            let text = error.text().clone();
             self.threads.fail(error);
             World::Store(text)
         })

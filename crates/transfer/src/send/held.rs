@@ -27,8 +27,8 @@ impl HeldReader<'_> {
             let report = match digest {
                 Ok(digest) => Report::Digest(digest),
                 Err(error) => Report::Failed {
-                    code: error.code as u8,
-                    why: error.text,
+                    code: error.code() as u8,
+                    why: error.text(),
                 },
             };
             self.transfer.session.say(&Message::Held(HeldDigest {

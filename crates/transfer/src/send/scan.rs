@@ -129,8 +129,8 @@ impl Scan<'_> {
             }
             Found::Excluded(path, rule) => self.report_excluded(path, rule)?,
             Found::Failed(path, error) => {
-                let code = error.code as u8;
-                let why = error.text;
+                let code = error.code() as u8;
+                let why = error.text();
                 self.say(&Listing::Unreadable {
                     path: path.clone(),
                     code,

@@ -303,7 +303,7 @@ impl<'a> Sending<'a, '_> {
                 self.transfer.session.say(&Message::Sent)?;
             }
             let message = match self.transfer.session.hear_for(TICK) {
-                Err(error) if error.code == Code::TimedOut => {
+                Err(error) if error.code() == Code::TimedOut => {
                     let patience = self.transfer.options().stall_timeout();
                     if clock
                         .now()

@@ -160,8 +160,8 @@ impl Reading {
         self.left -= 1;
         self.done[index] = Some(match (self.failed.get(&piece.entry), digest) {
             (Some(error), _) => Report::Failed {
-                code: error.code as u8,
-                why: error.text.clone(),
+                code: error.code() as u8,
+                why: error.text().clone(),
             },
             (None, Some(digest)) => Report::Digest(digest),
             (None, None) => Report::Failed {

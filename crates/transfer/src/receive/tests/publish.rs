@@ -65,18 +65,18 @@ fn missing_or_additional_reports_end_the_copy() {
     let mut jobs = whole(&file, "x");
     jobs.pop();
     let error = stage.run(jobs).unwrap_err();
-    assert_eq!((error.code, stage.names().len()), (Code::Protocol, 0));
+    assert_eq!((error.code(), stage.names().len()), (Code::Protocol, 0));
 
     let stage = Stage::new("no-file", Options::default());
     stage.expect(0, "a", "x");
     let error = stage.run(Vec::new()).unwrap_err();
-    assert_eq!((error.code, stage.names().len()), (Code::Protocol, 0));
+    assert_eq!((error.code(), stage.names().len()), (Code::Protocol, 0));
 
     let stage = Stage::new("too-much", Options::default());
     let file = stage.expect(0, "a", "x");
     let jobs = object(0, &[(&file, (0, 1))], &["x"], &["x", "x"]);
     let error = stage.run(jobs).unwrap_err();
-    assert_eq!((error.code, stage.names().len()), (Code::Protocol, 0));
+    assert_eq!((error.code(), stage.names().len()), (Code::Protocol, 0));
 }
 
 /// Different data are not published, and are removed unless they were written in place.
@@ -225,8 +225,8 @@ fn existing_file_is_compared_with_the_expected_hash() {
         let result = stage.run(Vec::new());
         assert_eq!(result.is_ok(), is_right, "{result:?}");
         let Err(error) = result else { continue };
-        assert_eq!(error.code, Code::Integrity);
-        assert!(error.text.contains("differs from the expected file"));
+        assert_eq!(error.code(), Code::Integrity);
+        assert!(error.text().contains("differs from the expected file"));
     }
 }
 
@@ -297,7 +297,7 @@ fn file_that_cannot_be_synced_ends_the_copy() {
         let result = stage.run(jobs);
         assert_eq!(result.is_err(), ends, "{count}");
         if let Err(error) = result {
-            assert!(error.text.contains("cannot sync"), "{}", error.text);
+            assert!(error.text().contains("cannot sync"), "{}", error.text());
             assert!(stage.names().is_empty());
         } else {
             let why = stage.failure().why;

@@ -36,12 +36,12 @@ fn malformed_list_is_rejected() {
     ];
     for list in pages {
         let checked = bench.check_messages("target/", &list, &Options::default());
-        assert_eq!(checked.result.unwrap_err().code, Code::Protocol);
+        assert_eq!(checked.result.unwrap_err().code(), Code::Protocol);
     }
     // only a copy of contents has an entry for the target directory
     let top = [leave("")];
     let named = bench.check_list(("target/", true), &top, &Options::default());
-    assert_eq!(named.result.unwrap_err().code, Code::Protocol);
+    assert_eq!(named.result.unwrap_err().code(), Code::Protocol);
     assert_eq!(
         bench
             .check_list(CONTENTS, &top, &Options::default())
@@ -70,7 +70,7 @@ fn file_larger_than_any_disk_is_rejected() {
     // the largest possible file fits no disk, so the copy is rejected before any byte is sent
     for list in [[file("b", most)], [file("c", 1 << 50)]] {
         let checked = bench.check_list(CONTENTS, &list, &Options::default());
-        assert_eq!(checked.result.unwrap_err().code, Code::Io);
+        assert_eq!(checked.result.unwrap_err().code(), Code::Io);
         assert_eq!(checked.wanted, []);
     }
 }
