@@ -14,7 +14,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, Command};
 use lighthaul_base::position::fault_in;
 use lighthaul_remote::paths;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, FileAction};
 use toml::{Table, Value};
 
 use crate::output::print::print;
@@ -68,7 +68,7 @@ impl Config {
             match fs::read_to_string(&path) {
                 Ok(text) => config.add(&path, &text, command)?,
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(Error::file(Code::Open, "cannot read", &path, &error)),
+                Err(error) => return Err(Error::file(FileAction::Open, &path, &error)),
             }
         }
         Ok(config)

@@ -15,7 +15,7 @@ use lighthaul_remote::dial::load_key;
 use lighthaul_remote::paths;
 use lighthaul_service::log;
 use lighthaul_service::metrics::tell_metrics;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, FileAction};
 use sd_notify::NotifyState;
 use tracing::info;
 
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
             "--root DIR is required: the directory to serve (--root / serves the whole host)";
         Error::new(Code::Usage, text)
     })?;
-    FileAccess::beneath(root).map_err(|e| Error::file(Code::Open, "cannot serve", root, &e))?;
+    FileAccess::beneath(root).map_err(|e| Error::file(FileAction::OpenRoot, root, &e))?;
     let settings = Settings {
         address: args.listen.parse().map_err(|_| {
             let text = format!(
@@ -121,7 +121,7 @@ fn limits(args: &ServeLimits) -> Limits {
 fn check_lists(paths: &[&Path]) -> Result<(), Error> {
     for path in paths {
         let read = AllowedKeys::load(path);
-        read.map_err(|e| Error::file(Code::Permission, "cannot read", path, &e))?;
+        read.map_err(|e| Error::file(FileAction::ReadKeys, path, &e))?;
     }
     Ok(())
 }

@@ -108,7 +108,7 @@ mod tests {
     }
 
     fn refused() -> Result<(), Error> {
-        Err(Error::new(Code::Permission, "no longer"))
+        Err(crate::error::Fault::ReadOnly.into())
     }
 
     /// Waits until a session is halted. Returns the duration.

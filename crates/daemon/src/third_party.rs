@@ -171,7 +171,7 @@ impl Daemon<'_> {
         if error.code() == Code::Interrupted && !self.session.was_told() {
             return error;
         }
-        Error::new(error.code(), format!("{}: {error}", self.name))
+        Fault::At(self.name.to_owned(), error).into()
     }
 }
 

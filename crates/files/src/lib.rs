@@ -15,6 +15,7 @@
 //! - [`special`]: devices, FIFOs and sockets; [`notes`]: messages that are shown once
 
 pub mod digest;
+pub mod error;
 pub mod execute;
 pub mod filter;
 pub mod free_space;

@@ -8,9 +8,10 @@ use std::vec::IntoIter;
 
 use lighthaul_fs::file_access::{FileAccess, Folder};
 use lighthaul_fs::meta::Meta;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Error, FileAction};
 use rustix::fs::FileType;
 
+use crate::error::Fault;
 use crate::filter::{Decision, Rules};
 use crate::manifest::{Entry, EntryKind, Linked, PATH_MAX};
 use crate::temp_names::is_hidden;
@@ -86,32 +87,22 @@ impl Walk {
         let mut named_sources = Vec::new();
         let mut named = true;
         for source in sources {
-            let opening = |error| Error::file(Code::Open, "cannot open", source, &error);
+            let opening = |error| Error::file(FileAction::Open, source, &error);
             if source.as_os_str().as_bytes().ends_with(b"/") {
                 access.folder(source).map_err(opening)?;
                 if sources.len() > 1 {
-                    let text = format!(
-                        "{} names the contents of a directory, which can only be copied alone; copy it by itself, or without the slash",
-                        source.display()
-                    );
-                    return Err(Error::new(Code::Usage, text));
+                    return Err(Fault::SeveralContents(source.clone()).into());
                 }
                 named = false;
                 named_sources.push((source.clone(), Vec::new()));
                 continue;
             }
             inspect(&access, source).map_err(opening)?;
-            let name = access.name(source).map_err(|_| {
-                let text = format!(
-                    "{0} has no name; write {0}/ to copy its contents",
-                    source.display()
-                );
-                Error::new(Code::Usage, text)
-            })?;
+            let name = access
+                .name(source)
+                .map_err(|_| Fault::Nameless(source.clone()))?;
             if names.contains(&name) {
-                let name = name.display();
-                let text = format!("two sources have the name {name}; copy them one at a time");
-                return Err(Error::new(Code::Usage, text));
+                return Err(Fault::SameName(name).into());
             }
             named_sources.push((source.clone(), name.as_bytes().to_vec()));
             names.push(name);
@@ -124,7 +115,7 @@ impl Walk {
             stack: Vec::new(),
         };
         if !named && let Some((source, _)) = walk.sources.next() {
-            let opening = |error| Error::file(Code::Open, "cannot read", &source, &error);
+            let opening = |error| Error::file(FileAction::Open, &source, &error);
             let folder = walk.access.folder(&source).map_err(opening)?;
             let meta = folder.look(OsStr::new(".")).map_err(opening)?;
             let leave = entry(Vec::new(), EntryKind::FolderEnd, &meta);
@@ -164,7 +155,7 @@ impl Walk {
         match inspect(&self.access, &source) {
             Ok((meta, link)) => self.found(source, path, meta, link),
             Err(error) => {
-                let error = Error::file(Code::Open, "cannot open", &source, &error);
+                let error = Error::file(FileAction::Open, &source, &error);
                 Found::Failed(path, error)
             }
         }
@@ -218,19 +209,14 @@ impl Walk {
             return Found::Excluded(path, rule);
         }
         if path.len() > PATH_MAX {
-            let text = format!("cannot open {}: its path is too long", place.display());
-            return Found::Failed(path, Error::new(Code::Open, text));
+            return Found::Failed(path, Fault::PathTooLong(place).into());
         }
         let entry = entry(path, kind, &meta);
         if !folder {
             return Found::Entry(entry, place, Some(meta));
         }
         if self.stack.len() >= DEPTH_MAX {
-            let text = format!(
-                "cannot open {}: directories are nested too deeply",
-                place.display()
-            );
-            return Found::Failed(entry.path, Error::new(Code::Open, text));
+            return Found::Failed(entry.path, Fault::TooDeep(place).into());
         }
         match self.access.folder(&place) {
             Ok(folder) => {
@@ -242,7 +228,7 @@ impl Walk {
                 Found::Entry(entry, place, None)
             }
             Err(error) => {
-                let error = Error::file(Code::Open, "cannot read", &place, &error);
+                let error = Error::file(FileAction::Open, &place, &error);
                 Found::Failed(entry.path, error)
             }
         }
@@ -254,7 +240,7 @@ impl Walk {
             return Ok(None);
         }
         let place = level.place.clone();
-        let failed = |error| Error::file(Code::Open, "cannot read", &place, &error);
+        let failed = |error| Error::file(FileAction::Open, &place, &error);
         if level.folder.is_none() {
             level.folder = Some(level.reopened(access).map_err(failed)?);
         }
@@ -335,13 +321,9 @@ fn inspect(access: &FileAccess, source: &Path) -> std::io::Result<(Meta, Option<
 
 fn missed(path: Vec<u8>, place: &Path, error: &std::io::Error) -> Found {
     if error.kind() == std::io::ErrorKind::NotFound {
-        let text = format!(
-            "cannot read {}: it was removed during the walk",
-            place.display()
-        );
-        Found::Failed(path, Error::new(Code::Changed, text))
+        Found::Failed(path, Fault::Vanished(place.to_owned()).into())
     } else {
-        Found::Failed(path, Error::file(Code::Open, "cannot read", place, error))
+        Found::Failed(path, Error::file(FileAction::Open, place, error))
     }
 }
 

@@ -99,6 +99,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[cfg(test)]
 mod tests {
     use lighthaul_session::error::{Code, Error};
+    use lighthaul_session::fault::PeerFault;
 
     use super::*;
 
@@ -119,7 +120,10 @@ mod tests {
             drop(third.join().unwrap());
         });
         let _both = [(); 2].map(|()| slots.take(&threads).unwrap());
-        threads.fail(Error::new(Code::Io, "it is over"));
+        threads.fail(Error::from(PeerFault::reported(
+            Code::Io as u8,
+            "it is over",
+        )));
         assert!(slots.take(&threads).is_err());
     }
 

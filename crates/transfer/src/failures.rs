@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 
+use crate::error::Fault;
 use crate::watch::Failed;
 
 /// Most octets of reasons that a copy holds, enough for about a hundred thousand files.
@@ -57,11 +58,12 @@ impl Failures {
         } else {
             return Ok(());
         };
-        let last = self.list.last().map_or("", |last| &last.why);
-        Err(Error::new(
-            Code::Partial,
-            format!("{what}; the last error: {last}"),
-        ))
+        let last = self.list.last();
+        Err(Fault::TooManyFailures {
+            what,
+            last: last.map_or_else(String::new, |last| last.why.clone()),
+        }
+        .into())
     }
 
     /// Takes all failures.
@@ -73,6 +75,7 @@ impl Failures {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lighthaul_session::error::Code;
 
     fn failed(path: usize, why: usize) -> Failed {
         Failed {

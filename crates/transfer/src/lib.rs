@@ -9,6 +9,7 @@
 //! - `work`: steps of one side, counted; `stall`: end of a copy in which neither side works
 
 pub mod budget;
+mod error;
 pub mod message;
 pub mod receive;
 pub mod relay;

@@ -10,8 +10,9 @@
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 
+use crate::error::Fault;
 use crate::work::{Activity, Sampler, Work};
 
 /// Time without any work after which a transfer ends, unless the client asks for less.
@@ -71,9 +72,7 @@ impl Stall {
             self.told_at = now;
         }
         if now.since(self.seen_at.max(self.told_at)) > self.limit + GRACE {
-            let seconds = self.limit.as_secs();
-            let text = format!("the peer is connected, but has done nothing for {seconds} s");
-            return Err(Error::new(Code::TimedOut, text));
+            return Err(Fault::Idle(self.limit.as_secs()).into());
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
 use lighthaul_session::error::{Code, Error, caught};
 
+use crate::error::Fault;
 use crate::work::Work;
 
 /// Interval at which a waiting thread checks whether it must stop.
@@ -101,11 +102,12 @@ impl ThreadGroup {
 
 /// Returns the error of a thread that was stopped because another failed.
 fn stopped() -> Error {
-    Error::new(Code::Interrupted, "another part of the transfer failed")
+    Fault::Stopped.into()
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use lighthaul_session::fault::PeerFault;
     use std::cell::Cell;
 
     use super::*;
@@ -135,12 +137,15 @@ pub(crate) mod tests {
     #[test]
     fn error_of_a_stopped_thread_does_not_replace_the_cause() {
         let threads = ThreadGroup::default();
-        let lost = Error::new(Code::Network, "the connection was lost");
+        let lost = Error::from(PeerFault::reported(
+            Code::Network as u8,
+            "the connection was lost",
+        ));
         threads.fail(lost.clone());
         threads.fail(threads.check().unwrap_err());
         assert_eq!(threads.take_failure(), Some(lost.clone()));
         // the report of the peer explains the lost connection
-        let said = Error::new(Code::Io, "no space left");
+        let said = Error::from(PeerFault::reported(Code::Io as u8, "no space left"));
         threads.fail(lost);
         threads.fail(said.clone());
         assert_eq!(threads.take_failure(), Some(said));

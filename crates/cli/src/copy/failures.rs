@@ -6,7 +6,7 @@ use std::path::Path;
 
 use lighthaul_files::filter::failure_record;
 use lighthaul_io::host::durable;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, FileAction};
 use lighthaul_transfer::watch::Summary;
 
 use crate::grammar::copy::Cp;
@@ -19,7 +19,7 @@ pub(crate) fn open(later: &TimingArgs) -> Result<Option<File>, Error> {
     };
     let mut options = OpenOptions::new();
     let file = options.create(true).truncate(false).write(true).open(path);
-    let failed = |e| Error::file(Code::Open, "cannot write", path, &e);
+    let failed = |e| Error::file(FileAction::Create, path, &e);
     file.map(Some).map_err(failed)
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn note(args: &Cp, file: &File, summary: &Summary) -> Result<(), Erro
         .failures
         .as_deref()
         .unwrap_or_else(|| Path::new(""));
-    let failed = |e| Error::file(Code::Io, "cannot write", path, &e);
+    let failed = |e| Error::file(FileAction::Write, path, &e);
     let mut lines = Vec::new();
     for failure in &summary.failures {
         let path = from_source(args, &failure.path);

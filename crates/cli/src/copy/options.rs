@@ -14,7 +14,7 @@ use lighthaul_files::{digest, filter};
 use lighthaul_fs::metadata::Keep;
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_remote::place::Place;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, FileAction};
 use lighthaul_session::message::Hello;
 use lighthaul_session::protocol::Protocol;
 use lighthaul_session::topic::Topic;
@@ -98,7 +98,7 @@ fn protocol_of(args: &Cp) -> Result<String, Error> {
 fn vector(words: &str) -> Result<String, Error> {
     let (name, text) = if Path::new(words).is_file() {
         let text = std::fs::read_to_string(words);
-        let failed = |error| Error::file(Code::Io, "cannot read", Path::new(words), &error);
+        let failed = |error| Error::file(FileAction::Read, Path::new(words), &error);
         (words, text.map_err(failed)?)
     } else {
         ("--trc", words.to_owned())
@@ -133,7 +133,7 @@ pub(crate) fn names(choice: &FileArgs) -> Result<Option<PathList>, Error> {
         ))));
     }
     let file = File::open(path);
-    let file = file.map_err(|e| Error::file(Code::Open, "cannot open the list", path, &e))?;
+    let file = file.map_err(|e| Error::file(FileAction::Open, path, &e))?;
     Ok(Some(PathList::new(FilesFrom::new(
         BufReader::new(file),
         separator,

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lighthaul_io::control::bounded;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Error, FileAction};
 use serde::{Deserialize, Serialize};
 
+use crate::error::Fault;
 use crate::filter::pattern::Pattern;
 use crate::manifest::PATH_MAX;
 
@@ -178,12 +179,11 @@ impl Rules {
         let list = Arc::make_mut(&mut self.0);
         list.octets += text.len();
         if list.octets > Self::OCTETS_MAX || list.rules.len() == Self::RULES_MAX {
-            let text = format!(
-                "too many filter rules: at most {} rules and {} KiB; merge some with wildcards",
-                Self::RULES_MAX,
-                Self::OCTETS_MAX >> 10
-            );
-            return Err(Error::new(Code::Usage, text));
+            return Err(Fault::TooManyRules {
+                rules: Self::RULES_MAX,
+                kib: Self::OCTETS_MAX >> 10,
+            }
+            .into());
         }
         list.rules.push(Rule {
             includes,
@@ -233,7 +233,7 @@ fn for_lines(file: &Path, mut take: impl FnMut(&[u8]) -> Result<(), Error>) -> R
     } else {
         std::fs::read(file).map(|all| octets = all)
     };
-    read.map_err(|error| Error::file(Code::Open, "cannot read the rules in", file, &error))?;
+    read.map_err(|error| Error::file(FileAction::Open, file, &error))?;
     for line in octets.split(|octet| *octet == b'\n') {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if !matches!(line, [] | [b'#' | b';', ..]) {
@@ -244,8 +244,11 @@ fn for_lines(file: &Path, mut take: impl FnMut(&[u8]) -> Result<(), Error>) -> R
 }
 
 fn invalid(text: &[u8], why: &str) -> Error {
-    let text = String::from_utf8_lossy(text);
-    Error::new(Code::Usage, format!("filter rule \"{text}\": {why}"))
+    Fault::Rule {
+        rule: String::from_utf8_lossy(text).into_owned(),
+        why: why.to_owned(),
+    }
+    .into()
 }
 
 /// Deepest nesting of merged files.

@@ -6,7 +6,9 @@ use lighthaul_files::digest::{Digest, Digester};
 use lighthaul_files::object::Span;
 use lighthaul_fs::device::DeviceFile;
 use lighthaul_fs::disk::Root;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Error, FileAction};
+
+use crate::error::Fault;
 
 /// Compares the bytes on the device of the file at `path` with `digests`. Calls `check` before each
 /// range.
@@ -16,17 +18,18 @@ pub(crate) fn check(
     digests: &[(Span, Digest)],
     check: impl Fn() -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let failed = |error| Error::file(Code::Io, "cannot read back", path, &error);
+    let failed = |error| Error::file(FileAction::ReadBack, path, &error);
     let mut file = DeviceFile::open(root, path).map_err(failed)?;
     for ((from, till), sent) in digests {
         check()?;
         let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, from + at);
         let there = Digester::compute(sent.kind(), till - from, read).map_err(failed)?;
         if there != *sent {
-            let text = format!(
-                "the disk returns other bytes than were written, in the range from {from} to {till}"
-            );
-            return Err(Error::new(Code::Integrity, text));
+            return Err(Fault::ReadBack {
+                from: *from,
+                till: *till,
+            }
+            .into());
         }
     }
     Ok(())
@@ -35,6 +38,7 @@ pub(crate) fn check(
 #[cfg(test)]
 mod tests {
     use lighthaul_files::digest::DigestKind;
+    use lighthaul_session::error::Code;
 
     use super::*;
 

@@ -17,7 +17,7 @@ use lighthaul_files::temp_names::{self as names, Writer};
 use lighthaul_files::writer_lock::{WriterLocks, is_unfinished};
 use lighthaul_fs::disk::Root;
 use lighthaul_fs::meta::Meta;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, FileAction};
 use lighthaul_session::fault::PeerFault;
 use lighthaul_session::topic::decode;
 
@@ -26,6 +26,7 @@ use super::links::Name;
 use super::metadata::MetadataWriter;
 use super::target_folder::TargetFolder;
 use super::transfer::Transfer;
+use crate::error::Fault;
 use crate::message::{Listing, WantedFile, WantedFiles};
 use crate::watch::{CopyEvent, Failed};
 use lighthaul_files::free_space::FreeSpace;
@@ -305,16 +306,12 @@ impl EntryChecker<'_> {
         match &entry.kind {
             EntryKind::Folder => {
                 let made = place.root.make_folder(path);
-                made.map_err(|error| place.fault("cannot create the directory", entry, &error))?;
+                made.map_err(|error| place.fault(FileAction::CreateFolder, entry, &error))?;
             }
             EntryKind::Link(target) => self.link(place, number, entry, target)?,
             EntryKind::File(size) if *size > FILE_MAX => {
                 let place = place.target_folder.folder.join(path);
-                let text = format!(
-                    "cannot create {}: no file can have {size} bytes",
-                    place.display()
-                );
-                return Err(Error::new(Code::Io, text));
+                return Err(Fault::TooLarge { place, size: *size }.into());
             }
             EntryKind::File(_) if entry.data().is_empty() => {
                 self.empty(place, number, entry)?;
@@ -339,14 +336,18 @@ impl EntryChecker<'_> {
         if self.replaces_special() {
             return Ok(());
         }
-        let at = place.target_folder.folder.join(entry.path());
+        let place = place.target_folder.folder.join(entry.path());
         let advice = if self.transfer.settings.permit.special {
             "copy to another place, or use --replace-special to replace it"
         } else {
             "copy to another place; your key has no right to replace it (`lighthaul allow --special` grants it)"
         };
-        let text = format!("cannot replace {}: it is a {what}; {advice}", at.display());
-        Err(Error::new(Code::Open, text))
+        Err(Fault::SpecialInTheWay {
+            place,
+            what,
+            advice,
+        }
+        .into())
     }
 
     /// Returns true if devices, FIFOs and sockets are replaced and removed like files.
@@ -362,13 +363,11 @@ impl EntryChecker<'_> {
         match place.root.look(entry.path()) {
             Err(error) if error.kind() == io::ErrorKind::InvalidFilename => {
                 let trouble = NameFault::TooLong(entry.path.clone());
-                Err(Error::new(Code::Open, trouble.to_string()))
+                Err(Fault::Name(trouble).into())
             }
             // a dry run creates no directories, so their contents do not exist, either
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            there => {
-                there.map_err(|error| place.fault("cannot read the metadata of", entry, &error))
-            }
+            there => there.map_err(|error| place.fault(FileAction::ReadMetadata, entry, &error)),
         }
     }
 
@@ -391,11 +390,11 @@ impl EntryChecker<'_> {
             EntryKind::File(_) if self.keeps_newer(there, entry) => Ok(()),
             EntryKind::File(_) if entry.extras.is_none() => place
                 .mend(entry, there)
-                .map_err(|error| place.fault("cannot set mode and time of", entry, &error)),
+                .map_err(|error| place.fault(FileAction::SetMetadata, entry, &error)),
             EntryKind::File(_) | EntryKind::Link(_) => self
                 .metadata
                 .update(&mut place.root, entry)
-                .map_err(|error| place.fault("cannot open", entry, &error)),
+                .map_err(|error| place.fault(FileAction::Open, entry, &error)),
             EntryKind::FolderEnd => Ok(()),
         }
     }
@@ -434,7 +433,7 @@ impl EntryChecker<'_> {
         // a directory that cannot be tested cannot be written, either
         if naming.is_ok_and(|naming| naming.folds_case) {
             let trouble = NameFault::Collides(entry.path.clone());
-            return Err(Error::new(Code::Open, trouble.to_string()));
+            return Err(Fault::Name(trouble).into());
         }
         Ok(())
     }
@@ -525,8 +524,8 @@ impl Place {
         self.skipped.as_ref().is_some_and(within)
     }
 
-    pub(super) fn fault(&self, what: &str, entry: &Entry, error: &io::Error) -> Error {
+    pub(super) fn fault(&self, action: FileAction, entry: &Entry, error: &io::Error) -> Error {
         let place: PathBuf = self.target_folder.folder.join(entry.path());
-        Error::file(Code::Open, what, &place, error)
+        Error::file(action, &place, error)
     }
 }

@@ -482,7 +482,7 @@ mod tests {
     }
 
     fn failure() -> Error {
-        Error::new(Code::Io, "cannot write")
+        Error::from(PeerFault::reported(Code::Io as u8, "cannot write"))
     }
 
     #[test]

@@ -10,6 +10,7 @@ use lighthaul_files::digest::{Digest, Digester};
 use lighthaul_files::object::Span;
 use lighthaul_fs::sparse;
 use lighthaul_session::error::{Code, Error};
+use lighthaul_session::fault::PeerFault;
 
 use super::entry_table::PendingFile;
 use super::job::Job;
@@ -59,7 +60,7 @@ impl HeldCheck<'_> {
         let theirs = match report {
             Report::Digest(theirs) => theirs,
             Report::Failed { code, why } => {
-                self.fail(&file, Error::new(Code::from_number(code), why));
+                self.fail(&file, PeerFault::reported(code, why).into());
                 return Ok(false);
             }
         };

@@ -12,10 +12,11 @@ use lighthaul_files::options::Action;
 use lighthaul_files::special::special;
 use lighthaul_files::temp_place::TempPlace;
 use lighthaul_fs::meta::Meta;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Error, FileAction};
 use rustix::fs::FileType;
 
 use super::entry_checker::{EntryChecker, Place};
+use crate::error::Fault;
 use crate::message::{Listing, in_parts};
 use crate::watch::{CopyEvent, Failed};
 
@@ -85,8 +86,7 @@ impl EntryChecker<'_> {
             return Ok(there);
         };
         if !self.prunes() {
-            let text = format!("{obstacle}; remove it, or use --delete to replace it");
-            return Err(Error::new(Code::Open, text));
+            return Err(Fault::InTheWay(obstacle).into());
         }
         if self.transfer.options().dry_run.is_some() {
             if entry.kind == EntryKind::Folder {
@@ -99,8 +99,7 @@ impl EntryChecker<'_> {
         }
         let there = place.root.look(entry.path());
         if !matches!(there, Ok(None)) {
-            let text = format!("{obstacle}, but rules protect some of its contents");
-            return Err(Error::new(Code::Open, text));
+            return Err(Fault::Protected(obstacle).into());
         }
         Ok(None)
     }
@@ -174,5 +173,5 @@ impl EntryChecker<'_> {
 
 fn failed(place: &Place, error: &io::Error, path: &[u8]) -> Error {
     let place = place.target_folder.folder.join(OsStr::from_bytes(path));
-    Error::file(Code::Io, "cannot remove", &place, error)
+    Error::file(FileAction::Remove, &place, error)
 }

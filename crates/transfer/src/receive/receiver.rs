@@ -21,7 +21,7 @@ use lighthaul_files::object::Layout;
 use lighthaul_files::temp_names::Writer;
 use lighthaul_files::writer_lock::WriterLock;
 use lighthaul_io::control::{Frame, Stream};
-use lighthaul_session::error::{Code, Error, caught};
+use lighthaul_session::error::{Code, Error, FileAction, caught};
 use lighthaul_session::fault::PeerFault;
 use lighthaul_session::join::join;
 use lighthaul_session::keepalive::Keepalive;
@@ -39,6 +39,7 @@ use super::publish::Publisher;
 use super::settings::{OpenTarget, Settings};
 use super::target_folder::TargetFolder;
 use super::transfer::Transfer;
+use crate::error::Fault;
 use crate::failures::Failures;
 use crate::message::{Announced, Listing, Message, Progress, Report, UNANSWERED_MAX};
 use crate::stall::Stall;
@@ -110,7 +111,7 @@ pub fn receive(
         scope.spawn(|| {
             threads.run("entry checker", move || {
                 checker.run(target_folder, |root, folder, made| {
-                    let failed = |e| Error::file(Code::Io, "cannot open", folder, &e);
+                    let failed = |e| Error::file(FileAction::Open, folder, &e);
                     let lock = (!dry).then(|| root.another()).transpose().map_err(failed)?;
                     let lock = lock.and_then(|root| WriterLock::acquire(root, &writer, made));
                     let access = (root.another().map_err(failed)?, folder.to_owned(), lock);
@@ -261,10 +262,7 @@ impl<'a> Receiving<'a, '_> {
             match open_targets.recv_timeout(TICK) {
                 Ok(opened) => return Ok(opened),
                 Err(_) if self.transfer.session.control.has_ended() => {
-                    return Err(Error::new(
-                        Code::Network,
-                        "the connection ended before the list of entries began",
-                    ));
+                    return Err(Fault::NoList.into());
                 }
                 Err(_) => {}
             }
@@ -315,8 +313,7 @@ impl<'a> Receiving<'a, '_> {
                     // pending messages have been read by now
                     let patience = self.transfer.options().stall_timeout();
                     if now.since(moved.0.max(self.transfer.session.heard_at())) > patience {
-                        let text = format!("no data from the sender for {} s", patience.as_secs());
-                        return Err(Error::new(Code::TimedOut, text));
+                        return Err(Fault::Silent("sender", patience.as_secs()).into());
                     }
                 }
                 message => {

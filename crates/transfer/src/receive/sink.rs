@@ -16,6 +16,7 @@ use lighthaul_session::error::{Code, Error};
 use super::entry_table::PendingFile;
 use super::job::{Arrived, Incoming, Job};
 use super::temp_files::{Attempt, Share, TempFiles};
+use crate::error::Fault;
 use crate::thread_group::ThreadGroup;
 
 /// Mode bits that the owner needs to open a file again.
@@ -47,7 +48,7 @@ pub(crate) struct Writing {
 impl FileSink {
     fn put(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         let Some(mut writing) = self.object.take() else {
-            return Err(Error::new(Code::Io, "received bytes belong to no object"));
+            return Err(Fault::NoObject.into());
         };
         let object = Arc::clone(&writing.object);
         for part in object.layout.parts(offset, bytes.len()) {
@@ -186,7 +187,7 @@ impl Sink for FileSink {
         let threads = Arc::clone(&self.threads);
         let _step = threads.work.begin();
         self.put(offset, bytes).map_err(|error| {
-            let text = error.text().clone();
+            let text = error.text();
             self.threads.fail(error);
             World::Store(text)
         })

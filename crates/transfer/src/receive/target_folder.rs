@@ -10,9 +10,10 @@ use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_fs::disk::Root;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_fs::meta::Meta;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Error, FileAction};
 use rustix::fs::FileType;
 
+use crate::error::Fault;
 use crate::message::Target;
 
 /// Target directory of a copy, and the names of entries in it.
@@ -95,7 +96,7 @@ impl TargetFolder {
             self.name = None;
         }
         let root = self.root.another();
-        let root = root.map_err(|e| Error::file(Code::Io, "cannot open", &self.folder, &e))?;
+        let root = root.map_err(|e| Error::file(FileAction::Open, &self.folder, &e))?;
         Ok((self, root))
     }
 
@@ -155,19 +156,12 @@ impl TargetFolder {
         let Some(there) = there else { return Ok(None) };
         let at = self.folder.join(entry.path());
         let is_folder = there.kind == FileType::Directory;
-        let place = at.display();
         if self.name.as_ref() == Some(&entry.path) && is_folder && entry.kind != EntryKind::Folder {
-            let text = format!(
-                "cannot replace {place}: it is a directory; write {place}/ to copy into it"
-            );
-            return Err(Error::new(Code::Open, text));
+            return Err(Fault::FolderInTheWay(at, "a directory").into());
         }
         let is_link = there.kind == FileType::Symlink && matches!(entry.kind, EntryKind::File(_));
         if self.name.as_ref() == Some(&entry.path) && is_link && self.access.folder(&at).is_ok() {
-            let text = format!(
-                "cannot replace {place}: it is a link to a directory; write {place}/ to copy into it"
-            );
-            return Err(Error::new(Code::Open, text));
+            return Err(Fault::FolderInTheWay(at, "a link to a directory").into());
         }
         let (old, new) = match (is_folder, &entry.kind) {
             (true, EntryKind::File(_)) => ("directory", "file"),
@@ -176,7 +170,7 @@ impl TargetFolder {
             (false, EntryKind::Folder) => ("file", "directory"),
             _ => return Ok(None),
         };
-        let text = format!("{place} is a {old}, and a {new} replaces it");
+        let text = format!("{} is a {old}, and a {new} replaces it", at.display());
         Ok(Some(text))
     }
 }
@@ -187,7 +181,7 @@ fn open_root(access: &FileAccess, path: &Path, dry: bool) -> Result<Root, Error>
         Err(error) if dry && error.kind() == ErrorKind::NotFound => Root::nowhere(),
         root => root,
     };
-    root.map_err(|e| Error::file(Code::Open, "cannot open the target directory", path, &e))
+    root.map_err(|e| Error::file(FileAction::OpenTarget, path, &e))
 }
 
 /// Creates the directory at `path`. Returns none if it exists, or in a dry run.
@@ -196,8 +190,7 @@ fn make_folder(access: &Arc<FileAccess>, path: &Path, dry: bool) -> Result<Optio
         return Ok(None);
     }
     let made = access.make_folder(path);
-    let made =
-        made.map_err(|e| Error::file(Code::Open, "cannot create the target directory", path, &e))?;
+    let made = made.map_err(|e| Error::file(FileAction::CreateTarget, path, &e))?;
     Ok(made.then(|| Made {
         access: Arc::clone(access),
         path: path.to_owned(),

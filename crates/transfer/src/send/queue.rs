@@ -17,9 +17,10 @@ use lighthaul_files::digest::DigestKind;
 use lighthaul_files::manifest::WINDOW;
 use lighthaul_files::object::{LARGE, Layout, PIECES_MAX, Piece, Span};
 use lighthaul_fs::disk::InputFile;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use lighthaul_session::fault::PeerFault;
 
+use crate::error::Fault;
 use crate::message::{COMPARED_MAX, Compared, UNANSWERED_MAX, WantedFile, WantedFiles};
 use crate::thread_group::{CHECK_INTERVAL, ThreadGroup};
 
@@ -355,8 +356,7 @@ impl Queue {
         let number = state.totals.objects;
         state.totals.objects += 1;
         state.blasting += 1;
-        let layout = Layout::new(pieces)
-            .map_err(|_| Error::new(Code::Usage, "cannot send the sources: they are too large"))?;
+        let layout = Layout::new(pieces).map_err(|_| Fault::SourcesTooLarge)?;
         Ok(Some(PlannedObject {
             number,
             layout,

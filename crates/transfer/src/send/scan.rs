@@ -13,13 +13,14 @@ use lighthaul_files::options::{Action, Detail, Planned};
 use lighthaul_files::walk::Found;
 use lighthaul_fs::meta::Meta;
 use lighthaul_io::error::Error as World;
-use lighthaul_session::error::{Code, Error, caught};
+use lighthaul_session::error::{Error, caught};
 use lighthaul_session::fault::PeerFault;
 use lighthaul_session::topic::decode;
 
 use super::holes;
 use super::queue::Item;
 use super::transfer::Transfer;
+use crate::error::Fault;
 use crate::message::Listing;
 use crate::thread_group::CHECK_INTERVAL;
 use crate::watch::{CopyEvent, Failed};
@@ -96,9 +97,7 @@ impl Scan<'_> {
                 let alone = self.transfer.queue.totals().entries == 0
                     && matches!(entry.kind, EntryKind::File(_));
                 if self.transfer.options().expects() && !alone {
-                    let text =
-                        "--hash with a value applies to one file; leave the value out to copy more";
-                    return Err(Error::new(Code::Usage, text));
+                    return Err(Fault::OneHash.into());
                 }
                 if self.transfer.options().checksum {
                     let _step = self.transfer.threads.work.begin();

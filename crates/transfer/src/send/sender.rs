@@ -41,6 +41,7 @@ use super::scan::{Names, Scan};
 use super::settings::Settings;
 use super::source::FileSource;
 use super::transfer::Transfer;
+use crate::error::Fault;
 use crate::failures::Failures;
 use crate::message::{CopyResult, Message, Progress};
 use crate::stall::Stall;
@@ -310,9 +311,7 @@ impl<'a> Sending<'a, '_> {
                         .since(begun.max(self.transfer.session.heard_at()))
                         > patience
                     {
-                        let patience = patience.as_secs();
-                        let text = format!("no data from the receiver for {patience} s");
-                        return Err(Error::new(Code::TimedOut, text));
+                        return Err(Fault::Silent("receiver", patience.as_secs()).into());
                     }
                     continue;
                 }

@@ -9,9 +9,10 @@ use lighthaul_fs::disk::InputFile;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::error::Error as World;
 use lighthaul_io::store::read_ahead::Source;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, FileAction};
 
 use super::queue::PlannedObject;
+use crate::error::Fault;
 use crate::message::Report;
 use crate::work::Work;
 
@@ -97,10 +98,9 @@ impl Reading {
     }
 
     /// Records that the file of piece `index` has changed since it was listed.
-    fn fail(&mut self, index: usize, why: &str) {
-        let place = self.plan.items[index].place.display();
-        let error = Error::new(Code::Changed, format!("cannot send {place}: {why}"));
-        self.note(index, error);
+    fn fail(&mut self, index: usize, how: &'static str) {
+        let place = self.plan.items[index].place.clone();
+        self.note(index, Fault::Changed { place, how }.into());
     }
 
     /// Records that the file of piece `index` cannot be read.
@@ -109,7 +109,7 @@ impl Reading {
             return self.fail(index, "it was removed before it was read");
         }
         let place = &self.plan.items[index].place;
-        let error = Error::file(Code::Io, "cannot read", place, error);
+        let error = Error::file(FileAction::Read, place, error);
         self.note(index, error);
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use lighthaul_files::manifest::Entry;
 use lighthaul_files::options::Options;
 use lighthaul_session::error::{Code, Error};
+use lighthaul_session::fault::PeerFault;
 
 use super::bench::SECONDS;
 use super::checked_list::{file, leave};
@@ -33,7 +34,10 @@ fn verified_files_are_published_even_if_the_copy_fails() {
         both.truncate(if number < 2 { 2 } else { 1 });
         jobs.extend(both);
     }
-    let lost = Error::new(Code::Network, "the connection was lost");
+    let lost = Error::from(PeerFault::reported(
+        Code::Network as u8,
+        "the connection was lost",
+    ));
     stage.threads.fail(lost);
     stage.run(jobs).unwrap_err();
     assert_eq!(stage.names(), ["0", "1"]);
@@ -137,7 +141,7 @@ fn file_that_cannot_be_written_fails_once() {
     let file = stage.expect(0, "a", "x");
     file.fill().created = false;
     file.fill().failed = true;
-    let error = Error::new(Code::Open, "cannot create it");
+    let error = Error::from(PeerFault::reported(Code::Open as u8, "cannot create it"));
     let mut arrived = arrived(0, &[(&file, (0, 1))], &["x"]);
     arrived.digests[0] = None;
     let jobs = vec![
@@ -267,7 +271,10 @@ fn interrupted_check_leaves_the_file_for_a_later_run() {
         let stage = Stage::new("interrupted", options);
         let file = stage.expect_resumable(0, "a", "abc");
         let jobs = whole(&file, "abc");
-        stage.threads.fail(Error::new(Code::Interrupted, "stop"));
+        stage.threads.fail(Error::from(PeerFault::reported(
+            Code::Interrupted as u8,
+            "stop",
+        )));
         stage.run(jobs).unwrap_err();
         assert!(stage.table.take_settled().1.is_empty());
         assert!(!stage.bench.target("a").exists());
