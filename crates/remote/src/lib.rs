@@ -11,6 +11,7 @@ pub mod credential;
 pub mod daemon;
 pub mod dial;
 pub mod doctor;
+mod error;
 pub mod notice;
 pub mod paths;
 pub mod place;

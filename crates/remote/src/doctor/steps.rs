@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use crate::error::Fault;
 use lighthaul_daemon::client::through;
 use lighthaul_daemon::known_hosts::KeyCheck;
 use lighthaul_gateway::proxy_address::ProxyAddress;
@@ -42,7 +43,7 @@ pub fn examine(doctor: &Doctor, tell: &mut dyn FnMut(Check<'_>)) -> Result<Diagn
         format!("lh://{}/", doctor.host)
     };
     let Place::Daemon { host, port, .. } = Place::parse(&text)? else {
-        return Err(Error::new(Code::Usage, "give a host, as in HOST:PORT"));
+        return Err(Fault::NoHost.into());
     };
     let mut steps = Steps {
         doctor,
