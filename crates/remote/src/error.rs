@@ -99,7 +99,7 @@ pub(crate) enum Fault {
         closed: Error,
         /// Error of the attempt through ssh.
         refused: Error,
-        /// What to open.
+        /// Ports to open.
         advice: String,
     },
 }
