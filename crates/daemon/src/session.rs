@@ -140,7 +140,7 @@ fn serve_request(
             session.control.limit_queues(Cost::queues(&request.request));
             let mut meter = service.metrics.meter(part);
             let result = run_request((client, budget), request.clone(), service, &mut meter);
-            meter.end(result.as_ref().map_err(|error| error.code()));
+            meter.end(result.as_ref().map_err(Error::code));
             result
         });
         let result = result.map_err(|error| service.ended(error));

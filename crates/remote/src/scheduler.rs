@@ -74,7 +74,6 @@ fn token(asking: &Scheduler) -> Result<Option<String>, Error> {
 }
 
 /// Returns the error for a failure, with its exit status.
-#[expect(clippy::needless_pass_by_value, reason = "map_err passes a value")]
 pub fn failed(failure: ClientError) -> Error {
     Fault::Scheduler(failure).into()
 }

@@ -219,7 +219,7 @@ pub fn setup(
         rtt: Duration::from_micros(offer.rtt_us.into()),
         trc: None,
     };
-    setup.check().map_err(|error| Fault::ObjectSetup(error))?;
+    setup.check().map_err(Fault::ObjectSetup)?;
     Ok(setup)
 }
 

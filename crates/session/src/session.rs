@@ -203,7 +203,7 @@ impl Session {
     pub fn tell(&self, error: &Error) -> Result<(), Error> {
         self.say(&Message::Failed {
             code: error.code() as u8,
-            why: error.text().clone(),
+            why: error.text(),
         })
     }
 

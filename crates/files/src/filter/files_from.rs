@@ -156,7 +156,7 @@ pub fn failure_record(path: &[u8], error: &Error) -> String {
         version: 1,
         kind: "error".into(),
         code: error.code() as u8,
-        text: error.text().clone(),
+        text: error.text(),
         path: text.map(str::to_owned),
         path_hex: text.is_none().then(|| to_hex(path)),
     };

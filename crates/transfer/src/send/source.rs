@@ -161,7 +161,7 @@ impl Reading {
         self.done[index] = Some(match (self.failed.get(&piece.entry), digest) {
             (Some(error), _) => Report::Failed {
                 code: error.code() as u8,
-                why: error.text().clone(),
+                why: error.text(),
             },
             (None, Some(digest)) => Report::Digest(digest),
             (None, None) => Report::Failed {
