@@ -446,6 +446,33 @@ mod tests {
     }
 
     #[test]
+    fn usual_limits_are_parts_of_all_units() {
+        let limits = Limits::parts_of(80);
+        assert_eq!((limits.all, limits.identity), (80, 40));
+        assert_eq!((limits.authority, limits.host, limits.site), (60, 60, 70));
+    }
+
+    #[test]
+    fn seat_that_is_idle_longest_is_taken() {
+        let mut seats = Seats::new([LIMITS]);
+        assert_eq!(seats.take_idle(), None);
+        let mut take = |who| seats.take(who, address(1, 1), [1]).unwrap().number;
+        let [busy, first, second, stranger] = [Some(1), Some(2), Some(3), None].map(&mut take);
+        for (number, since) in [(second, 7), (first, 5), (stranger, 9)] {
+            seats.note_idle(number, Some(since));
+        }
+        assert_eq!(seats.identity(first), Some(&2));
+        assert_eq!(seats.identity(stranger), None);
+        // strangers first
+        for idle in [stranger, first, second] {
+            assert_eq!(seats.take_idle(), Some(idle));
+            assert_eq!(seats.identity(idle), None);
+        }
+        assert_eq!(seats.take_idle(), None);
+        assert_eq!(seats.identity(busy), Some(&1));
+    }
+
+    #[test]
     fn one_identity_cannot_take_all_seats() {
         let mut seats = Seats::new([LIMITS]);
         let mut take = |who: u8| seats.take(Some(who), address(who, 1), [1]);

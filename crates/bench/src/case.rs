@@ -18,6 +18,8 @@ pub(crate) enum Path {
     VethBusy,
     /// 1 Gb/s with a round-trip time of 10 ms.
     Near,
+    /// 1 Gb/s with a round-trip time of 50 ms.
+    Middle,
     /// 1 Gb/s with a round-trip time of 100 ms.
     Far,
     /// 5 Gb/s with a round-trip time of 115 ms.
@@ -34,6 +36,7 @@ impl Path {
             Self::VethCut => "veth-cut",
             Self::VethBusy => "veth-busy",
             Self::Near => "1g-10ms",
+            Self::Middle => "1g-50ms",
             Self::Far => "1g-100ms",
             Self::Fast => "5g-115ms",
             Self::Ssh => "ssh",
@@ -45,6 +48,7 @@ impl Path {
         match self {
             Self::Veth | Self::VethCut | Self::VethBusy => None,
             Self::Near => Some((1, 10)),
+            Self::Middle => Some((1, 50)),
             Self::Far | Self::Ssh => Some((1, 100)),
             Self::Fast => Some((5, 115)),
         }
@@ -145,6 +149,10 @@ pub(crate) enum Data {
     SevenHundredMegabytes,
     /// One file of 8 GiB.
     EightGibibytes,
+    /// One file of 10 GiB.
+    TenGibibytes,
+    /// One file of 20 GiB, of which an earlier run has copied about half.
+    Resumed,
     /// 100,000 small files that the target already has from an earlier run.
     Again,
     /// 1,000,000 empty files.
@@ -163,6 +171,8 @@ impl Data {
             Self::HundredMegabytes => "100MB",
             Self::SevenHundredMegabytes => "700MB",
             Self::EightGibibytes => "8GiB",
+            Self::TenGibibytes => "10GiB",
+            Self::Resumed => "20GiB-resumed",
             Self::Again => "100000-again",
             Self::Empty => "1000000-empty",
         }
@@ -179,6 +189,8 @@ impl Data {
             Self::HundredMegabytes => (1, 100_000_000),
             Self::SevenHundredMegabytes => (1, 700_000_000),
             Self::EightGibibytes => (1, 8 << 30),
+            Self::TenGibibytes => (1, 10 << 30),
+            Self::Resumed => (1, 20 << 30),
             Self::Again => (100_000, 100),
             Self::Empty => (1_000_000, 0),
         }
@@ -190,11 +202,24 @@ impl Data {
         count * bytes
     }
 
+    /// Reports whether a run takes longer than a minute on any path.
+    pub(crate) const fn is_long(self) -> bool {
+        matches!(self, Self::TenGibibytes | Self::Resumed)
+    }
+
+    /// Returns the time limit of a run in seconds, where `usual` is that of other data.
+    pub(crate) const fn limit_s(self, usual: f64) -> f64 {
+        if self.is_long() { LONG_LIMIT_S } else { usual }
+    }
+
     /// Reports whether the data is one file.
     pub(crate) const fn is_one_file(self) -> bool {
         self.files().0 == 1
     }
 }
+
+/// Time limit of a run with 10 GiB at 1 Gb/s, in seconds.
+const LONG_LIMIT_S: f64 = 300.0;
 
 /// Cell of the table: data, path and programs.
 #[derive(Clone, Debug)]
@@ -266,6 +291,9 @@ fn full() -> Vec<Cell> {
         Data::EightGibibytes,
         OURS,
     ));
+    for data in [Data::TenGibibytes, Data::Resumed] {
+        cells.push(Cell::new(Path::Middle, Loss::None, data, OURS));
+    }
     cells
 }
 

@@ -42,7 +42,8 @@ pub(crate) fn run(plan: &Path) -> io::Result<()> {
                 if tired.contains(&peer.name()) {
                     continue;
                 }
-                let result = measure(peer.as_ref(), &trial, plan.limit_s);
+                let limit_s = files.data.limit_s(plan.limit_s);
+                let result = measure(peer.as_ref(), &trial, limit_s);
                 if result.as_ref().is_ok_and(|outcome| outcome.is_cut) {
                     tired.push(peer.name());
                 }
@@ -110,6 +111,14 @@ fn measure(peer: &dyn Peer, trial: &Trial<'_>, limit_s: f64) -> Result<Outcome, 
             .wait(Duration::from_secs_f64(limit_s))
             .ok_or("the first run, which is not measured, did not end")?;
     }
+    if trial.files.data == Data::Resumed {
+        let mut first = start(false, &peer.send(trial), None)?;
+        if first.wait(half_time(trial)).is_some() || first.stop().is_none() {
+            return Err(
+                "the first run, which is not measured, was not stopped half-way".to_owned(),
+            );
+        }
+    }
     let mut near = start(false, &peer.send(trial), None)?;
     let ended = near.wait(Duration::from_secs_f64(limit_s));
     let is_cut = ended.is_none();
@@ -150,6 +159,12 @@ fn measure(peer: &dyn Peer, trial: &Trial<'_>, limit_s: f64) -> Result<Outcome, 
         is_cut,
         report: moved.report,
     })
+}
+
+/// Returns the time in which half of the data crosses the path.
+fn half_time(trial: &Trial<'_>) -> Duration {
+    let rate = trial.path.payload_bps().unwrap_or(f64::INFINITY);
+    Duration::from_secs_f64(trial.files.data.bytes() as f64 * 4.0 / rate)
 }
 
 /// Returns the last line that is not blank, at most 120 characters.

@@ -44,6 +44,8 @@ pub(crate) struct LighthaulReport {
     pub(crate) predicted_bps: Option<f64>,
     /// Retransmitted datagrams, as a part of those sent once.
     pub(crate) resent: f64,
+    /// Number of datagrams without retransmitted ones.
+    pub(crate) sent_once: f64,
 }
 
 impl Outcome {

@@ -101,6 +101,7 @@ pub(crate) fn lines(summaries: &[Summary]) -> Vec<Target> {
     lines.extend(all.busy());
     lines.extend(all.trees());
     lines.extend(all.over_ssh());
+    lines.push(all.resumed());
     lines
 }
 
@@ -114,6 +115,8 @@ pub(crate) const fn ours_for(data: Data) -> &'static str {
         | Data::Gibibyte
         | Data::HundredMegabytes
         | Data::EightGibibytes
+        | Data::TenGibibytes
+        | Data::Resumed
         | Data::Again
         | Data::Empty => "lighthaul",
         Data::HalfGibibyte => "ssh-lighthaul",
@@ -334,6 +337,20 @@ impl Measured<'_> {
         ]
     }
 
+    /// Evaluates the target for a copy that an earlier run began.
+    fn resumed(&self) -> Target {
+        let pace = |data| self.of((Path::Middle, Loss::None, data), "lighthaul", packet_s);
+        let (resumed, whole) = (pace(Data::Resumed), pace(Data::TenGibibytes));
+        Target::new(
+            "20 GiB with half held, 1 Gb/s, 50 ms",
+            "seconds per datagram / seconds per datagram of 10 GiB with nothing held",
+            Bound::AtMost(1.05),
+            resumed
+                .zip(whole)
+                .map(|(resumed, whole)| resumed.over(whole)),
+        )
+    }
+
     /// Returns the goodput without start-up, as a part of the link's rate.
     fn share(&self, place: (Path, Loss, Data)) -> Option<Value> {
         let goodput = self.of(place, "lighthaul", moving)?;
@@ -385,6 +402,11 @@ fn resent(outcome: &Outcome) -> Option<f64> {
     outcome.report.map(|report| report.resent)
 }
 
+/// Returns the seconds of the command for each datagram.
+fn packet_s(outcome: &Outcome) -> Option<f64> {
+    Some(outcome.seconds / outcome.report?.sent_once)
+}
+
 fn of_prediction(outcome: &Outcome) -> Option<f64> {
     let report = outcome.report?;
     Some(report.goodput_bps / report.predicted_bps?)
@@ -413,7 +435,7 @@ mod tests {
     #[test]
     fn unmeasured_targets_are_not_reached() {
         let lines = lines(&[]);
-        assert_eq!(lines.len(), 26);
+        assert_eq!(lines.len(), 27);
         assert!(lines.iter().all(|line| line.verdict() == "not measured"));
         assert!(Bound::AtLeast(0.9).holds(0.9) && !Bound::Above(0.9).holds(0.9));
     }

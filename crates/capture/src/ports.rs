@@ -92,4 +92,19 @@ mod tests {
             assert!(text.parse::<Ports>().is_err(), "{text}");
         }
     }
+
+    #[test]
+    fn range_contains_its_first_and_last_port() {
+        let ports: Ports = "1000-2000".parse().unwrap();
+        for (port, is_inside) in [
+            (0, false),
+            (999, false),
+            (1000, true),
+            (2000, true),
+            (2001, false),
+        ] {
+            assert_eq!(ports.contains(port), is_inside, "{port}");
+        }
+        assert!(Ports::ALL.contains(1) && Ports::ALL.contains(65535) && !Ports::ALL.contains(0));
+    }
 }

@@ -34,10 +34,12 @@ const SECTIONS: [&str; 11] = [
     "calendar",
 ];
 /// Options that belong to one call.
-const NOT_KEPT: [&str; 10] = [
+const NOT_KEPT: [&str; 12] = [
     "help",
     "once",
     "recursive",
+    "no-target-directory",
+    "remove-source-files",
     "tentative",
     "commit",
     "start",

@@ -481,6 +481,47 @@ mod tests {
     }
 
     #[test]
+    fn recent_hosts_get_slots_before_all_others() {
+        let (mut queue, listener, clock) = queue(200);
+        let address = |site: u8| SocketAddr::from(([10, 0, site, 1], 1));
+        let recent = SocketAddr::from(([250, 0, 0, 1], 1));
+        queue
+            .known
+            .recent_hosts
+            .remember(recent.ip(), unix_seconds());
+        queue.known.failed_sites.add(address(200).ip(), clock.now());
+        let mut calls = Vec::new();
+        let mut enter = |queue: &mut AcceptQueue, from| {
+            let mut near = call(&listener);
+            near.write_all(&hello()).unwrap();
+            let tcp = listener.accept().unwrap().0;
+            queue.enter(tcp, from, clock.now());
+            calls.push(near);
+        };
+        // it comes last, after more new hosts than get slots in one turn, and from the highest address
+        enter(&mut queue, address(200));
+        for site in 0..=STARTS_MAX as u8 {
+            enter(&mut queue, address(site));
+        }
+        enter(&mut queue, recent);
+        let start = |queue: &mut AcceptQueue| {
+            let incoming = queue.start_handshakes(clock.now());
+            incoming.iter().map(|one| one.from).collect::<Vec<_>>()
+        };
+        let first = start(&mut queue);
+        assert_eq!((first[0], first.len()), (recent, STARTS_MAX));
+        assert!(
+            first[1..]
+                .iter()
+                .copied()
+                .eq((0..STARTS_MAX as u8 - 1).map(address))
+        );
+        let last = STARTS_MAX as u8;
+        let rest = [address(last - 1), address(last), address(200)];
+        assert_eq!(start(&mut queue), rest);
+    }
+
+    #[test]
     fn one_site_gets_many_slots_where_no_other_waits() {
         let (mut queue, listener, clock) = queue(64);
         let mut calls = Vec::new();

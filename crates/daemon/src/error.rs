@@ -92,10 +92,10 @@ pub(crate) enum Fault {
     #[error("an earlier attempt of this copy has not ended there yet; try again in a moment")]
     EarlierAttempt,
     /// The invited client did not connect.
-    #[error("the invited client did not connect within 60 s")]
+    #[error("the invited client did not connect within 30 s")]
     NotCalled,
     /// The source of a copy sent nothing.
-    #[error("no data from the daemon for 60 s")]
+    #[error("no data from the daemon for 30 s")]
     Silent,
     /// A client that does not read its reports.
     #[error("the client stopped reading the reports about its copy")]

@@ -18,7 +18,7 @@ use crate::rights::Rights;
 use crate::session_request::SessionRequest;
 
 /// Time until the invited client must have connected.
-const CONNECT_TIMEOUT: Duration = Duration::from_mins(1);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest silence of the inviting client, which sends keepalives.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// Interval at which the inviting session checks for messages and for the end of the invited session.

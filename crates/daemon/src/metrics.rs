@@ -160,6 +160,7 @@ impl Meter<'_> {
             | CopyEvent::Chosen(..)
             | CopyEvent::Warning(_)
             | CopyEvent::Planned(_)
+            | CopyEvent::Done(_)
             | CopyEvent::Removed(_)
             | CopyEvent::Hashed(_)
             | CopyEvent::Failed(_) => {}

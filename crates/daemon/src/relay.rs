@@ -28,7 +28,7 @@ use crate::send_settings::send_settings;
 /// nothing about the network of the daemon.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time until the client must have announced the relay to the target.
-const ANNOUNCE_TIMEOUT: Duration = Duration::from_mins(1);
+const ANNOUNCE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest silence of the client.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// Time in which the client must read a report, or the transfer ends.

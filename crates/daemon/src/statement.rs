@@ -134,6 +134,17 @@ mod tests {
     }
 
     #[test]
+    fn every_signed_right_is_granted_and_no_other() {
+        let (authority, key) = (Identity::generate(), print(&Identity::generate()));
+        for right in ["owners", "special", "gateway", "ro"] {
+            let rights = Rights::parse(&format!("alice {right}")).unwrap();
+            let octets = sign(&authority, key, &rights, 100);
+            let (_, granted) = read(&octets, key, 99).unwrap();
+            assert_eq!(granted.to_string(), format!("alice {right} expires=100"));
+        }
+    }
+
+    #[test]
     fn changed_statement_is_refused() {
         let (_, key, octets) = signed();
         for at in 0..octets.len() {

@@ -18,8 +18,8 @@ use crate::error::Fault;
 
 /// Interval of checks for messages of the target and for a stop request.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
-/// Time for which the source may be silent while it connects to the target and measures the path.
-const SILENCE_TIMEOUT: Duration = Duration::from_mins(1);
+/// Longest silence of the source, which connects to the target within 10 s and then sends keepalives.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of failures that are kept; further ones are only counted.
 const FAILURES_MAX: usize = 1 << 17;
 

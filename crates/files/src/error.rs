@@ -27,6 +27,24 @@ pub enum Fault {
     /// A directory beyond the deepest level.
     #[error("cannot open {}: directories are nested too deeply", .0.display())]
     TooDeep(PathBuf),
+    /// A link to a directory above it.
+    #[error("cannot read {}: it is a link to a directory that contains it", .0.display())]
+    ContainsItself(PathBuf),
+    /// A pattern that no file matches.
+    #[error("no file matches {}", .0.display())]
+    NoMatch(PathBuf),
+    /// A pattern that matches more files than one copy takes by name.
+    #[error(
+        "{} matches too many files; copy their directory, and select with --include and --exclude",
+        .0.display()
+    )]
+    TooManyMatches(PathBuf),
+    /// An invalid change of modes, and all changes that were asked for.
+    #[error("--chmod {0}: \"{1}\" is invalid; write changes as in D755,F644 or ug=rwX,o-w")]
+    ModeChange(String, String),
+    /// More changes of modes than the limit.
+    #[error("--chmod takes at most {0} changes")]
+    TooManyModeChanges(usize),
     /// A file that another process removed.
     #[error("cannot read {}: it was removed during the walk", .0.display())]
     Vanished(PathBuf),
@@ -134,8 +152,15 @@ impl Coded for Fault {
             | Self::Rule { .. }
             | Self::ListEntry { .. }
             | Self::ListName(_)
+            | Self::TooManyMatches(_)
+            | Self::ModeChange(..)
+            | Self::TooManyModeChanges(_)
             | Self::PartialDir => Code::Usage,
-            Self::PathTooLong(_) | Self::TooDeep(_) | Self::ListUnreadable(_) => Code::Open,
+            Self::PathTooLong(_)
+            | Self::TooDeep(_)
+            | Self::ContainsItself(_)
+            | Self::NoMatch(_)
+            | Self::ListUnreadable(_) => Code::Open,
             Self::Vanished(_) => Code::Changed,
             Self::WrongHash { .. } | Self::NoHash { .. } => Code::Integrity,
             Self::Thread(_) | Self::Wait(_) => Code::Io,

@@ -163,6 +163,9 @@ mod tests {
             ("::ffff:10.1.2.3", true),
             ("64:ff9b::10.1.2.3", true),
             ("2002:a01:203::1", true),
+            // Teredo, with the client's address 10.1.2.3
+            ("2001:0:1:2:3:4:f5fe:fdfc", true),
+            ("2001:0:1:2:3:4:f5fe:fdfb", false),
             ("10.1.2.4", false),
             ("64:ff9b::10.1.2.4", false),
         ] {

@@ -410,4 +410,61 @@ mod tests {
         stranger.identify("ada");
         assert!(stranger.pause().is_zero());
     }
+
+    #[test]
+    fn record_of_addresses_is_bounded_and_forgets_those_whose_time_is_over() {
+        let nth = |nth: usize| site(IpAddr::from((nth as u32).to_be_bytes()));
+        let mut recent = RecentAddresses::default();
+        for at in 0..RECENT_MAX {
+            recent.note(nth(at), at as u64 % 2, Duration::from_nanos(10));
+        }
+        assert!(recent.has(nth(0), 9) && !recent.has(nth(0), 10));
+        assert!(!recent.has(nth(RECENT_MAX), 0));
+        // full, and none is old
+        recent.note(nth(RECENT_MAX), 9, Duration::from_nanos(10));
+        assert!(!recent.has(nth(RECENT_MAX), 9));
+        assert_eq!(recent.0.len(), RECENT_MAX);
+        // those of time 0 are old now, and those of time 1 are not
+        recent.note(nth(RECENT_MAX), 10, Duration::from_nanos(10));
+        assert!(recent.has(nth(RECENT_MAX), 10) && recent.has(nth(1), 10));
+        assert_eq!(recent.0.len(), RECENT_MAX / 2 + 1);
+    }
+
+    #[test]
+    fn idlest_connection_ends_and_progress_keeps_a_connection() {
+        let connections = connections(10, 10);
+        let [first, second] =
+            ["10.0.0.1", "10.0.0.2"].map(|text| connections.admit(address(text)).unwrap());
+        stuck_since(&second, 1);
+        stuck_since(&first, 0);
+        first.progress();
+        connections.end_idlest();
+        assert!(has_ended(&second) && !has_ended(&first));
+        first.end();
+        assert!(has_ended(&first));
+    }
+
+    #[test]
+    fn address_that_reads_nothing_cannot_displace_others() {
+        let connections = connections(2, 2);
+        let reader = connections.admit(address("10.0.0.1")).unwrap();
+        let stuck = connections.admit(address("10.0.0.2")).unwrap();
+        stuck.note_stuck();
+        assert!(connections.admit(address("10.0.0.2")).is_none());
+        assert!(!has_ended(&reader) && !has_ended(&stuck));
+        assert!(connections.admit(address("10.0.0.3")).is_some());
+    }
+
+    #[test]
+    fn connection_has_the_identity_of_its_last_request() {
+        let connections = connections(7, 3);
+        let connection = connections.admit(address("10.0.0.1")).unwrap();
+        assert_eq!(connection.identity(), None);
+        for name in ["ada", "ada", "bob"] {
+            connection.identify(name);
+            assert_eq!(connection.identity().as_deref(), Some(name));
+        }
+        let limits = connection.limits();
+        assert_eq!((limits.connections, limits.connections_each), (7, 3));
+    }
 }

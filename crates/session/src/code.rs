@@ -33,6 +33,8 @@ pub enum Code {
     Partial = 23,
     /// Source files changed or vanished while they were sent.
     Changed = 24,
+    /// Items stay because no more may be deleted.
+    DeleteLimit = 25,
     /// The peer was silent for too long.
     TimedOut = 30,
     /// A deadline or a reservation is refused.
@@ -54,6 +56,7 @@ impl Code {
             Self::Interrupted,
             Self::Partial,
             Self::Changed,
+            Self::DeleteLimit,
             Self::TimedOut,
             Self::Refused,
             Self::Internal,

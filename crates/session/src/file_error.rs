@@ -79,6 +79,12 @@ pub enum FileAction {
     /// Write a file to its device.
     #[error("cannot sync")]
     Sync,
+    /// Keep the previous file as a backup.
+    #[error("cannot keep a backup of")]
+    KeepBackup,
+    /// Open a directory of earlier copies.
+    #[error("cannot open --link-dest")]
+    OpenReference,
     /// Remove a file or directory.
     #[error("cannot remove")]
     Remove,
@@ -148,6 +154,7 @@ impl FileAction {
         match self {
             Self::Open
             | Self::OpenRoot
+            | Self::OpenReference
             | Self::OpenTarget
             | Self::OpenStream
             | Self::Create
@@ -166,6 +173,7 @@ impl FileAction {
             | Self::Publish
             | Self::Sync
             | Self::Remove
+            | Self::KeepBackup
             | Self::MeasureDisk => Code::Io,
             Self::OpenSocket => Code::Network,
             Self::ReadKeys | Self::ReadToken | Self::ReadStatement | Self::KeepKnown => {

@@ -94,6 +94,19 @@ pub(crate) enum Fault {
         /// Change.
         how: &'static str,
     },
+    /// A source that changed after it was copied, so that it stays.
+    #[error("{} was not removed: it changed after it was copied", .0.display())]
+    ChangedSince(PathBuf),
+    /// More deletions than allowed.
+    #[error(
+        "{done} items were deleted, the most that --max-delete allows; {spared} or more stay"
+    )]
+    DeleteLimit {
+        /// Number of deleted items.
+        done: u64,
+        /// Least number of items that stay.
+        spared: u64,
+    },
     /// Bytes without an object.
     #[error("received bytes belong to no object")]
     NoObject,
@@ -149,7 +162,8 @@ impl Coded for Fault {
             Self::LinkedFailed { code, .. } => Code::from_number(*code),
             Self::Differs | Self::ReadBack { .. } => Code::Integrity,
             Self::Unpublished { error, .. } | Self::Unexpected { error, .. } => error.code(),
-            Self::Changed { .. } => Code::Changed,
+            Self::Changed { .. } | Self::ChangedSince(_) => Code::Changed,
+            Self::DeleteLimit { .. } => Code::DeleteLimit,
             Self::SourcesTooLarge | Self::Vector(_) | Self::OneHash => Code::Usage,
             Self::TooManyFailures { .. } => Code::Partial,
             Self::Idle(_) | Self::Silent(..) => Code::TimedOut,

@@ -6,6 +6,7 @@ use lighthaul_files::digest::{self, Digest};
 use lighthaul_files::hash::FileHashes;
 use lighthaul_files::list::{NAMES_MAX, Page};
 use lighthaul_files::manifest::{PATH_MAX, PATH_SHOWN_MAX, PLACES_MAX};
+use lighthaul_files::naming::Naming;
 use lighthaul_files::object::{PIECES_MAX, Piece, Span};
 use lighthaul_files::options::{Options, Planned};
 use lighthaul_io::control::bounded;
@@ -73,6 +74,15 @@ pub enum Message {
     Hashed(FileHashes),
     /// Result, after all entries are in place or have failed.
     Result(CopyResult),
+    /// Numbers of entries that are durably in place (true), or stay different (false), if the
+    /// sender removes its files.
+    Placed(#[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")] Vec<(u64, bool)>),
+    /// Files of the sender that it could not remove.
+    SourceKept(#[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")] Vec<Failure>),
+    /// Entries that were changed, if each is reported.
+    Done(#[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")] Vec<Planned>),
+    /// Items that could not be removed at the target, or the reason why no more are removed.
+    NotRemoved(#[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")] Vec<Failure>),
 }
 
 impl Topic for Message {
@@ -85,9 +95,8 @@ impl Topic for Message {
 pub enum Listing {
     /// Begin of the list.
     Begin {
-        /// True if entries have the names of their sources; false if they are the contents of one
-        /// directory.
-        named: bool,
+        /// Names of the entries.
+        naming: Naming,
     },
     /// Packed entries.
     Entries(Vec<u8>),
@@ -130,6 +139,8 @@ pub enum Listing {
     Wanted(WantedFiles),
     /// Result of comparing a held range.
     Compared(Compared),
+    /// Path of a directory whose contents are left out, since they are on another file system.
+    Mount(#[serde(deserialize_with = "bounded::list::<PATH_SHOWN_MAX, _, _>")] Vec<u8>),
 }
 
 /// Files that the receiver wants of the next entries.
@@ -219,8 +230,20 @@ pub struct Target {
     /// Path that the user gave.
     #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
     pub path: Vec<u8>,
-    /// True for a directory that contains the sources; false for the new name of the only source.
-    pub into: bool,
+    /// Meaning of the path.
+    pub landing: Landing,
+}
+
+/// Meaning of the path of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Landing {
+    /// Directory that contains the sources.
+    Inside,
+    /// Directory that contains the sources, if it exists or if the only source is no file; otherwise
+    /// the new name of the only source.
+    Usual,
+    /// New name of the only source.
+    Exact,
 }
 
 /// Announcement of an object.
@@ -397,7 +420,7 @@ mod tests {
         let many = vec![Vec::new(); PLACES_MAX + 1];
         let target = |path: &[u8]| Target {
             path: path.to_vec(),
-            into: false,
+            landing: Landing::Exact,
         };
         let relay = |paths: Vec<Vec<u8>>| Relay {
             host: String::new(),

@@ -153,6 +153,7 @@ fn bytes(event: &CopyEvent) -> usize {
         | CopyEvent::Warning(_)
         | CopyEvent::Hashed(_)
         | CopyEvent::Planned(_)
+        | CopyEvent::Done(_)
         | CopyEvent::Failed(_) => &[],
     };
     let path = |path: &Vec<u8>| size_of::<Vec<u8>>() + path.len();

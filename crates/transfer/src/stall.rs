@@ -121,11 +121,44 @@ mod tests {
     #[test]
     fn counter_of_the_peer_alone_keeps_a_transfer_for_two_hours_and_a_planned_wait_for_a_day() {
         let lie = |second: u64, _: &Work| second;
-        assert_eq!(end(20, 30, lie).map(|second| second / 3600), Some(2));
+        assert_eq!(end(20, 30, lie), Some(2 * 3600 + 24));
         let waits = |_: u64, work: &Work| {
             work.wait();
             0
         };
-        assert_eq!(end(20, 30, waits).map(|second| second / 3600), Some(24));
+        assert_eq!(end(20, 30, waits), Some(24 * 3600 + 24));
+    }
+
+    #[test]
+    fn work_is_looked_at_once_a_second_and_late_looks_end_a_transfer_too() {
+        let (work, millis) = (Work::default(), Duration::from_millis);
+        let mut stall = Stall::new(Instant::ZERO, 20);
+        stall.check(Instant::ZERO, &work, 5).unwrap();
+        for (at, told) in [
+            (500, 5),
+            (999, 5),
+            (1000, 6),
+            (1001, 6),
+            (1999, 6),
+            (2000, 7),
+        ] {
+            stall
+                .check(Instant::ZERO + millis(at), &work, at / 1000 + 5)
+                .unwrap();
+            assert_eq!(stall.told, told, "{at}");
+        }
+        stall
+            .check(Instant::ZERO + millis(26_000), &work, 7)
+            .unwrap();
+        assert!(
+            stall
+                .check(Instant::ZERO + millis(26_100), &work, 7)
+                .is_ok()
+        );
+        assert!(
+            stall
+                .check(Instant::ZERO + millis(29_000), &work, 7)
+                .is_err()
+        );
     }
 }

@@ -44,6 +44,8 @@ pub enum CopyEvent {
     Hashed(FileHashes),
     /// Action of a dry run.
     Planned(Planned),
+    /// Entry that was changed, if each is reported.
+    Done(Planned),
     /// Paths that the source does not have, and that were removed at the target.
     Removed(
         #[serde(deserialize_with = "bounded::rows::<ITEMS_MAX, PATH_SHOWN_MAX, _>")] Vec<Vec<u8>>,

@@ -15,6 +15,7 @@ use std::time::Duration;
 use lighthaul_files::filter::Rules;
 use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::manifest::{Entry, EntryKind, Linked, pack};
+use lighthaul_files::naming::Naming;
 use lighthaul_files::object::Piece;
 use lighthaul_files::options::Options;
 use lighthaul_files::walk::Walk;
@@ -25,7 +26,9 @@ use lighthaul_session::path::explore;
 use lighthaul_session::protocol;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
-use lighthaul_transfer::message::{Announced, LIST, Listing, Message, Progress, Report, Target};
+use lighthaul_transfer::message::{
+    Announced, LIST, Landing, Listing, Message, Progress, Report, Target,
+};
 use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
@@ -258,14 +261,19 @@ fn hear(
     let before = resident();
     let target = Target {
         path: folder.as_os_str().as_encoded_bytes().to_vec(),
-        into: true,
+        landing: Landing::Inside,
     };
     let target_folder =
         TargetFolder::open(&target, &Arc::new(FileAccess::anywhere()), false).unwrap();
     let [honest, liar] = sessions();
     let liar = std::thread::spawn(move || {
         let list = liar.control.open(LIST)?;
-        say(&list, &Listing::Begin { named: true })?;
+        say(
+            &list,
+            &Listing::Begin {
+                naming: Naming::Several,
+            },
+        )?;
         explore(&liar, &Role::Client(false), true, 1)?;
         liar.say(&Message::Offer(offer()))?;
         lie(&liar, &list)?;

@@ -22,7 +22,7 @@ use lighthaul_io::net::tcp::with_handshake_timeouts;
 use lighthaul_session::protocol::{self, Protocol};
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
-use lighthaul_transfer::message::Target;
+use lighthaul_transfer::message::{Landing, Target};
 use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
@@ -66,7 +66,7 @@ fn receiving() {
     let session = Session::start(tcp, Side::Server, &Identity::generate()).unwrap();
     let target = Target {
         path: b"/no-such-folder/".to_vec(),
-        into: true,
+        landing: Landing::Inside,
     };
     let target_folder =
         TargetFolder::open(&target, &Arc::new(FileAccess::anywhere()), true).unwrap();

@@ -17,6 +17,7 @@ use lighthaul_files::digest::{self, Digest, Digester};
 use lighthaul_files::filter::Rules;
 use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::manifest::{Entry, EntryKind, Linked, pack};
+use lighthaul_files::naming::Naming;
 use lighthaul_files::object::Piece;
 use lighthaul_files::walk::Walk;
 use lighthaul_fs::file_access::FileAccess;
@@ -34,8 +35,8 @@ use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 use lighthaul_session::{message as own, protocol};
 use lighthaul_transfer::message::{
-    Announced, CopyResult, Failure, HeldDigest, LIST, Listing, Message, Report, Target, WantedFile,
-    WantedFiles,
+    Announced, CopyResult, Failure, HeldDigest, LIST, Landing, Listing, Message, Report, Target,
+    WantedFile, WantedFiles,
 };
 use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
@@ -227,7 +228,7 @@ fn file_that_is_listed_twice_is_one_file() {
     lie.objects.pop();
     lie.reports.pop();
     let summary = hear(lie, &folder).unwrap();
-    // the folder is there before the bytes of the file arrive
+    // the directory is there before the bytes of the file arrive
     let failed: Vec<_> = summary.failures.iter().map(|failed| &failed.path).collect();
     assert_eq!((summary.entries, failed), (1, vec![&b"b".to_vec()]));
     assert_eq!(names(&folder), ["a", "b"]);
@@ -303,7 +304,7 @@ fn invalid_results_are_rejected() {
 fn hear(lie: Lie, folder: &Path) -> Result<Summary, Error> {
     let target = Target {
         path: folder.as_os_str().as_encoded_bytes().to_vec(),
-        into: true,
+        landing: Landing::Inside,
     };
     let target_folder = TargetFolder::open(&target, &Arc::new(FileAccess::anywhere()), false)?;
     let [honest, liar] = sessions();
@@ -330,7 +331,9 @@ fn hear(lie: Lie, folder: &Path) -> Result<Summary, Error> {
 fn lie_to(session: &Session, lie: &Lie) -> Result<(), Error> {
     let list = session.control.open(LIST)?;
     for listing in [
-        Listing::Begin { named: true },
+        Listing::Begin {
+            naming: Naming::Several,
+        },
         Listing::Entries(pack(&lie.entries)?),
         Listing::End,
     ] {

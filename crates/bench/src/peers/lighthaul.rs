@@ -36,7 +36,9 @@ impl Peer for Lighthaul {
     }
 
     fn moves(&self, data: Data) -> bool {
-        data != Data::Memory && self.protocol.is_some() == (data == Data::SevenHundredMegabytes)
+        data != Data::Memory
+            && self.protocol.is_some() == (data == Data::SevenHundredMegabytes)
+            && !(self.plain && data.is_long())
     }
 
     fn serve(&self, trial: &Trial<'_>) -> io::Result<Service> {
@@ -83,14 +85,14 @@ impl Peer for Lighthaul {
             .ok_or("the summary has no bytes")?;
         let report = || {
             let start = event(&output.near, "start")?;
+            let resent = number(&summary, "packets_resent")?;
+            let sent_once = number(&summary, "packets")? - resent;
             Some(LighthaulReport {
                 moving_s: number(&summary, "moving_s")?,
                 goodput_bps: number(&summary, "goodput_bps")?,
                 predicted_bps: predict(&start, trial),
-                resent: {
-                    let resent = number(&summary, "packets_resent")?;
-                    resent / (number(&summary, "packets")? - resent).max(1.0)
-                },
+                resent: resent / sent_once.max(1.0),
+                sent_once,
             })
         };
         Ok(Moved {

@@ -104,17 +104,19 @@ fn walked(args: &Cp, sources: &[Place]) -> Result<u64, Error> {
             Place::Ssh { .. } | Place::Daemon { .. } => None,
         })
         .collect();
-    let walk = Walk::new(
-        Arc::new(FileAccess::anywhere()),
-        &paths,
-        options(args)?.rules,
-    )?;
+    let options = options(args)?;
+    let access = Arc::new(options.sources(FileAccess::anywhere()));
+    let walk = Walk::new(access, &paths, options.walk())?;
     let sizes = walk.map(|found| match found {
         Found::Entry(entry, ..) => match entry.kind {
             EntryKind::File(size) => size,
             EntryKind::Folder | EntryKind::FolderEnd | EntryKind::Link(_) => 0,
         },
-        Found::Skipped(_) | Found::Noted(_) | Found::Excluded(..) | Found::Failed(..) => 0,
+        Found::Mount(..)
+        | Found::Skipped(_)
+        | Found::Noted(_)
+        | Found::Excluded(..)
+        | Found::Failed(..) => 0,
     });
     Ok(sizes.fold(0, u64::saturating_add))
 }

@@ -13,7 +13,7 @@ use crate::grammar::copy::Cp;
 /// Copies, shows progress, and returns the exit status.
 pub(crate) fn run(args: &Cp) -> u8 {
     let settings = Settings {
-        progress: args.progress,
+        progress: args.shown_progress(),
         json: args.json,
         stats: args.stats,
         quiet: args.quiet,
@@ -24,6 +24,9 @@ pub(crate) fn run(args: &Cp) -> u8 {
             (None, _) => Proof::Moved,
         },
         explain: matches!(args.choice.dry_run, Some(DryRun::Explain)),
+        verbose: args.verbose,
+        items: args.itemize_changes,
+        sends: args.sends(),
     };
     let mut printer = Printer::new(settings);
     let result = gateway::check(args)
@@ -48,13 +51,18 @@ pub(crate) fn run(args: &Cp) -> u8 {
     }
 }
 
+/// Returns true for codes that say what happened to all that is not in place.
+const fn is_whole(code: u8) -> bool {
+    code == Code::Changed as u8 || code == Code::DeleteLimit as u8
+}
+
 /// Returns 0, or the code that all failures have, or that of a partial copy.
 fn status(summary: &Summary) -> u8 {
     let mut codes = summary.failures.iter().map(|failed| failed.code);
     match codes.next() {
         None => 0,
         Some(code) if summary.entries == 0 && codes.all(|other| other == code) => code,
-        Some(code) if code == Code::Changed as u8 && codes.all(|other| other == code) => code,
+        Some(code) if is_whole(code) && codes.all(|other| other == code) => code,
         Some(_) => Code::Partial as u8,
     }
 }

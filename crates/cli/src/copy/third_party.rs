@@ -38,7 +38,7 @@ pub(crate) fn copy(
         key: *there.session.peer.octets(),
         udp: !args.no_udp,
         paths: sources.iter().map(|place| place.path().to_vec()).collect(),
-        target: to(target),
+        target: to(args, target, sources.len()),
     };
     let here = reach(&args.via.route(), from)?;
     // times of a vector count from this request

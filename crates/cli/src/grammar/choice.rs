@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::grammar::changes::ChangeArgs;
 use crate::grammar::rules::Rules;
 
 /// Options of a copy for what is selected, kept and verified.
@@ -39,6 +40,8 @@ pub(crate) struct FileArgs {
     /// Delete without asking
     #[arg(short, long, help_heading = "Selection", hide_short_help = true)]
     pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) change: ChangeArgs,
     /// Show what would be done (=all, =explain)
     #[arg(short = 'n', long, value_enum, value_name = "DETAIL", num_args = 0..=1,
           require_equals = true, default_missing_value = "brief", help_heading = "Selection")]

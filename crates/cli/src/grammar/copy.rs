@@ -1,10 +1,13 @@
 //! The grammar of `lighthaul cp`.
 
+use std::io::{IsTerminal, stderr};
+
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum, value_parser};
 use lighthaul_base::Rate;
 use lighthaul_booking_client::json::Timestamp;
 use lighthaul_io::crypto::identity::random_octets;
+use lighthaul_remote::place::Place;
 use lighthaul_session::protocol::{AUTO, Protocol};
 use lighthaul_session::secrets::JOINS_MAX;
 
@@ -18,8 +21,9 @@ use crate::grammar::timing::TimingArgs;
 ///
 /// SRC and DST are local paths, `[USER@]HOST:PATH` (lighthaul is started there over ssh) or `lh://HOST[:PORT]/PATH` (a
 /// daemon). Between two remote hosts the data goes from one to the other, not through this host. A source that ends in
-/// a slash stands for the contents of the directory, as `.` and `..` do. A target that ends in a slash is a directory
-/// to copy into; without the slash it is the new name. Directories are always copied with all that they contain.
+/// a slash stands for the contents of the directory. Without the slash, the directory is copied into the target under
+/// its own name, as rsync does. A file is copied into the target if that is a directory or ends in a slash; otherwise
+/// the target is its new name. Directories are always copied with all that they contain.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = COPIES, override_usage = "lighthaul cp [OPTIONS] <SRC>... <DST>")]
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
@@ -128,6 +132,21 @@ pub(crate) struct Cp {
         help_heading = "Output"
     )]
     pub(crate) progress: Progress,
+    /// Show progress, on a terminal or not
+    ///
+    /// As in rsync, but partial files are always kept, also without -P.
+    #[arg(short = 'P', help_heading = "Output", hide_short_help = true)]
+    pub(crate) partial_progress: bool,
+    /// Print the path of each entry that is copied
+    #[arg(short, long, help_heading = "Output", hide_short_help = true)]
+    pub(crate) verbose: bool,
+    /// Print what changes of each entry, in the letters of rsync
+    ///
+    /// A line is as in >f.st......: < sent, > received, c created here, h hard link, . attributes only; f file,
+    /// d directory, L link; then + for new, or c checksum, s size, t time, p permissions, o owner, g group, u access
+    /// time, x attributes. Deletions are *deleting. With -n, what would change.
+    #[arg(short, long, help_heading = "Output", hide_short_help = true)]
+    pub(crate) itemize_changes: bool,
     /// Print packets, retransmissions and CPU time at the end
     #[arg(long, help_heading = "Output", hide_short_help = true)]
     pub(crate) stats: bool,
@@ -137,12 +156,34 @@ pub(crate) struct Cp {
     /// Print errors only
     #[arg(short, long, help_heading = "Output")]
     pub(crate) quiet: bool,
+    /// Treat the target as the new name of the source
+    ///
+    /// Without it, a directory is copied into the target under its own name.
+    #[arg(short = 'T', long, help_heading = "Selection", hide_short_help = true)]
+    pub(crate) no_target_directory: bool,
     /// Accepted for compatibility with cp; directories are always copied whole
     #[arg(short = 'r', long, hide = true, help_heading = "Advanced")]
     pub(crate) recursive: bool,
     /// Start of the vector, if it does not wait for the data.
     #[arg(skip)]
     pub(crate) vector_at: Option<Timestamp>,
+}
+
+impl Cp {
+    /// Returns true if the source is on this host.
+    pub(crate) fn sends(&self) -> bool {
+        let source = self.paths.first().map(|path| Place::parse(path));
+        matches!(source, Some(Ok(Place::Here(_))))
+    }
+
+    /// Returns the progress to show.
+    pub(crate) fn shown_progress(&self) -> Progress {
+        match self.progress {
+            Progress::Auto if self.partial_progress && stderr().is_terminal() => Progress::Bar,
+            Progress::Auto if self.partial_progress => Progress::Plain,
+            Progress::Auto | Progress::Bar | Progress::Plain | Progress::None => self.progress,
+        }
+    }
 }
 
 /// Returns the parser of protocol names, and of the name that leaves the choice to the path.
@@ -160,6 +201,6 @@ pub(crate) enum Digest {
 }
 
 const COPIES: &str = "Examples:
-  lighthaul cp results/ alice@far.example.org:/data/results
+  lighthaul cp results alice@far.example.org:/data
   lighthaul cp lh://far.example.org/results/run1.h5 .
   lighthaul cp --rate 900Mb/s --json results lh://far.example.org/archive/";

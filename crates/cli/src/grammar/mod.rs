@@ -1,11 +1,12 @@
 //! The command line: commands, options and the parsers of their values. It uses nothing of the other modules.
 //!
 //! - [`cli`]: the command and its subcommands; [`help`]: the help that all of them have in common
-//! - [`copy`], and in it [`choice`], [`rules`], [`timing`]: `cp`, what it selects and keeps, its filters, and when it runs
+//! - [`copy`], and in it [`choice`], [`changes`], [`rules`], [`timing`]: `cp`, what it selects and keeps, its filters, and when it runs
 //! - one module for each other command or family of commands
 //! - [`reach`], [`output`]: options that commands share; [`secret`], [`time`]: values
 
 pub(crate) mod booking;
+pub(crate) mod changes;
 pub(crate) mod choice;
 pub(crate) mod cli;
 pub(crate) mod copy;

@@ -36,7 +36,7 @@ const OPTIONS: [Option_; 5] = [
     (
         "filter",
         "RULE",
-        "Add a filter rule of rsync: '- PATTERN', '+ PATTERN', '. FILE'",
+        "Add a filter rule of rsync: - + . and H, S, P, R, as in 'P *.log'",
         |text| FilterOption::Filter(text.into_vec()),
     ),
     (
@@ -61,8 +61,10 @@ impl Args for Rules {
         OPTIONS
             .iter()
             .fold(command, |command, (name, value, help, _)| {
+                let short = (*name == "filter").then_some('f');
                 let arg = Arg::new(*name)
                     .long(*name)
+                    .short(short)
                     .value_name(*value)
                     .help(*help)
                     .help_heading("Selection")

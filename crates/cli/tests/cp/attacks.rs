@@ -100,8 +100,10 @@ fn copies(far: &Far, way: Way, count: usize, rate: u64, seconds: u64) -> Vec<Run
 
 /// Returns the seconds that each took to send its bytes.
 fn times(copies: Vec<Running>) -> Vec<f64> {
+    let limit = Duration::from_secs(60 + 2 * length().0);
     let time = |copy: Running| {
-        let events = copy.finish().assert_succeeded().events();
+        let outcome = copy.finish_within(limit);
+        let events = outcome.assert_succeeded().events();
         let summary = events.iter().find(|event| event["type"] == "summary");
         summary.unwrap()["moving_s"].as_f64().unwrap()
     };

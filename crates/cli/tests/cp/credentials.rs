@@ -2,10 +2,13 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
+
+use lighthaul_testkit::report;
 
 use crate::booking::Booking;
 use crate::far::Far;
-use crate::running::Outcome;
+use crate::running::{Outcome, Running};
 
 /// Daemon with a list of tokens, and a client with a key that is not listed.
 struct Stranger {
@@ -60,10 +63,7 @@ impl Stranger {
     /// A copy of the file to `path` at the daemon, or of that to here.
     fn copy(&self, options: &[&str], path: &str, back: bool) -> Outcome {
         let near = &self.far.near;
-        let mut copy = near.cp(options);
-        let place = format!("lh://127.0.0.1:{}/{path}", self.far.port);
-        copy.args(["--pin", &self.far.pin, "--key"])
-            .arg(near.at("stranger"));
+        let (mut copy, place) = self.called(options, path);
         if back {
             copy.arg(place).arg(near.at("back"));
         } else {
@@ -71,6 +71,140 @@ impl Stranger {
         }
         near.run(copy)
     }
+
+    /// A copy with the stranger's key and without paths, and the place of `path` at the daemon.
+    fn called(&self, options: &[&str], path: &str) -> (Command, String) {
+        let near = &self.far.near;
+        let mut copy = near.cp(options);
+        copy.args(["--pin", &self.far.pin, "--key"])
+            .arg(near.at("stranger"));
+        (copy, format!("lh://127.0.0.1:{}/{path}", self.far.port))
+    }
+
+    /// Begins a copy that takes half a minute, calls `change`, and asserts that the copy ends within five seconds with
+    /// this error.
+    fn assert_ends(&self, options: &[&str], what: &str, change: impl FnOnce(), words: &str) {
+        let file = self.far.near.file("large", 60 << 20);
+        let slowly = ["--json", "--rate", "20Mb/s", "--retries", "0"];
+        let (mut copy, place) = self.called(&[&slowly, options].concat(), "large");
+        copy.arg(file).arg(place);
+        let mut copy = Running::start(copy);
+        copy.prints("\"type\":\"progress\"");
+        change();
+        let outcome = copy.finish().assert_failed(13, words);
+        report(format_args!(
+            "{what}: the copy ended after {:?}",
+            outcome.time
+        ));
+        assert!(outcome.time.as_secs() < 5, "{what}: {outcome:?}");
+        assert!(!self.far.names().contains(&"large".to_owned()), "{what}");
+    }
+}
+
+#[test]
+fn narrowed_token_ends_a_running_session_within_five_seconds() {
+    let narrow: [(&str, &str, fn(&str) -> String); 4] = [
+        ("a removed token", "your token is not known there", |_| {
+            String::new()
+        }),
+        (
+            "a token that may only read",
+            "your key may only read there",
+            |line| format!("{line} ro\n"),
+        ),
+        (
+            "a token with another root",
+            "your root there was changed",
+            |line| format!("{line} root=/nowhere\n"),
+        ),
+        (
+            "a token that has expired",
+            "your rights there have expired",
+            |line| format!("{line} expires=1\n"),
+        ),
+    ];
+    let it = Stranger::at("token-narrowed");
+    let (list, root) = (it.far.near.at("tokens"), it.far.target.clone());
+    for (what, words, narrowed) in narrow {
+        fs::write(&list, "").unwrap();
+        let token = it.far.near.at("token");
+        fs::write(&token, it.token(&["--root", root.to_str().unwrap()])).unwrap();
+        let whole = fs::read_to_string(&list).unwrap();
+        let shown = ["--token-file", token.to_str().unwrap()];
+        let change = || fs::write(&list, narrowed(whole.trim_end())).unwrap();
+        it.assert_ends(&shown, what, change, words);
+    }
+}
+
+#[test]
+fn narrowed_authority_ends_a_running_session_within_five_seconds() {
+    let it = Stranger::at("authority-narrowed");
+    let allowed = it.far.near.allowed();
+    let root = it.far.target.display().to_string();
+    let beneath = format!("root={root}");
+    it.believe("authority", &beneath);
+    let statement = it.statement("authority", "stranger", &[]);
+    let shown = ["--statement", statement.as_str()];
+    let cases: [(&str, &str, &dyn Fn()); 4] = [
+        ("a removed authority", "not an authority there", &|| {
+            fs::write(&allowed, "").unwrap()
+        }),
+        (
+            "another authority instead",
+            "not an authority there",
+            &|| it.believe("other-authority", &beneath),
+        ),
+        (
+            "an authority that may only read",
+            "your key may only read there",
+            &|| it.believe("authority", &format!("{beneath} ro")),
+        ),
+        (
+            "an authority that has expired",
+            "your rights there have expired",
+            &|| it.believe("authority", &format!("{beneath} expires=1")),
+        ),
+    ];
+    for (what, words, change) in cases {
+        it.believe("authority", &beneath);
+        it.assert_ends(&shown, what, change, words);
+    }
+}
+
+/// Rights that end by themselves: no list changes.
+#[test]
+fn expired_credential_ends_a_running_session_within_five_seconds() {
+    let it = Stranger::at("credential-expires");
+    let root = it.far.target.display().to_string();
+    it.believe("authority", &format!("root={root}"));
+    let source = it.far.near.file("large", 60 << 20);
+    let soon = ["--expires", "4s"];
+    let begin = |name: &str, shown: [&str; 2]| {
+        let slowly = ["--json", "--rate", "20Mb/s", "--retries", "0"];
+        let (mut copy, place) = it.called(&[&slowly[..], &shown].concat(), name);
+        copy.arg(&source).arg(place);
+        let mut copy = Running::start(copy);
+        copy.prints("\"type\":\"progress\"");
+        copy
+    };
+    let token = it.far.near.at("token");
+    fs::write(&token, it.token(&[&["--root", &root], &soon[..]].concat())).unwrap();
+    let by_token = begin("token", ["--token-file", token.to_str().unwrap()]);
+    let statement = it.statement("authority", "stranger", &soon);
+    let by_statement = begin("statement", ["--statement", &statement]);
+    for (copy, words) in [
+        (by_token, "your rights there have expired"),
+        (by_statement, "it has expired"),
+    ] {
+        let outcome = copy.finish().assert_failed(13, words);
+        report(format_args!(
+            "{words}: the copy ended after {:?}",
+            outcome.time
+        ));
+        assert!(outcome.time.as_secs() < 4 + 5, "{outcome:?}");
+    }
+    let names = it.far.names();
+    assert!(names.iter().all(|name| name.starts_with('.')), "{names:?}");
 }
 
 #[test]

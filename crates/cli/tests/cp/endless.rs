@@ -34,7 +34,7 @@ use crate::hoarders::{let_in, memory};
 use crate::running::{Ends, becomes_true};
 
 /// Threads that a process has at the moment.
-fn threads(id: u32) -> usize {
+pub(crate) fn threads(id: u32) -> usize {
     fs::read_dir(format!("/proc/{id}/task")).map_or(0, Iterator::count)
 }
 

@@ -1,6 +1,10 @@
 //! Admission of clients, and the errors of those that are refused.
 
-use crate::far::{Far, Near};
+use std::os::unix::fs::PermissionsExt;
+
+use lighthaul_testkit::lacks_root;
+
+use crate::far::{Far, Near, as_user};
 use crate::running::Running;
 use crate::scratch::names;
 
@@ -297,4 +301,33 @@ fn paths_outside_the_root_are_refused() {
     assert!(!far.target.join("link").is_symlink());
     assert_eq!(names(&secret), ["known"]);
     assert!(!back.exists());
+}
+
+/// The key of root's daemon cannot be read by others, and a new key would be mistaken for it.
+#[test]
+fn host_key_without_a_daemon_of_the_user_is_refused_with_the_remedy() {
+    if lacks_root("host_key_without_a_daemon_of_the_user_is_refused_with_the_remedy") {
+        return;
+    }
+    let near = Near::new("host-key-user", None);
+    let config = near.folder("config");
+    std::fs::set_permissions(&config, PermissionsExt::from_mode(0o777)).unwrap();
+    let ask = || near.run(as_user(&near.lighthaul(&["key", "--host"])));
+    let outcome = ask().assert_failed(3, "no daemon of this user has a key yet");
+    assert!(
+        outcome.said("ask root for `lighthaul key --host`, or start `lighthaul serve`"),
+        "{outcome:?}"
+    );
+    assert!(
+        outcome.out.is_empty() && names(&config).is_empty(),
+        "{outcome:?}"
+    );
+    // after a first start of `serve` by this user, it is the key of that daemon
+    let path = config.join("lighthaul/host_key");
+    let mut serve = near.lighthaul(&["serve", "--root", "/", "--listen", "127.0.0.1:0"]);
+    serve.arg("--allowed").arg(near.allowed());
+    let mut daemon = Running::start(as_user(&serve));
+    let line = daemon.says("this host's key is ");
+    let key = ask().assert_succeeded().out.concat();
+    assert!(line.contains(&key) && path.exists(), "{line}: {key}");
 }

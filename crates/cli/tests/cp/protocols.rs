@@ -12,7 +12,7 @@ use lighthaul_session::protocol;
 use lighthaul_session::secrets::Join;
 use lighthaul_session::session::Session;
 use lighthaul_testkit::Turn;
-use lighthaul_transfer::message::{self, Target, Way};
+use lighthaul_transfer::message::{self, Landing, Target, Way};
 
 use crate::far::Far;
 use crate::running::Running;
@@ -147,7 +147,7 @@ fn daemon_without_the_protocol_lists_its_own() {
     let session = meet(&far);
     let target = Target {
         path: far.target.as_os_str().as_encoded_bytes().to_vec(),
-        into: true,
+        landing: Landing::Inside,
     };
     let request = message::Request {
         way: Way::Receive(target),

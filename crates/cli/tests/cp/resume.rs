@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::far::Far;
 use crate::running::{Outcome, Running};
 use crate::scratch::{dress, look, names, tree};
+use crate::third::Pair;
 
 /// Bytes of a file that takes some objects of 4 MiB, and about ten seconds.
 const LEN: u64 = 40 << 20;
@@ -152,6 +153,64 @@ fn summary_counts_all_attempts() {
     // the first attempt published the directory and its first file
     assert_eq!(summary["unchanged"], 0, "{summary}");
     assert!(look(&inside.join("x")) == look(&folder.join("x")));
+}
+
+/// Asserts that a summary counts a file of [`LEN`] bytes, and the time that both attempts took.
+fn assert_whole(summary: &Value) {
+    let number = |name: &str| summary[name].as_f64().unwrap();
+    assert!(number("bytes_moved") > 0.95 * LEN as f64, "{summary}");
+    let at_least = number("bytes_moved") * 8.0 / 40e6;
+    assert!(number("elapsed_s") > at_least, "{summary}");
+    assert!(number("moving_s") > at_least, "{summary}");
+    assert!(number("goodput_bps") <= 40e6, "{summary}");
+    assert_eq!(summary["unchanged"], 0, "{summary}");
+}
+
+#[test]
+fn summary_of_a_pull_and_of_a_third_party_copy_counts_all_attempts() {
+    let mut pair = Pair::start("resume-whole", &[], &[]);
+    let file = pair.a.near.file("x", LEN);
+    fs::rename(file, pair.a.target.join("x")).unwrap();
+    let here = pair.a.near.folder("here");
+    let mut pull = pair.a.near.cp(&SLOWLY);
+    pull.args(["--pin", &pair.a.pin, "--key"])
+        .arg(pair.a.near.key())
+        .args([&pair.a.place("x"), here.join("x").to_str().unwrap()]);
+    let third = pair.copy(&[&SLOWLY[..], &["--retries", "9"]].concat(), "x", "x");
+    let folder = pair.b.target.clone();
+    for (copy, folder) in [(pull, &here), (third, &folder)] {
+        let copy = Running::start(copy);
+        crate::running::becomes_true("two objects are proved", || records(folder) >= 2);
+        pair.a.restart();
+        let outcome = copy.finish().assert_succeeded();
+        assert!(outcome.said("retrying in 1 s"), "{outcome:?}");
+        assert_whole(&summary(&outcome));
+        assert!(look(&folder.join("x")) == look(&pair.a.target.join("x")));
+    }
+}
+
+#[test]
+fn sentence_of_a_reconnected_copy_counts_all_attempts() {
+    let mut far = Far::start("resume-sentence", &[]);
+    let file = far.near.file("x", LEN);
+    let mut copy = far
+        .near
+        .cp(&["--rate", "40Mb/s", "--pin", &far.pin, "--key"]);
+    copy.arg(far.near.key()).arg(&file).arg(far.place("x"));
+    let inside = far.target.clone();
+    let copy = Running::start(copy);
+    crate::running::becomes_true("two objects are proved", || records(&inside) >= 2);
+    far.restart();
+    let outcome = copy.finish().assert_succeeded();
+    let line = outcome
+        .err
+        .iter()
+        .chain(&outcome.out)
+        .find_map(|line| line.split_once(" in 1 entry, "));
+    let (_, rest) = line.unwrap_or_else(|| panic!("no summary: {outcome:?}"));
+    let seconds: f64 = rest.split(' ').next().unwrap().parse().unwrap();
+    assert!(seconds > LEN as f64 * 0.95 * 8.0 / 40e6, "{outcome:?}");
+    assert!(rest.ends_with(", verified"), "{outcome:?}");
 }
 
 #[test]

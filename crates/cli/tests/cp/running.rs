@@ -84,10 +84,15 @@ impl Running {
     }
 
     /// Waits until it has ended, a minute at most.
-    pub(crate) fn finish(mut self) -> Outcome {
+    pub(crate) fn finish(self) -> Outcome {
+        self.finish_within(PATIENCE)
+    }
+
+    /// Waits until it has ended, at most this long.
+    pub(crate) fn finish_within(mut self, limit: Duration) -> Outcome {
         let clock = Clock::start();
-        self.out.wait_for_end();
-        self.err.wait_for_end();
+        self.out.wait_for_end(limit);
+        self.err.wait_for_end(limit);
         let code = self.child.wait().unwrap().code();
         let (out, err) = (
             std::mem::take(&mut self.out.said),
@@ -194,13 +199,10 @@ impl Voice {
         }
     }
 
-    fn wait_for_end(&mut self) {
+    fn wait_for_end(&mut self, limit: Duration) {
         let clock = Clock::start();
         loop {
-            match self
-                .lines
-                .recv_timeout(clock.until(Instant::ZERO + PATIENCE))
-            {
+            match self.lines.recv_timeout(clock.until(Instant::ZERO + limit)) {
                 Ok(line) => self.said.push(line),
                 Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {

@@ -15,7 +15,7 @@ use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::protocol;
 use lighthaul_session::session::Session;
-use lighthaul_transfer::message::{self, Target, Way};
+use lighthaul_transfer::message::{self, Landing, Target, Way};
 use lighthaul_transfer::relay::{self, Relay, Request};
 use serde_json::json;
 
@@ -28,14 +28,14 @@ use crate::ssh;
 use crate::stage::Stage;
 
 /// The sending daemon, with the client that requests the copy, and the receiving daemon.
-struct Pair {
-    a: Far,
-    b: Far,
+pub(crate) struct Pair {
+    pub(crate) a: Far,
+    pub(crate) b: Far,
 }
 
 impl Pair {
     /// Daemons with these options, which both allow the client of the first.
-    fn start(name: &str, a: &[&str], b: &[&str]) -> Self {
+    pub(crate) fn start(name: &str, a: &[&str], b: &[&str]) -> Self {
         let a = Far::start(&format!("{name}-a"), a);
         let b = Far::start(&format!("{name}-b"), b);
         let pair = Self { a, b };
@@ -44,7 +44,7 @@ impl Pair {
     }
 
     /// Allows the client at `far`, with options of `allow`.
-    fn allow(&self, far: &Far, options: &[&str]) {
+    pub(crate) fn allow(&self, far: &Far, options: &[&str]) {
         let near = &self.a.near;
         let mut allow = near.lighthaul(&["allow", &self.key(), "third", "--allowed"]);
         near.run({
@@ -61,7 +61,7 @@ impl Pair {
         near.run(key).assert_succeeded().out.concat()
     }
 
-    fn copy(&self, options: &[&str], from: &str, to: &str) -> Command {
+    pub(crate) fn copy(&self, options: &[&str], from: &str, to: &str) -> Command {
         let mut copy = self.a.near.cp(options);
         let retries = if options.contains(&"--retries") {
             &[][..]
@@ -69,6 +69,7 @@ impl Pair {
             &["--retries", "0"]
         };
         copy.args(retries)
+            .args((!to.ends_with('/')).then_some("-T"))
             .arg("--key")
             .arg(self.a.near.key())
             .args([self.a.place(from), self.b.place(to)]);
@@ -91,7 +92,7 @@ fn fill(folder: &Path) {
     dress(&folder.join("small"), 0o604, 1_100_000_000);
 }
 
-fn port(far: &Far) -> String {
+pub(crate) fn port(far: &Far) -> String {
     format!("127.0.0.1:{}: ", far.port)
 }
 
@@ -122,6 +123,30 @@ fn tree_is_copied_from_one_daemon_to_another() {
     let outcome = pair.run(&[], "tree/", "copy").assert_succeeded();
     assert!(outcome.said("up to date"), "{outcome:?}");
     assert_eq!(pair.b.names(), ["copy"]);
+}
+
+#[test]
+fn third_party_copy_itemizes_removes_sources_and_expands_patterns() {
+    let pair = Pair::start("third-items", &[], &[]);
+    fill(&pair.a.target.join("tree"));
+    let before = tree(&pair.a.target.join("tree"));
+    let options = ["-i", "--remove-source-files"];
+    let outcome = pair.run(&options, "tree", "copy").assert_succeeded();
+    assert!(
+        outcome.out.contains(&"cd+++++++++ copy/".to_owned()),
+        "{outcome:?}"
+    );
+    assert!(tree(&pair.b.target.join("copy")) == before);
+    let left = tree(&pair.a.target.join("tree")).into_keys();
+    let left: Vec<_> = left
+        .map(|path| pair.a.target.join("tree").join(path))
+        .collect();
+    assert!(left.iter().all(|path| path.is_dir()), "{left:?}");
+    for name in ["a.h5", "b.h5"] {
+        fs::write(pair.a.target.join(name), name).unwrap();
+    }
+    pair.run(&[], "*.h5", "some/").assert_succeeded();
+    assert_eq!(names(&pair.b.target.join("some")), ["a.h5", "b.h5"]);
 }
 
 #[test]
@@ -344,7 +369,7 @@ fn third_party_copy_works_over_ssh() {
     let copy = |paths: [&str; 2]| {
         let mut copy = near.cp(&["-e"]);
         copy.arg(near.at("ssh"))
-            .args(["--remote", PROGRAM, "--key"])
+            .args(["-T", "--remote", PROGRAM, "--key"])
             .arg(far.near.key())
             .args(paths);
         near.run(copy).assert_succeeded()
@@ -358,12 +383,12 @@ fn third_party_copy_works_over_ssh() {
 }
 
 /// Returns the first message of a client for `request`.
-fn hello(request: &Request) -> Message {
+pub(crate) fn hello(request: &Request) -> Message {
     Message::Hello(Hello::about::<relay::Message>(request))
 }
 
 /// The request to expect the holder of a key.
-fn expect(key: [u8; 32], target: Target) -> Request {
+pub(crate) fn expect(key: [u8; 32], target: Target) -> Request {
     Request::Expect {
         key,
         target,
@@ -372,7 +397,7 @@ fn expect(key: [u8; 32], target: Target) -> Request {
 }
 
 /// Returns the first message of a client that wants to copy.
-fn copying(way: Way) -> Message {
+pub(crate) fn copying(way: Way) -> Message {
     let request = message::Request {
         way,
         options: Options::default(),
@@ -381,18 +406,18 @@ fn copying(way: Way) -> Message {
 }
 
 /// Asserts that a daemon accepted the request.
-fn assert_agreed(said: &Result<Message, Error>) {
+pub(crate) fn assert_agreed(said: &Result<Message, Error>) {
     let protocols = protocol::names();
     assert_eq!(said, &Ok(Message::Welcome { protocols }));
 }
 
 /// Returns a client of `far`.
-fn caller(far: &Far) -> Identity {
+pub(crate) fn caller(far: &Far) -> Identity {
     Identity::load_or_generate(&far.near.key()).unwrap()
 }
 
 /// A session at `far` for the client that it allows.
-fn meet(far: &Far) -> Session {
+pub(crate) fn meet(far: &Far) -> Session {
     call("127.0.0.1", far.port, &caller(far)).unwrap()
 }
 
@@ -416,7 +441,7 @@ fn relay_reveals_nothing_about_the_network_of_the_daemon() {
             paths: vec![path.to_str().unwrap().into()],
             target: Target {
                 path: b"/x".to_vec(),
-                into: false,
+                landing: Landing::Exact,
             },
         };
         let options = Options::default();
@@ -454,7 +479,7 @@ fn invitation_is_valid_once_and_for_one_request() {
     let far = Far::start("third-expected", &[]);
     let place = |name: &str| Target {
         path: far.target.join(name).to_str().unwrap().into(),
-        into: false,
+        landing: Landing::Exact,
     };
     let caller = Identity::generate();
     let key = *tls::fingerprint(&caller).unwrap().octets();

@@ -97,7 +97,7 @@ fn copies_through_gateways_work_in_both_directions() {
     .into_iter()
     .enumerate()
     {
-        let options = [options, &["--json"]].concat();
+        let options = [options, &["--json", "-T"]].concat();
         let [tree_name, file_name] = ["tree", "file"].map(|name| format!("{name}{nth}"));
         let [tree_there, file_there] =
             [&tree_name, &file_name].map(|name| format!("lh://b:4811/{name}"));
@@ -221,13 +221,18 @@ fn other_commands_work_through_gateways() {
 
     let lines = site.pair.scratch.at("lines");
     fs::write(&lines, "one\ntwo\n").unwrap();
-    fs::write(site.there.join("heard"), "").unwrap();
-    let streamed = site
-        .run(&["stream", lines.to_str().unwrap(), "lh://b:4811/heard"])
-        .assert_succeeded();
-    assert!(streamed.time.as_secs_f64() < 1.4, "{streamed:?}");
-    let heard = fs::read_to_string(site.there.join("heard")).unwrap();
-    assert_eq!(heard, "one\ntwo\n");
+    let times = [(); 3].map(|()| {
+        fs::write(site.there.join("heard"), "").unwrap();
+        let streamed = site
+            .run(&["stream", lines.to_str().unwrap(), "lh://b:4811/heard"])
+            .assert_succeeded();
+        let heard = fs::read_to_string(site.there.join("heard")).unwrap();
+        assert_eq!(heard, "one\ntwo\n");
+        streamed.time
+    });
+    // a wait for datagrams would occur each time, a busy machine only sometimes
+    let soonest = times.into_iter().min().unwrap();
+    assert!(soonest.as_secs_f64() < 1.4, "{times:?}");
 }
 
 #[test]

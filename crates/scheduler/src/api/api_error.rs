@@ -130,8 +130,17 @@ impl ApiError {
 
     /// Response for which there is no memory.
     pub(crate) fn overloaded() -> Self {
-        let detail =
-            "the memory for responses is full: try again in a few seconds, or request less at once";
+        Self::crowded(
+            "the memory for responses is full: try again in a few seconds, or request less at once",
+        )
+    }
+
+    /// Request body for which there is no memory.
+    pub(crate) fn no_room_for_body() -> Self {
+        Self::crowded("the memory for requests is full: try again in a few seconds")
+    }
+
+    fn crowded(detail: &str) -> Self {
         let status = StatusCode::SERVICE_UNAVAILABLE;
         let refused = Self::new(status, "crowded", "Overloaded", detail.to_owned());
         Self {

@@ -20,6 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinError, spawn_blocking};
 
 use super::peer::Peer;
+use super::request_memory::RequestSlot;
 use crate::connections::site;
 
 /// Semaphores of all clients.
@@ -48,6 +49,8 @@ struct Inner {
 struct Held {
     site: Option<OwnedSemaphorePermit>,
     name: Option<OwnedSemaphorePermit>,
+    /// Memory of the body, until the identity counts.
+    body: Option<RequestSlot>,
 }
 
 tokio::task_local! {
@@ -110,6 +113,7 @@ impl Permits {
     /// Waits for the permit of an identity. The permit of the address is free meanwhile, so that other
     /// clients there do not wait for this identity.
     async fn identify(&self, name: &str) {
+        self.held().body = None;
         let group = Group::Name(name.to_owned());
         let permit = self.0.limits.of(group.clone()).try_acquire_owned();
         if let Ok(permit) = permit {
@@ -153,6 +157,14 @@ pub(crate) async fn enter() {
 pub(crate) async fn identify(name: &str) {
     if let Ok(permits) = PERMITS.try_with(Permits::clone) {
         permits.identify(name).await;
+    }
+}
+
+/// Holds the memory of the current request's body until the client is authenticated or the request
+/// ends.
+pub(crate) fn hold_body(slot: RequestSlot) {
+    if let Ok(permits) = PERMITS.try_with(Permits::clone) {
+        permits.held().body = Some(slot);
     }
 }
 

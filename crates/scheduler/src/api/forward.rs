@@ -1,20 +1,23 @@
 //! Forwarding of changes to the instance that writes.
 
+use std::pin::pin;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, Method, Request as Asked};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
+use futures_util::future::{Either, select};
 use lighthaul_booking_client::https::{HttpsClient, ServerTrust};
 use tokio::time::timeout;
 
 use super::api_error::{ApiError, OtherWriter};
-use super::concurrency::on_thread;
+use super::concurrency::{hold_body, on_thread};
 use super::peer::Peer;
+use super::request_memory::{RequestMemory, RequestSlot};
 
 /// HTTP client for other instances; `None` if there is only one instance.
 pub(crate) type Forwarder = Option<HttpsClient>;
@@ -27,7 +30,7 @@ pub(crate) fn forwarder(known: ServerTrust) -> Result<Forwarder, rustls::Error> 
 /// Answers a request, or forwards it to the writer. A forwarded request is not forwarded again, so
 /// that two instances that take each other for the writer do not loop.
 pub(crate) async fn answer(
-    State(forwarder): State<Forwarder>,
+    State((forwarder, memory)): State<(Forwarder, RequestMemory)>,
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
@@ -36,10 +39,15 @@ pub(crate) async fn answer(
     }
     let once = request.headers().contains_key(FORWARDED);
     let (parts, body) = request.into_parts();
-    let time_limit = parts.extensions.get::<Peer>();
-    let time_limit = time_limit.map_or(TIMEOUT, |Peer(_, line)| line.limits().time_limit);
-    let body = timeout(time_limit, read(body)).await;
+    let peer = parts.extensions.get::<Peer>();
+    let time_limit = peer.map_or(TIMEOUT, |Peer(_, line)| line.limits().time_limit);
+    let length = body.size_hint().upper().unwrap_or(u64::MAX);
+    let slot = memory
+        .take(peer, length.min(BODY_MAX as u64))
+        .map_err(|_| ApiError::no_room_for_body())?;
+    let body = timeout(time_limit, read_within(&slot, body)).await;
     let body = body.map_err(|_| ApiError::timed_out())??;
+    hold_body(slot);
     let Some(caller) = forwarder.filter(|_| !once) else {
         let request = Request::from_parts(parts, Body::from(body));
         return Ok(next.run(request).await);
@@ -72,14 +80,26 @@ pub(crate) async fn answer(
     asked.unwrap_or_else(|_| Err(ApiError::fault()))
 }
 
+/// Reads a body of limited length, unless its memory is taken for another.
+async fn read_within(slot: &RequestSlot, body: Body) -> Result<Bytes, ApiError> {
+    match select(pin!(slot.ended()), pin!(read(slot, body))).await {
+        Either::Left(((), _)) => Err(ApiError::no_room_for_body()),
+        Either::Right((body, _)) => {
+            slot.complete();
+            body
+        }
+    }
+}
+
 /// Reads a body of limited length. Reads some more of a longer one, so that the client receives the
 /// response.
-async fn read(body: Body) -> Result<Bytes, ApiError> {
+async fn read(slot: &RequestSlot, body: Body) -> Result<Bytes, ApiError> {
     let mut parts = body.into_data_stream();
     let (mut kept, mut length) = (Vec::new(), 0);
     while let Some(part) = parts.next().await {
         let part = part.map_err(|why| ApiError::unreadable(&why))?;
         length += part.len();
+        slot.progress();
         if length <= BODY_MAX {
             kept.extend_from_slice(&part);
         } else if length > READ_MAX {

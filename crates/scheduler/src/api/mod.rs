@@ -3,8 +3,8 @@
 //! - [`router`]: all routes and their description; `state`: state that they share
 //! - `extract`: extractors of requests; `authenticated`, `peer`: authentication and origin; `api_error`: errors as HTTP responses
 //! - `reservations`, `links`, `outages`, `events`: resources; `health`: status and metrics
-//! - `response_memory`, `concurrency`, `listener_slots`: limits of memory, concurrent requests and event streams;
-//!   `metrics`: counters
+//! - `request_memory`, `response_memory`, `concurrency`, `listener_slots`: limits of memory, concurrent requests and
+//!   event streams; `metrics`: counters
 //! - `forward`: forwards changes to the instance that writes
 
 mod api_error;
@@ -19,6 +19,7 @@ mod listener_slots;
 mod metrics;
 mod outages;
 mod peer;
+mod request_memory;
 mod reservations;
 mod response_memory;
 pub mod router;

@@ -22,6 +22,7 @@ use super::api_error::ApiError;
 use super::concurrency;
 use super::forward::{self, BODY_MAX, Forwarder};
 use super::peer::Peer;
+use super::request_memory::{BODIES_MAX, RequestMemory};
 use super::response_memory::{self, ResponseMemory};
 use super::state::ApiState;
 use super::{events, health, links, outages, reservations};
@@ -38,7 +39,10 @@ pub(crate) fn router(state: ApiState, forwarder: Forwarder, limits: &Limits) -> 
         .fallback(|| async { ApiError::unknown_path() })
         .method_not_allowed_fallback(|| async { ApiError::no_method() })
         .layer(DefaultBodyLimit::max(BODY_MAX))
-        .layer(from_fn_with_state(forwarder, forward::answer))
+        .layer(from_fn_with_state(
+            (forwarder, RequestMemory::new(BODIES_MAX)),
+            forward::answer,
+        ))
         .layer(from_fn_with_state(
             ResponseMemory::new(limits.answers_bytes),
             response_memory::bound,

@@ -1,10 +1,14 @@
 //! Requests of unauthenticated clients, and the memory that they use.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::thread;
 use std::time::Duration;
 
-use crate::test_server::TestServer;
+use lighthaul_base::Instant;
+use lighthaul_io::host::clock::Clock;
+
+use crate::test_server::{TestServer, bytes, connect_from};
 
 /// Returns the number of series that Prometheus reads.
 fn series(test_server: &TestServer) -> usize {
@@ -50,3 +54,48 @@ fn is_whole(answer: &[u8]) -> bool {
     let length = length.and_then(|rest| rest.lines().next()?.trim().parse().ok());
     body.len() >= length.unwrap_or(0_usize)
 }
+
+/// Sends most of a long body from one of several addresses, and waits.
+fn part_of_a_body(test_server: &TestServer, host: u8) -> TcpStream {
+    let mut tcp = connect_from(host, test_server.address, None);
+    let head = format!("POST /v1/quotes HTTP/1.1\r\nHost: x\r\nContent-Length: {BODY}\r\n\r\n");
+    tcp.write_all(head.as_bytes()).unwrap();
+    tcp.write_all(&[b'x'; BODY - 4096]).unwrap();
+    tcp.set_nonblocking(true).unwrap();
+    tcp
+}
+
+#[test]
+fn bodies_of_unauthenticated_clients_take_bounded_memory_and_delay_no_other() {
+    let test_server = TestServer::new();
+    let hosts = 2..=21_u8;
+    let parts = hosts.flat_map(|host| [host; 16]);
+    let mut parts: Vec<TcpStream> = parts
+        .map(|host| part_of_a_body(&test_server, host))
+        .collect();
+    thread::sleep(Duration::from_secs(1));
+    let clock = Clock::start();
+    test_server
+        .client("ada")
+        .reserve(&bytes(1_000_000))
+        .unwrap();
+    let took = clock.now().since(Instant::ZERO);
+    let waits = |tcp: &mut TcpStream| {
+        let read = tcp.read(&mut [0; 4096]).map_err(|why| why.kind());
+        read == Err(ErrorKind::WouldBlock)
+    };
+    let held = parts
+        .iter_mut()
+        .filter_map(|tcp| waits(tcp).then_some(()))
+        .count();
+    println!(
+        "{held} of {} bodies are held; a booking took {took:?}",
+        parts.len()
+    );
+    // 8 MiB in bodies of 64 KiB each
+    assert!((100..=128).contains(&held), "{held} bodies are held");
+    assert!(took < Duration::from_secs(1), "{took:?}");
+}
+
+/// Length of a body, the longest that is accepted.
+const BODY: usize = 64 << 10;

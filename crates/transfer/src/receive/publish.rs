@@ -53,7 +53,7 @@ pub(crate) struct Publisher<'a> {
     temp_place: TempPlace,
     /// Lock on the root, which is released before the root gets its metadata.
     lock: Option<WriterLock>,
-    /// Number and entry of the target folder, if it gets metadata of a source folder.
+    /// Number and entry of the target directory, if it gets metadata of a source directory.
     top: Option<(u64, Entry)>,
     digests: ObjectDigests,
     /// Ranges from an earlier run that equal the source.
@@ -140,7 +140,7 @@ impl<'a> Publisher<'a> {
         if self.checks.sync {
             self.sync(&Unsynced::FileSystem)?;
         }
-        Ok(())
+        self.table.placed.sync(|| Ok(()))
     }
 
     /// Adds the content of a job.
@@ -191,6 +191,10 @@ impl<'a> Publisher<'a> {
         }
         self.link();
         self.leave();
+        if self.table.placed.is_full() {
+            let sync = || self.sync(&Unsynced::FileSystem);
+            self.table.placed.sync(sync)?;
+        }
         Ok(())
     }
 
@@ -413,6 +417,9 @@ impl<'a> Publisher<'a> {
     }
 
     fn rename(&mut self, file: &PendingFile) -> io::Result<()> {
+        if let Some(backups) = self.table.backups.get().filter(|_| !file.is_in_place()) {
+            backups.keep(&mut self.root, file.entry.path())?;
+        }
         self.root.rename(&file.temporary, file.entry.path())?;
         let mut fill = file.fill();
         fill.lock = None;
@@ -438,7 +445,11 @@ impl<'a> Publisher<'a> {
             code,
         })?;
         let first = Path::new(OsStr::from_bytes(&first));
-        let linked = link(&mut self.root, first, path, &name.temporary);
+        let kept = match self.table.backups.get() {
+            Some(backups) => backups.keep(&mut self.root, path),
+            None => Ok(()),
+        };
+        let linked = kept.and_then(|()| link(&mut self.root, first, path, &name.temporary));
         linked.map_err(|error| {
             self.fault(FileAction::HardLink(self.target.join(first)), path, &error)
         })

@@ -8,7 +8,7 @@
 //! ```
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
@@ -18,6 +18,7 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_files::list::ListSender;
 use lighthaul_files::object::Layout;
+use lighthaul_files::options::Planned;
 use lighthaul_files::temp_names::Writer;
 use lighthaul_files::writer_lock::WriterLock;
 use lighthaul_io::control::{Frame, Stream};
@@ -102,7 +103,11 @@ pub fn receive(
         begun: session.clock.now(),
         protocol: Protocol::default(),
         failures: Failures::default(),
+        done: VecDeque::new(),
     };
+    if settings.options.remove_source && !dry {
+        table.placed.start();
+    }
     let result = thread::scope(|scope| {
         let (opened, open_targets) = sync_channel(1);
         if let Some(list) = &list {
@@ -156,10 +161,12 @@ pub(super) struct Receiving<'a, 'w> {
     /// Files whose hashes are wanted.
     pub(super) unhashed: Cell<Option<Receiver<PathBuf>>>,
     metadata: &'a MetadataWriter<'a>,
-    watcher: Watcher<'w>,
+    pub(super) watcher: Watcher<'w>,
     begun: Instant,
     protocol: Protocol,
-    failures: Failures,
+    pub(super) failures: Failures,
+    /// Changed entries that were not reported to the sender.
+    pub(super) done: VecDeque<Planned>,
 }
 
 /// Queues for objects and reports.
@@ -382,12 +389,16 @@ impl<'a> Receiving<'a, '_> {
                 }
             }
             Message::Warning { text } => self.transfer.monitor.show(CopyEvent::Warning(text)),
+            Message::SourceKept(failures) => self.take_source_kept(failures),
             Message::Sent => return Ok(false),
             Message::Offer(_)
             | Message::Chosen { .. }
             | Message::Progress(_)
             | Message::Settled { .. }
             | Message::Hashed(_)
+            | Message::Placed(_)
+            | Message::Done(_)
+            | Message::NotRemoved(_)
             | Message::Result(_) => {
                 return Err(PeerFault::Unexpected("the next message of a copy").into());
             }
@@ -451,6 +462,7 @@ impl<'a> Receiving<'a, '_> {
         for message in Message::settled(settled, failures) {
             self.transfer.session.say(&message)?;
         }
+        self.report_entries()?;
         let counts = self.transfer.table.counts();
         let published = counts.entries - counts.unchanged;
         self.transfer.monitor.published.store(published, Relaxed);
@@ -487,11 +499,12 @@ impl<'a> Receiving<'a, '_> {
     }
 
     /// Waits until the sender closes, while it works on the reports.
-    fn await_end(&self) {
+    fn await_end(&mut self) {
         let (session, work) = (self.transfer.session, &self.transfer.threads.work);
         let mut stall = Stall::new(session.clock.now(), self.transfer.options().stall);
         loop {
             match session.hear_for::<Message>(TICK) {
+                Ok(Message::SourceKept(failures)) => self.take_source_kept(failures),
                 Ok(_) => {}
                 Err(error) if error.code() == Code::TimedOut => {
                     if session.clock.now().since(session.heard_at()) >= CLOSE_TIMEOUT {
@@ -510,6 +523,7 @@ impl<'a> Receiving<'a, '_> {
     fn conclude(&mut self) -> Result<Summary, Error> {
         self.show();
         self.send_progress()?;
+        self.finish_entries()?;
         let counts = self.transfer.table.counts();
         // published files stay even if the sender has left
         self.transfer.session.say(&Message::Result(counts)).ok();

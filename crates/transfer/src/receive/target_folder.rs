@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lighthaul_files::manifest::{Entry, EntryKind};
+use lighthaul_files::naming::Naming;
 use lighthaul_fs::disk::Root;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_fs::meta::Meta;
@@ -14,7 +15,7 @@ use lighthaul_session::error::{Error, FileAction};
 use rustix::fs::FileType;
 
 use crate::error::Fault;
-use crate::message::Target;
+use crate::message::{Landing, Target};
 
 /// Target directory of a copy, and the names of entries in it.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub struct TargetFolder {
     contents: PathBuf,
     /// Directory that was created for the copy.
     made: Option<Made>,
+    /// True if the path is the new name of a file, and a directory for other sources.
+    is_usual: bool,
     /// True if the directory was created for an earlier copy that did not finish.
     is_unfinished: bool,
 }
@@ -55,7 +58,12 @@ impl TargetFolder {
     /// Opens the target below `access`. Creates nothing if `dry` is true.
     pub fn open(target: &Target, access: &Arc<FileAccess>, dry: bool) -> Result<Self, Error> {
         let path = PathBuf::from(OsStr::from_bytes(&target.path));
-        let made = if target.into {
+        let into = match target.landing {
+            Landing::Inside => true,
+            Landing::Usual => access.folder(&path).is_ok(),
+            Landing::Exact => false,
+        };
+        let made = if into {
             make_folder(access, &path, dry)?
         } else {
             None
@@ -69,10 +77,11 @@ impl TargetFolder {
                 name: name.map(|name| name.as_bytes().to_vec()),
                 contents: path.clone(),
                 made,
+                is_usual: target.landing == Landing::Usual,
                 is_unfinished: false,
             })
         };
-        if target.into {
+        if into {
             return target_folder(path.clone(), None);
         }
         let Some(name) = path.file_name() else {
@@ -85,10 +94,14 @@ impl TargetFolder {
         target_folder(folder, Some(name))
     }
 
-    /// Prepares the target for entries that are `named` after their source, or else for the
-    /// contents of a directory. Returns the root of the entries.
-    pub(crate) fn prepare(mut self, named: bool) -> Result<(Self, Root), Error> {
-        if !named {
+    /// Prepares the target for entries with these names. Returns the root of the entries.
+    pub(crate) fn prepare(mut self, naming: Naming) -> Result<(Self, Root), Error> {
+        let is_folder = match naming {
+            Naming::Contents => true,
+            Naming::Folder | Naming::Several => self.is_usual,
+            Naming::File => false,
+        };
+        if is_folder {
             let made = make_folder(&self.access, &self.contents, self.dry)?;
             self.made = self.made.or(made);
             self.root = open_root(&self.access, &self.contents, self.dry)?;
@@ -98,6 +111,11 @@ impl TargetFolder {
         let root = self.root.another();
         let root = root.map_err(|e| Error::file(FileAction::Open, &self.folder, &e))?;
         Ok((self, root))
+    }
+
+    /// Returns the part of the file system with the target.
+    pub(crate) const fn access(&self) -> &Arc<FileAccess> {
+        &self.access
     }
 
     /// Keeps the directory that was created for the copy.

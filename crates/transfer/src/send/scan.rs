@@ -9,6 +9,7 @@ use lighthaul_base::Instant;
 use lighthaul_files::digest::{self, Digest, Digester};
 use lighthaul_files::list::ListReceiver;
 use lighthaul_files::manifest::{Entry, EntryKind, PAGE, pack};
+use lighthaul_files::naming::Naming;
 use lighthaul_files::options::{Action, Detail, Planned};
 use lighthaul_files::walk::Found;
 use lighthaul_fs::meta::Meta;
@@ -19,6 +20,7 @@ use lighthaul_session::topic::decode;
 
 use super::holes;
 use super::queue::Item;
+use super::removals::Removable;
 use super::transfer::Transfer;
 use crate::error::Fault;
 use crate::message::Listing;
@@ -53,10 +55,10 @@ impl Scan<'_> {
     /// Sends the list of all items in `found`.
     pub(crate) fn send_list(
         &self,
-        named: bool,
+        naming: Naming,
         found: Box<dyn Iterator<Item = Found> + Send>,
     ) -> Result<(), Error> {
-        self.say(&Listing::Begin { named })?;
+        self.say(&Listing::Begin { naming })?;
         let mut page = Page::default();
         let found = start_walk(found)?;
         let work = &self.transfer.threads.work;
@@ -107,6 +109,7 @@ impl Scan<'_> {
                     let all = (&*self.transfer.access, &self.transfer.threads);
                     holes::check(all, &mut entry, (&place, meta.as_ref()))?;
                 }
+                self.list_removable(&entry, &place, meta.as_ref())?;
                 let item = matches!(entry.kind, EntryKind::File(_)).then(|| Item {
                     place,
                     size: entry.size(),
@@ -115,6 +118,10 @@ impl Scan<'_> {
                 self.transfer.queue.list(&self.transfer.threads, item)?;
                 page.bytes += entry.encoded_len();
                 page.entries.push(entry);
+            }
+            Found::Mount(entry, place) => {
+                self.say(&Listing::Mount(entry.path.clone()))?;
+                self.take(Found::Entry(entry, place, None), page)?;
             }
             Found::Skipped(text) => {
                 self.transfer
@@ -143,6 +150,27 @@ impl Scan<'_> {
         Ok(())
     }
 
+    /// Records the next entry, if files are removed when they are in place.
+    fn list_removable(
+        &self,
+        entry: &Entry,
+        place: &Path,
+        meta: Option<&Meta>,
+    ) -> Result<(), Error> {
+        let options = self.transfer.options();
+        let is_file = matches!(entry.kind, EntryKind::File(_) | EntryKind::Link(_));
+        let Some(meta) = meta.filter(|_| is_file) else {
+            return Ok(());
+        };
+        if !options.remove_source || options.dry_run.is_some() {
+            return Ok(());
+        }
+        let number = self.transfer.queue.totals().entries;
+        let file = Removable::new(entry, place, meta);
+        let threads = &self.transfer.threads;
+        self.transfer.removals.list(threads, number, file)
+    }
+
     /// Reports an excluded entry, if a dry run explains all entries.
     fn report_excluded(&self, path: Vec<u8>, rule: String) -> Result<(), Error> {
         if self.transfer.options().dry_run != Some(Detail::Explain) {
@@ -154,6 +182,7 @@ impl Scan<'_> {
             bytes: 0,
             kept: 0,
             why: rule,
+            item: None,
         };
         self.transfer
             .monitor

@@ -23,6 +23,7 @@ use lighthaul_session::session::Session;
 use lighthaul_testkit::Ordinary;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, utimensat};
 
+use super::checked_list::landing;
 use crate::message::Target;
 use crate::receive::target_folder::TargetFolder;
 use crate::receive::{self, receive};
@@ -133,7 +134,7 @@ impl Bench {
         let access = Arc::new(FileAccess::anywhere());
         let target = Target {
             path: self.top.join(to).into_os_string().into_encoded_bytes(),
-            into: to.ends_with('/'),
+            landing: landing(to),
         };
         let target_folder = TargetFolder::open(&target, &access, options.dry_run.is_some());
         let [caller, called] = sessions();

@@ -8,6 +8,7 @@ use lighthaul_files::digest::Digest;
 use lighthaul_files::filter::{FilterOption, Rules};
 use lighthaul_files::hash::HashRequest;
 use lighthaul_files::manifest::{Entry, EntryKind, Linked};
+use lighthaul_files::naming::Naming;
 use lighthaul_files::options::Options;
 use lighthaul_files::permit::Permit;
 use lighthaul_files::writer_lock::WriterLock;
@@ -525,7 +526,9 @@ fn warnings_of_the_sender_are_shown() {
     let bench = Bench::new("words");
     bench.leave("old", "x");
     let list = [
-        Listing::Begin { named: false },
+        Listing::Begin {
+            naming: Naming::Contents,
+        },
         Listing::Warning {
             text: "careful".into(),
         },

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use lighthaul_files::naming::Naming;
 use lighthaul_files::options::Options;
 use lighthaul_session::error::Code;
 
@@ -18,19 +19,32 @@ fn malformed_list_is_rejected() {
     let pages = [
         vec![Listing::End],
         vec![
-            Listing::Begin { named: false },
-            Listing::Begin { named: false },
+            Listing::Begin {
+                naming: Naming::Contents,
+            },
+            Listing::Begin {
+                naming: Naming::Contents,
+            },
         ],
         vec![
-            Listing::Begin { named: false },
+            Listing::Begin {
+                naming: Naming::Contents,
+            },
             Listing::Wanted(WantedFiles {
                 entries: 0,
                 files: Vec::new(),
             }),
         ],
-        vec![Listing::Begin { named: false }, Listing::RequestPaths],
         vec![
-            Listing::Begin { named: false },
+            Listing::Begin {
+                naming: Naming::Contents,
+            },
+            Listing::RequestPaths,
+        ],
+        vec![
+            Listing::Begin {
+                naming: Naming::Contents,
+            },
             Listing::Entries(vec![0xff; 9]),
         ],
     ];
