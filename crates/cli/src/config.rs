@@ -236,8 +236,8 @@ mod tests {
     use clap::FromArgMatches;
 
     use super::*;
-    use crate::grammar::cli::{self, Cli};
-    use crate::grammar::help;
+    use lighthaul_grammar::cli::{self, Cli};
+    use lighthaul_grammar::help;
 
     fn read(texts: &[&str]) -> Result<Config, Error> {
         let mut config = Config::default();

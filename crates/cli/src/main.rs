@@ -7,7 +7,6 @@ mod copy;
 mod doctor;
 mod files;
 mod gateway;
-mod grammar;
 mod keys;
 mod lab;
 mod manual;
@@ -26,9 +25,9 @@ use lighthaul_remote::ssh::forward::forward;
 use lighthaul_session::error::{Code, Error, caught};
 
 use crate::config::Config;
-use crate::grammar::cli::{Cli, Command};
-use crate::grammar::gateway::Gateway;
-use crate::grammar::help;
+use lighthaul_grammar::cli::{Cli, Command};
+use lighthaul_grammar::gateway::Gateway;
+use lighthaul_grammar::help;
 use crate::keys::{key, token};
 use crate::output::print;
 

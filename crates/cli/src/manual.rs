@@ -6,8 +6,8 @@ use lighthaul_session::error::{Code, Error, FileAction};
 use lighthaul_session::message::VERSION;
 use serde_json::json;
 
-use crate::grammar::help::command;
-use crate::grammar::manual::{Completions, Man};
+use lighthaul_grammar::help::command;
+use lighthaul_grammar::manual::{Completions, Man};
 use crate::output::print::{print, print_json};
 
 /// Prints completions.

@@ -15,7 +15,7 @@ use lighthaul_session::probe;
 use lighthaul_session::protocol::Protocol;
 use serde_json::json;
 
-use crate::grammar::probe::{Probe, What};
+use lighthaul_grammar::probe::{Probe, What};
 use crate::output::print::{print, print_json};
 
 /// Runs the requested measurements in order.

@@ -19,7 +19,7 @@ use lighthaul_session::error::{Code, Error, FileAction};
 use sd_notify::NotifyState;
 use tracing::info;
 
-use crate::grammar::serve::{Serve, ServeLimits};
+use lighthaul_grammar::serve::{Serve, ServeLimits};
 
 /// Serves until it is stopped.
 pub(crate) fn run(args: &Serve) -> Result<(), Error> {

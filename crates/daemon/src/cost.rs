@@ -9,7 +9,7 @@ use lighthaul_io::control::QueueLimit;
 use lighthaul_io::net::probe::LANES_MAX;
 use lighthaul_session::offer;
 use lighthaul_stream::message::StreamKind;
-use lighthaul_transfer::budget::Budget;
+use lighthaul_copy::budget::Budget;
 
 use crate::request::Request;
 

@@ -10,7 +10,7 @@ use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::Message;
 use lighthaul_session::protocol;
 use lighthaul_session::session::{Halt, Session};
-use lighthaul_transfer::watch::Summary;
+use lighthaul_copy::watch::Summary;
 
 use crate::client_identity::ClientIdentity;
 use crate::error::Fault;

@@ -14,10 +14,10 @@ use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::message::{self as own, Hello};
 use lighthaul_session::role::Role;
 use lighthaul_session::session::{Halt, Session};
-use lighthaul_transfer::budget::Budget;
-use lighthaul_transfer::relay::{Message, Relay, copy_request};
+use lighthaul_copy::budget::Budget;
+use lighthaul_copy::relay::{Message, Relay, copy_request};
 use lighthaul_transfer::send;
-use lighthaul_transfer::watch::{CopyEvent, Summary, Watcher};
+use lighthaul_copy::watch::{CopyEvent, Summary, Watcher};
 use tracing::{debug, info};
 
 use crate::client::call;
@@ -224,7 +224,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use lighthaul_io::crypto::tls::Side;
-    use lighthaul_transfer::watch::Failed;
+    use lighthaul_copy::watch::Failed;
 
     use super::*;
 

@@ -21,10 +21,10 @@ use lighthaul_session::role::Role;
 use lighthaul_session::secrets::Join;
 use lighthaul_session::session::Session;
 use lighthaul_session::{checkup, probe, protocol};
-use lighthaul_transfer::budget::Budget;
+use lighthaul_copy::budget::Budget;
 use lighthaul_transfer::receive::target_folder::TargetFolder;
-use lighthaul_transfer::relay::copy_request;
-use lighthaul_transfer::watch::{CopyEvent, Summary};
+use lighthaul_copy::relay::copy_request;
+use lighthaul_copy::watch::{CopyEvent, Summary};
 use lighthaul_transfer::{receive, send};
 
 use crate::admission::{AdmittedBy, AdmittedClient, CLOSE_TIMEOUT};

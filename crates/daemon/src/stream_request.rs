@@ -12,7 +12,7 @@ use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_stream as stream;
 use lighthaul_stream::message::StreamRequest;
-use lighthaul_transfer::watch::Summary;
+use lighthaul_copy::watch::Summary;
 
 use crate::error::Fault;
 use crate::rights::Rights;

@@ -11,8 +11,8 @@ use lighthaul_session::keepalive::Keepalive;
 use lighthaul_session::message::{self as own, Hello};
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
-use lighthaul_transfer::relay::{Message, Relay, Request};
-use lighthaul_transfer::watch::{Failed, Summary, Watcher};
+use lighthaul_copy::relay::{Message, Relay, Request};
+use lighthaul_copy::watch::{Failed, Summary, Watcher};
 
 use crate::error::Fault;
 

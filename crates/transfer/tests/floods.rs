@@ -26,13 +26,13 @@ use lighthaul_session::path::explore;
 use lighthaul_session::protocol;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
-use lighthaul_transfer::message::{
+use lighthaul_copy::message::{
     Announced, LIST, Landing, Listing, Message, Progress, Report, Target,
 };
 use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
-use lighthaul_transfer::watch::CopyEvent;
+use lighthaul_copy::watch::CopyEvent;
 
 use ends::sessions;
 use offer::offer;

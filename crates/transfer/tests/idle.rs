@@ -26,11 +26,11 @@ use lighthaul_session::path::explore;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_session::{message as own, protocol};
-use lighthaul_transfer::message::{LIST, Landing, Listing, Message, Target};
+use lighthaul_copy::message::{LIST, Landing, Listing, Message, Target};
 use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
-use lighthaul_transfer::watch::{CopyEvent, Summary};
+use lighthaul_copy::watch::{CopyEvent, Summary};
 
 use ends::sessions;
 use offer::offer;

@@ -22,11 +22,11 @@ use lighthaul_io::net::tcp::with_handshake_timeouts;
 use lighthaul_session::protocol::{self, Protocol};
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
-use lighthaul_transfer::message::{Landing, Target};
+use lighthaul_copy::message::{Landing, Target};
 use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
-use lighthaul_transfer::watch::CopyEvent;
+use lighthaul_copy::watch::CopyEvent;
 
 #[test]
 fn tree_of_a_million_entries_takes_little_memory_on_either_side() {

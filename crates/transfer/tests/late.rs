@@ -27,13 +27,13 @@ use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 use lighthaul_session::{message as own, protocol};
-use lighthaul_transfer::message::{
+use lighthaul_copy::message::{
     CopyResult, LIST, Landing, Listing, Message, Target, WantedFiles,
 };
 use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
-use lighthaul_transfer::watch::CopyEvent;
+use lighthaul_copy::watch::CopyEvent;
 
 use ends::sessions;
 use offer::offer;

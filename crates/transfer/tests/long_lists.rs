@@ -19,11 +19,11 @@ use lighthaul_fs::file_access::FileAccess;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::{self, Protocol};
 use lighthaul_session::role::Role;
-use lighthaul_transfer::message::{Landing, Target};
+use lighthaul_copy::message::{Landing, Target};
 use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
-use lighthaul_transfer::watch::{CopyEvent, Summary};
+use lighthaul_copy::watch::{CopyEvent, Summary};
 
 use ends::sessions;
 

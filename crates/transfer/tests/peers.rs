@@ -34,14 +34,14 @@ use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 use lighthaul_session::{message as own, protocol};
-use lighthaul_transfer::message::{
+use lighthaul_copy::message::{
     Announced, CopyResult, Failure, HeldDigest, LIST, Landing, Listing, Message, Report, Target,
     WantedFile, WantedFiles,
 };
 use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
-use lighthaul_transfer::watch::{CopyEvent, Summary};
+use lighthaul_copy::watch::{CopyEvent, Summary};
 
 use ends::sessions;
 use offer::offer;

@@ -5,7 +5,7 @@ use lighthaul_remote::scheduler::{failed, reach};
 use lighthaul_session::error::Error;
 
 use super::show;
-use crate::grammar::booking::{Book, Quote, RequestArgs};
+use lighthaul_grammar::booking::{Book, Quote, RequestArgs};
 
 /// Makes or commits a reservation.
 pub(crate) fn book(args: &Book) -> Result<(), Error> {

@@ -11,7 +11,7 @@ use lighthaul_timeline::axis::Axis;
 use lighthaul_timeline::{blocks, chart};
 
 use super::show;
-use crate::grammar::booking::Calendar;
+use lighthaul_grammar::booking::Calendar;
 use crate::output::print::print;
 
 /// Draws calendars of links.

@@ -5,7 +5,7 @@ use lighthaul_remote::scheduler::{failed, reach};
 use lighthaul_session::error::Error;
 
 use super::show;
-use crate::grammar::booking::{Cancel, Reservations};
+use lighthaul_grammar::booking::{Cancel, Reservations};
 
 /// Lists reservations, a part at a time.
 pub(crate) fn reservations(args: &Reservations) -> Result<(), Error> {

@@ -11,7 +11,7 @@ use lighthaul_service::log;
 use lighthaul_service::scheduler::{self, Access, BookSettings, RestSettings, Settings};
 use lighthaul_session::error::Error;
 
-use crate::grammar::scheduler::{AccessArgs, Device, Interface, Scheduler};
+use lighthaul_grammar::scheduler::{AccessArgs, Device, Interface, Scheduler};
 
 /// Runs the scheduler until it is stopped.
 pub(crate) fn run(args: &Scheduler) -> Result<(), Error> {

@@ -6,7 +6,7 @@ use lighthaul_timeline::label::{rate, shown};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::grammar::output::OutputArgs;
+use lighthaul_grammar::output::OutputArgs;
 use crate::output::print::{print, print_json};
 
 /// Prints all fields of a reservation.

@@ -7,8 +7,8 @@ use lighthaul_files::options::{Backup, Options, REFERENCES_MAX, SUFFIX_MAX};
 use lighthaul_files::skip::Skip;
 use lighthaul_session::error::{Code, Error};
 
-use crate::grammar::changes::ChangeArgs;
-use crate::grammar::copy::Cp;
+use lighthaul_grammar::changes::ChangeArgs;
+use lighthaul_grammar::copy::Cp;
 
 /// Permission bits that new files lack, if the system does not tell.
 const UMASK: u32 = 0o022;
@@ -54,7 +54,7 @@ fn check(args: &Cp) -> Result<(), Error> {
     if change.link_dest.iter().any(String::is_empty) {
         return refuse("--link-dest needs the name of a directory");
     }
-    if change.remove_source_files && args.choice.verify == crate::grammar::choice::Verify::None {
+    if change.remove_source_files && args.choice.verify == lighthaul_grammar::choice::Verify::None {
         return refuse(
             "--remove-source-files removes only what was verified; leave --verify=none out",
         );

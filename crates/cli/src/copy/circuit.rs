@@ -11,7 +11,7 @@ use lighthaul_remote::scheduler::{Scheduler, failed, reach};
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::Protocol;
 use lighthaul_timeline::label::shown;
-use lighthaul_transfer::watch::Summary;
+use lighthaul_copy::watch::Summary;
 use serde_json::json;
 
 use crate::copy::confirm::confirm;
@@ -19,8 +19,8 @@ use crate::copy::endpoints::Endpoints;
 use crate::copy::estimate::{Copy, Estimate};
 use crate::copy::printer::Printer;
 use crate::copy::retry::{self, sleep};
-use crate::grammar::copy::Cp;
-use crate::grammar::time::Time;
+use lighthaul_grammar::copy::Cp;
+use lighthaul_grammar::time::Time;
 
 /// Runs `copy`, on a circuit of its own with `--book`.
 pub(crate) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summary, Error> {

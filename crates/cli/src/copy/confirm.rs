@@ -9,7 +9,7 @@ use lighthaul_io::host::interrupt;
 use lighthaul_io::host::wait::{Watch, wait};
 use lighthaul_session::error::{Code, Error};
 
-use crate::grammar::choice::FileArgs;
+use lighthaul_grammar::choice::FileArgs;
 use crate::output::print::ask;
 
 /// Asks before `--delete`, unless `--yes` or `--dry-run` is given.

@@ -7,7 +7,7 @@ use lighthaul_booking_client::json::FlowAt;
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::{Code, Error};
 
-use crate::grammar::copy::Cp;
+use lighthaul_grammar::copy::Cp;
 
 /// Source and target with their names in the topology.
 pub(super) struct Endpoints {

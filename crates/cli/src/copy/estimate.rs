@@ -12,12 +12,12 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::Protocol;
-use lighthaul_transfer::watch::Summary;
+use lighthaul_copy::watch::Summary;
 
 use crate::copy::options::options;
 use crate::copy::printer::Printer;
-use crate::grammar::choice::DryRun;
-use crate::grammar::copy::Cp;
+use lighthaul_grammar::choice::DryRun;
+use lighthaul_grammar::copy::Cp;
 
 /// Function that makes one attempt of a copy.
 pub(super) type Copy = fn(&Cp, &mut Printer) -> Result<Summary, Error>;

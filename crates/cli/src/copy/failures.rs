@@ -7,10 +7,10 @@ use std::path::Path;
 use lighthaul_files::filter::failure_record;
 use lighthaul_io::host::durable;
 use lighthaul_session::error::{Code, Error, FileAction};
-use lighthaul_transfer::watch::Summary;
+use lighthaul_copy::watch::Summary;
 
-use crate::grammar::copy::Cp;
-use crate::grammar::timing::TimingArgs;
+use lighthaul_grammar::copy::Cp;
+use lighthaul_grammar::timing::TimingArgs;
 
 /// Opens the file of `--failures`. Its content stays until the copy has ended, since the copy may be reading it.
 pub(crate) fn open(later: &TimingArgs) -> Result<Option<File>, Error> {

@@ -2,10 +2,10 @@
 
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::Protocol;
-use lighthaul_transfer::watch::CopyEvent;
+use lighthaul_copy::watch::CopyEvent;
 
 use crate::copy::printer::Printer;
-use crate::grammar::copy::Cp;
+use lighthaul_grammar::copy::Cp;
 
 /// Refuses options that need datagrams for a copy through a gateway.
 pub(crate) fn check(args: &Cp) -> Result<(), Error> {

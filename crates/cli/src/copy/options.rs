@@ -18,12 +18,12 @@ use lighthaul_session::error::{Code, Error, FileAction};
 use lighthaul_session::message::Hello;
 use lighthaul_session::protocol::Protocol;
 use lighthaul_session::topic::Topic;
-use lighthaul_transfer::message::{Landing, Target};
+use lighthaul_copy::message::{Landing, Target};
 
 use crate::copy::changes::with_changes;
 use crate::copy::gateway;
-use crate::grammar::choice::{DryRun, FileArgs, Verify};
-use crate::grammar::copy::{Cp, Digest};
+use lighthaul_grammar::choice::{DryRun, FileArgs, Verify};
+use lighthaul_grammar::copy::{Cp, Digest};
 
 /// Returns the first message to the other side, with a request of topic `M`.
 pub(crate) fn hello<M: Topic>(args: &Cp, request: &M::Request) -> Hello {

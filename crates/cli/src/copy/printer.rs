@@ -10,12 +10,12 @@ use lighthaul_files::options::{Action, Planned};
 use lighthaul_files::sums::line;
 use lighthaul_io::host::clock::{Clock, cpu_seconds};
 use lighthaul_session::error::Error;
-use lighthaul_transfer::watch::{CopyEvent, CopyProgress, Start, Summary};
+use lighthaul_copy::watch::{CopyEvent, CopyProgress, Start, Summary};
 use serde_json::{Value, json};
 
 use crate::copy::attempts::Attempts;
 use crate::copy::summary::{Proof, event, sentence, stats};
-use crate::grammar::output::Progress;
+use lighthaul_grammar::output::Progress;
 use crate::output::name::{put, shown};
 use crate::output::print::{print, print_json, print_octets, say};
 

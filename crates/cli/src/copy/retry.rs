@@ -9,11 +9,11 @@ use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_io::host::interrupt;
 use lighthaul_io::host::wait::wait;
 use lighthaul_session::error::{Code, Error};
-use lighthaul_transfer::watch::Summary;
+use lighthaul_copy::watch::Summary;
 
 use crate::copy::printer::Printer;
-use crate::grammar::copy::Cp;
-use crate::grammar::time::Time;
+use lighthaul_grammar::copy::Cp;
+use lighthaul_grammar::time::Time;
 
 /// Longest pause before a retry.
 const PAUSE_MAX: Duration = Duration::from_secs(30);

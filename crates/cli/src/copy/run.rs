@@ -1,14 +1,14 @@
 //! `lighthaul cp`.
 
 use lighthaul_session::error::Code;
-use lighthaul_transfer::watch::Summary;
+use lighthaul_copy::watch::Summary;
 
 use crate::copy::printer::{Printer, Settings};
 use crate::copy::summary::Proof;
 use crate::copy::transfer::copy;
 use crate::copy::{circuit as booked, failures, gateway, retry};
-use crate::grammar::choice::{DryRun, Verify};
-use crate::grammar::copy::Cp;
+use lighthaul_grammar::choice::{DryRun, Verify};
+use lighthaul_grammar::copy::Cp;
 
 /// Copies, shows progress, and returns the exit status.
 pub(crate) fn run(args: &Cp) -> u8 {

@@ -6,12 +6,12 @@ use lighthaul_daemon::third_party::{self, Daemon};
 use lighthaul_remote::place::{PORT, Place};
 use lighthaul_remote::reach::reach;
 use lighthaul_session::error::{Code, Error};
-use lighthaul_transfer::relay::{self, Relay};
-use lighthaul_transfer::watch::Summary;
+use lighthaul_copy::relay::{self, Relay};
+use lighthaul_copy::watch::Summary;
 
 use crate::copy::options::{hello, names, one_base, options, to};
 use crate::copy::printer::Printer;
-use crate::grammar::copy::Cp;
+use lighthaul_grammar::copy::Cp;
 
 /// Makes the host of `sources` send to the host of `target`.
 pub(crate) fn copy(

@@ -13,17 +13,17 @@ use lighthaul_remote::reach::{Reached, Route, agreed, reach};
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::Protocol;
 use lighthaul_session::role::Role;
-use lighthaul_transfer::budget::Budget;
-use lighthaul_transfer::message::{self, Way};
+use lighthaul_copy::budget::Budget;
+use lighthaul_copy::message::{self, Way};
 use lighthaul_transfer::receive::target_folder::TargetFolder;
-use lighthaul_transfer::watch::{CopyEvent, Summary};
+use lighthaul_copy::watch::{CopyEvent, Summary};
 use lighthaul_transfer::{receive, send};
 
 use crate::copy::confirm::confirm;
 use crate::copy::options::{hello, names, one_base, options, to};
 use crate::copy::printer::Printer;
 use crate::copy::{gateway, third_party};
-use crate::grammar::copy::Cp;
+use lighthaul_grammar::copy::Cp;
 
 /// Copies once.
 pub(crate) fn copy(args: &Cp, printer: &mut Printer) -> Result<Summary, Error> {

@@ -12,8 +12,8 @@ use lighthaul_session::session::Halt;
 use lighthaul_session::topic::{MESSAGE_MAX, Topic};
 
 use crate::files::show::{EntryPrinter, Form};
-use crate::grammar::files::{Ls, Mkdir, PlaceArgs, Rm, Stat};
-use crate::grammar::reach::RemoteArgs;
+use lighthaul_grammar::files::{Ls, Mkdir, PlaceArgs, Rm, Stat};
+use lighthaul_grammar::reach::RemoteArgs;
 
 /// Lists a directory.
 pub(crate) fn ls(args: &Ls) -> Result<u8, Error> {

@@ -9,7 +9,7 @@ use lighthaul_files::request::{FileInfo, FileKind, FileReply};
 use lighthaul_session::error::{Code, Error};
 use serde_json::{Map, Value, json};
 
-use crate::grammar::output::OutputArgs;
+use lighthaul_grammar::output::OutputArgs;
 use crate::output::name::{put, shown};
 use crate::output::print::say;
 

@@ -20,7 +20,7 @@ use lighthaul_service::{gateway, log};
 use lighthaul_session::error::{Code, Error, FileAction};
 
 use super::status;
-use crate::grammar::gateway::{Action, CaptureArgs, ClusterArgs, Gateway};
+use lighthaul_grammar::gateway::{Action, CaptureArgs, ClusterArgs, Gateway};
 
 /// Runs a gateway until it is stopped, or the subcommand.
 pub(crate) fn run(args: &Gateway) -> Result<(), Error> {

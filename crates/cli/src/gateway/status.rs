@@ -12,7 +12,7 @@ use lighthaul_remote::paths;
 use lighthaul_session::error::{Code, Error, FileAction};
 use serde_json::Value;
 
-use crate::grammar::gateway::Status;
+use lighthaul_grammar::gateway::Status;
 use crate::output::print::print;
 
 /// Shows the status of a gateway, once or until the process is stopped.

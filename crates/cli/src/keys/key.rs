@@ -10,7 +10,7 @@ use lighthaul_remote::dial::{load_key, unclear};
 use lighthaul_remote::paths;
 use lighthaul_session::error::{Code, Error, FileAction};
 
-use crate::grammar::keys::{Allow, Deny, Key, Trust};
+use lighthaul_grammar::keys::{Allow, Deny, Key, Trust};
 use crate::keys::rights::{fingerprint, rights};
 use crate::output::print::{print, say};
 

@@ -10,7 +10,7 @@ use lighthaul_scheduler::identity::tokens;
 use lighthaul_scheduler::identity::tokens::Entry;
 use lighthaul_session::error::{Error, FileAction};
 
-use crate::grammar::keys::{Sign, Token};
+use lighthaul_grammar::keys::{Sign, Token};
 use crate::keys::rights::{fingerprint, now, rights};
 use crate::output::print::print;
 

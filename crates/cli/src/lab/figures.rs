@@ -6,7 +6,7 @@ use lighthaul_lab::plan::Case;
 use lighthaul_lab::probe;
 use lighthaul_session::error::{Code, Error};
 
-use crate::grammar::lab::LabFigures;
+use lighthaul_grammar::lab::LabFigures;
 use crate::output::print::{print, say};
 
 /// Draws the figures of a directory again, and reports differences from the accepted tables.

@@ -11,7 +11,7 @@ use lighthaul_lab::emulate::{Lab, command_on};
 use lighthaul_lab::settings::{LinkSettings, Settings};
 use lighthaul_session::error::{Code, Error, FileAction};
 
-use crate::grammar::lab::{Lab as LabArgs, LabFlags};
+use lighthaul_grammar::lab::{Lab as LabArgs, LabFlags};
 use crate::lab::figures;
 use crate::output::print::say;
 

@@ -17,7 +17,7 @@ use lighthaul_stream::run::Settings;
 use lighthaul_stream::{self as stream, end, frames, objects, run as streams};
 use serde_json::json;
 
-use crate::grammar::stream::{Frames, Late, Protocol, Stream};
+use lighthaul_grammar::stream::{Frames, Late, Protocol, Stream};
 use crate::output::print::{print, say};
 
 /// Carries a stream until its source ends.

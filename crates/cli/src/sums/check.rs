@@ -17,7 +17,7 @@ use lighthaul_session::error::{Code, Error, FileAction};
 
 use super::show::SumsPrinter;
 use super::workers::workers;
-use crate::grammar::sums::{Hash, Verify};
+use lighthaul_grammar::sums::{Hash, Verify};
 use crate::output::print::say;
 
 /// Compares files with a list. The exit status is 12 if a file differs.

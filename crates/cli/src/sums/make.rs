@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::show::SumsPrinter;
 use super::workers::workers;
-use crate::grammar::sums::Manifest;
+use lighthaul_grammar::sums::Manifest;
 use crate::output::print::say;
 
 /// Writes a list of hashes.

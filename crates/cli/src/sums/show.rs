@@ -9,8 +9,8 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_session::error::{Code, Error};
 use serde_json::{Map, Value, json};
 
-use crate::grammar::output::Progress;
-use crate::grammar::sums::ThreadArgs;
+use lighthaul_grammar::output::Progress;
+use lighthaul_grammar::sums::ThreadArgs;
 use crate::output::name::{put, shown};
 use crate::output::print::say;
 

@@ -27,7 +27,7 @@ use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 use lighthaul_stream::message as stream;
 use lighthaul_testkit::{Turn, report};
-use lighthaul_transfer::message::{self, Way};
+use lighthaul_copy::message::{self, Way};
 
 use crate::far::Far;
 use crate::hoarders::{let_in, memory};

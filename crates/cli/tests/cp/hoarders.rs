@@ -22,7 +22,7 @@ use lighthaul_session::path::explore;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_testkit::{Turn, report};
-use lighthaul_transfer::message::{self, Way};
+use lighthaul_copy::message::{self, Way};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use crate::attacks::stay;

@@ -12,7 +12,7 @@ use lighthaul_session::protocol;
 use lighthaul_session::secrets::Join;
 use lighthaul_session::session::Session;
 use lighthaul_testkit::Turn;
-use lighthaul_transfer::message::{self, Landing, Target, Way};
+use lighthaul_copy::message::{self, Landing, Target, Way};
 
 use crate::far::Far;
 use crate::running::Running;

@@ -15,8 +15,8 @@ use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::Message;
 use lighthaul_session::session::Session;
 use lighthaul_testkit::report;
-use lighthaul_transfer::message::{Target, Way};
-use lighthaul_transfer::relay::{self, Relay, Request};
+use lighthaul_copy::message::{Target, Way};
+use lighthaul_copy::relay::{self, Relay, Request};
 
 use crate::endless::threads;
 use crate::far::Far;

@@ -15,8 +15,8 @@ use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::protocol;
 use lighthaul_session::session::Session;
-use lighthaul_transfer::message::{self, Landing, Target, Way};
-use lighthaul_transfer::relay::{self, Relay, Request};
+use lighthaul_copy::message::{self, Landing, Target, Way};
+use lighthaul_copy::relay::{self, Relay, Request};
 use serde_json::json;
 
 use crate::booking::Booking;

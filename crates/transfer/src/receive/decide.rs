@@ -13,8 +13,8 @@ use rustix::fs::FileType;
 
 use super::entry_checker::{EntryChecker, Place};
 use super::entry_table::Settled;
-use crate::message::Listing;
-use crate::watch::CopyEvent;
+use lighthaul_copy::message::Listing;
+use lighthaul_copy::watch::CopyEvent;
 
 impl EntryChecker<'_> {
     /// Returns the action for an entry, and the reason.

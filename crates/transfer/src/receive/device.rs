@@ -8,7 +8,7 @@ use lighthaul_fs::device::DeviceFile;
 use lighthaul_fs::disk::Root;
 use lighthaul_session::error::{Error, FileAction};
 
-use crate::error::Fault;
+use lighthaul_copy::error::Fault;
 
 /// Compares the bytes on the device of the file at `path` with `digests`. Calls `check` before each
 /// range.

@@ -28,9 +28,9 @@ use super::links::{Name, References};
 use super::metadata::MetadataWriter;
 use super::target_folder::TargetFolder;
 use super::transfer::Transfer;
-use crate::error::Fault;
-use crate::message::{Listing, WantedFile, WantedFiles};
-use crate::watch::{CopyEvent, Failed};
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::message::{Listing, WantedFile, WantedFiles};
+use lighthaul_copy::watch::{CopyEvent, Failed};
 use lighthaul_files::free_space::FreeSpace;
 use lighthaul_files::source_names::SourceNames;
 

@@ -24,8 +24,8 @@ use super::journal::{Journal, Record};
 use super::links::{LinkTarget, Links, Name};
 use super::placed::Placed;
 pub(crate) use super::placed::Settled;
-use crate::budget::Slot;
-use crate::message::{CopyResult, Failure};
+use lighthaul_copy::budget::Slot;
+use lighthaul_copy::message::{CopyResult, Failure};
 
 /// File that is being received.
 #[derive(Debug)]

@@ -10,9 +10,9 @@ use lighthaul_fs::disk::Root;
 use lighthaul_session::error::Error;
 
 use super::transfer::Transfer;
-use crate::message::Message;
-use crate::thread_group::ThreadGroup;
-use crate::watch::CopyEvent;
+use lighthaul_copy::message::Message;
+use lighthaul_copy::thread_group::ThreadGroup;
+use lighthaul_copy::watch::CopyEvent;
 
 /// Bytes of one read.
 const PIECE: usize = 1 << 20;

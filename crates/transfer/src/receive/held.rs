@@ -16,7 +16,7 @@ use super::entry_table::PendingFile;
 use super::job::Job;
 use super::temp_files::{Attempt, Share, TempFiles};
 use super::transfer::Transfer;
-use crate::message::{Compared, Listing, Report};
+use lighthaul_copy::message::{Compared, Listing, Report};
 
 /// Range at the target, and the sender's report about its own bytes.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use lighthaul_session::error::{Error, FileAction};
 
 use super::entry_checker::{EntryChecker, Place};
 
-use crate::error::Fault;
+use lighthaul_copy::error::Fault;
 
 impl EntryChecker<'_> {
     /// Creates a symbolic link.

@@ -7,7 +7,7 @@ use lighthaul_files::object::{Layout, Span};
 use lighthaul_session::error::Error;
 
 use super::entry_table::PendingFile;
-use crate::message::Report;
+use lighthaul_copy::message::Report;
 
 /// Job of the publisher.
 #[derive(Debug)]

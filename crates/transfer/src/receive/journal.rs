@@ -17,7 +17,7 @@ use lighthaul_files::object::Span;
 use lighthaul_fs::disk::InputFile;
 use lighthaul_fs::version::Look;
 
-use crate::budget::Slot;
+use lighthaul_copy::budget::Slot;
 
 /// First octets of a journal, with the version of its format.
 const MAGIC: &[u8; 8] = b"LHJRNL02";

@@ -15,8 +15,8 @@ use lighthaul_session::offer::{self, Offer};
 use super::job::Incoming;
 use super::sink::FileSink;
 use super::transfer::Transfer;
-use crate::monitor::Counts;
-use crate::thread_group::{CHECK_INTERVAL, ThreadGroup};
+use lighthaul_copy::monitor::Counts;
+use lighthaul_copy::thread_group::{CHECK_INTERVAL, ThreadGroup};
 
 /// Receiving side of a lane, with its sink.
 pub(super) struct ReceiveLane<'a> {

@@ -11,7 +11,7 @@ use rustix::fs::FileType;
 
 use super::backups::Backups;
 use super::entry_checker::{EntryChecker, Place};
-use crate::message::WantedFile;
+use lighthaul_copy::message::WantedFile;
 
 impl EntryChecker<'_> {
     /// Handles an entry, unless it is left out or becomes a hard link. Returns the file if it must

@@ -8,7 +8,7 @@ use lighthaul_files::notes::Notes;
 use lighthaul_fs::disk::Root;
 use lighthaul_fs::metadata::{Extras, Inode, Keep, NotKept};
 
-use crate::monitor::Monitor;
+use lighthaul_copy::monitor::Monitor;
 
 /// Writer of metadata at the target. It reports metadata that it cannot preserve.
 pub(crate) struct MetadataWriter<'a> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::job::Arrived;
-use crate::message::Report;
+use lighthaul_copy::message::Report;
 
 /// Objects and reports by number. Either may arrive first.
 #[derive(Debug, Default)]

@@ -16,9 +16,9 @@ use lighthaul_session::error::{Error, FileAction};
 use rustix::fs::FileType;
 
 use super::entry_checker::{EntryChecker, Place};
-use crate::error::Fault;
-use crate::message::{Failure, Listing, in_parts};
-use crate::watch::{CopyEvent, Failed};
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::message::{Failure, Listing, in_parts};
+use lighthaul_copy::watch::{CopyEvent, Failed};
 
 /// Deepest nesting of directories that are removed.
 const DEPTH_MAX: usize = 400;

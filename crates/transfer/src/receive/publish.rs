@@ -32,9 +32,9 @@ use super::object_digests::ObjectDigests;
 use super::settings::{OpenTarget, Settings};
 use super::unsynced::Unsynced;
 use super::written;
-use crate::error::Fault;
-use crate::message::Report;
-use crate::thread_group::ThreadGroup;
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::message::Report;
+use lighthaul_copy::thread_group::ThreadGroup;
 
 /// Most digests of a file that are kept, unless the file is read back.
 const DIGESTS_MAX: usize = 1 << 16;

@@ -40,12 +40,12 @@ use super::publish::Publisher;
 use super::settings::{OpenTarget, Settings};
 use super::target_folder::TargetFolder;
 use super::transfer::Transfer;
-use crate::error::Fault;
-use crate::failures::Failures;
-use crate::message::{Announced, Listing, Message, Progress, Report, UNANSWERED_MAX};
-use crate::stall::Stall;
-use crate::thread_group::ThreadGroup;
-use crate::watch::{CopyEvent, Failed, Summary, Watcher, announce};
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::failures::Failures;
+use lighthaul_copy::message::{Announced, Listing, Message, Progress, Report, UNANSWERED_MAX};
+use lighthaul_copy::stall::Stall;
+use lighthaul_copy::thread_group::ThreadGroup;
+use lighthaul_copy::watch::{CopyEvent, Failed, Summary, Watcher, announce};
 
 /// Interval of reports to the sender.
 const PROGRESS: Duration = Duration::from_millis(50);

@@ -8,9 +8,9 @@ use lighthaul_session::error::Error;
 use lighthaul_session::topic::ITEMS_MAX;
 
 use super::receiver::Receiving;
-use crate::message::{Failure, Message, in_parts};
-use crate::thread_group::CHECK_INTERVAL;
-use crate::watch::{CopyEvent, Failed};
+use lighthaul_copy::message::{Failure, Message, in_parts};
+use lighthaul_copy::thread_group::CHECK_INTERVAL;
+use lighthaul_copy::watch::{CopyEvent, Failed};
 
 /// Changed entries that are reported together.
 const REPORTED_MAX: usize = 64;

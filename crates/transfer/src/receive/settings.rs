@@ -10,7 +10,7 @@ use lighthaul_files::writer_lock::WriterLock;
 use lighthaul_fs::disk::Root;
 
 use super::journal::Protection;
-use crate::budget::Budget;
+use lighthaul_copy::budget::Budget;
 
 /// Settings of the receiving side.
 #[derive(Debug, Default)]

@@ -16,8 +16,8 @@ use lighthaul_session::error::{Code, Error};
 use super::entry_table::PendingFile;
 use super::job::{Arrived, Incoming, Job};
 use super::temp_files::{Attempt, Share, TempFiles};
-use crate::error::Fault;
-use crate::thread_group::ThreadGroup;
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::thread_group::ThreadGroup;
 
 /// Mode bits that the owner needs to open a file again.
 const OPEN: u32 = 0o600;

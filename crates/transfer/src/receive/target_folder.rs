@@ -14,8 +14,8 @@ use lighthaul_fs::meta::Meta;
 use lighthaul_session::error::{Error, FileAction};
 use rustix::fs::FileType;
 
-use crate::error::Fault;
-use crate::message::{Landing, Target};
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::message::{Landing, Target};
 
 /// Target directory of a copy, and the names of entries in it.
 #[derive(Debug)]

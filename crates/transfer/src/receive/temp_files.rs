@@ -17,9 +17,9 @@ use rustix::fs::FileType;
 use super::claims::Claims;
 use super::entry_table::{Fill, PendingFile};
 use super::journal::{Journal, Subject, clipped, missing, within_file};
-use crate::budget::{Slot, Slots};
-use crate::error::Fault;
-use crate::thread_group::ThreadGroup;
+use lighthaul_copy::budget::{Slot, Slots};
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::thread_group::ThreadGroup;
 
 /// Access to temporary files below a root.
 #[derive(Debug)]

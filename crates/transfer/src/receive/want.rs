@@ -15,9 +15,9 @@ use super::journal::{
     Journal, Record, Subject, digest_for, longest, merged, missing, within, within_file,
 };
 use super::temp_files::is_resumable;
-use crate::error::Fault;
-use crate::message::WantedFile;
-use crate::thread_group::CHECK_INTERVAL;
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::message::WantedFile;
+use lighthaul_copy::thread_group::CHECK_INTERVAL;
 
 /// Size from which a file has a journal, so that a later run can resume it.
 const RESUMABLE: u64 = 8 << 20;

@@ -9,8 +9,8 @@ use lighthaul_session::error::{Error, FileAction};
 
 use super::queue::{HeldRange, Item};
 use super::transfer::Transfer;
-use crate::error::Fault;
-use crate::message::{HeldDigest, Message, Report};
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::message::{HeldDigest, Message, Report};
 
 /// Thread that digests held ranges, while lanes send what is missing.
 pub(super) struct HeldReader<'a> {

@@ -13,7 +13,7 @@ use lighthaul_fs::file_access::FileAccess;
 use lighthaul_fs::meta::Meta;
 use lighthaul_session::error::Error;
 
-use crate::thread_group::ThreadGroup;
+use lighthaul_copy::thread_group::ThreadGroup;
 
 /// Bytes that are read between two checks of the other threads.
 const STEP: u64 = 64 << 20;

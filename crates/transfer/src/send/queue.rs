@@ -20,9 +20,9 @@ use lighthaul_fs::disk::InputFile;
 use lighthaul_session::error::Error;
 use lighthaul_session::fault::PeerFault;
 
-use crate::error::Fault;
-use crate::message::{COMPARED_MAX, Compared, UNANSWERED_MAX, WantedFile, WantedFiles};
-use crate::thread_group::{CHECK_INTERVAL, ThreadGroup};
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::message::{COMPARED_MAX, Compared, UNANSWERED_MAX, WantedFile, WantedFiles};
+use lighthaul_copy::thread_group::{CHECK_INTERVAL, ThreadGroup};
 
 /// Most ranges that wait to be sent: one of each entry, and more of few resumed files.
 const READY_MAX: usize = 1 << 20;

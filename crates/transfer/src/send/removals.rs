@@ -11,9 +11,9 @@ use lighthaul_fs::version::Version;
 use lighthaul_io::host::wait::pause;
 use lighthaul_session::error::{Error, FileAction};
 
-use crate::error::Fault;
-use crate::message::Failure;
-use crate::thread_group::{CHECK_INTERVAL, ThreadGroup};
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::message::Failure;
+use lighthaul_copy::thread_group::{CHECK_INTERVAL, ThreadGroup};
 
 /// Most files that wait for the receiver. It reports some thousands together, after it has synced
 /// them, so that an honest one never reaches this.

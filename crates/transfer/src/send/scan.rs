@@ -22,10 +22,10 @@ use super::holes;
 use super::queue::Item;
 use super::removals::Removable;
 use super::transfer::Transfer;
-use crate::error::Fault;
-use crate::message::Listing;
-use crate::thread_group::CHECK_INTERVAL;
-use crate::watch::{CopyEvent, Failed};
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::message::Listing;
+use lighthaul_copy::thread_group::CHECK_INTERVAL;
+use lighthaul_copy::watch::{CopyEvent, Failed};
 
 /// Octets of paths after which a page of the list is full.
 const PAGE_BYTES: usize = 1 << 19;

@@ -41,11 +41,11 @@ use super::scan::{Names, Scan};
 use super::settings::Settings;
 use super::source::FileSource;
 use super::transfer::Transfer;
-use crate::error::Fault;
-use crate::failures::Failures;
-use crate::message::{CopyResult, Failure, Message, Progress, in_parts};
-use crate::stall::Stall;
-use crate::watch::{CopyEvent, Failed, Summary, Watcher, announce};
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::failures::Failures;
+use lighthaul_copy::message::{CopyResult, Failure, Message, Progress, in_parts};
+use lighthaul_copy::stall::Stall;
+use lighthaul_copy::watch::{CopyEvent, Failed, Summary, Watcher, announce};
 
 /// Rate on a path that carries datagrams but lost all of a train.
 const RATE_UNKNOWN: Rate = Rate::from_mbps(10);

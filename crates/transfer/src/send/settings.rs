@@ -9,8 +9,8 @@ use lighthaul_session::error::Error;
 use lighthaul_session::protocol::{self, Protocol};
 use lighthaul_session::vector;
 
-use crate::budget::Budget;
-use crate::error::Fault;
+use lighthaul_copy::budget::Budget;
+use lighthaul_copy::error::Fault;
 
 /// Settings of the sending side.
 #[derive(Clone, Debug, Default)]

@@ -12,9 +12,9 @@ use lighthaul_io::store::read_ahead::Source;
 use lighthaul_session::error::{Code, Error, FileAction};
 
 use super::queue::PlannedObject;
-use crate::error::Fault;
-use crate::message::Report;
-use crate::work::Work;
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::message::Report;
+use lighthaul_copy::work::Work;
 
 /// Reader of the objects of one lane.
 #[derive(Debug)]

@@ -13,9 +13,9 @@ use lighthaul_session::session::Session;
 use super::queue::Queue;
 use super::removals::Removals;
 use super::settings::Settings;
-use crate::message::LIST;
-use crate::monitor::Monitor;
-use crate::thread_group::ThreadGroup;
+use lighthaul_copy::message::LIST;
+use lighthaul_copy::monitor::Monitor;
+use lighthaul_copy::thread_group::ThreadGroup;
 
 /// State that the threads of a sender share.
 pub(super) struct Transfer<'a> {

@@ -24,12 +24,12 @@ use lighthaul_testkit::Ordinary;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, utimensat};
 
 use super::checked_list::landing;
-use crate::message::Target;
+use lighthaul_copy::message::Target;
 use crate::receive::target_folder::TargetFolder;
 use crate::receive::{self, receive};
 use crate::send::{self, send};
-use crate::thread_group::tests::BROKEN;
-use crate::watch::{CopyEvent, Failed, Summary};
+use lighthaul_copy::thread_group::tests::BROKEN;
+use lighthaul_copy::watch::{CopyEvent, Failed, Summary};
 
 /// A directory with a `source` and a `target`, removed when this value is dropped.
 pub(super) struct Bench {

@@ -12,14 +12,14 @@ use lighthaul_session::error::Error;
 use lighthaul_session::topic::decode;
 
 use super::bench::{Bench, SECONDS, sessions};
-use crate::message::{Failure, LIST, Landing, Listing, Target, WantedFile};
+use lighthaul_copy::message::{Failure, LIST, Landing, Listing, Target, WantedFile};
 use crate::receive::entry_checker::EntryChecker;
 use crate::receive::entry_table::EntryTable;
 use crate::receive::metadata::MetadataWriter;
 use crate::receive::settings::Settings;
 use crate::receive::target_folder::TargetFolder;
 use crate::receive::transfer::Transfer;
-use crate::watch::CopyEvent;
+use lighthaul_copy::watch::CopyEvent;
 
 /// Result of handling a list.
 pub(super) struct CheckedList {

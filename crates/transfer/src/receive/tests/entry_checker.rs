@@ -18,8 +18,8 @@ use rustix::fs::inotify;
 
 use super::bench::{Bench, SECONDS, age, look, make_fifo, set_mode, set_time};
 use super::checked_list::{CONTENTS, NOTHING, entry, file, folder, leave, writer};
-use crate::message::Listing;
-use crate::watch::CopyEvent;
+use lighthaul_copy::message::Listing;
+use lighthaul_copy::watch::CopyEvent;
 
 fn deleting() -> Options {
     Options {

@@ -11,7 +11,7 @@ use super::bench::Bench;
 use super::checked_list::{CONTENTS, NOTHING, file, folder, leave, writer};
 use super::dry_run::dry;
 use super::entry_checker::sparse;
-use crate::message::{Listing, WantedFiles};
+use lighthaul_copy::message::{Listing, WantedFiles};
 
 #[test]
 fn malformed_list_is_rejected() {

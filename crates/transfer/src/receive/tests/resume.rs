@@ -14,10 +14,10 @@ use lighthaul_testkit::lacks_root;
 
 use super::bench::{Bench, octets};
 use super::checked_list::file;
-use crate::budget::Slot;
-use crate::message::COMPARED_MAX;
+use lighthaul_copy::budget::Slot;
+use lighthaul_copy::message::COMPARED_MAX;
 use crate::receive::journal::{Journal, Protection, RANGES_MAX, Record, Subject};
-use crate::watch::CopyEvent;
+use lighthaul_copy::watch::CopyEvent;
 
 /// Size of a file that is resumed, slightly above the minimum.
 const LEN: usize = (8 << 20) + 12_345;

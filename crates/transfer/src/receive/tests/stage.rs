@@ -16,16 +16,16 @@ use lighthaul_session::error::Error;
 
 use super::bench::Bench;
 use super::checked_list::{file, writer};
-use crate::budget::Slot;
-use crate::message::{Failure, Report};
-use crate::monitor::Monitor;
+use lighthaul_copy::budget::Slot;
+use lighthaul_copy::message::{Failure, Report};
+use lighthaul_copy::monitor::Monitor;
 use crate::receive::entry_table::{EntryTable, PendingFile};
 use crate::receive::job::{Arrived, Incoming, Job};
 use crate::receive::journal::{Journal, Record, Subject};
 use crate::receive::metadata::MetadataWriter;
 use crate::receive::publish::Publisher;
 use crate::receive::settings::{OpenTarget, Settings};
-use crate::thread_group::ThreadGroup;
+use lighthaul_copy::thread_group::ThreadGroup;
 
 /// Publisher with its surroundings.
 pub(super) struct Stage {

@@ -17,8 +17,8 @@ use rustix::fs::FileType;
 
 use super::bench::{Bench, sessions};
 use super::checked_list::file;
-use crate::budget::{Budget, Slot};
-use crate::message::{Compared, LIST, Listing, Report};
+use lighthaul_copy::budget::{Budget, Slot};
+use lighthaul_copy::message::{Compared, LIST, Listing, Report};
 use crate::receive::entry_table::PendingFile;
 use crate::receive::held::{HeldCheck, HeldRange};
 use crate::receive::job::Job;
