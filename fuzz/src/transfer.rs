@@ -2,6 +2,11 @@
 
 use std::fmt::Debug;
 
+use lighthaul_files::delta::index::Index;
+use lighthaul_files::delta::parts::Part;
+use lighthaul_files::delta::scan::{Environment, Scan};
+use lighthaul_files::delta::summer::{Sum, Summer};
+use lighthaul_files::digest::DigestKind;
 use lighthaul_files::filter::{Decision, FilesFrom, FilterOption, Rules, Separator};
 use lighthaul_files::manifest::{pack, unpack};
 use lighthaul_files::mode_changes::ModeChanges;
@@ -96,6 +101,98 @@ pub fn files_from(octets: &[u8]) {
                 );
             }
         }
+    }
+}
+
+/// Decodes the octets as sums of the blocks of a basis, and searches a source for them that is made
+/// of the same octets. Every byte of the source is in one part, and parts are within the basis.
+pub fn delta(octets: &[u8]) {
+    const BLOCK: u32 = 1 << 10;
+    let Some((first, octets)) = octets.split_first() else {
+        return;
+    };
+    let whole = octets.len() / 8 * 8;
+    let sums = Sum::decode(&octets[..whole]).expect("whole sums");
+    assert!(Sum::decode(&octets[..whole.saturating_sub(1)]).is_err() || whole == 0);
+    let source: Vec<u8> = octets
+        .iter()
+        .copied()
+        .cycle()
+        .take(octets.len() * 64)
+        .collect();
+    let summer = Summer::new([1; 32], BLOCK);
+    let known = source.chunks(BLOCK as usize).map(|block| summer.sum(block));
+    // with an odd first octet, some are right
+    let sums = match first % 2 {
+        0 => sums,
+        _ => known.step_by(2).chain(sums).collect(),
+    };
+    let basis = sums.len() as u64 * u64::from(BLOCK) - u64::from(first / 2).min(sums.len() as u64);
+    let mut environment = Hostile {
+        source: &source,
+        sums,
+        parts: Vec::new(),
+    };
+    let sizes = (source.len() as u64, basis);
+    let spans = [(0, sizes.0)];
+    let scan = Scan::new(
+        &mut environment,
+        &summer,
+        sizes,
+        (DigestKind::Crc128, first % 3 == 0),
+    );
+    scan.run(&spans[..usize::from(sizes.0 > 0)])
+        .expect("the source can be read");
+    let mut spans: Vec<_> = environment
+        .parts
+        .iter()
+        .map(|part| match *part {
+            Part::Missing(span) => span,
+            Part::Matched { span, from, .. } => {
+                assert!(
+                    from + (span.1 - span.0) <= basis,
+                    "a part is past the basis"
+                );
+                span
+            }
+        })
+        .collect();
+    spans.sort_unstable();
+    let end = spans.iter().fold(0, |at, span| {
+        assert!(span.0 == at && span.1 > at, "parts overlap, or leave a gap");
+        span.1
+    });
+    assert_eq!(end, sizes.0);
+}
+
+/// Source, and sums that a peer has made up.
+struct Hostile<'a> {
+    source: &'a [u8],
+    sums: Vec<Sum>,
+    parts: Vec<Part>,
+}
+
+impl Environment for Hostile<'_> {
+    type Error = ();
+
+    fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), ()> {
+        let from = offset as usize;
+        buffer.copy_from_slice(self.source.get(from..from + buffer.len()).ok_or(())?);
+        Ok(())
+    }
+
+    fn wait_for(&mut self, index: &mut Index, _: usize) -> Result<(), ()> {
+        let known = index.known();
+        let till = self.sums.len().min(known + 3);
+        if index.extend(&self.sums[known..till]).is_err() || till == self.sums.len() {
+            index.finish();
+        }
+        Ok(())
+    }
+
+    fn found(&mut self, parts: Vec<Part>) -> Result<(), ()> {
+        self.parts.extend(parts);
+        Ok(())
     }
 }
 

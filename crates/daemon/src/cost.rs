@@ -69,8 +69,8 @@ impl Cost {
         let lanes = lanes();
         let copy = Self {
             memory: 8 + MEMORY_LANE * lanes,
-            threads: 6 + 2 * lanes,
-            files: 48 + (8 + FILES_LANE) * lanes,
+            threads: 9 + 2 * lanes,
+            files: 56 + (8 + FILES_LANE) * lanes,
             ..Self::default()
         };
         let more = |least: Self, memory| {

@@ -67,6 +67,53 @@ impl Digest {
     }
 }
 
+/// Digest of bytes of unknown number, added in order.
+#[derive(Clone, Debug)]
+pub struct RunningDigest(State);
+
+impl RunningDigest {
+    /// Starts a digest.
+    pub fn new(kind: DigestKind) -> Self {
+        Self(Digester::new(kind, 0).state)
+    }
+
+    /// Adds the next bytes.
+    pub fn append(&mut self, bytes: &[u8]) {
+        match &mut self.0 {
+            State::Crc128(nvme, xz) => {
+                let len = bytes.len() as u64;
+                *nvme = NVME.past(*nvme, len) ^ checksum(CrcAlgorithm::Crc64Nvme, bytes);
+                *xz = XZ.past(*xz, len) ^ checksum(CrcAlgorithm::Crc64Xz, bytes);
+            }
+            State::Blake3(hasher, _) => {
+                hasher.update(bytes);
+            }
+            State::None => {}
+        }
+    }
+
+    /// Adds the next `len` bytes, of which the digest is known. Returns false for kinds of digests
+    /// that need the bytes.
+    pub fn append_digest(&mut self, digest: Digest, len: u64) -> bool {
+        let (State::Crc128(nvme, xz), Digest::Crc128(more_nvme, more_xz)) = (&mut self.0, digest)
+        else {
+            return false;
+        };
+        *nvme = NVME.past(*nvme, len) ^ more_nvme;
+        *xz = XZ.past(*xz, len) ^ more_xz;
+        true
+    }
+
+    /// Returns the digest of the bytes so far.
+    pub fn finish(&self) -> Digest {
+        match &self.0 {
+            State::Crc128(nvme, xz) => Digest::Crc128(*nvme, *xz),
+            State::Blake3(hasher, _) => Digest::Blake3(*hasher.finalize().as_bytes()),
+            State::None => Digest::None,
+        }
+    }
+}
+
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -240,6 +287,28 @@ mod tests {
     use super::*;
 
     proptest! {
+        #[test]
+        fn running_digest_equals_that_of_all_bytes(
+            pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 0..8),
+        ) {
+            let bytes = pieces.concat();
+            for kind in [DigestKind::Crc128, DigestKind::Blake3, DigestKind::None] {
+                let digest = |bytes: &[u8]| {
+                    let mut digester = Digester::new(kind, bytes.len() as u64);
+                    digester.update(0, bytes);
+                    digester.finish().unwrap()
+                };
+                let (mut running, mut joined) = (RunningDigest::new(kind), RunningDigest::new(kind));
+                for piece in &pieces {
+                    running.append(piece);
+                    let is_joined = joined.append_digest(digest(piece), piece.len() as u64);
+                    prop_assert_eq!(is_joined, kind == DigestKind::Crc128);
+                }
+                prop_assert_eq!(running.finish(), digest(&bytes));
+                prop_assert!(kind != DigestKind::Crc128 || joined.finish() == digest(&bytes));
+            }
+        }
+
         #[test]
         fn pieces_in_any_order_make_the_same_digest(
             bytes in proptest::collection::vec(any::<u8>(), 0..5000),

@@ -7,6 +7,7 @@
 //!   [`hard_links`]: names of the same file
 //! - [`names`]: names that a target rejects; [`permit`]: metadata that a peer may set
 //! - [`temp_names`], [`temp_place`]: names and place of temporary files; [`writer_lock`]: lock files of writers
+//! - [`delta`]: parts of a changed file that its old version has
 //! - [`digest`]: digests that verify a transfer; [`hash`]: hashes for users; [`sums`]: hashes of
 //!   many files at a time
 //! - [`request`]: requests about files; [`execute`]: their execution; [`remote`]: execution for a
@@ -14,6 +15,7 @@
 //! - [`free_space`]: comparison with the size of wanted files; [`source_names`]: names at the source
 //! - [`special`]: devices, FIFOs and sockets; [`notes`]: messages that are shown once
 
+pub mod delta;
 pub mod digest;
 pub mod execute;
 pub mod filter;

@@ -4,6 +4,8 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use lighthaul_files::delta::index::Index;
+
 use crate::thread_group::{CHECK_INTERVAL, ThreadGroup};
 
 /// Most resources that one copy may hold.
@@ -27,8 +29,15 @@ impl Default for Budget {
 
 impl Budget {
     /// Returns the bytes of memory and the number of open files with data for one of `lanes` lanes.
+    /// Deltas have a quarter of the memory.
     pub(crate) fn of_lane(self, lanes: usize) -> (usize, usize) {
-        (self.memory / lanes.max(1), self.open_max(lanes))
+        let memory = self.memory - self.memory / DELTA_SHARE;
+        (memory / lanes.max(1), self.open_max(lanes))
+    }
+
+    /// Returns the number of blocks of all deltas under way.
+    pub(crate) fn delta_blocks(self) -> usize {
+        (self.memory / DELTA_SHARE / Index::BYTES_A_BLOCK).max(DELTA_BLOCKS_MIN)
     }
 
     /// Returns the files with data that one of `lanes` lanes may have open. Writing takes two
@@ -91,6 +100,9 @@ impl Slots {
     }
 }
 
+/// Share of the memory that deltas have, and blocks that fit into any.
+const DELTA_SHARE: usize = 4;
+const DELTA_BLOCKS_MIN: usize = 1 << 13;
 /// Most files with data that are useful for a lane.
 const OPEN_MAX: usize = 64;
 /// Longest wait until another large file is complete.

@@ -1,6 +1,6 @@
 //! Floor 5: copies of files, from the list of entries to the result of each.
 //!
-//! - [`message`]: messages of a copy; [`send`], [`receive`]: the two roles
+//! - [`message`]: messages of a copy; [`delta_message`]: those of deltas; [`send`], [`receive`]: the two roles
 //! - `thread_group`: threads of a copy; `monitor`: counters and events; [`budget`]: limits of one
 //!   copy;
 //!   `failures`: failed entries with reasons
@@ -9,6 +9,7 @@
 //! - `work`: steps of one side, counted; `stall`: end of a copy in which neither side works
 
 pub mod budget;
+pub mod delta_message;
 pub mod message;
 pub mod receive;
 pub mod relay;

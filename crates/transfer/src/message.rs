@@ -17,6 +17,8 @@ use lighthaul_session::peer_text;
 use lighthaul_session::topic::{self, ITEMS_MAX, MESSAGE_MAX, Topic};
 use serde::{Deserialize, Serialize};
 
+use crate::delta_message::{Delta, Seeded, Sums};
+
 /// Stream of [`Listing`] messages.
 pub const LIST: u16 = 1;
 /// Most octets of a list in one message: digests of all pieces of an object fit.
@@ -52,6 +54,8 @@ pub enum Message {
     },
     /// The sender's digest of a range that the receiver holds.
     Held(HeldDigest),
+    /// Step of a delta.
+    Delta(Delta),
     /// All objects were sent.
     Sent,
     /// Progress of the receiver.
@@ -141,6 +145,10 @@ pub enum Listing {
     Compared(Compared),
     /// Path of a directory whose contents are left out, since they are on another file system.
     Mount(#[serde(deserialize_with = "bounded::list::<PATH_SHOWN_MAX, _, _>")] Vec<u8>),
+    /// Sums of a basis.
+    Sums(Sums),
+    /// Result of copying parts from a basis.
+    Seeded(Seeded),
 }
 
 /// Files that the receiver wants of the next entries.
@@ -167,6 +175,9 @@ pub struct WantedFile {
     pub held: Vec<Span>,
     /// Kind of these digests.
     pub digest: digest::DigestKind,
+    /// Bytes of the file that is at the target now, if the ranges to send may be in it. The sender
+    /// then sends only those that are not; see [`crate::delta_message`].
+    pub basis: Option<u64>,
 }
 
 /// The sender's digest of a part of a range that the receiver holds from an earlier run.
@@ -590,6 +601,7 @@ mod tests {
             send: Some(vec![(u64::MAX, u64::MAX); 1000]),
             held: Vec::new(),
             digest: digest::DigestKind::default(),
+            basis: None,
         };
         let wanted = WantedFiles {
             entries: 400,

@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use lighthaul_io::net::probe::LANES_MAX;
 
 use crate::failures::Reasons;
-use crate::watch::{CopyEvent, CopyProgress};
+use crate::watch::{CopyEvent, CopyProgress, DeltaTotals};
 
 /// Most bytes of events that wait for the observer: about four thousand events.
 const BYTES_MAX: usize = 4 << 20;
@@ -25,6 +25,30 @@ pub(crate) struct Monitor {
     pub(crate) published: AtomicU64,
     /// Reasons of the peer why it cannot send entries.
     pub(crate) reasons: Reasons,
+    /// Counters of the receiver about deltas.
+    pub(crate) delta: DeltaCounts,
+}
+
+/// Counters of all deltas of a copy.
+#[derive(Debug, Default)]
+pub(crate) struct DeltaCounts {
+    /// Files with a delta.
+    pub(crate) files: AtomicU64,
+    /// Bytes that the old versions have.
+    pub(crate) matched: AtomicU64,
+    /// Bytes that are sent.
+    pub(crate) missing: AtomicU64,
+}
+
+impl DeltaCounts {
+    /// Returns the counters.
+    pub(crate) fn totals(&self) -> DeltaTotals {
+        DeltaTotals {
+            files: self.files.load(Relaxed),
+            matched: self.matched.load(Relaxed),
+            missing: self.missing.load(Relaxed),
+        }
+    }
 }
 
 /// Events that the observer has not taken yet.

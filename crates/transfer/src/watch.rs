@@ -112,9 +112,22 @@ pub struct Summary {
     pub moving: Duration,
     /// Progress at the end.
     pub motion: CopyProgress,
+    /// Changed files of which only parts were sent.
+    pub delta: DeltaTotals,
     /// Entries that failed.
     #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
     pub failures: Vec<Failed>,
+}
+
+/// Changed files of which only parts were sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeltaTotals {
+    /// Number of files.
+    pub files: u64,
+    /// Bytes that their old versions at the target had.
+    pub matched: u64,
+    /// Bytes that these did not have, and that were sent.
+    pub missing: u64,
 }
 
 /// Entry that failed.

@@ -407,6 +407,7 @@ fn take_from(session: &Session, news: &[Vec<u8>]) -> Result<(), Error> {
             send: None,
             held: Vec::new(),
             digest: digest::DigestKind::default(),
+            basis: None,
         }],
     });
     let (arrivals, joins) = (channel().1, channel().1);

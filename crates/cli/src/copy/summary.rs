@@ -28,6 +28,8 @@ pub(super) fn event(summary: &Summary, proof: Proof, removed: u64, cpu: f64) -> 
         "rounds": motion.round, "packets": motion.sent, "packets_resent": motion.resent,
         "buffer_drops": motion.buffer_drops, "foreign": motion.foreign,
         "cpu_s": cpu, "failures": summary.failures.len(), "removed": removed,
+        "delta_files": summary.delta.files, "delta_bytes_matched": summary.delta.matched,
+        "delta_bytes_sent": summary.delta.missing,
     })
 }
 
@@ -66,6 +68,7 @@ pub(super) fn sentence(summary: &Summary, proof: Proof, removed: u64) -> String 
             summary.elapsed.saturating_sub(summary.moving).as_secs_f64(),
         ),
         speed,
+        delta(summary).unwrap_or_default(),
         removed,
         verified,
     ];
@@ -104,7 +107,18 @@ pub(super) fn stats(summary: &Summary, start: Option<&Start>, cpu: f64) -> Vec<S
         format!("  foreign       {} (unknown or forged)", motion.foreign),
         format!("  CPU           {cpu:.2} s on this side{a_gb}"),
     ]);
+    if let Some(delta) = delta(summary) {
+        let files = summary.delta.files;
+        lines.push(format!("  files changed {files}, {delta}"));
+    }
     lines
+}
+
+/// Returns the sentence about changed files of which only parts were sent, if there were any.
+fn delta(summary: &Summary) -> Option<String> {
+    let delta = summary.delta;
+    let all = Size(delta.matched.saturating_add(delta.missing));
+    (delta.files > 0).then(|| format!("delta: {all}, {} sent", Size(delta.missing)))
 }
 
 /// Returns true if digests proved all sent data intact.

@@ -31,7 +31,7 @@ pub(crate) fn stopped_at(far: &Far, options: &[&str], paths: &[&str], folder: &P
 }
 
 /// Returns the number of ranges in the journals of `folder`.
-fn records(folder: &Path) -> u64 {
+pub(crate) fn records(folder: &Path) -> u64 {
     let journal = |name: &String| name.ends_with(".journal");
     let names = names(folder).into_iter().filter(journal);
     let sizes = names.map(|name| fs::metadata(folder.join(name)).map_or(0, |meta| meta.len()));

@@ -96,8 +96,9 @@ impl EntryChecker<'_> {
         kept: u64,
     ) -> Result<Settled, Error> {
         if action != Action::Keep {
+            let why = self.explained(entry, there, why);
             let item = self.item(place, entry, (there, action));
-            self.plan_item(action, entry, why, (kept, Some(item)))?;
+            self.plan_item(action, entry, &why, (kept, Some(item)))?;
             return Ok(Settled::Now);
         }
         let changes = there.map_or_else(Vec::new, |there| self.changes(place, entry, there));
@@ -109,6 +110,16 @@ impl EntryChecker<'_> {
             self.plan_item(Action::Change, entry, &why, (0, Some(item)))?;
         }
         Ok(Settled::Before)
+    }
+
+    /// Returns the reason for an action on an entry, with a note if a delta may be sent.
+    fn explained(&self, entry: &Entry, there: Option<Meta>, why: &str) -> String {
+        match there {
+            Some(there) if self.may_be_basis(entry, &there) => {
+                format!("{why}; a delta may be sent")
+            }
+            _ => why.to_owned(),
+        }
     }
 
     /// Returns the metadata that a copy would change on an existing entry.

@@ -143,11 +143,11 @@ impl EntryChecker<'_> {
                 Listing::Begin { .. }
                 | Listing::Wanted(_)
                 | Listing::Compared(_)
+                | Listing::Sums(_)
+                | Listing::Seeded(_)
                 | Listing::Removed(_)
                 | Listing::Paths(_)
-                | Listing::RequestPaths => {
-                    return Err(invalid_list());
-                }
+                | Listing::RequestPaths => return Err(invalid_list()),
             }
         }
     }

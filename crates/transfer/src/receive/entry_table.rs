@@ -24,6 +24,7 @@ use super::journal::{Journal, Record};
 use super::links::{LinkTarget, Links, Name};
 use super::placed::Placed;
 pub(crate) use super::placed::Settled;
+use super::span_set::SpanSet;
 use crate::budget::Slot;
 use crate::message::{CopyResult, Failure};
 
@@ -46,11 +47,15 @@ pub(crate) struct PendingFile {
 // fields: all of it is under one lock
 pub(crate) struct Fill {
     /// Ranges that were requested, and that no object contains yet.
-    owed: Vec<Span>,
+    owed: SpanSet,
+    /// Ranges of which the sender has not said whether the basis has them.
+    undecided: SpanSet,
+    /// Bytes of the basis, if there is one.
+    basis: Option<u64>,
     /// Records of the journal from an earlier run.
     pub(crate) held: Vec<Record>,
     /// Held ranges that were not compared with the source yet.
-    uncompared: Vec<Span>,
+    uncompared: SpanSet,
     /// Kind of digest for these.
     held_digest: digest::DigestKind,
     /// Bytes that were not compared with the source in this run.
@@ -114,10 +119,55 @@ impl PendingFile {
     }
 
     /// Sets the requested ranges.
-    pub(crate) fn expect(&self, owed: Vec<Span>) {
+    pub(crate) fn expect(&self, owed: &[Span]) {
         let mut fill = self.fill();
-        fill.uncompared_bytes += bytes(&owed);
-        fill.owed = owed;
+        fill.owed = SpanSet::from(owed);
+        fill.uncompared_bytes += fill.owed.bytes();
+    }
+
+    /// Sets the ranges that a basis of `len` bytes may have.
+    pub(crate) fn expect_delta(&self, undecided: &[Span], len: u64) {
+        let mut fill = self.fill();
+        fill.basis = Some(len);
+        fill.undecided = SpanSet::from(undecided);
+        fill.uncompared_bytes += fill.undecided.bytes();
+    }
+
+    /// Takes the length of the basis and the ranges that it may have, when the delta begins.
+    pub(crate) fn begin_delta(&self) -> Option<(u64, Vec<Span>)> {
+        let mut fill = self.fill();
+        let len = fill.basis.take()?;
+        Some((len, fill.undecided.clone().take_all()))
+    }
+
+    /// Records that the basis has a part. Returns false if that is decided already.
+    pub(crate) fn decide_matched(&self, span: Span) -> bool {
+        self.fill().undecided.take(span)
+    }
+
+    /// Records that the sender will send a part. Returns false if that is decided already.
+    pub(crate) fn decide_missing(&self, span: Span) -> bool {
+        let mut fill = self.fill();
+        let is_new = fill.undecided.take(span);
+        if is_new {
+            fill.owed.insert(span);
+        }
+        is_new
+    }
+
+    /// Records that the sender will send all that is not decided. Returns the bytes.
+    pub(crate) fn decline_delta(&self) -> u64 {
+        let mut fill = self.fill();
+        let spans = fill.undecided.take_all();
+        for span in &spans {
+            fill.owed.insert(*span);
+        }
+        spans.iter().map(|(from, till)| till - from).sum()
+    }
+
+    /// Ends a delta. Returns true if all is decided.
+    pub(crate) fn end_delta(&self) -> bool {
+        self.fill().undecided.take_all().is_empty()
     }
 
     /// Sets the ranges in `held`, which were written as `records` say, and whose digests are
@@ -129,8 +179,8 @@ impl PendingFile {
         records: Vec<Record>,
     ) {
         let mut fill = self.fill();
-        fill.uncompared_bytes += bytes(held);
-        fill.uncompared = held.to_vec();
+        fill.uncompared = SpanSet::from(held);
+        fill.uncompared_bytes += fill.uncompared.bytes();
         fill.compared = held.to_vec();
         fill.held_digest = digest;
         fill.held = records;
@@ -152,60 +202,34 @@ impl PendingFile {
     /// Returns true if the sender may still send bytes or digests of the file.
     fn is_awaited(&self) -> bool {
         let fill = self.fill();
-        !fill.owed.is_empty() || !fill.uncompared.is_empty()
+        let sets = [&fill.owed, &fill.uncompared, &fill.undecided];
+        sets.iter().any(|set| !set.is_empty())
     }
 
     /// Returns the requested bytes that have not arrived.
     fn owed(&self) -> u64 {
-        bytes(&self.fill().owed)
+        self.fill().owed.bytes()
     }
 
     /// Marks a part of a held range as being compared. Returns false if its digest was not
     /// requested.
     fn compare(&self, span: Span) -> bool {
-        take_out(&mut self.fill().uncompared, span)
+        self.fill().uncompared.take(span)
     }
 
     /// Requests a held range that differs from the source. Returns false for a failed file.
     pub(crate) fn owe(&self, span: Span) -> bool {
         let mut fill = self.fill();
         if !fill.failed {
-            fill.owed.push(span);
+            fill.owed.insert(span);
         }
         !fill.failed
     }
 
     /// Marks `piece` as announced. Returns false if it was not requested.
     fn announce(&self, piece: &Piece) -> bool {
-        take_out(&mut self.fill().owed, (piece.offset, piece.end()))
+        self.fill().owed.take((piece.offset, piece.end()))
     }
-}
-
-/// Most separate ranges of one file. An honest sender takes them from the front, so that few are
-/// split.
-const SPANS_MAX: usize = 1 << 17;
-
-/// Removes `part` from `spans`. Returns false if it is not within one of them.
-fn take_out(spans: &mut Vec<Span>, part: Span) -> bool {
-    if spans.len() > SPANS_MAX {
-        return false;
-    }
-    let holds = |span: &Span| span.0 <= part.0 && part.0 < part.1 && part.1 <= span.1;
-    let Some(index) = spans.iter().position(holds) else {
-        return false;
-    };
-    let (from, till) = spans.remove(index);
-    if part.1 < till {
-        spans.insert(index, (part.1, till));
-    }
-    if from < part.0 {
-        spans.insert(index, (from, part.0));
-    }
-    true
-}
-
-fn bytes(spans: &[Span]) -> u64 {
-    spans.iter().map(|(from, till)| till - from).sum()
 }
 
 impl TableState {
@@ -302,6 +326,14 @@ impl EntryTable {
         let file = file.or_else(|| state.failed.get(&number));
         let file = file.filter(|file| file.compare(span)).cloned();
         file.ok_or_else(|| PeerFault::Invalid("a digest that was not requested").into())
+    }
+
+    /// Returns the file whose delta the sender sends. Fails if it was not wanted.
+    pub(crate) fn delta(&self, number: u64) -> Result<Arc<PendingFile>, Error> {
+        let state = self.lock();
+        let file = state.pending.get(&number);
+        let file = file.or_else(|| state.failed.get(&number)).cloned();
+        file.ok_or_else(|| PeerFault::Invalid("a delta that was not requested").into())
     }
 
     /// Records `entry` as the file whose expected hash is known.
@@ -486,7 +518,6 @@ mod tests {
     use std::sync::mpsc::sync_channel;
 
     use lighthaul_session::error::Code;
-    use proptest::prelude::*;
 
     use super::*;
 
@@ -501,7 +532,7 @@ mod tests {
     fn pending(number: u64, owed: &[Span]) -> PendingFile {
         let names = (PathBuf::from("part"), PathBuf::new());
         let pending = PendingFile::new(number, file(number, 100), names, false);
-        pending.expect(owed.to_vec());
+        pending.expect(owed);
         pending
     }
 
@@ -685,46 +716,6 @@ mod tests {
         Entry {
             kind: EntryKind::FolderEnd,
             ..file(9, 0)
-        }
-    }
-
-    #[test]
-    fn ranges_of_a_file_are_bounded() {
-        let count = SPANS_MAX as u64;
-        let mut spans: Vec<Span> = (0..count).map(|nth| (4 * nth, 4 * nth + 3)).collect();
-        assert!(take_out(&mut spans, (1, 2)));
-        assert_eq!(spans.len(), SPANS_MAX + 1);
-        assert!(
-            !take_out(&mut spans, (4, 5)),
-            "an honest sender does not split a file into so many ranges"
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn removed_part_was_within_one_range(
-            cuts in prop::collection::btree_set(0_u64..60, 0..12),
-            parts in prop::collection::vec((0_u64..60, 0_u64..9), 1..20),
-        ) {
-            let cuts: Vec<u64> = cuts.into_iter().collect();
-            let pairs = cuts.chunks_exact(2);
-            let mut spans: Vec<Span> = pairs.map(|pair| (pair[0], pair[1])).collect();
-            for (from, len) in parts {
-                let part = (from, from + len);
-                let within = |byte: &u64, spans: &[Span]| spans.iter().any(|(f, t)| (*f..*t).contains(byte));
-                let before = spans.clone();
-                let fits = len > 0 && (part.0..part.1).all(|byte| within(&byte, &before));
-                // adjacent ranges stay separate: a part across both is in neither
-                let one = before.iter().any(|(f, t)| *f <= part.0 && part.1 <= *t);
-                prop_assert_eq!(take_out(&mut spans, part), fits && one);
-                for byte in 0..70 {
-                    let taken = fits && one && (part.0..part.1).contains(&byte);
-                    prop_assert_eq!(within(&byte, &spans), within(&byte, &before) && !taken);
-                }
-                prop_assert!(spans.iter().all(|(f, t)| f < t));
-                prop_assert!(spans.is_sorted());
-                prop_assert_eq!(bytes(&spans), (0..70).filter(|byte| within(byte, &spans)).count() as u64);
-            }
         }
     }
 }

@@ -18,6 +18,8 @@ pub(crate) enum Job {
     Reports(u64, Vec<Report>),
     /// A range from an earlier run equals the source.
     Kept(Arc<PendingFile>, Span, Digest),
+    /// A range that was copied from the basis equals the source.
+    Seeded(Arc<PendingFile>, Span, Digest),
     /// A file cannot be written.
     Failed(u64, Error),
 }

@@ -14,6 +14,8 @@
 //!   reported digests; `unsynced`: files to sync; `device`: reading back; `written`: check that no other
 //!   process has changed a file
 //! - [`journal`]: ranges of partial files; `held`: comparison of these
+//! - `basis`: old version of a file, for its delta; `basis_sums`: sums of its blocks; `seeding`:
+//!   parts that are copied from it; `span_set`: ranges that a peer takes
 //! - `temp_files`: temporary files; `claims`: files with several names
 //! - `hashing`: hashes for the user; `report`: reports about single entries
 pub mod journal;
@@ -21,6 +23,8 @@ pub mod receiver;
 pub mod target_folder;
 
 mod backups;
+mod basis;
+mod basis_sums;
 mod claims;
 mod decide;
 mod deletions;
@@ -43,9 +47,11 @@ mod placed;
 mod prune;
 mod publish;
 mod report;
+mod seeding;
 mod settings;
 mod setup;
 mod sink;
+mod span_set;
 mod temp_files;
 mod transfer;
 mod unsynced;

@@ -55,8 +55,9 @@ pub(crate) struct Publisher<'a> {
     /// Number and entry of the target directory, if it gets metadata of a source directory.
     top: Option<(u64, Entry)>,
     digests: ObjectDigests,
-    /// Ranges from an earlier run that equal the source.
-    kept: Vec<(Arc<PendingFile>, Span, Digest)>,
+    /// Ranges from an earlier run that equal the source, with false, and ranges from a basis, with
+    /// true.
+    kept: Vec<(Arc<PendingFile>, Span, Digest, bool)>,
 }
 
 /// Checks of a file before it gets its name.
@@ -152,7 +153,8 @@ impl<'a> Publisher<'a> {
             Job::Reports(number, reports) => {
                 self.digests.add_reports(number, reports);
             }
-            Job::Kept(file, span, digest) => self.kept.push((file, span, digest)),
+            Job::Kept(file, span, digest) => self.kept.push((file, span, digest, false)),
+            Job::Seeded(file, span, digest) => self.kept.push((file, span, digest, true)),
             Job::Failed(number, error) => self.fail(number, error),
         }
     }
@@ -166,8 +168,14 @@ impl<'a> Publisher<'a> {
             }
             self.compare_object(&arrived, reports, &mut whole, &mut parts);
         }
-        for (file, span, digest) in std::mem::take(&mut self.kept) {
-            if self.prove(&file, span, digest) == Some(true) {
+        for (file, span, digest, is_new) in std::mem::take(&mut self.kept) {
+            let Some(is_whole) = self.prove(&file, span, digest) else {
+                continue;
+            };
+            if is_new && (!is_whole || self.checks()) {
+                parts.push((Arc::clone(&file), span));
+            }
+            if is_whole {
                 whole.push(file);
             }
         }

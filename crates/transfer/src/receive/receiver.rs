@@ -37,8 +37,10 @@ use super::held::{HeldCheck, HeldRange};
 use super::job::{Incoming, Job};
 use super::metadata::MetadataWriter;
 use super::publish::Publisher;
+use super::seeding::Deltas;
 use super::settings::{OpenTarget, Settings};
 use super::target_folder::TargetFolder;
+use super::temp_files::TempFiles;
 use super::transfer::Transfer;
 use crate::failures::Failures;
 use crate::message::{Announced, Listing, Message, Progress, Report, UNANSWERED_MAX};
@@ -174,6 +176,7 @@ pub(super) struct Queues {
     /// Queue of ranges to compare.
     held: SyncSender<HeldRange>,
     pub(super) jobs: Sender<Job>,
+    deltas: Deltas,
     /// Number of pieces without a report, of each object.
     unreported: BTreeMap<u64, usize>,
 }
@@ -212,29 +215,26 @@ impl<'a> Receiving<'a, '_> {
         let (root, target, lock) = self.opened(open_targets)?;
         let (jobs, todo) = channel();
         let (held, ranges) = sync_channel(UNANSWERED_MAX);
+        let files = self.temp_files(&root, &target)?;
+        let deltas = self.start_deltas(scope, &files, jobs.clone())?;
         let mut queues = Queues {
             lanes: Vec::new(),
             held,
             jobs,
+            deltas,
             unreported: BTreeMap::new(),
         };
         let lanes = offer::lanes_over(session, &offer, path, &joined)?;
         let check =
             |lane| offer::setup(&offer, (0, 1), lane, self.transfer.settings.plain).map(drop);
         lanes.iter().try_for_each(check)?;
-        let files = self.temp_files(&root, &target)?;
         let threads = &*self.transfer.threads;
         for lane in self.create_lanes(offer, lanes, &files, &mut queues)? {
             scope.spawn(move || threads.run("lane", || lane.run()));
         }
         let (done, finished) = channel();
         self.hash(scope, &files, done.clone())?;
-        let mut check = HeldCheck {
-            transfer: self.transfer,
-            files,
-            jobs: queues.jobs.clone(),
-        };
-        scope.spawn(move || threads.run("comparison", || check.run(&ranges)));
+        self.compare(scope, files, (ranges, queues.jobs.clone()));
         let mut publisher = Publisher::new(
             &self.transfer.threads,
             &self.transfer.table,
@@ -256,6 +256,22 @@ impl<'a> Receiving<'a, '_> {
         summary.elapsed = session.clock.now().since(self.begun);
         summary.moving = session.clock.now().since(started);
         Ok(summary)
+    }
+
+    /// Starts the thread that compares held ranges.
+    fn compare<'s>(
+        &self,
+        scope: &'s Scope<'s, 'a>,
+        files: TempFiles,
+        (ranges, jobs): (Receiver<HeldRange>, Sender<Job>),
+    ) {
+        let threads = &*self.transfer.threads;
+        let mut check = HeldCheck {
+            transfer: self.transfer,
+            files,
+            jobs,
+        };
+        scope.spawn(move || threads.run("comparison", || check.run(&ranges)));
     }
 
     /// Waits until the target directory is open.
@@ -337,7 +353,8 @@ impl<'a> Receiving<'a, '_> {
 
     /// Returns true if no further message can change the result, so the end of the objects need not arrive.
     fn is_over(&self, queues: Option<&Queues>) -> bool {
-        let reported = queues.is_some_and(|queues| queues.unreported.is_empty());
+        let reported =
+            queues.is_some_and(|queues| queues.unreported.is_empty() && queues.deltas.is_empty());
         reported && self.transfer.table.is_complete()
     }
 
@@ -391,6 +408,7 @@ impl<'a> Receiving<'a, '_> {
                     return invalid("more digests than the limit");
                 }
             }
+            Message::Delta(delta) => queues.deltas.take(self.transfer, &queues.jobs, delta)?,
             Message::Warning { text } => self.transfer.monitor.show(CopyEvent::Warning(text)),
             Message::SourceKept(failures) => self.take_source_kept(failures),
             Message::Sent => return Ok(false),
@@ -539,6 +557,7 @@ impl<'a> Receiving<'a, '_> {
             bytes: counts.bytes,
             unchanged: counts.unchanged,
             motion: self.transfer.monitor.progress(self.transfer.table.wanted()),
+            delta: self.transfer.monitor.delta.totals(),
             failures: self.failures.finish(),
             ..Summary::default()
         })

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, sync_channel};
+use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::thread::Scope;
 
+use lighthaul_files::options::DeltaMode;
 use lighthaul_fs::disk::Root;
 use lighthaul_io::drive::Lane;
 use lighthaul_io::store::blocks::Blocks;
@@ -12,12 +13,15 @@ use lighthaul_session::error::{Code, Error};
 use lighthaul_session::machine::Learned;
 use lighthaul_session::offer::Offer;
 
+use super::basis_sums::BasisReader;
 use super::hashing::Hasher;
 use super::job::Job;
 use super::lane::ReceiveLane;
 use super::receiver::{Queues, Receiving};
+use super::seeding::{Deltas, Seeder};
 use super::sink::FileSink;
 use super::temp_files::TempFiles;
+use crate::delta_message::DELTAS_MAX;
 
 /// Most objects that are announced to a lane before it takes them.
 const ANNOUNCED_MAX: usize = 2;
@@ -78,6 +82,35 @@ impl<'a> Receiving<'a, '_> {
             sparse: self.transfer.options().sparse,
             claims: Arc::clone(&self.transfer.claims),
         })
+    }
+
+    /// Starts the threads of deltas, unless no file has one.
+    pub(super) fn start_deltas<'s>(
+        &self,
+        scope: &'s Scope<'s, 'a>,
+        files: &TempFiles,
+        jobs: Sender<Job>,
+    ) -> Result<Deltas, Error> {
+        let failed = |e| Error::file(Code::Io, "cannot open", &files.target, &e);
+        let (bases, unread) = sync_channel(DELTAS_MAX);
+        let (steps, todo) = channel();
+        let options = self.transfer.options();
+        if options.delta != DeltaMode::Never && options.dry_run.is_none() {
+            let threads = &*self.transfer.threads;
+            let mut reader = BasisReader {
+                transfer: self.transfer,
+                files: files.another().map_err(failed)?,
+                jobs: jobs.clone(),
+            };
+            scope.spawn(move || threads.run("sums", || reader.run(&unread)));
+            let mut seeder = Seeder {
+                transfer: self.transfer,
+                files: files.another().map_err(failed)?,
+                jobs,
+            };
+            scope.spawn(move || threads.run("seeding", || seeder.run(&todo)));
+        }
+        Ok(Deltas::new(bases, steps))
     }
 
     /// Starts the thread that hashes files in place, if hashes are wanted. It drops `done` at its

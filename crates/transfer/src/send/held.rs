@@ -7,7 +7,8 @@ use lighthaul_files::digest::{Digest, Digester};
 use lighthaul_fs::disk::InputFile;
 use lighthaul_session::error::{Code, Error};
 
-use super::queue::{HeldRange, Item};
+use super::item::Item;
+use super::queue::HeldRange;
 use super::transfer::Transfer;
 use crate::message::{HeldDigest, Message, Report};
 
@@ -69,14 +70,15 @@ impl HeldReader<'_> {
 }
 
 /// Returns the error of a file that is missing, shorter or unreadable.
-fn unreadable(item: &Item, error: &io::Error) -> Error {
+pub(super) fn unreadable(item: &Item, error: &io::Error) -> Error {
     if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) {
         return changed(item);
     }
     Error::file(Code::Io, "cannot read", &item.place, error)
 }
 
-fn changed(item: &Item) -> Error {
+/// Returns the error of a file that changed.
+pub(super) fn changed(item: &Item) -> Error {
     let place = item.place.display();
     Error::new(
         Code::Changed,

@@ -5,11 +5,15 @@
 //!   objects
 //! - `removals`: removal of files that are in place
 //! - `held`: digests of ranges that the receiver holds from an earlier run; `holes`: check of holes
+//! - `delta`: parts of changed files that the receiver has; `deltas`: those under way; `item`: file
 //! - `lane`: objects of one lane; `source`: their bytes from files
 pub mod sender;
 
+mod delta;
+mod deltas;
 mod held;
 mod holes;
+mod item;
 mod lane;
 mod queue;
 mod removals;

@@ -9,19 +9,21 @@
 //! Bounded windows of unsettled entries, ranges and digests make the list wait.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io;
-use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use lighthaul_files::delta::parts::Part;
 use lighthaul_files::digest::DigestKind;
 use lighthaul_files::manifest::WINDOW;
 use lighthaul_files::object::{LARGE, Layout, PIECES_MAX, Piece, Span};
-use lighthaul_fs::disk::InputFile;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::fault::PeerFault;
 
+use super::deltas::{DeltaFile, Deltas, Taken};
+use super::item::Item;
+use crate::delta_message::{Seeded, Sums};
 use crate::message::{COMPARED_MAX, Compared, UNANSWERED_MAX, WantedFile, WantedFiles};
 use crate::thread_group::{CHECK_INTERVAL, ThreadGroup};
+use crate::watch::DeltaTotals;
 
 /// Most ranges that wait to be sent: one of each entry, and more of few resumed files.
 const READY_MAX: usize = 1 << 20;
@@ -29,23 +31,6 @@ const READY_MAX: usize = 1 << 20;
 const HELD_MAX: usize = 1 << 20;
 /// Alignment of the parts of large files.
 const GRAIN: u64 = 1 << 20;
-
-/// File that the receiver may request.
-#[derive(Debug)]
-pub(crate) struct Item {
-    pub(crate) place: PathBuf,
-    /// Size when it was listed.
-    pub(crate) size: u64,
-    /// Version when it was listed; see [`lighthaul_fs::version::Version::mark`].
-    pub(crate) version: u64,
-}
-
-impl Item {
-    /// Returns true if `file` is still the version that was listed.
-    pub(crate) fn is_unchanged(&self, file: &InputFile) -> io::Result<bool> {
-        Ok(file.version()?.mark() == self.version)
-    }
-}
 
 /// Range that the receiver holds from an earlier run.
 #[derive(Clone, Debug)]
@@ -73,6 +58,8 @@ pub(crate) struct Totals {
     pub(crate) bytes: u64,
     /// Requested bytes.
     pub(crate) wanted: u64,
+    /// Files with a delta, bytes that the receiver had, and bytes that it had not.
+    pub(crate) delta: DeltaTotals,
     /// Entries that are in place or have failed.
     pub(crate) settled: u64,
     /// Objects that lanes have taken.
@@ -89,6 +76,7 @@ struct State {
     held: VecDeque<HeldRange>,
     /// Ranges whose digest was sent and not answered, by file and offset.
     unanswered: BTreeMap<(u64, u64), HeldRange>,
+    deltas: Deltas,
     totals: Totals,
     /// Entries that the receiver has answered.
     answered: u64,
@@ -103,9 +91,13 @@ impl State {
         self.listed && self.answered == self.totals.entries
     }
 
-    /// Returns true if the receiver has answered all entries and compared all held ranges.
+    /// Returns true if the receiver has answered all entries, compared all held ranges, and ended
+    /// all deltas.
     fn is_answered(&self) -> bool {
-        self.are_entries_answered() && self.held.is_empty() && self.unanswered.is_empty()
+        self.are_entries_answered()
+            && self.held.is_empty()
+            && self.unanswered.is_empty()
+            && self.deltas.is_empty()
     }
 
     /// Adds the requested and held ranges of a file.
@@ -119,9 +111,17 @@ impl State {
             offset: from,
             len: till - from,
         };
-        self.totals.wanted += send.iter().map(|(from, till)| till - from).sum::<u64>();
-        let send = send.iter().map(|span| (piece(*span), Arc::clone(item)));
-        self.ready.extend(send);
+        let send = send.to_vec();
+        match wanted.basis {
+            Some(basis) => self.deltas.push(DeltaFile {
+                number: wanted.number,
+                item: Arc::clone(item),
+                spans: send,
+                basis,
+                digest: wanted.digest.or_default(),
+            }),
+            None => self.send(wanted.number, item, &send),
+        }
         self.held.extend(held.iter().map(|span| HeldRange {
             piece: piece(*span),
             item: Arc::clone(item),
@@ -131,6 +131,19 @@ impl State {
             return Err(not_offered());
         }
         Ok(())
+    }
+
+    /// Adds ranges of a file to send.
+    fn send(&mut self, number: u64, item: &Arc<Item>, spans: &[Span]) {
+        for (from, till) in spans {
+            let piece = Piece {
+                entry: number,
+                offset: *from,
+                len: till - from,
+            };
+            self.totals.wanted += piece.len;
+            self.ready.push_back((piece, Arc::clone(item)));
+        }
     }
 
     /// Returns the next part of a held range, at most [`COMPARED_MAX`] bytes.
@@ -187,10 +200,11 @@ impl Queue {
         self.lock().totals
     }
 
-    /// Returns the requested bytes, once all entries are answered.
+    /// Returns the requested bytes, once all entries are answered, and no delta can add to them.
     pub(crate) fn bytes(&self) -> Option<u64> {
         let state = self.lock();
-        state.are_entries_answered().then_some(state.totals.wanted)
+        let is_known = state.are_entries_answered() && state.deltas.is_empty();
+        is_known.then_some(state.totals.wanted)
     }
 
     /// Adds an entry, with its item if it is a file. Waits while the window of unsettled entries is
@@ -289,6 +303,112 @@ impl Queue {
         Ok(())
     }
 
+    /// Waits until a file waits for its delta. Returns false if none can come.
+    pub(super) fn await_delta(&self, threads: &ThreadGroup) -> Result<bool, Error> {
+        let mut state = self.lock();
+        loop {
+            if state.deltas.has_waiting() {
+                // what waits may have no room yet
+                drop(self.wait(threads, state)?);
+                return Ok(true);
+            }
+            if state.are_entries_answered() {
+                return Ok(false);
+            }
+            state = self.wait(threads, state)?;
+        }
+    }
+
+    /// Takes the next file that waits for its delta; see [`Deltas::next`].
+    pub(super) fn next_delta(
+        &self,
+        blocks: impl FnOnce(&DeltaFile) -> usize,
+        blocks_max: usize,
+    ) -> Option<DeltaFile> {
+        self.lock().deltas.next(blocks, blocks_max)
+    }
+
+    /// Begins the delta of a file whose old version has `blocks` blocks.
+    pub(super) fn begin_delta(&self, file: &DeltaFile, blocks: usize) {
+        let mut state = self.lock();
+        state.deltas.begin(file, blocks);
+        state.totals.delta.files += 1;
+    }
+
+    /// Sends all of a file that waited for its delta.
+    pub(super) fn decline_delta(&self, file: &DeltaFile) {
+        let mut state = self.lock();
+        state.send(file.number, &file.item, &file.spans);
+        state.deltas.decline();
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Adds sums that the receiver has sent.
+    pub(super) fn receive_sums(&self, sums: &Sums) -> Result<(), Error> {
+        self.lock().deltas.receive(sums)?;
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Takes the sums of a file, if at least `count` have arrived, or no more come.
+    pub(super) fn take_sums(&self, number: u64, count: usize) -> Option<Taken> {
+        self.lock().deltas.take(number, count)
+    }
+
+    /// Waits a moment, then takes the sums of a file like [`Self::take_sums`].
+    pub(super) fn await_sums(
+        &self,
+        threads: &ThreadGroup,
+        number: u64,
+        count: usize,
+    ) -> Result<Option<Taken>, Error> {
+        let mut state = self.wait(threads, self.lock())?;
+        Ok(state.deltas.take(number, count))
+    }
+
+    /// Records the parts of a file that the receiver will copy, before it is told.
+    pub(super) fn note_parts(&self, number: u64, parts: &[Part]) {
+        self.lock().deltas.note(number, parts);
+    }
+
+    /// Sends the missing parts of a file, after the receiver was told.
+    pub(super) fn send_missing(&self, file: &DeltaFile, parts: &[Part]) {
+        let mut state = self.lock();
+        for part in parts {
+            match part {
+                Part::Missing(span) => {
+                    state.totals.delta.missing += span.1 - span.0;
+                    state.send(file.number, &file.item, &[*span]);
+                }
+                Part::Matched { span, .. } => state.totals.delta.matched += span.1 - span.0,
+            }
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Records that all parts of a file were named.
+    pub(super) fn end_delta(&self, number: u64) {
+        self.lock().deltas.end(number);
+    }
+
+    /// Handles the result of copying. Parts that differ are sent.
+    pub(super) fn seeded(&self, seeded: &Seeded) -> Result<(), Error> {
+        let mut state = self.lock();
+        if let Some(item) = state.deltas.seeded(seeded)? {
+            let bytes = seeded.wanted.iter().map(|(from, till)| till - from);
+            let bytes: u64 = bytes.sum();
+            let delta = &mut state.totals.delta;
+            delta.matched = delta.matched.saturating_sub(bytes);
+            delta.missing += bytes;
+            state.send(seeded.entry, &item, &seeded.wanted);
+        }
+        drop(state);
+        self.changed.notify_all();
+        Ok(())
+    }
+
     /// Lets another lane start, since an object was sent for the first time.
     pub(crate) fn pass_turn(&self) {
         self.lock().blasting -= 1;
@@ -311,6 +431,9 @@ impl Queue {
             state
                 .held
                 .retain(|held| !failed.contains(&held.piece.entry));
+            for number in &failed {
+                state.deltas.fail(*number);
+            }
         }
         let settled = state.totals.settled.checked_add(entries);
         let settled = settled.filter(|settled| *settled <= state.totals.entries);
@@ -405,6 +528,8 @@ fn split(piece: Piece, room: u64) -> (Piece, Option<Piece>) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     fn queue(sizes: &[u64]) -> (Queue, ThreadGroup) {
@@ -431,6 +556,7 @@ mod tests {
             send,
             held,
             digest: DigestKind::Crc128,
+            basis: None,
         }
     }
 

@@ -19,7 +19,7 @@ use lighthaul_session::fault::PeerFault;
 use lighthaul_session::topic::decode;
 
 use super::holes;
-use super::queue::Item;
+use super::item::Item;
 use super::removals::Removable;
 use super::transfer::Transfer;
 use crate::message::Listing;
@@ -244,6 +244,8 @@ impl Scan<'_> {
             match (decode(&frame.octets), &mut list) {
                 (Ok(Listing::Wanted(wanted)), _) => self.transfer.queue.want(wanted)?,
                 (Ok(Listing::Compared(compared)), _) => self.transfer.queue.compared(compared)?,
+                (Ok(Listing::Sums(sums)), _) => self.transfer.queue.receive_sums(&sums)?,
+                (Ok(Listing::Seeded(seeded)), _) => self.transfer.queue.seeded(&seeded)?,
                 (Ok(Listing::Planned(planned)), _) => {
                     for planned in planned {
                         self.transfer.monitor.show(CopyEvent::Planned(planned));

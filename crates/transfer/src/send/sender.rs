@@ -35,6 +35,7 @@ use lighthaul_session::protocol::{self, Protocol};
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 
+use super::delta::DeltaSender;
 use super::held::HeldReader;
 use super::lane::{Common, SendLane};
 use super::scan::{Names, Scan};
@@ -69,6 +70,7 @@ pub fn send(
         watcher,
         begun: session.clock.now(),
         failures: Failures::default(),
+        rate: None,
     };
     let names = match (&finds.from, options.listed) {
         (Origin::Remote(_), _) => Names::Awaited,
@@ -114,6 +116,8 @@ struct Sending<'a, 'w> {
     watcher: Watcher<'w>,
     begun: Instant,
     failures: Failures,
+    /// Rate of the path, if it is known.
+    rate: Option<Rate>,
 }
 
 impl<'a> Sending<'a, '_> {
@@ -149,6 +153,11 @@ impl<'a> Sending<'a, '_> {
         };
         let threads = &self.transfer.threads;
         scope.spawn(move || threads.run("comparison", || held.run()));
+        let delta = DeltaSender {
+            transfer: self.transfer,
+            rate: self.rate,
+        };
+        scope.spawn(move || threads.run("delta", || delta.run()));
         let budget = self.transfer.settings.budget;
         let (memory, open_max) = budget.of_lane(lanes.len());
         for (number, mut lane) in lanes.into_iter().enumerate() {
@@ -198,6 +207,7 @@ impl<'a> Sending<'a, '_> {
         let mut path = explore(session, role, true, lanes)?;
         let peak = trc.and_then(|trc| trc.steps().iter().map(|step| step.rate).max());
         let mut rate = choose_rate(session, &mut path, peak.or(self.transfer.settings.rate))?;
+        self.rate = (rate != Rate::UNLIMITED).then_some(rate);
         let chosen = asked.is_none().then(|| self.choose(&path, rate));
         let protocol = chosen.as_ref().map(|choice| choice.protocol).or(asked);
         let protocol = protocol.unwrap_or_default();
@@ -424,6 +434,7 @@ impl<'a> Sending<'a, '_> {
             | Message::Object(_)
             | Message::Reports { .. }
             | Message::Held(_)
+            | Message::Delta(_)
             | Message::Sent
             | Message::Progress(_)
             | Message::Result(_) => Err(PeerFault::Unexpected("the next message of a copy").into()),
@@ -494,6 +505,7 @@ impl<'a> Sending<'a, '_> {
             bytes: result.bytes,
             unchanged: result.unchanged,
             motion,
+            delta: totals.delta,
             failures: self.failures.finish(),
             ..Summary::default()
         })

@@ -86,7 +86,7 @@ impl Stage {
         fs::write(place, bytes).unwrap();
         let names = (temporary, temp_place.journal(entry.path()));
         let pending = PendingFile::new(number, entry, names, resumable);
-        pending.expect(vec![(0, bytes.len() as u64)]);
+        pending.expect(&[(0, bytes.len() as u64)]);
         pending.fill().created = true;
         self.table.expect(pending);
         self.table.find(number).unwrap()

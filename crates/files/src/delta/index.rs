@@ -1,0 +1,146 @@
+//! Blocks of a basis by their sums. Memory is bounded by the number of blocks, which is known
+//! before the first sum arrives.
+
+use lighthaul_base::Malformed;
+
+use super::summer::Sum;
+
+/// Slots that are tried for one sum. A peer that sends many blocks with the same sum finds fewer of
+/// them.
+const TRIES: usize = 16;
+const EMPTY: u32 = u32::MAX;
+
+/// Sums of the blocks of a basis, and a hash table of them.
+#[derive(Debug)]
+pub struct Index {
+    sums: Vec<Sum>,
+    blocks: usize,
+    /// True if no more sums come.
+    complete: bool,
+    /// Blocks that are in the table.
+    indexed: usize,
+    /// Numbers of blocks, by weak sum.
+    slots: Vec<u32>,
+    /// Bits of weak sums in the table. It fits into the cache of a CPU when the table does not.
+    filter: Vec<u64>,
+}
+
+impl Index {
+    /// Most bytes of memory for each block: its sum twice, as a list grows, four slots and 16 bits.
+    pub const BYTES_A_BLOCK: usize = 2 * 8 + 4 * 4 + 2 * 2;
+
+    /// Returns an index for a basis of `blocks` blocks.
+    pub const fn new(blocks: usize) -> Self {
+        Self {
+            sums: Vec::new(),
+            blocks,
+            complete: false,
+            indexed: 0,
+            slots: Vec::new(),
+            filter: Vec::new(),
+        }
+    }
+
+    /// Returns the number of known sums.
+    pub const fn known(&self) -> usize {
+        self.sums.len()
+    }
+
+    /// Returns the number of blocks of the basis.
+    pub const fn blocks(&self) -> usize {
+        self.blocks
+    }
+
+    /// Returns true if no more sums come.
+    pub const fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// Records that no more sums come, even if some are missing.
+    pub const fn finish(&mut self) {
+        self.complete = true;
+    }
+
+    /// Adds the sums of the next blocks. Fails if the basis has fewer.
+    pub fn extend(&mut self, sums: &[Sum]) -> Result<(), Malformed> {
+        if sums.len() > self.blocks - self.sums.len() {
+            return Err(Malformed);
+        }
+        self.sums.extend_from_slice(sums);
+        self.complete |= self.sums.len() == self.blocks;
+        Ok(())
+    }
+
+    /// Returns the sum of block `number`, if it is known.
+    pub fn sum(&self, number: usize) -> Option<Sum> {
+        self.sums.get(number).copied()
+    }
+
+    /// Puts all known sums of whole blocks into the table. `short` is the last block, if it is
+    /// shorter.
+    pub fn build(&mut self, short: Option<usize>) {
+        if self.slots.is_empty() {
+            self.slots = vec![EMPTY; (2 * self.blocks).next_power_of_two()];
+            self.filter = vec![0; (self.blocks / 4).next_power_of_two()];
+        }
+        for number in self.indexed..self.sums.len() {
+            if Some(number) != short {
+                self.insert(number);
+            }
+        }
+        self.indexed = self.sums.len();
+    }
+
+    fn insert(&mut self, number: usize) {
+        let sum = self.sums[number];
+        let mask = self.slots.len() - 1;
+        for tried in 0..TRIES {
+            let slot = &mut self.slots[(sum.weak as usize + tried) & mask];
+            if *slot == EMPTY {
+                *slot = number as u32;
+                let (word, bit) = place(sum.weak, self.filter.len());
+                self.filter[word] |= bit;
+                return;
+            }
+            // of equal blocks, the first is enough
+            if self.sums.get(*slot as usize) == Some(&sum) {
+                return;
+            }
+        }
+    }
+
+    /// Returns false if no block has this weak sum.
+    #[inline]
+    pub fn may_have(&self, weak: u32) -> bool {
+        let (word, bit) = place(weak, self.filter.len());
+        self.filter.get(word).is_some_and(|bits| bits & bit != 0)
+    }
+
+    /// Returns a block with these sums. Computes the strong one only if a block has the weak one,
+    /// and says so in the second value.
+    pub fn find(&self, weak: u32, strong: impl FnOnce() -> u32) -> (Option<usize>, bool) {
+        let mask = self.slots.len().saturating_sub(1);
+        let slots = (0..TRIES).map(|tried| self.slots.get((weak as usize + tried) & mask).copied());
+        let there = slots.map_while(|slot| slot.filter(|number| *number != EMPTY));
+        let numbers = there.map(|number| number as usize);
+        let mut alike = numbers
+            .filter(|number| self.sums.get(*number).is_some_and(|sum| sum.weak == weak))
+            .peekable();
+        if alike.peek().is_none() {
+            return (None, false);
+        }
+        let strong = strong();
+        (
+            alike.find(|number| self.sums[*number].strong == strong),
+            true,
+        )
+    }
+}
+
+/// Returns the word and the bit of a weak sum in a filter of `words` words. Its high bits are used,
+/// since the table uses the low ones.
+#[inline]
+const fn place(weak: u32, words: usize) -> (usize, u64) {
+    let mixed = weak.rotate_left(16) as usize;
+    ((mixed >> 6) & words.wrapping_sub(1), 1 << (mixed & 63))
+}
