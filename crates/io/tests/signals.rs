@@ -1,6 +1,9 @@
 //! Signals that ask a process to stop. Each test runs itself again, as a process that may be ended.
 
+use std::hint;
 use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use lighthaul_io::host::interrupt::{
@@ -22,6 +25,37 @@ fn inside_two_signals_at_once() {
     handle_signals().unwrap();
     raise(Signal::SIGINT);
     raise(Signal::SIGTERM);
+    assert!(is_requested());
+}
+
+/// Each thread of a program may handle one of them.
+#[test]
+fn signals_that_come_together_on_two_threads_count_as_one() {
+    for run in 0..RUNS {
+        let status = status_of("inside_two_signals_on_two_threads");
+        assert_eq!(status.code(), Some(0), "run {run}");
+    }
+}
+
+/// Runs in which at least one meets the other signal inside its handler.
+const RUNS: u32 = 500;
+
+#[test]
+#[ignore = "called by signals_that_come_together_on_two_threads_count_as_one"]
+fn inside_two_signals_on_two_threads() {
+    handle_signals().unwrap();
+    let waiting = AtomicU32::new(2);
+    let meet = |signal| {
+        waiting.fetch_sub(1, Ordering::SeqCst);
+        while waiting.load(Ordering::SeqCst) > 0 {
+            hint::spin_loop();
+        }
+        raise(signal);
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| meet(Signal::SIGINT));
+        meet(Signal::SIGTERM);
+    });
     assert!(is_requested());
 }
 

@@ -75,7 +75,11 @@ extern "C" fn on_signal(signal: libc::c_int) {
     if last > 0 && u128::from(now.saturating_sub(last)) < TOGETHER.as_nanos() {
         return;
     }
-    COUNTED_AT.store(now, Ordering::Relaxed);
+    // another thread may handle a signal at this moment, and only one of them counts
+    let counted = COUNTED_AT.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed);
+    if counted.is_err() {
+        return;
+    }
     if GRACEFUL.swap(0, Ordering::Relaxed) > 0 {
         return;
     }
