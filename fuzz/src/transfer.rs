@@ -2,15 +2,16 @@
 
 use std::fmt::Debug;
 
+use lighthaul_copy::{message, relay};
 use lighthaul_files::filter::{Decision, FilesFrom, FilterOption, Rules, Separator};
 use lighthaul_files::manifest::{pack, unpack};
+use lighthaul_files::mode_changes::ModeChanges;
 use lighthaul_files::request::FileReply;
 use lighthaul_fs::version::Look;
 use lighthaul_session::topic::{Topic, decode as decode_value, encode as encode_value};
 use lighthaul_session::{checkup, measure};
 use lighthaul_stream as stream;
 use lighthaul_transfer::receive::journal::{Subject, decode};
-use lighthaul_transfer::{message, relay};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -57,6 +58,15 @@ pub fn manifest(octets: &[u8]) {
 /// Decodes rules, and applies them to the octets after them. What decodes stays the same when it is
 /// encoded again. Also parses a rule of a user, and applies it.
 pub fn filter(octets: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(octets)
+        && let Ok(changes) = ModeChanges::parse(text, 0o022)
+    {
+        assert_eq!(
+            changes.apply(0o100_644, false) >> 12,
+            0o10,
+            "only permission bits change"
+        );
+    }
     let (rules, path) = match postcard::take_from_bytes::<Rules>(octets) {
         Ok(read) => read,
         Err(_) => (Rules::default(), octets),

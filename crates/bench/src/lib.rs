@@ -1,4 +1,4 @@
-//! Floor 7: `cargo xtask bench`, a comparison of Lighthaul with its peers on equal lab paths.
+//! Floor 8: `cargo xtask bench`, a comparison of Lighthaul with its peers on equal lab paths.
 //!
 //! - `args`: command line; `case`: paths, losses and data; `plan`: measurements in one lab
 //! - `run`: labs, one after another; `inside`: measurements in a lab; `side`: one side of a

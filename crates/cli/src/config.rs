@@ -14,7 +14,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, Command};
 use lighthaul_base::position::fault_in;
 use lighthaul_remote::paths;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, FileAction};
 use toml::{Table, Value};
 
 use crate::output::print::print;
@@ -34,10 +34,12 @@ const SECTIONS: [&str; 11] = [
     "calendar",
 ];
 /// Options that belong to one call.
-const NOT_KEPT: [&str; 10] = [
+const NOT_KEPT: [&str; 12] = [
     "help",
     "once",
     "recursive",
+    "no-target-directory",
+    "remove-source-files",
     "tentative",
     "commit",
     "start",
@@ -68,7 +70,7 @@ impl Config {
             match fs::read_to_string(&path) {
                 Ok(text) => config.add(&path, &text, command)?,
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(Error::file(Code::Open, "cannot read", &path, &error)),
+                Err(error) => return Err(Error::file(FileAction::Open, &path, &error)),
             }
         }
         Ok(config)
@@ -234,8 +236,8 @@ mod tests {
     use clap::FromArgMatches;
 
     use super::*;
-    use crate::grammar::cli::{self, Cli};
-    use crate::grammar::help;
+    use lighthaul_grammar::cli::{self, Cli};
+    use lighthaul_grammar::help;
 
     fn read(texts: &[&str]) -> Result<Config, Error> {
         let mut config = Config::default();
@@ -289,8 +291,8 @@ mod tests {
             ("[cp", "0.toml: line 1, column 4: "),
         ] {
             let error = read(&[text]).unwrap_err();
-            assert!(error.text.contains(words), "{text}: {error}");
-            assert_eq!(error.code, Code::Usage);
+            assert!(error.text().contains(words), "{text}: {error}");
+            assert_eq!(error.code(), Code::Usage);
         }
         let config = read(&["[cp]\nrate = \"fast\""]).unwrap();
         let error = parse(&config, "lighthaul cp a b:").unwrap_err();

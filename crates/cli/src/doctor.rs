@@ -1,10 +1,10 @@
 //! `lighthaul doctor`.
 
+use lighthaul_grammar::doctor::Doctor;
 use lighthaul_remote::doctor::{self, Check, Diagnosis};
 use lighthaul_session::error::Error;
 use serde_json::json;
 
-use crate::grammar::doctor::Doctor;
 use crate::output::name::shown;
 use crate::output::print::{print, print_json};
 

@@ -7,7 +7,6 @@ mod copy;
 mod doctor;
 mod files;
 mod gateway;
-mod grammar;
 mod keys;
 mod lab;
 mod manual;
@@ -21,14 +20,14 @@ mod wrap;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
+use lighthaul_grammar::cli::{Cli, Command};
+use lighthaul_grammar::gateway::Gateway;
+use lighthaul_grammar::help;
 use lighthaul_io::host::{heap, interrupt};
 use lighthaul_remote::ssh::forward::forward;
 use lighthaul_session::error::{Code, Error, caught};
 
 use crate::config::Config;
-use crate::grammar::cli::{Cli, Command};
-use crate::grammar::gateway::Gateway;
-use crate::grammar::help;
 use crate::keys::{key, token};
 use crate::output::print;
 
@@ -148,5 +147,5 @@ fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8
 
 fn failed(error: &Error) -> ExitCode {
     print::say(&format!("lighthaul: {error}"));
-    ExitCode::from(error.code as u8)
+    ExitCode::from(error.code() as u8)
 }

@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use lighthaul_session::error::{Code, Error};
+use lighthaul_grammar::help::command;
+use lighthaul_grammar::manual::{Completions, Man};
+use lighthaul_session::error::{Code, Error, FileAction};
 use lighthaul_session::message::VERSION;
 use serde_json::json;
 
-use crate::grammar::help::command;
-use crate::grammar::manual::{Completions, Man};
 use crate::output::print::{print, print_json};
 
 /// Prints completions.
@@ -35,7 +35,7 @@ pub(crate) fn version(json: bool) {
 pub(crate) fn man(args: &Man) -> Result<(), Error> {
     fs::create_dir_all(&args.folder)
         .and_then(|()| clap_mangen::generate_to(command(), &args.folder))
-        .map_err(|e| Error::file(Code::Io, "cannot write man pages to", &args.folder, &e))
+        .map_err(|e| Error::file(FileAction::Write, &args.folder, &e))
 }
 
 #[cfg(test)]

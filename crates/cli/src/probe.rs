@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_fs::disk_rate::measure_disk;
+use lighthaul_grammar::probe::{Probe, What};
 use lighthaul_remote::dial::dial;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::agreed;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, FileAction};
 use lighthaul_session::measure::{self, MeasureRequest, MeasureResult};
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::probe;
 use lighthaul_session::protocol::Protocol;
 use serde_json::json;
 
-use crate::grammar::probe::{Probe, What};
 use crate::output::print::{print, print_json};
 
 /// Runs the requested measurements in order.
@@ -145,7 +145,7 @@ fn show(args: &Probe, name: &str, measured: &MeasureResult) {
 
 fn disk(args: &Probe, folder: &Path) -> Result<(), Error> {
     let (write, read) = measure_disk(folder, args.size.0)
-        .map_err(|e| Error::file(Code::Io, "cannot try the disk at", folder, &e))?;
+        .map_err(|e| Error::file(FileAction::MeasureDisk, folder, &e))?;
     for (name, rate) in [("disk write", write), ("disk read", read)] {
         if args.output.json {
             let event = json!({"v": 1, "type": "probe", "what": name, "bps": rate.as_bps()});

@@ -9,17 +9,16 @@ use lighthaul_daemon::allowed_keys::AllowedKeys;
 use lighthaul_daemon::serve::{Server, serve_once};
 use lighthaul_daemon::settings::{AccessPolicy, Limits, Settings};
 use lighthaul_fs::file_access::FileAccess;
+use lighthaul_grammar::serve::{Serve, ServeLimits};
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls;
 use lighthaul_remote::dial::load_key;
 use lighthaul_remote::paths;
 use lighthaul_service::log;
 use lighthaul_service::metrics::tell_metrics;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, FileAction};
 use sd_notify::NotifyState;
 use tracing::info;
-
-use crate::grammar::serve::{Serve, ServeLimits};
 
 /// Serves until it is stopped.
 pub(crate) fn run(args: &Serve) -> Result<(), Error> {
@@ -58,7 +57,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
             "--root DIR is required: the directory to serve (--root / serves the whole host)";
         Error::new(Code::Usage, text)
     })?;
-    FileAccess::beneath(root).map_err(|e| Error::file(Code::Open, "cannot serve", root, &e))?;
+    FileAccess::beneath(root).map_err(|e| Error::file(FileAction::OpenRoot, root, &e))?;
     let settings = Settings {
         address: args.listen.parse().map_err(|_| {
             let text = format!(
@@ -121,7 +120,7 @@ fn limits(args: &ServeLimits) -> Limits {
 fn check_lists(paths: &[&Path]) -> Result<(), Error> {
     for path in paths {
         let read = AllowedKeys::load(path);
-        read.map_err(|e| Error::file(Code::Permission, "cannot read", path, &e))?;
+        read.map_err(|e| Error::file(FileAction::ReadKeys, path, &e))?;
     }
     Ok(())
 }

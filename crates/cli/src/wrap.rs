@@ -2,10 +2,10 @@
 
 use std::os::unix::process::CommandExt;
 
+use lighthaul_grammar::wrap::Wrap;
 use lighthaul_launch::command::command;
 use lighthaul_launch::failure::StartError;
 
-use crate::grammar::wrap::Wrap;
 use crate::output::print::say;
 
 /// Replaces this process by the command. Returns an exit status if that fails.

@@ -213,12 +213,12 @@ mod tests {
         let (session, admitted) = call(&daemon, &unknown, &anything());
         assert!(matches!(admitted, Err(NotAdmitted::Unknown(key)) if key == key_of(&unknown)));
         let error = session.hear::<Message>().unwrap_err();
-        assert_eq!(error.code, Code::Permission);
-        assert!(error.text.contains("lighthaul allow"), "{error}");
+        assert_eq!(error.code(), Code::Permission);
+        assert!(error.text().contains("lighthaul allow"), "{error}");
         let (session, admitted) = call(&daemon, &expired, &anything());
         assert!(matches!(admitted, Err(NotAdmitted::Refused(key, _)) if key == key_of(&expired)));
         let error = session.hear::<Message>().unwrap_err();
-        assert!(error.text.contains("expired"), "{error}");
+        assert!(error.text().contains("expired"), "{error}");
     }
 
     #[test]

@@ -130,6 +130,6 @@ mod tests {
             .take_over(name(1, "in"), &Arc::default(), END_TIMEOUT)
             .unwrap();
         let again = attempts.take_over(name(1, "in"), &Arc::default(), Duration::from_millis(20));
-        assert_eq!(again.unwrap_err().code, Code::TimedOut);
+        assert_eq!(again.unwrap_err().code(), Code::TimedOut);
     }
 }

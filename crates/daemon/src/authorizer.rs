@@ -3,7 +3,7 @@
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_session::credential::Credential;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Coded, Error};
 
 use crate::client_identity::ClientIdentity;
 use crate::rights::Rights;
@@ -130,6 +130,20 @@ impl Authorizer {
     }
 }
 
+/// Refusal of a client, with the command of the operator if one helps.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}{remedy}")]
+struct Denied {
+    why: NotAllowed,
+    remedy: String,
+}
+
+impl Coded for Denied {
+    fn code(&self) -> Code {
+        Code::Permission
+    }
+}
+
 impl NotAllowed {
     /// Returns the error for the client with `key`; `options` are those that `lighthaul allow` needs for it.
     pub(crate) fn to_error(self, key: Fingerprint, options: &str) -> Error {
@@ -143,6 +157,6 @@ impl NotAllowed {
             | Self::UnknownAuthority
             | Self::Unreadable => String::new(),
         };
-        Error::new(Code::Permission, format!("{self}{remedy}"))
+        Denied { why: self, remedy }.into()
     }
 }

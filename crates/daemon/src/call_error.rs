@@ -2,7 +2,7 @@
 
 use lighthaul_capture::refusal::Refusal;
 use lighthaul_gateway::proxy_route::ProxyError;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Coded};
 
 /// Fault of a client that connects to a daemon through gateways.
 #[derive(Debug, thiserror::Error)]
@@ -20,9 +20,8 @@ pub(crate) enum CallError {
     Proxy(ProxyError),
 }
 
-impl CallError {
-    /// Returns the exit status.
-    const fn code(&self) -> Code {
+impl Coded for CallError {
+    fn code(&self) -> Code {
         match self {
             Self::Target { .. } => Code::Usage,
             Self::Proxy(error) => match error {
@@ -33,21 +32,12 @@ impl CallError {
                     ..
                 } => Code::Permission,
                 ProxyError::NotSocks(_) => Code::Protocol,
-                ProxyError::Io(_)
-                | ProxyError::TimedOut(_)
-                | ProxyError::Closed(_)
-                | ProxyError::Refused { .. } => Code::Network,
+                ProxyError::Io(error) => error.code(),
+                ProxyError::TimedOut(_) | ProxyError::Closed(_) | ProxyError::Refused { .. } => {
+                    Code::Network
+                }
             },
         }
-    }
-}
-
-impl From<CallError> for Error {
-    fn from(error: CallError) -> Self {
-        if let CallError::Proxy(ProxyError::Io(error)) = error {
-            return error.into();
-        }
-        Self::new(error.code(), error.to_string())
     }
 }
 

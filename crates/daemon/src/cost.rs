@@ -4,12 +4,12 @@
 //! of the connection: 1 MiB in each direction until a request is accepted, then [`Cost::queues`]. A copy is faster with
 //! more memory and open files. It gets more than its minimum where resources are free.
 
+use lighthaul_copy::budget::Budget;
 use lighthaul_files::request::FileRequest;
 use lighthaul_io::control::QueueLimit;
 use lighthaul_io::net::probe::LANES_MAX;
 use lighthaul_session::offer;
 use lighthaul_stream::message::StreamKind;
-use lighthaul_transfer::budget::Budget;
 
 use crate::request::Request;
 

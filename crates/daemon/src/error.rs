@@ -7,12 +7,15 @@ use std::io;
 use std::path::PathBuf;
 
 use lighthaul_base::seats::Full;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Coded, Error};
 use lighthaul_session::message::VERSION;
 
 /// Fault that ends a request, a session or a link.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
+    /// An error that a daemon of a copy between two reported, with its name.
+    #[error("{0}: {1}")]
+    At(String, Error),
     /// A message arrived instead of the one that is named.
     #[error("the peer sent an unexpected message instead of {0}")]
     Unexpected(&'static str),
@@ -164,10 +167,10 @@ pub(crate) enum Narrowed {
     Special,
 }
 
-impl Fault {
-    /// Returns the exit status.
-    const fn code(&self) -> Code {
+impl Coded for Fault {
+    fn code(&self) -> Code {
         match self {
+            Self::At(_, error) => error.code(),
             Self::Unexpected(_) | Self::Version(_) | Self::UnknownTopic | Self::ClientKey(_) => {
                 Code::Protocol
             }
@@ -198,11 +201,5 @@ impl Fault {
             | Self::NoResult => Code::Network,
             Self::Thread(_) => Code::Io,
         }
-    }
-}
-
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
-        Self::new(fault.code(), fault.to_string())
     }
 }

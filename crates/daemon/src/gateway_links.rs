@@ -78,7 +78,7 @@ impl GatewayLinks {
         )?;
         let result = self.agree_and_carry(session, door, (&hold, greeting), plain);
         if let Err(error) = &result
-            && error.code == Code::Permission
+            && error.code() == Code::Permission
             && let Some(handle) = hold.handle()
         {
             warn!("ending the sessions of this link: {error}");

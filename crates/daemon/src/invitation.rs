@@ -5,12 +5,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel}
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use lighthaul_copy::watch::Summary;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::Message;
 use lighthaul_session::protocol;
 use lighthaul_session::session::{Halt, Session};
-use lighthaul_transfer::watch::Summary;
 
 use crate::client_identity::ClientIdentity;
 use crate::error::Fault;
@@ -106,7 +106,7 @@ impl Invitations {
         let mut alive = began;
         loop {
             match session.hear_for::<Message>(CHECK_INTERVAL) {
-                Err(error) if error.code == Code::TimedOut && !session.was_told() => {}
+                Err(error) if error.code() == Code::TimedOut && !session.was_told() => {}
                 // the inviting client may disconnect once the invited session has ended
                 Err(_)
                     if gone.recv_timeout(CHECK_INTERVAL) == Err(RecvTimeoutError::Disconnected) =>

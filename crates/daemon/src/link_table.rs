@@ -494,7 +494,7 @@ mod tests {
             .map(|nth| hold(&table, (name(1).0, [nth; 16]), 1).unwrap())
             .collect();
         let more = |key, nth, from| hold(&table, (name(key).0, [nth; 16]), from);
-        let text = |error: Error| error.text;
+        let text = |error: Error| error.text();
         let refused = text(more(1, 3, 2).unwrap_err());
         assert!(refused.contains("your key already holds 3"), "{refused}");
         assert!(more(1, 0, 1).is_ok(), "the link is listed already");
@@ -559,7 +559,7 @@ mod tests {
         );
         let _seventh = hold(&table, name(7), 7).unwrap();
         let _eighth = hold(&table, name(8), 8).unwrap();
-        let refused = one_more(9).unwrap_err().text;
+        let refused = one_more(9).unwrap_err().text();
         assert!(refused.contains("all 8 are in use"), "{refused}");
     }
 
@@ -569,7 +569,7 @@ mod tests {
         let identity = ClientIdentity::listed(name(1).0);
         let more = |key| table.hold(name(key), (identity, address(key)));
         let _three = [1, 2, 3].map(|key| more(key).unwrap());
-        let refused = more(4).unwrap_err().text;
+        let refused = more(4).unwrap_err().text();
         assert!(refused.contains("your key already holds 3"), "{refused}");
         assert!(hold(&table, name(4), 4).is_ok());
     }

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use lighthaul_copy::watch::{CopyEvent, CopyProgress, Failed, Summary};
 use lighthaul_session::error::Code;
-use lighthaul_transfer::watch::{CopyEvent, CopyProgress, Failed, Summary};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -160,6 +160,7 @@ impl Meter<'_> {
             | CopyEvent::Chosen(..)
             | CopyEvent::Warning(_)
             | CopyEvent::Planned(_)
+            | CopyEvent::Done(_)
             | CopyEvent::Removed(_)
             | CopyEvent::Hashed(_)
             | CopyEvent::Failed(_) => {}
@@ -220,7 +221,7 @@ const RATE_MAX: u64 = 10_000_000_000_000;
 
 #[cfg(test)]
 mod tests {
-    use lighthaul_transfer::watch::Start;
+    use lighthaul_copy::watch::Start;
 
     use super::*;
 

@@ -5,6 +5,9 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
+use lighthaul_copy::budget::Budget;
+use lighthaul_copy::relay::{Message, Relay, copy_request};
+use lighthaul_copy::watch::{CopyEvent, Summary, Watcher};
 use lighthaul_files::list::ListReceiver;
 use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
@@ -14,10 +17,7 @@ use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::message::{self as own, Hello};
 use lighthaul_session::role::Role;
 use lighthaul_session::session::{Halt, Session};
-use lighthaul_transfer::budget::Budget;
-use lighthaul_transfer::relay::{Message, Relay, copy_request};
 use lighthaul_transfer::send;
-use lighthaul_transfer::watch::{CopyEvent, Summary, Watcher};
 use tracing::{debug, info};
 
 use crate::client::call;
@@ -115,7 +115,7 @@ fn connect(session: &Session, relay: &Relay, identity: Identity) -> Result<Sessi
         Err(_) => debug!("{} does not answer", relay.host),
     }
     match session.hear_for::<Message>(session.clock.until(deadline)) {
-        Err(error) if error.code == Code::TimedOut && !session.was_told() => {}
+        Err(error) if error.code() == Code::TimedOut && !session.was_told() => {}
         Err(error) => return Err(error),
         Ok(_) => return Err(Fault::Unexpected("the end of the session").into()),
     }
@@ -146,7 +146,7 @@ fn monitored<T>(
                 let taken = match (message, &mut list) {
                     (Ok(Message::Paths(page)), Some(list)) => list.receive(page),
                     (Ok(_), _) => Err(Fault::Unexpected("a part of the file list").into()),
-                    (Err(error), _) if error.code == Code::TimedOut && !session.was_told() => {
+                    (Err(error), _) if error.code() == Code::TimedOut && !session.was_told() => {
                         Ok(())
                     }
                     (Err(error), _) => Err(error),
@@ -223,8 +223,8 @@ fn wait_for_room(session: &Session, halt: &Halt, timeout: Duration) -> Result<()
 mod tests {
     use std::net::{TcpListener, TcpStream};
 
+    use lighthaul_copy::watch::Failed;
     use lighthaul_io::crypto::tls::Side;
-    use lighthaul_transfer::watch::Failed;
 
     use super::*;
 
@@ -257,7 +257,7 @@ mod tests {
         // 80 MB, much more than the queues of both sides hold
         let sent = (0..10_000).try_for_each(send);
         let error = sent.unwrap_err();
-        assert_eq!(error.code, Code::TimedOut, "{error}");
+        assert_eq!(error.code(), Code::TimedOut, "{error}");
     }
 
     #[test]
@@ -273,6 +273,6 @@ mod tests {
             daemon.say(&long).unwrap();
         }
         let waited = wait_for_room(&daemon, &daemon.halt, Duration::from_mins(5));
-        assert_eq!(waited.unwrap_err().code, Code::TimedOut);
+        assert_eq!(waited.unwrap_err().code(), Code::TimedOut);
     }
 }

@@ -1,5 +1,7 @@
 //! Requests of clients, decoded by their topics.
 
+use lighthaul_copy::message::{self, Target, Way};
+use lighthaul_copy::relay::{self, Relay};
 use lighthaul_files::options::Options;
 use lighthaul_files::request::{FileReply, FileRequest};
 use lighthaul_session::checkup;
@@ -9,8 +11,6 @@ use lighthaul_session::message::Hello;
 use lighthaul_session::topic::Topic;
 use lighthaul_stream as stream;
 use lighthaul_stream::message::StreamRequest;
-use lighthaul_transfer::message::{self, Target, Way};
-use lighthaul_transfer::relay::{self, Relay};
 
 use crate::error::Fault;
 use crate::link_message::{self, Greeting};

@@ -163,9 +163,9 @@ mod tests {
             .map(|halt| allocate(&pool, 1, halt).unwrap())
             .collect();
         let error = allocate(&pool, 1, &Arc::default()).unwrap_err();
-        assert!(error.text.contains("your key already holds 4"), "{error}");
+        assert!(error.text().contains("your key already holds 4"), "{error}");
         let newcomer = allocate(&pool, 2, &Arc::default()).unwrap();
-        assert_eq!(halts[3].check().unwrap_err().code, Code::Network);
+        assert_eq!(halts[3].check().unwrap_err().code(), Code::Network);
         assert!(halts[..3].iter().all(|halt| halt.check().is_ok()));
         // the revoked allocation is not returned twice
         drop(allocations);
@@ -194,7 +194,7 @@ mod tests {
         let error = allocations[0].grow(files(20_000, 20_000)).unwrap_err();
         assert!(
             error
-                .text
+                .text()
                 .starts_with("no open files are free there: your key already holds 40000"),
             "{error}"
         );

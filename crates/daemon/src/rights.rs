@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use lighthaul_files::permit::Permit;
 use lighthaul_fs::file_access::FileAccess;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Error, FileAction};
 
 use crate::error::Narrowed;
 
@@ -132,7 +132,7 @@ impl Rights {
 
     /// Opens the directory that the client sees as `/`.
     pub fn access(&self) -> Result<FileAccess, Error> {
-        let failed = |path: &Path, e| Error::file(Code::Open, "cannot open the root", path, &e);
+        let failed = |path: &Path, e| Error::file(FileAction::OpenRoot, path, &e);
         let beneath = |path: &Path| FileAccess::beneath(path).map_err(|e| failed(path, e));
         match (&self.root, &self.within) {
             (None, None) => Ok(FileAccess::anywhere()),

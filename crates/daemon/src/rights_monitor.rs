@@ -82,6 +82,7 @@ mod tests {
     use std::net::Ipv4Addr;
     use std::sync::atomic::AtomicU32;
 
+    use crate::error::Fault;
     use lighthaul_io::crypto::identity::Identity;
     use lighthaul_io::crypto::tls::Side;
     use lighthaul_io::net::tcp;
@@ -108,7 +109,7 @@ mod tests {
     }
 
     fn refused() -> Result<(), Error> {
-        Err(Error::new(Code::Permission, "no longer"))
+        Err(Fault::ReadOnly.into())
     }
 
     /// Waits until a session is halted. Returns the duration.
@@ -134,8 +135,8 @@ mod tests {
             let told = client.hear_for::<Message>(Duration::from_secs(10));
             told.unwrap_err()
         });
-        assert_eq!(halted.text, "no longer");
-        assert_eq!(server.halt.check().unwrap_err().code, Code::Permission);
+        assert_eq!(halted.text(), Fault::ReadOnly.to_string());
+        assert_eq!(server.halt.check().unwrap_err().code(), Code::Permission);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Settings of a sender, from the request of a client.
 
 use lighthaul_base::{Instant, ParseTimetableError, Rate, Timetable};
+use lighthaul_copy::budget::Budget;
 use lighthaul_files::options::Options;
 use lighthaul_session::error::Error;
 use lighthaul_session::message::Hello;
 use lighthaul_session::session::Session;
-use lighthaul_transfer::budget::Budget;
 use lighthaul_transfer::send;
 
 use crate::error::Fault;

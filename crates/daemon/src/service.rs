@@ -67,7 +67,7 @@ impl Service {
 
     /// Returns the error of a session for its client: the stop of a daemon is a reason to try again.
     pub(crate) fn ended(&self, error: Error) -> Error {
-        let is_stopped = error.code == Code::Interrupted && interrupt::is_requested();
+        let is_stopped = error.code() == Code::Interrupted && interrupt::is_requested();
         if !is_stopped || matches!(self.settings.access, AccessPolicy::Only(_)) {
             return error;
         }

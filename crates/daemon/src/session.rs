@@ -6,9 +6,14 @@ use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, PoisonError};
 
+use lighthaul_copy::budget::Budget;
+use lighthaul_copy::relay::copy_request;
+use lighthaul_copy::watch::{CopyEvent, Summary};
 use lighthaul_files::execute::Scope;
+use lighthaul_files::glob;
 use lighthaul_files::list::{ListReceiver, PathList};
 use lighthaul_files::listed::SourceEntries;
+use lighthaul_files::naming::Naming;
 use lighthaul_files::options::Options;
 use lighthaul_files::remote;
 use lighthaul_files::walk::Walk;
@@ -19,10 +24,7 @@ use lighthaul_session::role::Role;
 use lighthaul_session::secrets::Join;
 use lighthaul_session::session::Session;
 use lighthaul_session::{checkup, probe, protocol};
-use lighthaul_transfer::budget::Budget;
 use lighthaul_transfer::receive::target_folder::TargetFolder;
-use lighthaul_transfer::relay::copy_request;
-use lighthaul_transfer::watch::{CopyEvent, Summary};
 use lighthaul_transfer::{receive, send};
 
 use crate::admission::{AdmittedBy, AdmittedClient, CLOSE_TIMEOUT};
@@ -140,7 +142,7 @@ fn serve_request(
             session.control.limit_queues(Cost::queues(&request.request));
             let mut meter = service.metrics.meter(part);
             let result = run_request((client, budget), request.clone(), service, &mut meter);
-            meter.end(result.as_ref().map_err(|error| error.code));
+            meter.end(result.as_ref().map_err(Error::code));
             result
         });
         let result = result.map_err(|error| service.ended(error));
@@ -222,11 +224,8 @@ const fn writes(request: &Request) -> bool {
         Request::Receive { .. } | Request::Expect { .. } => true,
         Request::Files(verb) => verb.changes(),
         Request::Stream(wanted) => wanted.to,
-        Request::Send { .. }
-        | Request::Relay { .. }
-        | Request::Probe(_)
-        | Request::Checkup
-        | Request::Gateway(_) => false,
+        Request::Send { options, .. } | Request::Relay { options, .. } => options.remove_source,
+        Request::Probe(_) | Request::Checkup | Request::Gateway(_) => false,
     }
 }
 
@@ -388,14 +387,19 @@ fn finds(
         .iter()
         .map(|path| PathBuf::from(OsStr::from_bytes(path)))
         .collect();
-    let access = Arc::new(rights.access()?);
+    let access = Arc::new(options.sources(rights.access()?));
     if !options.listed {
-        let walk = Walk::new(access, &paths, options.rules.clone())?;
+        let (paths, expanded) = glob::expand(&access, paths)?;
+        let mut walk = Walk::new(access, &paths, options.walk())?;
+        if expanded && walk.naming.is_named() {
+            // where a copy lands does not depend on the number of matches
+            walk.naming = Naming::Several;
+        }
         return Ok(SourceEntries::from_walk(walk));
     }
     match (paths.pop(), paths.is_empty()) {
         (Some(base), true) => Ok(match names {
-            Some(names) => SourceEntries::from_list(access, base, names, options.rules.clone()),
+            Some(names) => SourceEntries::from_list(access, base, names, options.walk()),
             None => SourceEntries::from_receiver(access, base),
         }),
         _ => Err(Fault::FilesFrom.into()),

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use lighthaul_base::Rate;
+use lighthaul_copy::watch::Summary;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_session::error::Error;
 use lighthaul_session::message::{Hello, Message};
@@ -12,7 +13,6 @@ use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_stream as stream;
 use lighthaul_stream::message::StreamRequest;
-use lighthaul_transfer::watch::Summary;
 
 use crate::error::Fault;
 use crate::rights::Rights;

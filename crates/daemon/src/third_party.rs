@@ -3,6 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
+use lighthaul_copy::relay::{Message, Relay, Request};
+use lighthaul_copy::watch::{Failed, Summary, Watcher};
 use lighthaul_files::list::{ListSender, PathList};
 use lighthaul_files::options::Options;
 use lighthaul_io::host::interrupt;
@@ -11,8 +13,6 @@ use lighthaul_session::keepalive::Keepalive;
 use lighthaul_session::message::{self as own, Hello};
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
-use lighthaul_transfer::relay::{Message, Relay, Request};
-use lighthaul_transfer::watch::{Failed, Summary, Watcher};
 
 use crate::error::Fault;
 
@@ -88,7 +88,7 @@ fn follow(
             list.send_pages(has_room, |page| source.say(&Message::Paths(page)))?;
         }
         let message = match source.session.hear_for(CHECK_INTERVAL) {
-            Err(error) if error.code == Code::TimedOut && !source.session.was_told() => {
+            Err(error) if error.code() == Code::TimedOut && !source.session.was_told() => {
                 if clock.now().since(began.max(source.session.heard_at())) > SILENCE_TIMEOUT {
                     return Err(source.blame(Fault::Silent.into()));
                 }
@@ -168,10 +168,10 @@ impl Daemon<'_> {
 
     /// Adds the name of this daemon to an error. A local interruption stays as it is.
     fn blame(self, error: Error) -> Error {
-        if error.code == Code::Interrupted && !self.session.was_told() {
+        if error.code() == Code::Interrupted && !self.session.was_told() {
             return error;
         }
-        Error::new(error.code, format!("{}: {error}", self.name))
+        Fault::At(self.name.to_owned(), error).into()
     }
 }
 

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_fs::file_access::{FileAccess, Folder};
-use lighthaul_fs::folder::leaves_root;
 use lighthaul_fs::meta::Meta;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, FileAction};
 use lighthaul_session::session::Halt;
 
+use crate::error::Fault;
 use crate::request::{FileInfo, FileKind, FileReply, FileRequest};
 use crate::special::special;
 
@@ -41,8 +41,7 @@ pub fn execute(
     say: &mut dyn FnMut(FileReply) -> Result<(), Error>,
 ) -> Result<u64, Error> {
     if request.changes() && !scope.writable {
-        let text = "files cannot be changed: your key has read-only access there";
-        return Err(Error::new(Code::Permission, text));
+        return Err(Fault::ReadOnly.into());
     }
     let clock = Clock::start();
     let mut executor = Executor {
@@ -105,12 +104,12 @@ impl Executor<'_> {
         let mut folder = match self.access.folder(path) {
             Ok(folder) => folder,
             Err(error) if error.kind() == ErrorKind::NotADirectory => return self.stat(path),
-            Err(error) => return self.fail("cannot list", path, &error),
+            Err(error) => return self.fail(FileAction::List, path, &error),
         };
         loop {
             let names = match folder.names(NAMES_MAX) {
                 Ok(names) => names,
-                Err(error) => return self.fail("cannot list", path, &error),
+                Err(error) => return self.fail(FileAction::List, path, &error),
             };
             if names.is_empty() {
                 return Ok(());
@@ -122,7 +121,7 @@ impl Executor<'_> {
                     // it was removed after its name was read
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
                     Err(error) => {
-                        self.fail("cannot read the metadata of", &path.join(&name), &error)?;
+                        self.fail(FileAction::ReadMetadata, &path.join(&name), &error)?;
                     }
                 }
             }
@@ -143,7 +142,7 @@ impl Executor<'_> {
         };
         match found {
             Ok(listed) => self.add(listed),
-            Err(error) => self.fail("cannot read the metadata of", path, &error),
+            Err(error) => self.fail(FileAction::ReadMetadata, path, &error),
         }
     }
 
@@ -180,7 +179,7 @@ impl Executor<'_> {
         };
         match result {
             Ok(()) => self.advance(),
-            Err(error) => self.fail("cannot create the directory", path, &error),
+            Err(error) => self.fail(FileAction::CreateFolder, path, &error),
         }
     }
 
@@ -200,7 +199,7 @@ impl Executor<'_> {
                     why: text,
                 })
             }
-            Err(error) => self.fail("cannot remove", path, &error),
+            Err(error) => self.fail(FileAction::Remove, path, &error),
         }
     }
 
@@ -232,7 +231,7 @@ impl Executor<'_> {
         };
         let is_folder = folder.look(name).is_ok_and(|meta| meta.kind.is_dir());
         if !is_folder {
-            return self.fail("cannot remove", path, &error);
+            return self.fail(FileAction::Remove, path, &error);
         }
         let Some(levels) = levels else {
             let text = format!(
@@ -256,12 +255,12 @@ impl Executor<'_> {
         }
         let mut inner = match folder.enter(name) {
             Ok(inner) => inner,
-            Err(error) => return self.fail("cannot remove", path, &error),
+            Err(error) => return self.fail(FileAction::Remove, path, &error),
         };
         loop {
             let names = match inner.names(NAMES_MAX) {
                 Ok(names) => names,
-                Err(error) => return self.fail("cannot remove", path, &error),
+                Err(error) => return self.fail(FileAction::Remove, path, &error),
             };
             if names.is_empty() {
                 break;
@@ -273,7 +272,7 @@ impl Executor<'_> {
         }
         match folder.remove_folder(name) {
             Ok(()) => self.advance(),
-            Err(error) => self.fail("cannot remove", path, &error),
+            Err(error) => self.fail(FileAction::Remove, path, &error),
         }
     }
 
@@ -301,7 +300,7 @@ impl Executor<'_> {
         };
         match folder.sync() {
             Ok(()) => Ok(()),
-            Err(error) => self.fail("cannot sync", &path, &error),
+            Err(error) => self.fail(FileAction::Sync, &path, &error),
         }
     }
 
@@ -347,18 +346,11 @@ impl Executor<'_> {
         Ok(interrupt::check()?)
     }
 
-    fn fail(&mut self, what: &str, path: &Path, error: &io::Error) -> Result<(), Error> {
-        let error = if leaves_root(error) {
-            Error::new(
-                Code::Permission,
-                format!("{} leaves the root", path.display()),
-            )
-        } else {
-            Error::file(Code::Open, what, path, error)
-        };
+    fn fail(&mut self, action: FileAction, path: &Path, error: &io::Error) -> Result<(), Error> {
+        let error = Error::file(action, path, error);
         self.say(FileReply::Failed {
-            code: error.code as u8,
-            why: error.text,
+            code: error.code() as u8,
+            why: error.text(),
         })
     }
 
@@ -437,7 +429,7 @@ mod tests {
         for request in requests {
             let mut say = |answer| panic!("{answer:?}");
             let error = execute(scope, &request, &mut say).unwrap_err();
-            assert_eq!(error.code, Code::Permission);
+            assert_eq!(error.code(), Code::Permission);
         }
         assert!(!Path::new("lighthaul-is-not-made").exists());
         let request = FileRequest::Stat(vec![b".".to_vec()]);
@@ -462,7 +454,7 @@ mod tests {
             paths,
             recursive: true,
         };
-        let denied = Error::new(Code::Permission, "your key is not allowed there");
+        let denied = Error::from(Fault::ReadOnly);
         halt.stop(denied.clone());
         assert_eq!(execute(scope, &request, &mut |_| Ok(())), Err(denied));
         assert_eq!(std::fs::read_dir(&top).unwrap().count(), 3);

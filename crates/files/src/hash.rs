@@ -9,10 +9,11 @@ use std::str::FromStr;
 use crc_fast::CrcAlgorithm;
 use lighthaul_base::to_hex;
 use lighthaul_io::control::bounded::{self, Text};
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use md5::Digest;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::error::Fault;
 use crate::manifest::PATH_MAX;
 
 /// Hash functions.
@@ -128,16 +129,17 @@ impl HashRequest {
         let name = self.kind.name();
         match found.iter().find(|(kind, _)| *kind == self.kind) {
             Some((_, found)) if found == expected => Ok(()),
-            Some((_, found)) => {
-                let text = format!("its {name} is {found} instead of the expected {expected}");
-                Err(Error::new(Code::Integrity, text))
+            Some((_, found)) => Err(Fault::WrongHash {
+                name,
+                found: found.clone(),
+                expected: expected.clone(),
             }
-            None => {
-                let text = format!(
-                    "its {name} was not computed, so it cannot be compared with {expected}"
-                );
-                Err(Error::new(Code::Integrity, text))
+            .into()),
+            None => Err(Fault::NoHash {
+                name,
+                expected: expected.clone(),
             }
+            .into()),
         }
     }
 }
@@ -163,9 +165,11 @@ impl FromStr for HashRequest {
         };
         let mut kinds = HashKind::ALL.into_iter();
         let Some(kind) = kinds.find(|kind| name.eq_ignore_ascii_case(kind.name())) else {
-            let names = HashKind::ALL.map(HashKind::name).join(", ");
-            let text = format!("unknown hash \"{name}\"; choose one of {names}");
-            return Err(Error::new(Code::Usage, text));
+            return Err(Fault::UnknownHash {
+                name: name.to_owned(),
+                all: HashKind::ALL.map(HashKind::name).join(", "),
+            }
+            .into());
         };
         let expected = value.map(|value| {
             let digits = kind.digits();
@@ -174,9 +178,11 @@ impl FromStr for HashRequest {
             if is_hex && (is_short || value.len() == digits) {
                 Ok(format!("{:0>digits$}", value.to_ascii_lowercase()))
             } else {
-                let text =
-                    format!("\"{value}\" is not a {name}, which has {digits} hexadecimal digits");
-                Err(Error::new(Code::Usage, text))
+                Err(Fault::HashDigits {
+                    value: value.to_owned(),
+                    name: name.to_owned(),
+                    digits,
+                })
             }
         });
         let expected = expected.transpose()?;
@@ -260,6 +266,7 @@ const PIECE: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {
+    use lighthaul_session::error::Code;
     use proptest::prelude::*;
 
     use super::*;
@@ -306,7 +313,7 @@ mod tests {
         assert_eq!(asked[0].check(&found), Ok(()));
         assert_eq!(asked[1].check(&found), Ok(()));
         let other = HashRequest::parse_list("adler32=1").unwrap();
-        assert_eq!(other[0].check(&found).unwrap_err().code, Code::Integrity);
+        assert_eq!(other[0].check(&found).unwrap_err().code(), Code::Integrity);
         assert!(other[0].check(&[]).is_err());
         for text in [
             "",
@@ -319,7 +326,7 @@ mod tests {
             "adler32=",
         ] {
             assert_eq!(
-                HashRequest::parse_list(text).unwrap_err().code,
+                HashRequest::parse_list(text).unwrap_err().code(),
                 Code::Usage,
                 "{text}"
             );

@@ -12,6 +12,7 @@ use lighthaul_fs::sparse::DataRanges;
 
 use crate::hard_links::HardLinks;
 use crate::manifest::{Entry, EntryKind, Linked, PARTS_MAX};
+use crate::mode_changes::ModeChanges;
 use crate::notes::Notes;
 use crate::object::Span;
 use crate::options::Options;
@@ -32,6 +33,8 @@ pub struct Inspector {
     links: Option<HardLinks>,
     /// True if the user gave the expected hash of the only file.
     expects: bool,
+    /// Changes of permission bits.
+    chmod: ModeChanges,
     /// Entries so far.
     listed: u64,
     ready: VecDeque<Found>,
@@ -57,6 +60,7 @@ impl Inspector {
             folders: BTreeMap::new(),
             links: options.hard_links.then(HardLinks::default),
             expects: options.expects(),
+            chmod: options.chmod.clone(),
             listed: 0,
             ready: VecDeque::new(),
         };
@@ -69,6 +73,10 @@ impl Inspector {
 
     /// Completes `entry`, which is at `place`. `meta` is the metadata of a file or link.
     fn inspect(&mut self, entry: &mut Entry, place: &Path, meta: Option<&Meta>) {
+        if !matches!(entry.kind, EntryKind::Link(_)) {
+            let is_folder = !matches!(entry.kind, EntryKind::File(_));
+            entry.mode = self.chmod.apply(entry.mode, is_folder);
+        }
         match entry.kind {
             EntryKind::Folder => {
                 let extras = self.extras(place);
@@ -155,8 +163,17 @@ impl Iterator for Inspector {
         let Some(found) = self.found.next() else {
             return self.conclude();
         };
-        let Found::Entry(mut entry, place, meta) = found else {
-            return Some(found);
+        let (mut entry, place, meta) = match found {
+            Found::Entry(entry, place, meta) => (entry, place, meta),
+            Found::Mount(mut entry, place) => {
+                self.inspect(&mut entry, &place, None);
+                self.listed += 1;
+                self.ready.push_back(Found::Mount(entry, place));
+                return self.ready.pop_front();
+            }
+            Found::Skipped(_) | Found::Noted(_) | Found::Excluded(..) | Found::Failed(..) => {
+                return Some(found);
+            }
         };
         self.inspect(&mut entry, &place, meta.as_ref());
         self.listed += 1;

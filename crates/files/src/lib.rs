@@ -15,22 +15,28 @@
 //! - [`special`]: devices, FIFOs and sockets; [`notes`]: messages that are shown once
 
 pub mod digest;
+pub mod error;
 pub mod execute;
 pub mod filter;
 pub mod free_space;
+pub mod glob;
 pub mod hard_links;
 pub mod hash;
 pub mod inspect;
+pub mod item;
 pub mod list;
 pub mod listed;
 pub mod manifest;
+pub mod mode_changes;
 pub mod names;
+pub mod naming;
 pub mod notes;
 pub mod object;
 pub mod options;
 pub mod permit;
 pub mod remote;
 pub mod request;
+pub mod skip;
 pub mod source_names;
 pub mod special;
 pub mod sums;

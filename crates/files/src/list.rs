@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::{fmt, iter, thread};
 
 use lighthaul_base::escape::escape;
-use lighthaul_session::error::{Code, Error, caught};
+use lighthaul_session::error::{Error, caught};
 use lighthaul_session::fault::PeerFault;
 
+use crate::error::Fault;
 use crate::manifest::{PATH_MAX, safe};
 
 /// Most paths in one page. With [`PATH_MAX`] octets each, they fit in a message.
@@ -86,12 +87,7 @@ impl ListSender {
             }
         };
         let thread = thread::Builder::new().name("list".into()).spawn(reading);
-        thread.map_err(|e| {
-            Error::new(
-                Code::Io,
-                format!("cannot start a thread for the list of files: {e}"),
-            )
-        })?;
+        thread.map_err(Fault::Thread)?;
         Ok(Self {
             names: Mutex::new(come),
             requested: AtomicU64::new(0),
@@ -142,8 +138,7 @@ impl ListSender {
             None => Ok(Some(page)),
             Some(name) => {
                 let name = escape(&String::from_utf8_lossy(name), NAME_SHOWN).into_owned();
-                let text = format!("{name}... in the list of files is longer than any path");
-                Err(Error::new(Code::Usage, text))
+                Err(Fault::ListName(name).into())
             }
         }
     }
@@ -199,6 +194,7 @@ impl ListReceiver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lighthaul_session::error::Code;
 
     fn page(names: &[&str]) -> Page {
         names.iter().map(|name| name.as_bytes().to_vec()).collect()
@@ -241,7 +237,7 @@ mod tests {
             }
             thread::yield_now();
         };
-        assert_eq!(error.code, Code::Internal, "{error}");
+        assert_eq!(error.code(), Code::Internal, "{error}");
     }
 
     #[test]

@@ -11,15 +11,15 @@ use lighthaul_fs::file_access::FileAccess;
 use crate::filter::Rules;
 use crate::list::PathList;
 use crate::manifest::{Entry, EntryKind};
-use crate::walk::{Found, Walk};
+use crate::naming::Naming;
+use crate::walk::{Found, Walk, WalkOptions};
 
 /// Source of entries for a copy.
 pub struct SourceEntries {
     /// Part of the file system that holds the entries.
     pub access: Arc<FileAccess>,
-    /// True if entries have the names of their sources; false if they are the contents of one
-    /// directory.
-    pub named: bool,
+    /// Names of the entries.
+    pub naming: Naming,
     /// Directory whose contents the entries are, if its attributes are copied.
     pub top: Option<PathBuf>,
     /// Origin of the entries.
@@ -39,7 +39,7 @@ impl SourceEntries {
     pub fn from_walk(walk: Walk) -> Self {
         Self {
             access: walk.access(),
-            named: walk.named,
+            naming: walk.naming,
             top: walk.top(),
             from: Origin::Local(Box::new(walk)),
         }
@@ -50,12 +50,12 @@ impl SourceEntries {
         access: Arc<FileAccess>,
         base: PathBuf,
         names: PathList,
-        rules: Rules,
+        options: WalkOptions,
     ) -> Self {
-        let listed = ListWalk::new(Arc::clone(&access), base, names, rules);
+        let listed = ListWalk::new(Arc::clone(&access), base, names, options);
         Self {
             access,
-            named: false,
+            naming: Naming::Contents,
             top: None,
             from: Origin::Local(Box::new(listed)),
         }
@@ -68,7 +68,7 @@ impl SourceEntries {
     ) -> Self {
         Self {
             access,
-            named: false,
+            naming: Naming::Contents,
             top: None,
             from: Origin::Local(Box::new(found)),
         }
@@ -78,7 +78,7 @@ impl SourceEntries {
     pub const fn from_receiver(access: Arc<FileAccess>, base: PathBuf) -> Self {
         Self {
             access,
-            named: false,
+            naming: Naming::Contents,
             top: None,
             from: Origin::Remote(base),
         }
@@ -87,7 +87,7 @@ impl SourceEntries {
 
 impl std::fmt::Debug for SourceEntries {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "SourceEntries(named {})", self.named)
+        write!(f, "SourceEntries({:?})", self.naming)
     }
 }
 
@@ -105,8 +105,8 @@ pub struct ListWalk {
     access: Arc<FileAccess>,
     base: PathBuf,
     names: PathList,
-    /// Rules for everything but the directories above the listed paths.
-    rules: Rules,
+    /// Options for everything but the directories above the listed paths.
+    options: WalkOptions,
     /// Walk of the path that was read last.
     walk: Option<Walk>,
     /// Directories whose end is pending, with the entry and the place of their end.
@@ -116,12 +116,17 @@ pub struct ListWalk {
 
 impl ListWalk {
     /// Creates an iterator over the list `names`, relative to the directory `base`.
-    pub fn new(access: Arc<FileAccess>, base: PathBuf, names: PathList, rules: Rules) -> Self {
+    pub fn new(
+        access: Arc<FileAccess>,
+        base: PathBuf,
+        names: PathList,
+        options: WalkOptions,
+    ) -> Self {
         Self {
             access,
             base,
             names,
-            rules,
+            options,
             walk: None,
             entered: BTreeMap::new(),
             ready: VecDeque::new(),
@@ -144,8 +149,8 @@ impl ListWalk {
             }
         }
         let place = self.base.join(OsStr::from_bytes(&name));
-        let (access, rules) = (Arc::clone(&self.access), self.rules.clone());
-        self.walk = Some(Walk::at(access, place, name, rules));
+        let (access, options) = (Arc::clone(&self.access), self.options.clone());
+        self.walk = Some(Walk::at(access, place, name, options));
         true
     }
 

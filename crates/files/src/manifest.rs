@@ -6,11 +6,12 @@ use std::path::{Component, Path};
 
 use lighthaul_fs::metadata::Extras;
 use lighthaul_io::control::bounded::{self, List};
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use lighthaul_session::fault::PeerFault;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
+use crate::error::Fault;
 use crate::object::Span;
 
 /// Most octets of a part of the manifest when it is unpacked.
@@ -186,14 +187,12 @@ pub fn safe(path: Vec<u8>) -> Option<Vec<u8>> {
 
 /// Packs a part of the manifest for the peer.
 pub fn pack(entries: &[Entry]) -> Result<Vec<u8>, Error> {
-    let plain = postcard::to_allocvec(entries).map_err(|error| {
-        Error::new(Code::Protocol, format!("cannot pack the manifest: {error}"))
-    })?;
+    let plain = postcard::to_allocvec(entries).map_err(|error| Fault::Encode(error.to_string()))?;
     let mut packed = Vec::new();
     let mut encoder = flate2::write::DeflateEncoder::new(&mut packed, flate2::Compression::fast());
     std::io::Write::write_all(&mut encoder, &plain)
         .and_then(|()| encoder.finish().map(|_| ()))
-        .map_err(|error| Error::new(Code::Io, format!("cannot pack the manifest: {error}")))?;
+        .map_err(|error| Fault::Encode(error.to_string()))?;
     Ok(packed)
 }
 
@@ -307,7 +306,7 @@ mod tests {
         // the number of entries is bounded, too
         let packed = pack(&vec![file("x", 1); PAGE + 1]).unwrap();
         let error = unpack(&packed).unwrap_err();
-        assert!(error.text.contains("a list of 1001 items"), "{error}");
+        assert!(error.text().contains("a list of 1001 items"), "{error}");
         assert!(unpack(&pack(&vec![file("x", 1); PAGE]).unwrap()).is_ok());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_fs::metadata::Keep;
 use lighthaul_io::control::bounded;
 use lighthaul_session::peer_text;
@@ -11,12 +12,21 @@ use serde::{Deserialize, Serialize};
 use crate::digest;
 use crate::filter::Rules;
 use crate::hash::{HASHES_MAX, HashRequest};
+use crate::item::Item;
 use crate::manifest::{PATH_MAX, PATH_SHOWN_MAX};
+use crate::mode_changes::ModeChanges;
+use crate::skip::Skip;
+use crate::walk::WalkOptions;
 
 /// Longest silence of the peer, unless the user gives one.
 const STALL_TIMEOUT: Duration = Duration::from_secs(20);
 /// Octets of a circuit's vector: the largest number of steps fits, each a table of TOML.
 const TRC_MAX: usize = 512 << 10;
+
+/// Most directories with files to link to, as in rsync.
+pub const REFERENCES_MAX: usize = 20;
+/// Most octets of a suffix: no name is longer.
+pub const SUFFIX_MAX: usize = 255;
 
 /// Options of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +51,25 @@ pub struct Options {
     pub update: bool,
     /// Deletes files at the target that the source does not have.
     pub delete: bool,
+    /// Most items that are deleted; none without a limit.
+    pub max_delete: Option<u64>,
+    /// Entries that stay as they are at the target.
+    pub skip: Skip,
+    /// Copies what symbolic links point to.
+    pub copy_links: bool,
+    /// Stays on the file system of each source.
+    pub one_file_system: bool,
+    /// Removes files and links at the source when they are in place at the target.
+    pub remove_source: bool,
+    /// Changes of permission bits.
+    pub chmod: ModeChanges,
+    /// Place of replaced and deleted files; none to keep no backups.
+    pub backup: Option<Backup>,
+    /// Directories with files that unchanged files become hard links of.
+    #[serde(deserialize_with = "bounded::rows::<REFERENCES_MAX, PATH_MAX, _>")]
+    pub link_dest: Vec<Vec<u8>>,
+    /// Reports each entry that was changed.
+    pub itemize: bool,
     /// Reports the actions in this detail, and changes nothing.
     pub dry_run: Option<Detail>,
     /// Replaces and removes devices, FIFOs and sockets like files.
@@ -82,6 +111,23 @@ impl Options {
         self.hash.iter().any(|asked| asked.expected.is_some())
     }
 
+    /// Returns the options of the walk at the source.
+    pub fn walk(&self) -> WalkOptions {
+        WalkOptions {
+            rules: self.rules.clone(),
+            one_file_system: self.one_file_system,
+        }
+    }
+
+    /// Returns the part of the file system in which sources are read.
+    pub fn sources(&self, access: FileAccess) -> FileAccess {
+        if self.copy_links {
+            access.following()
+        } else {
+            access
+        }
+    }
+
     /// Returns the longest silence of the peer, which reports twenty times a second.
     pub fn stall_timeout(&self) -> Duration {
         match self.stall {
@@ -91,7 +137,18 @@ impl Options {
     }
 }
 
-/// Action of a dry run on one entry.
+/// Place of replaced and deleted files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backup {
+    /// Directory for them, relative to the target; none for the directory of each file.
+    #[serde(deserialize_with = "bounded::option_list::<PATH_MAX, _, _>")]
+    pub folder: Option<Vec<u8>>,
+    /// Suffix of their names.
+    #[serde(deserialize_with = "bounded::list::<SUFFIX_MAX, _, _>")]
+    pub suffix: Vec<u8>,
+}
+
+/// Action on one entry, of a dry run or of a copy that reports each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Planned {
     /// Action that a copy would take.
@@ -106,6 +163,8 @@ pub struct Planned {
     /// Reason for the action.
     #[serde(deserialize_with = "peer_text::read")]
     pub why: String,
+    /// Differences as rsync itemizes them, if the copy reports each entry.
+    pub item: Option<Item>,
 }
 
 /// Actions of a copy.
@@ -123,6 +182,10 @@ pub enum Action {
     Delete,
     /// Leaves the entry out because of a rule.
     Exclude,
+    /// Creates a hard link to an unchanged file of another directory.
+    Link,
+    /// Leaves the entry as it is at the target because of an option.
+    Skip,
 }
 
 /// Detail of the report of a dry run.

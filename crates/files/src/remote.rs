@@ -4,9 +4,10 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use lighthaul_io::host::wait::{Watch, wait};
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use lighthaul_session::session::Session;
 
+use crate::error::Fault;
 use crate::execute::{Scope, execute};
 use crate::request::{FileReply, FileRequest};
 
@@ -40,11 +41,10 @@ fn wait_for_room(session: &Session) -> Result<(), Error> {
     let deadline = session.clock.now() + TIMEOUT;
     while !session.stream.has_room() {
         if session.clock.now() >= deadline {
-            return Err(Error::new(Code::TimedOut, "the peer stopped reading"));
+            return Err(Fault::Unread.into());
         }
         let mut watches = [Watch::read(session.stream.as_raw_fd())];
-        wait(session.clock, &mut watches, deadline)
-            .map_err(|e| Error::new(Code::Io, format!("cannot wait for the peer: {e}")))?;
+        wait(session.clock, &mut watches, deadline).map_err(Fault::Wait)?;
         // the peer may only report an error now
         session.stream.woken();
         session.heard::<FileReply>()?;

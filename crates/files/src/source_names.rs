@@ -4,8 +4,13 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+use lighthaul_session::fault::PeerFault;
+
 use crate::manifest::{Entry, EntryKind};
 use crate::temp_names::PREFIX;
+
+/// Most directories whose contents were not listed, until their ends.
+const UNLISTED_MAX: usize = 1 << 12;
 
 /// Names at the source, for each directory of the list that has not ended.
 #[derive(Debug)]
@@ -16,6 +21,8 @@ pub struct SourceNames {
     /// True if some of the source could not be read, so that the names are incomplete.
     is_incomplete: bool,
     is_reported: bool,
+    /// Directories whose contents were not listed.
+    unlisted: BTreeSet<Vec<u8>>,
 }
 
 impl SourceNames {
@@ -27,6 +34,7 @@ impl SourceNames {
             whole: !named,
             is_incomplete: false,
             is_reported: false,
+            unlisted: BTreeSet::new(),
         }
     }
 
@@ -53,6 +61,15 @@ impl SourceNames {
         }
     }
 
+    /// Records that the contents of the directory `path` are not listed, so that none are deleted.
+    pub fn leave_unlisted(&mut self, path: Vec<u8>) -> Result<(), PeerFault> {
+        if self.unlisted.len() >= UNLISTED_MAX {
+            return Err(PeerFault::Invalid("too many directories without contents"));
+        }
+        self.unlisted.insert(path);
+        Ok(())
+    }
+
     /// Records that the names are incomplete, so that nothing more is deleted.
     pub const fn mark_incomplete(&mut self) {
         self.is_incomplete = true;
@@ -74,7 +91,7 @@ impl SourceNames {
         let Some((_, names)) = self.stack.pop() else {
             return Vec::new();
         };
-        if self.is_incomplete || path.is_empty() && !self.whole {
+        if self.unlisted.remove(path) || self.is_incomplete || path.is_empty() && !self.whole {
             return Vec::new();
         }
         let gone = there.into_iter().filter(|name| {

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 
+use crate::error::Fault;
 use crate::options::Options;
 use crate::temp_names::{Writer, journal, partial};
 
@@ -29,10 +30,7 @@ impl TempPlace {
                 let name: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(name);
                 Ok(Self::Folder(name.into()))
             }
-            Some(_) => {
-                let text = "--partial-dir needs a name without slashes: a directory of that name is created beside each file";
-                Err(Error::new(Code::Usage, text))
-            }
+            Some(_) => Err(Fault::PartialDir.into()),
         }
     }
 

@@ -8,11 +8,13 @@ use std::vec::IntoIter;
 
 use lighthaul_fs::file_access::{FileAccess, Folder};
 use lighthaul_fs::meta::Meta;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Error, FileAction};
 use rustix::fs::FileType;
 
+use crate::error::Fault;
 use crate::filter::{Decision, Rules};
 use crate::manifest::{Entry, EntryKind, Linked, PATH_MAX};
+use crate::naming::Naming;
 use crate::temp_names::is_hidden;
 
 /// Names of a directory that are read and sorted at a time.
@@ -24,9 +26,15 @@ const OPEN_MAX: usize = 32;
 
 /// Item that a walk found.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "almost all that a walk finds are entries"
+)]
 pub enum Found {
     /// Entry, its local path, and its metadata if it is a file or link.
     Entry(Entry, PathBuf, Option<Meta>),
+    /// Directory on another file system, whose contents are left out, and its local path.
+    Mount(Entry, PathBuf),
     /// Item that is skipped, with the reason.
     Skipped(String),
     /// Message for the user.
@@ -37,6 +45,24 @@ pub enum Found {
     Failed(Vec<u8>, Error),
 }
 
+/// Options of a walk.
+#[derive(Clone, Debug, Default)]
+pub struct WalkOptions {
+    /// Rules that select files.
+    pub rules: Rules,
+    /// Stays on the file system of each source.
+    pub one_file_system: bool,
+}
+
+impl From<Rules> for WalkOptions {
+    fn from(rules: Rules) -> Self {
+        Self {
+            rules,
+            one_file_system: false,
+        }
+    }
+}
+
 /// Walk of sources. The contents of a directory follow the directory. Memory holds only the names in the
 /// current directories.
 #[derive(Debug)]
@@ -44,10 +70,11 @@ pub struct Walk {
     access: Arc<FileAccess>,
     /// Remaining sources, with their paths among the entries.
     sources: IntoIter<(PathBuf, Vec<u8>)>,
-    /// True if entries have the names of their sources; false if they are the contents of one
-    /// directory.
-    pub named: bool,
-    rules: Rules,
+    /// Names of the entries.
+    pub naming: Naming,
+    options: WalkOptions,
+    /// Device of the current source, after it was examined.
+    device: Option<u64>,
     stack: Vec<Level>,
 }
 
@@ -66,69 +93,81 @@ struct Level {
     path: Vec<u8>,
     /// Entry for the end of the directory.
     leave: Option<Entry>,
+    /// Device and number of the inode.
+    inode: (u64, u64),
 }
 
 impl Walk {
-    /// Creates a walk of `place`, whose path among the entries is `path`, with `rules`.
-    pub fn at(access: Arc<FileAccess>, place: PathBuf, path: Vec<u8>, rules: Rules) -> Self {
+    /// Creates a walk of `place`, whose path among the entries is `path`.
+    pub fn at(
+        access: Arc<FileAccess>,
+        place: PathBuf,
+        path: Vec<u8>,
+        options: impl Into<WalkOptions>,
+    ) -> Self {
         Self {
             access,
             sources: vec![(place, path)].into_iter(),
-            named: false,
-            rules,
+            naming: Naming::Contents,
+            options: options.into(),
+            device: None,
             stack: Vec::new(),
         }
     }
 
     /// Creates a walk of `sources`. A directory with a slash at its end stands for its contents.
-    pub fn new(access: Arc<FileAccess>, sources: &[PathBuf], rules: Rules) -> Result<Self, Error> {
+    pub fn new(
+        access: Arc<FileAccess>,
+        sources: &[PathBuf],
+        options: impl Into<WalkOptions>,
+    ) -> Result<Self, Error> {
         let mut names: Vec<OsString> = Vec::new();
         let mut named_sources = Vec::new();
-        let mut named = true;
+        let mut is_folder = false;
         for source in sources {
-            let opening = |error| Error::file(Code::Open, "cannot open", source, &error);
+            let opening = |error| Error::file(FileAction::Open, source, &error);
             if source.as_os_str().as_bytes().ends_with(b"/") {
                 access.folder(source).map_err(opening)?;
                 if sources.len() > 1 {
-                    let text = format!(
-                        "{} names the contents of a directory, which can only be copied alone; copy it by itself, or without the slash",
-                        source.display()
-                    );
-                    return Err(Error::new(Code::Usage, text));
+                    return Err(Fault::SeveralContents(source.clone()).into());
                 }
-                named = false;
                 named_sources.push((source.clone(), Vec::new()));
                 continue;
             }
-            inspect(&access, source).map_err(opening)?;
-            let name = access.name(source).map_err(|_| {
-                let text = format!(
-                    "{0} has no name; write {0}/ to copy its contents",
-                    source.display()
-                );
-                Error::new(Code::Usage, text)
-            })?;
+            let (meta, _) = inspect(&access, source).map_err(opening)?;
+            is_folder = meta.kind == FileType::Directory;
+            let name = access
+                .name(source)
+                .map_err(|_| Fault::Nameless(source.clone()))?;
             if names.contains(&name) {
-                let name = name.display();
-                let text = format!("two sources have the name {name}; copy them one at a time");
-                return Err(Error::new(Code::Usage, text));
+                return Err(Fault::SameName(name).into());
             }
             named_sources.push((source.clone(), name.as_bytes().to_vec()));
             names.push(name);
         }
+        let naming = match (names.len(), is_folder) {
+            (0, _) => Naming::Contents,
+            (1, true) => Naming::Folder,
+            (1, false) => Naming::File,
+            _ => Naming::Several,
+        };
         let mut walk = Self {
             access,
             sources: named_sources.into_iter(),
-            named,
-            rules,
+            naming,
+            options: options.into(),
+            device: None,
             stack: Vec::new(),
         };
-        if !named && let Some((source, _)) = walk.sources.next() {
-            let opening = |error| Error::file(Code::Open, "cannot read", &source, &error);
+        if !naming.is_named()
+            && let Some((source, _)) = walk.sources.next()
+        {
+            let opening = |error| Error::file(FileAction::Open, &source, &error);
             let folder = walk.access.folder(&source).map_err(opening)?;
             let meta = folder.look(OsStr::new(".")).map_err(opening)?;
             let leave = entry(Vec::new(), EntryKind::FolderEnd, &meta);
-            walk.enter(folder, source.clone(), Vec::new(), Some(leave));
+            walk.device = Some(meta.inode.0);
+            walk.enter(folder, source.clone(), leave, &meta);
         }
         Ok(walk)
     }
@@ -144,27 +183,37 @@ impl Walk {
         Arc::clone(&self.access)
     }
 
-    fn enter(&mut self, folder: Folder, place: PathBuf, path: Vec<u8>, leave: Option<Entry>) {
+    /// Enters a directory with this entry for its end.
+    fn enter(&mut self, folder: Folder, place: PathBuf, leave: Entry, meta: &Meta) {
         if let Some(above) = self.stack.len().checked_sub(OPEN_MAX) {
             self.stack[above].folder = None;
         }
         self.stack.push(Level {
             folder: Some(folder),
             reads: 0,
-            is_over: false,
+            is_over: self.is_elsewhere(meta),
             names: Vec::new().into_iter(),
             place,
-            path,
-            leave,
+            path: leave.path.clone(),
+            leave: Some(leave),
+            inode: meta.inode,
         });
+    }
+
+    /// Returns true if the walk must not enter a directory, since it is on another file system.
+    fn is_elsewhere(&self, meta: &Meta) -> bool {
+        self.options.one_file_system && self.device.is_some_and(|device| device != meta.inode.0)
     }
 
     /// Returns the item at a source.
     fn source(&mut self, source: PathBuf, path: Vec<u8>) -> Found {
         match inspect(&self.access, &source) {
-            Ok((meta, link)) => self.found(source, path, meta, link),
+            Ok((meta, link)) => {
+                self.device = Some(meta.inode.0);
+                self.found(source, path, meta, link)
+            }
             Err(error) => {
-                let error = Error::file(Code::Open, "cannot open", &source, &error);
+                let error = Error::file(FileAction::Open, &source, &error);
                 Found::Failed(path, error)
             }
         }
@@ -187,10 +236,19 @@ impl Walk {
         path.extend_from_slice(name.as_bytes());
         let folder = level.folder.as_ref()?;
         let look = folder.look(name).and_then(|meta| {
-            let link = meta.kind == FileType::Symlink;
-            Ok((meta, link.then(|| folder.link(name)).transpose()?))
+            if meta.kind != FileType::Symlink {
+                return Ok((meta, None));
+            }
+            if self.access.follows() {
+                return Ok((self.access.look_through(&place)?, None));
+            }
+            Ok((meta, Some(folder.link(name)?)))
         });
         Some(match look {
+            Err(error) if self.access.follows() => {
+                let error = Error::file(FileAction::Open, &place, &error);
+                Found::Failed(path, error)
+            }
             Ok((meta, link)) => self.found(place, path, meta, link),
             Err(error) => missed(path, &place, &error),
         })
@@ -213,24 +271,22 @@ impl Walk {
             }
         };
         let folder = kind == EntryKind::Folder;
-        if let Decision::Exclude(rule) = self.rules.decide(&path, folder) {
+        if let Decision::Exclude(rule) = self.options.rules.decide(&path, folder) {
             let rule = rule.to_string();
             return Found::Excluded(path, rule);
         }
         if path.len() > PATH_MAX {
-            let text = format!("cannot open {}: its path is too long", place.display());
-            return Found::Failed(path, Error::new(Code::Open, text));
+            return Found::Failed(path, Fault::PathTooLong(place).into());
         }
         let entry = entry(path, kind, &meta);
         if !folder {
             return Found::Entry(entry, place, Some(meta));
         }
         if self.stack.len() >= DEPTH_MAX {
-            let text = format!(
-                "cannot open {}: directories are nested too deeply",
-                place.display()
-            );
-            return Found::Failed(entry.path, Error::new(Code::Open, text));
+            return Found::Failed(entry.path, Fault::TooDeep(place).into());
+        }
+        if self.stack.iter().any(|level| level.inode == meta.inode) {
+            return Found::Failed(entry.path, Fault::ContainsItself(place).into());
         }
         match self.access.folder(&place) {
             Ok(folder) => {
@@ -238,11 +294,14 @@ impl Walk {
                     kind: EntryKind::FolderEnd,
                     ..entry.clone()
                 };
-                self.enter(folder, place.clone(), entry.path.clone(), Some(leave));
+                self.enter(folder, place.clone(), leave, &meta);
+                if self.is_elsewhere(&meta) {
+                    return Found::Mount(entry, place);
+                }
                 Found::Entry(entry, place, None)
             }
             Err(error) => {
-                let error = Error::file(Code::Open, "cannot read", &place, &error);
+                let error = Error::file(FileAction::Open, &place, &error);
                 Found::Failed(entry.path, error)
             }
         }
@@ -254,7 +313,7 @@ impl Walk {
             return Ok(None);
         }
         let place = level.place.clone();
-        let failed = |error| Error::file(Code::Open, "cannot read", &place, &error);
+        let failed = |error| Error::file(FileAction::Open, &place, &error);
         if level.folder.is_none() {
             level.folder = Some(level.reopened(access).map_err(failed)?);
         }
@@ -330,18 +389,17 @@ fn inspect(access: &FileAccess, source: &Path) -> std::io::Result<(Meta, Option<
     };
     let meta = folder.look(name)?;
     let link = meta.kind == FileType::Symlink;
+    if link && access.follows() {
+        return Ok((access.look_through(source)?, None));
+    }
     Ok((meta, link.then(|| folder.link(name)).transpose()?))
 }
 
 fn missed(path: Vec<u8>, place: &Path, error: &std::io::Error) -> Found {
     if error.kind() == std::io::ErrorKind::NotFound {
-        let text = format!(
-            "cannot read {}: it was removed during the walk",
-            place.display()
-        );
-        Found::Failed(path, Error::new(Code::Changed, text))
+        Found::Failed(path, Fault::Vanished(place.to_owned()).into())
     } else {
-        Found::Failed(path, Error::file(Code::Open, "cannot read", place, error))
+        Found::Failed(path, Error::file(FileAction::Open, place, error))
     }
 }
 

@@ -76,7 +76,11 @@ fn written(rng: &mut Rng) -> Vec<FilterOption> {
             for _ in 0..pieces {
                 text += PIECES[rng.below(PIECES.len() as u64) as usize];
             }
-            match rng.below(4) {
+            match rng.below(8) {
+                3 => FilterOption::Filter(format!("H {text}").into()),
+                4 => FilterOption::Filter(format!("show {text}").into()),
+                5 => FilterOption::Filter(format!("P {text}").into()),
+                6 => FilterOption::Filter(format!("risk {text}").into()),
                 0 => FilterOption::Include(text.into()),
                 1 => FilterOption::Filter(format!("+ {text}").into()),
                 2 => FilterOption::Filter(format!("- {text}").into()),

@@ -16,7 +16,7 @@ use lighthaul_io::host::file_calls::start_writeback;
 use lighthaul_io::store::block::PAGE;
 use rustix::fs::{
     AtFlags, FallocateFlags, Mode, OFlags, Timespec, Timestamps, chmod, fallocate, fchmod, fstat,
-    fstatfs, fsync, mkdirat, renameat, symlinkat, syncfs, unlinkat, utimensat,
+    fstatfs, fsync, mkdirat, readlinkat, renameat, symlinkat, syncfs, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -202,6 +202,13 @@ impl Root {
     pub fn make_link(&mut self, path: &Path, target: &OsStr) -> io::Result<()> {
         let (folder, name) = self.parent(path)?;
         Ok(symlinkat(target, folder, name)?)
+    }
+
+    /// Returns the target of the symbolic link `path`.
+    pub fn link_target(&mut self, path: &Path) -> io::Result<OsString> {
+        let (folder, name) = self.parent(path)?;
+        let target = readlinkat(folder, name, Vec::new())?;
+        Ok(OsStr::from_bytes(target.as_bytes()).to_owned())
     }
 
     /// Removes the file or link `path`.

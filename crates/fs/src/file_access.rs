@@ -23,24 +23,50 @@ pub struct FileAccess {
     /// Directory that no path can leave, not even through symbolic links and `..`; `None` for the
     /// whole file system.
     root: Option<OwnedFd>,
+    /// True if sources that are symbolic links stand for what they point to.
+    pub(crate) follows: bool,
 }
 
 impl FileAccess {
     /// Allows everything that this process may access.
     pub const fn anywhere() -> Self {
-        Self { root: None }
+        Self {
+            root: None,
+            follows: false,
+        }
+    }
+
+    /// Reads what symbolic links point to, as far as that is accessible, instead of the links.
+    #[must_use]
+    pub const fn following(mut self) -> Self {
+        self.follows = true;
+        self
+    }
+
+    /// Returns true if symbolic links stand for what they point to.
+    pub const fn follows(&self) -> bool {
+        self.follows
+    }
+
+    /// Returns the attributes of what `path` leads to, past symbolic links.
+    pub fn look_through(&self, path: &Path) -> io::Result<Meta> {
+        Meta::of_open(self.open(path, OFlags::PATH | OFlags::CLOEXEC)?)
     }
 
     /// Allows the subtree of `root`.
     pub fn beneath(root: &Path) -> io::Result<Self> {
         let root = rustix::fs::open(root, FOLDER, Mode::empty())?;
-        Ok(Self { root: Some(root) })
+        Ok(Self {
+            root: Some(root),
+            follows: false,
+        })
     }
 
     /// Allows the subtree of the accessible directory `path`.
     pub fn within(&self, path: &Path) -> io::Result<Self> {
         let root = Some(self.open(path, FOLDER)?);
-        Ok(Self { root })
+        let follows = self.follows;
+        Ok(Self { root, follows })
     }
 
     /// Opens the directory at `path` for writing beneath it.
@@ -88,10 +114,15 @@ impl FileAccess {
         )))
     }
 
-    /// Opens the file at `path` for reading. The path must not be a symbolic link.
+    /// Opens the file at `path` for reading. Fails for a symbolic link, unless links are followed.
     pub fn file(&self, path: &Path) -> io::Result<InputFile> {
         // Opening must not block if a pipe has replaced the file.
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let flags = if self.follows {
+            flags
+        } else {
+            flags | OFlags::NOFOLLOW
+        };
         Ok(InputFile::of(File::from(self.open(path, flags)?)))
     }
 

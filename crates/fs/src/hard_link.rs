@@ -1,9 +1,11 @@
 //! Hard links beneath a root.
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, linkat, statat};
+use rustix::fs::{AtFlags, linkat, renameat, statat};
 use rustix::io::Errno;
 
 use crate::disk::Root;
@@ -19,18 +21,36 @@ impl Root {
         let (source, from) = self.parent(from)?;
         let source = source.try_clone()?;
         let (target, to) = self.parent(to)?;
-        match linkat(&source, from, target, to, AtFlags::empty()) {
-            Ok(()) => Ok(()),
-            Err(Errno::EXIST) => {
-                let old = statat(target, to, AtFlags::SYMLINK_NOFOLLOW)?;
-                let new = statat(&source, from, AtFlags::SYMLINK_NOFOLLOW)?;
-                if (old.st_dev, old.st_ino) == (new.st_dev, new.st_ino) {
-                    Ok(())
-                } else {
-                    Err(Errno::EXIST.into())
-                }
+        link((&source, from), (target, to))
+    }
+
+    /// Creates `to` as a hard link of `from` beneath the root `source`, as [`Root::hard_link`].
+    pub fn hard_link_from(&mut self, source: &mut Self, from: &Path, to: &Path) -> io::Result<()> {
+        let (source, from) = source.parent(from)?;
+        let (target, to) = self.parent(to)?;
+        link((source, from), (target, to))
+    }
+
+    /// Moves `from` beneath the root `source` to `to`, which is replaced if it exists.
+    pub fn rename_from(&mut self, source: &mut Self, from: &Path, to: &Path) -> io::Result<()> {
+        let (source, from) = source.parent(from)?;
+        let (target, to) = self.parent(to)?;
+        Ok(renameat(source, from, target, to)?)
+    }
+}
+
+fn link((source, from): (&OwnedFd, &OsStr), (target, to): (&OwnedFd, &OsStr)) -> io::Result<()> {
+    match linkat(source, from, target, to, AtFlags::empty()) {
+        Ok(()) => Ok(()),
+        Err(Errno::EXIST) => {
+            let old = statat(target, to, AtFlags::SYMLINK_NOFOLLOW)?;
+            let new = statat(source, from, AtFlags::SYMLINK_NOFOLLOW)?;
+            if (old.st_dev, old.st_ino) == (new.st_dev, new.st_ino) {
+                Ok(())
+            } else {
+                Err(Errno::EXIST.into())
             }
-            Err(error) => Err(error.into()),
         }
+        Err(error) => Err(error.into()),
     }
 }

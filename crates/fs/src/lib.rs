@@ -4,7 +4,7 @@
 //! - [`folder`]: operations on open directories; [`meta`]: attributes of an entry; [`version`]: versions of a file
 //! - [`metadata`]: owners, times, extended attributes; [`sparse`]: holes; [`name_rules`]: names; [`space`]: free space
 //! - [`disk_rate`]: rates of a disk; [`watched_file`]: files that people edit
-//! - `beneath`: opening within a directory; `hard_link`, `remove`: changes beneath a root; `mounts`: file systems of a tree; `proc_path`: paths of open files
+//! - `beneath`: opening within a directory; `hard_link`, `remove`, `remove_source`: changes beneath a root; `mounts`: file systems of a tree; `proc_path`: paths of open files
 
 pub mod device;
 pub mod disk;
@@ -24,3 +24,4 @@ mod hard_link;
 mod mounts;
 mod proc_path;
 mod remove;
+mod remove_source;

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::AsFd;
 
-use rustix::fs::{AtFlags, FileType, statat};
+use rustix::fs::{AtFlags, FileType, Stat, fstat, statat};
 use rustix::process::geteuid;
 
 use crate::version::{Look, Version, nanos};
@@ -58,7 +58,16 @@ impl Meta {
     /// Returns the attributes of `name` in `folder`; of a symbolic link, those of the link itself.
     pub(crate) fn of(folder: impl AsFd, name: &OsStr) -> io::Result<Self> {
         let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        Ok(Self {
+        Ok(Self::from_stat(&stat))
+    }
+
+    /// Returns the attributes of what is open as `fd`.
+    pub(crate) fn of_open(fd: impl AsFd) -> io::Result<Self> {
+        Ok(Self::from_stat(&fstat(fd)?))
+    }
+
+    fn from_stat(stat: &Stat) -> Self {
+        Self {
             kind: FileType::from_raw_mode(stat.st_mode),
             size: u64::try_from(stat.st_size).unwrap_or(0),
             mode: stat.st_mode & 0o7777,
@@ -70,6 +79,6 @@ impl Meta {
             allocated: u64::try_from(stat.st_blocks).unwrap_or(0) * 512,
             inode: (stat.st_dev, stat.st_ino),
             names: stat.st_nlink,
-        })
+        }
     }
 }

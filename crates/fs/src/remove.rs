@@ -26,7 +26,7 @@ impl Root {
     /// Removes `path`; if it is a directory, with all its content.
     ///
     /// Keeps each path for which `keep` returns true (given the path and its type), and the directories
-    /// above. Paths that vanish meanwhile are no error. Calls `gone` with each path removed.
+    /// above. Asks about a directory before its contents are removed, and again after that. Paths that vanish meanwhile are no error. Calls `gone` with each path removed.
     pub fn remove_tree(
         &mut self,
         path: &Path,
@@ -61,7 +61,8 @@ fn remove(folder: impl AsFd, name: &OsStr, path: &[u8], removal: &Removal<'_>) -
         return Ok(false);
     }
     let flags = if meta.kind.is_dir() {
-        if !empty(&folder, name, path, removal)? {
+        // a limit may be reached by removing its contents
+        if !empty(&folder, name, path, removal)? || (removal.keep)(path, meta.kind) {
             return Ok(false);
         }
         AtFlags::REMOVEDIR

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use crate::error::Fault;
 use lighthaul_daemon::client::{call, call_through};
 use lighthaul_daemon::known_hosts::{self, KeyCheck};
 use lighthaul_gateway::proxy_address::ProxyAddress;
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_session::credential::Credential;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Error, FileAction};
 use lighthaul_session::message::Message;
 use lighthaul_session::session::Session;
 
@@ -52,8 +53,7 @@ pub fn connect(
 
 /// Returns the key in the file at `path`, and creates it if it is missing.
 pub fn load_key(path: &Path) -> Result<Identity, Error> {
-    Identity::load_or_generate(path)
-        .map_err(|e| Error::file(Code::Permission, "cannot use the key", path, &e))
+    Identity::load_or_generate(path).map_err(|e| Error::file(FileAction::ReadKeys, path, &e))
 }
 
 /// Refuses a daemon whose key is not the known one.
@@ -81,16 +81,17 @@ fn check(far: &Daemon, strict: bool, name: &str, shown: Fingerprint) -> Result<(
         ),
         KeyCheck::Malformed(nth) => return Err(unclear(&paths::known_hosts(), nth, name)),
     };
-    Err(Error::new(Code::Permission, text))
+    Err(Fault::HostKey(text).into())
 }
 
 /// Returns the error for a host with a malformed line in the list of known hosts.
 pub fn unclear(path: &Path, nth: usize, name: &str) -> Error {
-    let text = format!(
-        "line {nth} of {} has a malformed key for {name}: correct or remove it",
-        path.display()
-    );
-    Error::new(Code::Permission, text)
+    Fault::KnownLine {
+        path: path.to_owned(),
+        nth,
+        name: name.to_owned(),
+    }
+    .into()
 }
 
 /// Compares the key `shown` with the known key of the daemon `name`.
@@ -104,7 +105,7 @@ pub fn judge(
         return match pin.parse() {
             Ok(pin) if pin == shown => Ok(KeyCheck::Matches),
             Ok(pin) => Ok(KeyCheck::Changed(pin)),
-            Err(e) => Err(Error::new(Code::Usage, format!("{e}"))),
+            Err(e) => Err(Fault::KeyText(format!("{e}")).into()),
         };
     }
     let path = paths::known_hosts();
@@ -113,10 +114,7 @@ pub fn judge(
     } else {
         known_hosts::lookup_or_add
     };
-    lookup(&path, name, shown).map_err(|e| {
-        let what = "cannot keep known keys (give this one with --pin instead) in";
-        Error::file(Code::Permission, what, &path, &e)
-    })
+    lookup(&path, name, shown).map_err(|e| Error::file(FileAction::KeepKnown, &path, &e))
 }
 
 /// Returns the name of a daemon in the file of known hosts.

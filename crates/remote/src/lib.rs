@@ -1,4 +1,4 @@
-//! Floor 7: connections from a command or a service to other hosts, and the local files for them.
+//! Floor 8: connections from a command or a service to other hosts, and the local files for them.
 //!
 //! - [`place`]: paths here and on other hosts; [`paths`]: files of keys and settings on this host
 //! - [`reach`]: sessions with the host of a place; [`dial`]: calls to a daemon; [`mod@daemon`], [`credential`]: its
@@ -11,6 +11,7 @@ pub mod credential;
 pub mod daemon;
 pub mod dial;
 pub mod doctor;
+mod error;
 pub mod notice;
 pub mod paths;
 pub mod place;

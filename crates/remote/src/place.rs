@@ -3,7 +3,8 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use lighthaul_session::error::{Code, Error};
+use crate::error::Fault;
+use lighthaul_session::error::Error;
 
 /// Default port of a daemon.
 pub const PORT: u16 = 4810;
@@ -36,20 +37,13 @@ impl Place {
     /// a slash before the first colon makes it local.
     pub fn parse(text: &str) -> Result<Self, Error> {
         if let Some(rest) = text.strip_prefix("lh://") {
-            return Self::daemon(rest).ok_or_else(|| {
-                Error::new(
-                    Code::Usage,
-                    format!("invalid place {text}: write lh://HOST[:PORT]/PATH"),
-                )
-            });
+            return Self::daemon(rest).ok_or_else(|| Fault::DaemonUrl(text.to_owned()).into());
         }
         if let Some((scheme, _)) = text.split_once("://")
             && !scheme.is_empty()
             && scheme.bytes().all(|octet| octet.is_ascii_alphanumeric())
         {
-            let text =
-                format!("invalid place {text}: write lh://HOST[:PORT]/PATH, or HOST:PATH for ssh");
-            return Err(Error::new(Code::Usage, text));
+            return Err(Fault::Scheme(text.to_owned()).into());
         }
         let (host, path) = if let Some(end) = text.find("]:") {
             (&text[..=end], Some(&text[end + 2..]))
@@ -65,16 +59,9 @@ impl Place {
                 let host = host.replace(['[', ']'], "");
                 // ssh would take it for an option, and options can start programs
                 if host.starts_with('-') {
-                    let text = format!(
-                        "{text} begins with -, as no host's name does: write ./{text} for a file here"
-                    );
-                    return Err(Error::new(Code::Usage, text));
+                    return Err(Fault::HostOption(text.to_owned()).into());
                 }
-                let path = from_home(path).ok_or_else(|| {
-                    let text =
-                        format!("{text} names the home of another user: write its path in full");
-                    Error::new(Code::Usage, text)
-                })?;
+                let path = from_home(path).ok_or_else(|| Fault::OtherHome(text.to_owned()))?;
                 Ok(Self::Ssh {
                     host,
                     path: with_slash(path).into_bytes(),
@@ -152,6 +139,7 @@ fn with_slash(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lighthaul_session::error::Code;
     use proptest::prelude::*;
 
     #[test]
@@ -199,7 +187,11 @@ mod tests {
             "https://h/p",
             "LH://h/p",
         ] {
-            assert_eq!(Place::parse(text).unwrap_err().code, Code::Usage, "{text}");
+            assert_eq!(
+                Place::parse(text).unwrap_err().code(),
+                Code::Usage,
+                "{text}"
+            );
         }
     }
 
@@ -213,7 +205,7 @@ mod tests {
                     prop_assert!(matches!(rest, Some(b"" | b"/")));
                 }
                 Ok(place) => prop_assert!(!place.path().is_empty()),
-                Err(error) => prop_assert_eq!(error.code, Code::Usage),
+                Err(error) => prop_assert_eq!(error.code(), Code::Usage),
             }
         }
     }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::error::Fault;
 use lighthaul_base::PortRange;
 use lighthaul_gateway::proxy_address::ProxyAddress;
 use lighthaul_io::crypto::identity::Identity;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
@@ -72,7 +73,7 @@ impl Reached {
 /// Reaches the far side of `place`, which is started first if it is behind ssh.
 pub fn reach(via: &Route, place: &Place) -> Result<Reached, Error> {
     match place {
-        Place::Here(_) => Err(Error::new(Code::Usage, "neither side is remote")),
+        Place::Here(_) => Err(Fault::NotRemote.into()),
         Place::Daemon { host, port, .. } => {
             let session = dial(&via.daemon, via.gateway.as_ref(), host, *port)?;
             Ok(Reached::directly(session, None))
@@ -88,7 +89,7 @@ pub fn reach(via: &Route, place: &Place) -> Result<Reached, Error> {
             if let Some(gateway) = &via.gateway {
                 let session = connect(Some(gateway), &started.host, started.port, &identity)?;
                 if session.peer != started.key {
-                    return Err(Error::new(Code::Permission, ssh::OTHER_HOST));
+                    return Err(Fault::OtherHost.into());
                 }
                 return Ok(Reached::directly(session, Some(started)));
             }
@@ -113,10 +114,7 @@ pub fn ask<M: Topic>(via: &Route, place: &Place, request: &M::Request) -> Result
 /// Waits until the peer accepts the request. Returns the names of its protocols.
 pub fn agreed(session: &Session) -> Result<Vec<String>, Error> {
     let Message::Welcome { protocols } = session.hear()? else {
-        return Err(Error::new(
-            Code::Protocol,
-            "the peer did not accept the request",
-        ));
+        return Err(Fault::NotAccepted.into());
     };
     Ok(protocols)
 }

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::{env, fs};
 
+use crate::error::Fault;
 use lighthaul_booking_client::client::{Client, ClientError};
 use lighthaul_booking_client::https::ServerTrust;
 use lighthaul_daemon::known_hosts::KeyCheck;
 use lighthaul_io::crypto::identity::Fingerprint;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Error, FileAction};
 
 use crate::dial::{judge, unclear};
 use crate::paths;
@@ -41,14 +42,13 @@ fn host(url: &str) -> Result<String, Error> {
         .or_else(|| url.strip_prefix("http://"));
     let host = rest.map(|rest| rest.split('/').next().unwrap_or_default());
     let host = host.filter(|host| !host.is_empty() && !host.contains('@'));
-    let text = || format!("{url} is not the URL of a scheduler: write it as in https://HOST:4811");
-    host.map(str::to_owned)
-        .ok_or_else(|| Error::new(Code::Usage, text()))
+    let host = host.map(str::to_owned);
+    Ok(host.ok_or_else(|| Fault::SchedulerUrl(url.to_owned()))?)
 }
 
 /// Checks the key that the scheduler `name` shows. A token is sent to it, so the key must be known already.
 fn check(pin: Option<&str>, name: &str, shown: Fingerprint) -> Result<(), String> {
-    match judge(pin, true, name, shown).map_err(|error| error.text)? {
+    match judge(pin, true, name, shown).map_err(|error| error.text())? {
         KeyCheck::Matches => Ok(()),
         KeyCheck::New => Err(format!(
             "it shows the key {shown}, which is not known here: compare it with `lighthaul key --host` there, then \
@@ -58,15 +58,15 @@ fn check(pin: Option<&str>, name: &str, shown: Fingerprint) -> Result<(), String
             "it shows the key {shown}, but {expected} is expected: another host may be answering in its place; if its key has changed, \
              accept it with `lighthaul trust --replace {name} {shown}`"
         )),
-        KeyCheck::Malformed(nth) => Err(unclear(&paths::known_hosts(), nth, name).text),
+        KeyCheck::Malformed(nth) => Err(unclear(&paths::known_hosts(), nth, name).text()),
     }
 }
 
 /// Returns the token for the scheduler. Tokens for daemons are not sent to it.
 fn token(asking: &Scheduler) -> Result<Option<String>, Error> {
     if let Some(path) = &asking.token_file {
-        let token = fs::read_to_string(path)
-            .map_err(|e| Error::file(Code::Permission, "cannot read the token in", path, &e))?;
+        let token =
+            fs::read_to_string(path).map_err(|e| Error::file(FileAction::ReadToken, path, &e))?;
         return Ok(Some(token.trim().to_owned()));
     }
     // not an option, since other users can read the arguments of a process
@@ -74,18 +74,6 @@ fn token(asking: &Scheduler) -> Result<Option<String>, Error> {
 }
 
 /// Returns the error for a failure, with its exit status.
-#[expect(clippy::needless_pass_by_value, reason = "map_err passes a value")]
 pub fn failed(failure: ClientError) -> Error {
-    let code = match &failure {
-        ClientError::Untrusted { .. } => Code::Permission,
-        ClientError::Network { .. } => Code::Network,
-        ClientError::Protocol { .. } => Code::Protocol,
-        ClientError::Problem(problem) => match problem.status {
-            401 | 403 => Code::Permission,
-            409 => Code::Refused,
-            429 | 500.. => Code::Network,
-            _ => Code::Usage,
-        },
-    };
-    Error::new(code, failure.to_string())
+    Fault::Scheduler(failure).into()
 }

@@ -1,4 +1,4 @@
-//! Floor 8: services that run until they are stopped, from their settings.
+//! Floor 9: services that run until they are stopped, from their settings.
 //!
 //! - [`gateway`]: a gateway with its links and listeners; [`scheduler`]: a scheduler with its store and circuits
 //! - [`metrics`]: where metrics are; [`log`]: the log of services; `traces`: its OpenTelemetry traces

@@ -32,7 +32,7 @@ use lighthaul_scheduler::connections::Limits;
 use lighthaul_scheduler::identity::tokens::Tokens;
 use lighthaul_scheduler::identity::{Authenticator, Issuer, Keys};
 use lighthaul_scheduler::serve::{Server, Settings as ServerSettings};
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, FileAction};
 use sd_notify::NotifyState;
 use tracing::{info, warn};
 
@@ -235,7 +235,7 @@ fn usual() -> Result<PathBuf, Error> {
     let path = paths::books();
     if let Some(folder) = path.parent() {
         durable::make_folders(folder)
-            .map_err(|e| Error::file(Code::Io, "cannot create the directory", folder, &e))?;
+            .map_err(|e| Error::file(FileAction::CreateFolder, folder, &e))?;
     }
     Ok(path)
 }
@@ -353,7 +353,7 @@ fn keys(url: &str) -> Result<Keys, Error> {
 
 /// Returns the tokens of a file.
 fn tokens(path: &Path) -> Result<Tokens, Error> {
-    Tokens::open(path).map_err(|e| Error::file(Code::Permission, "cannot read", path, &e))
+    Tokens::open(path).map_err(|e| Error::file(FileAction::ReadKeys, path, &e))
 }
 
 /// Returns the check of other schedulers of the store: a certificate, or this host's key.
@@ -433,7 +433,7 @@ mod tests {
     #[test]
     fn indistinguishable_instances_of_a_store_are_refused() {
         let any = settings(BOOKS, "127.0.0.1:0", None);
-        assert_eq!(run(&any).unwrap_err().code, Code::Usage);
+        assert_eq!(run(&any).unwrap_err().code(), Code::Usage);
         let why = check_address(&any).unwrap_err().to_string();
         assert!(why.contains("at port 0"), "{why}");
         for settings in [

@@ -14,9 +14,11 @@
 
 pub mod checkup;
 pub mod choose;
+mod code;
 pub mod credential;
 pub mod error;
 pub mod fault;
+mod file_error;
 pub mod join;
 pub mod keepalive;
 pub mod machine;

@@ -13,7 +13,7 @@ use crate::topic::{MESSAGE_MAX, Topic, decode, encode};
 use crate::{peer_text, protocol};
 
 /// Version of the messages of all topics. Both sides must have the same.
-pub const VERSION: u16 = 13;
+pub const VERSION: u16 = 14;
 
 /// Most names of protocols that a peer may list.
 const PROTOCOLS_MAX: usize = 32;
@@ -205,12 +205,12 @@ mod tests {
             let mut hello = Hello::about::<Message>(&());
             spoil(&mut hello);
             let error = Message::decode(&Message::Hello(hello).encode()).unwrap_err();
-            assert_eq!(error.code, Code::Protocol);
-            assert!(error.text.contains(why), "{error}, not {why}");
+            assert_eq!(error.code(), Code::Protocol);
+            assert!(error.text().contains(why), "{error}, not {why}");
         }
         let protocols = vec![String::new(); PROTOCOLS_MAX + 1];
         let error = Message::decode(&Message::Welcome { protocols }.encode()).unwrap_err();
-        assert!(error.text.contains("33 items"), "{error}");
+        assert!(error.text().contains("33 items"), "{error}");
     }
 
     proptest! {

@@ -12,8 +12,8 @@ use lighthaul_io::net::udp::{Udp, header_len};
 use lighthaul_proto::stripe::Width;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Code, Error};
-use crate::fault::PeerFault;
+use crate::error::Error;
+use crate::fault::{Fault, PeerFault};
 use crate::machine::{Learned, Setup};
 use crate::path::Path;
 use crate::protocol::Protocol;
@@ -198,12 +198,8 @@ pub fn setup(
     lane: &Lane,
     plain: bool,
 ) -> Result<Setup, Error> {
-    let bad = |text: String| Error::new(Code::Protocol, text);
     if offer.packet_len == 0 || !offer.packet_len.is_multiple_of(32) {
-        return Err(bad(format!(
-            "the peer offered packets of {} bytes, which is no multiple of 32",
-            offer.packet_len
-        )));
+        return Err(PeerFault::PacketLen(offer.packet_len).into());
     }
     let settle = Duration::from_micros(offer.settle_us.into());
     let setup = Setup {
@@ -215,7 +211,7 @@ pub fn setup(
             + CONNECTION_LEN
             + if plain { 0 } else { TAG_LEN },
         rate: Rate::from_bps(offer.rate_bps)
-            .ok_or_else(|| bad("the peer offered a rate of zero".into()))?,
+            .ok_or(PeerFault::Invalid("an offer with a rate of zero"))?,
         stream: lane.stream.number(),
         streams: lane.more.len() as u16,
         settle: settle.clamp(SETTLE_MIN, SETTLE_MAX),
@@ -223,9 +219,7 @@ pub fn setup(
         rtt: Duration::from_micros(offer.rtt_us.into()),
         trc: None,
     };
-    setup
-        .check()
-        .map_err(|error| bad(format!("the object cannot be sent: {error}")))?;
+    setup.check().map_err(Fault::ObjectSetup)?;
     Ok(setup)
 }
 

@@ -292,7 +292,7 @@ fn hear_reached(session: &Session, patience: Duration) -> Result<Option<Reached>
             Ok(Some((usize::from(len), lanes, waited)))
         }
         Ok(_) => Err(PeerFault::Unexpected("the report of probes").into()),
-        Err(error) if error.code == Code::TimedOut => Ok(None),
+        Err(error) if error.code() == Code::TimedOut => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -17,8 +17,8 @@ use lighthaul_io::store::block::Block;
 use lighthaul_io::store::memory::Memory;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::error::{Code, Error};
-use crate::fault::PeerFault;
+use crate::error::Error;
+use crate::fault::{Fault, PeerFault};
 use crate::join::join;
 use crate::keepalive::Keepalive;
 use crate::machine::{Learned, MachineEvent, ReceiveMachine, SendMachine, Setup};
@@ -91,12 +91,7 @@ fn with_keepalives<T>(session: &Session, measure: impl FnOnce() -> T) -> T {
 }
 
 fn raw(session: &Session, path: &Path, ask: MeasureRequest) -> Result<MeasureResult, Error> {
-    let udp = path.sockets.first().ok_or_else(|| {
-        Error::new(
-            Code::Network,
-            "no UDP datagram arrived; open the port for UDP, too",
-        )
-    })?;
+    let udp = path.sockets.first().ok_or(Fault::NoUdp)?;
     let rate = ask
         .rate_bps
         .and_then(Rate::from_bps)
@@ -113,12 +108,7 @@ fn raw(session: &Session, path: &Path, ask: MeasureRequest) -> Result<MeasureRes
 }
 
 fn raw_answer(session: &Session, path: &Path, ask: MeasureRequest) -> Result<MeasureResult, Error> {
-    let udp = path.sockets.first().ok_or_else(|| {
-        Error::new(
-            Code::Network,
-            "no UDP datagram arrived; open the port for UDP, too",
-        )
-    })?;
+    let udp = path.sockets.first().ok_or(Fault::NoUdp)?;
     let number = session.secrets.data_connection();
     let now = session.clock.now();
     let (begins_by, ends_by) = (
@@ -247,7 +237,7 @@ fn circuit(session: &Session, rate: Rate) -> Result<Trc, Error> {
     let from = session.clock.now();
     let till = from + CIRCUIT_TIME;
     let trc = Trc::new(vec![Step { from, till, rate }]);
-    trc.map_err(|why| Error::new(Code::Usage, why.to_string()))
+    Ok(trc.map_err(Fault::MeasureRate)?)
 }
 
 fn outcome(receiver: &ReceiveMachine, bytes: u64, counters: &Counters) -> MeasureResult {

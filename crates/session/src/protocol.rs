@@ -5,7 +5,8 @@ use std::fmt;
 use lighthaul_proto::{rbudp, sabul, stripe, vbtp};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Code, Error};
+use crate::error::Error;
+use crate::fault::Fault;
 
 /// Name that selects the protocol that suits the path.
 pub const AUTO: &str = "auto";
@@ -116,9 +117,11 @@ pub fn asked(name: &str) -> Result<Option<Protocol>, Error> {
         return Ok(Some(Protocol::default()));
     }
     let unknown = || {
-        let all = names().join(", ");
-        let text = format!("protocol {name:?} is not supported here; choose one of {all}");
-        Error::new(Code::Protocol, text)
+        Fault::UnknownProtocol {
+            name: name.to_owned(),
+            all: names().join(", "),
+        }
+        .into()
     };
     Protocol::named(name).map(Some).ok_or_else(unknown)
 }

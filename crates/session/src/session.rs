@@ -18,7 +18,7 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_io::net::tcp::{self, round_trip};
 
 use crate::error::{Code, Error};
-use crate::fault::PeerFault;
+use crate::fault::{Fault, PeerFault};
 use crate::message::{Hello, Message};
 use crate::secrets::{JOINS_MAX, Secrets};
 use crate::topic::{MESSAGE_MAX, Topic, malformed};
@@ -148,12 +148,7 @@ impl Session {
     /// Returns a function that connects to the peer once more, with the same key and route.
     pub fn call_again(&self) -> Result<impl FnOnce() -> Result<Self, Error> + use<>, Error> {
         let identity = self.identity.clone();
-        let identity = identity.ok_or_else(|| {
-            Error::new(
-                Code::Protocol,
-                "only the client can open further connections",
-            )
-        })?;
+        let identity = identity.ok_or(Fault::NotClient)?;
         let (address, peer, call) = (self.peer_address(), self.peer, self.call.clone());
         Ok(move || {
             let tcp = match call {
@@ -164,9 +159,7 @@ impl Session {
             if session.peer == peer {
                 return Ok(session);
             }
-            let text =
-                "another host answered a further connection: its key differs from the peer's";
-            Err(Error::new(Code::Permission, text))
+            Err(Fault::OtherHost.into())
         })
     }
 
@@ -190,7 +183,7 @@ impl Session {
         let octets = message.encode();
         if octets.len() > MESSAGE_MAX {
             // lists are sent in parts, so only texts of the user can be this long
-            return Err(request_too_long());
+            return Err(Fault::RequestTooLong.into());
         }
         Ok(self.stream.send(&Frame::message(octets))?)
     }
@@ -201,7 +194,7 @@ impl Session {
         let request = hello.request::<M>();
         let message = Message::Hello(hello);
         if request.is_err() || Message::decode(&message.encode()).is_err() {
-            return Err(request_too_long());
+            return Err(Fault::RequestTooLong.into());
         }
         self.say(&message)
     }
@@ -209,8 +202,8 @@ impl Session {
     /// Reports `error` to the peer.
     pub fn tell(&self, error: &Error) -> Result<(), Error> {
         self.say(&Message::Failed {
-            code: error.code as u8,
-            why: error.text.clone(),
+            code: error.code() as u8,
+            why: error.text(),
         })
     }
 
@@ -270,8 +263,7 @@ impl Session {
                 return Ok(message);
             }
             if self.clock.now() > deadline {
-                let text = "the peer did not answer before the deadline";
-                return Err(Error::new(Code::TimedOut, text));
+                return Err(Fault::NoAnswer.into());
             }
         }
     }
@@ -312,7 +304,7 @@ impl Session {
         }
         let message = Message::decode(&frame.octets)?;
         if let Message::Failed { code, why } = message {
-            let error = Error::new(Code::from_number(code), why);
+            let error = Error::from(PeerFault::reported(code, why));
             self.told().get_or_insert_with(|| error.clone());
             return Err(error);
         }
@@ -328,7 +320,7 @@ impl Session {
         if let Err(why) = self.halt.check() {
             return why;
         }
-        if error.code != Code::Network {
+        if error.code() != Code::Network {
             return error;
         }
         // the peer's report may be unread
@@ -382,9 +374,4 @@ impl Halt {
         let why = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         why.clone().map_or(Ok(()), Err)
     }
-}
-
-fn request_too_long() -> Error {
-    let text = "the request is too long: name fewer places or rules at a time";
-    Error::new(Code::Usage, text)
 }

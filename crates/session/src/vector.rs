@@ -5,12 +5,16 @@ use lighthaul_base::position::fault_in;
 use lighthaul_base::trc::{STEPS_MAX, TrcError, parse_step};
 use serde::Deserialize;
 
-use crate::error::{Code, Error};
+use crate::error::Error;
+use crate::fault::Fault;
 
 /// Parses a vector: `0s-2s 400Mb/s, 2s-5s 900Mb/s`, or `[[step]]` tables with `from`, `till` and
 /// `rate`, or a JSON object with these on each line. Error messages begin with `name`.
 pub fn parse(name: &str, text: &str) -> Result<Trc, Error> {
-    let wrong = |why: String| Error::new(Code::Usage, format!("{name}: {why}"));
+    let wrong = |why| Fault::Vector {
+        name: name.to_owned(),
+        why,
+    };
     let trc = if text.trim_start().starts_with('{') {
         from_lines(text)
     } else if text.contains("[[") {
@@ -18,7 +22,7 @@ pub fn parse(name: &str, text: &str) -> Result<Trc, Error> {
     } else {
         text.parse().map_err(|error: TrcError| error.to_string())
     };
-    trc.map_err(wrong)
+    Ok(trc.map_err(wrong)?)
 }
 
 #[derive(Debug, Deserialize)]

@@ -8,8 +8,10 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::host::clock::Clock;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Error, FileAction};
 use rustix::io::Errno;
+
+use crate::error::Fault;
 
 /// Opens the pipe or file at `path` to write or read. Waits for the reader of a pipe.
 pub fn open(access: &FileAccess, path: &Path, write: bool) -> Result<File, Error> {
@@ -23,17 +25,12 @@ pub fn open(access: &FileAccess, path: &Path, write: bool) -> Result<File, Error
         match opened {
             Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
                 if clock.now() > Instant::ZERO + PATIENCE {
-                    let text = format!(
-                        "cannot open the pipe {}: no process reads it; start its reader first",
-                        path.display()
-                    );
-                    return Err(Error::new(Code::Open, text));
+                    return Err(Fault::NoReader(path.to_owned()).into());
                 }
                 thread::park_timeout(LOOK);
             }
             opened => {
-                return opened
-                    .map_err(|e| Error::file(Code::Open, "cannot open the stream", path, &e));
+                return opened.map_err(|e| Error::file(FileAction::OpenStream, path, &e));
             }
         }
     }

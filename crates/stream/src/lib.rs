@@ -15,6 +15,7 @@
 
 pub mod coded;
 pub mod end;
+mod error;
 pub mod frames;
 pub mod message;
 pub mod messages;

@@ -14,11 +14,12 @@ use lighthaul_proto::fec::wire::HEAD_LEN;
 use lighthaul_proto::fec::{
     Config, DeliveredMessage, Late, Receiver, ReceiverEvent, Sender, SenderEvent,
 };
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use lighthaul_session::offer;
 use lighthaul_session::session::Session;
 
 use crate::coded::{Coded, Ring};
+use crate::error::Fault;
 use crate::message::{Message, Messages, Report};
 use crate::meter::Meter;
 use crate::pump::{self, Intake, Outlet};
@@ -93,11 +94,10 @@ fn settle(ran: Result<(), World>, failed: Option<Error>) -> Result<(), Error> {
 
 /// Returns the protocol's parameters, the same on both sides.
 fn config(ready: &Ready<'_>, how: &Messages) -> Result<Config, Error> {
-    let bad = |text: String| Error::new(Code::Usage, text);
-    let code = how
-        .code
-        .parse()
-        .map_err(|e| bad(format!("{}: {e}", how.code)))?;
+    let code = how.code.parse().map_err(|why| Fault::FecCode {
+        code: how.code.clone(),
+        why: format!("{why}"),
+    })?;
     let seal = if ready.plain { 0 } else { offer::TAG_LEN };
     let mut config = Config {
         message_len: ready.message_len,
@@ -107,8 +107,7 @@ fn config(ready: &Ready<'_>, how: &Messages) -> Result<Config, Error> {
         deadline: how.deadline_us.map(Duration::from_micros),
         late: if how.drop { Late::Drop } else { Late::Deliver },
         overhead_len: header_len(ready.session.peer_address()) + offer::CONNECTION_LEN + seal,
-        rate: Rate::from_bps(ready.offer.rate_bps)
-            .ok_or_else(|| bad("a stream cannot be sent at a rate of zero".into()))?,
+        rate: Rate::from_bps(ready.offer.rate_bps).ok_or(Fault::ZeroRate)?,
         stream: ready.lane.stream.number(),
         settle: SETTLE + ready.session.rtt,
         ahead_nanos: ready.ahead_nanos,
@@ -116,7 +115,7 @@ fn config(ready: &Ready<'_>, how: &Messages) -> Result<Config, Error> {
     if ready.lane.udp.is_none() {
         config.rate = Rate::UNLIMITED;
     }
-    let wrong = |e| bad(format!("invalid parameters of the stream: {e}"));
+    let wrong = |why| Fault::Parameters(format!("{why}"));
     config.check().map_err(wrong)?;
     let each = config.ring_len() / 2;
     config.blocks = (RING_BYTES / each).clamp(2, BLOCKS_MAX) as u16;

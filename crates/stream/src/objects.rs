@@ -10,11 +10,12 @@ use lighthaul_io::store::block::Block;
 use lighthaul_io::store::memory::Memory;
 use lighthaul_proto::rbudp::plan::{Plan, StreamDemand};
 use lighthaul_proto::rbudp::wire::HEAD_LEN;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use lighthaul_session::machine::{Learned, MachineEvent, ReceiveMachine, SendMachine, Setup};
 use lighthaul_session::offer::{self, Offer};
 use lighthaul_session::session::Session;
 
+use crate::error::Fault;
 use crate::message::{Message, OBJECTS_MAX, Objects, Payload, Report};
 use crate::meter::Meter;
 use crate::pump::{self, Frame, Intake, Outlet};
@@ -28,14 +29,15 @@ pub fn plan(how: &Objects, rtt: Duration) -> Result<Plan, Error> {
         delay: Duration::from_micros(how.delay_us),
         rtt: rtt * u32::from(how.blasts.max(1)),
     };
-    let bad = |text: String| Error::new(Code::Usage, text);
-    let plan = demand.plan().map_err(|why| bad(why.to_string()))?;
+    let plan = demand
+        .plan()
+        .map_err(|why| Fault::Parameters(why.to_string()))?;
     if plan.payload_len > PAYLOAD_LEN_MAX || plan.objects as usize > OBJECTS_MAX {
-        let text = format!(
-            "a payload of {} objects and {} bytes exceeds its limit; allow less delay",
-            plan.objects, plan.payload_len
-        );
-        return Err(bad(text));
+        return Err(Fault::PayloadPlan {
+            objects: plan.objects,
+            bytes: plan.payload_len,
+        }
+        .into());
     }
     Ok(plan)
 }
@@ -160,10 +162,7 @@ fn on_wire(ready: &Ready<'_>, plan: &Plan) -> Result<Offer, Error> {
     let rate = plan.rate.scaled(wire_len, len);
     let most = Rate::from_bps(ready.offer.rate_bps).unwrap_or(rate);
     if ready.lane.udp.is_some() && rate > most {
-        let text = format!(
-            "the objects need {rate} on the wire to arrive in time, and the path has {most}; allow more delay or send less",
-        );
-        return Err(Error::new(Code::Refused, text));
+        return Err(Fault::TooSlow { needed: rate, most }.into());
     }
     Ok(Offer {
         rate_bps: rate.as_bps(),
@@ -179,13 +178,11 @@ fn header_of(session: &Session) -> u32 {
 fn setup(ready: &Ready<'_>, offer: &Offer, payload: &Payload) -> Result<Setup, Error> {
     let len = payload.objects.iter().map(|(len, _)| u64::from(*len)).sum();
     if len > PAYLOAD_LEN_MAX || payload.objects.len() > OBJECTS_MAX {
-        return Err(Error::new(
-            Code::Protocol,
-            format!(
-                "the peer announced a payload of {len} bytes and {} objects, which exceeds the limit",
-                payload.objects.len()
-            ),
-        ));
+        return Err(Fault::PeerPayload {
+            bytes: len,
+            objects: payload.objects.len(),
+        }
+        .into());
     }
     let mut setup = offer::setup(offer, (payload.number, len), &ready.lane, ready.plain)?;
     if ready.lane.udp.is_none() {

@@ -16,9 +16,10 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::{Sign, Watch, wait};
-use lighthaul_session::error::{Code, Error, caught};
+use lighthaul_session::error::{Error, caught};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 
+use crate::error::Fault;
 use crate::frame_queue::{FrameQueue, NotPushed, Popped};
 use crate::frames::{Cutter, Frames};
 
@@ -42,7 +43,7 @@ impl Intake {
         clock: Clock,
     ) -> Result<Self, Error> {
         let queue = FrameQueue::new(ahead);
-        let sign = Sign::new().map_err(|e| failed("cannot read the stream", &e))?;
+        let sign = Sign::new().map_err(Fault::Read)?;
         let reader = Reader {
             file,
             cutter: Cutter::new(frames, len_max),
@@ -52,9 +53,7 @@ impl Intake {
             clock,
         };
         let thread = thread::Builder::new().name("stream in".into());
-        thread
-            .spawn(move || reader.run())
-            .map_err(|e| failed("cannot read the stream", &e))?;
+        thread.spawn(move || reader.run()).map_err(Fault::Read)?;
         Ok(Self {
             frames: queue,
             sign,
@@ -126,8 +125,7 @@ impl Reader {
         let mut buffer = vec![0; BUFFER];
         loop {
             let mut watches = [Watch::read(self.file.as_raw_fd())];
-            wait(self.clock, &mut watches, self.clock.now() + LOOK)
-                .map_err(|e| failed("cannot read the stream", &e))?;
+            wait(self.clock, &mut watches, self.clock.now() + LOOK).map_err(Fault::Read)?;
             if !watches[0].readable {
                 if self.frames.is_closed() {
                     return Ok(());
@@ -138,15 +136,15 @@ impl Reader {
                 Ok(0) => return Ok(()),
                 Ok(len) => len,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(failed("cannot read the stream", &error)),
+                Err(error) => return Err(Fault::Read(error).into()),
             };
             let now = self.clock.now();
             self.cutter.push(&buffer[..len]);
             loop {
-                let frame = self
-                    .cutter
-                    .cut()
-                    .map_err(|long| too_long(long.0, self.len_max))?;
+                let frame = self.cutter.cut().map_err(|long| Fault::FrameTooLong {
+                    len: long.0,
+                    max: self.len_max,
+                })?;
                 let Some(frame) = frame else { break };
                 let frame = frame.to_vec();
                 let len = frame.len();
@@ -194,7 +192,7 @@ impl Outlet {
         let thread = thread::Builder::new().name("stream out".into());
         let writer = thread.spawn(move || {
             let written = caught("writer of the stream", || {
-                write(pipe, frames, &waiting).map_err(|e| failed("cannot write the stream", &e))
+                Ok(write(pipe, frames, &waiting).map_err(Fault::Write)?)
             });
             // wakes a transfer that waits for room
             waiting.abandon();
@@ -203,7 +201,7 @@ impl Outlet {
         Ok(Self {
             frames: queue,
             is_abandoned,
-            writer: Some(writer.map_err(|e| failed("cannot write the stream", &e))?),
+            writer: Some(writer.map_err(Fault::Write)?),
         })
     }
 
@@ -213,7 +211,7 @@ impl Outlet {
         match self.frames.push(frame, len, Duration::ZERO) {
             Ok(()) => Ok(true),
             Err(NotPushed::Full(_)) => Ok(false),
-            Err(NotPushed::Closed) => Err(gone()),
+            Err(NotPushed::Closed) => Err(Fault::ReaderGone.into()),
         }
     }
 
@@ -227,7 +225,7 @@ impl Outlet {
         loop {
             match self.frames.push(frame, len, LOOK) {
                 Ok(()) => return Ok(()),
-                Err(NotPushed::Closed) => return Err(gone()),
+                Err(NotPushed::Closed) => return Err(Fault::ReaderGone.into()),
                 Err(NotPushed::Full(back)) => frame = back,
             }
             check()?;
@@ -244,7 +242,9 @@ impl Outlet {
         while !self.frames.is_abandoned_within(LOOK) {
             check()?;
         }
-        writer.join().unwrap_or_else(|_| Err(gone()))
+        writer
+            .join()
+            .unwrap_or_else(|_| Err(Fault::ReaderGone.into()))
     }
 }
 
@@ -314,22 +314,6 @@ fn unblocked(file: File) -> File {
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = is_pipe.then(|| open(path, flags, Mode::empty()));
     opened.and_then(Result::ok).map_or(file, File::from)
-}
-
-fn too_long(len: usize, len_max: usize) -> Error {
-    let text = format!("a frame of {len} bytes or more exceeds the limit of {len_max} bytes here");
-    Error::new(Code::Usage, text)
-}
-
-fn failed(what: &str, error: &io::Error) -> Error {
-    Error::new(Code::Io, format!("{what}: {error}"))
-}
-
-fn gone() -> Error {
-    Error::new(
-        Code::Io,
-        "cannot write the stream: the process that reads it has ended",
-    )
 }
 
 /// Octets of one read.

@@ -31,7 +31,7 @@ pub(crate) fn hear(session: &Session) -> Result<Message, Error> {
         interrupt::check()?;
         match session.hear_for(LOOK) {
             Ok(message) => return Ok(message),
-            Err(error) if error.code == Code::TimedOut && !session.was_told() => {}
+            Err(error) if error.code() == Code::TimedOut && !session.was_told() => {}
             Err(error) => return Err(error),
         }
     }

@@ -1,4 +1,4 @@
-//! Floor 7: calendars of links as pictures and in a terminal.
+//! Floor 5: calendars of links as pictures and in a terminal.
 //!
 //! - [`axis`]: the time axis; [`label`]: times and rates as text
 //! - [`chart`]: calendars as a picture; [`blocks`]: one calendar in a terminal

@@ -1,22 +1,6 @@
-//! Floor 5: copies of files, from the list of entries to the result of each.
+//! Floor 6: copies of files, from the list of entries to the result of each.
 //!
-//! - [`message`]: messages of a copy; [`send`], [`receive`]: the two roles
-//! - `thread_group`: threads of a copy; `monitor`: counters and events; [`budget`]: limits of one
-//!   copy;
-//!   `failures`: failed entries with reasons
-//! - [`relay`]: messages about a copy between two other hosts
-//! - [`watch`]: events for an observer
-//! - `work`: steps of one side, counted; `stall`: end of a copy in which neither side works
+//! - [`send`], [`receive`]: the two roles
 
-pub mod budget;
-pub mod message;
 pub mod receive;
-pub mod relay;
 pub mod send;
-pub mod watch;
-
-mod failures;
-mod monitor;
-mod stall;
-mod thread_group;
-mod work;

@@ -12,9 +12,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use lighthaul_copy::message::{
+    Announced, LIST, Landing, Listing, Message, Progress, Report, Target,
+};
+use lighthaul_copy::watch::CopyEvent;
 use lighthaul_files::filter::Rules;
 use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::manifest::{Entry, EntryKind, Linked, pack};
+use lighthaul_files::naming::Naming;
 use lighthaul_files::object::Piece;
 use lighthaul_files::options::Options;
 use lighthaul_files::walk::Walk;
@@ -25,11 +30,9 @@ use lighthaul_session::path::explore;
 use lighthaul_session::protocol;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
-use lighthaul_transfer::message::{Announced, LIST, Listing, Message, Progress, Report, Target};
 use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
-use lighthaul_transfer::watch::CopyEvent;
 
 use ends::sessions;
 use offer::offer;
@@ -48,9 +51,9 @@ fn endless_list_is_rejected_before_it_fills_memory() {
             number += 1000;
         }
     });
-    assert_eq!(error.code, Code::Protocol, "{error}");
+    assert_eq!(error.code(), Code::Protocol, "{error}");
     assert!(
-        error.text.contains("more entries than the window"),
+        error.text().contains("more entries than the window"),
         "{error}"
     );
     assert_eq!(names(&folder), 0);
@@ -74,9 +77,9 @@ fn endless_failures_end_the_copy() {
         }
         Ok(())
     });
-    assert_eq!(error.code, Code::Partial, "{error}");
+    assert_eq!(error.code(), Code::Partial, "{error}");
     assert!(
-        error.text.starts_with("more than 131072 entries failed"),
+        error.text().starts_with("more than 131072 entries failed"),
         "{error}"
     );
 }
@@ -98,7 +101,7 @@ fn endless_warnings_wait_for_the_observer() {
     });
     // the peer has left after its warnings
     assert!(
-        matches!(error.code, Code::Network | Code::TimedOut),
+        matches!(error.code(), Code::Network | Code::TimedOut),
         "{error}"
     );
 }
@@ -127,9 +130,9 @@ fn announced_objects_that_never_arrive_are_rejected() {
         }
         Ok(())
     });
-    assert_eq!(error.code, Code::Protocol, "{error}");
+    assert_eq!(error.code(), Code::Protocol, "{error}");
     assert!(
-        error.text.contains("more objects than a lane accepts"),
+        error.text().contains("more objects than a lane accepts"),
         "{error}"
     );
     assert_eq!(names(&folder), 0);
@@ -148,7 +151,7 @@ fn reports_without_objects_are_rejected() {
         }
         Ok(())
     });
-    assert_eq!(error.code, Code::Protocol, "{error}");
+    assert_eq!(error.code(), Code::Protocol, "{error}");
 }
 
 #[test]
@@ -199,7 +202,7 @@ fn endless_reasons_take_little_memory() {
         Err(Error::new(Code::Interrupted, "enough"))
     });
     assert!(
-        matches!(error.code, Code::Network | Code::TimedOut),
+        matches!(error.code(), Code::Network | Code::TimedOut),
         "{error}"
     );
 }
@@ -241,7 +244,7 @@ fn sender_accepts_any_number_of_progress_reports() {
     let finds = SourceEntries::from_walk(walk);
     let error = send(&honest, &role, finds, settings, &mut |_: CopyEvent| {}).unwrap_err();
     assert_eq!(
-        (error.code, error.text.as_str()),
+        (error.code(), error.text().as_str()),
         (Code::Io, "no space left")
     );
     drop(honest);
@@ -258,14 +261,19 @@ fn hear(
     let before = resident();
     let target = Target {
         path: folder.as_os_str().as_encoded_bytes().to_vec(),
-        into: true,
+        landing: Landing::Inside,
     };
     let target_folder =
         TargetFolder::open(&target, &Arc::new(FileAccess::anywhere()), false).unwrap();
     let [honest, liar] = sessions();
     let liar = std::thread::spawn(move || {
         let list = liar.control.open(LIST)?;
-        say(&list, &Listing::Begin { named: true })?;
+        say(
+            &list,
+            &Listing::Begin {
+                naming: Naming::Several,
+            },
+        )?;
         explore(&liar, &Role::Client(false), true, 1)?;
         liar.say(&Message::Offer(offer()))?;
         lie(&liar, &list)?;

@@ -13,8 +13,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{fs, thread};
 
+use lighthaul_copy::message::{LIST, Landing, Listing, Message, Target};
+use lighthaul_copy::watch::{CopyEvent, Summary};
 use lighthaul_files::filter::Rules;
 use lighthaul_files::listed::SourceEntries;
+use lighthaul_files::naming::Naming;
 use lighthaul_files::options::Options;
 use lighthaul_files::walk::Walk;
 use lighthaul_fs::file_access::FileAccess;
@@ -25,11 +28,9 @@ use lighthaul_session::path::explore;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_session::{message as own, protocol};
-use lighthaul_transfer::message::{LIST, Listing, Message, Target};
 use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
-use lighthaul_transfer::watch::{CopyEvent, Summary};
 
 use ends::sessions;
 use offer::offer;
@@ -113,7 +114,12 @@ fn repeat(session: &Session, work: impl Fn(u64) -> u64, seconds: u64) -> Result<
 fn begin_to_send(session: &Session, lists: bool) -> Result<(), Error> {
     let list = session.control.open(LIST)?;
     if lists {
-        list.send(&Frame::message(Listing::Begin { named: true }.encode()))?;
+        list.send(&Frame::message(
+            Listing::Begin {
+                naming: Naming::Several,
+            }
+            .encode(),
+        ))?;
     }
     explore(session, &Role::Client(false), true, 1)?;
     session.say(&Message::Offer(offer()))
@@ -122,8 +128,8 @@ fn begin_to_send(session: &Session, lists: bool) -> Result<(), Error> {
 /// Asserts that a transfer ended because the peer did nothing.
 fn assert_idle(error: Option<Error>) {
     let error = error.expect("the peer is waited for");
-    assert_eq!(error.code, Code::TimedOut, "{error}");
-    assert!(error.text.contains("has done nothing for 2 s"), "{error}");
+    assert_eq!(error.code(), Code::TimedOut, "{error}");
+    assert!(error.text().contains("has done nothing for 2 s"), "{error}");
 }
 
 /// Receives from a peer that does what `liar` does.
@@ -143,7 +149,7 @@ fn start_to_take(
     });
     let target = Target {
         path: folder("target").into_os_string().into_encoded_bytes(),
-        into: true,
+        landing: Landing::Inside,
     };
     let target_folder =
         TargetFolder::open(&target, &Arc::new(FileAccess::anywhere()), false).unwrap();

@@ -10,6 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::{env, fs};
 
+use lighthaul_copy::message::{Landing, Target};
+use lighthaul_copy::watch::CopyEvent;
 use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::manifest::{Entry, EntryKind, Linked};
 use lighthaul_files::options::{Detail, Options};
@@ -22,11 +24,9 @@ use lighthaul_io::net::tcp::with_handshake_timeouts;
 use lighthaul_session::protocol::{self, Protocol};
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
-use lighthaul_transfer::message::Target;
 use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
-use lighthaul_transfer::watch::CopyEvent;
 
 #[test]
 fn tree_of_a_million_entries_takes_little_memory_on_either_side() {
@@ -66,7 +66,7 @@ fn receiving() {
     let session = Session::start(tcp, Side::Server, &Identity::generate()).unwrap();
     let target = Target {
         path: b"/no-such-folder/".to_vec(),
-        into: true,
+        landing: Landing::Inside,
     };
     let target_folder =
         TargetFolder::open(&target, &Arc::new(FileAccess::anywhere()), true).unwrap();

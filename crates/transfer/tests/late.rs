@@ -13,9 +13,12 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 use std::{fs, thread};
 
+use lighthaul_copy::message::{CopyResult, LIST, Landing, Listing, Message, Target, WantedFiles};
+use lighthaul_copy::watch::CopyEvent;
 use lighthaul_files::filter::Rules;
 use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::manifest::{Entry, EntryKind, Linked, pack};
+use lighthaul_files::naming::Naming;
 use lighthaul_files::options::{Action, Detail, Options, Planned};
 use lighthaul_files::walk::Walk;
 use lighthaul_fs::file_access::FileAccess;
@@ -26,11 +29,9 @@ use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 use lighthaul_session::{message as own, protocol};
-use lighthaul_transfer::message::{CopyResult, LIST, Listing, Message, Target, WantedFiles};
 use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
-use lighthaul_transfer::watch::CopyEvent;
 
 use ends::sessions;
 use offer::offer;
@@ -100,7 +101,7 @@ fn slow_sender_sends_keepalives_and_loses_no_event() {
 fn slow_receiver_sends_keepalives() {
     let target = Target {
         path: b"/no-such-folder/".to_vec(),
-        into: true,
+        landing: Landing::Inside,
     };
     let target_folder =
         TargetFolder::open(&target, &Arc::new(FileAccess::anywhere()), true).unwrap();
@@ -108,7 +109,12 @@ fn slow_receiver_sends_keepalives() {
     let (said, look) = channel();
     let sender = thread::spawn(move || {
         let list = sender.control.open(LIST)?;
-        say(&list, &Listing::Begin { named: true })?;
+        say(
+            &list,
+            &Listing::Begin {
+                naming: Naming::Several,
+            },
+        )?;
         say(&list, &Listing::Entries(pack(&[entry()])?))?;
         explore(&sender, &Role::Client(false), true, 1)?;
         sender.say(&Message::Offer(offer()))?;
@@ -163,6 +169,7 @@ fn say(list: &Stream, listing: &Listing) -> Result<(), Error> {
 
 fn planned(number: u64) -> Planned {
     Planned {
+        item: None,
         action: Action::Create,
         path: number.to_string().into_bytes(),
         bytes: number,

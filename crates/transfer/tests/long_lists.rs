@@ -10,6 +10,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
+use lighthaul_copy::message::{Landing, Target};
+use lighthaul_copy::watch::{CopyEvent, Summary};
 use lighthaul_files::filter::Rules;
 use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::manifest::{Entry, EntryKind, Linked};
@@ -19,11 +21,9 @@ use lighthaul_fs::file_access::FileAccess;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::{self, Protocol};
 use lighthaul_session::role::Role;
-use lighthaul_transfer::message::Target;
 use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
-use lighthaul_transfer::watch::{CopyEvent, Summary};
 
 use ends::sessions;
 
@@ -118,7 +118,7 @@ fn run(name: &str, finds: SourceEntries) -> [Result<Summary, Error>; 2] {
     fs::create_dir_all(&folder).unwrap();
     let target = Target {
         path: folder.as_os_str().as_encoded_bytes().to_vec(),
-        into: true,
+        landing: Landing::Inside,
     };
     let target_folder =
         TargetFolder::open(&target, &Arc::new(FileAccess::anywhere()), false).unwrap();

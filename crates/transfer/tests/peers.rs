@@ -13,10 +13,16 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Span};
+use lighthaul_copy::message::{
+    Announced, CopyResult, Failure, HeldDigest, LIST, Landing, Listing, Message, Report, Target,
+    WantedFile, WantedFiles,
+};
+use lighthaul_copy::watch::{CopyEvent, Summary};
 use lighthaul_files::digest::{self, Digest, Digester};
 use lighthaul_files::filter::Rules;
 use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::manifest::{Entry, EntryKind, Linked, pack};
+use lighthaul_files::naming::Naming;
 use lighthaul_files::object::Piece;
 use lighthaul_files::walk::Walk;
 use lighthaul_fs::file_access::FileAccess;
@@ -33,14 +39,9 @@ use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 use lighthaul_session::{message as own, protocol};
-use lighthaul_transfer::message::{
-    Announced, CopyResult, Failure, HeldDigest, LIST, Listing, Message, Report, Target, WantedFile,
-    WantedFiles,
-};
 use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
-use lighthaul_transfer::watch::{CopyEvent, Summary};
 
 use ends::sessions;
 use offer::offer;
@@ -168,7 +169,7 @@ fn invalid_lists_and_objects_end_the_session_without_leftovers() {
         let mut lie = Lie::about(&["a", "b"]);
         twist(&mut lie);
         let error = hear(lie, &folder).expect_err(what);
-        assert_eq!(error.code, Code::Protocol, "{what}: {error}");
+        assert_eq!(error.code(), Code::Protocol, "{what}: {error}");
         // data that were verified before may be published
         let left = names(&folder);
         assert!(
@@ -200,7 +201,7 @@ fn files_at_impossible_places_fail_alone() {
         };
         // the file is rejected, and the peer sends it anyway
         let error = hear(twisted(), &folder).expect_err(what);
-        assert_eq!(error.code, Code::Protocol, "{what}: {error}");
+        assert_eq!(error.code(), Code::Protocol, "{what}: {error}");
         let mut left = names(&folder);
         left.retain(|name| name != "a");
         assert_eq!(left, ["file", "link"], "{what}");
@@ -227,7 +228,7 @@ fn file_that_is_listed_twice_is_one_file() {
     lie.objects.pop();
     lie.reports.pop();
     let summary = hear(lie, &folder).unwrap();
-    // the folder is there before the bytes of the file arrive
+    // the directory is there before the bytes of the file arrive
     let failed: Vec<_> = summary.failures.iter().map(|failed| &failed.path).collect();
     assert_eq!((summary.entries, failed), (1, vec![&b"b".to_vec()]));
     assert_eq!(names(&folder), ["a", "b"]);
@@ -271,7 +272,7 @@ fn invalid_results_are_rejected() {
         ("unexpected message", vec![own::Message::Guest.encode()]),
     ] {
         let error = tell(&source, news).expect_err(what);
-        assert_eq!(error.code, Code::Protocol, "{what}: {error}");
+        assert_eq!(error.code(), Code::Protocol, "{what}: {error}");
     }
     let failed = vec![settled(1, vec![failure(0, 0, "no success")]), verdict(0, 0)];
     let summary = tell(&source, failed).unwrap();
@@ -294,7 +295,7 @@ fn invalid_results_are_rejected() {
     )
     .unwrap_err();
     assert_eq!(
-        (error.code, error.text.as_str()),
+        (error.code(), error.text().as_str()),
         (Code::Io, "no space left")
     );
 }
@@ -303,7 +304,7 @@ fn invalid_results_are_rejected() {
 fn hear(lie: Lie, folder: &Path) -> Result<Summary, Error> {
     let target = Target {
         path: folder.as_os_str().as_encoded_bytes().to_vec(),
-        into: true,
+        landing: Landing::Inside,
     };
     let target_folder = TargetFolder::open(&target, &Arc::new(FileAccess::anywhere()), false)?;
     let [honest, liar] = sessions();
@@ -330,7 +331,9 @@ fn hear(lie: Lie, folder: &Path) -> Result<Summary, Error> {
 fn lie_to(session: &Session, lie: &Lie) -> Result<(), Error> {
     let list = session.control.open(LIST)?;
     for listing in [
-        Listing::Begin { named: true },
+        Listing::Begin {
+            naming: Naming::Several,
+        },
         Listing::Entries(pack(&lie.entries)?),
         Listing::End,
     ] {

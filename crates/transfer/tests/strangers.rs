@@ -50,7 +50,7 @@ fn reply_ends_with_done_and_contains_no_other_messages() {
     let (result, count) = hear(&[busy.clone(), done.clone(), busy.clone()]);
     assert_eq!((result, count), (Ok(()), 2));
     let (result, count) = hear(&[busy.clone(), own::Message::Guest.encode(), done]);
-    assert_eq!(result.unwrap_err().code, Code::Protocol);
+    assert_eq!(result.unwrap_err().code(), Code::Protocol);
     assert_eq!(count, 1);
     let failed = own::Message::Failed {
         code: 13,
@@ -61,7 +61,7 @@ fn reply_ends_with_done_and_contains_no_other_messages() {
     assert_eq!(result, Err(Error::new(Code::Permission, "no")));
     // a lost connection is not the end of a reply
     let (result, _) = hear(&[busy]);
-    assert_eq!(result.unwrap_err().code, Code::Network);
+    assert_eq!(result.unwrap_err().code(), Code::Network);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn listing_arrives_in_parts_and_stops_when_the_client_leaves() {
     assert!(listed.len() < 10_000, "{}", listed.len());
     assert!(end.try_recv().is_err());
     drop(asking);
-    assert_eq!(end.recv().unwrap().unwrap_err().code, Code::Network);
+    assert_eq!(end.recv().unwrap().unwrap_err().code(), Code::Network);
     answerer.join().unwrap();
     std::fs::remove_dir_all(folder).unwrap();
 }
@@ -112,13 +112,13 @@ fn checkup_rejects_unexpected_messages() {
         say(&asking, &words);
         let (_probes, arrivals) = sync_channel(1);
         let result = checkup::answer::answer(&answering, &Role::Server(&arrivals, &channel().1));
-        assert_eq!(result.unwrap_err().code, Code::Protocol, "{words:?}");
+        assert_eq!(result.unwrap_err().code(), Code::Protocol, "{words:?}");
     }
     for word in [Message::Explore, facts, Message::End] {
         let [asking, answering] = sessions();
         answering.say(&word).unwrap();
         let result = checkup::ask::ask(&asking, true);
-        assert_eq!(result.unwrap_err().code, Code::Protocol, "{word:?}");
+        assert_eq!(result.unwrap_err().code(), Code::Protocol, "{word:?}");
     }
 }
 
@@ -135,7 +135,7 @@ fn any_clock_of_the_peer_is_harmless() {
             answering.say(&own::Message::Guest).unwrap();
         });
         let result = checkup::ask::ask(&asking, true);
-        assert_eq!(result.unwrap_err().code, Code::Protocol, "{time}");
+        assert_eq!(result.unwrap_err().code(), Code::Protocol, "{time}");
         liar.join().unwrap();
     }
 }

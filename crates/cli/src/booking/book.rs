@@ -1,11 +1,11 @@
 //! `lighthaul book` and `lighthaul quote`.
 
 use lighthaul_booking_client::json::{Bps, FlowAt, IsoDuration, NewReservation, Provision, Shape};
+use lighthaul_grammar::booking::{Book, Quote, RequestArgs};
 use lighthaul_remote::scheduler::{failed, reach};
 use lighthaul_session::error::Error;
 
 use super::show;
-use crate::grammar::booking::{Book, Quote, RequestArgs};
 
 /// Makes or commits a reservation.
 pub(crate) fn book(args: &Book) -> Result<(), Error> {

@@ -5,13 +5,13 @@ use std::fs;
 use std::path::Path;
 
 use lighthaul_booking_client::json::{CalendarView, Timestamp};
+use lighthaul_grammar::booking::Calendar;
 use lighthaul_remote::scheduler::{failed, reach};
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, FileAction};
 use lighthaul_timeline::axis::Axis;
 use lighthaul_timeline::{blocks, chart};
 
 use super::show;
-use crate::grammar::booking::Calendar;
 use crate::output::print::print;
 
 /// Draws calendars of links.
@@ -97,7 +97,7 @@ fn plot(
             )
         })?,
     };
-    fs::write(path, octets).map_err(|e| Error::file(Code::Io, "cannot write", path, &e))
+    fs::write(path, octets).map_err(|e| Error::file(FileAction::Write, path, &e))
 }
 
 /// Returns the width of the terminal in columns; 100 if there is none.

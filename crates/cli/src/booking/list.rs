@@ -1,11 +1,11 @@
 //! `lighthaul reservations` and `lighthaul cancel`.
 
 use lighthaul_booking_client::client::Filter;
+use lighthaul_grammar::booking::{Cancel, Reservations};
 use lighthaul_remote::scheduler::{failed, reach};
 use lighthaul_session::error::Error;
 
 use super::show;
-use crate::grammar::booking::{Cancel, Reservations};
 
 /// Lists reservations, a part at a time.
 pub(crate) fn reservations(args: &Reservations) -> Result<(), Error> {
@@ -47,12 +47,12 @@ pub(crate) fn cancel(args: &Cancel) -> Result<(), Error> {
     {
         return Err(only);
     }
-    let Some(code) = failures.first().map(|(_, first)| first.code) else {
+    let Some(code) = failures.first().map(|(_, first)| first.code()) else {
         return Ok(());
     };
     let whys = failures
         .iter()
-        .map(|(id, why)| format!("{id}: {}", why.text));
+        .map(|(id, why)| format!("{id}: {}", why.text()));
     let whys: Vec<String> = whys.collect();
     let text = format!(
         "{} of {} reservations were not canceled: {}",

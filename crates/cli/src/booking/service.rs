@@ -1,6 +1,7 @@
 //! `lighthaul scheduler`: turns options into settings of the service, and runs it.
 
 use lighthaul_booking::books::Quota;
+use lighthaul_grammar::scheduler::{AccessArgs, Device, Interface, Scheduler};
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_remote::dial::load_key;
 use lighthaul_remote::paths;
@@ -10,8 +11,6 @@ use lighthaul_scheduler::identity::Issuer;
 use lighthaul_service::log;
 use lighthaul_service::scheduler::{self, Access, BookSettings, RestSettings, Settings};
 use lighthaul_session::error::Error;
-
-use crate::grammar::scheduler::{AccessArgs, Device, Interface, Scheduler};
 
 /// Runs the scheduler until it is stopped.
 pub(crate) fn run(args: &Scheduler) -> Result<(), Error> {

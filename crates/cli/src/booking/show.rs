@@ -2,11 +2,11 @@
 
 use lighthaul_base::escape::{LINE_MAX, escape};
 use lighthaul_booking_client::json::{Quote, Reservation, Step};
+use lighthaul_grammar::output::OutputArgs;
 use lighthaul_timeline::label::{rate, shown};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::grammar::output::OutputArgs;
 use crate::output::print::{print, print_json};
 
 /// Prints all fields of a reservation.

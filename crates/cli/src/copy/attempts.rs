@@ -1,7 +1,7 @@
 //! Attempts of a copy before the present one.
 
 use lighthaul_base::Instant;
-use lighthaul_transfer::watch::{CopyProgress, Summary};
+use lighthaul_copy::watch::{CopyProgress, Summary};
 
 /// Progress of the attempts of a copy.
 #[derive(Debug, Default)]

@@ -6,12 +6,14 @@ use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
 use lighthaul_booking_client::client::{Client, ClientError};
 use lighthaul_booking_client::json::{Bps, Bytes, NewReservation, Reservation, Timestamp};
+use lighthaul_copy::watch::Summary;
+use lighthaul_grammar::copy::Cp;
+use lighthaul_grammar::time::Time;
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_remote::scheduler::{Scheduler, failed, reach};
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::Protocol;
 use lighthaul_timeline::label::shown;
-use lighthaul_transfer::watch::Summary;
 use serde_json::json;
 
 use crate::copy::confirm::confirm;
@@ -19,8 +21,6 @@ use crate::copy::endpoints::Endpoints;
 use crate::copy::estimate::{Copy, Estimate};
 use crate::copy::printer::Printer;
 use crate::copy::retry::{self, sleep};
-use crate::grammar::copy::Cp;
-use crate::grammar::time::Time;
 
 /// Runs `copy`, on a circuit of its own with `--book`.
 pub(crate) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summary, Error> {
@@ -93,15 +93,15 @@ impl Circuit {
             ..NewReservation::default()
         };
         let reservation = client.reserve(&request).map_err(|failure| {
-            let mut error = failed(failure);
-            if by.is_some() && error.code == Code::Refused {
-                let epilogue = epilogue.as_secs_f64();
-                error.text = format!(
-                    "{} (the copy ends {epilogue:.1} s later, when all files are verified and synced)",
-                    error.text
-                );
+            let error = failed(failure);
+            if by.is_none() || error.code() != Code::Refused {
+                return error;
             }
-            error
+            let epilogue = epilogue.as_secs_f64();
+            let text = format!(
+                "{error} (the copy ends {epilogue:.1} s later, when all files are verified and synced)"
+            );
+            Error::new(Code::Refused, text)
         })?;
         Ok(Self {
             client,

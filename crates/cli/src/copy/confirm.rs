@@ -4,12 +4,12 @@ use std::io::{IsTerminal, stdin};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use lighthaul_grammar::choice::FileArgs;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
 use lighthaul_io::host::wait::{Watch, wait};
 use lighthaul_session::error::{Code, Error};
 
-use crate::grammar::choice::FileArgs;
 use crate::output::print::ask;
 
 /// Asks before `--delete`, unless `--yes` or `--dry-run` is given.

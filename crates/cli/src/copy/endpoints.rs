@@ -4,10 +4,9 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 
 use lighthaul_booking_client::json::FlowAt;
+use lighthaul_grammar::copy::Cp;
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::{Code, Error};
-
-use crate::grammar::copy::Cp;
 
 /// Source and target with their names in the topology.
 pub(super) struct Endpoints {

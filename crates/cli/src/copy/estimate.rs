@@ -5,19 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_copy::watch::Summary;
 use lighthaul_files::manifest::EntryKind;
 use lighthaul_files::walk::{Found, Walk};
 use lighthaul_fs::file_access::FileAccess;
+use lighthaul_grammar::choice::DryRun;
+use lighthaul_grammar::copy::Cp;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::Protocol;
-use lighthaul_transfer::watch::Summary;
 
 use crate::copy::options::options;
 use crate::copy::printer::Printer;
-use crate::grammar::choice::DryRun;
-use crate::grammar::copy::Cp;
 
 /// Function that makes one attempt of a copy.
 pub(super) type Copy = fn(&Cp, &mut Printer) -> Result<Summary, Error>;
@@ -104,17 +104,19 @@ fn walked(args: &Cp, sources: &[Place]) -> Result<u64, Error> {
             Place::Ssh { .. } | Place::Daemon { .. } => None,
         })
         .collect();
-    let walk = Walk::new(
-        Arc::new(FileAccess::anywhere()),
-        &paths,
-        options(args)?.rules,
-    )?;
+    let options = options(args)?;
+    let access = Arc::new(options.sources(FileAccess::anywhere()));
+    let walk = Walk::new(access, &paths, options.walk())?;
     let sizes = walk.map(|found| match found {
         Found::Entry(entry, ..) => match entry.kind {
             EntryKind::File(size) => size,
             EntryKind::Folder | EntryKind::FolderEnd | EntryKind::Link(_) => 0,
         },
-        Found::Skipped(_) | Found::Noted(_) | Found::Excluded(..) | Found::Failed(..) => 0,
+        Found::Mount(..)
+        | Found::Skipped(_)
+        | Found::Noted(_)
+        | Found::Excluded(..)
+        | Found::Failed(..) => 0,
     });
     Ok(sizes.fold(0, u64::saturating_add))
 }

@@ -4,13 +4,12 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
+use lighthaul_copy::watch::Summary;
 use lighthaul_files::filter::failure_record;
+use lighthaul_grammar::copy::Cp;
+use lighthaul_grammar::timing::TimingArgs;
 use lighthaul_io::host::durable;
-use lighthaul_session::error::{Code, Error};
-use lighthaul_transfer::watch::Summary;
-
-use crate::grammar::copy::Cp;
-use crate::grammar::timing::TimingArgs;
+use lighthaul_session::error::{Code, Error, FileAction};
 
 /// Opens the file of `--failures`. Its content stays until the copy has ended, since the copy may be reading it.
 pub(crate) fn open(later: &TimingArgs) -> Result<Option<File>, Error> {
@@ -19,7 +18,7 @@ pub(crate) fn open(later: &TimingArgs) -> Result<Option<File>, Error> {
     };
     let mut options = OpenOptions::new();
     let file = options.create(true).truncate(false).write(true).open(path);
-    let failed = |e| Error::file(Code::Open, "cannot write", path, &e);
+    let failed = |e| Error::file(FileAction::Create, path, &e);
     file.map(Some).map_err(failed)
 }
 
@@ -30,7 +29,7 @@ pub(crate) fn note(args: &Cp, file: &File, summary: &Summary) -> Result<(), Erro
         .failures
         .as_deref()
         .unwrap_or_else(|| Path::new(""));
-    let failed = |e| Error::file(Code::Io, "cannot write", path, &e);
+    let failed = |e| Error::file(FileAction::Write, path, &e);
     let mut lines = Vec::new();
     for failure in &summary.failures {
         let path = from_source(args, &failure.path);

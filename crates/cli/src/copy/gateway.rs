@@ -1,11 +1,11 @@
 //! Copies through a gateway.
 
+use lighthaul_copy::watch::CopyEvent;
+use lighthaul_grammar::copy::Cp;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::Protocol;
-use lighthaul_transfer::watch::CopyEvent;
 
 use crate::copy::printer::Printer;
-use crate::grammar::copy::Cp;
 
 /// Refuses options that need datagrams for a copy through a gateway.
 pub(crate) fn check(args: &Cp) -> Result<(), Error> {

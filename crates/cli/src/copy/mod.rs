@@ -1,7 +1,7 @@
 //! `lighthaul cp`.
 //!
 //! - [`run`]: the command; `transfer`: one attempt; `retry`: further attempts after network failures
-//! - `options`: options as both sides agree on them; `confirm`: the question before `--delete`; `failures`: the list of failures
+//! - `options`, `changes`: options as both sides agree on them; `confirm`: the question before `--delete`; `failures`: the list of failures
 //! - `circuit`: copies on a reserved circuit; `endpoints`: both hosts of a copy; `estimate`: the bytes that it will send
 //! - `third_party`: copies between two other hosts; `gateway`: copies through a gateway
 //! - `printer`: output while files move, with `attempts` before the present one; `summary`: output at the end
@@ -9,6 +9,7 @@
 pub(crate) mod run;
 
 mod attempts;
+mod changes;
 mod circuit;
 mod confirm;
 mod endpoints;

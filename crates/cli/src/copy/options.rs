@@ -6,23 +6,24 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
+use lighthaul_copy::message::{Landing, Target};
 use lighthaul_files::filter::{FilesFrom, FilterOption, Separator};
 use lighthaul_files::hash::HashRequest;
 use lighthaul_files::list::PathList;
 use lighthaul_files::options::{Detail, Options};
 use lighthaul_files::{digest, filter};
 use lighthaul_fs::metadata::Keep;
+use lighthaul_grammar::choice::{DryRun, FileArgs, Verify};
+use lighthaul_grammar::copy::{Cp, Digest};
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_remote::place::Place;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, FileAction};
 use lighthaul_session::message::Hello;
 use lighthaul_session::protocol::Protocol;
 use lighthaul_session::topic::Topic;
-use lighthaul_transfer::message::Target;
 
+use crate::copy::changes::with_changes;
 use crate::copy::gateway;
-use crate::grammar::choice::{DryRun, FileArgs, Verify};
-use crate::grammar::copy::{Cp, Digest};
 
 /// Returns the first message to the other side, with a request of topic `M`.
 pub(crate) fn hello<M: Topic>(args: &Cp, request: &M::Request) -> Hello {
@@ -38,11 +39,18 @@ pub(crate) fn hello<M: Topic>(args: &Cp, request: &M::Request) -> Hello {
     }
 }
 
-/// Returns the target of a copy to `place`.
-pub(crate) fn to(place: &Place) -> Target {
+/// Returns the target of a copy of this number of sources to `place`.
+pub(crate) fn to(args: &Cp, place: &Place, sources: usize) -> Target {
+    let landing = if args.no_target_directory {
+        Landing::Exact
+    } else if sources > 1 || place.path().ends_with(b"/") {
+        Landing::Inside
+    } else {
+        Landing::Usual
+    };
     Target {
         path: place.path().to_vec(),
-        into: place.path().ends_with(b"/"),
+        landing,
     }
 }
 
@@ -55,7 +63,7 @@ pub(crate) fn one_base() -> Error {
 /// Returns the options that both sides use.
 pub(crate) fn options(args: &Cp) -> Result<Options, Error> {
     let chosen = chosen(&args.choice, kind(args), !args.no_sync)?;
-    Ok(Options {
+    let options = Options {
         copy: Some(args.copy),
         protocol: protocol_of(args)?,
         trc: args
@@ -72,7 +80,8 @@ pub(crate) fn options(args: &Cp) -> Result<Options, Error> {
         shared: args.shared,
         stall: args.later.stall_timeout.map_or(0, whole_seconds),
         ..chosen
-    })
+    };
+    with_changes(args, options)
 }
 
 /// Returns a duration in seconds, rounded up, as it is sent to the peer.
@@ -98,7 +107,7 @@ fn protocol_of(args: &Cp) -> Result<String, Error> {
 fn vector(words: &str) -> Result<String, Error> {
     let (name, text) = if Path::new(words).is_file() {
         let text = std::fs::read_to_string(words);
-        let failed = |error| Error::file(Code::Io, "cannot read", Path::new(words), &error);
+        let failed = |error| Error::file(FileAction::Read, Path::new(words), &error);
         (words, text.map_err(failed)?)
     } else {
         ("--trc", words.to_owned())
@@ -133,7 +142,7 @@ pub(crate) fn names(choice: &FileArgs) -> Result<Option<PathList>, Error> {
         ))));
     }
     let file = File::open(path);
-    let file = file.map_err(|e| Error::file(Code::Open, "cannot open the list", path, &e))?;
+    let file = file.map_err(|e| Error::file(FileAction::Open, path, &e))?;
     Ok(Some(PathList::new(FilesFrom::new(
         BufReader::new(file),
         separator,
@@ -162,7 +171,6 @@ fn chosen(choice: &FileArgs, digest: digest::DigestKind, sync: bool) -> Result<O
         rules.push(FilterOption::Exclude([dir.as_slice(), b"/"].concat()));
     }
     Ok(Options {
-        copy: None,
         rules: filter::Rules::parse(&rules)?,
         listed: choice.files_from.is_some(),
         keep: Keep {
@@ -186,12 +194,6 @@ fn chosen(choice: &FileArgs, digest: digest::DigestKind, sync: bool) -> Result<O
         replace_special: choice.replace_special,
         inplace: choice.inplace,
         partial_dir,
-        protocol: String::new(),
-        streams: 0,
-        trc: String::new(),
-        trc_in: None,
-        shared: false,
-        stall: 0,
         sync,
         hash: match &choice.hash {
             Some(list) => HashRequest::parse_list(list)?,
@@ -202,5 +204,6 @@ fn chosen(choice: &FileArgs, digest: digest::DigestKind, sync: bool) -> Result<O
             Verify::None => digest::DigestKind::None,
             Verify::Transfer | Verify::Disk => digest,
         },
+        ..Options::default()
     })
 }

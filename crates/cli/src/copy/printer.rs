@@ -4,17 +4,18 @@ use std::io::{IsTerminal, Write, stderr};
 
 use lighthaul_base::escape::{LINE_MAX, escape};
 use lighthaul_base::{Instant, Size};
+use lighthaul_copy::watch::{CopyEvent, CopyProgress, Start, Summary};
 use lighthaul_files::hash::FileHashes;
+use lighthaul_files::item::ItemKind;
 use lighthaul_files::options::{Action, Planned};
 use lighthaul_files::sums::line;
+use lighthaul_grammar::output::Progress;
 use lighthaul_io::host::clock::{Clock, cpu_seconds};
 use lighthaul_session::error::Error;
-use lighthaul_transfer::watch::{CopyEvent, CopyProgress, Start, Summary};
 use serde_json::{Value, json};
 
 use crate::copy::attempts::Attempts;
 use crate::copy::summary::{Proof, event, sentence, stats};
-use crate::grammar::output::Progress;
 use crate::output::name::{put, shown};
 use crate::output::print::{print, print_json, print_octets, say};
 
@@ -30,6 +31,12 @@ pub(crate) struct Settings {
     pub(crate) proof: Proof,
     /// Dry runs show reasons.
     pub(crate) explain: bool,
+    /// Shows the path of each entry that was changed.
+    pub(crate) verbose: bool,
+    /// Shows the differences of each entry.
+    pub(crate) items: bool,
+    /// True if this side sends the data.
+    pub(crate) sends: bool,
 }
 
 /// Shows the progress and the end of a transfer.
@@ -92,6 +99,9 @@ impl Printer {
             quiet: true,
             proof: Proof::DryRun,
             explain: false,
+            verbose: false,
+            items: false,
+            sends: true,
         });
         printer.counted = Some(0);
         printer
@@ -104,7 +114,10 @@ impl Printer {
 
     fn count(bytes: &mut u64, sight: &CopyEvent) {
         if let CopyEvent::Planned(planned) = sight
-            && !matches!(planned.action, Action::Delete | Action::Exclude)
+            && !matches!(
+                planned.action,
+                Action::Delete | Action::Exclude | Action::Skip
+            )
         {
             *bytes = bytes.saturating_add(planned.bytes);
         }
@@ -130,6 +143,7 @@ impl Printer {
                 self.note(&format!("lighthaul: {why}"));
             }
             CopyEvent::Planned(planned) => self.planned(&planned),
+            CopyEvent::Done(planned) => self.done(&planned),
             CopyEvent::Hashed(hashed) => self.hashed(&hashed),
             CopyEvent::Removed(paths) => paths.iter().for_each(|path| self.removed(path)),
             // failures are printed at the end
@@ -145,7 +159,11 @@ impl Printer {
     fn removed(&mut self, path: &[u8]) {
         self.removed += 1;
         self.emit(|| about(json!({"type": "removed"}), path));
-        self.note(&format!("lighthaul: removed {}", shown(path)));
+        if !self.settings.items {
+            self.note(&format!("lighthaul: removed {}", shown(path)));
+        } else if !self.settings.json {
+            self.item("*deleting  ", path, "");
+        }
     }
 
     fn started(&mut self, start: Start) {
@@ -207,7 +225,7 @@ impl Printer {
             Ok(summary) => self.summary(summary),
             Err(error) => {
                 self.emit(
-                    || json!({"type": "error", "code": error.code as u8, "text": error.text}),
+                    || json!({"type": "error", "code": error.code() as u8, "text": error.text()}),
                 );
                 say(&format!("lighthaul: {error}"));
             }
@@ -272,23 +290,21 @@ impl Printer {
 
     /// Shows the planned action for one entry.
     fn planned(&mut self, planned: &Planned) {
-        let action = match planned.action {
-            Action::Create => "create",
-            Action::Replace => "replace",
-            Action::Keep => "keep",
-            Action::Change => "change",
-            Action::Delete => "delete",
-            Action::Exclude => "exclude",
-        };
+        let action = word(planned.action);
         let path = shown(&planned.path);
         self.emit(|| {
             let (bytes, kept) = (planned.bytes, planned.kept);
             let event = json!({
                 "type": "plan", "action": action, "bytes": bytes, "kept": kept, "why": planned.why
             });
-            about(event, &planned.path)
+            about(self.with_item(event, planned), &planned.path)
         });
-        if !self.settings.json {
+        let is_change = planned.item.is_some() || planned.action == Action::Delete;
+        if self.settings.items && !self.settings.explain {
+            if is_change && !self.settings.json {
+                self.itemized(planned);
+            }
+        } else if !self.settings.json {
             self.close_line();
             let why = if self.settings.explain || planned.action == Action::Change {
                 format!(" ({})", escape(&planned.why, LINE_MAX))
@@ -301,6 +317,45 @@ impl Printer {
             };
             print(&format!("{action:8} {path}{why}{kept}"));
         }
+    }
+
+    /// Shows an entry that was changed.
+    fn done(&mut self, planned: &Planned) {
+        self.emit(|| {
+            let event = json!({"type": "copied", "action": word(planned.action)});
+            about(self.with_item(event, planned), &planned.path)
+        });
+        if self.settings.json {
+            return;
+        }
+        if self.settings.items {
+            self.itemized(planned);
+        } else if self.settings.verbose {
+            self.close_line();
+            print(&format!("{}{}", shown(&planned.path), slash(planned)));
+        }
+    }
+
+    /// Shows the differences of an entry.
+    fn itemized(&mut self, planned: &Planned) {
+        let text = match planned.item {
+            Some(item) => item.text(self.settings.sends),
+            None => "*deleting  ".to_owned(),
+        };
+        self.item(&text, &planned.path, slash(planned));
+    }
+
+    fn item(&mut self, text: &str, path: &[u8], slash: &str) {
+        self.close_line();
+        print(&format!("{text} {}{slash}", shown(path)));
+    }
+
+    /// Returns the event with the differences, if there are any.
+    fn with_item(&self, mut event: Value, planned: &Planned) -> Value {
+        if let Some(item) = planned.item {
+            event["item"] = json!(item.text(self.settings.sends));
+        }
+        event
     }
 
     pub(crate) fn note(&mut self, text: &str) {
@@ -323,6 +378,28 @@ impl Printer {
             event["v"] = json!(1);
             print_json(&event);
         }
+    }
+}
+
+/// Returns the word for an action.
+const fn word(action: Action) -> &'static str {
+    match action {
+        Action::Create => "create",
+        Action::Replace => "replace",
+        Action::Keep => "keep",
+        Action::Change => "change",
+        Action::Delete => "delete",
+        Action::Exclude => "exclude",
+        Action::Link => "link",
+        Action::Skip => "skip",
+    }
+}
+
+/// Returns the slash after the path of a directory.
+fn slash(planned: &Planned) -> &'static str {
+    match planned.item {
+        Some(item) if item.kind == ItemKind::Folder => "/",
+        _ => "",
     }
 }
 

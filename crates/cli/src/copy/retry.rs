@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_booking_client::json::Timestamp;
+use lighthaul_copy::watch::Summary;
+use lighthaul_grammar::copy::Cp;
+use lighthaul_grammar::time::Time;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_io::host::interrupt;
 use lighthaul_io::host::wait::wait;
 use lighthaul_session::error::{Code, Error};
-use lighthaul_transfer::watch::Summary;
 
 use crate::copy::printer::Printer;
-use crate::grammar::copy::Cp;
-use crate::grammar::time::Time;
 
 /// Longest pause before a retry.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -37,7 +37,7 @@ pub(crate) fn run(
             Ok(summary) => return Ok(printer.whole(summary)),
             Err(error) => error,
         };
-        let passing = matches!(error.code, Code::Network | Code::TimedOut);
+        let passing = matches!(error.code(), Code::Network | Code::TimedOut);
         if interrupt::is_requested() && stopped(args) {
             let text = "stopped at the time of --stop-at; the same command resumes the copy";
             return Err(Error::new(Code::TimedOut, text));
@@ -91,7 +91,7 @@ pub(crate) fn sleep(pause: Duration) -> Result<(), Error> {
 pub(crate) fn with_command(args: &Cp, error: Error) -> Error {
     let gateway = args.via.through.gateway.as_ref();
     let tells_password = gateway.is_some_and(|gateway| gateway.credentials.is_some());
-    if error.code != Code::Interrupted || args.choice.dry_run.is_some() {
+    if error.code() != Code::Interrupted || args.choice.dry_run.is_some() {
         return error;
     }
     let words = std::env::args_os().map(|word| {

@@ -1,19 +1,19 @@
 //! `lighthaul cp`.
 
+use lighthaul_copy::watch::Summary;
+use lighthaul_grammar::choice::{DryRun, Verify};
+use lighthaul_grammar::copy::Cp;
 use lighthaul_session::error::Code;
-use lighthaul_transfer::watch::Summary;
 
 use crate::copy::printer::{Printer, Settings};
 use crate::copy::summary::Proof;
 use crate::copy::transfer::copy;
 use crate::copy::{circuit as booked, failures, gateway, retry};
-use crate::grammar::choice::{DryRun, Verify};
-use crate::grammar::copy::Cp;
 
 /// Copies, shows progress, and returns the exit status.
 pub(crate) fn run(args: &Cp) -> u8 {
     let settings = Settings {
-        progress: args.progress,
+        progress: args.shown_progress(),
         json: args.json,
         stats: args.stats,
         quiet: args.quiet,
@@ -24,6 +24,9 @@ pub(crate) fn run(args: &Cp) -> u8 {
             (None, _) => Proof::Moved,
         },
         explain: matches!(args.choice.dry_run, Some(DryRun::Explain)),
+        verbose: args.verbose,
+        items: args.itemize_changes,
+        sends: args.sends(),
     };
     let mut printer = Printer::new(settings);
     let result = gateway::check(args)
@@ -44,8 +47,13 @@ pub(crate) fn run(args: &Cp) -> u8 {
     }
     match result {
         Ok(summary) => status(&summary),
-        Err(error) => error.code as u8,
+        Err(error) => error.code() as u8,
     }
+}
+
+/// Returns true for codes that say what happened to all that is not in place.
+const fn is_whole(code: u8) -> bool {
+    code == Code::Changed as u8 || code == Code::DeleteLimit as u8
 }
 
 /// Returns 0, or the code that all failures have, or that of a partial copy.
@@ -54,7 +62,7 @@ fn status(summary: &Summary) -> u8 {
     match codes.next() {
         None => 0,
         Some(code) if summary.entries == 0 && codes.all(|other| other == code) => code,
-        Some(code) if code == Code::Changed as u8 && codes.all(|other| other == code) => code,
+        Some(code) if is_whole(code) && codes.all(|other| other == code) => code,
         Some(_) => Code::Partial as u8,
     }
 }

@@ -1,7 +1,7 @@
 //! The end of a copy: as an event, a sentence and statistics.
 
 use lighthaul_base::{Rate, Size};
-use lighthaul_transfer::watch::{Start, Summary};
+use lighthaul_copy::watch::{Start, Summary};
 use serde_json::{Value, json};
 
 /// Proof that a successful copy gives.

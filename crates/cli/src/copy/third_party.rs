@@ -2,16 +2,16 @@
 
 use std::env;
 
+use lighthaul_copy::relay::{self, Relay};
+use lighthaul_copy::watch::Summary;
 use lighthaul_daemon::third_party::{self, Daemon};
+use lighthaul_grammar::copy::Cp;
 use lighthaul_remote::place::{PORT, Place};
 use lighthaul_remote::reach::reach;
 use lighthaul_session::error::{Code, Error};
-use lighthaul_transfer::relay::{self, Relay};
-use lighthaul_transfer::watch::Summary;
 
 use crate::copy::options::{hello, names, one_base, options, to};
 use crate::copy::printer::Printer;
-use crate::grammar::copy::Cp;
 
 /// Makes the host of `sources` send to the host of `target`.
 pub(crate) fn copy(
@@ -38,7 +38,7 @@ pub(crate) fn copy(
         key: *there.session.peer.octets(),
         udp: !args.no_udp,
         paths: sources.iter().map(|place| place.path().to_vec()).collect(),
-        target: to(target),
+        target: to(args, target, sources.len()),
     };
     let here = reach(&args.via.route(), from)?;
     // times of a vector count from this request

@@ -3,27 +3,27 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use lighthaul_copy::budget::Budget;
+use lighthaul_copy::message::{self, Way};
+use lighthaul_copy::watch::{CopyEvent, Summary};
 use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
 use lighthaul_files::permit::Permit;
 use lighthaul_files::walk::Walk;
 use lighthaul_fs::file_access::FileAccess;
+use lighthaul_grammar::copy::Cp;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::{Reached, Route, agreed, reach};
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::Protocol;
 use lighthaul_session::role::Role;
-use lighthaul_transfer::budget::Budget;
-use lighthaul_transfer::message::{self, Way};
 use lighthaul_transfer::receive::target_folder::TargetFolder;
-use lighthaul_transfer::watch::{CopyEvent, Summary};
 use lighthaul_transfer::{receive, send};
 
 use crate::copy::confirm::confirm;
 use crate::copy::options::{hello, names, one_base, options, to};
 use crate::copy::printer::Printer;
 use crate::copy::{gateway, third_party};
-use crate::grammar::copy::Cp;
 
 /// Copies once.
 pub(crate) fn copy(args: &Cp, printer: &mut Printer) -> Result<Summary, Error> {
@@ -39,8 +39,8 @@ pub(crate) fn copy(args: &Cp, printer: &mut Printer) -> Result<Summary, Error> {
     if sources.iter().any(|source| !source.is_with(from)) {
         return Err(Error::new(Code::Usage, "all sources must be on one host"));
     }
-    if sources.len() > 1 && !target.path().ends_with(b"/") {
-        let text = "several sources need a directory as target: end it with a slash";
+    if sources.len() > 1 && args.no_target_directory {
+        let text = "-T gives one source a new name; leave it out to copy several into a directory";
         return Err(Error::new(Code::Usage, text));
     }
     confirm(&args.choice, &args.paths)?;
@@ -69,7 +69,7 @@ fn push(
     with_session(
         args,
         target,
-        Way::Receive(to(target)),
+        Way::Receive(to(args, target, sources.len())),
         |reached, options, theirs| {
             let session = &reached.session;
             let settings = send::Settings {
@@ -95,7 +95,7 @@ fn pull(
     printer: &mut Printer,
 ) -> Result<Summary, Error> {
     let landing = TargetFolder::open(
-        &to(target),
+        &to(args, target, sources.len()),
         &Arc::new(FileAccess::anywhere()),
         args.choice.dry_run.is_some(),
     )?;
@@ -172,13 +172,14 @@ fn with_session(
 
 /// Returns the entries to send of these paths.
 fn finds(args: &Cp, mut paths: Vec<PathBuf>) -> Result<SourceEntries, Error> {
-    let access = Arc::new(FileAccess::anywhere());
-    let rules = options(args)?.rules;
+    let options = options(args)?;
+    let access = Arc::new(options.sources(FileAccess::anywhere()));
+    let walk = options.walk();
     let Some(names) = names(&args.choice)? else {
-        return Ok(SourceEntries::from_walk(Walk::new(access, &paths, rules)?));
+        return Ok(SourceEntries::from_walk(Walk::new(access, &paths, walk)?));
     };
     match (paths.pop(), paths.is_empty()) {
-        (Some(base), true) => Ok(SourceEntries::from_list(access, base, names, rules)),
+        (Some(base), true) => Ok(SourceEntries::from_list(access, base, names, walk)),
         _ => Err(one_base()),
     }
 }

@@ -4,6 +4,8 @@ use lighthaul_files::execute::{Scope, execute};
 use lighthaul_files::remote::receive;
 use lighthaul_files::request::{FileReply, FileRequest};
 use lighthaul_fs::file_access::FileAccess;
+use lighthaul_grammar::files::{Ls, Mkdir, PlaceArgs, Rm, Stat};
+use lighthaul_grammar::reach::RemoteArgs;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::ask;
 use lighthaul_session::error::{Code, Error};
@@ -12,8 +14,6 @@ use lighthaul_session::session::Halt;
 use lighthaul_session::topic::{MESSAGE_MAX, Topic};
 
 use crate::files::show::{EntryPrinter, Form};
-use crate::grammar::files::{Ls, Mkdir, PlaceArgs, Rm, Stat};
-use crate::grammar::reach::RemoteArgs;
 
 /// Lists a directory.
 pub(crate) fn ls(args: &Ls) -> Result<u8, Error> {

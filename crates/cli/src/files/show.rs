@@ -6,10 +6,10 @@ use std::io::{BufWriter, Stdout, Write, stdout};
 use jiff::Timestamp;
 use lighthaul_base::escape::escape_json;
 use lighthaul_files::request::{FileInfo, FileKind, FileReply};
+use lighthaul_grammar::output::OutputArgs;
 use lighthaul_session::error::{Code, Error};
 use serde_json::{Map, Value, json};
 
-use crate::grammar::output::OutputArgs;
 use crate::output::name::{put, shown};
 use crate::output::print::say;
 

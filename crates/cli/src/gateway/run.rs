@@ -12,15 +12,15 @@ use lighthaul_daemon::settings::{self as daemon, AccessPolicy};
 use lighthaul_gateway::cluster;
 use lighthaul_gateway::settings::{LinkLimits, Settings as LinkSettings};
 use lighthaul_gateway::target_rules::TargetRules;
+use lighthaul_grammar::gateway::{Action, CaptureArgs, ClusterArgs, Gateway};
 use lighthaul_remote::dial::load_key;
 use lighthaul_remote::paths;
 use lighthaul_remote::scheduler::Scheduler;
 use lighthaul_service::gateway::settings::{Booked, Listeners, Peer, Settings};
 use lighthaul_service::{gateway, log};
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, FileAction};
 
 use super::status;
-use crate::grammar::gateway::{Action, CaptureArgs, ClusterArgs, Gateway};
 
 /// Runs a gateway until it is stopped, or the subcommand.
 pub(crate) fn run(args: &Gateway) -> Result<(), Error> {
@@ -148,7 +148,7 @@ fn cluster(args: &Gateway) -> Result<Option<cluster::Settings>, Error> {
     let (Some(listen), Some(key), Some(rate)) = (cluster_listen, cluster_key, args.rate) else {
         return Ok(None);
     };
-    let failed = |e| Error::file(Code::Open, "cannot read", key, &e);
+    let failed = |e| Error::file(FileAction::Open, key, &e);
     Ok(Some(cluster::Settings {
         members: cluster.clone(),
         listen: *listen,
@@ -192,7 +192,7 @@ fn credentials(args: &Gateway) -> Result<Option<Credentials>, Error> {
     let Some(path) = &args.credentials else {
         return Ok(None);
     };
-    let failed = |e| Error::file(Code::Open, "cannot read", path, &e);
+    let failed = |e| Error::file(FileAction::Open, path, &e);
     let text = fs::read_to_string(path).map_err(failed)?;
     let unclear = || {
         let text = format!("{}: write NAME:PASSWORD on one line", path.display());

@@ -7,12 +7,12 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Size};
+use lighthaul_grammar::gateway::Status;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_remote::paths;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, FileAction};
 use serde_json::Value;
 
-use crate::grammar::gateway::Status;
 use crate::output::print::print;
 
 /// Shows the status of a gateway, once or until the process is stopped.
@@ -40,10 +40,7 @@ pub(crate) fn run(args: &Status) -> Result<(), Error> {
 }
 
 fn ask(path: &Path) -> Result<String, Error> {
-    let failed = |error| {
-        let what = "no gateway listens on this status socket (--socket names another); cannot open";
-        Error::file(Code::Network, what, path, &error)
-    };
+    let failed = |error| Error::file(FileAction::OpenSocket, path, &error);
     let mut stream = UnixStream::connect(path).map_err(failed)?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
     let mut line = String::new();

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use lighthaul_daemon::known_hosts::KeyCheck;
 use lighthaul_daemon::{allowed_keys, known_hosts};
+use lighthaul_grammar::keys::{Allow, Deny, Key, Trust};
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls;
 use lighthaul_remote::dial::{load_key, unclear};
 use lighthaul_remote::paths;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, FileAction};
 
-use crate::grammar::keys::{Allow, Deny, Key, Trust};
 use crate::keys::rights::{fingerprint, rights};
 use crate::output::print::{print, say};
 
@@ -50,14 +50,14 @@ pub(crate) fn allow(args: &Allow) -> Result<(), Error> {
     let path = args.allowed.clone().unwrap_or_else(paths::allowed_keys);
     let rights = rights(&args.name, &args.rights);
     allowed_keys::allow(&path, fingerprint(&args.key)?, &rights)
-        .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))
+        .map_err(|e| Error::file(FileAction::Write, &path, &e))
 }
 
 /// Adds a key to the denied ones.
 pub(crate) fn deny(args: &Deny) -> Result<(), Error> {
     let path = args.allowed.clone().unwrap_or_else(paths::allowed_keys);
     allowed_keys::deny(&path, fingerprint(&args.key)?, &args.why)
-        .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))
+        .map_err(|e| Error::file(FileAction::Write, &path, &e))
 }
 
 /// Adds a daemon's key to the known ones.
@@ -65,7 +65,7 @@ pub(crate) fn trust(args: &Trust) -> Result<(), Error> {
     let path = paths::known_hosts();
     let key = fingerprint(&args.key)?;
     let known = known_hosts::accept(&path, &args.host, key, args.replace)
-        .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))?;
+        .map_err(|e| Error::file(FileAction::Write, &path, &e))?;
     let host = &args.host;
     match known {
         KeyCheck::New | KeyCheck::Matches => Ok(()),

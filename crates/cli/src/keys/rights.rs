@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use lighthaul_daemon::rights::Rights;
+use lighthaul_grammar::keys::RightsArgs;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_session::error::{Code, Error};
-
-use crate::grammar::keys::RightsArgs;
 
 /// Returns the rights of `name` that the options describe.
 pub(crate) fn rights(name: &str, granted: &RightsArgs) -> Rights {

@@ -2,15 +2,15 @@
 
 use lighthaul_booking::books::{Principal, Role};
 use lighthaul_daemon::{allowed_keys, statement};
+use lighthaul_grammar::keys::{Sign, Token};
 use lighthaul_io::crypto::identity;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_remote::dial::load_key;
 use lighthaul_remote::paths;
 use lighthaul_scheduler::identity::tokens;
 use lighthaul_scheduler::identity::tokens::Entry;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Error, FileAction};
 
-use crate::grammar::keys::{Sign, Token};
 use crate::keys::rights::{fingerprint, now, rights};
 use crate::output::print::print;
 
@@ -23,7 +23,7 @@ pub(crate) fn token(args: &Token) -> Result<(), Error> {
     let path = args.tokens.clone().unwrap_or_else(paths::tokens);
     let rights = rights(&args.name, &args.rights);
     allowed_keys::allow(&path, Fingerprint::of_token(&token), &rights)
-        .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))?;
+        .map_err(|e| Error::file(FileAction::Write, &path, &e))?;
     print(&token);
     Ok(())
 }
@@ -40,8 +40,7 @@ fn scheduler_token(args: &Token, role: Role, token: &str) -> Result<(), Error> {
         bearer: Principal::new(args.name.clone(), role),
         expires,
     };
-    tokens::add(&path, &entry)
-        .map_err(|e| Error::file(Code::Io, "cannot list the token in", &path, &e))?;
+    tokens::add(&path, &entry).map_err(|e| Error::file(FileAction::Write, &path, &e))?;
     print(token);
     Ok(())
 }

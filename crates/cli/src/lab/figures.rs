@@ -1,12 +1,12 @@
 //! `lighthaul lab figures`: the papers' figures, simulated, and on request emulated with this command.
 
+use lighthaul_grammar::lab::LabFigures;
 use lighthaul_io::host::namespace::ignore_interrupts;
 use lighthaul_lab::figures::figures;
 use lighthaul_lab::plan::Case;
 use lighthaul_lab::probe;
 use lighthaul_session::error::{Code, Error};
 
-use crate::grammar::lab::LabFigures;
 use crate::output::print::{print, say};
 
 /// Draws the figures of a directory again, and reports differences from the accepted tables.

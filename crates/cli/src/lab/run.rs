@@ -4,14 +4,14 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::ExitStatus;
 
+use lighthaul_grammar::lab::{Lab as LabArgs, LabFlags};
 use lighthaul_io::host::clock::cpu_seconds;
 use lighthaul_io::host::namespace::ignore_interrupts;
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::{Lab, command_on};
 use lighthaul_lab::settings::{LinkSettings, Settings};
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, FileAction};
 
-use crate::grammar::lab::{Lab as LabArgs, LabFlags};
 use crate::lab::figures;
 use crate::output::print::say;
 
@@ -56,8 +56,7 @@ fn start(flags: &LabFlags, command: &[String]) -> Result<u8, Error> {
 
 fn describe(flags: &LabFlags) -> Result<Description, Error> {
     if let Some(path) = &flags.description {
-        let text = fs::read_to_string(path)
-            .map_err(|e| Error::file(Code::Open, "cannot read", path, &e))?;
+        let text = fs::read_to_string(path).map_err(|e| Error::file(FileAction::Open, path, &e))?;
         return Description::parse(&text).map_err(|e| usage(&e));
     }
     let mut link = LinkSettings::default();

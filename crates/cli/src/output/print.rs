@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use lighthaul_base::escape::{LINE_MAX, escape, escape_json};
 pub(crate) use lighthaul_remote::notice::say;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Error, FileAction};
 use serde_json::{Value, json};
 
 /// Prints a question on standard error, without a line break.
@@ -37,14 +37,7 @@ pub(crate) fn unprinted() -> Option<Error> {
     let flushed = stdout().flush().err();
     let error = UNPRINTED.get().or(flushed.as_ref())?;
     let is_loss = error.kind() != io::ErrorKind::BrokenPipe;
-    is_loss.then(|| {
-        Error::file(
-            Code::Io,
-            "cannot write",
-            Path::new("standard output"),
-            error,
-        )
-    })
+    is_loss.then(|| Error::file(FileAction::Write, Path::new("standard output"), error))
 }
 
 /// Prints a JSON object as one line; hidden characters in it are escaped as JSON allows.
@@ -54,6 +47,6 @@ pub(crate) fn print_json(event: &Value) {
 
 /// Prints `error` as an event.
 pub(crate) fn error_event(error: &Error) {
-    let event = json!({"v": 1, "type": "error", "code": error.code as u8, "text": error.text});
+    let event = json!({"v": 1, "type": "error", "code": error.code() as u8, "text": error.text()});
     print_json(&event);
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lighthaul_fs::file_access::FileAccess;
+use lighthaul_grammar::stream::{Frames, Late, Protocol, Stream};
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::{Reached, agreed, reach};
 use lighthaul_session::error::{Code, Error};
@@ -17,7 +18,6 @@ use lighthaul_stream::run::Settings;
 use lighthaul_stream::{self as stream, end, frames, objects, run as streams};
 use serde_json::json;
 
-use crate::grammar::stream::{Frames, Late, Protocol, Stream};
 use crate::output::print::{print, say};
 
 /// Carries a stream until its source ends.

@@ -13,22 +13,22 @@ use lighthaul_files::sums::line::Sum;
 use lighthaul_files::sums::pool::{self, Consumer};
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_fs::folder::leaves_root;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_grammar::sums::{Hash, Verify};
+use lighthaul_session::error::{Code, Error, FileAction};
 
 use super::show::SumsPrinter;
 use super::workers::workers;
-use crate::grammar::sums::{Hash, Verify};
 use crate::output::print::say;
 
 /// Compares files with a list. The exit status is 12 if a file differs.
 pub(crate) fn run(args: &Verify) -> Result<u8, Error> {
-    let access = FileAccess::beneath(&args.dir)
-        .map_err(|e| Error::file(Code::Open, "cannot open", &args.dir, &e))?;
+    let access =
+        FileAccess::beneath(&args.dir).map_err(|e| Error::file(FileAction::Open, &args.dir, &e))?;
     let input: Box<dyn Read + Send> = if args.manifest.as_os_str() == "-" {
         Box::new(io::stdin())
     } else {
         let file = File::open(&args.manifest)
-            .map_err(|e| Error::file(Code::Open, "cannot open", &args.manifest, &e))?;
+            .map_err(|e| Error::file(FileAction::Open, &args.manifest, &e))?;
         Box::new(file)
     };
     let bytes = AtomicU64::new(0);

@@ -10,17 +10,17 @@ use lighthaul_files::sums::line::line;
 use lighthaul_files::sums::pool::{self, Consumer};
 use lighthaul_files::sums::walk::{Found, Walk};
 use lighthaul_fs::file_access::FileAccess;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_grammar::sums::Manifest;
+use lighthaul_session::error::{Code, Error, FileAction};
 use serde_json::json;
 
 use super::show::SumsPrinter;
 use super::workers::workers;
-use crate::grammar::sums::Manifest;
 use crate::output::print::say;
 
 /// Writes a list of hashes.
 pub(crate) fn run(args: &Manifest) -> Result<u8, Error> {
-    let open = |e| Error::file(Code::Open, "cannot open", &args.dir, &e);
+    let open = |e| Error::file(FileAction::Open, &args.dir, &e);
     let access = FileAccess::beneath(&args.dir).map_err(open)?;
     let walk = Walk::new(&access).map_err(open)?;
     let wanted = WantedSums {
@@ -66,9 +66,9 @@ impl Consumer<(PathBuf, io::Result<FileSums>)> for ManifestWriter<'_> {
             Ok(taken) => taken,
             Err(error) => {
                 let place = self.args.dir.join(&path);
-                let error = Error::file(Code::Io, "cannot read", &place, &error);
+                let error = Error::file(FileAction::Read, &place, &error);
                 if self.printer.json {
-                    return self.printer.fail(octets, "unreadable", &error.text);
+                    return self.printer.fail(octets, "unreadable", &error.text());
                 }
                 // standard output carries the list for programs, so failures are printed on standard error
                 self.printer.failures += 1;

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use lighthaul_base::escape::escape_json;
 use lighthaul_base::{Instant, Rate, Size};
+use lighthaul_grammar::output::Progress;
+use lighthaul_grammar::sums::ThreadArgs;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_session::error::{Code, Error};
 use serde_json::{Map, Value, json};
 
-use crate::grammar::output::Progress;
-use crate::grammar::sums::ThreadArgs;
 use crate::output::name::{put, shown};
 use crate::output::print::say;
 

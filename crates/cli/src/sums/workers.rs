@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use crate::grammar::sums::ThreadArgs;
+use lighthaul_grammar::sums::ThreadArgs;
 
 /// Returns the number of threads: the requested one, or one for each processor.
 pub(super) fn workers(crew: ThreadArgs) -> usize {

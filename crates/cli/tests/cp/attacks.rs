@@ -326,7 +326,7 @@ fn a_thousand_sessions_of_one_key_block_no_other_key() {
                             sessions.push(session);
                         }
                         Err(error) => {
-                            let is_share = error.text.contains("your key already holds");
+                            let is_share = error.text().contains("your key already holds");
                             refused.fetch_add(is_share.into(), Relaxed);
                         }
                     }

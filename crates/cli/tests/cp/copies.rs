@@ -206,8 +206,12 @@ fn several_sources_need_a_target_directory() {
     far.near.file("folder/z", 30);
     far.push(&[], &[&x, &y, &folder], "all/").assert_succeeded();
     assert_eq!(names(&far.target.join("all")), ["folder", "x", "y"]);
-    far.push(&[], &[&x, &y], "one")
-        .assert_failed(1, "end it with a slash");
+    far.push(&[], &[&x, &y], "one").assert_succeeded();
+    assert_eq!(names(&far.target.join("one")), ["x", "y"]);
+    far.push(&["-T"], &[&x, &y], "two")
+        .assert_failed(1, "-T gives one source a new name");
+    far.push(&[], &[&x, &y], "all/x")
+        .assert_failed(3, "not a directory");
     let twin = far.near.folder("twin");
     let twin = [twin.join("x"), x.clone()];
     fs::write(&twin[0], "other").unwrap();

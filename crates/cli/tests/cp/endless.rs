@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
+use lighthaul_copy::message::{self, Way};
 use lighthaul_files::filter::{FilterOption, Rules};
 use lighthaul_files::options::{Detail, Options};
 use lighthaul_io::crypto::identity::Identity;
@@ -27,7 +28,6 @@ use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 use lighthaul_stream::message as stream;
 use lighthaul_testkit::{Turn, report};
-use lighthaul_transfer::message::{self, Way};
 
 use crate::far::Far;
 use crate::hoarders::{let_in, memory};
@@ -280,5 +280,5 @@ fn measurement_without_progress_ends_although_its_client_is_there() {
         }
     });
     let end = end.expect_err("the daemon waits for more than a minute");
-    assert!(end.text.contains("measurement"), "{end}");
+    assert!(end.text().contains("measurement"), "{end}");
 }

@@ -205,8 +205,17 @@ impl Far {
         format!("lh://{host}:{}{}/{name}", self.port, self.target.display())
     }
 
-    /// A copy of `paths`, the last of which is the target.
+    /// A copy of `paths`, the last of which is the target: the new name of one source.
     pub(crate) fn copy(&self, options: &[&str], paths: &[&str]) -> Command {
+        let mut copy = self.usual_copy(options, paths);
+        if paths.len() == 2 && !paths[1].ends_with('/') {
+            copy.arg("-T");
+        }
+        copy
+    }
+
+    /// A copy of `paths`, the last of which is the target.
+    pub(crate) fn usual_copy(&self, options: &[&str], paths: &[&str]) -> Command {
         let mut copy = self.near.cp(options);
         copy.args(["--retries", "0", "--pin", &self.pin, "--key"])
             .arg(self.near.key())

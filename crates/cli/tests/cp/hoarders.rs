@@ -5,6 +5,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::Duration;
 
+use lighthaul_copy::message::{self, Way};
 use lighthaul_daemon::rights::Rights;
 use lighthaul_daemon::statement;
 use lighthaul_files::options::Options;
@@ -22,7 +23,6 @@ use lighthaul_session::path::explore;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_testkit::{Turn, report};
-use lighthaul_transfer::message::{self, Way};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use crate::attacks::stay;
@@ -130,7 +130,7 @@ fn keys_at_their_session_limit_block_no_other_key() {
                 Ok(session) => held.push(session),
                 Err(error) => {
                     let words = format!("no open files are free there: {holder}");
-                    assert!(error.text.contains(&words), "{error}");
+                    assert!(error.text().contains(&words), "{error}");
                     refused += 1;
                 }
             }
@@ -185,7 +185,7 @@ fn keys_of_one_authority_share_its_limit_and_block_no_other_key() {
             Ok(session) => held.push(session),
             Err(error) => {
                 let words = "the keys of your authority already hold 4";
-                assert!(error.text.contains(words), "{error}");
+                assert!(error.text().contains(words), "{error}");
             }
         }
     }
@@ -267,7 +267,7 @@ fn limits_of_memory_threads_and_files_refuse_one_key_and_block_no_other() {
                 held.push(session);
                 None
             }
-            Err(error) => Some(error.text),
+            Err(error) => Some(error.text()),
         });
         report(format_args!(
             "{option} {most}: {} silent sessions",
@@ -353,8 +353,8 @@ fn client_that_only_sends_keepalives_is_ended() {
         heard.err().filter(|_| session.was_told())
     });
     let end = end.expect("the daemon waits for more than a minute");
-    assert_eq!(end.code, Code::TimedOut, "{end}");
-    assert!(end.text.contains("done nothing for 2 s"), "{end}");
+    assert_eq!(end.code(), Code::TimedOut, "{end}");
+    assert!(end.text().contains("done nothing for 2 s"), "{end}");
     drop(session);
     assert_honest_copies(&far);
 }

@@ -139,7 +139,7 @@ fn delete_replaces_entries_of_another_type() {
         these.map(|(path, _)| path.as_str()).collect()
     };
     assert_eq!(told("replace"), ["d1", "d2", "d3", "f1", "f2", "l1"]);
-    assert_eq!(told("delete"), ["extra", "sub"]);
+    assert_eq!(told("delete"), ["extra", "extra/old", "sub", "sub/old"]);
     assert_eq!(told("create"), ["d1/in", "d1/in/f", "d2/f", "d3/f"]);
     assert_eq!(tree(&target), before);
     far.run(&["--delete", "-y"], &[&from, &far.place("kk")])

@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::TcpStream;
 
+use lighthaul_copy::message::{self, Landing, Target, Way};
 use lighthaul_daemon::client::call;
 use lighthaul_files::options::Options;
 use lighthaul_io::crypto::identity::Identity;
@@ -12,7 +13,6 @@ use lighthaul_session::protocol;
 use lighthaul_session::secrets::Join;
 use lighthaul_session::session::Session;
 use lighthaul_testkit::Turn;
-use lighthaul_transfer::message::{self, Target, Way};
 
 use crate::far::Far;
 use crate::running::Running;
@@ -147,7 +147,7 @@ fn daemon_without_the_protocol_lists_its_own() {
     let session = meet(&far);
     let target = Target {
         path: far.target.as_os_str().as_encoded_bytes().to_vec(),
-        into: true,
+        landing: Landing::Inside,
     };
     let request = message::Request {
         way: Way::Receive(target),
@@ -162,10 +162,10 @@ fn daemon_without_the_protocol_lists_its_own() {
     };
     session.say(&Message::Hello(hello)).unwrap();
     let error = session.hear::<Message>().unwrap_err();
-    assert_eq!(error.code, Code::Protocol);
+    assert_eq!(error.code(), Code::Protocol);
     let all = protocol::names().join(", ");
     let words = format!("protocol \"carrier-pigeon\" is not supported here; choose one of {all}");
-    assert_eq!(error.text, words);
+    assert_eq!(error.text(), words);
 }
 
 #[test]
@@ -188,9 +188,9 @@ fn join_without_proof_is_refused() {
         let joining = meet(&far);
         joining.say(&Message::Join(join)).unwrap();
         let error = joining.hear::<Message>().unwrap_err();
-        assert_eq!(error.code, Code::Permission, "{error}");
+        assert_eq!(error.code(), Code::Permission, "{error}");
         assert_eq!(
-            error.text,
+            error.text(),
             "the daemon there has no session that this connection may join; start the copy again"
         );
     }

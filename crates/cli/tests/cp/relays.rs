@@ -6,6 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_copy::message::{Landing, Target, Way};
+use lighthaul_copy::relay::{self, Relay, Request};
 use lighthaul_daemon::client::call;
 use lighthaul_files::options::Options;
 use lighthaul_io::crypto::identity::Identity;
@@ -15,8 +17,6 @@ use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::Message;
 use lighthaul_session::session::Session;
 use lighthaul_testkit::report;
-use lighthaul_transfer::message::{Target, Way};
-use lighthaul_transfer::relay::{self, Relay, Request};
 
 use crate::endless::threads;
 use crate::far::Far;
@@ -136,7 +136,7 @@ fn relayed(far: &Far, port: u16, key: [u8; 32]) -> Request {
 fn target(far: &Far) -> Target {
     Target {
         path: far.target.join("y").to_str().unwrap().into(),
-        into: false,
+        landing: Landing::Exact,
     }
 }
 

@@ -61,6 +61,10 @@ fn copies_over_ssh_work_in_both_directions() {
     )
     .assert_succeeded();
     assert_eq!(names(&back), ["x", "y"]);
+    // patterns are expanded over there
+    let some = near.at("some");
+    cp(&near, &[], &["host:[xy]", some.to_str().unwrap()]).assert_succeeded();
+    assert_eq!(names(&some), ["x", "y"]);
     // ssh takes options of its own
     let mut with_options = near.cp(&["-e", &format!("{} -o Port=7", near.at("ssh").display())]);
     with_options.args(["--remote", PROGRAM, local, "host:w"]);

@@ -86,6 +86,9 @@ impl Sshd {
     /// A copy by the ssh command `ssh`.
     pub(crate) fn copy(&self, ssh: &str, options: &[&str], paths: &[&str]) -> Command {
         let mut copy = self.near.cp(options);
+        if paths.len() == 2 && !paths[1].ends_with('/') {
+            copy.arg("-T");
+        }
         copy.args(["-e", ssh, "--remote", PROGRAM]).args(paths);
         copy
     }

@@ -172,13 +172,13 @@ fn client_of_another_version_gets_an_error() {
     };
     session.say(&Message::Hello(hello)).unwrap();
     let error = session.hear::<Message>().unwrap_err();
-    assert_eq!(error.code, Code::Protocol);
-    assert!(error.text.contains("speaks version"), "{error}");
+    assert_eq!(error.code(), Code::Protocol);
+    assert!(error.text().contains("speaks version"), "{error}");
     let session = dial();
     session.stream.send(&Frame::message(vec![0xff; 9])).unwrap();
     let error = session.hear::<Message>().unwrap_err();
-    assert_eq!(error.code, Code::Protocol);
-    assert!(error.text.contains("same version"), "{error}");
+    assert_eq!(error.code(), Code::Protocol);
+    assert!(error.text().contains("same version"), "{error}");
 }
 
 #[test]

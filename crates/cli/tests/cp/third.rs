@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use lighthaul_copy::message::{self, Landing, Target, Way};
+use lighthaul_copy::relay::{self, Relay, Request};
 use lighthaul_daemon::client::call;
 use lighthaul_files::options::Options;
 use lighthaul_io::crypto::identity::Identity;
@@ -15,8 +17,6 @@ use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::protocol;
 use lighthaul_session::session::Session;
-use lighthaul_transfer::message::{self, Target, Way};
-use lighthaul_transfer::relay::{self, Relay, Request};
 use serde_json::json;
 
 use crate::booking::Booking;
@@ -69,6 +69,7 @@ impl Pair {
             &["--retries", "0"]
         };
         copy.args(retries)
+            .args((!to.ends_with('/')).then_some("-T"))
             .arg("--key")
             .arg(self.a.near.key())
             .args([self.a.place(from), self.b.place(to)]);
@@ -122,6 +123,30 @@ fn tree_is_copied_from_one_daemon_to_another() {
     let outcome = pair.run(&[], "tree/", "copy").assert_succeeded();
     assert!(outcome.said("up to date"), "{outcome:?}");
     assert_eq!(pair.b.names(), ["copy"]);
+}
+
+#[test]
+fn third_party_copy_itemizes_removes_sources_and_expands_patterns() {
+    let pair = Pair::start("third-items", &[], &[]);
+    fill(&pair.a.target.join("tree"));
+    let before = tree(&pair.a.target.join("tree"));
+    let options = ["-i", "--remove-source-files"];
+    let outcome = pair.run(&options, "tree", "copy").assert_succeeded();
+    assert!(
+        outcome.out.contains(&"cd+++++++++ copy/".to_owned()),
+        "{outcome:?}"
+    );
+    assert!(tree(&pair.b.target.join("copy")) == before);
+    let left = tree(&pair.a.target.join("tree")).into_keys();
+    let left: Vec<_> = left
+        .map(|path| pair.a.target.join("tree").join(path))
+        .collect();
+    assert!(left.iter().all(|path| path.is_dir()), "{left:?}");
+    for name in ["a.h5", "b.h5"] {
+        fs::write(pair.a.target.join(name), name).unwrap();
+    }
+    pair.run(&[], "*.h5", "some/").assert_succeeded();
+    assert_eq!(names(&pair.b.target.join("some")), ["a.h5", "b.h5"]);
 }
 
 #[test]
@@ -344,7 +369,7 @@ fn third_party_copy_works_over_ssh() {
     let copy = |paths: [&str; 2]| {
         let mut copy = near.cp(&["-e"]);
         copy.arg(near.at("ssh"))
-            .args(["--remote", PROGRAM, "--key"])
+            .args(["-T", "--remote", PROGRAM, "--key"])
             .arg(far.near.key())
             .args(paths);
         near.run(copy).assert_succeeded()
@@ -416,7 +441,7 @@ fn relay_reveals_nothing_about_the_network_of_the_daemon() {
             paths: vec![path.to_str().unwrap().into()],
             target: Target {
                 path: b"/x".to_vec(),
-                into: false,
+                landing: Landing::Exact,
             },
         };
         let options = Options::default();
@@ -440,9 +465,9 @@ fn relay_reveals_nothing_about_the_network_of_the_daemon() {
         let answers = places.map(|(host, port)| (host, port, scope.spawn(move || ask(host, port))));
         for (host, port, answer) in answers {
             let (error, time) = answer.join().unwrap();
-            assert_eq!(error.code, Code::Network);
+            assert_eq!(error.code(), Code::Network);
             let text = format!("{host} port {port} cannot be reached from there, or has another");
-            assert!(error.text.starts_with(&text), "{error}");
+            assert!(error.text().starts_with(&text), "{error}");
             let off = time.abs_diff(Duration::from_secs(10));
             assert!(off < Duration::from_secs(1), "{host}:{port} took {time:?}");
         }
@@ -454,7 +479,7 @@ fn invitation_is_valid_once_and_for_one_request() {
     let far = Far::start("third-expected", &[]);
     let place = |name: &str| Target {
         path: far.target.join(name).to_str().unwrap().into(),
-        into: false,
+        landing: Landing::Exact,
     };
     let caller = Identity::generate();
     let key = *tls::fingerprint(&caller).unwrap().octets();
@@ -473,7 +498,7 @@ fn invitation_is_valid_once_and_for_one_request() {
     let refused = |said: Result<Message, Error>, words: &str| {
         let error = said.unwrap_err();
         assert!(
-            error.code == Code::Permission && error.text.contains(words),
+            error.code() == Code::Permission && error.text().contains(words),
             "{error}"
         );
     };

@@ -97,7 +97,7 @@ fn copies_through_gateways_work_in_both_directions() {
     .into_iter()
     .enumerate()
     {
-        let options = [options, &["--json"]].concat();
+        let options = [options, &["--json", "-T"]].concat();
         let [tree_name, file_name] = ["tree", "file"].map(|name| format!("{name}{nth}"));
         let [tree_there, file_there] =
             [&tree_name, &file_name].map(|name| format!("lh://b:4811/{name}"));

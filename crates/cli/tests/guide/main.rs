@@ -15,6 +15,7 @@ mod follow;
 mod host;
 #[path = "../wrap/library.rs"]
 mod library;
+mod options;
 mod page;
 mod rules;
 
@@ -41,6 +42,7 @@ pages! {
     first_copy "docs/src/first-copy.md"
     daemons "docs/src/daemons.md"
     trees "docs/src/trees.md"
+    compare_options "docs/src/compare-options.md"
     verification "docs/src/verification.md"
     paths "docs/src/paths.md"
     streams "docs/src/streams.md"

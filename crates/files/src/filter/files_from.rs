@@ -4,8 +4,10 @@
 use std::io::{BufRead, Read};
 
 use lighthaul_base::{from_hex, to_hex};
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use serde::{Deserialize, Serialize};
+
+use crate::error::Fault;
 
 /// Separator of paths in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,12 +64,9 @@ impl<R: BufRead> FilesFrom<R> {
         };
         let mut line = Vec::new();
         let mut bounded = (&mut self.reader).take(LINE_MAX);
-        let count = bounded.read_until(end, &mut line).map_err(|error| {
-            Error::new(
-                Code::Open,
-                format!("cannot read the list of files: {error}"),
-            )
-        })?;
+        let count = bounded
+            .read_until(end, &mut line)
+            .map_err(Fault::ListUnreadable)?;
         if line.last() == Some(&end) {
             line.pop();
         } else if count as u64 == LINE_MAX {
@@ -127,8 +126,11 @@ impl<R: BufRead> FilesFrom<R> {
     }
 
     fn invalid(&self, why: &str) -> Error {
-        let text = format!("entry {} of the list of files is invalid: {why}", self.line);
-        Error::new(Code::Usage, text)
+        Fault::ListEntry {
+            line: self.line,
+            why: why.to_owned(),
+        }
+        .into()
     }
 }
 
@@ -153,8 +155,8 @@ pub fn failure_record(path: &[u8], error: &Error) -> String {
     let record = Record {
         version: 1,
         kind: "error".into(),
-        code: error.code as u8,
-        text: error.text.clone(),
+        code: error.code() as u8,
+        text: error.text(),
         path: text.map(str::to_owned),
         path_hex: text.is_none().then(|| to_hex(path)),
     };
@@ -225,7 +227,7 @@ mod tests {
             let mut list = FilesFrom::new(text.as_bytes(), Separator::Line);
             assert_eq!(list.next(), Some(Ok(b"ok".to_vec())));
             let error = list.next().unwrap().unwrap_err();
-            assert!(error.text.contains("entry 2"), "{error}");
+            assert!(error.text().contains("entry 2"), "{error}");
             assert_eq!(list.next(), None);
         }
         assert!(read("x".repeat(1 << 20).as_bytes(), Separator::Line).is_err());
@@ -251,7 +253,7 @@ mod tests {
         fn failed_path_is_read_back(names in prop::collection::vec(any::<u8>(), 1..40)) {
             let name: Vec<u8> = names.into_iter().filter(|octet| ![0, b'/', b'.'].contains(octet)).collect();
             prop_assume!(!name.is_empty());
-            let line = failure_record(&name, &Error::new(Code::Changed, "it changed"));
+            let line = failure_record(&name, &Fault::Vanished("a".into()).into());
             prop_assert_eq!(read(line.as_bytes(), Separator::Line), Ok(vec![name]));
         }
 

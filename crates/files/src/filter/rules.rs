@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lighthaul_io::control::bounded;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Error, FileAction};
 use serde::{Deserialize, Serialize};
 
+use crate::error::Fault;
 use crate::filter::pattern::Pattern;
 use crate::manifest::PATH_MAX;
 
@@ -46,10 +47,11 @@ struct List {
 #[derive(Serialize, Deserialize)]
 struct Lines(#[serde(deserialize_with = "bounded::list::<{ Rules::RULES_MAX }, _, _>")] Vec<Line>);
 
-/// One rule: true if it includes the matching paths, and its pattern.
+/// One rule: true if it includes the matching paths, its side, and its pattern.
 #[derive(Serialize, Deserialize)]
 struct Line(
     bool,
+    Side,
     #[serde(deserialize_with = "bounded::list::<{ Rules::PATTERN_MAX }, _, _>")] Vec<u8>,
 );
 
@@ -57,8 +59,20 @@ struct Line(
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     includes: bool,
+    side: Side,
     text: Vec<u8>,
     pattern: Pattern,
+}
+
+/// Side that a rule applies to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Side {
+    /// The sender lists or hides the path, and the receiver may delete it or protects it.
+    Both,
+    /// The sender only: `show` and `hide`.
+    Sender,
+    /// The receiver only: `risk` and `protect`.
+    Receiver,
 }
 
 /// Decision of the rules about a path.
@@ -106,11 +120,19 @@ impl Rules {
     /// Decides about `path`, relative to the root of the transfer. Directories are checked before their
     /// contents, and the contents of an excluded directory are not checked.
     pub fn decide(&self, path: &[u8], folder: bool) -> Decision<'_> {
-        let found = self
-            .0
-            .rules
-            .iter()
-            .find(|rule| rule.pattern.matches(path, folder));
+        self.find(path, folder, Side::Sender)
+    }
+
+    /// Decides about the deletion of `path` at the target: an excluded path is protected.
+    pub fn decide_deletion(&self, path: &[u8], folder: bool) -> Decision<'_> {
+        self.find(path, folder, Side::Receiver)
+    }
+
+    fn find(&self, path: &[u8], folder: bool, side: Side) -> Decision<'_> {
+        let mut rules = self.0.rules.iter();
+        let found = rules.find(|rule| {
+            (rule.side == side || rule.side == Side::Both) && rule.pattern.matches(path, folder)
+        });
         match found {
             Some(rule) if !rule.includes => Decision::Exclude(rule),
             _ => Decision::Include,
@@ -126,9 +148,9 @@ impl Rules {
                 let why = "a single ! drops all earlier rules; write \"- !NAME\" for a name that begins with !";
                 return Err(invalid(text, why));
             }
-            [b'+', b' ', pattern @ ..] => self.push(true, pattern)?,
-            [b'-', b' ', pattern @ ..] => self.push(false, pattern)?,
-            pattern => self.push(includes, pattern)?,
+            [b'+', b' ', pattern @ ..] => self.push(true, Side::Both, pattern)?,
+            [b'-', b' ', pattern @ ..] => self.push(false, Side::Both, pattern)?,
+            pattern => self.push(includes, Side::Both, pattern)?,
         }
         Ok(())
     }
@@ -143,8 +165,12 @@ impl Rules {
         let (word, rest) = text.split_at(at.unwrap_or(text.len()));
         let rest = rest.get(1..).unwrap_or_default();
         match word {
-            b"-" | b"exclude" => self.push(false, rest),
-            b"+" | b"include" => self.push(true, rest),
+            b"-" | b"exclude" => self.push(false, Side::Both, rest),
+            b"+" | b"include" => self.push(true, Side::Both, rest),
+            b"H" | b"hide" => self.push(false, Side::Sender, rest),
+            b"S" | b"show" => self.push(true, Side::Sender, rest),
+            b"P" | b"protect" => self.push(false, Side::Receiver, rest),
+            b"R" | b"risk" => self.push(true, Side::Receiver, rest),
             b"." | b"merge" if depth == DEPTH_MAX => {
                 Err(invalid(text, "merged files are nested too deeply"))
             }
@@ -154,7 +180,7 @@ impl Rules {
             }
             _ => Err(invalid(
                 text,
-                "write a rule as \"- PATTERN\", \"+ PATTERN\", \". FILE\" or \"!\"",
+                "write a rule as \"- PATTERN\", \"+ PATTERN\", \". FILE\" or \"!\", or with H, S, P or R",
             )),
         }
     }
@@ -163,7 +189,7 @@ impl Rules {
         *self = Self::default();
     }
 
-    fn push(&mut self, includes: bool, text: &[u8]) -> Result<(), Error> {
+    fn push(&mut self, includes: bool, side: Side, text: &[u8]) -> Result<(), Error> {
         if text.is_empty() {
             return Err(invalid(text, "a rule needs a pattern"));
         }
@@ -178,15 +204,15 @@ impl Rules {
         let list = Arc::make_mut(&mut self.0);
         list.octets += text.len();
         if list.octets > Self::OCTETS_MAX || list.rules.len() == Self::RULES_MAX {
-            let text = format!(
-                "too many filter rules: at most {} rules and {} KiB; merge some with wildcards",
-                Self::RULES_MAX,
-                Self::OCTETS_MAX >> 10
-            );
-            return Err(Error::new(Code::Usage, text));
+            return Err(Fault::TooManyRules {
+                rules: Self::RULES_MAX,
+                kib: Self::OCTETS_MAX >> 10,
+            }
+            .into());
         }
         list.rules.push(Rule {
             includes,
+            side,
             text: text.to_vec(),
             pattern: Pattern::new(text),
         });
@@ -199,8 +225,8 @@ impl TryFrom<Lines> for Rules {
 
     fn try_from(lines: Lines) -> Result<Self, Error> {
         let mut rules = Self::default();
-        for Line(includes, text) in lines.0 {
-            rules.push(includes, &text)?;
+        for Line(includes, side, text) in lines.0 {
+            rules.push(includes, side, &text)?;
         }
         Ok(rules)
     }
@@ -211,7 +237,7 @@ impl From<Rules> for Lines {
         let lines = rules.0.rules.iter();
         Self(
             lines
-                .map(|rule| Line(rule.includes, rule.text.clone()))
+                .map(|rule| Line(rule.includes, rule.side, rule.text.clone()))
                 .collect(),
         )
     }
@@ -219,7 +245,14 @@ impl From<Rules> for Lines {
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = if self.includes { '+' } else { '-' };
+        let sign = match (self.side, self.includes) {
+            (Side::Both, true) => '+',
+            (Side::Both, false) => '-',
+            (Side::Sender, true) => 'S',
+            (Side::Sender, false) => 'H',
+            (Side::Receiver, true) => 'R',
+            (Side::Receiver, false) => 'P',
+        };
         write!(f, "{sign} {}", String::from_utf8_lossy(&self.text))
     }
 }
@@ -233,7 +266,7 @@ fn for_lines(file: &Path, mut take: impl FnMut(&[u8]) -> Result<(), Error>) -> R
     } else {
         std::fs::read(file).map(|all| octets = all)
     };
-    read.map_err(|error| Error::file(Code::Open, "cannot read the rules in", file, &error))?;
+    read.map_err(|error| Error::file(FileAction::Open, file, &error))?;
     for line in octets.split(|octet| *octet == b'\n') {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if !matches!(line, [] | [b'#' | b';', ..]) {
@@ -244,8 +277,11 @@ fn for_lines(file: &Path, mut take: impl FnMut(&[u8]) -> Result<(), Error>) -> R
 }
 
 fn invalid(text: &[u8], why: &str) -> Error {
-    let text = String::from_utf8_lossy(text);
-    Error::new(Code::Usage, format!("filter rule \"{text}\": {why}"))
+    Fault::Rule {
+        rule: String::from_utf8_lossy(text).into_owned(),
+        why: why.to_owned(),
+    }
+    .into()
 }
 
 /// Deepest nesting of merged files.
@@ -301,7 +337,7 @@ mod tests {
         let again = format!(". {}\n", merged.display());
         std::fs::write(&merged, &again).unwrap();
         let error = Rules::parse(&[filter(again.trim())]).unwrap_err();
-        assert!(error.text.contains("nested too deeply"), "{error}");
+        assert!(error.text().contains("nested too deeply"), "{error}");
         std::fs::remove_dir_all(folder).unwrap();
     }
 
@@ -321,13 +357,13 @@ mod tests {
             "",
             "- ",
             "foo",
-            "P x",
+            "Q x",
             "-s x",
             ": .rsync-filter",
             ". /no/such/file",
         ] {
             let error = Rules::parse(&[filter(text)]).unwrap_err();
-            assert!(!error.text.is_empty(), "{text}");
+            assert!(!error.text().is_empty(), "{text}");
         }
         assert!(Rules::parse(&[FilterOption::Exclude("!a".into())]).is_err());
     }
@@ -338,13 +374,13 @@ mod tests {
         let octets = postcard::to_allocvec(&rules).unwrap();
         assert_eq!(postcard::from_bytes(&octets), Ok(rules));
         for lines in [
-            vec![(true, b"x".to_vec()); Rules::RULES_MAX + 1],
-            vec![(true, vec![b'x'; Rules::PATTERN_MAX + 1])],
+            vec![(true, Side::Both, b"x".to_vec()); Rules::RULES_MAX + 1],
+            vec![(true, Side::Both, vec![b'x'; Rules::PATTERN_MAX + 1])],
             vec![
-                (true, vec![b'x'; Rules::PATTERN_MAX]);
+                (true, Side::Both, vec![b'x'; Rules::PATTERN_MAX]);
                 Rules::OCTETS_MAX / Rules::PATTERN_MAX + 1
             ],
-            vec![(true, Vec::new())],
+            vec![(true, Side::Both, Vec::new())],
         ] {
             let octets = postcard::to_allocvec(&lines).unwrap();
             assert!(postcard::from_bytes::<Rules>(&octets).is_err());
@@ -353,7 +389,7 @@ mod tests {
         let error = Rules::parse(&[FilterOption::Exclude(long)]).unwrap_err();
         assert!(
             error
-                .text
+                .text()
                 .ends_with("longer than 4096 octets, the longest path"),
             "{error}"
         );

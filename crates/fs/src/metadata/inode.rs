@@ -181,9 +181,14 @@ impl Root {
 }
 
 impl FileAccess {
-    /// Opens the file, directory or symbolic link at `path`.
+    /// Opens the file, directory or symbolic link at `path`; if links are followed, what it leads to.
     pub fn inode(&self, path: &Path) -> io::Result<Inode<'static>> {
-        let fd = Fd::Own(self.open(path, ITSELF)?);
+        let flags = if self.follows {
+            ITSELF.difference(OFlags::NOFOLLOW)
+        } else {
+            ITSELF
+        };
+        let fd = Fd::Own(self.open(path, flags)?);
         Ok(Inode { fd })
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn examine(
         Ok(checkup) => checkup,
         Err(error) => {
             let advice = "try again; if it fails again, install the same version on both sides";
-            report.fail(error.code, "path", &error.text, advice);
+            report.fail(error.code(), "path", &error.text(), advice);
             return;
         }
     };

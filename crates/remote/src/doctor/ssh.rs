@@ -54,14 +54,14 @@ pub(super) fn examine(doctor: &Doctor, ssh: Ssh, report: &mut Report<'_>) -> Res
     let (host, port) = (ssh.host.clone(), ssh.config.port.unwrap_or(22));
     let started = match start(ssh, &doctor.program, doctor.ports, &identity) {
         Ok(started) => started,
-        Err(error) if error.code == Code::Interrupted => return Err(error),
+        Err(error) if error.code() == Code::Interrupted => return Err(error),
         Err(error) => {
-            let advice = if error.code == Code::Network {
+            let advice = if error.code() == Code::Network {
                 format!("see what `ssh {host}` says; TCP port {port} must be open")
             } else {
                 String::new()
             };
-            report.fail(error.code, "ssh", &error.text, &advice);
+            report.fail(error.code(), "ssh", &error.text(), &advice);
             return Ok(());
         }
     };
@@ -71,9 +71,9 @@ pub(super) fn examine(doctor: &Doctor, ssh: Ssh, report: &mut Report<'_>) -> Res
     );
     let found = match connect(&started, (doctor.ports, false), &identity) {
         Ok(found) => found,
-        Err(error) if error.code == Code::Interrupted => return Err(error),
+        Err(error) if error.code() == Code::Interrupted => return Err(error),
         Err(error) => {
-            report.fail(error.code, "tcp", &error.text, "");
+            report.fail(error.code(), "tcp", &error.text(), "");
             return Ok(());
         }
     };
@@ -84,7 +84,7 @@ pub(super) fn examine(doctor: &Doctor, ssh: Ssh, report: &mut Report<'_>) -> Res
             Way::Direct
         }
         Some((_, closed)) => {
-            closed_port(&started, &closed.text, doctor, report);
+            closed_port(&started, &closed.text(), doctor, report);
             Way::Ssh
         }
     };
@@ -122,7 +122,7 @@ fn is_welcome(session: &Session, report: &mut Report<'_>) -> bool {
         Ok(_) => true,
         Err(error) => {
             let advice = "install the same version of lighthaul on both sides";
-            report.fail(error.code, "version", &error.text, advice);
+            report.fail(error.code(), "version", &error.text(), advice);
             false
         }
     }

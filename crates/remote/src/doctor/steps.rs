@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use crate::error::Fault;
 use lighthaul_daemon::client::through;
 use lighthaul_daemon::known_hosts::KeyCheck;
 use lighthaul_gateway::proxy_address::ProxyAddress;
@@ -42,7 +43,7 @@ pub fn examine(doctor: &Doctor, tell: &mut dyn FnMut(Check<'_>)) -> Result<Diagn
         format!("lh://{}/", doctor.host)
     };
     let Place::Daemon { host, port, .. } = Place::parse(&text)? else {
-        return Err(Error::new(Code::Usage, "give a host, as in HOST:PORT"));
+        return Err(Fault::NoHost.into());
     };
     let mut steps = Steps {
         doctor,
@@ -94,7 +95,8 @@ impl Steps<'_> {
                     "check that `lighthaul serve` listens on port {} there",
                     self.port
                 );
-                self.report.fail(error.code, "tls", &error.text, &advice);
+                self.report
+                    .fail(error.code(), "tls", &error.text(), &advice);
                 return Ok(None);
             }
         };
@@ -117,9 +119,9 @@ impl Steps<'_> {
                 self.report.fine("gateway", &text);
                 Ok(Some(tcp))
             }
-            Err(error) if error.code == Code::Interrupted => Err(error),
+            Err(error) if error.code() == Code::Interrupted => Err(error),
             Err(error) => {
-                self.report.fail(error.code, "gateway", &error.text, "");
+                self.report.fail(error.code(), "gateway", &error.text(), "");
                 Ok(None)
             }
         }
@@ -219,14 +221,15 @@ impl Steps<'_> {
                     .fine("allowed", "the daemon accepts this user's key");
                 true
             }
-            Err(error) if error.code == Code::Permission => {
+            Err(error) if error.code() == Code::Permission => {
                 let code = Code::Permission;
-                self.report.fail(code, "allowed", &error.text, "");
+                self.report.fail(code, "allowed", &error.text(), "");
                 false
             }
             Err(error) => {
                 let advice = "install the same version of lighthaul on both sides";
-                self.report.fail(error.code, "version", &error.text, advice);
+                self.report
+                    .fail(error.code(), "version", &error.text(), advice);
                 false
             }
         }

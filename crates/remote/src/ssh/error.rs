@@ -2,7 +2,7 @@
 
 use std::io;
 
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Coded};
 
 /// Fault of a program that ssh starts on another host.
 #[derive(Debug, thiserror::Error)]
@@ -52,9 +52,8 @@ pub(crate) enum SshError {
     },
 }
 
-impl SshError {
-    /// Returns the exit status.
-    const fn code(&self) -> Code {
+impl Coded for SshError {
+    fn code(&self) -> Code {
         match self {
             Self::NoCommand => Code::Usage,
             Self::NotStarted { .. } | Self::NoLogin { .. } | Self::NoChannel { .. } => {
@@ -63,11 +62,5 @@ impl SshError {
             Self::NotInstalled { .. } => Code::Open,
             Self::NoGreeting { .. } => Code::Protocol,
         }
-    }
-}
-
-impl From<SshError> for Error {
-    fn from(error: SshError) -> Self {
-        Self::new(error.code(), error.to_string())
     }
 }

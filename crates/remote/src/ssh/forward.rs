@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
 
-use lighthaul_session::error::{Code, Error};
+use crate::error::Fault;
+use lighthaul_session::error::Error;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
@@ -17,14 +18,8 @@ pub(crate) const READY: &str = "lighthaul-forward-1";
 
 /// Connects to `port` of this host. Copies standard input to it, and its data to standard output until it ends.
 pub fn forward(port: u16) -> Result<(), Error> {
-    let tcp = connect(port).map_err(|error| {
-        let text = format!("cannot connect to port {port} of this host: {error}");
-        Error::new(Code::Network, text)
-    })?;
-    let broken = |error: io::Error| {
-        let text = format!("the connection to port {port} of this host broke: {error}");
-        Error::new(Code::Network, text)
-    };
+    let tcp = connect(port).map_err(|error| Fault::LocalPort { port, error })?;
+    let broken = |error: io::Error| Fault::LocalBroken { port, error };
     keep_short(&tcp).map_err(broken)?;
     let mut out = stdout().lock();
     writeln!(out, "{READY}")
@@ -39,7 +34,7 @@ pub fn forward(port: u16) -> Result<(), Error> {
         input.shutdown(how).ok();
     });
     // the end of this process, unlike that of its output alone, is seen through every ssh
-    copy(tcp.as_fd(), stdout().as_fd()).map_err(broken)
+    Ok(copy(tcp.as_fd(), stdout().as_fd()).map_err(broken)?)
 }
 
 fn connect(port: u16) -> io::Result<TcpStream> {

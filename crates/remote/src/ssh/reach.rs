@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
+use crate::error::Fault;
 use lighthaul_base::PortRange;
 use lighthaul_daemon::client::call;
 use lighthaul_io::crypto::identity::Identity;
@@ -53,7 +54,7 @@ pub fn connect(
         if session.peer == key {
             Ok(session)
         } else {
-            Err(Error::new(Code::Permission, OTHER_HOST))
+            Err(Fault::OtherHost.into())
         }
     };
     let tell = told.clone();
@@ -92,8 +93,7 @@ pub fn connect(
                 });
             }
             Some(Attempt::Through(Ok(session))) => {
-                let text = "it did not answer in time";
-                let closed = closed.unwrap_or_else(|| Error::new(Code::TimedOut, text));
+                let closed = closed.unwrap_or_else(|| Fault::Slow.into());
                 let through = Some((route, closed));
                 return Ok(SshSession { session, through });
             }
@@ -113,10 +113,7 @@ fn next(attempts: &Receiver<Attempt>) -> Result<Option<Attempt>, Error> {
     match attempts.recv_timeout(CHECK_INTERVAL) {
         Ok(attempt) => Ok(Some(attempt)),
         Err(RecvTimeoutError::Timeout) => Ok(None),
-        Err(RecvTimeoutError::Disconnected) => Err(Error::new(
-            Code::Io,
-            "an attempt to connect ended without a result",
-        )),
+        Err(RecvTimeoutError::Disconnected) => Err(Fault::NoResult.into()),
     }
 }
 
@@ -127,24 +124,24 @@ fn neither(
     ports: Option<PortRange>,
 ) -> Error {
     for error in [closed, refused] {
-        if error.code == Code::Permission {
+        if error.code() == Code::Permission {
             return error.clone();
         }
     }
-    let (host, port) = (&started.ssh.host, started.port);
-    let range = match ports {
+    let advice = match ports {
         Some(ports) => format!("open TCP and UDP ports {ports} in the firewall there"),
         None => "open some TCP and UDP ports in the firewall there, and name them with --port-range FROM-TO".to_owned(),
     };
-    let text = format!(
-        "the data cannot get to {host}: port {port} there is closed ({closed}), and not through ssh either ({refused}); \
-         {range}, or run `lighthaul serve` on a port that is open"
-    );
-    Error::new(Code::Network, text)
+    Fault::NoWay {
+        host: started.ssh.host.clone(),
+        port: started.port,
+        closed: closed.clone(),
+        refused: refused.clone(),
+        advice,
+    }
+    .into()
 }
 
-/// Reason to refuse a session whose peer shows another key than the daemon.
-pub(crate) const OTHER_HOST: &str = "another host answered in its place";
 /// Time for which the direct attempt runs alone.
 const HEAD_START: Duration = Duration::from_secs(1);
 /// Interval at which a stop request is checked for.

@@ -146,7 +146,10 @@ impl PathFailures {
         let text = error.to_string();
         let is_news = text != self.text;
         self.text = text;
-        let refuses = matches!(error.code, Code::Permission | Code::Protocol | Code::Usage);
+        let refuses = matches!(
+            error.code(),
+            Code::Permission | Code::Protocol | Code::Usage
+        );
         self.is_refusal = refuses && !carried;
         self.count = if carried {
             0

@@ -1,16 +1,20 @@
 //! Decision about an entry, and the report of a dry run.
 
+use std::os::unix::ffi::OsStrExt;
+
+use lighthaul_copy::message::Listing;
+use lighthaul_copy::watch::CopyEvent;
 use lighthaul_files::digest::{self, Digest, Digester};
-use lighthaul_files::manifest::{Entry, EntryKind};
+use lighthaul_files::item::Item;
+use lighthaul_files::manifest::{Entry, EntryKind, Linked};
 use lighthaul_files::options::{Action, Detail, Planned};
+use lighthaul_fs::disk::Root;
 use lighthaul_fs::meta::Meta;
 use lighthaul_session::error::Error;
 use rustix::fs::FileType;
 
 use super::entry_checker::{EntryChecker, Place};
 use super::entry_table::Settled;
-use crate::message::Listing;
-use crate::watch::CopyEvent;
 
 impl EntryChecker<'_> {
     /// Returns the action for an entry, and the reason.
@@ -30,8 +34,12 @@ impl EntryChecker<'_> {
                 return (Action::Replace, "it is not a directory");
             }
             EntryKind::Folder | EntryKind::FolderEnd => return (Action::Keep, "it exists"),
-            EntryKind::Link(_) if there.kind == FileType::Symlink && before == time => {
-                return (Action::Keep, "the same time");
+            EntryKind::Link(_)
+                if there.kind == FileType::Symlink
+                    && before == time
+                    && !self.link_differs(place, entry) =>
+            {
+                return (Action::Keep, "the same target and time");
             }
             EntryKind::Link(_) => return (Action::Replace, "not the same link"),
             EntryKind::File(_) if there.kind != FileType::RegularFile => {
@@ -44,7 +52,7 @@ impl EntryChecker<'_> {
         } else if there.size != entry.size() {
             (Action::Replace, "different size")
         } else if entry.digest.is_some() {
-            let theirs = digest_of(place, entry);
+            let theirs = digest_of(&mut place.root, entry);
             if theirs == entry.digest {
                 (Action::Keep, "the same digest")
             } else {
@@ -57,6 +65,27 @@ impl EntryChecker<'_> {
         }
     }
 
+    /// Handles an entry in a dry run.
+    pub(super) fn foresee(
+        &self,
+        place: &mut Place,
+        number: u64,
+        entry: &Entry,
+        (there, action, why): (Option<Meta>, Action, &str),
+    ) -> Result<(), Error> {
+        let is_link = self.transfer.options().hard_links && matches!(entry.linked, Linked::To(_));
+        let is_new = matches!(entry.kind, EntryKind::File(_)) && action != Action::Keep;
+        let kept = if is_new && !is_link {
+            place.rejection = self.fit(place, entry).err();
+            self.kept_bytes(place, number, entry)
+        } else {
+            0
+        };
+        let settled = self.report_plan(place, entry, (there, action, why), kept)?;
+        self.transfer.table.settle(number, entry, Ok(settled));
+        Ok(())
+    }
+
     /// Reports the action of a dry run on `entry`, of which `kept` bytes exist at the target. If
     /// the entry stays, reports the changes of its metadata. Returns whether the entry stays.
     pub(super) fn report_plan(
@@ -67,14 +96,17 @@ impl EntryChecker<'_> {
         kept: u64,
     ) -> Result<Settled, Error> {
         if action != Action::Keep {
-            self.plan_keeping(action, entry, why, kept)?;
+            let item = self.item(place, entry, (there, action));
+            self.plan_item(action, entry, why, (kept, Some(item)))?;
             return Ok(Settled::Now);
         }
         let changes = there.map_or_else(Vec::new, |there| self.changes(place, entry, there));
         if changes.is_empty() {
             self.plan(action, entry, why)?;
         } else {
-            self.plan(Action::Change, entry, &changes.join(", "))?;
+            let item = self.item(place, entry, (there, action));
+            let why = changes.join(", ");
+            self.plan_item(Action::Change, entry, &why, (0, Some(item)))?;
         }
         Ok(Settled::Before)
     }
@@ -99,23 +131,23 @@ impl EntryChecker<'_> {
 
     /// Reports an action of a dry run.
     pub(super) fn plan(&self, action: Action, entry: &Entry, why: &str) -> Result<(), Error> {
-        self.plan_keeping(action, entry, why, 0)
+        self.plan_item(action, entry, why, (0, None))
     }
 
-    /// Reports an action on a file of which an earlier copy left `kept` bytes.
-    fn plan_keeping(
+    /// Reports an action with the bytes that an earlier copy left, and the differences.
+    fn plan_item(
         &self,
         action: Action,
         entry: &Entry,
         why: &str,
-        kept: u64,
+        (kept, item): (u64, Option<Item>),
     ) -> Result<(), Error> {
         let detail = self.transfer.options().dry_run.unwrap_or(Detail::Brief);
         if action == Action::Keep && detail == Detail::Brief {
             return Ok(());
         }
         // unchanged files are not sent; their sizes are shown in the detailed reports only
-        let stays = action == Action::Change && detail == Detail::Brief;
+        let stays = action == Action::Change && detail == Detail::Brief || action == Action::Link;
         let planned = Planned {
             action,
             path: if entry.is_top() {
@@ -126,6 +158,7 @@ impl EntryChecker<'_> {
             bytes: if stays { 0 } else { entry.size() - kept },
             kept,
             why: why.to_owned(),
+            item: item.filter(|_| self.transfer.options().itemize),
         };
         self.transfer
             .monitor
@@ -133,6 +166,16 @@ impl EntryChecker<'_> {
         let listing = Listing::Planned(vec![planned]);
         let threads = &self.transfer.threads;
         threads.send(&self.transfer.stream, listing.encode())
+    }
+
+    /// Returns true if the link at the target points elsewhere than `entry`.
+    #[expect(clippy::unused_self, reason = "it reads better")]
+    pub(super) fn link_differs(&self, place: &mut Place, entry: &Entry) -> bool {
+        let EntryKind::Link(target) = &entry.kind else {
+            return false;
+        };
+        let there = place.root.link_target(entry.path());
+        there.is_ok_and(|there| there.as_bytes() != target.as_slice())
     }
 
     /// Returns true if the target is newer and must be kept.
@@ -143,8 +186,8 @@ impl EntryChecker<'_> {
 }
 
 /// Returns the digest of the file at the target, for `--checksum`.
-fn digest_of(place: &mut Place, entry: &Entry) -> Option<Digest> {
-    let file = place.root.read(entry.path()).ok()?;
+pub(super) fn digest_of(root: &mut Root, entry: &Entry) -> Option<Digest> {
+    let file = root.read(entry.path()).ok()?;
     let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, at);
     Digester::compute(digest::DigestKind::Blake3, entry.size(), read).ok()
 }

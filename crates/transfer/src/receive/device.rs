@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use lighthaul_copy::error::Fault;
 use lighthaul_files::digest::{Digest, Digester};
 use lighthaul_files::object::Span;
 use lighthaul_fs::device::DeviceFile;
 use lighthaul_fs::disk::Root;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Error, FileAction};
 
 /// Compares the bytes on the device of the file at `path` with `digests`. Calls `check` before each
 /// range.
@@ -16,17 +17,18 @@ pub(crate) fn check(
     digests: &[(Span, Digest)],
     check: impl Fn() -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let failed = |error| Error::file(Code::Io, "cannot read back", path, &error);
+    let failed = |error| Error::file(FileAction::ReadBack, path, &error);
     let mut file = DeviceFile::open(root, path).map_err(failed)?;
     for ((from, till), sent) in digests {
         check()?;
         let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, from + at);
         let there = Digester::compute(sent.kind(), till - from, read).map_err(failed)?;
         if there != *sent {
-            let text = format!(
-                "the disk returns other bytes than were written, in the range from {from} to {till}"
-            );
-            return Err(Error::new(Code::Integrity, text));
+            return Err(Fault::ReadBack {
+                from: *from,
+                till: *till,
+            }
+            .into());
         }
     }
     Ok(())
@@ -35,6 +37,7 @@ pub(crate) fn check(
 #[cfg(test)]
 mod tests {
     use lighthaul_files::digest::DigestKind;
+    use lighthaul_session::error::Code;
 
     use super::*;
 
@@ -58,11 +61,11 @@ mod tests {
             check(&mut root, Path::new("x"), &digests, || Ok(()))
         };
         check(&bytes).unwrap();
-        assert_eq!(check(&bytes[1..]).unwrap_err().code, Code::Integrity);
-        assert_eq!(check(&bytes[..200_000]).unwrap_err().code, Code::Io);
+        assert_eq!(check(&bytes[1..]).unwrap_err().code(), Code::Integrity);
+        assert_eq!(check(&bytes[..200_000]).unwrap_err().code(), Code::Io);
         for at in [0, 100_000, 100_001, 299_999] {
             bytes[at] ^= 1;
-            assert_eq!(check(&bytes).unwrap_err().code, Code::Integrity, "{at}");
+            assert_eq!(check(&bytes).unwrap_err().code(), Code::Integrity, "{at}");
             bytes[at] ^= 1;
         }
         std::fs::remove_dir_all(&folder).unwrap();

@@ -7,9 +7,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use lighthaul_base::Instant;
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::message::{Listing, WantedFile, WantedFiles};
+use lighthaul_copy::watch::{CopyEvent, Failed};
 use lighthaul_files::list::ListSender;
 use lighthaul_files::manifest::{Entry, EntryKind, Linked, unpack};
 use lighthaul_files::names::{FoldedNames, NameFault};
+use lighthaul_files::naming::Naming;
 use lighthaul_files::options::Action;
 use lighthaul_files::permit::SPECIAL;
 use lighthaul_files::special::special;
@@ -17,17 +21,16 @@ use lighthaul_files::temp_names::{self as names, Writer};
 use lighthaul_files::writer_lock::{WriterLocks, is_unfinished};
 use lighthaul_fs::disk::Root;
 use lighthaul_fs::meta::Meta;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, FileAction};
 use lighthaul_session::fault::PeerFault;
 use lighthaul_session::topic::decode;
 
+use super::deletions::Deletions;
 use super::entry_table::Settled;
-use super::links::Name;
+use super::links::{Name, References};
 use super::metadata::MetadataWriter;
 use super::target_folder::TargetFolder;
 use super::transfer::Transfer;
-use crate::message::{Listing, WantedFile, WantedFiles};
-use crate::watch::{CopyEvent, Failed};
 use lighthaul_files::free_space::FreeSpace;
 use lighthaul_files::source_names::SourceNames;
 
@@ -44,6 +47,7 @@ pub(super) struct EntryChecker<'a> {
 }
 
 /// Target of the entries, and the state of the list.
+// fields: state of one thread
 pub(super) struct Place {
     pub(super) target_folder: TargetFolder,
     pub(super) root: Root,
@@ -52,7 +56,7 @@ pub(super) struct Place {
     /// First name of the entries at the source.
     pub(super) first: Vec<u8>,
     /// Directory that could not be created, so that its contents are skipped.
-    skipped: Option<Vec<u8>>,
+    pub(super) skipped: Option<Vec<u8>>,
     /// Paths at the source, for the directories of the list that have not ended.
     pub(super) source_names: SourceNames,
     pub(super) free_space: FreeSpace,
@@ -62,9 +66,14 @@ pub(super) struct Place {
     locks: WriterLocks,
     folded: FoldedNames,
     /// Reason why a dry run expects the whole copy to be rejected.
-    rejection: Option<Error>,
+    pub(super) rejection: Option<Error>,
     /// Directory that would replace another item, in a dry run.
     pub(super) emptied: Option<Vec<u8>>,
+    /// Directories with files to link to.
+    pub(super) references: References,
+    /// Metadata of the target directory before the copy.
+    pub(super) top: Option<Meta>,
+    pub(super) deletions: Deletions,
 }
 
 /// Returns the error of a peer whose list is invalid.
@@ -81,25 +90,13 @@ impl EntryChecker<'_> {
         opened: impl FnOnce(&Root, &Path, bool) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let (monitor, options) = (&self.transfer.monitor, self.transfer.options());
-        let Listing::Begin { named } = self.receive()? else {
+        let Listing::Begin { naming } = self.receive()? else {
             return Err(PeerFault::Unexpected("the begin of the list of entries").into());
         };
-        let (target_folder, root) = self.prepare(target_folder, named)?;
-        let mut place = Place {
-            target_folder,
-            root,
-            listed: 0,
-            first: Vec::new(),
-            skipped: None,
-            source_names: SourceNames::new(named),
-            free_space: FreeSpace::default(),
-            waits_until: None,
-            locks: WriterLocks::default(),
-            folded: FoldedNames::default(),
-            emptied: None,
-            rejection: None,
-        };
-        let tops = !named && !options.listed;
+        let (target_folder, root) = self.prepare(target_folder, naming)?;
+        let mut place = Place::new(target_folder, root, naming);
+        self.begin(&mut place);
+        let tops = !naming.is_named() && !options.listed;
         if tops && options.dry_run.is_none() && is_unfinished(&mut place.root) {
             place.target_folder.mark_unfinished();
         }
@@ -130,8 +127,13 @@ impl EntryChecker<'_> {
                         monitor.show(CopyEvent::Planned(planned));
                     }
                 }
+                Listing::Mount(path) => {
+                    let path = place.target_folder.rename(Entry::bare(path)).path;
+                    place.source_names.leave_unlisted(path)?;
+                }
                 Listing::End => {
                     self.remove(&mut place, None)?;
+                    self.report_limit(&place);
                     if options.dry_run.is_none() {
                         place.locks.clear(&mut place.root);
                     }
@@ -178,9 +180,9 @@ impl EntryChecker<'_> {
     }
 
     /// Prepares the directory where entries land.
-    fn prepare(&self, folder: TargetFolder, named: bool) -> Result<(TargetFolder, Root), Error> {
+    fn prepare(&self, folder: TargetFolder, naming: Naming) -> Result<(TargetFolder, Root), Error> {
         let _step = self.transfer.threads.work.begin();
-        folder.prepare(named)
+        folder.prepare(naming)
     }
 
     /// Handles a page of entries. Returns the files that must be sent.
@@ -215,10 +217,10 @@ impl EntryChecker<'_> {
                 if entry.kind == EntryKind::FolderEnd {
                     place.source_names.end_folder(&entry.path, Vec::new());
                 }
-                self.transfer.table.skip();
+                self.transfer.table.skip(number);
                 continue;
             }
-            let result = self.check_entry(place, number, &entry);
+            let result = self.check(place, number, &entry);
             if let Some(error) = place.rejection.take() {
                 return Err(error);
             }
@@ -254,7 +256,7 @@ impl EntryChecker<'_> {
 
     /// Handles an entry: creates what can be created at once, and returns the file if it must be
     /// sent.
-    fn check_entry(
+    pub(super) fn check_entry(
         &self,
         place: &mut Place,
         number: u64,
@@ -279,42 +281,34 @@ impl EntryChecker<'_> {
         let there = self.make_room(place, entry, there)?;
         let (action, why) = self.decide(place, entry, there);
         if self.transfer.options().dry_run.is_some() {
-            let is_link =
-                self.transfer.options().hard_links && matches!(entry.linked, Linked::To(_));
-            let is_new = matches!(entry.kind, EntryKind::File(_)) && action != Action::Keep;
-            let kept = if is_new && !is_link {
-                place.rejection = self.fit(place, entry).err();
-                self.kept_bytes(place, number, entry)
-            } else {
-                0
-            };
-            let settled = self.report_plan(place, entry, (there, action, why), kept)?;
-            self.transfer.table.settle(number, entry, Ok(settled));
+            self.foresee(place, number, entry, (there, action, why))?;
             return Ok(None);
         }
-        if !self.keeps_newer(there, entry) && self.is_linked(number, entry) {
+        self.itemize(place, number, entry, (there, action));
+        let newer = self.keeps_newer(there, entry);
+        if !newer && self.is_linked(number, entry) {
             return Ok(None);
         }
         if action == Action::Keep && self.may_keep(entry, there) {
             self.keep(place, entry, there)?;
-            self.transfer
-                .table
-                .settle(number, entry, Ok(Settled::Before));
+            let settled = if newer {
+                Settled::Newer
+            } else {
+                Settled::Before
+            };
+            self.transfer.table.settle(number, entry, Ok(settled));
             return Ok(None);
         }
+        self.back_up(place, entry)?;
         match &entry.kind {
             EntryKind::Folder => {
                 let made = place.root.make_folder(path);
-                made.map_err(|error| place.fault("cannot create the directory", entry, &error))?;
+                made.map_err(|error| place.fault(FileAction::CreateFolder, entry, &error))?;
             }
             EntryKind::Link(target) => self.link(place, number, entry, target)?,
             EntryKind::File(size) if *size > FILE_MAX => {
                 let place = place.target_folder.folder.join(path);
-                let text = format!(
-                    "cannot create {}: no file can have {size} bytes",
-                    place.display()
-                );
-                return Err(Error::new(Code::Io, text));
+                return Err(Fault::TooLarge { place, size: *size }.into());
             }
             EntryKind::File(_) if entry.data().is_empty() => {
                 self.empty(place, number, entry)?;
@@ -339,14 +333,18 @@ impl EntryChecker<'_> {
         if self.replaces_special() {
             return Ok(());
         }
-        let at = place.target_folder.folder.join(entry.path());
+        let place = place.target_folder.folder.join(entry.path());
         let advice = if self.transfer.settings.permit.special {
             "copy to another place, or use --replace-special to replace it"
         } else {
             "copy to another place; your key has no right to replace it (`lighthaul allow --special` grants it)"
         };
-        let text = format!("cannot replace {}: it is a {what}; {advice}", at.display());
-        Err(Error::new(Code::Open, text))
+        Err(Fault::SpecialInTheWay {
+            place,
+            what,
+            advice,
+        }
+        .into())
     }
 
     /// Returns true if devices, FIFOs and sockets are replaced and removed like files.
@@ -355,20 +353,18 @@ impl EntryChecker<'_> {
     }
 
     /// Returns the metadata of the item at the target, if there is one.
-    fn look(place: &mut Place, entry: &Entry) -> Result<Option<Meta>, Error> {
+    pub(super) fn look(place: &mut Place, entry: &Entry) -> Result<Option<Meta>, Error> {
         if place.is_emptied(&entry.path) {
             return Ok(None);
         }
         match place.root.look(entry.path()) {
             Err(error) if error.kind() == io::ErrorKind::InvalidFilename => {
                 let trouble = NameFault::TooLong(entry.path.clone());
-                Err(Error::new(Code::Open, trouble.to_string()))
+                Err(Fault::Name(trouble).into())
             }
             // a dry run creates no directories, so their contents do not exist, either
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            there => {
-                there.map_err(|error| place.fault("cannot read the metadata of", entry, &error))
-            }
+            there => there.map_err(|error| place.fault(FileAction::ReadMetadata, entry, &error)),
         }
     }
 
@@ -391,17 +387,17 @@ impl EntryChecker<'_> {
             EntryKind::File(_) if self.keeps_newer(there, entry) => Ok(()),
             EntryKind::File(_) if entry.extras.is_none() => place
                 .mend(entry, there)
-                .map_err(|error| place.fault("cannot set mode and time of", entry, &error)),
+                .map_err(|error| place.fault(FileAction::SetMetadata, entry, &error)),
             EntryKind::File(_) | EntryKind::Link(_) => self
                 .metadata
                 .update(&mut place.root, entry)
-                .map_err(|error| place.fault("cannot open", entry, &error)),
+                .map_err(|error| place.fault(FileAction::Open, entry, &error)),
             EntryKind::FolderEnd => Ok(()),
         }
     }
 
     /// Returns true if `entry` is a hard link to an earlier entry, so that it only waits for that.
-    fn is_linked(&self, number: u64, entry: &Entry) -> bool {
+    pub(super) fn is_linked(&self, number: u64, entry: &Entry) -> bool {
         if !self.transfer.options().hard_links {
             return false;
         }
@@ -423,7 +419,12 @@ impl EntryChecker<'_> {
     }
 
     /// Rejects a name that the target regards as equal to an earlier one.
-    fn check_name(&self, place: &mut Place, number: u64, entry: &Entry) -> Result<(), Error> {
+    pub(super) fn check_name(
+        &self,
+        place: &mut Place,
+        number: u64,
+        entry: &Entry,
+    ) -> Result<(), Error> {
         let (path, alike) = (entry.path(), place.folded.add(&entry.path));
         if !alike || self.transfer.options().dry_run.is_some() {
             return Ok(());
@@ -434,34 +435,9 @@ impl EntryChecker<'_> {
         // a directory that cannot be tested cannot be written, either
         if naming.is_ok_and(|naming| naming.folds_case) {
             let trouble = NameFault::Collides(entry.path.clone());
-            return Err(Error::new(Code::Open, trouble.to_string()));
+            return Err(Fault::Name(trouble).into());
         }
         Ok(())
-    }
-
-    /// Handles the end of a directory.
-    fn leave(&self, place: &mut Place, number: u64, entry: &Entry) -> Result<(), Error> {
-        if entry.is_top() && !self.takes_top(place) {
-            self.transfer.table.settle(number, entry, Ok(Settled::Now));
-            return Ok(());
-        }
-        if self.transfer.options().dry_run.is_none() {
-            self.transfer.table.end_folder(number, entry.clone());
-            return Ok(());
-        }
-        if entry.is_top() && place.target_folder.is_there() {
-            let there = Self::look(place, entry)?;
-            let (action, why) = self.decide(place, entry, there);
-            self.report_plan(place, entry, (there, action, why), 0)?;
-        }
-        self.transfer.table.settle(number, entry, Ok(Settled::Now));
-        Ok(())
-    }
-
-    /// Returns true if the target directory gets the metadata of the source directory. An existing directory
-    /// may be shared, like /tmp, so it changes only if the user preserves all metadata.
-    const fn takes_top(&self, place: &Place) -> bool {
-        place.target_folder.is_new() || self.transfer.options().keep.owner
     }
 
     /// Makes the directory `path` writable if we own it. It gets its mode when all its contents are in
@@ -493,6 +469,26 @@ impl EntryChecker<'_> {
 }
 
 impl Place {
+    fn new(target_folder: TargetFolder, root: Root, naming: Naming) -> Self {
+        Self {
+            target_folder,
+            root,
+            listed: 0,
+            first: Vec::new(),
+            skipped: None,
+            source_names: SourceNames::new(naming.is_named()),
+            free_space: FreeSpace::default(),
+            waits_until: None,
+            locks: WriterLocks::default(),
+            folded: FoldedNames::default(),
+            emptied: None,
+            rejection: None,
+            references: References::default(),
+            top: None,
+            deletions: Deletions::default(),
+        }
+    }
+
     /// Sets mode and time of the existing file to those of the source.
     fn mend(&mut self, entry: &Entry, there: Option<Meta>) -> io::Result<()> {
         let Some(there) = there else { return Ok(()) };
@@ -525,8 +521,8 @@ impl Place {
         self.skipped.as_ref().is_some_and(within)
     }
 
-    pub(super) fn fault(&self, what: &str, entry: &Entry, error: &io::Error) -> Error {
+    pub(super) fn fault(&self, action: FileAction, entry: &Entry, error: &io::Error) -> Error {
         let place: PathBuf = self.target_folder.folder.join(entry.path());
-        Error::file(Code::Open, what, &place, error)
+        Error::file(action, &place, error)
     }
 }

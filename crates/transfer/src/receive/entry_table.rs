@@ -10,18 +10,22 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use lighthaul_copy::budget::Slot;
+use lighthaul_copy::message::{CopyResult, Failure};
 use lighthaul_files::digest::{self, Digest};
 use lighthaul_files::manifest::{Entry, EntryKind, WINDOW};
 use lighthaul_files::object::{Piece, Span};
+use lighthaul_files::options::Planned;
 use lighthaul_fs::disk::OutputFile;
 use lighthaul_fs::version::{Look, Version};
 use lighthaul_session::error::Error;
 use lighthaul_session::fault::PeerFault;
 
+use super::backups::Backups;
 use super::journal::{Journal, Record};
 use super::links::{LinkTarget, Links, Name};
-use crate::budget::Slot;
-use crate::message::{CopyResult, Failure};
+use super::placed::Placed;
+pub(crate) use super::placed::Settled;
 
 /// File that is being received.
 #[derive(Debug)]
@@ -205,6 +209,12 @@ fn bytes(spans: &[Span]) -> u64 {
 }
 
 impl TableState {
+    /// Reports the differences of an entry that is in place.
+    fn report(&mut self, number: u64, ok: bool) {
+        let item = self.items.remove(&number);
+        self.done.extend(item.filter(|_| ok));
+    }
+
     /// Counts one more entry that is in place or has failed.
     const fn settle(&mut self) {
         self.settled += 1;
@@ -218,8 +228,13 @@ pub(crate) struct EntryTable {
     state: Mutex<TableState>,
     /// Queue of files that are in place, if their hashes are wanted.
     in_place: OnceLock<SyncSender<PathBuf>>,
+    /// Backups of replaced files, if the user wants them.
+    pub(crate) backups: OnceLock<Backups>,
+    /// Numbers of entries that the sender may remove, if it does.
+    pub(crate) placed: Placed,
 }
 
+// fields: state that the threads share under one lock
 #[derive(Debug, Default)]
 struct TableState {
     pending: BTreeMap<u64, Arc<PendingFile>>,
@@ -235,6 +250,12 @@ struct TableState {
     /// Settled entries that were not reported to the sender.
     settled: u64,
     failures: Vec<Failure>,
+    /// Items that were not removed and not reported to the sender.
+    not_removed: Vec<Failure>,
+    /// Differences of entries that are not settled.
+    items: BTreeMap<u64, Planned>,
+    /// Entries that were changed since the last report.
+    done: Vec<Planned>,
     /// Path of the only file, if its expected hash is known.
     expected: PathBuf,
     /// True if the list is complete.
@@ -331,10 +352,15 @@ impl EntryTable {
             // a listener that has stopped has reported the reason
             listener.send(entry.path().to_owned()).ok();
         }
+        self.placed.record(number, result.as_ref().ok());
         let mut state = self.lock();
+        state.report(number, result.is_ok());
         state.links.settle(
             number,
-            result.as_ref().map(drop).map_err(|error| error.code as u8),
+            result
+                .as_ref()
+                .map(drop)
+                .map_err(|error| error.code() as u8),
         );
         if let Some(file) = state.pending.remove(&number)
             && file.is_awaited()
@@ -347,21 +373,42 @@ impl EntryTable {
                 if entry.kind != EntryKind::FolderEnd {
                     state.counts.entries += 1;
                     state.counts.bytes = state.counts.bytes.saturating_add(entry.size());
-                    state.counts.unchanged += u64::from(settled == Settled::Before);
+                    state.counts.unchanged += u64::from(settled != Settled::Now);
                 }
             }
             Err(error) => state.failures.push(Failure {
                 number,
                 path: entry.path.clone(),
-                code: error.code as u8,
-                why: error.text,
+                code: error.code() as u8,
+                why: error.text(),
             }),
         }
     }
 
-    /// Counts an entry that failed for a reason that was reported before.
-    pub(crate) fn skip(&self) {
+    /// Counts entry `number`, which failed for a reason that was reported before, or is left out.
+    pub(crate) fn skip(&self, number: u64) {
+        self.placed.record(number, None);
         self.lock().settle();
+    }
+
+    /// Records the differences of an entry, which are reported when it is settled.
+    pub(crate) fn itemize(&self, number: u64, planned: Planned) {
+        self.lock().items.insert(number, planned);
+    }
+
+    /// Records an item that was not removed.
+    pub(crate) fn report_kept(&self, failure: Failure) {
+        self.lock().not_removed.push(failure);
+    }
+
+    /// Takes the items that were not removed since the last call.
+    pub(crate) fn take_kept(&self) -> Vec<Failure> {
+        std::mem::take(&mut self.lock().not_removed)
+    }
+
+    /// Takes the entries that were changed since the last call.
+    pub(crate) fn take_done(&self) -> Vec<Planned> {
+        std::mem::take(&mut self.lock().done)
     }
 
     /// Takes the number of entries settled since the last call, and the failures among them.
@@ -437,15 +484,6 @@ impl EntryTable {
     }
 }
 
-/// Time at which an entry came into place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Settled {
-    /// Before this transfer.
-    Before,
-    /// During this transfer.
-    Now,
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::sync_channel;
@@ -479,7 +517,7 @@ mod tests {
     }
 
     fn failure() -> Error {
-        Error::new(Code::Io, "cannot write")
+        Error::from(PeerFault::reported(Code::Io as u8, "cannot write"))
     }
 
     #[test]
@@ -511,7 +549,7 @@ mod tests {
         assert_eq!(numbers(files.unwrap()), [1, 2]);
         for refused in [piece(1, (10, 20)), piece(1, (50, 60)), piece(3, (0, 1))] {
             let error = table.announce(&[refused]).unwrap_err();
-            assert_eq!(error.code, Code::Protocol);
+            assert_eq!(error.code(), Code::Protocol);
         }
         table.announce(&[piece(1, (0, 10))]).unwrap();
         // a range that differs from the source is requested
@@ -538,7 +576,7 @@ mod tests {
         assert_eq!(table.compare(1, (0, 20)).unwrap().number, 1);
         for (number, span) in [(1, (0, 20)), (1, (40, 60)), (2, (0, 1))] {
             let error = table.compare(number, span).unwrap_err();
-            assert_eq!(error.code, Code::Protocol);
+            assert_eq!(error.code(), Code::Protocol);
         }
         // messages about a failed file may still arrive
         let failed = table.find(1).unwrap();
@@ -585,10 +623,10 @@ mod tests {
         let table = EntryTable::default();
         table.list(WINDOW - 1).unwrap();
         table.list(1).unwrap();
-        table.skip();
+        table.skip(0);
         table.settle(0, &file(0, 1), Ok(Settled::Now));
         table.list(2).unwrap();
-        assert_eq!(table.list(1).unwrap_err().code, Code::Protocol);
+        assert_eq!(table.list(1).unwrap_err().code(), Code::Protocol);
     }
 
     #[test]
@@ -602,7 +640,7 @@ mod tests {
         let folder = |kind| Entry { kind, ..file(3, 0) };
         table.settle(3, &folder(EntryKind::Folder), Ok(Settled::Before));
         table.settle(4, &folder(EntryKind::FolderEnd), Ok(Settled::Now));
-        table.skip();
+        table.skip(0);
         let counts = CopyResult {
             entries: 3,
             bytes: 30,

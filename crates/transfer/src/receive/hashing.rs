@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use lighthaul_copy::message::Message;
+use lighthaul_copy::thread_group::ThreadGroup;
+use lighthaul_copy::watch::CopyEvent;
 use lighthaul_files::hash::{FileHashes, HashKind, RunningHashes};
 use lighthaul_fs::disk::Root;
 use lighthaul_session::error::Error;
 
 use super::transfer::Transfer;
-use crate::message::Message;
-use crate::thread_group::ThreadGroup;
-use crate::watch::CopyEvent;
 
 /// Bytes of one read.
 const PIECE: usize = 1 << 20;

@@ -6,16 +6,17 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
+use lighthaul_copy::message::{Compared, Listing, Report};
 use lighthaul_files::digest::{Digest, Digester};
 use lighthaul_files::object::Span;
 use lighthaul_fs::sparse;
 use lighthaul_session::error::{Code, Error};
+use lighthaul_session::fault::PeerFault;
 
 use super::entry_table::PendingFile;
 use super::job::Job;
 use super::temp_files::{Attempt, Share, TempFiles};
 use super::transfer::Transfer;
-use crate::message::{Compared, Listing, Report};
 
 /// Range at the target, and the sender's report about its own bytes.
 #[derive(Debug)]
@@ -59,7 +60,7 @@ impl HeldCheck<'_> {
         let theirs = match report {
             Report::Digest(theirs) => theirs,
             Report::Failed { code, why } => {
-                self.fail(&file, Error::new(Code::from_number(code), why));
+                self.fail(&file, PeerFault::reported(code, why).into());
                 return Ok(false);
             }
         };
@@ -71,7 +72,7 @@ impl HeldCheck<'_> {
                 Ok(false)
             }
             Ok(Some(false)) => Ok(self.send_again(&file, span)),
-            Err(error) if error.code == Code::Io => Err(error),
+            Err(error) if error.code() == Code::Io => Err(error),
             Err(error) => {
                 self.fail(&file, error);
                 Ok(false)

@@ -4,10 +4,11 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
+use lighthaul_copy::error::Fault;
 use lighthaul_files::hash::RunningHashes;
 use lighthaul_files::manifest::Entry;
 use lighthaul_fs::sparse;
-use lighthaul_session::error::Error;
+use lighthaul_session::error::{Error, FileAction};
 
 use super::entry_checker::{EntryChecker, Place};
 
@@ -29,7 +30,7 @@ impl EntryChecker<'_> {
             .and_then(|()| root.rename(&from, entry.path()));
         made.map_err(|error| {
             place.root.remove(&from).ok();
-            place.fault("cannot create the link", entry, &error)
+            place.fault(FileAction::CreateLink, entry, &error)
         })
     }
 
@@ -37,7 +38,7 @@ impl EntryChecker<'_> {
     pub(super) fn empty(&self, place: &mut Place, number: u64, entry: &Entry) -> Result<(), Error> {
         self.expect_nothing(place, entry)?;
         let made = self.create_empty(place, number, entry);
-        made.map_err(|error| place.fault("cannot create", entry, &error))
+        made.map_err(|error| place.fault(FileAction::Create, entry, &error))
     }
 
     fn create_empty(&self, place: &mut Place, number: u64, entry: &Entry) -> io::Result<()> {
@@ -67,8 +68,12 @@ impl EntryChecker<'_> {
         let mut checks = asked.iter().map(|asked| asked.check(&hashes));
         checks.find_map(Result::err).map_or(Ok(()), |error| {
             let place = place.target_folder.folder.join(entry.path());
-            let text = format!("cannot publish {}: {error}", place.display());
-            Err(Error::new(error.code, text))
+            Err(Fault::Unpublished {
+                place,
+                error,
+                outcome: "",
+            }
+            .into())
         })
     }
 }

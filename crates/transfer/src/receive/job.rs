@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use lighthaul_copy::message::Report;
 use lighthaul_files::digest::Digest;
 use lighthaul_files::object::{Layout, Span};
 use lighthaul_session::error::Error;
 
 use super::entry_table::PendingFile;
-use crate::message::Report;
 
 /// Job of the publisher.
 #[derive(Debug)]

@@ -12,12 +12,11 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 
 use lighthaul_base::Malformed;
+use lighthaul_copy::budget::Slot;
 use lighthaul_files::digest::DigestKind;
 use lighthaul_files::object::Span;
 use lighthaul_fs::disk::InputFile;
 use lighthaul_fs::version::Look;
-
-use crate::budget::Slot;
 
 /// First octets of a journal, with the version of its format.
 const MAGIC: &[u8; 8] = b"LHJRNL02";
@@ -278,6 +277,8 @@ pub(crate) fn within(left: &[Span], right: &[Span]) -> Vec<Span> {
 mod tests {
     use proptest::prelude::*;
 
+    use crate::receive::tests::bench::slot;
+
     use super::*;
 
     const SUBJECT: Subject = Subject {
@@ -489,9 +490,9 @@ mod tests {
         };
         // a longer journal of an earlier run is replaced as a whole
         let held = [(0, 100), (300, 400), (600, 700)].map(written);
-        Journal::begin((open(), Slot::alone()), SUBJECT, &held).unwrap();
+        Journal::begin((open(), slot()), SUBJECT, &held).unwrap();
         assert_eq!(Journal::read(&open(), SUBJECT).unwrap(), held);
-        let mut journal = Journal::begin((open(), Slot::alone()), SUBJECT, &held[..1]).unwrap();
+        let mut journal = Journal::begin((open(), slot()), SUBJECT, &held[..1]).unwrap();
         journal.append(held[2]).unwrap();
         assert_eq!(Journal::read(&open(), SUBJECT).unwrap(), [held[0], held[2]]);
         std::fs::remove_file(path).unwrap();

@@ -5,6 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver as Objects, RecvTimeoutError};
 
 use lighthaul_base::Instant;
+use lighthaul_copy::monitor::Counts;
+use lighthaul_copy::thread_group::{CHECK_INTERVAL, ThreadGroup};
 use lighthaul_io::drive::{Counters, Lane, Next, Owner, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::store::blocks::Blocks;
@@ -15,8 +17,6 @@ use lighthaul_session::offer::{self, Offer};
 use super::job::Incoming;
 use super::sink::FileSink;
 use super::transfer::Transfer;
-use crate::monitor::Counts;
-use crate::thread_group::{CHECK_INTERVAL, ThreadGroup};
 
 /// Receiving side of a lane, with its sink.
 pub(super) struct ReceiveLane<'a> {

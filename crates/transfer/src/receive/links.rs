@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 
 use lighthaul_files::manifest::Entry;
+use lighthaul_fs::disk::Root;
 
 /// Most files in the table, as on the sending side.
 const FIRSTS_MAX: usize = 1 << 20;
@@ -106,6 +107,10 @@ impl Links {
         }
     }
 }
+
+/// Other directories with files to link to, opened for the first entry.
+#[derive(Debug, Default)]
+pub(super) struct References(pub(super) Option<Vec<Root>>);
 
 #[cfg(test)]
 mod tests {

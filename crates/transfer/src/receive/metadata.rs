@@ -3,12 +3,11 @@
 use std::io;
 use std::path::Path;
 
+use lighthaul_copy::monitor::Monitor;
 use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::notes::Notes;
 use lighthaul_fs::disk::Root;
 use lighthaul_fs::metadata::{Extras, Inode, Keep, NotKept};
-
-use crate::monitor::Monitor;
 
 /// Writer of metadata at the target. It reports metadata that it cannot preserve.
 pub(crate) struct MetadataWriter<'a> {

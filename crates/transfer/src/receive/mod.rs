@@ -4,8 +4,9 @@
 //!   creation of lanes and workers; [`target_folder`]: directory that the entries go to
 //! - `entry_checker`: comparison of entries with the target; `decide`: action for an entry; `want`:
 //!   ranges of a file to request; `immediate`: entries without data
-//! - `entry_table`: listed entries and their results
-//! - `prune`: deletion of what the source does not have
+//! - `entry_table`: listed entries and their results; `placed`: entries that the sender may remove
+//! - `left_out`, `link_dest`, `backups`, `itemize`: options of rsync; `folder_end`: ends of directories
+//! - `prune`: deletion of what the source does not have; `deletions`: limit
 //! - `links`: hard links
 //! - `lane`: objects of one lane; `sink`: their bytes in files
 //! - `metadata`: owners, attributes and times
@@ -14,26 +15,34 @@
 //!   process has changed a file
 //! - [`journal`]: ranges of partial files; `held`: comparison of these
 //! - `temp_files`: temporary files; `claims`: files with several names
-//! - `hashing`: hashes for the user
+//! - `hashing`: hashes for the user; `report`: reports about single entries
 pub mod journal;
 pub mod receiver;
 pub mod target_folder;
 
+mod backups;
 mod claims;
 mod decide;
+mod deletions;
 mod device;
 mod entry_checker;
 mod entry_table;
+mod folder_end;
 mod hashing;
 mod held;
 mod immediate;
+mod itemize;
 mod job;
 mod lane;
+mod left_out;
+mod link_dest;
 mod links;
 mod metadata;
 mod object_digests;
+mod placed;
 mod prune;
 mod publish;
+mod report;
 mod settings;
 mod setup;
 mod sink;

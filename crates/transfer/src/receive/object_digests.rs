@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use lighthaul_copy::message::Report;
+
 use super::job::Arrived;
-use crate::message::Report;
 
 /// Objects and reports by number. Either may arrive first.
 #[derive(Debug, Default)]

@@ -6,19 +6,22 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::message::{Failure, Listing, in_parts};
+use lighthaul_copy::watch::{CopyEvent, Failed};
 use lighthaul_files::filter::Decision;
 use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::options::Action;
 use lighthaul_files::special::special;
 use lighthaul_files::temp_place::TempPlace;
 use lighthaul_fs::meta::Meta;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Error, FileAction};
 use rustix::fs::FileType;
 
 use super::entry_checker::{EntryChecker, Place};
-use crate::message::{Listing, in_parts};
-use crate::watch::{CopyEvent, Failed};
 
+/// Deepest nesting of directories that are removed.
+const DEPTH_MAX: usize = 400;
 /// Most removed paths that are reported together.
 const REMOVED_MAX: usize = 200;
 
@@ -53,24 +56,40 @@ impl EntryChecker<'_> {
 
     /// Deletes the item at `path`, or reports it in a dry run.
     fn prune(&self, place: &mut Place, path: Vec<u8>) -> Result<(), Error> {
-        let at = Path::new(OsStr::from_bytes(&path));
         if self.transfer.options().dry_run.is_some() {
-            let there = place.root.look(at).ok().flatten();
-            if there.is_some_and(|meta| self.keeps(place, &path, meta.kind)) {
-                return Ok(());
-            }
-            let entry = Entry::bare(path);
-            return self.plan(Action::Delete, &entry, "the source does not have it");
+            return self.plan_removal(place, path, 0).map(drop);
         }
         if let Err(error) = self.remove_tree(place, &path) {
             let error = failed(place, &error, &path);
-            self.transfer.monitor.show(CopyEvent::Failed(Failed {
-                path,
-                code: error.code as u8,
-                why: error.text,
-            }));
+            self.report_kept(path, error);
         }
         Ok(())
+    }
+
+    /// Reports what a dry run would delete of the tree at `path`. Returns true if all of it goes.
+    fn plan_removal(&self, place: &mut Place, path: Vec<u8>, depth: usize) -> Result<bool, Error> {
+        let at = Path::new(OsStr::from_bytes(&path));
+        let there = place.root.look(at).ok().flatten();
+        let Some(kind) = there.map(|there| there.kind) else {
+            return Ok(true);
+        };
+        if self.keeps(place, &path, kind) {
+            return Ok(false);
+        }
+        if kind == FileType::Directory && depth < DEPTH_MAX {
+            let mut gone = true;
+            for name in place.root.names(at, b"").unwrap_or_default() {
+                let inner = [&path, &b"/"[..], name.as_bytes()].concat();
+                gone &= self.plan_removal(place, inner, depth + 1)?;
+            }
+            if !gone || self.keeps(place, &path, kind) {
+                return Ok(false);
+            }
+        }
+        place.deletions.count();
+        let entry = Entry::bare(path);
+        self.plan(Action::Delete, &entry, "the source does not have it")?;
+        Ok(true)
     }
 
     /// Removes an item of another kind than `entry` with `--delete`. Returns the metadata of the
@@ -85,8 +104,7 @@ impl EntryChecker<'_> {
             return Ok(there);
         };
         if !self.prunes() {
-            let text = format!("{obstacle}; remove it, or use --delete to replace it");
-            return Err(Error::new(Code::Open, text));
+            return Err(Fault::InTheWay(obstacle).into());
         }
         if self.transfer.options().dry_run.is_some() {
             if entry.kind == EntryKind::Folder {
@@ -94,13 +112,13 @@ impl EntryChecker<'_> {
             }
             return Ok(there);
         }
-        if let Err(error) = self.remove_tree(place, &entry.path) {
-            return Err(failed(place, &error, &entry.path));
-        }
+        place.deletions.is_exempt.set(true);
+        let removed = self.remove_tree(place, &entry.path);
+        place.deletions.is_exempt.set(false);
+        removed.map_err(|error| failed(place, &error, &entry.path))?;
         let there = place.root.look(entry.path());
         if !matches!(there, Ok(None)) {
-            let text = format!("{obstacle}, but rules protect some of its contents");
-            return Err(Error::new(Code::Open, text));
+            return Err(Fault::Protected(obstacle).into());
         }
         Ok(None)
     }
@@ -110,13 +128,18 @@ impl EntryChecker<'_> {
     fn remove_tree(&self, place: &mut Place, path: &[u8]) -> io::Result<()> {
         let mut root = place.root.another()?;
         let gone = RefCell::new(Vec::new());
+        // the last backup, which keeps the directories above it
+        let backup = RefCell::new(None);
         let removed = {
             // a copy that has failed or lost its rights removes nothing more
             let keep = |path: &[u8], kind| {
                 self.transfer.threads.work.advance();
-                self.transfer.threads.check().is_err() || self.keeps(place, path, kind)
+                self.transfer.threads.check().is_err()
+                    || self.keeps(place, path, kind)
+                    || !self.is_backed_up(place, path, kind, &mut backup.borrow_mut())
             };
             let note = |path: &[u8]| {
+                place.deletions.count();
                 gone.borrow_mut().push(path.to_vec());
                 if gone.borrow().len() >= REMOVED_MAX {
                     self.report_removed(gone.take());
@@ -142,23 +165,85 @@ impl EntryChecker<'_> {
         }
     }
 
+    /// Keeps a backup of the item that is about to be deleted, if the user wants backups. Returns
+    /// false if that failed, or if it is a directory that contains the backup `last`, so that the item
+    /// stays.
+    fn is_backed_up(
+        &self,
+        place: &Place,
+        path: &[u8],
+        kind: FileType,
+        last: &mut Option<Vec<u8>>,
+    ) -> bool {
+        let Some(backups) = self.transfer.table.backups.get() else {
+            return true;
+        };
+        if kind == FileType::Directory {
+            let rest = last.as_ref().and_then(|last| last.strip_prefix(path));
+            return !rest.is_some_and(|rest| rest.starts_with(b"/"));
+        }
+        let root = place.root.another();
+        let kept =
+            root.and_then(|mut root| backups.keep(&mut root, Path::new(OsStr::from_bytes(path))));
+        if let Err(error) = &kept {
+            let at = place.target_folder.folder.join(OsStr::from_bytes(path));
+            let text = format!(
+                "{} was not deleted: it has no backup: {error}",
+                at.display()
+            );
+            self.transfer.monitor.warn(text);
+        }
+        if backups.is_beside() {
+            *last = Some(path.to_vec());
+        }
+        kept.is_ok()
+    }
+
     /// Returns true if `path` must stay although the source does not have it.
     fn keeps(&self, place: &Place, path: &[u8], kind: FileType) -> bool {
         let at = place.target_folder.folder.join(OsStr::from_bytes(path));
+        let backups = self.transfer.table.backups.get();
+        if backups.is_some_and(|backups| backups.is_backup(path, kind)) {
+            return true;
+        }
         let path = place.target_folder.at_source(path, &place.first);
         let folder = kind == FileType::Directory;
         if self.is_partial(&path)
-            || self.transfer.options().rules.decide(&path, folder) != Decision::Include
+            || self.transfer.options().rules.decide_deletion(&path, folder) != Decision::Include
         {
             return true;
         }
         let Some(what) = special(kind).filter(|_| !self.replaces_special()) else {
-            return false;
+            return place.deletions.spares(self.transfer.options().max_delete);
         };
         self.transfer
             .monitor
             .warn(format!("{} was not deleted: it is a {what}", at.display()));
         true
+    }
+
+    /// Reports to both sides that the limit of deletions was reached.
+    pub(super) fn report_limit(&self, place: &Place) {
+        let spared = place.deletions.spared.get();
+        if spared == 0 {
+            return;
+        }
+        let done = place.deletions.done.get();
+        self.report_kept(Vec::new(), Fault::DeleteLimit { done, spared }.into());
+    }
+
+    /// Reports to both sides that the item at `path` could not be removed.
+    pub(super) fn report_kept(&self, path: Vec<u8>, error: Error) {
+        let (code, why) = (error.code() as u8, error.text());
+        let failure = Failure {
+            number: 0,
+            path: path.clone(),
+            code,
+            why: why.clone(),
+        };
+        let failed = Failed { path, code, why };
+        self.transfer.monitor.show(CopyEvent::Failed(failed));
+        self.transfer.table.report_kept(failure);
     }
 
     /// Returns true if `path` is a directory for temporary files.
@@ -174,5 +259,5 @@ impl EntryChecker<'_> {
 
 fn failed(place: &Place, error: &io::Error, path: &[u8]) -> Error {
     let place = place.target_folder.folder.join(OsStr::from_bytes(path));
-    Error::file(Code::Io, "cannot remove", &place, error)
+    Error::file(FileAction::Remove, &place, error)
 }

@@ -11,6 +11,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::message::Report;
+use lighthaul_copy::thread_group::ThreadGroup;
 use lighthaul_files::digest::Digest;
 use lighthaul_files::hash::HashRequest;
 use lighthaul_files::manifest::Entry;
@@ -18,7 +21,7 @@ use lighthaul_files::object::Span;
 use lighthaul_files::temp_place::TempPlace;
 use lighthaul_files::writer_lock::WriterLock;
 use lighthaul_fs::disk::Root;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Error, FileAction};
 use lighthaul_session::fault::PeerFault;
 
 use super::device;
@@ -32,8 +35,6 @@ use super::object_digests::ObjectDigests;
 use super::settings::{OpenTarget, Settings};
 use super::unsynced::Unsynced;
 use super::written;
-use crate::message::Report;
-use crate::thread_group::ThreadGroup;
 
 /// Most digests of a file that are kept, unless the file is read back.
 const DIGESTS_MAX: usize = 1 << 16;
@@ -52,7 +53,7 @@ pub(crate) struct Publisher<'a> {
     temp_place: TempPlace,
     /// Lock on the root, which is released before the root gets its metadata.
     lock: Option<WriterLock>,
-    /// Number and entry of the target folder, if it gets metadata of a source folder.
+    /// Number and entry of the target directory, if it gets metadata of a source directory.
     top: Option<(u64, Entry)>,
     digests: ObjectDigests,
     /// Ranges from an earlier run that equal the source.
@@ -139,7 +140,7 @@ impl<'a> Publisher<'a> {
         if self.checks.sync {
             self.sync(&Unsynced::FileSystem)?;
         }
-        Ok(())
+        self.table.placed.sync(|| Ok(()))
     }
 
     /// Adds the content of a job.
@@ -190,6 +191,10 @@ impl<'a> Publisher<'a> {
         }
         self.link();
         self.leave();
+        if self.table.placed.is_full() {
+            let sync = || self.sync(&Unsynced::FileSystem);
+            self.table.placed.sync(sync)?;
+        }
         Ok(())
     }
 
@@ -240,7 +245,7 @@ impl<'a> Publisher<'a> {
             Some(journal) => journal.append(Record { span, protection }),
             None => Ok(()),
         };
-        noted.map_err(|error| self.fault("cannot write the journal of", file.entry.path(), &error))
+        noted.map_err(|error| self.fault(FileAction::WriteJournal, file.entry.path(), &error))
     }
 
     /// Publishes a complete file.
@@ -282,13 +287,12 @@ impl<'a> Publisher<'a> {
             threads.check()
         });
         checked.map_err(|error| {
-            let place = self.target.join(file.entry.path());
-            let text = format!(
-                "cannot publish {}: {error}; {}",
-                place.display(),
-                outcome(file)
-            );
-            Error::new(error.code, text)
+            Fault::Unpublished {
+                place: self.target.join(file.entry.path()),
+                error,
+                outcome: outcome(file),
+            }
+            .into()
         })
     }
 
@@ -298,9 +302,12 @@ impl<'a> Publisher<'a> {
             return Ok(());
         }
         self.expect(&file.temporary)?.map_err(|error| {
-            let place = self.target.join(file.entry.path());
-            let text = format!("cannot publish {}: {error}", place.display());
-            Error::new(error.code, text)
+            Fault::Unpublished {
+                place: self.target.join(file.entry.path()),
+                error,
+                outcome: "",
+            }
+            .into()
         })
     }
 
@@ -314,7 +321,7 @@ impl<'a> Publisher<'a> {
             .map(|asked| asked.kind)
             .collect();
         let hashed = hashes_of(self.threads, &mut self.root, path, &kinds)?;
-        let (_, hashes) = hashed.map_err(|error| self.fault("cannot read back", path, &error))?;
+        let (_, hashes) = hashed.map_err(|error| self.fault(FileAction::ReadBack, path, &error))?;
         let mut expected = self.checks.expected.iter();
         Ok(expected.try_for_each(|asked| asked.check(&hashes)))
     }
@@ -326,12 +333,11 @@ impl<'a> Publisher<'a> {
         }
         let path = self.table.expected();
         self.expect(&path)?.map_err(|error| {
-            let place = self.target.join(path);
-            let text = format!(
-                "{} differs from the expected file: {error}",
-                place.display()
-            );
-            Error::new(error.code, text)
+            Fault::Unexpected {
+                place: self.target.join(path),
+                error,
+            }
+            .into()
         })
     }
 
@@ -342,16 +348,14 @@ impl<'a> Publisher<'a> {
         report: Report,
     ) -> Result<Digest, Error> {
         match report {
-            Report::Failed { code, why } => Err(Error::new(Code::from_number(code), why)),
+            Report::Failed { code, why } => Err(PeerFault::reported(code, why).into()),
             Report::Digest(theirs) if ours == Some(theirs) || file.fill().failed => Ok(theirs),
-            Report::Digest(_) => {
-                let text = format!(
-                    "cannot publish {}: the received data differ from the sent data; {}",
-                    self.target.join(file.entry.path()).display(),
-                    outcome(file)
-                );
-                Err(Error::new(Code::Integrity, text))
+            Report::Digest(_) => Err(Fault::Unpublished {
+                place: self.target.join(file.entry.path()),
+                error: Fault::Differs.into(),
+                outcome: outcome(file),
             }
+            .into()),
         }
     }
 
@@ -383,7 +387,7 @@ impl<'a> Publisher<'a> {
         let set = self.set_metadata(file);
         let noted = set.and_then(|()| written::note(&mut self.root, file));
         if let Err(error) = noted {
-            let error = self.fault("cannot publish", file.entry.path(), &error);
+            let error = self.fault(FileAction::Publish, file.entry.path(), &error);
             self.fail(file.number, error);
         }
     }
@@ -409,10 +413,13 @@ impl<'a> Publisher<'a> {
             self.set_metadata(file)
         };
         let named = checked.and_then(|()| self.rename(file));
-        named.map_err(|error| self.fault("cannot publish", file.entry.path(), &error))
+        named.map_err(|error| self.fault(FileAction::Publish, file.entry.path(), &error))
     }
 
     fn rename(&mut self, file: &PendingFile) -> io::Result<()> {
+        if let Some(backups) = self.table.backups.get().filter(|_| !file.is_in_place()) {
+            backups.keep(&mut self.root, file.entry.path())?;
+        }
         self.root.rename(&file.temporary, file.entry.path())?;
         let mut fill = file.fill();
         fill.lock = None;
@@ -433,21 +440,18 @@ impl<'a> Publisher<'a> {
 
     fn link_to(&mut self, name: &Name, first: LinkTarget) -> Result<Settled, Error> {
         let path = name.entry.path();
-        let first = first.map_err(|code| {
-            let text = format!(
-                "cannot create {}: it is a hard link to a file that failed",
-                self.target.join(path).display()
-            );
-            Error::new(Code::from_number(code), text)
+        let first = first.map_err(|code| Fault::LinkedFailed {
+            place: self.target.join(path),
+            code,
         })?;
         let first = Path::new(OsStr::from_bytes(&first));
-        let linked = link(&mut self.root, first, path, &name.temporary);
+        let kept = match self.table.backups.get() {
+            Some(backups) => backups.keep(&mut self.root, path),
+            None => Ok(()),
+        };
+        let linked = kept.and_then(|()| link(&mut self.root, first, path, &name.temporary));
         linked.map_err(|error| {
-            let what = format!(
-                "cannot create a hard link to {} at",
-                self.target.join(first).display()
-            );
-            self.fault(&what, path, &error)
+            self.fault(FileAction::HardLink(self.target.join(first)), path, &error)
         })
     }
 
@@ -461,7 +465,7 @@ impl<'a> Publisher<'a> {
             }
             let set = self
                 .finish(&entry)
-                .map_err(|error| self.fault("cannot set mode and time of", entry.path(), &error));
+                .map_err(|error| self.fault(FileAction::SetMetadata, entry.path(), &error));
             self.table
                 .settle(number, &entry, set.map(|()| Settled::Now));
         }
@@ -533,17 +537,17 @@ impl<'a> Publisher<'a> {
             return Ok(Unsynced::Nothing);
         }
         let unsynced = Unsynced::of(&mut self.root, files);
-        unsynced.map_err(|(path, error)| self.fault("cannot sync", &path, &error))
+        unsynced.map_err(|(path, error)| self.fault(FileAction::Sync, &path, &error))
     }
 
     /// Syncs these files.
     fn sync(&self, unsynced: &Unsynced) -> Result<(), Error> {
         let synced = unsynced.sync(&self.root);
-        synced.map_err(|(path, error)| self.fault("cannot sync", &path, &error))
+        synced.map_err(|(path, error)| self.fault(FileAction::Sync, &path, &error))
     }
 
-    fn fault(&self, what: &str, path: &Path, error: &io::Error) -> Error {
-        Error::file(Code::Io, what, &self.target.join(path), error)
+    fn fault(&self, action: FileAction, path: &Path, error: &io::Error) -> Error {
+        Error::file(action, &self.target.join(path), error)
     }
 }
 
@@ -563,9 +567,9 @@ fn untouched_by_failure(
 /// Returns the state of a file with wrong data, for a message.
 fn outcome(file: &PendingFile) -> &'static str {
     if file.is_in_place() {
-        "the file at the target is damaged; copy it again"
+        "; the file at the target is damaged; copy it again"
     } else {
-        "nothing was published; copy it again"
+        "; nothing was published; copy it again"
     }
 }
 

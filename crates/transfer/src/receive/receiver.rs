@@ -8,7 +8,7 @@
 //! ```
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
@@ -16,12 +16,19 @@ use std::thread::{self, Scope};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::failures::Failures;
+use lighthaul_copy::message::{Announced, Listing, Message, Progress, Report, UNANSWERED_MAX};
+use lighthaul_copy::stall::Stall;
+use lighthaul_copy::thread_group::ThreadGroup;
+use lighthaul_copy::watch::{CopyEvent, Failed, Summary, Watcher, announce};
 use lighthaul_files::list::ListSender;
 use lighthaul_files::object::Layout;
+use lighthaul_files::options::Planned;
 use lighthaul_files::temp_names::Writer;
 use lighthaul_files::writer_lock::WriterLock;
 use lighthaul_io::control::{Frame, Stream};
-use lighthaul_session::error::{Code, Error, caught};
+use lighthaul_session::error::{Code, Error, FileAction, caught};
 use lighthaul_session::fault::PeerFault;
 use lighthaul_session::join::join;
 use lighthaul_session::keepalive::Keepalive;
@@ -39,11 +46,6 @@ use super::publish::Publisher;
 use super::settings::{OpenTarget, Settings};
 use super::target_folder::TargetFolder;
 use super::transfer::Transfer;
-use crate::failures::Failures;
-use crate::message::{Announced, Listing, Message, Progress, Report, UNANSWERED_MAX};
-use crate::stall::Stall;
-use crate::thread_group::ThreadGroup;
-use crate::watch::{CopyEvent, Failed, Summary, Watcher, announce};
 
 /// Interval of reports to the sender.
 const PROGRESS: Duration = Duration::from_millis(50);
@@ -101,7 +103,11 @@ pub fn receive(
         begun: session.clock.now(),
         protocol: Protocol::default(),
         failures: Failures::default(),
+        done: VecDeque::new(),
     };
+    if settings.options.remove_source && !dry {
+        table.placed.start();
+    }
     let result = thread::scope(|scope| {
         let (opened, open_targets) = sync_channel(1);
         if let Some(list) = &list {
@@ -110,7 +116,7 @@ pub fn receive(
         scope.spawn(|| {
             threads.run("entry checker", move || {
                 checker.run(target_folder, |root, folder, made| {
-                    let failed = |e| Error::file(Code::Io, "cannot open", folder, &e);
+                    let failed = |e| Error::file(FileAction::Open, folder, &e);
                     let lock = (!dry).then(|| root.another()).transpose().map_err(failed)?;
                     let lock = lock.and_then(|root| WriterLock::acquire(root, &writer, made));
                     let access = (root.another().map_err(failed)?, folder.to_owned(), lock);
@@ -155,10 +161,12 @@ pub(super) struct Receiving<'a, 'w> {
     /// Files whose hashes are wanted.
     pub(super) unhashed: Cell<Option<Receiver<PathBuf>>>,
     metadata: &'a MetadataWriter<'a>,
-    watcher: Watcher<'w>,
+    pub(super) watcher: Watcher<'w>,
     begun: Instant,
     protocol: Protocol,
-    failures: Failures,
+    pub(super) failures: Failures,
+    /// Changed entries that were not reported to the sender.
+    pub(super) done: VecDeque<Planned>,
 }
 
 /// Queues for objects and reports.
@@ -261,10 +269,7 @@ impl<'a> Receiving<'a, '_> {
             match open_targets.recv_timeout(TICK) {
                 Ok(opened) => return Ok(opened),
                 Err(_) if self.transfer.session.control.has_ended() => {
-                    return Err(Error::new(
-                        Code::Network,
-                        "the connection ended before the list of entries began",
-                    ));
+                    return Err(Fault::NoList.into());
                 }
                 Err(_) => {}
             }
@@ -311,12 +316,11 @@ impl<'a> Receiving<'a, '_> {
                 return self.conclude();
             }
             match self.transfer.session.hear_for(TICK) {
-                Err(error) if error.code == Code::TimedOut => {
+                Err(error) if error.code() == Code::TimedOut => {
                     // pending messages have been read by now
                     let patience = self.transfer.options().stall_timeout();
                     if now.since(moved.0.max(self.transfer.session.heard_at())) > patience {
-                        let text = format!("no data from the sender for {} s", patience.as_secs());
-                        return Err(Error::new(Code::TimedOut, text));
+                        return Err(Fault::Silent("sender", patience.as_secs()).into());
                     }
                 }
                 message => {
@@ -385,12 +389,16 @@ impl<'a> Receiving<'a, '_> {
                 }
             }
             Message::Warning { text } => self.transfer.monitor.show(CopyEvent::Warning(text)),
+            Message::SourceKept(failures) => self.take_source_kept(failures),
             Message::Sent => return Ok(false),
             Message::Offer(_)
             | Message::Chosen { .. }
             | Message::Progress(_)
             | Message::Settled { .. }
             | Message::Hashed(_)
+            | Message::Placed(_)
+            | Message::Done(_)
+            | Message::NotRemoved(_)
             | Message::Result(_) => {
                 return Err(PeerFault::Unexpected("the next message of a copy").into());
             }
@@ -454,6 +462,7 @@ impl<'a> Receiving<'a, '_> {
         for message in Message::settled(settled, failures) {
             self.transfer.session.say(&message)?;
         }
+        self.report_entries()?;
         let counts = self.transfer.table.counts();
         let published = counts.entries - counts.unchanged;
         self.transfer.monitor.published.store(published, Relaxed);
@@ -490,13 +499,14 @@ impl<'a> Receiving<'a, '_> {
     }
 
     /// Waits until the sender closes, while it works on the reports.
-    fn await_end(&self) {
+    fn await_end(&mut self) {
         let (session, work) = (self.transfer.session, &self.transfer.threads.work);
         let mut stall = Stall::new(session.clock.now(), self.transfer.options().stall);
         loop {
             match session.hear_for::<Message>(TICK) {
+                Ok(Message::SourceKept(failures)) => self.take_source_kept(failures),
                 Ok(_) => {}
-                Err(error) if error.code == Code::TimedOut => {
+                Err(error) if error.code() == Code::TimedOut => {
                     if session.clock.now().since(session.heard_at()) >= CLOSE_TIMEOUT {
                         return;
                     }
@@ -513,6 +523,7 @@ impl<'a> Receiving<'a, '_> {
     fn conclude(&mut self) -> Result<Summary, Error> {
         self.show();
         self.send_progress()?;
+        self.finish_entries()?;
         let counts = self.transfer.table.counts();
         // published files stay even if the sender has left
         self.transfer.session.say(&Message::Result(counts)).ok();

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use lighthaul_copy::budget::Budget;
 use lighthaul_files::list::PathList;
 use lighthaul_files::options::Options;
 use lighthaul_files::permit::Permit;
@@ -10,7 +11,6 @@ use lighthaul_files::writer_lock::WriterLock;
 use lighthaul_fs::disk::Root;
 
 use super::journal::Protection;
-use crate::budget::Budget;
 
 /// Settings of the receiving side.
 #[derive(Debug, Default)]

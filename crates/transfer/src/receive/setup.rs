@@ -8,7 +8,7 @@ use std::thread::Scope;
 use lighthaul_fs::disk::Root;
 use lighthaul_io::drive::Lane;
 use lighthaul_io::store::blocks::Blocks;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Error, FileAction};
 use lighthaul_session::machine::Learned;
 use lighthaul_session::offer::Offer;
 
@@ -55,7 +55,7 @@ impl<'a> Receiving<'a, '_> {
         (files, open_max): (&TempFiles, usize),
         jobs: Sender<Job>,
     ) -> Result<FileSink, Error> {
-        let failed = |e| Error::file(Code::Io, "cannot open", &files.target, &e);
+        let failed = |e| Error::file(FileAction::Open, &files.target, &e);
         Ok(FileSink {
             threads: Arc::clone(&self.transfer.threads),
             files: files.another().map_err(failed)?,
@@ -68,7 +68,7 @@ impl<'a> Receiving<'a, '_> {
 
     /// Creates the temporary files below a root.
     pub(super) fn temp_files(&self, root: &Root, target: &Path) -> Result<TempFiles, Error> {
-        let failed = |e| Error::file(Code::Io, "cannot open", target, &e);
+        let failed = |e| Error::file(FileAction::Open, target, &e);
         Ok(TempFiles {
             root: root.another().map_err(failed)?,
             target: target.to_owned(),
@@ -94,7 +94,7 @@ impl<'a> Receiving<'a, '_> {
         }
         let TempFiles { root, target, .. } = files
             .another()
-            .map_err(|e| Error::file(Code::Io, "cannot open", &files.target, &e))?;
+            .map_err(|e| Error::file(FileAction::Open, &files.target, &e))?;
         let mut hasher = Hasher {
             transfer: self.transfer,
             root,

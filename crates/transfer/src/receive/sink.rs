@@ -5,6 +5,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::thread_group::ThreadGroup;
 use lighthaul_files::digest::{Digest, DigestKind, Digester};
 use lighthaul_files::object::LARGE;
 use lighthaul_fs::disk::OutputFile;
@@ -16,7 +18,6 @@ use lighthaul_session::error::{Code, Error};
 use super::entry_table::PendingFile;
 use super::job::{Arrived, Incoming, Job};
 use super::temp_files::{Attempt, Share, TempFiles};
-use crate::thread_group::ThreadGroup;
 
 /// Mode bits that the owner needs to open a file again.
 const OPEN: u32 = 0o600;
@@ -47,7 +48,7 @@ pub(crate) struct Writing {
 impl FileSink {
     fn put(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         let Some(mut writing) = self.object.take() else {
-            return Err(Error::new(Code::Io, "received bytes belong to no object"));
+            return Err(Fault::NoObject.into());
         };
         let object = Arc::clone(&writing.object);
         for part in object.layout.parts(offset, bytes.len()) {
@@ -137,7 +138,7 @@ impl FileSink {
                     let open = (Arc::clone(file), opened);
                     writing.open.insert(file.number, open);
                 }
-                Err(error) if error.code == Code::Io => return Err(error),
+                Err(error) if error.code() == Code::Io => return Err(error),
                 Err(error) => {
                     // the publisher receives this before the end of the object
                     self.jobs.send(Job::Failed(file.number, error)).ok();
@@ -186,7 +187,7 @@ impl Sink for FileSink {
         let threads = Arc::clone(&self.threads);
         let _step = threads.work.begin();
         self.put(offset, bytes).map_err(|error| {
-            let text = error.text.clone();
+            let text = error.text();
             self.threads.fail(error);
             World::Store(text)
         })

@@ -6,14 +6,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::message::{Landing, Target};
 use lighthaul_files::manifest::{Entry, EntryKind};
+use lighthaul_files::naming::Naming;
 use lighthaul_fs::disk::Root;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_fs::meta::Meta;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Error, FileAction};
 use rustix::fs::FileType;
-
-use crate::message::Target;
 
 /// Target directory of a copy, and the names of entries in it.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub struct TargetFolder {
     contents: PathBuf,
     /// Directory that was created for the copy.
     made: Option<Made>,
+    /// True if the path is the new name of a file, and a directory for other sources.
+    is_usual: bool,
     /// True if the directory was created for an earlier copy that did not finish.
     is_unfinished: bool,
 }
@@ -54,7 +57,12 @@ impl TargetFolder {
     /// Opens the target below `access`. Creates nothing if `dry` is true.
     pub fn open(target: &Target, access: &Arc<FileAccess>, dry: bool) -> Result<Self, Error> {
         let path = PathBuf::from(OsStr::from_bytes(&target.path));
-        let made = if target.into {
+        let into = match target.landing {
+            Landing::Inside => true,
+            Landing::Usual => access.folder(&path).is_ok(),
+            Landing::Exact => false,
+        };
+        let made = if into {
             make_folder(access, &path, dry)?
         } else {
             None
@@ -68,10 +76,11 @@ impl TargetFolder {
                 name: name.map(|name| name.as_bytes().to_vec()),
                 contents: path.clone(),
                 made,
+                is_usual: target.landing == Landing::Usual,
                 is_unfinished: false,
             })
         };
-        if target.into {
+        if into {
             return target_folder(path.clone(), None);
         }
         let Some(name) = path.file_name() else {
@@ -84,10 +93,14 @@ impl TargetFolder {
         target_folder(folder, Some(name))
     }
 
-    /// Prepares the target for entries that are `named` after their source, or else for the
-    /// contents of a directory. Returns the root of the entries.
-    pub(crate) fn prepare(mut self, named: bool) -> Result<(Self, Root), Error> {
-        if !named {
+    /// Prepares the target for entries with these names. Returns the root of the entries.
+    pub(crate) fn prepare(mut self, naming: Naming) -> Result<(Self, Root), Error> {
+        let is_folder = match naming {
+            Naming::Contents => true,
+            Naming::Folder | Naming::Several => self.is_usual,
+            Naming::File => false,
+        };
+        if is_folder {
             let made = make_folder(&self.access, &self.contents, self.dry)?;
             self.made = self.made.or(made);
             self.root = open_root(&self.access, &self.contents, self.dry)?;
@@ -95,8 +108,13 @@ impl TargetFolder {
             self.name = None;
         }
         let root = self.root.another();
-        let root = root.map_err(|e| Error::file(Code::Io, "cannot open", &self.folder, &e))?;
+        let root = root.map_err(|e| Error::file(FileAction::Open, &self.folder, &e))?;
         Ok((self, root))
+    }
+
+    /// Returns the part of the file system with the target.
+    pub(crate) const fn access(&self) -> &Arc<FileAccess> {
+        &self.access
     }
 
     /// Keeps the directory that was created for the copy.
@@ -155,19 +173,12 @@ impl TargetFolder {
         let Some(there) = there else { return Ok(None) };
         let at = self.folder.join(entry.path());
         let is_folder = there.kind == FileType::Directory;
-        let place = at.display();
         if self.name.as_ref() == Some(&entry.path) && is_folder && entry.kind != EntryKind::Folder {
-            let text = format!(
-                "cannot replace {place}: it is a directory; write {place}/ to copy into it"
-            );
-            return Err(Error::new(Code::Open, text));
+            return Err(Fault::FolderInTheWay(at, "a directory").into());
         }
         let is_link = there.kind == FileType::Symlink && matches!(entry.kind, EntryKind::File(_));
         if self.name.as_ref() == Some(&entry.path) && is_link && self.access.folder(&at).is_ok() {
-            let text = format!(
-                "cannot replace {place}: it is a link to a directory; write {place}/ to copy into it"
-            );
-            return Err(Error::new(Code::Open, text));
+            return Err(Fault::FolderInTheWay(at, "a link to a directory").into());
         }
         let (old, new) = match (is_folder, &entry.kind) {
             (true, EntryKind::File(_)) => ("directory", "file"),
@@ -176,7 +187,7 @@ impl TargetFolder {
             (false, EntryKind::Folder) => ("file", "directory"),
             _ => return Ok(None),
         };
-        let text = format!("{place} is a {old}, and a {new} replaces it");
+        let text = format!("{} is a {old}, and a {new} replaces it", at.display());
         Ok(Some(text))
     }
 }
@@ -187,7 +198,7 @@ fn open_root(access: &FileAccess, path: &Path, dry: bool) -> Result<Root, Error>
         Err(error) if dry && error.kind() == ErrorKind::NotFound => Root::nowhere(),
         root => root,
     };
-    root.map_err(|e| Error::file(Code::Open, "cannot open the target directory", path, &e))
+    root.map_err(|e| Error::file(FileAction::OpenTarget, path, &e))
 }
 
 /// Creates the directory at `path`. Returns none if it exists, or in a dry run.
@@ -196,8 +207,7 @@ fn make_folder(access: &Arc<FileAccess>, path: &Path, dry: bool) -> Result<Optio
         return Ok(None);
     }
     let made = access.make_folder(path);
-    let made =
-        made.map_err(|e| Error::file(Code::Open, "cannot create the target directory", path, &e))?;
+    let made = made.map_err(|e| Error::file(FileAction::CreateTarget, path, &e))?;
     Ok(made.then(|| Made {
         access: Arc::clone(access),
         path: path.to_owned(),

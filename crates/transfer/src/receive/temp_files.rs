@@ -6,19 +6,20 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use lighthaul_copy::budget::{Slot, Slots};
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::thread_group::ThreadGroup;
 use lighthaul_files::object::LARGE;
 use lighthaul_fs::disk::{OutputFile, Root};
 use lighthaul_fs::meta::Meta;
 use lighthaul_fs::sparse;
 use lighthaul_fs::version::Version;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Error, FileAction};
 use rustix::fs::FileType;
 
 use super::claims::Claims;
 use super::entry_table::{Fill, PendingFile};
 use super::journal::{Journal, Subject, clipped, missing, within_file};
-use crate::budget::{Slot, Slots};
-use crate::thread_group::ThreadGroup;
 
 /// Access to temporary files below a root.
 #[derive(Debug)]
@@ -144,18 +145,14 @@ impl TempFiles {
     pub(crate) fn fault(&self, attempt: Attempt, file: &PendingFile, error: &io::Error) -> Error {
         let place = self.target.join(file.entry.path());
         if error.kind() == io::ErrorKind::WouldBlock {
-            let text = format!(
-                "cannot write {}: another copy is writing it",
-                place.display()
-            );
-            return Error::new(Code::Open, text);
+            return Fault::Busy(place).into();
         }
-        let (code, what) = match attempt {
-            Attempt::Create => (Code::Open, "cannot create"),
-            Attempt::Write => (Code::Io, "cannot write"),
-            Attempt::ReadBack => (Code::Io, "cannot read back"),
+        let action = match attempt {
+            Attempt::Create => FileAction::Create,
+            Attempt::Write => FileAction::Write,
+            Attempt::ReadBack => FileAction::ReadBack,
         };
-        Error::file(code, what, &place, error)
+        Error::file(action, &place, error)
     }
 
     /// Creates the temporary file, or resumes that of an earlier run.

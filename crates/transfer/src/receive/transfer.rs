@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use lighthaul_copy::message::LIST;
+use lighthaul_copy::monitor::Monitor;
+use lighthaul_copy::thread_group::ThreadGroup;
 use lighthaul_files::options::Options;
 use lighthaul_files::temp_place::TempPlace;
 use lighthaul_io::control::Stream;
@@ -11,9 +14,6 @@ use lighthaul_session::session::Session;
 use super::claims::Claims;
 use super::entry_table::EntryTable;
 use super::settings::Settings;
-use crate::message::LIST;
-use crate::monitor::Monitor;
-use crate::thread_group::ThreadGroup;
 
 /// State that the threads of a receiver share.
 pub(super) struct Transfer<'a> {

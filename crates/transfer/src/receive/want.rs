@@ -4,9 +4,12 @@
 use std::fs::File;
 use std::io;
 
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::message::WantedFile;
+use lighthaul_copy::thread_group::CHECK_INTERVAL;
 use lighthaul_files::manifest::Entry;
 use lighthaul_io::host::wait::pause;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Error, FileAction};
 use rustix::fs::FileType;
 
 use super::entry_checker::{EntryChecker, Place};
@@ -15,8 +18,6 @@ use super::journal::{
     Journal, Record, Subject, digest_for, longest, merged, missing, within, within_file,
 };
 use super::temp_files::is_resumable;
-use crate::message::WantedFile;
-use crate::thread_group::CHECK_INTERVAL;
 
 /// Size from which a file has a journal, so that a later run can resume it.
 const RESUMABLE: u64 = 8 << 20;
@@ -151,14 +152,12 @@ impl EntryChecker<'_> {
         let left = self.transfer.temp_place.partial(entry.path());
         match place.free_space.reserve(&mut place.root, entry, &left) {
             Ok(None) => Ok(()),
-            Ok(Some(why)) => {
-                let text = format!(
-                    "cannot copy to {}: {why}",
-                    place.target_folder.folder.display()
-                );
-                Err(Error::new(Code::Io, text))
+            Ok(Some(why)) => Err(Fault::NoSpace {
+                place: place.target_folder.folder.clone(),
+                why,
             }
-            Err(error) => Err(place.fault("cannot determine the free space for", entry, &error)),
+            .into()),
+            Err(error) => Err(place.fault(FileAction::ReadSpace, entry, &error)),
         }
     }
 }

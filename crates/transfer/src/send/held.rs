@@ -3,13 +3,14 @@
 
 use std::io::{self, ErrorKind};
 
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::message::{HeldDigest, Message, Report};
 use lighthaul_files::digest::{Digest, Digester};
 use lighthaul_fs::disk::InputFile;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Error, FileAction};
 
 use super::queue::{HeldRange, Item};
 use super::transfer::Transfer;
-use crate::message::{HeldDigest, Message, Report};
 
 /// Thread that digests held ranges, while lanes send what is missing.
 pub(super) struct HeldReader<'a> {
@@ -27,8 +28,8 @@ impl HeldReader<'_> {
             let report = match digest {
                 Ok(digest) => Report::Digest(digest),
                 Err(error) => Report::Failed {
-                    code: error.code as u8,
-                    why: error.text,
+                    code: error.code() as u8,
+                    why: error.text(),
                 },
             };
             self.transfer.session.say(&Message::Held(HeldDigest {
@@ -73,13 +74,13 @@ fn unreadable(item: &Item, error: &io::Error) -> Error {
     if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) {
         return changed(item);
     }
-    Error::file(Code::Io, "cannot read", &item.place, error)
+    Error::file(FileAction::Read, &item.place, error)
 }
 
 fn changed(item: &Item) -> Error {
-    let place = item.place.display();
-    Error::new(
-        Code::Changed,
-        format!("cannot send {place}: it changed after it was listed"),
-    )
+    Fault::Changed {
+        place: item.place.clone(),
+        how: "it changed after it was listed",
+    }
+    .into()
 }

@@ -5,6 +5,7 @@
 use std::io;
 use std::path::Path;
 
+use lighthaul_copy::thread_group::ThreadGroup;
 use lighthaul_files::digest::DigestKind;
 use lighthaul_files::manifest::Entry;
 use lighthaul_files::options::Options;
@@ -12,8 +13,6 @@ use lighthaul_fs::device::DeviceFile;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_fs::meta::Meta;
 use lighthaul_session::error::Error;
-
-use crate::thread_group::ThreadGroup;
 
 /// Bytes that are read between two checks of the other threads.
 const STEP: u64 = 64 << 20;

@@ -9,6 +9,10 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Trc};
+use lighthaul_copy::message::{Announced, Message, Report};
+use lighthaul_copy::monitor::Counts;
+use lighthaul_copy::thread_group::CHECK_INTERVAL;
+use lighthaul_copy::watch::CopyEvent;
 use lighthaul_io::drive::{Lane, Next, Owner, Share, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::store::read_ahead::ReadAhead;
@@ -19,10 +23,6 @@ use lighthaul_session::offer::{self, Offer};
 use super::queue::PlannedObject;
 use super::source::FileSource;
 use super::transfer::Transfer;
-use crate::message::{Announced, Message, Report};
-use crate::monitor::Counts;
-use crate::thread_group::CHECK_INTERVAL;
-use crate::watch::CopyEvent;
 
 /// Time without an arriving datagram after which the stream carries the data.
 const BARREN: Duration = Duration::from_millis(1500);

@@ -3,6 +3,7 @@
 //! - [`sender`]: threads and messages; `transfer`: shared state; `settings`: settings
 //! - `scan`: sends the list of entries, and receives the requests; `queue`: requested ranges as
 //!   objects
+//! - `removals`: removal of files that are in place
 //! - `held`: digests of ranges that the receiver holds from an earlier run; `holes`: check of holes
 //! - `lane`: objects of one lane; `source`: their bytes from files
 pub mod sender;
@@ -11,6 +12,7 @@ mod held;
 mod holes;
 mod lane;
 mod queue;
+mod removals;
 mod scan;
 mod settings;
 mod source;

@@ -13,15 +13,15 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::message::{COMPARED_MAX, Compared, UNANSWERED_MAX, WantedFile, WantedFiles};
+use lighthaul_copy::thread_group::{CHECK_INTERVAL, ThreadGroup};
 use lighthaul_files::digest::DigestKind;
 use lighthaul_files::manifest::WINDOW;
 use lighthaul_files::object::{LARGE, Layout, PIECES_MAX, Piece, Span};
 use lighthaul_fs::disk::InputFile;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use lighthaul_session::fault::PeerFault;
-
-use crate::message::{COMPARED_MAX, Compared, UNANSWERED_MAX, WantedFile, WantedFiles};
-use crate::thread_group::{CHECK_INTERVAL, ThreadGroup};
 
 /// Most ranges that wait to be sent: one of each entry, and more of few resumed files.
 const READY_MAX: usize = 1 << 20;
@@ -355,8 +355,7 @@ impl Queue {
         let number = state.totals.objects;
         state.totals.objects += 1;
         state.blasting += 1;
-        let layout = Layout::new(pieces)
-            .map_err(|_| Error::new(Code::Usage, "cannot send the sources: they are too large"))?;
+        let layout = Layout::new(pieces).map_err(|_| Fault::SourcesTooLarge)?;
         Ok(Some(PlannedObject {
             number,
             layout,

@@ -6,23 +6,26 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::message::Listing;
+use lighthaul_copy::thread_group::CHECK_INTERVAL;
+use lighthaul_copy::watch::{CopyEvent, Failed};
 use lighthaul_files::digest::{self, Digest, Digester};
 use lighthaul_files::list::ListReceiver;
 use lighthaul_files::manifest::{Entry, EntryKind, PAGE, pack};
+use lighthaul_files::naming::Naming;
 use lighthaul_files::options::{Action, Detail, Planned};
 use lighthaul_files::walk::Found;
 use lighthaul_fs::meta::Meta;
 use lighthaul_io::error::Error as World;
-use lighthaul_session::error::{Code, Error, caught};
+use lighthaul_session::error::{Error, caught};
 use lighthaul_session::fault::PeerFault;
 use lighthaul_session::topic::decode;
 
 use super::holes;
 use super::queue::Item;
+use super::removals::Removable;
 use super::transfer::Transfer;
-use crate::message::Listing;
-use crate::thread_group::CHECK_INTERVAL;
-use crate::watch::{CopyEvent, Failed};
 
 /// Octets of paths after which a page of the list is full.
 const PAGE_BYTES: usize = 1 << 19;
@@ -52,10 +55,10 @@ impl Scan<'_> {
     /// Sends the list of all items in `found`.
     pub(crate) fn send_list(
         &self,
-        named: bool,
+        naming: Naming,
         found: Box<dyn Iterator<Item = Found> + Send>,
     ) -> Result<(), Error> {
-        self.say(&Listing::Begin { named })?;
+        self.say(&Listing::Begin { naming })?;
         let mut page = Page::default();
         let found = start_walk(found)?;
         let work = &self.transfer.threads.work;
@@ -96,9 +99,7 @@ impl Scan<'_> {
                 let alone = self.transfer.queue.totals().entries == 0
                     && matches!(entry.kind, EntryKind::File(_));
                 if self.transfer.options().expects() && !alone {
-                    let text =
-                        "--hash with a value applies to one file; leave the value out to copy more";
-                    return Err(Error::new(Code::Usage, text));
+                    return Err(Fault::OneHash.into());
                 }
                 if self.transfer.options().checksum {
                     let _step = self.transfer.threads.work.begin();
@@ -108,6 +109,7 @@ impl Scan<'_> {
                     let all = (&*self.transfer.access, &self.transfer.threads);
                     holes::check(all, &mut entry, (&place, meta.as_ref()))?;
                 }
+                self.list_removable(&entry, &place, meta.as_ref())?;
                 let item = matches!(entry.kind, EntryKind::File(_)).then(|| Item {
                     place,
                     size: entry.size(),
@@ -116,6 +118,10 @@ impl Scan<'_> {
                 self.transfer.queue.list(&self.transfer.threads, item)?;
                 page.bytes += entry.encoded_len();
                 page.entries.push(entry);
+            }
+            Found::Mount(entry, place) => {
+                self.say(&Listing::Mount(entry.path.clone()))?;
+                self.take(Found::Entry(entry, place, None), page)?;
             }
             Found::Skipped(text) => {
                 self.transfer
@@ -129,8 +135,8 @@ impl Scan<'_> {
             }
             Found::Excluded(path, rule) => self.report_excluded(path, rule)?,
             Found::Failed(path, error) => {
-                let code = error.code as u8;
-                let why = error.text;
+                let code = error.code() as u8;
+                let why = error.text();
                 self.say(&Listing::Unreadable {
                     path: path.clone(),
                     code,
@@ -144,6 +150,27 @@ impl Scan<'_> {
         Ok(())
     }
 
+    /// Records the next entry, if files are removed when they are in place.
+    fn list_removable(
+        &self,
+        entry: &Entry,
+        place: &Path,
+        meta: Option<&Meta>,
+    ) -> Result<(), Error> {
+        let options = self.transfer.options();
+        let is_file = matches!(entry.kind, EntryKind::File(_) | EntryKind::Link(_));
+        let Some(meta) = meta.filter(|_| is_file) else {
+            return Ok(());
+        };
+        if !options.remove_source || options.dry_run.is_some() {
+            return Ok(());
+        }
+        let number = self.transfer.queue.totals().entries;
+        let file = Removable::new(entry, place, meta);
+        let threads = &self.transfer.threads;
+        self.transfer.removals.list(threads, number, file)
+    }
+
     /// Reports an excluded entry, if a dry run explains all entries.
     fn report_excluded(&self, path: Vec<u8>, rule: String) -> Result<(), Error> {
         if self.transfer.options().dry_run != Some(Detail::Explain) {
@@ -155,6 +182,7 @@ impl Scan<'_> {
             bytes: 0,
             kept: 0,
             why: rule,
+            item: None,
         };
         self.transfer
             .monitor

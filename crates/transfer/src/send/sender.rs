@@ -14,6 +14,11 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::failures::Failures;
+use lighthaul_copy::message::{CopyResult, Failure, Message, Progress, in_parts};
+use lighthaul_copy::stall::Stall;
+use lighthaul_copy::watch::{CopyEvent, Failed, Summary, Watcher, announce};
 use lighthaul_files::inspect::Inspector;
 use lighthaul_files::list::ListReceiver;
 use lighthaul_files::listed::{ListWalk, Origin, SourceEntries};
@@ -41,10 +46,6 @@ use super::scan::{Names, Scan};
 use super::settings::Settings;
 use super::source::FileSource;
 use super::transfer::Transfer;
-use crate::failures::Failures;
-use crate::message::{CopyResult, Message, Progress};
-use crate::stall::Stall;
-use crate::watch::{CopyEvent, Failed, Summary, Watcher, announce};
 
 /// Rate on a path that carries datagrams but lost all of a train.
 const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
@@ -79,13 +80,12 @@ pub fn send(
         transfer: &transfer,
         names,
     };
-    let (named, top) = (finds.named, finds.top);
+    let (naming, top) = (finds.naming, finds.top);
     let (found, list) = match finds.from {
         Origin::Local(found) => (found, None),
         Origin::Remote(base) => {
             let (list, names) = ListReceiver::new();
-            let rules = options.rules.clone();
-            let found = ListWalk::new(Arc::clone(&transfer.access), base, names, rules);
+            let found = ListWalk::new(Arc::clone(&transfer.access), base, names, options.walk());
             (Box::new(found) as Box<_>, Some(list))
         }
     };
@@ -97,7 +97,7 @@ pub fn send(
     let found = Box::new(found);
     let (threads, monitor) = (&transfer.threads, &transfer.monitor);
     let result = thread::scope(|scope| {
-        scope.spawn(|| threads.run("scan", || scan.send_list(named, found)));
+        scope.spawn(|| threads.run("scan", || scan.send_list(naming, found)));
         scope.spawn(|| threads.run("answers", || scan.receive_answers(list)));
         let result = caught("sender", || sending.run(scope, role));
         if let Err(error) = &result {
@@ -303,16 +303,14 @@ impl<'a> Sending<'a, '_> {
                 self.transfer.session.say(&Message::Sent)?;
             }
             let message = match self.transfer.session.hear_for(TICK) {
-                Err(error) if error.code == Code::TimedOut => {
+                Err(error) if error.code() == Code::TimedOut => {
                     let patience = self.transfer.options().stall_timeout();
                     if clock
                         .now()
                         .since(begun.max(self.transfer.session.heard_at()))
                         > patience
                     {
-                        let patience = patience.as_secs();
-                        let text = format!("no data from the receiver for {patience} s");
-                        return Err(Error::new(Code::TimedOut, text));
+                        return Err(Fault::Silent("receiver", patience.as_secs()).into());
                     }
                     continue;
                 }
@@ -398,7 +396,28 @@ impl<'a> Sending<'a, '_> {
                 }
                 Ok(())
             }
+            Message::Placed(placed) => {
+                self.transfer.threads.work.advance();
+                let kept = self
+                    .transfer
+                    .removals
+                    .confirm(placed, &self.transfer.access);
+                self.report_kept(kept)
+            }
+            Message::NotRemoved(kept) => {
+                for failure in kept {
+                    self.failures.push(Failed::from(failure));
+                }
+                Ok(())
+            }
+            Message::Done(done) => {
+                for planned in done {
+                    (self.watcher)(CopyEvent::Done(planned));
+                }
+                Ok(())
+            }
             Message::Hashed(_)
+            | Message::SourceKept(_)
             | Message::Offer(_)
             | Message::Chosen { .. }
             | Message::Object(_)
@@ -408,6 +427,15 @@ impl<'a> Sending<'a, '_> {
             | Message::Progress(_)
             | Message::Result(_) => Err(PeerFault::Unexpected("the next message of a copy").into()),
         }
+    }
+
+    /// Reports files that were not removed, to the receiver too.
+    fn report_kept(&mut self, kept: Vec<Failure>) -> Result<(), Error> {
+        for failure in &kept {
+            self.failures.push(Failed::from(failure.clone()));
+        }
+        let mut parts = in_parts(kept);
+        parts.try_for_each(|kept| self.transfer.session.say(&Message::SourceKept(kept)))
     }
 
     fn take_progress(&self, progress: &Progress) {
@@ -456,6 +484,8 @@ impl<'a> Sending<'a, '_> {
         if totals.settled != totals.entries || !fits {
             return Err(wrong_result());
         }
+        let kept = self.transfer.removals.finish(&self.transfer.access);
+        self.report_kept(kept)?;
         self.show();
         let motion = self.transfer.monitor.progress(totals.wanted);
         Ok(Summary {

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use lighthaul_base::trc::TrcError;
 use lighthaul_base::{Instant, Rate, Timetable, Trc};
+use lighthaul_copy::budget::Budget;
+use lighthaul_copy::error::Fault;
 use lighthaul_files::options::Options;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use lighthaul_session::protocol::{self, Protocol};
 use lighthaul_session::vector;
-
-use crate::budget::Budget;
 
 /// Settings of the sending side.
 #[derive(Clone, Debug, Default)]
@@ -40,9 +40,11 @@ impl Settings {
         if self.theirs.iter().any(|name| name == asked.name()) {
             return Ok(Some(asked));
         }
-        let theirs = self.theirs.join(", ");
-        let text = format!("the peer does not support protocol {asked}; choose one of {theirs}");
-        Err(Error::new(Code::Protocol, text))
+        Err(Fault::NotOffered {
+            asked: asked.to_string(),
+            theirs: self.theirs.join(", "),
+        }
+        .into())
     }
 
     /// Returns the vector of the circuit. VBTP requires one, and other protocols must not have one.
@@ -83,5 +85,5 @@ impl Settings {
 }
 
 fn misuse(text: &str) -> Error {
-    Error::new(Code::Usage, text)
+    Fault::Vector(text.to_owned()).into()
 }

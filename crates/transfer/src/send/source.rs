@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::message::Report;
+use lighthaul_copy::work::Work;
 use lighthaul_files::digest::{DigestKind, Digester};
 use lighthaul_fs::disk::InputFile;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::error::Error as World;
 use lighthaul_io::store::read_ahead::Source;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, FileAction};
 
 use super::queue::PlannedObject;
-use crate::message::Report;
-use crate::work::Work;
 
 /// Reader of the objects of one lane.
 #[derive(Debug)]
@@ -97,10 +98,9 @@ impl Reading {
     }
 
     /// Records that the file of piece `index` has changed since it was listed.
-    fn fail(&mut self, index: usize, why: &str) {
-        let place = self.plan.items[index].place.display();
-        let error = Error::new(Code::Changed, format!("cannot send {place}: {why}"));
-        self.note(index, error);
+    fn fail(&mut self, index: usize, how: &'static str) {
+        let place = self.plan.items[index].place.clone();
+        self.note(index, Fault::Changed { place, how }.into());
     }
 
     /// Records that the file of piece `index` cannot be read.
@@ -109,7 +109,7 @@ impl Reading {
             return self.fail(index, "it was removed before it was read");
         }
         let place = &self.plan.items[index].place;
-        let error = Error::file(Code::Io, "cannot read", place, error);
+        let error = Error::file(FileAction::Read, place, error);
         self.note(index, error);
     }
 
@@ -160,8 +160,8 @@ impl Reading {
         self.left -= 1;
         self.done[index] = Some(match (self.failed.get(&piece.entry), digest) {
             (Some(error), _) => Report::Failed {
-                code: error.code as u8,
-                why: error.text.clone(),
+                code: error.code() as u8,
+                why: error.text(),
             },
             (None, Some(digest)) => Report::Digest(digest),
             (None, None) => Report::Failed {

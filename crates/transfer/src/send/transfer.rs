@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use lighthaul_copy::message::LIST;
+use lighthaul_copy::monitor::Monitor;
+use lighthaul_copy::thread_group::ThreadGroup;
 use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
 use lighthaul_fs::file_access::FileAccess;
@@ -11,10 +14,8 @@ use lighthaul_session::machine::SharedLearned;
 use lighthaul_session::session::Session;
 
 use super::queue::Queue;
+use super::removals::Removals;
 use super::settings::Settings;
-use crate::message::LIST;
-use crate::monitor::Monitor;
-use crate::thread_group::ThreadGroup;
 
 /// State that the threads of a sender share.
 pub(super) struct Transfer<'a> {
@@ -23,6 +24,8 @@ pub(super) struct Transfer<'a> {
     pub(super) stream: Stream,
     pub(super) threads: ThreadGroup,
     pub(super) queue: Queue,
+    /// Files to remove when they are in place.
+    pub(super) removals: Removals,
     pub(super) monitor: Monitor,
     /// Measurements of one object's machine for the next.
     pub(super) learned: SharedLearned,
@@ -43,6 +46,7 @@ impl<'a> Transfer<'a> {
             stream: session.control.open(LIST)?,
             threads: ThreadGroup::default(),
             queue: Queue::default(),
+            removals: Removals::default(),
             monitor: Monitor::default(),
             learned: SharedLearned::default(),
             access: Arc::clone(&finds.access),

@@ -96,6 +96,7 @@ impl<'a> Pair<'a> {
             "--json",
             "-H",
             "-X",
+            "-T",
             "--retries",
             "0",
             "--pin",

@@ -32,9 +32,13 @@ pub(crate) fn copy(
         },
     ]);
     daemon.known_to(&mut cp);
-    println!("\nlighthaul cp tree lh://b/copy");
+    println!("\nlighthaul cp -T tree lh://b/copy");
     let clock = Clock::start();
-    let events = run(cp.arg(source).arg("lh://b/copy").stderr(Stdio::inherit()))?;
+    let events = run(cp
+        .arg("-T")
+        .arg(source)
+        .arg("lh://b/copy")
+        .stderr(Stdio::inherit()))?;
     let seconds = clock.now().as_secs_f64();
     let summary = summary(&events)?;
     let verified = summary["verified"] == true;

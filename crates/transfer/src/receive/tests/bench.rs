@@ -8,6 +8,11 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::{fs, thread};
 
+use lighthaul_copy::broken_part::BROKEN;
+use lighthaul_copy::budget::{Budget, Slot};
+use lighthaul_copy::message::Target;
+use lighthaul_copy::thread_group::ThreadGroup;
+use lighthaul_copy::watch::{CopyEvent, Failed, Summary};
 use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
 use lighthaul_files::permit::Permit;
@@ -23,12 +28,16 @@ use lighthaul_session::session::Session;
 use lighthaul_testkit::Ordinary;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, utimensat};
 
-use crate::message::Target;
+use super::checked_list::landing;
 use crate::receive::target_folder::TargetFolder;
 use crate::receive::{self, receive};
 use crate::send::{self, send};
-use crate::thread_group::tests::BROKEN;
-use crate::watch::{CopyEvent, Failed, Summary};
+
+/// Returns the only slot of a set of its own.
+pub(in crate::receive) fn slot() -> Slot {
+    let slots = Budget::default().journals();
+    slots.take(&ThreadGroup::default()).unwrap()
+}
 
 /// A directory with a `source` and a `target`, removed when this value is dropped.
 pub(super) struct Bench {
@@ -133,7 +142,7 @@ impl Bench {
         let access = Arc::new(FileAccess::anywhere());
         let target = Target {
             path: self.top.join(to).into_os_string().into_encoded_bytes(),
-            into: to.ends_with('/'),
+            landing: landing(to),
         };
         let target_folder = TargetFolder::open(&target, &access, options.dry_run.is_some());
         let [caller, called] = sessions();

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use lighthaul_copy::message::{Failure, LIST, Landing, Listing, Target, WantedFile};
+use lighthaul_copy::watch::CopyEvent;
 use lighthaul_files::manifest::{Entry, EntryKind, pack};
+use lighthaul_files::naming::Naming;
 use lighthaul_files::options::{Options, Planned};
 use lighthaul_files::temp_names::Writer;
 use lighthaul_fs::file_access::FileAccess;
@@ -11,14 +14,12 @@ use lighthaul_session::error::Error;
 use lighthaul_session::topic::decode;
 
 use super::bench::{Bench, SECONDS, sessions};
-use crate::message::{Failure, LIST, Listing, Target, WantedFile};
 use crate::receive::entry_checker::EntryChecker;
 use crate::receive::entry_table::EntryTable;
 use crate::receive::metadata::MetadataWriter;
 use crate::receive::settings::Settings;
 use crate::receive::target_folder::TargetFolder;
 use crate::receive::transfer::Transfer;
-use crate::watch::CopyEvent;
 
 /// Result of handling a list.
 pub(super) struct CheckedList {
@@ -60,6 +61,15 @@ impl CheckedList {
     }
 }
 
+/// Returns the meaning of a target: a directory if it ends with a slash, and otherwise a new name.
+pub(super) fn landing(to: &str) -> Landing {
+    if to.ends_with('/') {
+        Landing::Inside
+    } else {
+        Landing::Exact
+    }
+}
+
 impl Bench {
     /// Lets a receiver handle `entries` for the target `to`. They are `named` after their source,
     /// or the contents of a directory.
@@ -70,7 +80,12 @@ impl Bench {
         options: &Options,
     ) -> CheckedList {
         let entries = Listing::Entries(pack(entries).unwrap());
-        let list = [Listing::Begin { named }, entries, Listing::End];
+        let naming = if named {
+            Naming::Several
+        } else {
+            Naming::Contents
+        };
+        let list = [Listing::Begin { naming }, entries, Listing::End];
         self.check_messages(to, &list, options)
     }
 
@@ -103,7 +118,7 @@ impl Bench {
         };
         let target = Target {
             path: self.top.join(to).into_os_string().into_encoded_bytes(),
-            into: to.ends_with('/'),
+            landing: landing(to),
         };
         let access = Arc::new(FileAccess::anywhere());
         let target_folder =

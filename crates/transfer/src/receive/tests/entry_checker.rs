@@ -4,10 +4,13 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
+use lighthaul_copy::message::Listing;
+use lighthaul_copy::watch::CopyEvent;
 use lighthaul_files::digest::Digest;
 use lighthaul_files::filter::{FilterOption, Rules};
 use lighthaul_files::hash::HashRequest;
 use lighthaul_files::manifest::{Entry, EntryKind, Linked};
+use lighthaul_files::naming::Naming;
 use lighthaul_files::options::Options;
 use lighthaul_files::permit::Permit;
 use lighthaul_files::writer_lock::WriterLock;
@@ -17,8 +20,6 @@ use rustix::fs::inotify;
 
 use super::bench::{Bench, SECONDS, age, look, make_fifo, set_mode, set_time};
 use super::checked_list::{CONTENTS, NOTHING, entry, file, folder, leave, writer};
-use crate::message::Listing;
-use crate::watch::CopyEvent;
 
 fn deleting() -> Options {
     Options {
@@ -525,7 +526,9 @@ fn warnings_of_the_sender_are_shown() {
     let bench = Bench::new("words");
     bench.leave("old", "x");
     let list = [
-        Listing::Begin { named: false },
+        Listing::Begin {
+            naming: Naming::Contents,
+        },
         Listing::Warning {
             text: "careful".into(),
         },

@@ -42,8 +42,11 @@ fn ended(copy: impl FnOnce() -> Outcome + Send + 'static) -> Outcome {
 fn check(outcome: Outcome, part: &str) {
     let errors = [outcome.sender.unwrap_err(), outcome.receiver.unwrap_err()];
     for error in errors {
-        assert_eq!(error.code, Code::Internal, "{part}: {error}");
-        assert!(error.text.contains("broken on purpose"), "{part}: {error}");
+        assert_eq!(error.code(), Code::Internal, "{part}: {error}");
+        assert!(
+            error.text().contains("broken on purpose"),
+            "{part}: {error}"
+        );
     }
 }
 

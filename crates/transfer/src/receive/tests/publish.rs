@@ -4,19 +4,20 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
+use lighthaul_copy::message::Report;
 use lighthaul_files::manifest::Entry;
 use lighthaul_files::options::Options;
 use lighthaul_session::error::{Code, Error};
+use lighthaul_session::fault::PeerFault;
 
 use super::bench::SECONDS;
 use super::checked_list::{file, leave};
 use super::stage::{Stage, arrived, digest, expecting, noted, object, subject, synced, whole};
-use crate::budget::Slot;
-use crate::message::Report;
 use crate::receive::entry_table::Settled;
 use crate::receive::job::Job;
 use crate::receive::journal::{Journal, Record};
 use crate::receive::links::Name;
+use crate::receive::tests::bench::slot;
 
 /// The MD5 of "abc" (RFC 1321).
 const RIGHT: &str = "md5=900150983cd24fb0d6963f7d28e17f72";
@@ -33,7 +34,10 @@ fn verified_files_are_published_even_if_the_copy_fails() {
         both.truncate(if number < 2 { 2 } else { 1 });
         jobs.extend(both);
     }
-    let lost = Error::new(Code::Network, "the connection was lost");
+    let lost = Error::from(PeerFault::reported(
+        Code::Network as u8,
+        "the connection was lost",
+    ));
     stage.threads.fail(lost);
     stage.run(jobs).unwrap_err();
     assert_eq!(stage.names(), ["0", "1"]);
@@ -65,18 +69,18 @@ fn missing_or_additional_reports_end_the_copy() {
     let mut jobs = whole(&file, "x");
     jobs.pop();
     let error = stage.run(jobs).unwrap_err();
-    assert_eq!((error.code, stage.names().len()), (Code::Protocol, 0));
+    assert_eq!((error.code(), stage.names().len()), (Code::Protocol, 0));
 
     let stage = Stage::new("no-file", Options::default());
     stage.expect(0, "a", "x");
     let error = stage.run(Vec::new()).unwrap_err();
-    assert_eq!((error.code, stage.names().len()), (Code::Protocol, 0));
+    assert_eq!((error.code(), stage.names().len()), (Code::Protocol, 0));
 
     let stage = Stage::new("too-much", Options::default());
     let file = stage.expect(0, "a", "x");
     let jobs = object(0, &[(&file, (0, 1))], &["x"], &["x", "x"]);
     let error = stage.run(jobs).unwrap_err();
-    assert_eq!((error.code, stage.names().len()), (Code::Protocol, 0));
+    assert_eq!((error.code(), stage.names().len()), (Code::Protocol, 0));
 }
 
 /// Different data are not published, and are removed unless they were written in place.
@@ -137,7 +141,7 @@ fn file_that_cannot_be_written_fails_once() {
     let file = stage.expect(0, "a", "x");
     file.fill().created = false;
     file.fill().failed = true;
-    let error = Error::new(Code::Open, "cannot create it");
+    let error = Error::from(PeerFault::reported(Code::Open as u8, "cannot create it"));
     let mut arrived = arrived(0, &[(&file, (0, 1))], &["x"]);
     arrived.digests[0] = None;
     let jobs = vec![
@@ -225,8 +229,8 @@ fn existing_file_is_compared_with_the_expected_hash() {
         let result = stage.run(Vec::new());
         assert_eq!(result.is_ok(), is_right, "{result:?}");
         let Err(error) = result else { continue };
-        assert_eq!(error.code, Code::Integrity);
-        assert!(error.text.contains("differs from the expected file"));
+        assert_eq!(error.code(), Code::Integrity);
+        assert!(error.text().contains("differs from the expected file"));
     }
 }
 
@@ -267,7 +271,10 @@ fn interrupted_check_leaves_the_file_for_a_later_run() {
         let stage = Stage::new("interrupted", options);
         let file = stage.expect_resumable(0, "a", "abc");
         let jobs = whole(&file, "abc");
-        stage.threads.fail(Error::new(Code::Interrupted, "stop"));
+        stage.threads.fail(Error::from(PeerFault::reported(
+            Code::Interrupted as u8,
+            "stop",
+        )));
         stage.run(jobs).unwrap_err();
         assert!(stage.table.take_settled().1.is_empty());
         assert!(!stage.bench.target("a").exists());
@@ -297,7 +304,7 @@ fn file_that_cannot_be_synced_ends_the_copy() {
         let result = stage.run(jobs);
         assert_eq!(result.is_err(), ends, "{count}");
         if let Err(error) = result {
-            assert!(error.text.contains("cannot sync"), "{}", error.text);
+            assert!(error.text().contains("cannot sync"), "{}", error.text());
             assert!(stage.names().is_empty());
         } else {
             let why = stage.failure().why;
@@ -482,8 +489,7 @@ fn clean_removes_files_that_no_later_run_can_use() {
             fill.uncompared_bytes -= proved;
             fill.held = is_held.then_some(record).into_iter().collect();
             let open = File::create(&journal).unwrap();
-            fill.journal =
-                Some(Journal::begin((open, Slot::alone()), subject(&file), &[]).unwrap());
+            fill.journal = Some(Journal::begin((open, slot()), subject(&file), &[]).unwrap());
         }
         stage.run(Vec::new()).unwrap_err();
         let place = stage.bench.target("").join(&file.temporary);

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use lighthaul_copy::message::{Listing, WantedFiles};
+use lighthaul_files::naming::Naming;
 use lighthaul_files::options::Options;
 use lighthaul_session::error::Code;
 
@@ -10,7 +12,6 @@ use super::bench::Bench;
 use super::checked_list::{CONTENTS, NOTHING, file, folder, leave, writer};
 use super::dry_run::dry;
 use super::entry_checker::sparse;
-use crate::message::{Listing, WantedFiles};
 
 #[test]
 fn malformed_list_is_rejected() {
@@ -18,30 +19,43 @@ fn malformed_list_is_rejected() {
     let pages = [
         vec![Listing::End],
         vec![
-            Listing::Begin { named: false },
-            Listing::Begin { named: false },
+            Listing::Begin {
+                naming: Naming::Contents,
+            },
+            Listing::Begin {
+                naming: Naming::Contents,
+            },
         ],
         vec![
-            Listing::Begin { named: false },
+            Listing::Begin {
+                naming: Naming::Contents,
+            },
             Listing::Wanted(WantedFiles {
                 entries: 0,
                 files: Vec::new(),
             }),
         ],
-        vec![Listing::Begin { named: false }, Listing::RequestPaths],
         vec![
-            Listing::Begin { named: false },
+            Listing::Begin {
+                naming: Naming::Contents,
+            },
+            Listing::RequestPaths,
+        ],
+        vec![
+            Listing::Begin {
+                naming: Naming::Contents,
+            },
             Listing::Entries(vec![0xff; 9]),
         ],
     ];
     for list in pages {
         let checked = bench.check_messages("target/", &list, &Options::default());
-        assert_eq!(checked.result.unwrap_err().code, Code::Protocol);
+        assert_eq!(checked.result.unwrap_err().code(), Code::Protocol);
     }
     // only a copy of contents has an entry for the target directory
     let top = [leave("")];
     let named = bench.check_list(("target/", true), &top, &Options::default());
-    assert_eq!(named.result.unwrap_err().code, Code::Protocol);
+    assert_eq!(named.result.unwrap_err().code(), Code::Protocol);
     assert_eq!(
         bench
             .check_list(CONTENTS, &top, &Options::default())
@@ -70,7 +84,7 @@ fn file_larger_than_any_disk_is_rejected() {
     // the largest possible file fits no disk, so the copy is rejected before any byte is sent
     for list in [[file("b", most)], [file("c", 1 << 50)]] {
         let checked = bench.check_list(CONTENTS, &list, &Options::default());
-        assert_eq!(checked.result.unwrap_err().code, Code::Io);
+        assert_eq!(checked.result.unwrap_err().code(), Code::Io);
         assert_eq!(checked.wanted, []);
     }
 }

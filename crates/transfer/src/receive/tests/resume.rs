@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use lighthaul_copy::message::COMPARED_MAX;
+use lighthaul_copy::watch::CopyEvent;
 use lighthaul_files::digest::DigestKind;
 use lighthaul_files::manifest::Entry;
 use lighthaul_files::object::Span;
@@ -14,10 +16,8 @@ use lighthaul_testkit::lacks_root;
 
 use super::bench::{Bench, octets};
 use super::checked_list::file;
-use crate::budget::Slot;
-use crate::message::COMPARED_MAX;
 use crate::receive::journal::{Journal, Protection, RANGES_MAX, Record, Subject};
-use crate::watch::CopyEvent;
+use crate::receive::tests::bench::slot;
 
 /// Size of a file that is resumed, slightly above the minimum.
 const LEN: usize = (8 << 20) + 12_345;
@@ -85,12 +85,7 @@ impl Resumed {
             protection,
         });
         let file = File::create(self.journal()).unwrap();
-        Journal::begin(
-            (file, Slot::alone()),
-            self.subject(),
-            &records.collect::<Vec<_>>(),
-        )
-        .unwrap();
+        Journal::begin((file, slot()), self.subject(), &records.collect::<Vec<_>>()).unwrap();
     }
 
     /// Locks the journal, like a run that writes the file.

@@ -4,6 +4,9 @@ use std::fs::{self, File};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
+use lighthaul_copy::message::{Failure, Report};
+use lighthaul_copy::monitor::Monitor;
+use lighthaul_copy::thread_group::ThreadGroup;
 use lighthaul_files::digest::{self, Digest, Digester};
 use lighthaul_files::hash::HashRequest;
 use lighthaul_files::manifest::Entry;
@@ -16,16 +19,13 @@ use lighthaul_session::error::Error;
 
 use super::bench::Bench;
 use super::checked_list::{file, writer};
-use crate::budget::Slot;
-use crate::message::{Failure, Report};
-use crate::monitor::Monitor;
 use crate::receive::entry_table::{EntryTable, PendingFile};
 use crate::receive::job::{Arrived, Incoming, Job};
 use crate::receive::journal::{Journal, Record, Subject};
 use crate::receive::metadata::MetadataWriter;
 use crate::receive::publish::Publisher;
 use crate::receive::settings::{OpenTarget, Settings};
-use crate::thread_group::ThreadGroup;
+use crate::receive::tests::bench::slot;
 
 /// Publisher with its surroundings.
 pub(super) struct Stage {
@@ -67,7 +67,7 @@ impl Stage {
         let pending = self.pend(number, file(path, bytes.len() as u64), bytes, true);
         let journal = self.bench.target("").join(&pending.journal);
         let file = File::create(journal).unwrap();
-        let journal = Journal::begin((file, Slot::alone()), subject(&pending), &[]).unwrap();
+        let journal = Journal::begin((file, slot()), subject(&pending), &[]).unwrap();
         pending.fill().journal = Some(journal);
         pending
     }

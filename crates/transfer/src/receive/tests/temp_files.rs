@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
+use lighthaul_copy::budget::Budget;
+use lighthaul_copy::message::{Compared, LIST, Listing, Report};
 use lighthaul_files::digest::{DigestKind, Digester};
 use lighthaul_files::manifest::Entry;
 use lighthaul_fs::disk::Root;
@@ -17,14 +19,13 @@ use rustix::fs::FileType;
 
 use super::bench::{Bench, sessions};
 use super::checked_list::file;
-use crate::budget::{Budget, Slot};
-use crate::message::{Compared, LIST, Listing, Report};
 use crate::receive::entry_table::PendingFile;
 use crate::receive::held::{HeldCheck, HeldRange};
 use crate::receive::job::Job;
 use crate::receive::journal::{Journal, Protection, Record, Subject};
 use crate::receive::settings::Settings;
 use crate::receive::temp_files::{Attempt, Share, TempFiles, is_resumable};
+use crate::receive::tests::bench::slot;
 use crate::receive::transfer::Transfer;
 
 const PROTECTION: Protection = Protection {
@@ -133,7 +134,7 @@ fn in_place_file_keeps_its_inode() {
     let mut files = files(&bench, false);
     bench.leave("a.part", "a file of another run");
     let error = files.open(&pending(file("a", 4), false, false), Share::Part);
-    assert_eq!(error.unwrap_err().code, Code::Open);
+    assert_eq!(error.unwrap_err().code(), Code::Open);
     assert_eq!(bench.read("a.part"), b"a file of another run");
     files
         .open(&pending(file("a", 4), false, true), Share::Part)
@@ -161,7 +162,7 @@ fn in_place_file_has_one_writer_at_a_time() {
             let second = PendingFile::new(0, file(name, 4), names, resumable);
             let error = files[1].open(&second, share).unwrap_err();
             assert!(
-                error.text.ends_with("another copy is writing it"),
+                error.text().ends_with("another copy is writing it"),
                 "{name} {resumable}: {error}"
             );
         }
@@ -222,13 +223,13 @@ fn errors_name_the_operation_and_the_file() {
     ] {
         let fault = files.fault(attempt, &there, &other);
         let text = format!("{what} {}: the disk is broken", bench.target("a").display());
-        assert_eq!((fault.code, fault.text), (code, text));
+        assert_eq!((fault.code(), fault.text()), (code, text));
     }
     let journal = File::create(bench.target("a.journal")).unwrap();
     journal.try_lock().unwrap();
     let error = files.open(&there, Share::Part).unwrap_err();
-    assert_eq!(error.code, Code::Open);
-    let text = error.text;
+    assert_eq!(error.code(), Code::Open);
+    let text = error.text();
     assert!(text.ends_with("another copy is writing it"), "{text}");
 }
 
@@ -287,7 +288,7 @@ fn compare(
     there.expect_digests(&[(2, 6)], DigestKind::Crc128, vec![record]);
     bench.leave("a.part", "0123456789");
     let journal = File::create(bench.target("a.journal")).unwrap();
-    Journal::begin((journal, Slot::alone()), subject(&there), noted).unwrap();
+    Journal::begin((journal, slot()), subject(&there), noted).unwrap();
     let [sender, receiver] = sessions();
     let transfer = Transfer::new(&receiver, Settings::default()).unwrap();
     let (threads, table) = (&transfer.threads, &transfer.table);
@@ -354,7 +355,7 @@ fn held_range_counts_only_if_it_is_equal() {
     };
     let (compared, jobs, wanted) = compare(&bench, &noted, false, unread);
     assert_eq!((compared.wanted, wanted), (false, 0));
-    let failed = |job: &Job, code| matches!(job, Job::Failed(0, error) if error.code == code);
+    let failed = |job: &Job, code| matches!(job, Job::Failed(0, error) if error.code() == code);
     assert!(
         jobs.len() == 1 && failed(&jobs[0], Code::Changed),
         "{jobs:?}"

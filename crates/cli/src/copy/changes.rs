@@ -1,0 +1,96 @@
+//! Options that rsync has too, as both sides of a session agree on them.
+
+use std::fs;
+
+use lighthaul_files::mode_changes::ModeChanges;
+use lighthaul_files::options::{Backup, Options, REFERENCES_MAX, SUFFIX_MAX};
+use lighthaul_files::skip::Skip;
+use lighthaul_grammar::changes::ChangeArgs;
+use lighthaul_grammar::copy::Cp;
+use lighthaul_session::error::{Code, Error};
+
+/// Permission bits that new files lack, if the system does not tell.
+const UMASK: u32 = 0o022;
+
+/// Adds what the user wants to `options`.
+pub(super) fn with_changes(args: &Cp, options: Options) -> Result<Options, Error> {
+    let change = &args.choice.change;
+    check(args)?;
+    let mut chmod = ModeChanges::default();
+    for text in &change.chmod {
+        chmod.extend(ModeChanges::parse(text, umask())?);
+    }
+    Ok(Options {
+        skip: Skip {
+            missing: change.existing,
+            existing: change.ignore_existing,
+            size_min: change.min_size.map(|size| size.0),
+            size_max: change.max_size.map(|size| size.0),
+        },
+        max_delete: change.max_delete,
+        copy_links: change.copy_links,
+        one_file_system: change.one_file_system,
+        remove_source: change.remove_source_files,
+        chmod,
+        backup: backup(change)?,
+        link_dest: change
+            .link_dest
+            .iter()
+            .map(|dir| dir.clone().into_bytes())
+            .collect(),
+        itemize: args.verbose || args.itemize_changes,
+        ..options
+    })
+}
+
+/// Refuses options that contradict each other.
+fn check(args: &Cp) -> Result<(), Error> {
+    let change = &args.choice.change;
+    let refuse = |text: &str| Err(Error::new(Code::Usage, text));
+    if change.link_dest.len() > REFERENCES_MAX {
+        return refuse("--link-dest can be given at most 20 times");
+    }
+    if change.link_dest.iter().any(String::is_empty) {
+        return refuse("--link-dest needs the name of a directory");
+    }
+    if change.remove_source_files && args.choice.verify == lighthaul_grammar::choice::Verify::None {
+        return refuse(
+            "--remove-source-files removes only what was verified; leave --verify=none out",
+        );
+    }
+    Ok(())
+}
+
+/// Returns the place of backups, if the user wants them.
+fn backup(change: &ChangeArgs) -> Result<Option<Backup>, Error> {
+    if !change.backup && change.backup_dir.is_none() {
+        return Ok(None);
+    }
+    let usual = match change.backup_dir {
+        Some(_) => "",
+        None => "~",
+    };
+    let suffix = change.suffix.as_deref().unwrap_or(usual);
+    let refuse = |text: &str| Err(Error::new(Code::Usage, text));
+    if suffix.contains('/') || suffix.len() > SUFFIX_MAX {
+        return refuse("--suffix is an addition to names: up to 255 bytes without slashes");
+    }
+    if suffix.is_empty() && change.backup_dir.is_none() {
+        return refuse("an empty --suffix needs --backup-dir");
+    }
+    if change.backup_dir.as_deref().is_some_and(str::is_empty) {
+        return refuse("--backup-dir needs the name of a directory");
+    }
+    Ok(Some(Backup {
+        folder: change.backup_dir.clone().map(String::into_bytes),
+        suffix: suffix.as_bytes().to_vec(),
+    }))
+}
+
+/// Returns the permission bits that new files of this process lack.
+fn umask() -> u32 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    let mask = line.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok());
+    mask.unwrap_or(UMASK)
+}

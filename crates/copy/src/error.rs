@@ -1,0 +1,173 @@
+//! Faults of copies.
+
+use std::path::PathBuf;
+
+use lighthaul_files::names::NameFault;
+use lighthaul_session::error::{Code, Coded, Error};
+
+/// Fault of a copy.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// A directory or a link to one stands where a file would be.
+    #[error("cannot replace {place}: it is {1}; write {place}/ to copy into it", place = .0.display())]
+    FolderInTheWay(PathBuf, &'static str),
+    /// A device, FIFO or socket stands where an entry would be.
+    #[error("cannot replace {}: it is a {what}; {advice}", .place.display())]
+    SpecialInTheWay {
+        /// Path at the target.
+        place: PathBuf,
+        /// Name of its type.
+        what: &'static str,
+        /// Remedy.
+        advice: &'static str,
+    },
+    /// An item of another type stands where an entry would be.
+    #[error("{0}; remove it, or use --delete to replace it")]
+    InTheWay(String),
+    /// Rules protect the contents of a directory that would be replaced.
+    #[error("{0}, but rules protect some of its contents")]
+    Protected(String),
+    /// A name that the file system refuses.
+    #[error("{0}")]
+    Name(NameFault),
+    /// A file longer than any.
+    #[error("cannot create {}: no file can have {size} bytes", .place.display())]
+    TooLarge {
+        /// Path at the target.
+        place: PathBuf,
+        /// Size in bytes.
+        size: u64,
+    },
+    /// Another copy writes the file.
+    #[error("cannot write {}: another copy is writing it", .0.display())]
+    Busy(PathBuf),
+    /// Too little space at the target.
+    #[error("cannot copy to {}: {why}", .place.display())]
+    NoSpace {
+        /// Target directory.
+        place: PathBuf,
+        /// Needed and free space.
+        why: String,
+    },
+    /// The first name of a hard link has failed, with this status.
+    #[error("cannot create {}: it is a hard link to a file that failed", .place.display())]
+    LinkedFailed {
+        /// Path at the target.
+        place: PathBuf,
+        /// Exit status of the first failure.
+        code: u8,
+    },
+    /// The data of a file were changed on their way.
+    #[error("the received data differ from the sent data")]
+    Differs,
+    /// The device returns other bytes than were written.
+    #[error("the disk returns other bytes than were written, in the range from {from} to {till}")]
+    ReadBack {
+        /// First byte.
+        from: u64,
+        /// Byte after the last.
+        till: u64,
+    },
+    /// A file that is not published for a reason.
+    #[error("cannot publish {}: {error}{outcome}", .place.display())]
+    Unpublished {
+        /// Path at the target.
+        place: PathBuf,
+        /// Reason.
+        error: Error,
+        /// State of the target and remedy.
+        outcome: &'static str,
+    },
+    /// The file at the target is not the expected one.
+    #[error("{} differs from the expected file: {error}", .place.display())]
+    Unexpected {
+        /// Path at the target.
+        place: PathBuf,
+        /// Difference.
+        error: Error,
+    },
+    /// A source that changed after it was listed.
+    #[error("cannot send {}: {how}", .place.display())]
+    Changed {
+        /// Path of the source.
+        place: PathBuf,
+        /// Change.
+        how: &'static str,
+    },
+    /// A source that changed after it was copied, so that it stays.
+    #[error("{} was not removed: it changed after it was copied", .0.display())]
+    ChangedSince(PathBuf),
+    /// More deletions than allowed.
+    #[error("{done} items were deleted, the most that --max-delete allows; {spared} or more stay")]
+    DeleteLimit {
+        /// Number of deleted items.
+        done: u64,
+        /// Least number of items that stay.
+        spared: u64,
+    },
+    /// Bytes without an object.
+    #[error("received bytes belong to no object")]
+    NoObject,
+    /// Sources that exceed an object.
+    #[error("cannot send the sources: they are too large")]
+    SourcesTooLarge,
+    /// Too many failures; the last one.
+    #[error("{what}; the last error: {last}")]
+    TooManyFailures {
+        /// Limit that was exceeded.
+        what: String,
+        /// Last failure.
+        last: String,
+    },
+    /// The peer lives but does not work.
+    #[error("the peer is connected, but has done nothing for {0} s")]
+    Idle(u64),
+    /// The peer is silent for this many seconds.
+    #[error("no data from the {0} for {1} s")]
+    Silent(&'static str, u64),
+    /// The connection ended early.
+    #[error("the connection ended before the list of entries began")]
+    NoList,
+    /// Another thread of the transfer failed.
+    #[error("another part of the transfer failed")]
+    Stopped,
+    /// A protocol that the peer does not have.
+    #[error("the peer does not support protocol {asked}; choose one of {theirs}")]
+    NotOffered {
+        /// Protocol.
+        asked: String,
+        /// Protocols of the peer.
+        theirs: String,
+    },
+    /// A protocol without its vector, or a vector without its protocol.
+    #[error("{0}")]
+    Vector(String),
+    /// An expected hash and several files.
+    #[error("--hash with a value applies to one file; leave the value out to copy more")]
+    OneHash,
+}
+
+impl Coded for Fault {
+    fn code(&self) -> Code {
+        match self {
+            Self::FolderInTheWay(..)
+            | Self::SpecialInTheWay { .. }
+            | Self::InTheWay(_)
+            | Self::Protected(_)
+            | Self::Name(_)
+            | Self::Busy(_) => Code::Open,
+            Self::TooLarge { .. } | Self::NoSpace { .. } | Self::NoObject => Code::Io,
+            Self::LinkedFailed { code, .. } => Code::from_number(*code),
+            Self::Differs | Self::ReadBack { .. } => Code::Integrity,
+            Self::Unpublished { error, .. } | Self::Unexpected { error, .. } => error.code(),
+            Self::Changed { .. } | Self::ChangedSince(_) => Code::Changed,
+            Self::DeleteLimit { .. } => Code::DeleteLimit,
+            Self::SourcesTooLarge | Self::Vector(_) | Self::OneHash => Code::Usage,
+            Self::TooManyFailures { .. } => Code::Partial,
+            Self::Idle(_) | Self::Silent(..) => Code::TimedOut,
+            Self::NoList => Code::Network,
+            Self::Stopped => Code::Interrupted,
+            Self::NotOffered { .. } => Code::Protocol,
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Floor 5: what both sides of a copy of files share.
+//!
+//! - [`message`]: messages of a copy; [`relay`]: messages about a copy between two other hosts
+//! - [`budget`]: limits of one copy; [`thread_group`]: its threads
+//! - [`monitor`]: counters and events; [`watch`]: events for an observer
+//! - [`failures`]: failed entries with reasons; [`error`]: faults
+//! - [`work`]: steps of one side, counted; [`stall`]: end of a copy in which neither side works
+
+#[cfg(feature = "broken-parts")]
+pub mod broken_part;
+pub mod budget;
+pub mod error;
+pub mod failures;
+pub mod message;
+pub mod monitor;
+pub mod relay;
+pub mod stall;
+pub mod thread_group;
+pub mod watch;
+pub mod work;

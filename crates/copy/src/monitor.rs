@@ -1,0 +1,190 @@
+//! Counters and events of a transfer, for its observer.
+
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use lighthaul_io::net::probe::LANES_MAX;
+
+use crate::failures::Reasons;
+use crate::watch::{CopyEvent, CopyProgress};
+
+/// Most bytes of events that wait for the observer: about four thousand events.
+const BYTES_MAX: usize = 4 << 20;
+/// Approximate bytes of an event, without its lists.
+const EVENT_BYTES: usize = 1 << 10;
+
+/// Counters and events that the threads of a transfer write and its observer reads.
+#[derive(Debug, Default)]
+pub struct Monitor {
+    lanes: [Counts; LANES_MAX],
+    events: Mutex<Events>,
+    taken: Condvar,
+    /// Messages for the peer that were not sent yet.
+    pending_warnings: Mutex<Vec<String>>,
+    /// Entries that this transfer has put in place.
+    pub published: AtomicU64,
+    /// Reasons of the peer why it cannot send entries.
+    pub reasons: Reasons,
+}
+
+/// Events that the observer has not taken yet.
+#[derive(Debug, Default)]
+struct Events {
+    waiting: Vec<CopyEvent>,
+    /// Approximate bytes of these events.
+    bytes: usize,
+    /// True if the observer has stopped.
+    closed: bool,
+}
+
+/// Counters of one lane.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Bytes of complete objects, and of the current one.
+    pub bytes: AtomicU64,
+    /// Packets that it sent or received.
+    pub packets: AtomicU64,
+    /// Packets that were sent or received again.
+    pub again: AtomicU64,
+    /// Authentic datagrams that arrived at the receiving end.
+    pub datagrams: AtomicU64,
+    /// Datagrams that the kernel dropped because the socket's buffer was full.
+    pub buffer_drops: AtomicU64,
+    /// Datagrams of other senders.
+    pub foreign: AtomicU64,
+    /// Current round of RBUDP.
+    pub round: AtomicU16,
+    /// State of a sender that its receiver has paused.
+    pub held: AtomicBool,
+}
+
+impl Monitor {
+    /// Returns the counters of lane `number`.
+    pub const fn lane(&self, number: usize) -> &Counts {
+        &self.lanes[number]
+    }
+
+    /// Returns the counters of all lanes.
+    pub const fn lanes(&self) -> &[Counts] {
+        &self.lanes
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Events> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues an event for the observer. Waits while too many events are queued.
+    pub fn show(&self, event: CopyEvent) {
+        let full = |events: &mut Events| events.bytes >= BYTES_MAX && !events.closed;
+        let events = self.taken.wait_while(self.lock(), full);
+        let mut events = events.unwrap_or_else(PoisonError::into_inner);
+        if !events.closed {
+            events.bytes += bytes(&event);
+            events.waiting.push(event);
+        }
+    }
+
+    /// Queues a warning for the observer, and for the peer, since the user may be on either side.
+    /// It is sent when no other message is due, as a peer that explores the path would not expect
+    /// it.
+    pub fn warn(&self, text: String) {
+        self.show(CopyEvent::Warning(text.clone()));
+        self.pending_warnings().push(text);
+    }
+
+    /// Takes the warnings for the peer.
+    pub fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut *self.pending_warnings())
+    }
+
+    fn pending_warnings(&self) -> MutexGuard<'_, Vec<String>> {
+        self.pending_warnings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the events since the last call.
+    pub fn take_events(&self) -> Vec<CopyEvent> {
+        let mut events = self.lock();
+        events.bytes = 0;
+        let taken = std::mem::take(&mut events.waiting);
+        drop(events);
+        self.taken.notify_all();
+        taken
+    }
+
+    /// Drops later events, since the observer has stopped.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.taken.notify_all();
+    }
+
+    /// Returns the sum of the counters of all lanes.
+    pub fn progress(&self, total: u64) -> CopyProgress {
+        let sum = |count: fn(&Counts) -> &AtomicU64| -> u64 {
+            self.lanes
+                .iter()
+                .map(|lane| count(lane).load(Relaxed))
+                .sum()
+        };
+        CopyProgress {
+            done: sum(|lane| &lane.bytes).min(total),
+            total,
+            round: self
+                .lanes
+                .iter()
+                .map(|lane| lane.round.load(Relaxed))
+                .max()
+                .unwrap_or(0),
+            sent: sum(|lane| &lane.packets),
+            resent: sum(|lane| &lane.again),
+            buffer_drops: sum(|lane| &lane.buffer_drops),
+            foreign: sum(|lane| &lane.foreign),
+            held: self.lanes.iter().any(|lane| lane.held.load(Relaxed)),
+            published: self.published.load(Relaxed),
+        }
+    }
+}
+
+/// Returns the approximate bytes of an event.
+fn bytes(event: &CopyEvent) -> usize {
+    let paths = match event {
+        CopyEvent::Removed(paths) => paths.as_slice(),
+        CopyEvent::Started(_)
+        | CopyEvent::Moving(_)
+        | CopyEvent::Round { .. }
+        | CopyEvent::Diverted(_)
+        | CopyEvent::Chosen(..)
+        | CopyEvent::Warning(_)
+        | CopyEvent::Hashed(_)
+        | CopyEvent::Planned(_)
+        | CopyEvent::Done(_)
+        | CopyEvent::Failed(_) => &[],
+    };
+    let path = |path: &Vec<u8>| size_of::<Vec<u8>>() + path.len();
+    EVENT_BYTES + paths.iter().map(path).sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn long_lists_wait_until_earlier_ones_were_taken() {
+        let monitor = Monitor::default();
+        let removed = || CopyEvent::Removed(vec![vec![b'p'; 4 << 10]; 256]);
+        thread::scope(|scope| {
+            scope.spawn(|| (0..100).for_each(|_| monitor.show(removed())));
+            let (mut seen, mut most) = (0, 0);
+            while seen < 100 {
+                let events = monitor.take_events();
+                most = most.max(events.len());
+                seen += events.len();
+                thread::yield_now();
+            }
+            assert!(most <= 4, "{most}");
+        });
+    }
+}

@@ -1,0 +1,175 @@
+//! Events of a copy for an observer, such as the command or a client of a daemon.
+
+use std::time::Duration;
+
+use lighthaul_files::digest;
+use lighthaul_files::hash::FileHashes;
+use lighthaul_files::manifest::PATH_SHOWN_MAX;
+use lighthaul_files::options::Planned;
+use lighthaul_io::control::bounded;
+use lighthaul_session::error::Code;
+use lighthaul_session::offer::Offer;
+use lighthaul_session::peer_text;
+use lighthaul_session::protocol::Protocol;
+use lighthaul_session::session::Session;
+use lighthaul_session::topic::ITEMS_MAX;
+use serde::{Deserialize, Serialize};
+
+use crate::message::Failure;
+
+/// Event of a copy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum CopyEvent {
+    /// The path was explored, and the data begin to move.
+    Started(Start),
+    /// Progress, about twenty times a second.
+    Moving(CopyProgress),
+    /// A pass of the protocol began.
+    Round {
+        /// Number of the pass, from 1.
+        number: u16,
+        /// Packets of the pass.
+        packets: u64,
+    },
+    /// Datagrams do not pass, so TCP carries the data, for this reason.
+    Diverted(#[serde(deserialize_with = "peer_text::read")] String),
+    /// Protocol that was chosen for the path, and the reason.
+    Chosen(
+        #[serde(deserialize_with = "peer_text::read")] String,
+        #[serde(deserialize_with = "peer_text::read")] String,
+    ),
+    /// Warning.
+    Warning(#[serde(deserialize_with = "peer_text::read")] String),
+    /// Hashes of a file.
+    Hashed(FileHashes),
+    /// Action of a dry run.
+    Planned(Planned),
+    /// Entry that was changed, if each is reported.
+    Done(Planned),
+    /// Paths that the source does not have, and that were removed at the target.
+    Removed(
+        #[serde(deserialize_with = "bounded::rows::<ITEMS_MAX, PATH_SHOWN_MAX, _>")] Vec<Vec<u8>>,
+    ),
+    /// Entry that cannot be copied or removed.
+    Failed(Failed),
+}
+
+/// Parameters of a copy when the data begin to move.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// Name of the protocol.
+    #[serde(deserialize_with = "peer_text::read")]
+    pub protocol: String,
+    /// Rate on the wire, in bits a second; none if TCP determines it.
+    pub rate_bps: Option<u64>,
+    /// Bytes of an object in each packet.
+    pub packet_len: u32,
+    /// Cipher, or "plain".
+    #[serde(deserialize_with = "peer_text::read")]
+    pub cipher: String,
+    /// Kind of the digest that both sides compare, or "none".
+    #[serde(deserialize_with = "peer_text::read")]
+    pub digest: String,
+    /// Time from the start of the copy.
+    pub start_up: Duration,
+}
+
+/// Progress of a copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CopyProgress {
+    /// Bytes that have arrived.
+    pub done: u64,
+    /// Bytes that are requested so far.
+    pub total: u64,
+    /// Number of the pass.
+    pub round: u16,
+    /// Packets sent, with repetitions.
+    pub sent: u64,
+    /// Packets sent again.
+    pub resent: u64,
+    /// Datagrams that the kernel dropped because a receive buffer was full.
+    pub buffer_drops: u64,
+    /// Datagrams of other connections, or not authentic.
+    pub foreign: u64,
+    /// True if the receiver asks the sender to wait for its disk.
+    pub held: bool,
+    /// Entries that this transfer has put in place.
+    pub published: u64,
+}
+
+/// Result of a copy.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Files, directories and links in place.
+    pub entries: u64,
+    /// Bytes of the files.
+    pub bytes: u64,
+    /// Entries that were in place before.
+    pub unchanged: u64,
+    /// Time from the start of the copy to its end.
+    pub elapsed: Duration,
+    /// Time from the first byte of data to the result.
+    pub moving: Duration,
+    /// Progress at the end.
+    pub motion: CopyProgress,
+    /// Entries that failed.
+    #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
+    pub failures: Vec<Failed>,
+}
+
+/// Entry that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    /// Path; empty for an error that concerns several entries.
+    #[serde(deserialize_with = "bounded::list::<PATH_SHOWN_MAX, _, _>")]
+    pub path: Vec<u8>,
+    /// Exit status.
+    pub code: u8,
+    /// Reason.
+    #[serde(deserialize_with = "peer_text::read_reason")]
+    pub why: String,
+}
+
+impl From<Failure> for Failed {
+    /// Converts a failure that the peer reports. An unknown exit status counts as a protocol error.
+    fn from(failure: Failure) -> Self {
+        Self {
+            path: failure.path,
+            code: Code::from_number(failure.code) as u8,
+            why: failure.why,
+        }
+    }
+}
+
+/// Reports to the observer how the data are about to move. `start_up` is the time since the start
+/// of the copy.
+pub fn announce(
+    session: &Session,
+    (asked, offer): (Option<Protocol>, &Offer),
+    (plain, digest): (bool, digest::DigestKind),
+    start_up: Duration,
+    watcher: Watcher<'_>,
+) {
+    let diverted = !offer.udp && asked.is_some_and(Protocol::is_datagrams);
+    if diverted {
+        watcher(CopyEvent::Diverted(
+            "no UDP datagram arrived; TCP carries the data".into(),
+        ));
+    }
+    watcher(CopyEvent::Started(Start {
+        rate_bps: offer.udp.then_some(offer.rate_bps),
+        protocol: offer.protocol.to_string(),
+        packet_len: offer.packet_len,
+        cipher: if plain {
+            "plain"
+        } else {
+            session.secrets.cipher().name()
+        }
+        .to_owned(),
+        digest: digest.name().to_owned(),
+        start_up,
+    }));
+}
+
+/// Observer of a copy.
+pub type Watcher<'a> = &'a mut dyn FnMut(CopyEvent);

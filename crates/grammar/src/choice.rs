@@ -1,0 +1,141 @@
+//! Options of a copy: selection, metadata and verification.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::changes::ChangeArgs;
+use crate::rules::Rules;
+
+/// Options of a copy for what is selected, kept and verified.
+#[derive(Args, Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
+// fields: one for each option of a selection
+pub struct FileArgs {
+    #[command(flatten)]
+    pub rules: Rules,
+    /// Copy the paths that FILE lists (- for stdin)
+    ///
+    /// They are relative to the source, which is one directory. --delete cannot be combined with a list.
+    #[arg(long, value_name = "FILE", help_heading = "Selection")]
+    pub files_from: Option<PathBuf>,
+    /// Read paths in the list as ending with NUL
+    #[arg(
+        short = '0',
+        long,
+        requires = "files_from",
+        help_heading = "Selection",
+        hide_short_help = true
+    )]
+    pub from0: bool,
+    /// Skip files that are newer at the target
+    #[arg(short, long, help_heading = "Selection")]
+    pub update: bool,
+    /// Compare by content (BLAKE3), not by size and time
+    #[arg(short, long, help_heading = "Selection")]
+    pub checksum: bool,
+    /// Delete target files that the source does not have
+    #[arg(long, help_heading = "Selection")]
+    pub delete: bool,
+    /// Delete without asking
+    #[arg(short, long, help_heading = "Selection", hide_short_help = true)]
+    pub yes: bool,
+    #[command(flatten)]
+    pub change: ChangeArgs,
+    /// Show what would be done (=all, =explain)
+    #[arg(short = 'n', long, value_enum, value_name = "DETAIL", num_args = 0..=1,
+          require_equals = true, default_missing_value = "brief", help_heading = "Selection")]
+    pub dry_run: Option<DryRun>,
+    /// Preserve all that rsync -a does, owner and group too
+    ///
+    /// Needs root at the target. Set-user-ID and set-group-ID bits are preserved only with the owner.
+    #[arg(short, long, help_heading = "Metadata")]
+    pub archive: bool,
+    /// Preserve hard links
+    #[arg(short = 'H', long, help_heading = "Metadata")]
+    pub hard_links: bool,
+    /// Preserve extended attributes
+    #[arg(short = 'X', long, help_heading = "Metadata", hide_short_help = true)]
+    pub xattrs: bool,
+    /// Preserve access control lists
+    #[arg(short = 'A', long, help_heading = "Metadata", hide_short_help = true)]
+    pub acls: bool,
+    /// Preserve access times
+    #[arg(short = 'U', long, help_heading = "Metadata", hide_short_help = true)]
+    pub atimes: bool,
+    /// Write holes where files have runs of zeros
+    ///
+    /// Holes of the source are preserved with and without it.
+    #[arg(short = 'S', long, help_heading = "Metadata", hide_short_help = true)]
+    pub sparse: bool,
+    /// Replace and delete devices, FIFOs and sockets at the target like files
+    #[arg(long, help_heading = "Metadata", hide_short_help = true)]
+    pub replace_special: bool,
+    /// Verify files: transfer, disk or none
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        value_name = "HOW",
+        env = "LIGHTHAUL_VERIFY",
+        help_heading = "Verification"
+    )]
+    pub verify: Verify,
+    /// Print hashes of each file, as in md5,adler32
+    ///
+    /// The kinds are md5, adler32, crc32c, sha256 and blake3. With a value, as in adler32=0a1b2c3d, one file is copied,
+    /// and gets its name only if it has that hash.
+    #[arg(
+        long,
+        value_name = "KINDS",
+        env = "LIGHTHAUL_HASH",
+        help_heading = "Verification",
+        hide_short_help = true
+    )]
+    pub hash: Option<String>,
+    /// Write files under their final names from the start
+    ///
+    /// A reader may see an incomplete file, and an interrupted copy leaves one. Other hard links to the file show the
+    /// new content. Without it, files have hidden names until they are complete.
+    #[arg(
+        long,
+        conflicts_with = "update",
+        help_heading = "Verification",
+        hide_short_help = true
+    )]
+    pub inplace: bool,
+    /// Name of a staging directory beside each file
+    ///
+    /// Files are in it until they are complete. It is created and removed as needed, and never copied.
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with = "inplace",
+        help_heading = "Verification",
+        hide_short_help = true
+    )]
+    pub partial_dir: Option<PathBuf>,
+}
+
+/// Comparison before a file gets its final name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Verify {
+    /// Digest of the bytes that were read and of those that were written
+    #[default]
+    Transfer,
+    /// The same, and a digest of the file as the disk returns it, past the page cache
+    Disk,
+    /// No verification
+    None,
+}
+
+/// Detail of a dry run.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum DryRun {
+    /// Changes
+    Brief,
+    /// Changes and files that stay as they are
+    All,
+    /// All, with reasons
+    Explain,
+}

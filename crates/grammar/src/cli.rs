@@ -1,0 +1,120 @@
+//! The grammar of the command line.
+
+use clap::{Parser, Subcommand};
+
+use crate::booking::{Book, Calendar, Cancel, Quote, Reservations};
+use crate::copy::Cp;
+use crate::doctor::Doctor;
+use crate::files::{Ls, Mkdir, Rm, Stat};
+use crate::forward::Forward;
+use crate::gateway::{Action, Gateway};
+use crate::keys::{Allow, Deny, Key, Sign, Token, Trust};
+use crate::lab::Lab;
+use crate::manual::{Completions, Man};
+use crate::probe::Probe;
+use crate::scheduler::Scheduler;
+use crate::serve::Serve;
+use crate::stream::Stream;
+use crate::sums::{Manifest, Verify};
+use crate::wrap::Wrap;
+
+/// Move bulk data between sites at the speed of the path, verified end to end
+#[derive(Debug, Parser)]
+#[command(
+    name = "lighthaul",
+    version,
+    max_term_width = 100,
+    disable_version_flag = true,
+    arg_required_else_help = true,
+    args_conflicts_with_subcommands = true
+)]
+pub struct Cli {
+    /// Print the version
+    #[arg(short = 'V', long, help_heading = "Output")]
+    pub version: bool,
+    /// With --version, print a JSON object
+    #[arg(long, requires = "version", help_heading = "Output")]
+    pub json: bool,
+    /// Command; none with --version
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Cp(Cp),
+    Stream(Stream),
+    Ls(Ls),
+    Stat(Stat),
+    Rm(Rm),
+    Mkdir(Mkdir),
+    Verify(Verify),
+    Manifest(Manifest),
+    Serve(Serve),
+    Gateway(Gateway),
+    Probe(Probe),
+    Doctor(Doctor),
+    Scheduler(Scheduler),
+    Book(Book),
+    Quote(Quote),
+    Reservations(Reservations),
+    Cancel(Cancel),
+    Calendar(Calendar),
+    Wrap(Wrap),
+    Key(Key),
+    Allow(Allow),
+    Deny(Deny),
+    Trust(Trust),
+    Token(Token),
+    Sign(Sign),
+    /// Print the settings in force and where each comes from
+    Config,
+    Completions(Completions),
+    #[command(hide = true)]
+    Forward(Forward),
+    #[command(hide = true)]
+    Man(Man),
+    /// Emulate hosts and links on this machine, for tests
+    #[command(subcommand)]
+    Lab(Lab),
+}
+
+impl Command {
+    /// Returns true if standard output is for programs.
+    pub const fn is_json(&self) -> bool {
+        match self {
+            Self::Cp(args) => args.json,
+            Self::Stream(args) => args.json,
+            Self::Ls(args) => args.output.json,
+            Self::Stat(args) => args.at.output.json,
+            Self::Rm(args) => args.at.output.json,
+            Self::Mkdir(args) => args.at.output.json,
+            Self::Doctor(args) => args.output.json,
+            Self::Verify(args) => args.output.json,
+            Self::Manifest(args) => args.output.json,
+            Self::Probe(args) => args.output.json,
+            Self::Book(args) => args.asking.output.json,
+            Self::Quote(args) => args.asking.output.json,
+            Self::Reservations(args) => args.asking.output.json,
+            Self::Cancel(args) => args.asking.output.json,
+            Self::Calendar(args) => args.asking.output.json,
+            Self::Gateway(args) => {
+                matches!(&args.action, Some(Action::Status(status)) if status.output.json)
+            }
+            Self::Scheduler(_)
+            | Self::Serve(_)
+            | Self::Wrap(_)
+            | Self::Key(_)
+            | Self::Allow(_)
+            | Self::Deny(_)
+            | Self::Trust(_)
+            | Self::Token(_)
+            | Self::Sign(_)
+            | Self::Config
+            | Self::Completions(_)
+            | Self::Forward(_)
+            | Self::Man(_)
+            | Self::Lab(_) => false,
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! The grammar of `lighthaul cp`.
+
+use std::io::{IsTerminal, stderr};
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueEnum, value_parser};
+use lighthaul_base::Rate;
+use lighthaul_booking_client::json::Timestamp;
+use lighthaul_io::crypto::identity::random_octets;
+use lighthaul_remote::place::Place;
+use lighthaul_session::protocol::{AUTO, Protocol};
+use lighthaul_session::secrets::JOINS_MAX;
+
+use crate::booking::BookingArgs;
+use crate::choice::FileArgs;
+use crate::output::Progress;
+use crate::reach::RemoteArgs;
+use crate::timing::TimingArgs;
+
+/// Copy files and directories to or from another host
+///
+/// SRC and DST are local paths, `[USER@]HOST:PATH` (lighthaul is started there over ssh) or `lh://HOST[:PORT]/PATH` (a
+/// daemon). Between two remote hosts the data goes from one to the other, not through this host. A source that ends in
+/// a slash stands for the contents of the directory. Without the slash, the directory is copied into the target under
+/// its own name, as rsync does. A file is copied into the target if that is a directory or ends in a slash; otherwise
+/// the target is its new name. Directories are always copied with all that they contain.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = COPIES, override_usage = "lighthaul cp [OPTIONS] <SRC>... <DST>")]
+#[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
+// fields: one for each option of the command
+pub struct Cp {
+    /// Identifier of this copy, the same in every attempt.
+    #[arg(skip = random_octets())]
+    pub copy: [u8; 16],
+    /// Sources, then the target: PATH, HOST:PATH or `lh://HOST/PATH`
+    #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
+    pub paths: Vec<String>,
+    #[command(flatten)]
+    pub choice: FileArgs,
+    /// Rate on the wire, as in 900Mb/s [default: measured]
+    #[arg(long, env = "LIGHTHAUL_RATE", help_heading = "Network")]
+    pub rate: Option<Rate>,
+    /// Transport: auto, rbudp, tcp, ... [default: rbudp]
+    ///
+    /// auto measures the path and chooses. Through a gateway the default is tcp.
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_parser = named(),
+        env = "LIGHTHAUL_PROTOCOL",
+        help_heading = "Network"
+    )]
+    pub protocol: Option<String>,
+    #[command(flatten)]
+    pub later: TimingArgs,
+    #[command(flatten)]
+    pub via: RemoteArgs,
+    /// Bandwidth of a circuit over time (TRC vector), or a file with it
+    ///
+    /// A TRC vector is a list of times and rates, as in '0s-2s 400Mb/s, 2s-5s 900Mb/s'. --protocol vbtp follows it.
+    #[arg(
+        long,
+        value_name = "VECTOR",
+        env = "LIGHTHAUL_TRC",
+        help_heading = "Network",
+        hide_short_help = true
+    )]
+    pub trc: Option<String>,
+    /// Share the path with other traffic
+    ///
+    /// --protocol auto then chooses only protocols that leave other flows their share.
+    #[arg(
+        long,
+        env = "LIGHTHAUL_SHARED",
+        help_heading = "Network",
+        hide_short_help = true
+    )]
+    pub shared: bool,
+    /// Number of TCP connections of --protocol ptcp [default: measured]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = value_parser!(u8).range(1..=i64::from(JOINS_MAX)),
+        env = "LIGHTHAUL_STREAMS",
+        help_heading = "Network",
+        hide_short_help = true
+    )]
+    pub streams: Option<u8>,
+    /// Do not encrypt data packets; the other side must agree
+    ///
+    /// The control connection stays encrypted.
+    #[arg(
+        long,
+        env = "LIGHTHAUL_PLAIN",
+        help_heading = "Network",
+        hide_short_help = true
+    )]
+    pub plain: bool,
+    /// Carry the data by TCP even where UDP passes
+    #[arg(
+        long,
+        env = "LIGHTHAUL_NO_UDP",
+        help_heading = "Network",
+        hide_short_help = true
+    )]
+    pub no_udp: bool,
+    #[command(flatten)]
+    pub booked: BookingArgs,
+    /// Digest of each file [default: crc128, with --plain blake3]
+    #[arg(
+        long,
+        value_enum,
+        env = "LIGHTHAUL_DIGEST",
+        help_heading = "Verification",
+        hide_short_help = true
+    )]
+    pub digest: Option<Digest>,
+    /// Rename files to their final names before the data is on disk
+    #[arg(
+        long,
+        env = "LIGHTHAUL_NO_SYNC",
+        help_heading = "Verification",
+        hide_short_help = true
+    )]
+    pub no_sync: bool,
+    /// Progress: auto, bar, plain or none
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        value_name = "HOW",
+        help_heading = "Output"
+    )]
+    pub progress: Progress,
+    /// Show progress, on a terminal or not
+    ///
+    /// As in rsync, but partial files are always kept, also without -P.
+    #[arg(short = 'P', help_heading = "Output", hide_short_help = true)]
+    pub partial_progress: bool,
+    /// Print the path of each entry that is copied
+    #[arg(short, long, help_heading = "Output", hide_short_help = true)]
+    pub verbose: bool,
+    /// Print what changes of each entry, in the letters of rsync
+    ///
+    /// A line is as in >f.st......: < sent, > received, c created here, h hard link, . attributes only; f file,
+    /// d directory, L link; then + for new, or c checksum, s size, t time, p permissions, o owner, g group, u access
+    /// time, x attributes. Deletions are *deleting. With -n, what would change.
+    #[arg(short, long, help_heading = "Output", hide_short_help = true)]
+    pub itemize_changes: bool,
+    /// Print packets, retransmissions and CPU time at the end
+    #[arg(long, help_heading = "Output", hide_short_help = true)]
+    pub stats: bool,
+    /// Print events as one JSON object per line
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+    /// Print errors only
+    #[arg(short, long, help_heading = "Output")]
+    pub quiet: bool,
+    /// Treat the target as the new name of the source
+    ///
+    /// Without it, a directory is copied into the target under its own name.
+    #[arg(short = 'T', long, help_heading = "Selection", hide_short_help = true)]
+    pub no_target_directory: bool,
+    /// Accepted for compatibility with cp; directories are always copied whole
+    #[arg(short = 'r', long, hide = true, help_heading = "Advanced")]
+    pub recursive: bool,
+    /// Start of the vector, if it does not wait for the data.
+    #[arg(skip)]
+    pub vector_at: Option<Timestamp>,
+}
+
+impl Cp {
+    /// Returns true if the source is on this host.
+    pub fn sends(&self) -> bool {
+        let source = self.paths.first().map(|path| Place::parse(path));
+        matches!(source, Some(Ok(Place::Here(_))))
+    }
+
+    /// Returns the progress to show.
+    pub fn shown_progress(&self) -> Progress {
+        match self.progress {
+            Progress::Auto if self.partial_progress && stderr().is_terminal() => Progress::Bar,
+            Progress::Auto if self.partial_progress => Progress::Plain,
+            Progress::Auto | Progress::Bar | Progress::Plain | Progress::None => self.progress,
+        }
+    }
+}
+
+/// Returns the parser of protocol names, and of the name that leaves the choice to the path.
+fn named() -> PossibleValuesParser {
+    let names = Protocol::ALL.iter().map(|protocol| protocol.name());
+    PossibleValuesParser::new(names.chain([AUTO]))
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Digest {
+    /// CRC-64/NVME with CRC-64/XZ: detects accidents in memory, on disks and in software, but no forgery
+    Crc128,
+    /// BLAKE3: detects forgery too, so that unencrypted packets need no trust in the path
+    Blake3,
+}
+
+const COPIES: &str = "Examples:
+  lighthaul cp results alice@far.example.org:/data
+  lighthaul cp lh://far.example.org/results/run1.h5 .
+  lighthaul cp --rate 900Mb/s --json results lh://far.example.org/archive/";

@@ -1,0 +1,83 @@
+//! The grammar of `lighthaul ls`, `stat`, `rm` and `mkdir`.
+
+use clap::Args;
+
+use crate::output::OutputArgs;
+use crate::reach::RemoteArgs;
+
+/// List a directory here or on another host
+///
+/// PLACE is `lh://HOST[:PORT]/PATH`, HOST:PATH (over ssh) or a local path. A link to a directory is followed if it stays
+/// below the root. Directories of up to 10000 entries are sorted by name; larger ones have the order of the disk. Names
+/// that are not valid text are shown with \xHH, and \ as \\.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul ls lh://far.example.org/results/
+  lighthaul ls -l alice@far.example.org:/data
+  lighthaul ls --json lh://far.example.org/results/ | jq -r 'select(.size > 1e9).path'")]
+pub struct Ls {
+    /// Path, `[USER@]HOST:PATH` (ssh) or `lh://HOST[:PORT]/PATH`
+    pub place: String,
+    /// Show names that begin with a dot
+    #[arg(short, long, help_heading = "Selection")]
+    pub all: bool,
+    /// Show permissions, owner, group, size and time
+    #[arg(short, long, help_heading = "Output")]
+    pub long: bool,
+    #[command(flatten)]
+    pub output: OutputArgs,
+    #[command(flatten)]
+    pub via: RemoteArgs,
+}
+
+/// Show the metadata of files
+///
+/// It shows type, permissions, owner, group, size and time. Links are not followed.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul stat lh://far.example.org/results/run1.h5
+  lighthaul stat --json far.example.org:/data/a far.example.org:/data/b | jq 'select(.size).size'")]
+pub struct Stat {
+    #[command(flatten)]
+    pub at: PlaceArgs,
+}
+
+/// Remove files, links and directories
+///
+/// Directories need -r and are removed with all that they contain. Links are removed, not followed.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul rm lh://far.example.org/results/run1.h5
+  lighthaul rm -r alice@far.example.org:scratch/old")]
+pub struct Rm {
+    /// Remove directories and all that they contain
+    #[arg(short, long, help_heading = "Selection")]
+    pub recursive: bool,
+    #[command(flatten)]
+    pub at: PlaceArgs,
+}
+
+/// Create directories
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul mkdir lh://far.example.org/results
+  lighthaul mkdir -p far.example.org:/data/2026/november")]
+pub struct Mkdir {
+    /// Create parent directories; existing ones are no error
+    #[arg(short, long, help_heading = "Selection")]
+    pub parents: bool,
+    #[command(flatten)]
+    pub at: PlaceArgs,
+}
+
+/// Places, and options of the connection to their hosts.
+#[derive(Args, Debug)]
+pub struct PlaceArgs {
+    /// Path, `[USER@]HOST:PATH` (ssh) or `lh://HOST[:PORT]/PATH`
+    #[arg(required = true, value_name = "PLACE")]
+    pub named: Vec<String>,
+    #[command(flatten)]
+    pub output: OutputArgs,
+    #[command(flatten)]
+    pub via: RemoteArgs,
+}

@@ -1,0 +1,24 @@
+//! The grammar of the commands that describe this program.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap_complete::Shell;
+
+/// Print completions for a shell
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul completions bash > ~/.local/share/bash-completion/completions/lighthaul
+  lighthaul completions zsh > ~/.zfunc/_lighthaul
+  lighthaul completions fish > ~/.config/fish/completions/lighthaul.fish")]
+pub struct Completions {
+    /// Shell
+    pub shell: Shell,
+}
+
+/// Write the man pages of all commands
+#[derive(Args, Debug)]
+pub struct Man {
+    /// Directory for the man pages
+    pub folder: PathBuf,
+}

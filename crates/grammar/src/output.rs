@@ -1,0 +1,62 @@
+//! Options for output that several commands share.
+
+use clap::{Args, ValueEnum};
+use lighthaul_service::log::Format;
+
+/// Format of the output.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(next_help_heading = "Output")]
+pub struct OutputArgs {
+    /// Print one JSON object per line on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Progress {
+    /// One line that is updated, if standard error is a terminal
+    #[default]
+    Auto,
+    /// One line that is updated
+    Bar,
+    /// One line per second
+    Plain,
+    /// No progress
+    None,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum LogFormat {
+    /// One line of text per event
+    #[default]
+    Text,
+    /// One JSON object per event
+    Json,
+}
+
+/// Log of a service.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(next_help_heading = "Output")]
+pub struct LogArgs {
+    /// Log format: text or json
+    ///
+    /// `LIGHTHAUL_LOG` sets the level, as in `debug` or `warn,lighthaul_daemon=debug`.
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t,
+        env = "LIGHTHAUL_LOG_FORMAT"
+    )]
+    pub log_format: LogFormat,
+}
+
+impl LogArgs {
+    /// Returns the format of the log.
+    pub const fn format(self) -> Format {
+        match self.log_format {
+            LogFormat::Text => Format::Text,
+            LogFormat::Json => Format::Json,
+        }
+    }
+}

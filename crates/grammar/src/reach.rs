@@ -1,0 +1,163 @@
+//! Options for reaching another host.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use lighthaul_base::PortRange;
+use lighthaul_gateway::proxy_address::ProxyAddress;
+use lighthaul_remote::daemon::Daemon;
+use lighthaul_remote::reach::Route;
+
+use crate::secret::Secret;
+
+/// Options of the connection to the other host.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Network")]
+pub struct RemoteArgs {
+    /// ssh command and its options
+    #[arg(
+        short = 'e',
+        long,
+        value_name = "COMMAND",
+        default_value = "ssh",
+        env = "LIGHTHAUL_SSH"
+    )]
+    pub ssh: String,
+    /// Program to start on the other host, for HOST:PATH
+    #[arg(
+        long,
+        default_value = "lighthaul",
+        value_name = "PROGRAM",
+        env = "LIGHTHAUL_REMOTE",
+        hide_short_help = true
+    )]
+    pub remote: String,
+    /// Ports that the other host's firewall lets pass, as in 5000-5009
+    ///
+    /// For HOST:PATH: the program that ssh starts there listens on one of them, for TCP and UDP. Where all are closed, the
+    /// data goes through ssh.
+    #[arg(
+        long,
+        value_name = "FROM-TO",
+        env = "LIGHTHAUL_PORT_RANGE",
+        hide_short_help = true
+    )]
+    pub port_range: Option<PortRange>,
+    #[command(flatten)]
+    pub through: GatewayArgs,
+    #[command(flatten)]
+    pub far: DaemonArgs,
+}
+
+impl RemoteArgs {
+    /// Returns the settings of the connection to the other host.
+    pub fn route(&self) -> Route {
+        Route {
+            ssh: self.ssh.clone(),
+            program: self.remote.clone(),
+            ports: self.port_range,
+            is_bulk: false,
+            gateway: self.through.gateway.clone(),
+            daemon: self.far.daemon(),
+        }
+    }
+}
+
+/// Gateway on the path to the other host.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Network")]
+pub struct GatewayArgs {
+    /// Connect through this gateway, as in 127.0.0.1:1080
+    ///
+    /// The address is where the gateway takes SOCKS5. Data crosses by TCP, since no datagram passes a gateway. If the
+    /// gateway asks for a password, write NAME:PASSWORD@HOST:PORT, preferably in `LIGHTHAUL_GATEWAY`, which other users
+    /// of this host cannot read.
+    #[arg(
+        long,
+        value_name = "ADDR",
+        env = "LIGHTHAUL_GATEWAY",
+        value_parser = Secret::<ProxyAddress>::new(),
+        hide_env_values = true
+    )]
+    pub gateway: Option<ProxyAddress>,
+}
+
+impl GatewayArgs {
+    /// Returns true if there is a gateway.
+    pub const fn is_any(&self) -> bool {
+        self.gateway.is_some()
+    }
+}
+
+/// Identity of a daemon, and credentials for it.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Network")]
+pub struct DaemonArgs {
+    /// Require this key of the daemon (sha256:...)
+    ///
+    /// Without it the key must be the one in `known_hosts`, or the first that the daemon shows.
+    #[arg(
+        long,
+        value_name = "KEY",
+        env = "LIGHTHAUL_PIN",
+        hide_short_help = true
+    )]
+    pub pin: Option<String>,
+    /// Refuse a daemon whose key is not in `known_hosts`
+    ///
+    /// Without it the key of a daemon that is called for the first time is added there.
+    #[arg(long, env = "LIGHTHAUL_STRICT", hide_short_help = true)]
+    pub strict: bool,
+    /// File with the token for the daemon
+    ///
+    /// `LIGHTHAUL_TOKEN` may hold the token itself.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "LIGHTHAUL_TOKEN_FILE",
+        hide_short_help = true
+    )]
+    pub token_file: Option<PathBuf>,
+    /// File with the statement of an authority [default: `statement` beside the key]
+    ///
+    /// The statement grants rights to this user's key, see `lighthaul sign`.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "LIGHTHAUL_STATEMENT",
+        hide_short_help = true
+    )]
+    pub statement: Option<PathBuf>,
+    #[command(flatten)]
+    pub key: KeyArgs,
+}
+
+impl DaemonArgs {
+    /// Returns the daemon to call.
+    pub fn daemon(&self) -> Daemon {
+        Daemon {
+            pin: self.pin.clone(),
+            strict: self.strict,
+            token_file: self.token_file.clone(),
+            statement: self.statement.clone(),
+            key: self.key.path.clone(),
+        }
+    }
+}
+
+/// Private key of this side.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Network")]
+pub struct KeyArgs {
+    /// Private key of this side, created if missing
+    ///
+    /// The default is `~/.config/lighthaul/key`; for a service `/etc/lighthaul/host_key`, or `host_key` in the user's
+    /// directory unless root.
+    #[arg(
+        long = "key",
+        value_name = "FILE",
+        env = "LIGHTHAUL_KEY",
+        hide_short_help = true
+    )]
+    pub path: Option<PathBuf>,
+}

@@ -1,0 +1,101 @@
+//! The grammar of `lighthaul verify` and `manifest`.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use lighthaul_files::hash;
+
+use crate::output::{OutputArgs, Progress};
+
+/// Compare the files of a directory with a list of hashes
+///
+/// It reads the output of `lighthaul manifest`, sha256sum, md5sum and b3sum (HASH, two spaces, path), and events of
+/// `--json` that have a path and a digest. Paths are relative to DIR, and nothing outside it is read. It lists files
+/// that differ or are missing; the exit status is 12 if there are any.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul verify SHA256SUMS /data/run1
+  lighthaul manifest /data/run1 | ssh far.example.org lighthaul verify - /data/run1
+  lighthaul verify --hash blake3 b3sums.txt .")]
+pub struct Verify {
+    /// List of hashes; - is standard input
+    pub manifest: PathBuf,
+    /// Directory with the files
+    pub dir: PathBuf,
+    /// Hash of the list [default: by the number of digits]
+    ///
+    /// If two hashes have that number of digits, either may match.
+    #[arg(long, value_enum, help_heading = "Verification")]
+    pub hash: Option<Hash>,
+    #[command(flatten)]
+    pub crew: ThreadArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Write a list of the hashes of all files in a directory
+///
+/// Each line is HASH, two spaces and the path relative to DIR, sorted by name, in the format of sha256sum. Directories
+/// and links are not listed.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul manifest /data/run1 > run1.sha256
+  lighthaul manifest --hash md5 . | md5sum -c
+  lighthaul manifest --json /data/run1 > run1.ndjson")]
+pub struct Manifest {
+    /// Directory with the files
+    pub dir: PathBuf,
+    /// sha256, md5, blake3, crc32c or adler32
+    #[arg(long, value_enum, default_value_t, help_heading = "Verification")]
+    pub hash: Hash,
+    #[command(flatten)]
+    pub crew: ThreadArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Threads that read files, and their progress.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct ThreadArgs {
+    /// Files to read at the same time [default: one per CPU]
+    #[arg(long, value_name = "N", help_heading = "Advanced")]
+    pub jobs: Option<NonZeroUsize>,
+    /// Progress: auto, bar, plain or none
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        value_name = "HOW",
+        help_heading = "Output"
+    )]
+    pub progress: Progress,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Hash {
+    /// SHA-256, as of sha256sum
+    #[default]
+    Sha256,
+    /// MD5, as of md5sum; detects accidents only
+    Md5,
+    /// BLAKE3, as of b3sum
+    Blake3,
+    /// CRC-32C
+    Crc32c,
+    /// Adler-32
+    Adler32,
+}
+
+impl Hash {
+    /// Returns the kind of hash in the transfer library.
+    pub const fn kind(self) -> hash::HashKind {
+        match self {
+            Self::Sha256 => hash::HashKind::Sha256,
+            Self::Md5 => hash::HashKind::Md5,
+            Self::Blake3 => hash::HashKind::Blake3,
+            Self::Crc32c => hash::HashKind::Crc32c,
+            Self::Adler32 => hash::HashKind::Adler32,
+        }
+    }
+}

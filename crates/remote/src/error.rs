@@ -1,0 +1,139 @@
+//! Faults of places and of connections to other hosts.
+
+use std::io;
+use std::path::PathBuf;
+
+use lighthaul_booking_client::client::ClientError;
+use lighthaul_session::error::{Code, Coded, Error};
+
+/// Fault of a place or of a connection to another host.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Fault {
+    /// A malformed URL of a daemon.
+    #[error("invalid place {0}: write lh://HOST[:PORT]/PATH")]
+    DaemonUrl(String),
+    /// A URL with another scheme.
+    #[error("invalid place {0}: write lh://HOST[:PORT]/PATH, or HOST:PATH for ssh")]
+    Scheme(String),
+    /// A host name that ssh would take for an option.
+    #[error("{0} begins with -, as no host's name does: write ./{0} for a file here")]
+    HostOption(String),
+    /// A path in the home of another user.
+    #[error("{0} names the home of another user: write its path in full")]
+    OtherHome(String),
+    /// A malformed URL of a scheduler.
+    #[error("{0} is not the URL of a scheduler: write it as in https://HOST:4811")]
+    SchedulerUrl(String),
+    /// A failed request to a scheduler.
+    #[error("{0}")]
+    Scheduler(ClientError),
+    /// A key that cannot be compared.
+    #[error("{0}")]
+    KeyText(String),
+    /// The key of a host is unknown or has changed.
+    #[error("{0}")]
+    HostKey(String),
+    /// A malformed line in the list of known hosts.
+    #[error("line {nth} of {} has a malformed key for {name}: correct or remove it", .path.display())]
+    KnownLine {
+        /// List.
+        path: PathBuf,
+        /// Number of the line.
+        nth: usize,
+        /// Name of the host.
+        name: String,
+    },
+    /// A malformed statement.
+    #[error("cannot use {}: {why}", .path.display())]
+    Statement {
+        /// File.
+        path: PathBuf,
+        /// Fault of its text.
+        why: String,
+    },
+    /// The session leads to another host.
+    #[error("another host answered in its place")]
+    OtherHost,
+    /// Both places are on this host.
+    #[error("neither side is remote: write one as HOST:PATH")]
+    NotRemote,
+    /// The doctor has no host.
+    #[error("give a host, as in HOST:PORT")]
+    NoHost,
+    /// The peer did not begin with its answer to the request.
+    #[error("the peer did not accept the request")]
+    NotAccepted,
+    /// A port of this host does not answer.
+    #[error("cannot connect to port {port} of this host: {error}")]
+    LocalPort {
+        /// Port.
+        port: u16,
+        /// Error of the connection.
+        error: io::Error,
+    },
+    /// A connection to this host broke.
+    #[error("the connection to port {port} of this host broke: {error}")]
+    LocalBroken {
+        /// Port.
+        port: u16,
+        /// Error of the connection.
+        error: io::Error,
+    },
+    /// The direct attempt is slower than ssh.
+    #[error("it did not answer in time")]
+    Slow,
+    /// The threads that connect are gone.
+    #[error("an attempt to connect ended without a result")]
+    NoResult,
+    /// Neither the port nor ssh carries the data.
+    #[error(
+        "the data cannot get to {host}: port {port} there is closed ({closed}), and not through ssh either ({refused}); \
+         {advice}, or run `lighthaul serve` on a port that is open"
+    )]
+    NoWay {
+        /// Host.
+        host: String,
+        /// Port.
+        port: u16,
+        /// Error of the direct attempt.
+        closed: Error,
+        /// Error of the attempt through ssh.
+        refused: Error,
+        /// Ports to open.
+        advice: String,
+    },
+}
+
+impl Coded for Fault {
+    fn code(&self) -> Code {
+        match self {
+            Self::DaemonUrl(_)
+            | Self::Scheme(_)
+            | Self::HostOption(_)
+            | Self::OtherHome(_)
+            | Self::SchedulerUrl(_)
+            | Self::KeyText(_)
+            | Self::NotRemote
+            | Self::NoHost => Code::Usage,
+            Self::Scheduler(failure) => match failure {
+                ClientError::Untrusted { .. } => Code::Permission,
+                ClientError::Network { .. } => Code::Network,
+                ClientError::Protocol { .. } => Code::Protocol,
+                ClientError::Problem(problem) => match problem.status {
+                    401 | 403 => Code::Permission,
+                    409 => Code::Refused,
+                    429 | 500.. => Code::Network,
+                    _ => Code::Usage,
+                },
+            },
+            Self::HostKey(_)
+            | Self::KnownLine { .. }
+            | Self::Statement { .. }
+            | Self::OtherHost => Code::Permission,
+            Self::NotAccepted => Code::Protocol,
+            Self::LocalPort { .. } | Self::LocalBroken { .. } | Self::NoWay { .. } => Code::Network,
+            Self::Slow => Code::TimedOut,
+            Self::NoResult => Code::Io,
+        }
+    }
+}

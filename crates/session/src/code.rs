@@ -1,0 +1,68 @@
+//! Exit status of each kind of failure.
+
+use std::fmt::{Debug, Display};
+
+/// Fault with an exit status. Each crate has enums of its faults; their `Display` is one sentence with the failure, its
+/// object, the reason and the remedy.
+pub trait Coded: Debug + Display + Send + Sync {
+    /// Returns the kind of the failure, from the variant.
+    fn code(&self) -> Code;
+}
+
+/// Kinds of failure; the numbers are the exit statuses of the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Code {
+    /// The request is invalid.
+    Usage = 1,
+    /// The two sides do not understand each other, or one broke the protocol.
+    Protocol = 2,
+    /// The source or the target cannot be opened.
+    Open = 3,
+    /// The network failed; a retry may succeed.
+    Network = 10,
+    /// Reading or writing a file failed, for example because the disk is full.
+    Io = 11,
+    /// The received data differ from those that were sent; nothing was published.
+    Integrity = 12,
+    /// The key or the permission is missing.
+    Permission = 13,
+    /// The user or a signal interrupted the command.
+    Interrupted = 20,
+    /// Some files failed.
+    Partial = 23,
+    /// Source files changed or vanished while they were sent.
+    Changed = 24,
+    /// Items stay because no more may be deleted.
+    DeleteLimit = 25,
+    /// The peer was silent for too long.
+    TimedOut = 30,
+    /// A deadline or a reservation is refused.
+    Refused = 40,
+    /// A thread of the program panicked (`EX_SOFTWARE` of sysexits.h).
+    Internal = 70,
+}
+
+impl Code {
+    /// Returns the code of this number, and `Protocol` for an unknown number.
+    pub fn from_number(number: u8) -> Self {
+        [
+            Self::Usage,
+            Self::Open,
+            Self::Network,
+            Self::Io,
+            Self::Integrity,
+            Self::Permission,
+            Self::Interrupted,
+            Self::Partial,
+            Self::Changed,
+            Self::DeleteLimit,
+            Self::TimedOut,
+            Self::Refused,
+            Self::Internal,
+        ]
+        .into_iter()
+        .find(|code| *code as u8 == number)
+        .unwrap_or(Self::Protocol)
+    }
+}

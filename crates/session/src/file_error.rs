@@ -1,0 +1,193 @@
+//! Failures of operations on files.
+
+use std::fmt::{self, Display, Formatter};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use crate::code::{Code, Coded};
+
+/// Failed operation on a file or directory.
+#[derive(Debug)]
+pub(crate) struct FileError {
+    action: FileAction,
+    path: PathBuf,
+    kind: ErrorKind,
+    /// Text of the system in lower case, without its number.
+    reason: String,
+}
+
+/// Operation on a file or directory. Each has one phrase and one exit status.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FileAction {
+    /// Open a source or another existing file or directory.
+    #[error("cannot open")]
+    Open,
+    /// Open the root of a daemon.
+    #[error("cannot open the root")]
+    OpenRoot,
+    /// Open the target directory of a copy.
+    #[error("cannot open the target directory")]
+    OpenTarget,
+    /// Open a stream.
+    #[error("cannot open the stream")]
+    OpenStream,
+    /// Open the status socket of a gateway.
+    #[error("no gateway listens on this status socket (--socket names another); cannot open")]
+    OpenSocket,
+    /// Create a file.
+    #[error("cannot create")]
+    Create,
+    /// Create a directory.
+    #[error("cannot create the directory")]
+    CreateFolder,
+    /// Create the target directory of a copy.
+    #[error("cannot create the target directory")]
+    CreateTarget,
+    /// Create a symbolic link.
+    #[error("cannot create the link")]
+    CreateLink,
+    /// Create a hard link to the file that is named.
+    #[error("cannot create a hard link to {} at", .0.display())]
+    HardLink(PathBuf),
+    /// List a directory.
+    #[error("cannot list")]
+    List,
+    /// Read a file.
+    #[error("cannot read")]
+    Read,
+    /// Read a written file again.
+    #[error("cannot read back")]
+    ReadBack,
+    /// Read metadata.
+    #[error("cannot read the metadata of")]
+    ReadMetadata,
+    /// Set metadata.
+    #[error("cannot set mode and time of")]
+    SetMetadata,
+    /// Read the free space of a file system.
+    #[error("cannot determine the free space for")]
+    ReadSpace,
+    /// Write a file.
+    #[error("cannot write")]
+    Write,
+    /// Write the journal of a file.
+    #[error("cannot write the journal of")]
+    WriteJournal,
+    /// Give a complete file its name.
+    #[error("cannot publish")]
+    Publish,
+    /// Write a file to its device.
+    #[error("cannot sync")]
+    Sync,
+    /// Keep the previous file as a backup.
+    #[error("cannot keep a backup of")]
+    KeepBackup,
+    /// Open a directory of earlier copies.
+    #[error("cannot open --link-dest")]
+    OpenReference,
+    /// Remove a file or directory.
+    #[error("cannot remove")]
+    Remove,
+    /// Measure the throughput of a disk.
+    #[error("cannot measure the disk at")]
+    MeasureDisk,
+    /// Read a private key or a list of keys.
+    #[error("cannot read the keys in")]
+    ReadKeys,
+    /// Read a token.
+    #[error("cannot read the token in")]
+    ReadToken,
+    /// Read a statement.
+    #[error("cannot read the statement in")]
+    ReadStatement,
+    /// Read or extend the list of known hosts.
+    #[error("cannot keep known keys (give this one with --pin instead) in")]
+    KeepKnown,
+}
+
+impl FileError {
+    /// Creates the error of an operation on `path` from that of the system.
+    pub(crate) fn new(action: FileAction, path: &Path, error: &io::Error) -> Self {
+        let reason = if error.kind() == ErrorKind::CrossesDevices {
+            "it leaves the root".to_owned()
+        } else {
+            plain(error)
+        };
+        Self {
+            action,
+            path: path.to_owned(),
+            kind: error.kind(),
+            reason,
+        }
+    }
+}
+
+impl Display for FileError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {}: {}",
+            self.action,
+            self.path.display(),
+            self.reason
+        )
+    }
+}
+
+impl Coded for FileError {
+    fn code(&self) -> Code {
+        let is_one_of = |kinds: &[ErrorKind]| kinds.contains(&self.kind);
+        if is_one_of(&[ErrorKind::CrossesDevices, ErrorKind::PermissionDenied]) {
+            Code::Permission
+        } else if is_one_of(&[ErrorKind::StorageFull, ErrorKind::QuotaExceeded]) {
+            Code::Io
+        } else if self.action == FileAction::Remove && is_one_of(&[ErrorKind::NotFound]) {
+            Code::Open
+        } else {
+            self.action.code()
+        }
+    }
+}
+
+impl FileAction {
+    const fn code(&self) -> Code {
+        match self {
+            Self::Open
+            | Self::OpenRoot
+            | Self::OpenReference
+            | Self::OpenTarget
+            | Self::OpenStream
+            | Self::Create
+            | Self::CreateFolder
+            | Self::CreateTarget
+            | Self::CreateLink
+            | Self::List
+            | Self::ReadMetadata => Code::Open,
+            Self::HardLink(_)
+            | Self::Read
+            | Self::ReadBack
+            | Self::SetMetadata
+            | Self::ReadSpace
+            | Self::Write
+            | Self::WriteJournal
+            | Self::Publish
+            | Self::Sync
+            | Self::Remove
+            | Self::KeepBackup
+            | Self::MeasureDisk => Code::Io,
+            Self::OpenSocket => Code::Network,
+            Self::ReadKeys | Self::ReadToken | Self::ReadStatement | Self::KeepKnown => {
+                Code::Permission
+            }
+        }
+    }
+}
+
+/// Returns the system's error text in lower case, without its number.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error")
+        .next()
+        .unwrap_or(&text)
+        .to_lowercase()
+}

@@ -1,0 +1,48 @@
+//! Ends of directories, whose metadata is set when all their contents are in place.
+
+use lighthaul_files::manifest::Entry;
+use lighthaul_files::options::Action;
+use lighthaul_session::error::Error;
+
+use super::entry_checker::{EntryChecker, Place};
+use super::entry_table::Settled;
+
+impl EntryChecker<'_> {
+    /// Handles the end of a directory.
+    pub(super) fn leave(&self, place: &mut Place, number: u64, entry: &Entry) -> Result<(), Error> {
+        if entry.is_top() && !self.takes_top(place) {
+            self.transfer.table.settle(number, entry, Ok(Settled::Now));
+            return Ok(());
+        }
+        if self.transfer.options().dry_run.is_none() {
+            if entry.is_top() {
+                self.itemize_top(place, number, entry);
+            }
+            self.transfer.table.end_folder(number, entry.clone());
+            return Ok(());
+        }
+        if entry.is_top() && place.target_folder.is_there() {
+            let there = Self::look(place, entry)?;
+            let (action, why) = self.decide(place, entry, there);
+            self.report_plan(place, entry, (there, action, why), 0)?;
+        }
+        self.transfer.table.settle(number, entry, Ok(Settled::Now));
+        Ok(())
+    }
+
+    /// Returns true if the target directory gets the metadata of the source directory. An existing directory
+    /// may be shared, like /tmp, so it changes only if the user preserves all metadata.
+    pub(super) const fn takes_top(&self, place: &Place) -> bool {
+        place.target_folder.is_new() || self.transfer.options().keep.owner
+    }
+
+    /// Records the differences of the target directory from before the copy.
+    fn itemize_top(&self, place: &mut Place, number: u64, entry: &Entry) {
+        let there = place.top.filter(|_| !place.target_folder.is_new());
+        let action = match there {
+            Some(_) => Action::Keep,
+            None => Action::Create,
+        };
+        self.itemize(place, number, entry, (there, action));
+    }
+}
