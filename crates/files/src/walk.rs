@@ -26,10 +26,6 @@ const OPEN_MAX: usize = 32;
 
 /// Item that a walk found.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "almost all that a walk finds are entries"
-)]
 pub enum Found {
     /// Entry, its local path, and its metadata if it is a file or link.
     Entry(Entry, PathBuf, Option<Meta>),

@@ -20,6 +20,12 @@ impl<T> Secret<T> {
     }
 }
 
+impl<T> Default for Secret<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T> Clone for Secret<T> {
     fn clone(&self) -> Self {
         Self::new()

@@ -96,10 +96,6 @@ const SERVICES: &str = "Examples:
 /// Limits on the use of this host: of all clients together, and of each.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Limits")]
-#[expect(
-    clippy::struct_field_names,
-    reason = "options have the names of their fields"
-)]
 // fields: one for each option
 pub struct ServeLimits {
     /// Maximum sessions at one time

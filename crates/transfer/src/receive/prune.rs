@@ -61,7 +61,7 @@ impl EntryChecker<'_> {
         }
         if let Err(error) = self.remove_tree(place, &path) {
             let error = failed(place, &error, &path);
-            self.report_kept(path, error);
+            self.report_kept(path, &error);
         }
         Ok(())
     }
@@ -229,11 +229,12 @@ impl EntryChecker<'_> {
             return;
         }
         let done = place.deletions.done.get();
-        self.report_kept(Vec::new(), Fault::DeleteLimit { done, spared }.into());
+        let error = Error::from(Fault::DeleteLimit { done, spared });
+        self.report_kept(Vec::new(), &error);
     }
 
     /// Reports to both sides that the item at `path` could not be removed.
-    pub(super) fn report_kept(&self, path: Vec<u8>, error: Error) {
+    pub(super) fn report_kept(&self, path: Vec<u8>, error: &Error) {
         let (code, why) = (error.code() as u8, error.text());
         let failure = Failure {
             number: 0,
